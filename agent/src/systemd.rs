@@ -105,7 +105,8 @@ async fn systemctl(arguments: &[&str]) -> anyhow::Result<()> {
     let mut command = Command::new("systemctl");
     command.args(arguments).kill_on_drop(true);
     let done = timeout(SYSTEMCTL_TIMEOUT, command.output()).await;
-    let done = done.with_context(|| format!("`{line}` takes longer than {} s", SYSTEMCTL_TIMEOUT.as_secs()))?;
+    let done =
+        done.with_context(|| format!("`{line}` takes longer than {} s", SYSTEMCTL_TIMEOUT.as_secs()))?;
     let done = done.with_context(|| format!("`{line}` cannot be run"))?;
     if !done.status.success() {
         let said = String::from_utf8_lossy(&done.stderr);

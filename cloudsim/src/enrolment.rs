@@ -159,7 +159,7 @@ impl Enrolment {
         }
         let doubted = self.records.doubt(name).await;
         doubted.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
-        self.sessions.beginners().add(name, certificate);
+        self.sessions.reenrolled().add(name, certificate);
         Ok(())
     }
 

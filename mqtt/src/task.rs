@@ -18,7 +18,7 @@ use crate::{
     counters::Counters,
     error::Error,
     handle::Handle,
-    listen::{Door, Listening},
+    listen::{ConnectionContext, Listening},
     store::sqlite::SqliteStore,
 };
 
@@ -39,7 +39,7 @@ pub struct Task {
     commands: mpsc::Receiver<Command>,
     room: Arc<Notify>,
     listening: Vec<Listening>,
-    door: Door,
+    context: ConnectionContext,
     clock: Clock,
 }
 
@@ -88,8 +88,8 @@ pub async fn bind(config: Config) -> Result<(Handle, Task), Error> {
         room: Arc::clone(&room),
         addresses,
     };
-    let door = Door::new(limits, counters, sender);
-    Ok((handle, Task { core, store, commands, room, listening, door, clock }))
+    let context = ConnectionContext::new(limits, counters, sender);
+    Ok((handle, Task { core, store, commands, room, listening, context, clock }))
 }
 
 impl Task {
@@ -99,7 +99,7 @@ impl Task {
         let stop = shutdown.child_token();
         let mut listeners = JoinSet::new();
         for listening in std::mem::take(&mut self.listening) {
-            listeners.spawn(listening.accept(self.door.clone(), stop.clone()));
+            listeners.spawn(listening.accept(self.context.clone(), stop.clone()));
         }
         // What could not be committed must not leave either: connections are dropped with all that waits for them.
         tokio::select! {

@@ -9,7 +9,7 @@ use cloudsim::{
     controllers::{
         device::Devices, dynamic::Dynamic, edge::Edge, events::Recorder, namespaces, sync::SyncRecords,
     },
-    hub::{Door, Limits},
+    hub::{Acceptor, Limits},
     mailbox::Mailboxes,
     tasks::Tasks,
 };
@@ -38,7 +38,7 @@ pub(crate) struct Cloud {
 
 /// CloudCore; it ends where it stands when dropped.
 struct Core {
-    door: Door,
+    acceptor: Acceptor,
     tasks: JoinSet<()>,
     shutdown: CancellationToken,
 }
@@ -75,11 +75,11 @@ impl Cloud {
         let devices = Devices::new(self.client.clone(), mailboxes.clone(), events);
         let controllers = (edge.clone(), Dynamic::new(self.client.clone(), edge.clone()), devices.clone());
         let records = SyncRecords::new(self.client.clone());
-        let door = Door::new(controllers, records, mailboxes, Limits::default());
+        let acceptor = Acceptor::new(controllers, records, mailboxes, Limits::default());
         let mut tasks = JoinSet::new();
         tasks.spawn(edge.run(shutdown.clone()));
         tasks.spawn(devices.run(shutdown.clone()));
-        self.core = Some(Core { door, tasks, shutdown });
+        self.core = Some(Core { acceptor, tasks, shutdown });
     }
 
     /// Ends CloudCore as a power cut does.
@@ -92,8 +92,8 @@ impl Cloud {
         let Some(core) = &mut self.core else { return false };
         // those that have ended
         while core.tasks.try_join_next().is_some() {}
-        let (door, node, shutdown) = (core.door.clone(), node.to_owned(), core.shutdown.clone());
-        core.tasks.spawn(async move { door.attend(&node, connection, &shutdown).await });
+        let (acceptor, node, shutdown) = (core.acceptor.clone(), node.to_owned(), core.shutdown.clone());
+        core.tasks.spawn(async move { acceptor.accept_node(&node, connection, &shutdown).await });
         true
     }
 }

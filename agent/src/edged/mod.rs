@@ -65,9 +65,9 @@ mod stats;
 mod status;
 mod storage;
 mod task;
+mod termination_message;
 mod usage;
 mod volumes;
-mod words;
 
 use std::{
     collections::BTreeMap, fmt, fs::Permissions, io, net::SocketAddr, os::unix::fs::PermissionsExt,

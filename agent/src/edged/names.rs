@@ -77,7 +77,7 @@ impl Dirs {
     }
 
     /// Where a container's last words are; `name` must be [`is_component`].
-    pub(crate) fn last_words(&self, uid: &str, name: &str, attempt: u32) -> PathBuf {
+    pub(crate) fn termination_message(&self, uid: &str, name: &str, attempt: u32) -> PathBuf {
         self.pod(uid).join("containers").join(name).join(attempt.to_string())
     }
 

@@ -78,14 +78,14 @@ pub(crate) struct Container {
     /// What it does.
     pub(crate) state: State,
     /// Where its last words are.
-    pub(crate) words: Option<LastWords>,
+    pub(crate) words: Option<TerminationMessageFiles>,
     /// What the runtime cannot know.
     pub(crate) health: Health,
 }
 
 /// Where a container that has ended left a message for its status.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct LastWords {
+pub(crate) struct TerminationMessageFiles {
     /// The file on the host that it sees as its termination log.
     pub(crate) file: PathBuf,
     /// Its log, if the end of that may stand in after a failure.

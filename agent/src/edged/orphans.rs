@@ -135,7 +135,7 @@ async fn sweep(
     }
     // where a pod is damaged later, what is here then is kept
     *kept = is_unknown.then(|| wanted.kept.clone());
-    context.book.retain(|uid| wanted.known.contains(uid));
+    context.pod_cache.retain(|uid| wanted.known.contains(uid));
     context.probes.retain(|uid| wanted.known.contains(uid));
     found.retain(|uid, _| !wanted.has(uid));
     // In the background: one that takes its whole grace period does not keep the others, nor those that come meanwhile.

@@ -17,7 +17,7 @@ use super::{
     groups::{Held, Watch},
     names,
     observed::Item,
-    pods::{Book, Context, Trigger},
+    pods::{Context, PodCache, Trigger},
     runtime::{CallError, Runtime},
 };
 use crate::rt::{Repeated, now};
@@ -99,7 +99,7 @@ async fn follow(mut stream: tonic::Streaming<cri::ContainerEventResponse>, conte
                 return Ended::Stream;
             }
         };
-        let Some(pod) = owner(event, &context.book, &context.pods.state()) else { continue };
+        let Some(pod) = owner(event, &context.pod_cache, &context.pods.state()) else { continue };
         if triggers.send(Trigger::Pod(pod)).await.is_err() {
             return Ended::Receiver;
         }
@@ -108,7 +108,11 @@ async fn follow(mut stream: tonic::Streaming<cri::ContainerEventResponse>, conte
 
 /// The pod that an event is about. One that comes when the sandbox is gone does not say, but for the container's own labels; else
 /// it is the pod that had something of this id at the last look.
-fn owner(event: cri::ContainerEventResponse, book: &Book, pods: &[Arc<Pod>]) -> Option<ObjectRef<Pod>> {
+fn owner(
+    event: cri::ContainerEventResponse,
+    pod_cache: &PodCache,
+    pods: &[Arc<Pod>],
+) -> Option<ObjectRef<Pod>> {
     if let Some(metadata) = event.pod_sandbox_status.and_then(|status| status.metadata) {
         return Some(ObjectRef::new(&metadata.name).within(&metadata.namespace));
     }
@@ -119,7 +123,7 @@ fn owner(event: cri::ContainerEventResponse, book: &Book, pods: &[Arc<Pod>]) -> 
     if let Some((name, namespace)) = named.next() {
         return Some(ObjectRef::new(&name).within(&namespace));
     }
-    let uid = book.owner(&event.container_id)?;
+    let uid = pod_cache.owner(&event.container_id)?;
     let pod = pods.iter().find(|pod| pod.metadata.uid.as_ref() == Some(&uid))?;
     Some(ObjectRef::from_obj(pod.as_ref()))
 }
@@ -169,14 +173,14 @@ impl Lists<'_> {
                 Ok((mut now, held)) => {
                     let took = begun.elapsed();
                     self.context.metrics.relisted(took);
-                    self.context.book.listed(now.keys().map(|owner| owner.uid.clone()).collect());
+                    self.context.pod_cache.listed(now.keys().map(|owner| owner.uid.clone()).collect());
                     let found = Found {
                         changed: now != self.last,
                         ended: has_ended(&self.last, &now),
                         watched: self.watched,
                     };
-                    put_off(&self.last, &mut now, &self.context.book);
-                    for pod in changed(&self.last, &now, &self.context.book) {
+                    put_off(&self.last, &mut now, &self.context.pod_cache);
+                    for pod in changed(&self.last, &now, &self.context.pod_cache) {
                         if self.context.triggers.send(Trigger::Pod(pod)).await.is_err() {
                             return;
                         }
@@ -265,19 +269,20 @@ fn has_ended(last: &Snapshot, now: &Snapshot) -> bool {
 
 /// The pods of which something came, went or changed, but for those that were seen as they are now: above all what the agent
 /// itself has started.
-fn changed(last: &Snapshot, now: &Snapshot, book: &Book) -> Vec<ObjectRef<Pod>> {
+fn changed(last: &Snapshot, now: &Snapshot, pod_cache: &PodCache) -> Vec<ObjectRef<Pod>> {
     let owners: BTreeSet<_> = last.keys().chain(now.keys()).collect();
     let changed = owners.into_iter().filter(|owner| {
         let items = now.get(*owner);
-        last.get(*owner) != items && !items.is_some_and(|items| book.has_seen(&owner.uid, items))
+        last.get(*owner) != items && !items.is_some_and(|items| pod_cache.has_seen(&owner.uid, items))
     });
     changed.map(|owner| ObjectRef::new(&owner.name).within(&owner.namespace)).collect()
 }
 
 /// A pod that somebody looks at now stays as it was `last`, and is compared again next time.
-fn put_off(last: &Snapshot, now: &mut Snapshot, book: &Book) {
+fn put_off(last: &Snapshot, now: &mut Snapshot, pod_cache: &PodCache) {
     let owners = last.keys().chain(now.keys());
-    let in_hand = owners.filter(|owner| last.get(*owner) != now.get(*owner) && book.is_in_hand(&owner.uid));
+    let in_hand =
+        owners.filter(|owner| last.get(*owner) != now.get(*owner) && pod_cache.is_in_hand(&owner.uid));
     for owner in in_hand.cloned().collect::<BTreeSet<_>>() {
         match last.get(&owner) {
             Some(before) => now.insert(owner, before.clone()),
@@ -306,8 +311,8 @@ mod tests {
         snapshot
     }
 
-    fn names(last: &Snapshot, now: &Snapshot, book: &Book) -> Vec<String> {
-        changed(last, now, book).into_iter().map(|pod| pod.name).collect()
+    fn names(last: &Snapshot, now: &Snapshot, pod_cache: &PodCache) -> Vec<String> {
+        changed(last, now, pod_cache).into_iter().map(|pod| pod.name).collect()
     }
 
     #[test]
@@ -327,7 +332,7 @@ mod tests {
             running("more", "5"),
             ("new", "6", ContainerCreated),
         ]);
-        assert_eq!(names(&last, &now, &Book::default()), ["ended", "gone", "more", "new"]);
+        assert_eq!(names(&last, &now, &PodCache::default()), ["ended", "gone", "more", "new"]);
     }
 
     #[test]
@@ -335,19 +340,19 @@ mod tests {
         let running = |name, id| (name, id, cri::ContainerState::ContainerRunning);
         let last = snapshot(&[running("old", "1"), running("same", "3")]);
         let listed = snapshot(&[running("old", "2"), running("new", "4"), running("same", "3")]);
-        let book = Book::default();
+        let pod_cache = PodCache::default();
         let hold = |in_hand| {
-            ["new", "old", "same"].map(|name| book.take_in_hand(&format!("uid of {name}"), in_hand))
+            ["new", "old", "same"].map(|name| pod_cache.take_in_hand(&format!("uid of {name}"), in_hand))
         };
         hold(true);
         let mut now = listed.clone();
-        put_off(&last, &mut now, &book);
-        assert_eq!((changed(&last, &now, &book), &now), (vec![], &last));
+        put_off(&last, &mut now, &pod_cache);
+        assert_eq!((changed(&last, &now, &pod_cache), &now), (vec![], &last));
         hold(false);
         // what its own look has seen meanwhile is no news
         let seen = listed.iter().filter(|(owner, _)| owner.name == "new");
-        seen.for_each(|(owner, items)| book.saw(&owner.uid, items.clone()));
-        assert_eq!(names(&now, &listed, &book), ["old"]);
+        seen.for_each(|(owner, items)| pod_cache.saw(&owner.uid, items.clone()));
+        assert_eq!(names(&now, &listed, &pod_cache), ["old"]);
     }
 
     #[test]
@@ -357,12 +362,12 @@ mod tests {
                 serde_json::json!({"name": name, "namespace": "ns", "uid": format!("uid of {name}")});
             Arc::new(serde_json::from_value(serde_json::json!({"metadata": metadata})).unwrap())
         };
-        let book = Book::default();
+        let pod_cache = PodCache::default();
         for (owner, items) in snapshot(&[("web", "1", cri::ContainerState::ContainerRunning)]) {
-            book.saw(&owner.uid, items);
+            pod_cache.saw(&owner.uid, items);
         }
         let pods = [pod("db"), pod("web")];
-        let name = |event: cri::ContainerEventResponse| owner(event, &book, &pods).map(|pod| pod.name);
+        let name = |event: cri::ContainerEventResponse| owner(event, &pod_cache, &pods).map(|pod| pod.name);
         let bare = |id: &str| cri::ContainerEventResponse { container_id: id.into(), ..Default::default() };
         assert_eq!(name(bare("1")).as_deref(), Some("web"));
         assert_eq!(name(bare("2")), None, "nobody's");
@@ -392,15 +397,15 @@ mod tests {
     #[test]
     fn what_was_seen_as_it_is_triggers_nothing() {
         use cri::ContainerState::{ContainerExited, ContainerRunning};
-        let book = Book::default();
+        let pod_cache = PodCache::default();
         let started = snapshot(&[("web", "1", ContainerRunning), ("db", "2", ContainerRunning)]);
         for (owner, items) in &started {
-            book.saw(&owner.uid, items.clone());
+            pod_cache.saw(&owner.uid, items.clone());
         }
-        assert_eq!(names(&Snapshot::new(), &started, &book), [""; 0]);
+        assert_eq!(names(&Snapshot::new(), &started, &pod_cache), [""; 0]);
         let ended = snapshot(&[("web", "1", ContainerExited), ("db", "2", ContainerRunning)]);
-        assert_eq!(names(&started, &ended, &book), ["web"]);
+        assert_eq!(names(&started, &ended, &pod_cache), ["web"]);
         // it went, and nobody has looked since
-        assert_eq!(names(&ended, &Snapshot::new(), &book), ["db", "web"]);
+        assert_eq!(names(&ended, &Snapshot::new(), &pod_cache), ["db", "web"]);
     }
 }

@@ -15,7 +15,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     Config, Error, Progress,
-    admit::{self, Place},
+    admit::{self, NodeInfo},
     api,
     convert::NodeDns,
     ending::Ending,
@@ -27,7 +27,7 @@ use super::{
     names::Dirs,
     node::{self, Description, Machine, resources},
     orphans, pleg,
-    pods::{self, Context, Door, MAX_TRIGGERS, SandboxLimit, Trigger},
+    pods::{self, Admitter, Context, MAX_TRIGGERS, SandboxLimit, Trigger},
     pressure::{self, Evictor, Pressure, Signals},
     probes::{self, Probes},
     runtime::Runtime,
@@ -95,9 +95,9 @@ impl Task {
             addresses: node::Addresses::new(config.node.address.clone()),
             allocatable: limits,
             means: machine.means(),
-            door: Door::new(place(&config, &machine, &allocatable)),
+            admitter: Admitter::new(place(&config, &machine, &allocatable)),
             pods: reader.clone(),
-            book: pods::Book::default(),
+            pod_cache: pods::PodCache::default(),
             probes: Probes::new(probes::Parts {
                 runtime: runtime.clone(),
                 events: events.clone(),
@@ -232,11 +232,11 @@ fn pages(config: &Config, context: &Context, reader: &Store<Pod>) -> Arc<Pages> 
 }
 
 /// The node as pods find it before the API knows it.
-fn place(config: &Config, machine: &Machine, allocatable: &BTreeMap<String, Quantity>) -> Place {
+fn place(config: &Config, machine: &Machine, allocatable: &BTreeMap<String, Quantity>) -> NodeInfo {
     let (name, addresses) = (&config.node_name, Vec::new());
     let (of, pressure) = (machine.clone(), Pressure::none());
     let description = Description { name, config: &config.node, addresses, machine: of, pressure };
-    Place {
+    NodeInfo {
         node: description.node(NodeStatus::default()),
         allocatable: admit::amounts(allocatable),
         unsafe_sysctls: config.allowed_sysctls.clone(),

@@ -191,12 +191,12 @@ fn admit(parts: &http::request::Parts) -> Result<(), Refusal> {
 
 /// The API with the administrators' part beside it.
 #[derive(Clone)]
-pub(crate) struct Doors {
+pub(crate) struct Endpoints {
     pub(crate) api: ApiService,
     pub(crate) admin: Admin,
 }
 
-impl Service<Request<Incoming>> for Doors {
+impl Service<Request<Incoming>> for Endpoints {
     type Response = Response<Body>;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;

@@ -14,7 +14,7 @@ use super::{
     standalone::Standalone,
 };
 use crate::{
-    admin::{Admin, Doors},
+    admin::{Admin, Endpoints},
     controllers::events::Recorder,
     hub::Sessions,
     metrics::Metrics,
@@ -141,7 +141,8 @@ impl Backend {
         let (ready, is_ready) = readiness();
         match self {
             Self::Standalone(standalone) => {
-                let (server, kubeconfig): (Server<Doors>, _) = standalone.bind(options, admin, pki).await?;
+                let (server, kubeconfig): (Server<Endpoints>, _) =
+                    standalone.bind(options, admin, pki).await?;
                 let api = Some(server.local_addr());
                 tasks.spawn("API server", server.run(stop.child_token()));
                 Ok(Served { api, health: None, kubeconfig, ready })

@@ -14,11 +14,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{DATABASE, Options, StartError};
 use crate::{
-    admin::{Admin, Doors},
+    admin::{Admin, Endpoints},
     admission,
     controllers::{
         api_services, binder,
-        certificates::{self, Office},
+        certificates::{self, Signer},
         events::Recorder,
         kubernetes_service, manager, namespaces, node_lifecycle,
         workloads::Cluster,
@@ -77,10 +77,10 @@ impl Standalone {
         options: &Options,
         admin: Admin,
         pki: &Pki,
-    ) -> Result<(Server<Doors>, String), StartError> {
-        let doors = Doors { api: self.api.service(), admin };
+    ) -> Result<(Server<Endpoints>, String), StartError> {
+        let endpoints = Endpoints { api: self.api.service(), admin };
         let at = SocketAddr::new(options.address, options.api_port);
-        let server = Server::bind(at, Some(pki::api_tls(pki.server())?), doors)
+        let server = Server::bind(at, Some(pki::api_tls(pki.server())?), endpoints)
             .await
             .map_err(|source| StartError::Bind { server: "API", option: "--api-port", source })?;
         let port = server.local_addr().port();
@@ -186,17 +186,17 @@ fn spawn_controllers(
             node_lifecycle::run(client.clone(), events.clone(), options.lease_grace, shutdown.child_token());
         tasks.spawn("node-lifecycle", lifecycle);
     }
-    let office = Office {
+    let signer = Signer {
         approves: is_on("csrapproving"),
         signs: is_on("csrsigning"),
         ca: Arc::clone(pki.ca()),
         cloud: options.names.clone(),
         sessions: sessions.clone(),
     };
-    if office.approves || office.signs {
+    if signer.approves || signer.signs {
         tasks.spawn(
             "csrapproving and csrsigning",
-            certificates::run(client.clone(), office, shutdown.child_token()),
+            certificates::run(client.clone(), signer, shutdown.child_token()),
         );
     }
     if is_on("csrcleaner") {

@@ -4,6 +4,7 @@
 pub mod api_services;
 pub mod binder;
 pub mod certificates;
+mod deliveries;
 pub mod device;
 mod disruption;
 pub mod dynamic;
@@ -22,7 +23,6 @@ mod newest;
 mod node_authorization;
 pub mod node_certificates;
 pub mod node_lifecycle;
-mod parcels;
 mod pod_gc;
 mod policy;
 pub mod rules;

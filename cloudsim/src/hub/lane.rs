@@ -28,7 +28,7 @@ pub enum LaneKey {
 
 /// A message for the lane, with what decides its place.
 #[derive(Clone, Debug)]
-pub struct Parcel {
+pub struct Delivery {
     /// What it is about.
     pub key: LaneKey,
     /// The object whose state it carries, where the bookkeeping is to know that the node has it.
@@ -39,7 +39,7 @@ pub struct Parcel {
     pub message: Message,
 }
 
-impl Parcel {
+impl Delivery {
     fn is_delete(&self) -> bool {
         self.revision.is_none()
     }
@@ -47,7 +47,7 @@ impl Parcel {
 
 #[derive(Debug)]
 struct Flight {
-    parcel: Parcel,
+    delivery: Delivery,
     sent: Instant,
     attempts: u32,
     /// It was sent in vain before.
@@ -73,7 +73,7 @@ pub struct AckLane {
     order: VecDeque<LaneKey>,
     /// What was sent in vain: when nothing else waits, or between the others.
     tired: VecDeque<LaneKey>,
-    pending: HashMap<LaneKey, Parcel>,
+    pending: HashMap<LaneKey, Delivery>,
     flight: Option<Flight>,
 }
 
@@ -85,23 +85,23 @@ impl AckLane {
     }
 
     /// Takes a message. An older revision of the same object is dropped; a pending delete is never displaced.
-    pub fn offer(&mut self, parcel: Parcel) {
-        if self.superseded(&parcel) {
+    pub fn offer(&mut self, delivery: Delivery) {
+        if self.superseded(&delivery) {
             return;
         }
-        if self.pending.insert(parcel.key.clone(), parcel.clone()).is_none() {
-            self.order.push_back(parcel.key);
+        if self.pending.insert(delivery.key.clone(), delivery.clone()).is_none() {
+            self.order.push_back(delivery.key);
         }
     }
 
-    fn superseded(&self, parcel: &Parcel) -> bool {
-        let waiting = self.pending.get(&parcel.key);
+    fn superseded(&self, delivery: &Delivery) -> bool {
+        let waiting = self.pending.get(&delivery.key);
         let flying =
-            self.flight.as_ref().map(|flight| &flight.parcel).filter(|flying| flying.key == parcel.key);
-        waiting.into_iter().chain(flying).any(|other| match (other.is_delete(), parcel.is_delete()) {
+            self.flight.as_ref().map(|flight| &flight.delivery).filter(|flying| flying.key == delivery.key);
+        waiting.into_iter().chain(flying).any(|other| match (other.is_delete(), delivery.is_delete()) {
             (true, _) => true,
             (false, true) => false,
-            (false, false) => other.revision >= parcel.revision,
+            (false, false) => other.revision >= delivery.revision,
         })
     }
 
@@ -117,16 +117,16 @@ impl AckLane {
             if flight.attempts < attempts {
                 flight.attempts += 1;
                 flight.sent = now;
-                return Step::Send(Box::new(flight.parcel.message.clone()));
+                return Step::Send(Box::new(flight.delivery.message.clone()));
             }
             if let Some(flight) = self.flight.take() {
-                self.requeue(flight.parcel);
+                self.requeue(flight.delivery);
             }
         }
         while let Some((key, tired)) = self.next() {
-            if let Some(parcel) = self.pending.remove(&key) {
-                let message = parcel.message.clone();
-                self.flight = Some(Flight { parcel, sent: now, attempts: 1, tired });
+            if let Some(delivery) = self.pending.remove(&key) {
+                let message = delivery.message.clone();
+                self.flight = Some(Flight { delivery, sent: now, attempts: 1, tired });
                 return Step::Send(Box::new(message));
             }
         }
@@ -143,18 +143,18 @@ impl AckLane {
         self.flight.as_ref().is_some_and(|flight| flight.tired || flight.attempts > 1)
     }
 
-    fn requeue(&mut self, parcel: Parcel) {
-        if !self.pending.contains_key(&parcel.key) {
-            self.tired.push_back(parcel.key.clone());
-            self.pending.insert(parcel.key.clone(), parcel);
+    fn requeue(&mut self, delivery: Delivery) {
+        if !self.pending.contains_key(&delivery.key) {
+            self.tired.push_back(delivery.key.clone());
+            self.pending.insert(delivery.key.clone(), delivery);
         }
     }
 
-    /// The edge acknowledged `msg_id`: the parcel if it was the one on the wire; duplicates and late ones are nothing.
-    pub fn acknowledged(&mut self, msg_id: &str) -> Option<Parcel> {
+    /// The edge acknowledged `msg_id`: the delivery if it was the one on the wire; duplicates and late ones are nothing.
+    pub fn acknowledged(&mut self, msg_id: &str) -> Option<Delivery> {
         self.flight
-            .take_if(|flight| flight.parcel.message.header.msg_id == msg_id)
-            .map(|flight| flight.parcel)
+            .take_if(|flight| flight.delivery.message.header.msg_id == msg_id)
+            .map(|flight| flight.delivery)
     }
 
     /// How much waits or flies.

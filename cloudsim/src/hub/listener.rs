@@ -15,7 +15,7 @@ use tracing::{debug, warn};
 
 use super::{
     Limits, Replica, Replicas, Sessions, Shared,
-    attend::attend,
+    accept::accept_node,
     link::Connected,
     quic::{QuicBindError, QuicHub},
     sessions::Arrival,
@@ -194,5 +194,5 @@ async fn serve(
         begins,
         certificate: Some(certificate),
     };
-    attend(arrival, Connected { incoming, outgoing, mute: None }, shown, &shared, &shutdown).await;
+    accept_node(arrival, Connected { incoming, outgoing, mute: None }, shown, &shared, &shutdown).await;
 }

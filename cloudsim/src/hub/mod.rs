@@ -2,24 +2,24 @@
 //!
 //! A node is who its certificate says, and its `Node_id` header must say the same.
 
-mod agenda;
-mod attend;
-mod beginners;
-mod clerks;
-mod door;
+mod accept;
+mod acceptor;
 mod ended;
 mod gate;
+mod handlers;
 pub mod lane;
 mod link;
 mod listener;
 mod mute;
+mod pending_acks;
 mod quic;
+mod reenrolled;
 mod refusals;
 mod session;
 mod sessions;
 mod transport;
-mod unwritten;
 mod upgrade;
+mod work_queue;
 
 use std::{
     sync::{
@@ -32,10 +32,10 @@ use std::{
 use limits::ConnectionLimits;
 
 pub use self::{
-    beginners::Beginners,
-    door::Door,
+    acceptor::Acceptor,
     listener::{BindError, Hub},
     quic::QuicBindError,
+    reenrolled::Reenrolled,
     sessions::{Carrier, Count, NodeSession, Rival, Sessions},
 };
 pub(crate) use self::{

@@ -25,7 +25,7 @@ use wire::{
 
 use super::{
     Carrier, Replicas, Shared,
-    attend::attend,
+    accept::accept_node,
     gate,
     link::Connected,
     mute::{Mute, MuteSocket},
@@ -188,7 +188,7 @@ async fn serve(
                 begins,
                 certificate,
             };
-            attend(arrival, Connected { incoming, outgoing, mute }, shown, &shared, &shutdown).await;
+            accept_node(arrival, Connected { incoming, outgoing, mute }, shown, &shared, &shutdown).await;
         }
         Ok(Err(error)) => {
             shared.sessions.metrics().refused(crate::metrics::Refusal::Connection);

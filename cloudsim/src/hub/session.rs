@@ -18,13 +18,13 @@ use wire::{Message, Up, Upstream, lane::needs_ack};
 
 use super::{
     Shared,
-    agenda::Agenda,
-    beginners::doubt,
-    clerks::{Entry, carry_out, write_down},
     ended::Ended,
-    lane::{AckLane, Parcel, Step},
+    handlers::{Entry, carry_out, write_down},
+    lane::{AckLane, Delivery, Step},
     link::{Reader, Writer},
+    reenrolled::doubt,
     sessions::{Session as Registered, Traffic},
+    work_queue::WorkQueue,
 };
 use crate::{
     controllers::{
@@ -78,7 +78,7 @@ async fn serve(
         lane: AckLane::new(shared.limits.acknowledgement),
         early: Some(Vec::new()),
         synced: Synced::new(),
-        agenda: Agenda::new(BTreeSet::new()),
+        work_queue: WorkQueue::new(BTreeSet::new()),
         unread: Repeated::default(),
         heard: now(),
         records,
@@ -111,7 +111,7 @@ fn load(
             // an older session may have written something down since the certificate was given
             records.doubt(&node).await?;
             doubt(&mut synced);
-            sessions.beginners().remove(&node, &certificate);
+            sessions.reenrolled().remove(&node, &certificate);
         }
         Ok(synced)
     }))
@@ -122,12 +122,12 @@ struct Session<'a> {
     shared: &'a Shared,
     writer: Writer,
     lane: AckLane,
-    /// What waits for the lane until it is known what the node has acknowledged; nothing of the agenda is looked at before.
-    early: Option<Vec<Parcel>>,
+    /// What waits for the lane until it is known what the node has acknowledged; nothing of the work_queue is looked at before.
+    early: Option<Vec<Delivery>>,
     /// What the node has acknowledged.
     synced: Synced,
     /// What to look at when the lane is free.
-    agenda: Agenda,
+    work_queue: WorkQueue,
     /// What could not be looked at: a damaged object stays so.
     unread: Repeated,
     heard: Instant,
@@ -190,7 +190,7 @@ impl Session<'_> {
                 _ = faults.changed() => Ok(()),
                 // cancel-safe: an unseen wake-up stays
                 () = mailbox.changed(), if self.early.is_none() => {
-                    self.agenda.add(mailbox.take());
+                    self.work_queue.add(mailbox.take());
                     Ok(())
                 }
                 // cancel-safe: sleeping holds no data
@@ -211,30 +211,30 @@ impl Session<'_> {
     async fn begin(&mut self, synced: Synced) -> Result<(), Ended> {
         let mut todo = self.shared.edge.everything(self.node, &synced);
         todo.extend(self.shared.devices.everything(self.node));
-        (self.synced, self.agenda) = (synced, Agenda::new(todo));
-        for parcel in self.early.take().unwrap_or_default() {
-            self.answer(Reply::Acknowledged(parcel)).await?;
+        (self.synced, self.work_queue) = (synced, WorkQueue::new(todo));
+        for delivery in self.early.take().unwrap_or_default() {
+            self.answer(Reply::Acknowledged(delivery)).await?;
         }
         Ok(())
     }
 
     async fn answer(&mut self, reply: Reply) -> Result<(), Ended> {
-        let parcel = match reply {
+        let delivery = match reply {
             Reply::Direct(message) => return self.send(&message).await,
-            Reply::Acknowledged(parcel) => parcel,
+            Reply::Acknowledged(delivery) => delivery,
         };
         if let Some(early) = &mut self.early {
-            early.push(parcel);
+            early.push(delivery);
             return Ok(());
         }
         // unannounced it is not sent: the node asks again
-        if self.is_announced(&parcel).await { self.enlist(parcel).await } else { Ok(()) }
+        if self.is_announced(&delivery).await { self.enlist(delivery).await } else { Ok(()) }
     }
 
     /// Sends what can be sent; answers when to look again.
     async fn advance(&mut self) -> Result<Option<Instant>, Ended> {
         let next = if self.early.is_some() { None } else { self.work().await? };
-        self.traffic.queue(self.lane.len() + self.agenda.len());
+        self.traffic.queue(self.lane.len() + self.work_queue.len());
         let arrives = self.writer.flush().await?;
         Ok(next.into_iter().chain(arrives).min())
     }
@@ -254,13 +254,13 @@ impl Session<'_> {
             if until.is_some() && !is_stuck {
                 return Ok(until);
             }
-            let Some(path) = self.agenda.next(now()) else {
-                return Ok(until.into_iter().chain(self.agenda.due()).min());
+            let Some(path) = self.work_queue.next(now()) else {
+                return Ok(until.into_iter().chain(self.work_queue.due()).min());
             };
             match self.look(&path).await {
                 Ok(replies) => {
                     if !self.tell(replies).await? {
-                        self.agenda.put_off(path, now());
+                        self.work_queue.put_off(path, now());
                     }
                 }
                 Err(error) => {
@@ -273,7 +273,7 @@ impl Session<'_> {
                             "an object could not be read; the node keeps what it has of it"
                         );
                     }
-                    self.agenda.put_off(path, now());
+                    self.work_queue.put_off(path, now());
                 }
             }
         }
@@ -285,7 +285,7 @@ impl Session<'_> {
             ObjectKind::Device | ObjectKind::DeviceModel => {
                 let look = self.shared.devices.look(self.node, path, &self.synced).await?;
                 if look.again {
-                    self.agenda.follow(path.clone());
+                    self.work_queue.follow(path.clone());
                 }
                 Ok(look.replies)
             }
@@ -294,22 +294,22 @@ impl Session<'_> {
             | ObjectKind::Secret
             | ObjectKind::Access
             | ObjectKind::Pod => {
-                let parcels = self.shared.edge.parcels(self.node, path, &self.synced).await?;
-                Ok(parcels.into_iter().map(Reply::Acknowledged).collect())
+                let deliveries = self.shared.edge.deliveries(self.node, path, &self.synced).await?;
+                Ok(deliveries.into_iter().map(Reply::Acknowledged).collect())
             }
         }
     }
 
     /// False: as [`Self::offer`].
     async fn tell(&mut self, replies: Vec<Reply>) -> Result<bool, Ended> {
-        let mut parcels = Vec::new();
+        let mut deliveries = Vec::new();
         for reply in replies {
             match reply {
                 Reply::Direct(message) => self.send(&message).await?,
-                Reply::Acknowledged(parcel) => parcels.push(parcel),
+                Reply::Acknowledged(delivery) => deliveries.push(delivery),
             }
         }
-        self.offer(parcels).await
+        self.offer(deliveries).await
     }
 
     /// Hands over to the lane, but for the deletion of the node itself. As CloudCore: a node that is deleted while it is
@@ -317,23 +317,23 @@ impl Session<'_> {
     /// evicts no pod until it is started anew.
     ///
     /// False: something could not be announced, and all is to be looked at again.
-    async fn offer(&mut self, parcels: Vec<Parcel>) -> Result<bool, Ended> {
-        let replaced = parcels.iter().any(|parcel| !is_own_end(parcel));
-        for parcel in parcels {
-            if !is_own_end(&parcel) {
-                if !self.is_announced(&parcel).await {
+    async fn offer(&mut self, deliveries: Vec<Delivery>) -> Result<bool, Ended> {
+        let replaced = deliveries.iter().any(|delivery| !is_own_end(delivery));
+        for delivery in deliveries {
+            if !is_own_end(&delivery) {
+                if !self.is_announced(&delivery).await {
                     return Ok(false);
                 }
-                self.enlist(parcel).await?;
+                self.enlist(delivery).await?;
                 continue;
             }
-            if let Some(subject) = parcel.subject {
+            if let Some(subject) = delivery.subject {
                 self.synced.remove(&subject.uid);
                 // whoever has the name now may be another machine
                 doubt(&mut self.synced);
                 let _ = self.records.send((Record::Dropped(subject), None)).await;
             }
-            if self.agenda.has_begun() && !replaced {
+            if self.work_queue.has_begun() && !replaced {
                 return Err(Ended::Deleted);
             }
         }
@@ -342,9 +342,9 @@ impl Session<'_> {
 
     /// Before an object is sent for the first time it is written down that the node may hold it: with its acknowledgement, this
     /// process may lose that it does, and would never tell the node of the object's end. False: that failed.
-    async fn is_announced(&mut self, parcel: &Parcel) -> bool {
-        let Some(subject) = &parcel.subject else { return true };
-        if parcel.revision.is_none() || self.synced.contains_key(&subject.uid) {
+    async fn is_announced(&mut self, delivery: &Delivery) -> bool {
+        let Some(subject) = &delivery.subject else { return true };
+        if delivery.revision.is_none() || self.synced.contains_key(&subject.uid) {
             return true;
         }
         let (written, waiting) = oneshot::channel();
@@ -358,13 +358,13 @@ impl Session<'_> {
 
     /// Puts a message into the lane, but for one that no node acknowledges, whose name has a word in it that KubeEdge looks for. That
     /// one is sent once in each session.
-    async fn enlist(&mut self, parcel: Parcel) -> Result<(), Ended> {
-        if needs_ack(&parcel.message) {
-            self.lane.offer(parcel);
+    async fn enlist(&mut self, delivery: Delivery) -> Result<(), Ended> {
+        if needs_ack(&delivery.message) {
+            self.lane.offer(delivery);
             return Ok(());
         }
-        self.send(&parcel.message).await?;
-        match (parcel.subject, parcel.revision) {
+        self.send(&delivery.message).await?;
+        match (delivery.subject, delivery.revision) {
             (Some(subject), Some(revision)) => {
                 self.synced.insert(subject.uid, (subject.path, revision));
             }
@@ -399,7 +399,7 @@ impl Session<'_> {
     }
 
     async fn acknowledged(&mut self, id: &str) {
-        let Some(Parcel { subject, revision, .. }) = self.lane.acknowledged(id) else {
+        let Some(Delivery { subject, revision, .. }) = self.lane.acknowledged(id) else {
             return debug!(node = self.node, id, "an acknowledgement that nothing waits for");
         };
         let Some(subject) = subject else { return };
@@ -420,7 +420,7 @@ impl Session<'_> {
     /// The node has it no more; its successor of the same name is next.
     fn let_go(&mut self, subject: &Subject) {
         self.synced.remove(&subject.uid);
-        self.agenda.ended(&subject.path);
+        self.work_queue.ended(&subject.path);
     }
 
     async fn send(&mut self, message: &Message) -> Result<(), Ended> {
@@ -433,7 +433,7 @@ impl Session<'_> {
 }
 
 /// Whether this tells a node that it is deleted; no node hears of another.
-fn is_own_end(parcel: &Parcel) -> bool {
-    parcel.revision.is_none()
-        && parcel.subject.as_ref().is_some_and(|subject| subject.path.kind == ObjectKind::Node)
+fn is_own_end(delivery: &Delivery) -> bool {
+    delivery.revision.is_none()
+        && delivery.subject.as_ref().is_some_and(|subject| subject.path.kind == ObjectKind::Node)
 }

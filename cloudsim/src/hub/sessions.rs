@@ -20,7 +20,7 @@ use wire::instance::{Instance, TAKEN_OVER};
 
 pub use self::rivals::Rival;
 use self::rivals::Rivals;
-use super::beginners::Beginners;
+use super::reenrolled::Reenrolled;
 use crate::{
     metrics::{HubMetrics, Refusal},
     streams::Tunnels,
@@ -168,11 +168,11 @@ struct Register {
 
 /// The register; cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Sessions(Arc<Mutex<Register>>, Beginners, HubMetrics, Tunnels);
+pub struct Sessions(Arc<Mutex<Register>>, Reenrolled, HubMetrics, Tunnels);
 
 impl Sessions {
     /// Nodes that begin anew.
-    pub fn beginners(&self) -> &Beginners {
+    pub fn reenrolled(&self) -> &Reenrolled {
         &self.1
     }
 

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fs};
 
 use anyhow::{Context, ensure};
 use e2e::{
-    Cloud, Cri, NODE, WAIT_TIMEOUT, RunningContainer,
+    Cloud, Cri, NODE, RunningContainer, WAIT_TIMEOUT,
     containerd::{Bare, RealRig, Traces},
     until,
 };

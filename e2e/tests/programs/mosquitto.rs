@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use e2e::{NODE, WAIT_TIMEOUT, Ports, Rig, mosquitto, run, until};
+use e2e::{NODE, Ports, Rig, WAIT_TIMEOUT, mosquitto, run, until};
 use serde_json::{Value, json};
 
 const MANIFESTS: &str = "

@@ -16,7 +16,7 @@ use crate::{
 
 /// One message for one session.
 #[derive(Debug)]
-pub(super) struct Parcel<'a> {
+pub(super) struct Delivery<'a> {
     pub(super) message: &'a Arc<Message>,
     pub(super) qos: QoS,
     pub(super) retain: bool,
@@ -26,17 +26,17 @@ pub(super) struct Parcel<'a> {
 }
 
 impl Core {
-    /// Gives `parcel` to a session: at QoS 0 to its client now or never, above it into its queue.
-    pub(super) fn deliver(&mut self, id: u64, parcel: &Parcel<'_>) {
-        if parcel.qos == QoS::AtMostOnce {
-            self.send_now(id, parcel);
+    /// Gives `delivery` to a session: at QoS 0 to its client now or never, above it into its queue.
+    pub(super) fn deliver(&mut self, id: u64, delivery: &Delivery<'_>) {
+        if delivery.qos == QoS::AtMostOnce {
+            self.send_now(id, delivery);
             return;
         }
-        let weight = parcel.message.weight();
+        let weight = delivery.message.weight();
         let Some(session) = self.sessions.get_mut(&id) else { return };
         let full = session.is_full(weight, &self.limits)
             || self.queued_bytes + weight > self.limits.total_queued_bytes;
-        if full && !parcel.regardless {
+        if full && !delivery.regardless {
             Counters::count(&self.counters.dropped);
             if session.connection.is_some() && !self.slow.contains(&id) {
                 self.slow.push(id);
@@ -46,10 +46,10 @@ impl Core {
         self.sequence += 1;
         let queued = Queued {
             sequence: self.sequence,
-            message: Arc::clone(parcel.message),
-            qos: parcel.qos,
-            retain: parcel.retain,
-            subscription_ids: parcel.subscription_ids.into(),
+            message: Arc::clone(delivery.message),
+            qos: delivery.qos,
+            retain: delivery.retain,
+            subscription_ids: delivery.subscription_ids.into(),
         };
         session.pending.push_back(queued.clone());
         session.bytes += weight;
@@ -60,19 +60,19 @@ impl Core {
     }
 
     /// Writes a QoS 0 message.
-    fn send_now(&mut self, id: u64, parcel: &Parcel<'_>) {
+    fn send_now(&mut self, id: u64, delivery: &Delivery<'_>) {
         let connection = self.sessions.get_mut(&id).and_then(|session| session.connection.as_mut());
         let Some(connection) = connection else { return };
-        if connection.is_full(&self.limits) && !parcel.regardless {
+        if connection.is_full(&self.limits) && !delivery.regardless {
             return Counters::count(&self.counters.dropped);
         }
         let outgoing = Outgoing {
-            message: parcel.message,
+            message: delivery.message,
             qos: QoS::AtMostOnce,
-            retain: parcel.retain,
+            retain: delivery.retain,
             duplicate: false,
             id: 0,
-            subscription_ids: parcel.subscription_ids,
+            subscription_ids: delivery.subscription_ids,
             alias: None,
             now: self.now,
         };

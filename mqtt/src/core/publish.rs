@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Core, Flow, deliver::Parcel};
+use super::{Core, Flow, deliver::Delivery};
 use crate::{
     codec::{Publish, Version, encode::AckKind},
     counters::Counters,
@@ -161,14 +161,14 @@ impl Core {
             Subscriber::Session(id) => {
                 let qos = entries.iter().map(|entry| entry.qos).max().unwrap_or(first.qos);
                 let ids: Vec<u32> = entries.iter().filter_map(|entry| entry.subscription_id).collect();
-                let parcel = Parcel {
+                let delivery = Delivery {
                     message,
                     qos: qos.min(message.qos),
                     retain: message.retain && entries.iter().any(|entry| entry.retain_as_published),
                     subscription_ids: &ids,
                     regardless: false,
                 };
-                self.deliver(id, &parcel);
+                self.deliver(id, &delivery);
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Core, deliver::Parcel};
+use super::{Core, deliver::Delivery};
 use crate::{
     codec::{Options, RetainHandling, Subscribe, Unsubscribe, Version, encode},
     counters::Counters,
@@ -107,14 +107,14 @@ impl Core {
             if message.expired(self.now) {
                 continue;
             }
-            let parcel = Parcel {
+            let delivery = Delivery {
                 message: &message,
                 qos: options.qos.min(message.qos),
                 retain: true,
                 subscription_ids: subscription_id.as_slice(),
                 regardless: room,
             };
-            self.deliver(id, &parcel);
+            self.deliver(id, &delivery);
         }
     }
 

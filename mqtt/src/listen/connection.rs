@@ -10,7 +10,7 @@ use tokio::{
     time::{Instant, sleep, timeout, timeout_at},
 };
 
-use super::{Door, From};
+use super::{ConnectionContext, From};
 use crate::{
     codec::{Connect, Packet, Version, decode, encode},
     core::{BATCHES, Batch, Command, effective_keep_alive},
@@ -33,7 +33,7 @@ const LINGER: Duration = Duration::from_secs(1);
 
 /// Serves a connection until it ends; `certificate` is the name in a verified client certificate.
 pub(super) async fn run(
-    door: &Door,
+    context: &ConnectionContext,
     (id, from): (u64, From),
     certificate: Option<Arc<str>>,
     reader: impl AsyncRead + Unpin,
@@ -42,7 +42,7 @@ pub(super) async fn run(
     let outbox = Arc::new(Outbox::default());
     let From { peer, slot } = from;
     let mut incoming =
-        Incoming { door, id, slot: &slot, reader, buffer: BytesMut::new(), ask: *READ.start() };
+        Incoming { context, id, slot: &slot, reader, buffer: BytesMut::new(), ask: *READ.start() };
     let first = tokio::select! {
         // Cancel-safe: who has not said who it is loses nothing.
         () = slot.evicted() => return,
@@ -52,18 +52,18 @@ pub(super) async fn run(
         let mut writer = writer;
         return last_bytes(&outbox, &mut writer).await;
     };
-    let (version, keep_alive) = (first.version, keep_alive(door, &first));
+    let (version, keep_alive) = (first.version, keep_alive(context, &first));
     // A client is idle from its last packet on.
     if let Err(full) = slot.begin(false).map(drop) {
-        Counters::count(&door.counters.refused);
-        return door.warn(&format!("{peer}: {full}"));
+        Counters::count(&context.counters.refused);
+        return context.warn(&format!("{peer}: {full}"));
     }
     let command =
         Command::Connect { connection: id, connect: first, certificate, peer, outbox: Arc::clone(&outbox) };
-    if door.commands.send(command).await.is_err() {
+    if context.commands.send(command).await.is_err() {
         return;
     }
-    let mut writing = std::pin::pin!(write(door, id, &outbox, writer));
+    let mut writing = std::pin::pin!(write(context, id, &outbox, writer));
     let (ended, writes) = {
         let mut reading = std::pin::pin!(incoming.packets(version, keep_alive));
         // The writer ends when the outbox is closed; then nothing that could be read matters. Reading is dropped at an await, and
@@ -82,7 +82,7 @@ pub(super) async fn run(
         }
     };
     let fault = ended.and_then(Result::err);
-    let sent = door.commands.send(Command::Closed { connection: id, fault }).await;
+    let sent = context.commands.send(Command::Closed { connection: id, fault }).await;
     if writes && sent.is_ok() {
         // The broker may hold packets of this connection before it sees its end; a fault's DISCONNECT waits with them.
         let _ = timeout(LINGER, &mut writing).await;
@@ -92,14 +92,14 @@ pub(super) async fn run(
     }
 }
 
-fn keep_alive(door: &Door, connect: &Connect) -> Option<Duration> {
-    let seconds = effective_keep_alive(connect.keep_alive, door.limits.keep_alive);
+fn keep_alive(context: &ConnectionContext, connect: &Connect) -> Option<Duration> {
+    let seconds = effective_keep_alive(connect.keep_alive, context.limits.keep_alive);
     (seconds > 0).then(|| Duration::from_millis(u64::from(seconds) * 1500))
 }
 
 /// The reading side.
 struct Incoming<'a, R> {
-    door: &'a Door,
+    context: &'a ConnectionContext,
     id: u64,
     slot: &'a ConnectionSlot,
     reader: R,
@@ -110,15 +110,15 @@ struct Incoming<'a, R> {
 impl<R: AsyncRead + Unpin> Incoming<'_, R> {
     /// CONNECT, within its time; a refusal is left in `outbox`.
     async fn first(&mut self, outbox: &Outbox) -> Option<Box<Connect>> {
-        let deadline = Instant::now() + self.door.limits.connect_timeout;
-        let limit = self.door.limits.packet_bytes.min(CONNECT_BYTES);
+        let deadline = Instant::now() + self.context.limits.connect_timeout;
+        let limit = self.context.limits.packet_bytes.min(CONNECT_BYTES);
         loop {
             match decode(&mut self.buffer, limit, None) {
                 Ok(Some(Packet::Connect(connect))) => return Some(connect),
                 Ok(Some(_)) => return None,
                 Ok(None) => {}
                 Err(fault) => {
-                    Counters::count(&self.door.counters.faults);
+                    Counters::count(&self.context.counters.faults);
                     tracing::debug!(%fault, "not a CONNECT");
                     let mut refusal = BytesMut::new();
                     let version = refusing_version(&self.buffer);
@@ -137,7 +137,7 @@ impl<R: AsyncRead + Unpin> Incoming<'_, R> {
     /// Everything after CONNECT, until the end (`Ok`) or a fault.
     async fn packets(&mut self, version: Version, keep_alive: Option<Duration>) -> Result<(), Fault> {
         let batches = Arc::new(Semaphore::new(BATCHES));
-        let limit = self.door.limits.packet_bytes;
+        let limit = self.context.limits.packet_bytes;
         loop {
             let mut packets = VecDeque::new();
             let fault = loop {
@@ -154,7 +154,7 @@ impl<R: AsyncRead + Unpin> Incoming<'_, R> {
             if !packets.is_empty() {
                 let permit = Arc::clone(&batches).acquire_owned().await.ok();
                 let batch = Batch { connection: self.id, packets, permit };
-                if self.door.commands.send(Command::Packets(batch)).await.is_err() {
+                if self.context.commands.send(Command::Packets(batch)).await.is_err() {
                     return Ok(());
                 }
             }
@@ -218,7 +218,12 @@ fn refusing_version(start: &[u8]) -> Version {
 }
 
 /// Writes what the outbox has until it is closed or the socket fails.
-async fn write(door: &Door, id: u64, outbox: &Outbox, mut writer: impl AsyncWrite + Unpin) -> io::Result<()> {
+async fn write(
+    context: &ConnectionContext,
+    id: u64,
+    outbox: &Outbox,
+    mut writer: impl AsyncWrite + Unpin,
+) -> io::Result<()> {
     while let Some(bytes) = outbox.next().await {
         tokio::select! {
             sent = send(&mut writer, &bytes) => sent?,
@@ -226,7 +231,7 @@ async fn write(door: &Door, id: u64, outbox: &Outbox, mut writer: impl AsyncWrit
             () = lingered(outbox) => return Err(io::ErrorKind::TimedOut.into()),
         }
         if outbox.written(bytes.len())
-            && door.commands.send(Command::Drained { connection: id }).await.is_err()
+            && context.commands.send(Command::Drained { connection: id }).await.is_err()
         {
             break;
         }

@@ -35,7 +35,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// What connections share.
 #[derive(Debug, Clone)]
-pub(crate) struct Door {
+pub(crate) struct ConnectionContext {
     limits: Arc<Limits>,
     counters: Arc<Counters>,
     commands: mpsc::Sender<Command>,
@@ -45,8 +45,8 @@ pub(crate) struct Door {
     ids: Arc<AtomicU64>,
 }
 
-impl Door {
-    /// A door to the broker behind `commands`.
+impl ConnectionContext {
+    /// A context to the broker behind `commands`.
     pub(crate) fn new(limits: Limits, counters: Arc<Counters>, commands: mpsc::Sender<Command>) -> Self {
         let connections = ConnectionLimiter::new(ConnectionLimits {
             established: limits.connections,
@@ -102,7 +102,7 @@ impl Listening {
     }
 
     /// Accepts until `stop` is cancelled, then waits for its connections.
-    pub(crate) async fn accept(self, door: Door, stop: CancellationToken) {
+    pub(crate) async fn accept(self, context: ConnectionContext, stop: CancellationToken) {
         let mut connections = JoinSet::new();
         loop {
             // Cancel-safe: a connection that was not accepted stays with the system.
@@ -112,18 +112,18 @@ impl Listening {
                 accepted = self.listener.accept() => accepted,
             };
             match accepted {
-                Ok((stream, peer)) => match door.connections.accept(Some(peer)) {
+                Ok((stream, peer)) => match context.connections.accept(Some(peer)) {
                     Ok(slot) => {
                         let from = From { peer: peer.ip().to_canonical(), slot };
-                        drop(connections.spawn(serve(door.clone(), self.tls.clone(), stream, from)))
+                        drop(connections.spawn(serve(context.clone(), self.tls.clone(), stream, from)))
                     }
                     Err(full) => {
-                        Counters::count(&door.counters.refused);
-                        door.warn(&format!("{}: {full}", peer.ip()));
+                        Counters::count(&context.counters.refused);
+                        context.warn(&format!("{}: {full}", peer.ip()));
                     }
                 },
                 Err(error) => {
-                    door.warn(&format!("it cannot be accepted: {error}"));
+                    context.warn(&format!("it cannot be accepted: {error}"));
                     sleep(PAUSE).await;
                 }
             }
@@ -141,24 +141,24 @@ struct From {
 }
 
 /// One connection from its first byte to its last.
-async fn serve(door: Door, tls: Option<Acceptor>, stream: TcpStream, from: From) {
+async fn serve(context: ConnectionContext, tls: Option<Acceptor>, stream: TcpStream, from: From) {
     // Without it the connection works as well, a little slower.
     let _ = stream.set_nodelay(true);
-    let id = door.ids.fetch_add(1, Ordering::Relaxed);
+    let id = context.ids.fetch_add(1, Ordering::Relaxed);
     let Some(tls) = tls else {
         let (reader, writer) = stream.into_split();
-        return connection::run(&door, (id, from), None, reader, writer).await;
+        return connection::run(&context, (id, from), None, reader, writer).await;
     };
     let accepted = tokio::select! {
         // Cancel-safe: a half-made connection is simply closed.
         () = from.slot.evicted() => return tracing::debug!("a TLS handshake made room for others"),
-        accepted = timeout(door.limits.connect_timeout, tls.0.accept(stream)) => accepted,
+        accepted = timeout(context.limits.connect_timeout, tls.0.accept(stream)) => accepted,
     };
     match accepted {
         Ok(Ok(stream)) => {
             let name = tls::common_name(stream.get_ref().1);
             let (reader, writer) = tokio::io::split(stream);
-            connection::run(&door, (id, from), name, reader, writer).await;
+            connection::run(&context, (id, from), name, reader, writer).await;
         }
         Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
         Err(_) => tracing::debug!("TLS handshake took too long"),

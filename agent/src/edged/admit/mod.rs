@@ -31,7 +31,7 @@ const CRITICAL: i32 = 2_000_000_000;
 
 /// The node, as far as admission goes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct NodeInfo {
     /// Labels, taints and name.
     pub(crate) node: Node,
     /// What pods may use in all.
@@ -77,7 +77,7 @@ impl Obstacle {
 }
 
 /// Decides about `pod` beside the `others` that have been admitted and have not ended.
-pub(crate) fn admit(pod: &Pod, others: &[&Pod], place: &Place) -> Verdict {
+pub(crate) fn admit(pod: &Pod, others: &[&Pod], place: &NodeInfo) -> Verdict {
     if let Some(waiting) = sysctl::forbidden(pod, &place.unsafe_sysctls).or_else(|| foreign_system(pod)) {
         return Verdict::Rejected(waiting);
     }
@@ -113,7 +113,7 @@ pub(crate) fn admit(pod: &Pod, others: &[&Pod], place: &Place) -> Verdict {
     Verdict::Admitted
 }
 
-fn obstacles(pod: &Pod, others: &[&Pod], place: &Place) -> Vec<Obstacle> {
+fn obstacles(pod: &Pod, others: &[&Pod], place: &NodeInfo) -> Vec<Obstacle> {
     let mut all = requests::short(pod, others, &place.allocatable);
     let (node, spec) = (&place.node, pod.spec.as_ref());
     let mut filter = |passes: bool, name, why| {

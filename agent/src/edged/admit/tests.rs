@@ -17,7 +17,7 @@ fn asking(uid: &str, requests: Value) -> Pod {
     pod(uid, json!({"containers": [{"name": "c", "image": "i", "resources": {"requests": requests}}]}))
 }
 
-fn place() -> Place {
+fn place() -> NodeInfo {
     let node = json!({
         "metadata": {"name": "edge-1", "labels": {"disk": "ssd", "size": "7", "kubernetes.io/os": "linux"}},
         "spec": {"taints": [
@@ -32,7 +32,7 @@ fn place() -> Place {
         ("pods", 3),
         ("example.com/gpu", 1),
     ];
-    Place {
+    NodeInfo {
         node: serde_json::from_value(node).unwrap(),
         allocatable: allocatable.map(|(name, amount)| (name.to_owned(), amount)).into(),
         unsafe_sysctls: vec!["net.core.*".into()],
@@ -40,13 +40,13 @@ fn place() -> Place {
     }
 }
 
-fn calm() -> Place {
+fn calm() -> NodeInfo {
     let mut place = place();
     place.node.spec = None;
     place
 }
 
-fn reason(pod: &Pod, others: &[&Pod], place: &Place) -> String {
+fn reason(pod: &Pod, others: &[&Pod], place: &NodeInfo) -> String {
     match admit(pod, others, place) {
         Verdict::Admitted => "admitted".into(),
         Verdict::Preempts(victims) => format!("preempts {}", victims.join(" ")),

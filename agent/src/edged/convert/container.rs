@@ -56,7 +56,7 @@ pub(crate) fn container(pod: &Pod, container: &Container, made: Made<'_>) -> cri
         (names::RESTART_STEP, made.step.to_string()),
         (names::BOOT, made.boot.to_owned()),
         (names::GRACE, grace_seconds(pod).to_string()),
-        (names::TERMINATION_PATH, last_words_path(container).to_owned()),
+        (names::TERMINATION_PATH, termination_message_path(container).to_owned()),
         (names::TERMINATION_POLICY, policy.to_owned()),
     ];
     let kind = kind(pod, container).map(|kind| (names::CONTAINER_KIND.to_owned(), kind.to_owned()));
@@ -100,7 +100,7 @@ pub(crate) fn container(pod: &Pod, container: &Container, made: Made<'_>) -> cri
 }
 
 /// Where a container writes its last words.
-pub(crate) fn last_words_path(container: &Container) -> &str {
+pub(crate) fn termination_message_path(container: &Container) -> &str {
     container
         .termination_message_path
         .as_deref()

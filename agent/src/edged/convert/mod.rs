@@ -16,7 +16,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 pub use self::security::{MASKED_PATHS, READONLY_PATHS};
 pub(crate) use self::{
-    container::{Made, container, last_words_path, log_path},
+    container::{Made, container, log_path, termination_message_path},
     dns::{NodeDns, parse_resolv_conf},
     hash::{hash, kubelet_hash},
     hosts::{check_hostname, etc_hosts, host_names, is_host_network},

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use wire::cri;
 
-use super::{Context, Error, Identity, hooks::PostStart, memory::Blocked, refuse, start, stop, tell};
+use super::{Context, Error, Identity, cache::Blocked, hooks::PostStart, record_event, refuse, start, stop};
 use crate::edged::{
     moment,
     observed::{Made, Observed},
@@ -106,14 +106,14 @@ fn removed(done: Result<(), CallError>, pod: &Pod, id: &str) -> Done {
 }
 
 fn is_starting(context: &Context, identity: &Identity<'_>) -> bool {
-    context.book.with(identity.uid, |memory| memory.hooks.values().any(|hook| *hook == PostStart::Running))
+    context.pod_cache.with(identity.uid, |state| state.hooks.values().any(|hook| *hook == PostStart::Running))
 }
 
 /// When the pod may be worked on, if not now: its volumes are not there, or its sandbox could not be made lately.
 pub(super) fn held_up_until(context: &Context, identity: &Identity<'_>, now: Timestamp) -> Option<Timestamp> {
-    context.book.with(identity.uid, |memory| {
-        let held_up = memory.held_up.as_ref();
-        let held_up = held_up.filter(|one| !one.is_over(now) || memory.volumes_until.is_none());
+    context.pod_cache.with(identity.uid, |state| {
+        let held_up = state.held_up.as_ref();
+        let held_up = held_up.filter(|one| !one.is_over(now) || state.volumes_until.is_none());
         held_up.map(|held_up| held_up.retry_at)
     })
 }
@@ -137,28 +137,28 @@ async fn create_sandbox(context: &Context, pod: &Pod, identity: &Identity<'_>, a
         return Done::again_at(at);
     }
     if attempt > 0 {
-        tell::sandbox_changed(context, pod);
+        record_event::sandbox_changed(context, pod);
     }
     let config = context.sandbox_config(pod, attempt).await;
     let made = run_sandbox(context, pod, config).await;
-    context.book.with(identity.uid, |memory| match made {
+    context.pod_cache.with(identity.uid, |state| match made {
         Ok(id) => {
-            memory.held_up = None;
+            state.held_up = None;
             // Whoever made the group anew knows no limits.
-            memory.limited = false;
+            state.limited = false;
             Done::made(Made::Sandbox { id, attempt })
         }
         Err(error) => {
             let message = format!("Failed to create pod sandbox: {error}");
-            tell::sandbox_failed(context, pod, &message);
+            record_event::sandbox_failed(context, pod, &message);
             // once, not at each try
-            if memory.held_up.as_ref().is_none_or(|before| before.waiting.message != message) {
+            if state.held_up.as_ref().is_none_or(|before| before.waiting.message != message) {
                 tracing::warn!(namespace = pod.metadata.namespace, pod = pod.metadata.name, "{message}");
             }
             let waiting = Waiting::new("ContainerCreating", message);
-            let blocked = Blocked::after(memory.held_up.as_ref(), waiting, now);
+            let blocked = Blocked::after(state.held_up.as_ref(), waiting, now);
             let at = blocked.retry_at;
-            memory.held_up = Some(blocked);
+            state.held_up = Some(blocked);
             Done::again_at(at)
         }
     })

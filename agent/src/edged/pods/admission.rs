@@ -7,9 +7,9 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Api, runtime::reflector::ObjectRef};
 use tokio::sync::Mutex;
 
-use super::{Condemned, Context, Trigger};
+use super::{Context, Termination, Trigger};
 use crate::edged::{
-    admit::{self, Place, Verdict},
+    admit::{self, NodeInfo, Verdict},
     events::{Severity, reason},
     observed::Observed,
     pressure::EVICTED,
@@ -25,9 +25,9 @@ const PREEMPTED: &str = "Preempted in order to admit critical pod";
 const MADE_ROOM: &str = "Pod was preempted by Kubelet to accommodate a critical pod.";
 
 /// The door of the node.
-pub(crate) struct Door {
+pub(crate) struct Admitter {
     /// The node as it registers itself, and what pods may use.
-    place: Place,
+    place: NodeInfo,
     /// One decision at a time: each depends on those before.
     deciding: Mutex<()>,
 }
@@ -41,17 +41,17 @@ pub(super) enum Decision {
     Rejected(Waiting),
 }
 
-impl Door {
+impl Admitter {
     /// A node with nobody in it.
-    pub(crate) fn new(place: Place) -> Self {
+    pub(crate) fn new(place: NodeInfo) -> Self {
         Self { place, deciding: Mutex::new(()) }
     }
 
     /// The node as the API has it now. Resources that others made known there are there for pods too.
-    async fn place(&self, context: &Context) -> Place {
+    async fn place(&self, context: &Context) -> NodeInfo {
         let found = Api::<Node>::all(context.client.clone()).get_opt(&context.node_name).await;
         let Ok(Some(node)) = found else { return self.place.clone() };
-        let mut place = Place { node, ..self.place.clone() };
+        let mut place = NodeInfo { node, ..self.place.clone() };
         let stored = place.node.status.as_ref().and_then(|status| status.allocatable.as_ref());
         for (name, amount) in stored.map(admit::amounts).unwrap_or_default() {
             place.allocatable.entry(name).or_insert(amount);
@@ -70,16 +70,16 @@ pub(super) async fn decide(context: &Context, pod: &Pod, observed: &Observed) ->
         remember(context, uid, Decision::Admitted);
         return Some(Decision::Admitted);
     }
-    let _deciding = context.door.deciding.lock().await;
+    let _deciding = context.admitter.deciding.lock().await;
     if known(context, uid).is_none() {
-        let place = context.door.place(context).await;
+        let place = context.admitter.place(context).await;
         decide_all(context, &context.pods.state(), &place);
     }
     known(context, uid)
 }
 
 /// Decides about all pods that are new.
-fn decide_all(context: &Context, pods: &[Arc<Pod>], place: &Place) {
+fn decide_all(context: &Context, pods: &[Arc<Pod>], place: &NodeInfo) {
     let living = || pods.iter().map(Arc::as_ref).filter(|pod| !is_over(pod));
     let is_in = |pod: &Pod| was_admitted(pod) || known(context, uid(pod)) == Some(Decision::Admitted);
     let mut inside: Vec<&Pod> = living().filter(|pod| is_in(pod)).collect();
@@ -115,8 +115,8 @@ fn decide_all(context: &Context, pods: &[Arc<Pod>], place: &Place) {
 /// Ends the pod, so that it fails for this reason.
 fn preempt(context: &Context, pod: &Pod) {
     let why = Waiting::new(reason::PREEMPTING, PREEMPTED);
-    let condemned = Condemned { why, grace: None, disrupted: Some(MADE_ROOM.to_owned()) };
-    if context.book.condemn(uid(pod), condemned) {
+    let termination = Termination { why, grace: None, disrupted: Some(MADE_ROOM.to_owned()) };
+    if context.pod_cache.mark_for_termination(uid(pod), termination) {
         context.events.pod(pod, Severity::Warning, reason::PREEMPTING, PREEMPTED.to_owned());
     }
     // Full: another trigger of this pod, or the next look, finds it.
@@ -133,9 +133,9 @@ fn was_admitted(pod: &Pod) -> bool {
 }
 
 fn known(context: &Context, uid: &str) -> Option<Decision> {
-    context.book.with(uid, |memory| memory.decision.clone())
+    context.pod_cache.with(uid, |state| state.decision.clone())
 }
 
 fn remember(context: &Context, uid: &str, decision: Decision) {
-    context.book.with(uid, |memory| memory.decision = Some(decision));
+    context.pod_cache.with(uid, |state| state.decision = Some(decision));
 }

@@ -6,12 +6,12 @@ use crate::edged::volumes;
 /// Removes the volumes, once.
 pub(super) async fn volumes(context: &Context, identity: &Identity<'_>) {
     let (dirs, uid) = (context.dirs.clone(), identity.uid.to_owned());
-    if context.book.with(&uid, |memory| std::mem::replace(&mut memory.volumes_removed, true)) {
+    if context.pod_cache.with(&uid, |state| std::mem::replace(&mut state.volumes_removed, true)) {
         return;
     }
     let done = tokio::task::spawn_blocking(move || volumes::remove_volumes(&dirs, &uid)).await;
     if let Ok(Err(error)) = done {
         tracing::warn!(error = &error as &dyn std::error::Error, "volumes of a pod that is over stay");
-        context.book.with(identity.uid, |memory| memory.volumes_removed = false);
+        context.pod_cache.with(identity.uid, |state| state.volumes_removed = false);
     }
 }

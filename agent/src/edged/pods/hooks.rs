@@ -39,9 +39,9 @@ pub(super) async fn post_start(
     let hook = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.post_start.clone());
     let Some(hook) = hook else { return };
     let uid = pod.metadata.uid.clone().unwrap_or_default();
-    let alive = context.book.with(&uid, |memory| {
-        memory.hooks.insert(id.to_owned(), PostStart::Running);
-        memory.while_alive(id)
+    let alive = context.pod_cache.with(&uid, |state| {
+        state.hooks.insert(id.to_owned(), PostStart::Running);
+        state.while_alive(id)
     });
     let (task, pod, container, id) = (context.clone(), pod.clone(), container.clone(), id.to_owned());
     let (told, quick) = tokio::sync::oneshot::channel::<()>();
@@ -57,9 +57,9 @@ pub(super) async fn post_start(
             let kind = reason::FAILED_POST_START_HOOK;
             task.events.container(&pod, &container.name, Severity::Warning, kind, text);
         }
-        task.book.with(&uid, |memory| match done {
-            Ok(()) => memory.hooks.remove(&id),
-            Err(_) => memory.hooks.insert(id, PostStart::Failed),
+        task.pod_cache.with(&uid, |state| match done {
+            Ok(()) => state.hooks.remove(&id),
+            Err(_) => state.hooks.insert(id, PostStart::Failed),
         });
         if told.send(()).is_err() {
             let _ = task.triggers.send(Trigger::Pod(ObjectRef::from_obj(pod.as_ref()))).await;
@@ -68,7 +68,7 @@ pub(super) async fn post_start(
     let _ = tokio::time::timeout(QUICK_HOOK, quick).await;
 }
 
-/// Notes in `observed` what the hooks have to do with it, and forgets those of containers that are gone.
+/// Entries in `observed` what the hooks have to do with it, and forgets those of containers that are gone.
 pub(super) fn judge(hooks: &mut HashMap<String, PostStart>, observed: &mut Observed) {
     if hooks.is_empty() {
         return;

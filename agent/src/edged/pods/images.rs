@@ -8,9 +8,9 @@ use kube::runtime::reflector::ObjectRef;
 use wire::cri;
 
 use super::{
-    Context, Identity, Trigger, fetch, image_name,
-    memory::{Pull, doubled},
-    registry,
+    Context, Identity, Trigger,
+    cache::{Pull, doubled},
+    fetch, image_name, registry,
     start::Obstacle,
 };
 use crate::edged::{
@@ -55,7 +55,7 @@ pub(super) async fn ensure(
         })?
     {
         // Nothing is present that was not looked for: one that was pulled for this container is told by its pull.
-        if !context.book.with(identity.uid, |memory| memory.pulls.contains_key(&name)) {
+        if !context.pod_cache.with(identity.uid, |state| state.pulls.contains_key(&name)) {
             let text = format!("Container image {name:?} already present on machine");
             tell(Severity::Normal, reason::PULLED, text);
         }
@@ -66,17 +66,18 @@ pub(super) async fn ensure(
         tell(Severity::Warning, reason::ERR_IMAGE_NEVER_PULL, message.clone());
         return Err(Obstacle::Failed(Waiting::new("ErrImageNeverPull", message)));
     }
-    let mut next =
-        context.book.with(identity.uid, |memory| next(memory.pulls.get_mut(&name), Timestamp::now(), &name));
+    let mut next = context
+        .pod_cache
+        .with(identity.uid, |state| next(state.pulls.get_mut(&name), Timestamp::now(), &name));
     if let Next::Pull { failures } = next {
         pull(context, pod, identity, container, sandbox, failures).await;
         next = context
-            .book
-            .with(identity.uid, |memory| self::next(memory.pulls.get_mut(&name), Timestamp::now(), &name));
+            .pod_cache
+            .with(identity.uid, |state| self::next(state.pulls.get_mut(&name), Timestamp::now(), &name));
     }
     match next {
         Next::Use => {
-            context.book.with(identity.uid, |memory| memory.pulls.remove(&name));
+            context.pod_cache.with(identity.uid, |state| state.pulls.remove(&name));
             let image = context.runtime.image(&name).await.map_err(|error| failed(&error))?;
             image.ok_or_else(|| failed(&format!("image {name:?} was pulled and is not there")))
         }
@@ -151,7 +152,7 @@ async fn pull(
     failures: u32,
 ) {
     let (image, name) = (container.image.clone().unwrap_or_default(), container.name.clone());
-    context.book.with(identity.uid, |memory| memory.pulls.insert(image.clone(), Pull::Running));
+    context.pod_cache.with(identity.uid, |state| state.pulls.insert(image.clone(), Pull::Running));
     let (task, uid) = (context.clone(), identity.uid.to_owned());
     let (pod, namespace, sandbox) = (pod.clone(), identity.namespace.to_owned(), sandbox.clone());
     let (told, quick) = tokio::sync::oneshot::channel::<()>();
@@ -191,7 +192,7 @@ async fn pull(
                 Pull::Failed { message: error, failures, retry_at, told: false }
             }
         };
-        task.book.with(&uid, |memory| memory.pulls.insert(image, state));
+        task.pod_cache.with(&uid, |pod| pod.pulls.insert(image, state));
         if told.send(()).is_err() {
             let _ = task.triggers.send(Trigger::Pod(ObjectRef::from_obj(pod.as_ref()))).await;
         }

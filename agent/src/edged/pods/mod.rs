@@ -8,15 +8,14 @@
 
 mod act;
 mod admission;
+mod cache;
 mod claims;
 mod clear;
 mod fetch;
 mod hooks;
 mod image_name;
 mod images;
-mod last_words;
-mod memory;
-mod reconcile;
+mod record_event;
 mod refuse;
 mod registry;
 mod report;
@@ -24,8 +23,9 @@ mod sandbox_limit;
 mod start;
 mod stop;
 mod strays;
-mod tell;
+mod sync;
 mod terminate;
+mod termination_messages;
 mod tokens;
 mod triggers;
 
@@ -52,8 +52,8 @@ use tokio_util::{
 use wire::cri;
 
 pub(crate) use self::{
-    admission::Door,
-    memory::{Book, Condemned},
+    admission::Admitter,
+    cache::{PodCache, Termination},
     sandbox_limit::SandboxLimit,
     strays::tell as tell_strays,
 };
@@ -110,11 +110,11 @@ pub(crate) struct Context {
     /// The machine, as far as it counts for what containers may use.
     pub(crate) means: Means,
     /// Lets pods in.
-    pub(crate) door: Door,
+    pub(crate) admitter: Admitter,
     /// This node's pods.
     pub(crate) pods: Store<Pod>,
     /// What is remembered of pods between two looks.
-    pub(crate) book: Book,
+    pub(crate) pod_cache: PodCache,
     /// Told what happens.
     pub(crate) events: Recorder,
     /// Told how long it takes.
@@ -190,7 +190,7 @@ impl Context {
     /// The same of a pod that is to run. A runtime is not asked for what a new one has: lists cost it the more the more pods it
     /// has, and this one has nothing. One that is to end is always looked for, so that nothing of it stays.
     async fn observe_first(&self, pod: &Arc<Pod>, identity: &Identity<'_>) -> Result<Observed, CallError> {
-        if self.book.is_new(identity.uid) {
+        if self.pod_cache.is_new(identity.uid) {
             return Ok(self.judge(pod, Observed::default()).await);
         }
         self.observe(pod).await
@@ -210,16 +210,16 @@ impl Context {
     /// Adds to what the runtime says what others know.
     async fn judge(&self, pod: &Arc<Pod>, mut observed: Observed) -> Observed {
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-        self.book.saw(uid, observed.items());
-        for id in self.book.with(uid, |memory| memory.unsettled(&observed)) {
+        self.pod_cache.saw(uid, observed.items());
+        for id in self.pod_cache.with(uid, |state| state.unsettled(&observed)) {
             self.end_lost(uid, &id).await;
         }
         strays::end(self, pod, &observed).await;
-        last_words::add(self, pod, &mut observed, containers(pod)).await;
+        termination_messages::add(self, pod, &mut observed, containers(pod)).await;
         self.probes.judge(pod, &mut observed);
-        self.book.with(uid, |memory| {
-            memory.note_ended(&observed);
-            hooks::judge(&mut memory.hooks, &mut observed);
+        self.pod_cache.with(uid, |state| {
+            state.note_ended(&observed);
+            hooks::judge(&mut state.hooks, &mut observed);
         });
         observed
     }
@@ -313,7 +313,7 @@ pub(crate) async fn run(
 /// A look as a task of its own: the controller wakes for each step of each look, and then asks all of them.
 async fn apart(pod: Arc<Pod>, context: Arc<Context>) -> Result<Action, Error> {
     let background = context.background.clone();
-    let look = AbortOnDropHandle::new(background.spawn(reconcile::reconcile(pod, context)));
+    let look = AbortOnDropHandle::new(background.spawn(sync::reconcile(pod, context)));
     match look.await.map_err(JoinError::try_into_panic) {
         Ok(done) => done,
         Err(Ok(panic)) => std::panic::resume_unwind(panic),
@@ -325,11 +325,11 @@ async fn apart(pod: Arc<Pod>, context: Arc<Context>) -> Result<Action, Error> {
 /// When a pod that failed is looked at again.
 fn again(pod: Arc<Pod>, _error: &Error, context: Arc<Context>) -> Action {
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-    let failures = context.book.with(uid, |memory| {
-        memory.failures = memory.failures.saturating_add(1);
-        memory.failures
+    let failures = context.pod_cache.with(uid, |state| {
+        state.failures = state.failures.saturating_add(1);
+        state.failures
     });
-    Action::requeue(memory::doubled(FIRST_RETRY, failures, MAX_RETRY))
+    Action::requeue(cache::doubled(FIRST_RETRY, failures, MAX_RETRY))
 }
 
 /// The pod's identity, if it can be part of paths and URLs.

@@ -10,7 +10,7 @@ use kube::{
 };
 use serde_json::json;
 
-use super::{Context, Error, Identity, tell};
+use super::{Context, Error, Identity, record_event};
 use crate::edged::{
     moment,
     observed::Observed,
@@ -35,13 +35,13 @@ pub(super) async fn report(
     situation: &Situation<'_>,
 ) -> Result<(), Error> {
     let version = pod.metadata.resource_version.clone().unwrap_or_default();
-    let (mut waiting, held_up, last, condemned) = context.book.with(identity.uid, |memory| {
-        let blocked = memory.blocked.iter().map(|(name, blocked)| (name.clone(), blocked.waiting.clone()));
+    let (mut waiting, held_up, last, termination) = context.pod_cache.with(identity.uid, |state| {
+        let blocked = state.blocked.iter().map(|(name, blocked)| (name.clone(), blocked.waiting.clone()));
         // The store's view of the pod may be older than the status that was stored last.
         let last =
-            memory.reported.as_ref().filter(|(base, _)| *base == version).map(|(_, status)| status.clone());
-        let held_up = memory.held_up.as_ref().map(|held_up| held_up.waiting.clone());
-        (blocked.collect::<BTreeMap<_, _>>(), held_up, last, memory.condemned.clone())
+            state.reported.as_ref().filter(|(base, _)| *base == version).map(|(_, status)| status.clone());
+        let held_up = state.held_up.as_ref().map(|held_up| held_up.waiting.clone());
+        (blocked.collect::<BTreeMap<_, _>>(), held_up, last, state.termination.clone())
     });
     for (name, delay) in situation.back_off {
         let Identity { namespace, name: pod, uid } = identity;
@@ -58,8 +58,8 @@ pub(super) async fn report(
         }
         None => pod,
     };
-    let (failed, disrupted) = condemned.map(|condemned| (condemned.why, condemned.disrupted)).unzip();
-    let failed = failed.or_else(|| tell::deadline(context, pod, Timestamp::now()));
+    let (failed, disrupted) = termination.map(|termination| (termination.why, termination.disrupted)).unzip();
+    let failed = failed.or_else(|| record_event::deadline(context, pod, Timestamp::now()));
     let host_ips = context.addresses.ips();
     let status = status::of(&View {
         pod,
@@ -111,9 +111,9 @@ async fn store(
         Ok(_) => {
             let runs = |status: &PodStatus| status.phase.as_deref() == Some("Running");
             let started = runs(&status) && !runs(&old);
-            let seen = context.book.with(identity.uid, |memory| {
-                memory.reported = Some((version, status));
-                memory.seen
+            let seen = context.pod_cache.with(identity.uid, |state| {
+                state.reported = Some((version, status));
+                state.seen
             });
             if let Some(seen) = seen.filter(|_| started) {
                 context.metrics.pod_started(seen.elapsed());

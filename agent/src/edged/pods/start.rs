@@ -9,9 +9,8 @@ use wire::cri;
 use super::{
     Context, Identity,
     act::{Done, held_up_until},
-    fetch, hooks, images,
-    memory::Blocked,
-    refuse, tell,
+    cache::Blocked,
+    fetch, hooks, images, record_event, refuse,
 };
 use crate::edged::{
     convert,
@@ -68,8 +67,8 @@ pub(super) async fn container(
     what: What<'_>,
 ) -> Done {
     let now = Timestamp::now();
-    let blocked = context.book.with(identity.uid, |memory| {
-        let blocked = memory.blocked.get(what.name).filter(|blocked| !blocked.is_over(now));
+    let blocked = context.pod_cache.with(identity.uid, |state| {
+        let blocked = state.blocked.get(what.name).filter(|blocked| !blocked.is_over(now));
         blocked.map(|blocked| blocked.retry_at)
     });
     if let Some(at) = blocked.or_else(|| held_up_until(context, identity, now)) {
@@ -83,21 +82,21 @@ pub(super) async fn container(
         tell_obstacle(context, pod, what.name, obstacle);
     }
     let last_name = what.name.to_owned();
-    context.book.with(identity.uid, |memory| {
+    context.pod_cache.with(identity.uid, |state| {
         let blocked = match result {
             Ok(id) => {
-                memory.blocked.remove(what.name);
+                state.blocked.remove(what.name);
                 return Done::made(Made::Container { id, sandbox_id: sandbox.id.clone() });
             }
             Err(Obstacle::Pending) => {
-                memory.blocked.remove(what.name);
+                state.blocked.remove(what.name);
                 return Done::default();
             }
-            Err(Obstacle::Failed(waiting)) => Blocked::after(memory.blocked.get(what.name), waiting, now),
+            Err(Obstacle::Failed(waiting)) => Blocked::after(state.blocked.get(what.name), waiting, now),
             Err(Obstacle::Until(waiting, retry_at)) => Blocked { waiting, failures: 0, retry_at },
         };
         let at = blocked.retry_at;
-        memory.blocked.insert(last_name, blocked);
+        state.blocked.insert(last_name, blocked);
         Done::again_at(at)
     })
 }
@@ -116,7 +115,7 @@ async fn start(
     let config = context.sandbox_config(pod, sandbox.attempt).await;
     let image = images::ensure(context, pod, identity, container, &config).await?;
     convert::refuse_root(spec, container, &image).map_err(|why| {
-        Obstacle::config(format!("{why} (pod: {:?}, container: {})", tell::full_name(pod), what.name))
+        Obstacle::config(format!("{why} (pod: {:?}, container: {})", record_event::full_name(pod), what.name))
     })?;
     let environment = environment(context, pod, identity, container, sandbox).await?;
     let mounts =
@@ -167,9 +166,9 @@ async fn link_log(context: &Context, identity: &Identity<'_>, (container, id): (
 
 /// Limits the pod as a whole, unless that was done for good.
 async fn limit(context: &Context, pod: &Pod, uid: &str) {
-    if !context.book.with(uid, |memory| memory.limited) {
+    if !context.pod_cache.with(uid, |state| state.limited) {
         let limited = context.groups.limit(pod, &context.pods.state()).await;
-        context.book.with(uid, |memory| memory.limited = limited);
+        context.pod_cache.with(uid, |state| state.limited = limited);
     }
 }
 
@@ -220,7 +219,7 @@ async fn mounts(
 ) -> Result<Vec<cri::Mount>, Obstacle> {
     let names = convert::host_names(pod, &context.node_name, &context.dns.domain);
     let (path, ips) = (context.dirs.etc_hosts(identity.uid), sandbox.ips.clone());
-    let words = context.dirs.last_words(identity.uid, &container.name, attempt);
+    let words = context.dirs.termination_message(identity.uid, &container.name, attempt);
     let recursive =
         volumes::may_be_recursive(container) && context.runtime.can(Ability::RecursiveReadOnly).await;
     let (context, pod, container) = (context.clone(), pod.clone(), container.clone());
@@ -229,8 +228,9 @@ async fn mounts(
         let nodes = std::fs::read_to_string(NODES_HOSTS).unwrap_or_default();
         let hosts = convert::etc_hosts(&pod, &names, &ips, &nodes);
         write_if_changed(&path, &hosts).map_err(|error| format!("{}: {error}", path.display()))?;
-        volumes::make_last_words(&words, attempt).map_err(|error| with_causes(&error))?;
-        let places = Places { dirs: &context.dirs, pod: &pod, etc_hosts: path, last_words: words, recursive };
+        volumes::make_termination_message_file(&words, attempt).map_err(|error| with_causes(&error))?;
+        let places =
+            Places { dirs: &context.dirs, pod: &pod, etc_hosts: path, termination_message: words, recursive };
         volumes::of_container(&places, &container, &environment).map_err(|error| with_causes(&error))
     });
     done.await.unwrap_or_else(|error| Err(error.to_string())).map_err(Obstacle::config)

@@ -43,7 +43,7 @@ fn grace(pod: &Pod) -> u64 {
     u64::try_from(seconds).unwrap_or(0)
 }
 
-/// When this container is killed: what is condemned by a probe may have a grace period of its own.
+/// When this container is killed: what is termination by a probe may have a grace period of its own.
 fn deadline_for(pod: &Pod, spec: Option<&Container>, why: Why, now: Timestamp) -> Timestamp {
     let probe = spec.and_then(|spec| match why {
         Why::Fault(Fault::Liveness) => spec.liveness_probe.as_ref(),
@@ -63,23 +63,23 @@ pub(super) fn container(context: &Arc<Context>, pod: &Arc<Pod>, observed: &Obser
     let spec = plan::spec_of(pod, &running.name);
     let (now, uid) = (Timestamp::now(), pod.metadata.uid.clone().unwrap_or_default());
     let deleted = pod.metadata.deletion_timestamp.is_some();
-    let asked = context.book.with(&uid, |memory| {
+    let asked = context.pod_cache.with(&uid, |state| {
         let mut deadline = deadline_for(pod, spec.as_ref(), why, now);
-        if let Some(grace) = memory.condemned.as_ref().and_then(|condemned| condemned.grace) {
+        if let Some(grace) = state.termination.as_ref().and_then(|termination| termination.grace) {
             deadline = deadline.min(moment::after(now, grace));
         }
         if deleted {
             // Those whose turn comes later have what is left of the same time.
-            let end_by = memory.end_by.map_or(deadline, |end_by| end_by.min(deadline));
-            memory.end_by = Some(end_by);
+            let end_by = state.end_by.map_or(deadline, |end_by| end_by.min(deadline));
+            state.end_by = Some(end_by);
             let least = if grace(pod) == 0 { Duration::ZERO } else { MIN_GRACE };
             deadline = end_by.max(moment::after(now, least));
         }
-        let earlier = memory.stops.get(id).copied();
+        let earlier = state.stops.get(id).copied();
         if earlier.is_some_and(|earlier| earlier <= deadline) {
             return None;
         }
-        memory.stops.insert(id.to_owned(), deadline);
+        state.stops.insert(id.to_owned(), deadline);
         Some((deadline, earlier.is_none()))
     });
     let Some((deadline, first)) = asked else { return };
@@ -90,16 +90,16 @@ pub(super) fn container(context: &Arc<Context>, pod: &Arc<Pod>, observed: &Obser
     let hook = spec.filter(|_| first && deadline > now).and_then(|spec| {
         let hook = spec.lifecycle.as_ref()?.pre_stop.clone()?;
         let (pod_ip, alive) =
-            (context.pod_ip(pod, observed), context.book.with(&uid, |memory| memory.while_alive(id)));
+            (context.pod_ip(pod, observed), context.pod_cache.with(&uid, |state| state.while_alive(id)));
         Some(hooks::PreStop { hook, container: spec, pod_ip, alive })
     });
     let (task, pod, id) = (context.clone(), pod.clone(), id.to_owned());
     let shutdown = context.shutdown.clone();
     context.background.spawn(shutdown.run_until_cancelled_owned(async move {
         run(&task, &pod, &id, moment::until(deadline, now), hook).await;
-        task.book.with(&uid, |memory| {
-            if memory.stops.get(&id) == Some(&deadline) {
-                memory.stops.remove(&id);
+        task.pod_cache.with(&uid, |state| {
+            if state.stops.get(&id) == Some(&deadline) {
+                state.stops.remove(&id);
             }
         });
         let _ = task.triggers.send(Trigger::Pod(ObjectRef::from_obj(pod.as_ref()))).await;

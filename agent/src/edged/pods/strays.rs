@@ -22,7 +22,7 @@ pub(super) async fn end(context: &Context, pod: &Arc<Pod>, observed: &Observed) 
     }
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
     // that nothing has ended and nobody has told of any is what most looks find
-    let told = context.book.with(uid, |memory| !std::mem::replace(&mut memory.no_strays, true));
+    let told = context.pod_cache.with(uid, |state| !std::mem::replace(&mut state.no_strays, true));
     if !told && observed.containers.iter().all(|one| one.exit_code().is_none()) {
         return;
     }
@@ -57,7 +57,9 @@ pub(crate) async fn tell(context: &Arc<Context>, pods: &Store<Pod>) -> Result<()
         all.into_iter().filter(strays).collect::<Vec<_>>()
     });
     for pod in found.await.unwrap_or_default() {
-        context.book.with(pod.metadata.uid.as_deref().unwrap_or_default(), |memory| memory.no_strays = false);
+        context
+            .pod_cache
+            .with(pod.metadata.uid.as_deref().unwrap_or_default(), |state| state.no_strays = false);
         // fails only where nobody looks at pods any more
         let _ = context.triggers.send(Trigger::Pod(ObjectRef::from_obj(pod.as_ref()))).await;
     }

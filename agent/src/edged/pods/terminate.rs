@@ -51,10 +51,10 @@ pub(super) async fn terminate(
     }
     remove(context, &observed).await?;
     clean_up(context, identity).await?;
-    context.book.with(identity.uid, |memory| memory.ended = true);
+    context.pod_cache.with(identity.uid, |state| state.ended = true);
     delete(context, identity).await?;
     context.probes.forget(identity.uid);
-    context.book.forget(identity.uid);
+    context.pod_cache.forget(identity.uid);
     Ok(Action::await_change())
 }
 

@@ -32,13 +32,13 @@ pub(super) async fn of_pod(
     for wanted in token::wanted(pod) {
         let old = on_disk(context, identity, &wanted).await;
         let key = (wanted.volume.clone(), wanted.path.clone());
-        let held = context.book.with(identity.uid, |memory| memory.tokens.get(&key).map(Instant::elapsed));
+        let held = context.pod_cache.with(identity.uid, |state| state.tokens.get(&key).map(Instant::elapsed));
         let good = old.as_deref().is_some_and(|old| !token::is_due(old, held, now));
         let token = match old {
             Some(old) if good => Ok(old),
             old => match request(context, pod, identity, &wanted).await {
                 Ok(token) => {
-                    context.book.with(identity.uid, |memory| memory.tokens.insert(key, Instant::now()));
+                    context.pod_cache.with(identity.uid, |state| state.tokens.insert(key, Instant::now()));
                     Ok(token)
                 }
                 // It may be good a little longer, and there is none better.

@@ -83,7 +83,7 @@ fn pods(context: &Arc<Context>, writer: Writer<Pod>, progress: watch::Sender<Pro
                 context.gone.notify_one();
             }
             if let Event::Delete(pod) = event
-                && !context.book.has_ended(pod.metadata.uid.as_deref().unwrap_or_default())
+                && !context.pod_cache.has_ended(pod.metadata.uid.as_deref().unwrap_or_default())
             {
                 context.orphaned.notify_one();
             }
@@ -153,7 +153,9 @@ where
                 .filter(move |pod| pod.metadata.namespace == namespace && references::uses(pod, &reference));
             let requests: Vec<Request> = users
                 .map(|pod| {
-                    context.book.with(pod.metadata.uid.as_deref().unwrap_or_default(), |m| m.reconsider());
+                    context
+                        .pod_cache
+                        .with(pod.metadata.uid.as_deref().unwrap_or_default(), |m| m.reconsider());
                     Ok(request(ObjectRef::from_obj(pod.as_ref()), kind))
                 })
                 .collect();

@@ -21,7 +21,7 @@ use crate::{
     edged::{
         events::{Severity, reason},
         housekeeping::Keeper,
-        pods::{Condemned, Context, Trigger},
+        pods::{Context, Termination, Trigger},
         specs::is_over,
         status::Waiting,
     },
@@ -113,7 +113,9 @@ impl Evictor {
         let mut pods = self.pods.state();
         pods.retain(|pod| {
             let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-            pod.metadata.deletion_timestamp.is_none() && !is_over(pod) && !self.context.book.is_condemned(uid)
+            pod.metadata.deletion_timestamp.is_none()
+                && !is_over(pod)
+                && !self.context.pod_cache.is_marked_for_termination(uid)
         });
         pods
     }
@@ -181,7 +183,7 @@ impl Evictor {
         let disrupted = by_node.then(|| message.clone());
         let why = Waiting::new(words::EVICTED, message);
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-        self.context.book.condemn(uid, Condemned { why, grace: Some(grace), disrupted });
+        self.context.pod_cache.mark_for_termination(uid, Termination { why, grace: Some(grace), disrupted });
         // Full: the pod is looked at anyway, a little later.
         let _ = self.context.triggers.try_send(Trigger::Pod(ObjectRef::from_obj(pod.as_ref())));
         true

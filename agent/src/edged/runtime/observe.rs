@@ -7,7 +7,7 @@ use wire::cri;
 
 use crate::edged::{
     moment, names,
-    observed::{Container, Health, LastWords, Sandbox, State},
+    observed::{Container, Health, Sandbox, State, TerminationMessageFiles},
 };
 
 /// A sandbox as lists tell of it: without addresses.
@@ -33,7 +33,7 @@ pub(super) fn update(sandbox: &mut Sandbox, status: cri::PodSandboxStatus) {
 
 /// `None` without a name: not one of ours.
 pub(super) fn container(status: cri::ContainerStatus, sandbox_id: String, boot: &str) -> Option<Container> {
-    let (state, words) = (state(&status), last_words(&status));
+    let (state, words) = (state(&status), termination_message(&status));
     let name = status.labels.get(names::CONTAINER_NAME)?.clone();
     let number = |annotation: &str| status.annotations.get(annotation).and_then(|text| text.parse().ok());
     // The machine has ended since: how often the container had failed before is forgotten, as by a kubelet.
@@ -77,13 +77,13 @@ fn recursive_read_only(mounts: &[cri::Mount]) -> Vec<String> {
 
 /// Where the container's last words are: the annotation says which of its mounts is the file, so that those of containers
 /// that another agent made are found too.
-fn last_words(status: &cri::ContainerStatus) -> Option<LastWords> {
+fn termination_message(status: &cri::ContainerStatus) -> Option<TerminationMessageFiles> {
     let path = status.annotations.get(names::TERMINATION_PATH)?;
     let mount = status.mounts.iter().find(|mount| mount.container_path == *path)?;
     let policy = status.annotations.get(names::TERMINATION_POLICY);
     let from_log =
         policy.is_some_and(|policy| policy == "FallbackToLogsOnError") && !status.log_path.is_empty();
-    Some(LastWords {
+    Some(TerminationMessageFiles {
         file: mount.host_path.clone().into(),
         log: from_log.then(|| status.log_path.clone().into()),
     })

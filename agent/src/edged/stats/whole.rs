@@ -49,7 +49,8 @@ impl Stats {
 
     /// The volumes of all pods, as far as they can be measured.
     pub(crate) async fn volumes(&self) -> Vec<VolumeStats> {
-        let disks = tokio::time::timeout(RUNTIME_TIMEOUT, self.disks(Timestamp::now())).await.unwrap_or_default();
+        let disks =
+            tokio::time::timeout(RUNTIME_TIMEOUT, self.disks(Timestamp::now())).await.unwrap_or_default();
         disks.values().flat_map(|disk| disk.volumes.clone()).collect()
     }
 

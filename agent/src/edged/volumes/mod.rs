@@ -223,7 +223,7 @@ fn plugin(volume: &Volume) -> Option<&'static str> {
 }
 
 /// Makes the file for a container's last words, and removes that of the last but one before it, which no status has.
-pub(crate) fn make_last_words(path: &Path, attempt: u32) -> Result<(), Error> {
+pub(crate) fn make_termination_message_file(path: &Path, attempt: u32) -> Result<(), Error> {
     if let Some(parent) = path.parent() {
         std::fs::create_dir_all(parent).map_err(Error::io(parent))?;
         if let Some(old) = attempt.checked_sub(2) {

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Container, Pod, VolumeMount};
 use wire::cri;
 
 use super::{Error, place, sub_path};
-use crate::edged::{convert::last_words_path, env::Environment, names::Dirs};
+use crate::edged::{convert::termination_message_path, env::Environment, names::Dirs};
 
 /// Where everything is.
 pub(crate) struct Places<'a> {
@@ -17,7 +17,7 @@ pub(crate) struct Places<'a> {
     /// The pod's own `/etc/hosts`.
     pub(crate) etc_hosts: PathBuf,
     /// The file for the container's last words.
-    pub(crate) last_words: PathBuf,
+    pub(crate) termination_message: PathBuf,
     /// Whether the runtime can mount read-only with all that is mounted below.
     pub(crate) recursive: bool,
 }
@@ -44,8 +44,10 @@ pub(crate) fn of_container(
         .map(|(index, mount)| one(places, (container, index), mount, environment))
         .collect::<Result<Vec<cri::Mount>, Error>>()?;
     // Where the pod has a mount of its own, that counts.
-    for (path, file) in [("/etc/hosts", &places.etc_hosts), (last_words_path(container), &places.last_words)]
-    {
+    for (path, file) in [
+        ("/etc/hosts", &places.etc_hosts),
+        (termination_message_path(container), &places.termination_message),
+    ] {
         if !all.iter().any(|mount| mount.container_path == path) {
             all.push(cri::Mount {
                 container_path: path.to_owned(),

@@ -57,8 +57,9 @@ impl World {
 
     fn mounts(&self, mounts: serde_json::Value) -> Result<Vec<(String, bool)>, Error> {
         let container = serde_json::from_value(json!({"name": "c", "volumeMounts": mounts})).unwrap();
-        let (etc_hosts, last_words) = ("/hosts".into(), "/words".into());
-        let places = Places { dirs: &self.dirs(), pod: &self.pod, etc_hosts, last_words, recursive: false };
+        let (etc_hosts, termination_message) = ("/hosts".into(), "/words".into());
+        let places =
+            Places { dirs: &self.dirs(), pod: &self.pod, etc_hosts, termination_message, recursive: false };
         let mut all = of_container(&places, &container, &Environment::default())?;
         let own: Vec<String> = all.split_off(all.len() - 2).into_iter().map(|m| m.container_path).collect();
         assert_eq!(own, ["/etc/hosts", "/dev/termination-log"]);
@@ -226,11 +227,11 @@ fn volumes_belong_to_the_pods_group() {
 }
 
 #[test]
-fn last_words_have_a_file_for_each_attempt_and_two_are_kept() {
+fn termination_messages_have_a_file_for_each_attempt_and_two_are_kept() {
     let world = World::new(json!([]));
-    let path = |attempt| world.dirs().last_words("u-1", "c", attempt);
+    let path = |attempt| world.dirs().termination_message("u-1", "c", attempt);
     for attempt in 0..4 {
-        make_last_words(&path(attempt), attempt).unwrap();
+        make_termination_message_file(&path(attempt), attempt).unwrap();
     }
     assert_eq!([0, 1, 2, 3].map(|attempt| path(attempt).exists()), [false, false, true, true]);
     assert_eq!(fs::metadata(path(3)).unwrap().permissions().mode() & 0o777, 0o666);

@@ -178,7 +178,9 @@ pub(super) fn internal(directory: Option<&Path>) -> Internal {
 }
 
 pub(super) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(WAIT_TIMEOUT, future).await.unwrap_or_else(|_| panic!("{what}: not within {WAIT_TIMEOUT:?}"))
+    tokio::time::timeout(WAIT_TIMEOUT, future)
+        .await
+        .unwrap_or_else(|_| panic!("{what}: not within {WAIT_TIMEOUT:?}"))
 }
 
 pub(super) async fn eventually<T, S: Debug>(what: &str, mut look: impl AsyncFnMut() -> Result<T, S>) -> T {

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use http::{Response, StatusCode, request::Parts};
 use kubeapi::{Body, Identity, NodeAnswer, NodeError, NodeRequest, NodeStreams};
 
-use super::{super::answer::Refusal, copies::key, route::Ask, service::Front};
+use super::{super::answer::Refusal, copies::key, route::Ask, service::ApiServer};
 
 /// This node's kubelet API, which is there later than MetaServer, or never. Cheap to clone.
 #[derive(Clone, Default)]
@@ -30,7 +30,7 @@ impl NodeStreams for LateKubelet {
     }
 }
 
-impl Front {
+impl ApiServer {
     /// A log or a session of one of this node's pods, for `caller`, who may have it.
     pub(super) async fn stream(
         &self,

@@ -20,7 +20,7 @@ const PAGE: usize = 100;
 /// Objects in one list. A node that holds more is not what its owner meant.
 const MAX_OBJECTS: usize = 10_000;
 /// Bytes of one list: half of what all copies may take.
-const MOST_BYTES: u64 = room::MAX_OBJECTS / 2;
+const MOST_BYTES: u64 = room::MAX_BYTES / 2;
 
 /// Brings collections; cheap to clone.
 #[derive(Clone)]

@@ -58,7 +58,7 @@ use self::{
     local::Local,
     loopback::{Credentials, LocalClients, retract},
     room::Room,
-    service::{Authenticator, Front},
+    service::{ApiServer, Authenticator},
     watches::Kept,
 };
 pub use self::{
@@ -163,7 +163,7 @@ pub struct MetaServer {
     copies: Copies,
     kinds: Kinds,
     kept: Kept,
-    front: Front,
+    api_server: ApiServer,
     listening: watch::Sender<Option<SocketAddr>>,
 }
 
@@ -186,7 +186,7 @@ pub(super) fn new(config: MetaServerConfig, node: &str, own: Desired, hub: EdgeH
     let kinds = Kinds::new(api, copies.clone(), lists.clone());
     let kept = Kept::default();
     let told = Told { copies: copies.clone(), kinds: kinds.clone() };
-    let front = Front {
+    let api_server = ApiServer {
         authenticator: None,
         cloud,
         copies: copies.clone(),
@@ -198,7 +198,7 @@ pub(super) fn new(config: MetaServerConfig, node: &str, own: Desired, hub: EdgeH
         room: Room::default(),
     };
     let (listening, node) = (watch::Sender::new(None), node.to_owned());
-    (MetaServer { address, authentication, node, hub, own, copies, kinds, kept, front, listening }, told)
+    (MetaServer { address, authentication, node, hub, own, copies, kinds, kept, api_server, listening }, told)
 }
 
 impl MetaServerConfig {
@@ -214,7 +214,7 @@ impl MetaServerConfig {
 impl MetaServer {
     /// With the logs and sessions of this node's pods, which `kubelet` answers.
     pub(crate) fn serve_pods_of(&self, kubelet: Arc<dyn NodeStreams>) {
-        self.front.kubelet.set(kubelet);
+        self.api_server.kubelet.set(kubelet);
     }
 
     /// Where it listens, once it does.
@@ -241,14 +241,15 @@ impl MetaServer {
         match &self.authentication {
             Authentication::Accounts(guard) => {
                 retract(&guard.directory);
-                let (own, cloud) = (self.own.clone(), self.front.cloud.clone());
+                let (own, cloud) = (self.own.clone(), self.api_server.cloud.clone());
                 let access = Access::new(&self.node, own, cloud, guard.tokens.clone())?;
-                self.front.authenticator = Some(Authenticator::Accounts(Arc::new(access)));
+                self.api_server.authenticator = Some(Authenticator::Accounts(Arc::new(access)));
                 let Some(ready) = shutdown.run_until_cancelled(self.tls(guard)).await else { return Ok(()) };
                 let (served, kept) = ready?;
                 make_interface(guard.pods_address.ip()).await;
-                for_pods =
-                    Some(Server::bind(guard.pods_address, Some(served.clone()), self.front.clone()).await);
+                for_pods = Some(
+                    Server::bind(guard.pods_address, Some(served.clone()), self.api_server.clone()).await,
+                );
                 (tls, keeper) = (Some(served), kept);
             }
             Authentication::Loopback(loopback) => {
@@ -256,10 +257,10 @@ impl MetaServer {
                 tls = credentials.as_ref().map(Credentials::tls).transpose()?;
                 let token = credentials.as_ref().map(|credentials| credentials.token.as_str());
                 let clients = LocalClients::new(loopback, token);
-                self.front.authenticator = Some(Authenticator::Local(Arc::new(clients)));
+                self.api_server.authenticator = Some(Authenticator::Local(Arc::new(clients)));
             }
         }
-        let server = Server::bind(self.address, tls, self.front.clone()).await?;
+        let server = Server::bind(self.address, tls, self.api_server.clone()).await?;
         if let Some(credentials) = &credentials {
             credentials.publish(server.local_addr())?;
         }
@@ -290,8 +291,8 @@ impl MetaServer {
             () = serve_pods => {}
             () = keep => {}
             () = feed::run(&self.own, &self.copies, heart) => {}
-            () = sync::run(&self.front, &self.kept) => {}
-            () = self.front.room.run(&self.copies, &self.kept) => {}
+            () = sync::run(&self.api_server, &self.kept) => {}
+            () = self.api_server.room.run(&self.copies, &self.kept) => {}
         }
         Ok(())
     }

@@ -12,11 +12,11 @@ use super::{
     copies::{self, key},
     query::Query,
     route::Ask,
-    service::{Front, last_known, raw},
+    service::{ApiServer, last_known, raw},
     watches::Collection,
 };
 
-impl Front {
+impl ApiServer {
     /// One object: from the copies where they follow it, else from the cloud, or as it was while nobody can be asked.
     pub(super) async fn get(&self, ask: &Ask, parts: &Parts) -> Result<Response<Body>, Refusal> {
         let key = key(&ask.target);

@@ -48,7 +48,7 @@ pub(super) enum Authenticator {
 
 /// The service; cheap to clone.
 #[derive(Clone)]
-pub(super) struct Front {
+pub(super) struct ApiServer {
     /// Who may ask what; `None`: nobody anything.
     pub(super) authenticator: Option<Authenticator>,
     pub(super) cloud: Cloud,
@@ -61,7 +61,7 @@ pub(super) struct Front {
     pub(super) room: Room,
 }
 
-impl<B> Service<Request<B>> for Front
+impl<B> Service<Request<B>> for ApiServer
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
@@ -107,7 +107,7 @@ impl Authenticator {
     }
 }
 
-impl Front {
+impl ApiServer {
     async fn handle<B>(&self, parts: &Parts, body: B) -> Result<Response<Body>, Refusal>
     where
         B: http_body::Body<Data = Bytes> + Send,

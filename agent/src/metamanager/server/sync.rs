@@ -6,26 +6,26 @@ use tokio::time::{MissedTickBehavior, interval};
 use tracing::{debug, warn};
 use wire::application::Watches;
 
-use super::{service::Front, watches::Kept};
+use super::{service::ApiServer, watches::Kept};
 
 /// How often it is looked for watches that nobody needs any more, and those that the cloud could not take are offered again.
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Keeps the cloud telling of all that is watched; never ends.
-pub(super) async fn run(front: &Front, kept: &Kept) {
-    let mut links = front.cloud.links();
+pub(super) async fn run(api_server: &ApiServer, kept: &Kept) {
+    let mut links = api_server.cloud.links();
     let mut looks = interval(CHECK_INTERVAL);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut told = None;
     loop {
         let link = *links.borrow_and_update();
         if kept.forget_idle(Instant::now()) || told != Some(link) {
-            told = tell(front, kept).await.then_some(link);
+            told = tell(api_server, kept).await.then_some(link);
         }
         for collection in kept.all() {
-            if front.cloud.link().is_some()
-                && !front.is_told(&collection)
-                && let Err(failure) = front.subscribe(&collection).await
+            if api_server.cloud.link().is_some()
+                && !api_server.is_told(&collection)
+                && let Err(failure) = api_server.subscribe(&collection).await
             {
                 debug!(?collection, ?failure, "the cloud does not tell of a collection that is watched here");
             }
@@ -39,13 +39,13 @@ pub(super) async fn run(front: &Front, kept: &Kept) {
 }
 
 /// Whether the cloud knows now which watches there are.
-async fn tell(front: &Front, kept: &Kept) -> bool {
-    if front.cloud.link().is_none() {
+async fn tell(api_server: &ApiServer, kept: &Kept) -> bool {
+    if api_server.cloud.link().is_none() {
         return false;
     }
-    let calls = kept.all().into_iter().map(|collection| front.watch_call(&collection));
+    let calls = kept.all().into_iter().map(|collection| api_server.watch_call(&collection));
     let watches: Watches = calls.map(|call| (call.id.clone(), call)).collect();
-    match front.cloud.tell_watches(&watches).await {
+    match api_server.cloud.tell_watches(&watches).await {
         Ok(()) => true,
         Err(failure) => {
             warn!(?failure, "the cloud was not told which watches there are");

@@ -13,13 +13,13 @@ use super::{
     query::Query,
     read::parsed,
     route::Ask,
-    service::{Front, raw},
+    service::{ApiServer, raw},
 };
 
 /// Where an object says which state of it is meant.
 const REVISION: &str = "/metadata/resourceVersion";
 
-impl Front {
+impl ApiServer {
     /// Carries out a write.
     pub(super) async fn write(
         &self,

@@ -50,7 +50,7 @@ const UNTIL_CONNECTED: Duration = Duration::from_secs(5);
 
 /// Which of the two parts run, and with what.
 #[derive(Clone, Debug)]
-pub struct Office {
+pub struct Signer {
     /// Whether requests are approved and denied.
     pub approves: bool,
     /// Whether what is approved is signed.
@@ -63,7 +63,7 @@ pub struct Office {
     pub sessions: Sessions,
 }
 
-impl Office {
+impl Signer {
     /// What is known of the node.
     async fn known(&self, client: &Client, node: &str) -> Result<Known, kube::Error> {
         let seen = self.sessions.address(node);
@@ -81,7 +81,7 @@ impl Office {
 }
 
 /// Runs until `shutdown`.
-pub async fn run(client: Client, office: Office, shutdown: CancellationToken) {
+pub async fn run(client: Client, signer: Signer, shutdown: CancellationToken) {
     Controller::new(Api::<CertificateSigningRequest>::all(client.clone()), watcher::Config::default())
         .run(
             reconcile,
@@ -92,7 +92,7 @@ pub async fn run(client: Client, office: Office, shutdown: CancellationToken) {
                 );
                 Action::requeue(AFTER_ERROR)
             },
-            Arc::new((client, office)),
+            Arc::new((client, signer)),
         )
         // not kube's own graceful shutdown: begun before the first list has come, that one never ends
         .take_until(shutdown.cancelled_owned())
@@ -102,21 +102,21 @@ pub async fn run(client: Client, office: Office, shutdown: CancellationToken) {
 
 async fn reconcile(
     request: Arc<CertificateSigningRequest>,
-    context: Arc<(Client, Office)>,
+    context: Arc<(Client, Signer)>,
 ) -> Result<Action, kube::Error> {
-    let (client, office) = &*context;
+    let (client, signer) = &*context;
     let api = Api::<CertificateSigningRequest>::all(client.clone());
     let name = request.name_any();
     if request.spec.signer_name != judge::SIGNER || request.metadata.deletion_timestamp.is_some() {
         return Ok(Action::await_change());
     }
     match Stage::of(&request) {
-        Stage::Pending if office.approves => {
+        Stage::Pending if signer.approves => {
             let known = match judge::user(&request.spec) {
-                Some(node) => office.known(client, node).await?,
+                Some(node) => signer.known(client, node).await?,
                 None => Known::default(),
             };
-            let condition = match judge(&request.spec, &known, &office.taken(client).await?) {
+            let condition = match judge(&request.spec, &known, &signer.taken(client).await?) {
                 Verdict::Approve => condition("Approved", "AutoApproved", "the node's own server"),
                 Verdict::Deny(why) => {
                     warn!(request = name, why, "a certificate is denied");
@@ -128,9 +128,9 @@ async fn reconcile(
             let patch = json!({"metadata": {"resourceVersion": request.resource_version()}, "status": {"conditions": [condition]}});
             raced(api.patch_approval(&name, &PatchParams::default(), &Patch::Merge(patch)).await)
         }
-        Stage::Approved if office.signs => {
-            let taken = office.taken(client).await?;
-            let status = match sign(&request, office, &taken) {
+        Stage::Approved if signer.signs => {
+            let taken = signer.taken(client).await?;
+            let status = match sign(&request, signer, &taken) {
                 Ok(pem) => {
                     info!(request = name, "a certificate for a node's server is issued");
                     json!({"certificate": ByteString(pem.into_bytes())})
@@ -188,14 +188,14 @@ fn condition(type_: &str, reason: &str, message: &str) -> CertificateSigningRequ
 }
 
 /// The certificate, PEM. Also what a person has approved must be the request of that very node, and for nothing that no node may have.
-fn sign(request: &CertificateSigningRequest, office: &Office, taken: &Taken) -> Result<String, String> {
+fn sign(request: &CertificateSigningRequest, signer: &Signer, taken: &Taken) -> Result<String, String> {
     let wanted = readable(&request.spec)?;
     if let Some(never) = taken.of(&wanted) {
         return Err(format!("{never} is the cloud's, a service's or another node's: no node may have it"));
     }
     let asked = request.spec.expiration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
     let validity = asked.map_or(LONGEST, Duration::from_secs).clamp(SHORTEST, LONGEST);
-    let signed = office.ca.sign_serving(&wanted, validity, SystemTime::now());
+    let signed = signer.ca.sign_serving(&wanted, validity, SystemTime::now());
     signed.map(|der| pem_certificate(&der)).map_err(|error| error.to_string())
 }
 

@@ -35,10 +35,10 @@ async fn what_is_the_nodes_own_is_signed_and_nothing_else() {
     let api = Api::<CertificateSigningRequest>::all(client.clone());
     let ca = Arc::new(Ca::generate(SystemTime::now()).unwrap());
     let (cloud, sessions) = (vec!["192.0.2.1".to_owned()], Sessions::default());
-    let office = Office { approves: true, signs: true, ca, cloud, sessions };
+    let signer = Signer { approves: true, signs: true, ca, cloud, sessions };
     let stop = CancellationToken::new();
     let _stop = stop.clone().drop_guard();
-    tokio::spawn(run(client.clone(), office, stop));
+    tokio::spawn(run(client.clone(), signer, stop));
     let by_hand = "system:node:edge-2";
     for (name, user, address) in [
         ("good", "system:node:edge-1", "127.0.0.1"),

@@ -7,8 +7,8 @@ use wire::{Downstream, Message};
 use super::index::{Index, member};
 use crate::{
     controllers::{
+        deliveries::{delete, put, stub},
         edge::Reply,
-        parcels::{delete, put, stub},
         sync::Synced,
     },
     mailbox::{ObjectKind, ObjectPath},
@@ -77,11 +77,11 @@ impl Before<'_> {
         }
         if let (Some(name), Some(model)) = (reference, model) {
             let path = ObjectPath::new(ObjectKind::DeviceModel, namespace, name);
-            let parcel = put(&path, uid(&model), model, self.synced);
-            replies.extend(parcel.map(Reply::Acknowledged));
+            let delivery = put(&path, uid(&model), model, self.synced);
+            replies.extend(delivery.map(Reply::Acknowledged));
         }
-        let parcel = put(self.path, uid(&device), device, self.synced);
-        replies.extend(parcel.map(Reply::Acknowledged));
+        let delivery = put(self.path, uid(&device), device, self.synced);
+        replies.extend(delivery.map(Reply::Acknowledged));
         replies
     }
 

@@ -17,7 +17,7 @@ use tracing::debug;
 use wire::{Change, Downstream, ResourcePath, Source, application::Target};
 
 use super::{super::edge::Reply, request::Call};
-use crate::hub::lane::{LaneKey, Parcel};
+use crate::hub::lane::{Delivery, LaneKey};
 
 /// Tells until nobody listens.
 pub(super) async fn run(client: Client, call: Call, replies: mpsc::Sender<Reply>) {
@@ -72,7 +72,7 @@ struct Told {
 }
 
 impl Told {
-    fn changes(&mut self, event: Event<DynamicObject>) -> Vec<Parcel> {
+    fn changes(&mut self, event: Event<DynamicObject>) -> Vec<Delivery> {
         match event {
             Event::Init => {
                 self.listed = Some(Vec::new());
@@ -101,7 +101,7 @@ impl Told {
         }
     }
 
-    fn put(&mut self, object: &DynamicObject) -> Option<Parcel> {
+    fn put(&mut self, object: &DynamicObject) -> Option<Delivery> {
         let uid = object.uid()?;
         let (kind, namespace, name) =
             (kind(object), object.namespace().unwrap_or_default(), object.name_any());
@@ -111,7 +111,7 @@ impl Told {
             if self.known.insert(uid.clone(), stub).is_some() { Change::Update } else { Change::Insert };
         let revision = object.resource_version()?;
         let message = message(change, &kind, (&namespace, &name), serde_json::to_value(object).ok()?);
-        Some(Parcel {
+        Some(Delivery {
             key: self.key(&uid),
             subject: None,
             revision: Some(revision.parse().ok()?),
@@ -119,12 +119,12 @@ impl Told {
         })
     }
 
-    fn delete(&self, uid: &str, last: Value) -> Parcel {
+    fn delete(&self, uid: &str, last: Value) -> Delivery {
         let text =
             |pointer: &str| last.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (kind, namespace, name) = (text("/kind"), text("/metadata/namespace"), text("/metadata/name"));
         let message = message(Change::Delete, &kind, (&namespace, &name), last);
-        Parcel { key: self.key(uid), subject: None, revision: None, message }
+        Delivery { key: self.key(uid), subject: None, revision: None, message }
     }
 
     /// The same object in several watches is told once.

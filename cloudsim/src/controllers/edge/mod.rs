@@ -1,7 +1,7 @@
 //! The edge controller: Kubernetes objects go down to the nodes that need them, the nodes' reports and requests go into the API.
 //!
 //! In: events of pods, nodes, ConfigMaps, Secrets and ServiceAccountAccesses (they fill the mailboxes of the nodes concerned); messages of nodes
-//! ([`Edge::handle`]). Out: the messages that a node lacks ([`Edge::parcels`]) and answers. Every request of a node is checked
+//! ([`Edge::handle`]). Out: the messages that a node lacks ([`Edge::deliveries`]) and answers. Every request of a node is checked
 //! against [`index::Index`]: a node touches only its own objects.
 
 mod authorize;
@@ -31,8 +31,8 @@ use parking_lot::{Mutex, RwLock};
 pub use self::outcome::Reply;
 use self::{event_limits::EventLimits, index::Index, unhandled::Unhandled};
 use crate::{
-    controllers::{parcels::difference, sync::Synced},
-    hub::lane::Parcel,
+    controllers::{deliveries::difference, sync::Synced},
+    hub::lane::Delivery,
     mailbox::{Mailboxes, ObjectKind, ObjectPath},
     pki::NodeCertificates,
 };
@@ -109,12 +109,12 @@ impl Edge {
 
     /// The messages that bring `node` from what it has acknowledged to the newest state of the object at `path`; none where it
     /// is up to date, or where the object is none of its business.
-    pub async fn parcels(
+    pub async fn deliveries(
         &self,
         node: &str,
         path: &ObjectPath,
         synced: &Synced,
-    ) -> Result<Vec<Parcel>, kube::Error> {
+    ) -> Result<Vec<Delivery>, kube::Error> {
         let concerns = self.index.read().concerns(node, path);
         if !concerns && !synced.values().any(|(known, _)| known == path) {
             return Ok(Vec::new());

@@ -6,7 +6,7 @@ use wire::{Answer, Change, Downstream, Message, ObjectResp, ResourcePath, Resour
 use super::{now_ms, request::Request};
 use crate::{
     controllers::sync::Subject,
-    hub::lane::{LaneKey, Parcel},
+    hub::lane::{Delivery, LaneKey},
     mailbox::ObjectPath,
 };
 
@@ -16,7 +16,7 @@ pub enum Reply {
     /// At once, without acknowledgement.
     Direct(Message),
     /// In the acknowledged lane.
-    Acknowledged(Parcel),
+    Acknowledged(Delivery),
 }
 
 /// The outcome of a request: what to answer, and the revision that the answer's header carries.
@@ -54,7 +54,7 @@ pub(super) fn reply(outcome: Outcome, path: ResourcePath, parent: &str) -> Optio
             let text = object["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
             let uid = object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
             let answer = Downstream::Answer { path, answer: Answer::Found(object) };
-            Some(Reply::Acknowledged(Parcel {
+            Some(Reply::Acknowledged(Delivery {
                 key: LaneKey::Answer(parent.to_owned()),
                 subject: Some(Subject { path: subject, uid }),
                 revision: text.parse().ok(),

@@ -141,7 +141,7 @@ impl World {
                 match self.edge.handle(node, message).await {
                     None => (0, Value::Null),
                     Some(Reply::Direct(message)) => code_of(Down::from(message).body),
-                    Some(Reply::Acknowledged(parcel)) => code_of(Down::from(parcel.message).body),
+                    Some(Reply::Acknowledged(delivery)) => code_of(Down::from(delivery.message).body),
                 }
             }
             Ask::Meta(verb, key, part, body) => {

@@ -5,11 +5,11 @@ use crate::mailbox::{ObjectKind, ObjectPath};
 
 const WAIT_TIMEOUT: Duration = Duration::from_secs(5);
 
-fn parcel(uid: &str, revision: Option<u64>) -> Parcel {
+fn delivery(uid: &str, revision: Option<u64>) -> Delivery {
     let mut message = Message::default();
     message.header.msg_id = format!("{uid}@{revision:?}");
     let path = ObjectPath::new(ObjectKind::Pod, "default", uid);
-    Parcel {
+    Delivery {
         key: LaneKey::Object(uid.into()),
         subject: Some(Subject { path, uid: uid.into() }),
         revision,
@@ -28,8 +28,8 @@ fn sent(lane: &mut AckLane, now: Instant) -> Option<String> {
 fn one_message_is_on_the_wire_and_the_next_follows_its_acknowledgement() {
     let now = Instant::now();
     let mut lane = AckLane::new(WAIT_TIMEOUT);
-    lane.offer(parcel("a", Some(1)));
-    lane.offer(parcel("b", Some(2)));
+    lane.offer(delivery("a", Some(1)));
+    lane.offer(delivery("b", Some(2)));
     assert_eq!(sent(&mut lane, now).as_deref(), Some("a@Some(1)"));
     assert_eq!(sent(&mut lane, now), None);
     assert!(lane.acknowledged("b@Some(2)").is_none());
@@ -42,12 +42,12 @@ fn one_message_is_on_the_wire_and_the_next_follows_its_acknowledgement() {
 fn the_newest_revision_replaces_and_older_ones_are_dropped() {
     let now = Instant::now();
     let mut lane = AckLane::new(WAIT_TIMEOUT);
-    lane.offer(parcel("a", Some(5)));
-    lane.offer(parcel("a", Some(7)));
-    lane.offer(parcel("a", Some(6)));
+    lane.offer(delivery("a", Some(5)));
+    lane.offer(delivery("a", Some(7)));
+    lane.offer(delivery("a", Some(6)));
     assert_eq!(lane.len(), 1);
     assert_eq!(sent(&mut lane, now).as_deref(), Some("a@Some(7)"));
-    lane.offer(parcel("a", Some(7)));
+    lane.offer(delivery("a", Some(7)));
     assert_eq!(lane.len(), 1, "what flies is not queued again");
 }
 
@@ -55,9 +55,9 @@ fn the_newest_revision_replaces_and_older_ones_are_dropped() {
 fn a_pending_delete_wins() {
     let now = Instant::now();
     let mut lane = AckLane::new(WAIT_TIMEOUT);
-    lane.offer(parcel("a", Some(1)));
-    lane.offer(parcel("a", None));
-    lane.offer(parcel("a", Some(9)));
+    lane.offer(delivery("a", Some(1)));
+    lane.offer(delivery("a", None));
+    lane.offer(delivery("a", Some(9)));
     assert_eq!(sent(&mut lane, now).as_deref(), Some("a@None"));
 }
 
@@ -65,7 +65,7 @@ fn a_pending_delete_wins() {
 fn answers_are_all_sent() {
     let mut lane = AckLane::new(WAIT_TIMEOUT);
     for request in ["r1", "r2"] {
-        lane.offer(Parcel { key: LaneKey::Answer(request.into()), ..parcel("cm", Some(3)) });
+        lane.offer(Delivery { key: LaneKey::Answer(request.into()), ..delivery("cm", Some(3)) });
     }
     assert_eq!(lane.len(), 2);
 }
@@ -74,8 +74,8 @@ fn answers_are_all_sent() {
 fn the_same_message_is_sent_five_times_and_then_others_get_their_turn() {
     let start = Instant::now();
     let mut lane = AckLane::new(WAIT_TIMEOUT);
-    lane.offer(parcel("a", Some(1)));
-    lane.offer(parcel("b", Some(2)));
+    lane.offer(delivery("a", Some(1)));
+    lane.offer(delivery("b", Some(2)));
     for attempt in 0..ATTEMPTS {
         assert_eq!(
             sent(&mut lane, start + WAIT_TIMEOUT * attempt).as_deref(),
@@ -85,7 +85,11 @@ fn the_same_message_is_sent_five_times_and_then_others_get_their_turn() {
     }
     assert_eq!(sent(&mut lane, start + WAIT_TIMEOUT * ATTEMPTS).as_deref(), Some("b@Some(2)"));
     assert!(lane.acknowledged("b@Some(2)").is_some());
-    assert_eq!(sent(&mut lane, start + WAIT_TIMEOUT * ATTEMPTS).as_deref(), Some("a@Some(1)"), "and comes back");
+    assert_eq!(
+        sent(&mut lane, start + WAIT_TIMEOUT * ATTEMPTS).as_deref(),
+        Some("a@Some(1)"),
+        "and comes back"
+    );
 }
 
 #[test]
@@ -93,7 +97,7 @@ fn what_is_never_acknowledged_keeps_nobody_from_his_turn() {
     let mut now = Instant::now();
     let mut lane = AckLane::new(WAIT_TIMEOUT);
     for uid in ["a", "b", "c"] {
-        lane.offer(parcel(uid, Some(1)));
+        lane.offer(delivery(uid, Some(1)));
     }
     assert!(!lane.is_repeating());
     // everything has been tried in vain
@@ -106,10 +110,10 @@ fn what_is_never_acknowledged_keeps_nobody_from_his_turn() {
     assert_eq!(tried.len(), 20);
     assert!(tried[15..].iter().all(|id| id == "a@Some(1)"), "{tried:?}");
     // a new one waits for one attempt of an old one at most
-    lane.offer(parcel("new", Some(1)));
+    lane.offer(delivery("new", Some(1)));
     assert_eq!(sent(&mut lane, now).as_deref(), Some("new@Some(1)"));
     assert!(lane.acknowledged("new@Some(1)").is_some());
     assert_eq!(sent(&mut lane, now).as_deref(), Some("b@Some(1)"));
-    lane.offer(parcel("newer", Some(1)));
+    lane.offer(delivery("newer", Some(1)));
     assert_eq!(sent(&mut lane, now + WAIT_TIMEOUT).as_deref(), Some("newer@Some(1)"));
 }

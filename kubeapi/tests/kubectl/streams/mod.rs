@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use self::node::FakeNode;
-use super::world::{WAIT_TIMEOUT, Said, World};
+use super::world::{Said, WAIT_TIMEOUT, World};
 
 /// The protocols of `kubectl`: whether it uses WebSockets.
 const PROTOCOLS: [&str; 2] = ["true", "false"];

@@ -50,7 +50,7 @@ fn look(
     let said = look.replies.into_iter().map(|reply| {
         let message = match reply {
             Reply::Direct(message) => message,
-            Reply::Acknowledged(parcel) => parcel.message,
+            Reply::Acknowledged(delivery) => delivery.message,
         };
         match Down::from(message).body {
             Downstream::Object { change, path, object, .. } => format!("{change:?} {path} {}", uid(&object)),

@@ -91,7 +91,7 @@ async fn handled(edge: &Edge, message: Message) -> (Option<Message>, String) {
     drop(guard);
     let answer = reply.map(|reply| match reply {
         Reply::Direct(message) => message,
-        Reply::Acknowledged(parcel) => parcel.message,
+        Reply::Acknowledged(delivery) => delivery.message,
     });
     (answer, log.text())
 }

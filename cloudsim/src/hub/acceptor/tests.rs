@@ -24,7 +24,7 @@ const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A hub whose calls of the API panic when their path ends as told.
 struct World {
-    door: Door,
+    acceptor: Acceptor,
     mailboxes: Mailboxes,
     fatal: Arc<Mutex<Option<&'static str>>>,
     shutdown: CancellationToken,
@@ -63,14 +63,14 @@ impl World {
         tasks.spawn("edge controller", edge.clone().run(shutdown.child_token()));
         let controllers = (edge.clone(), Dynamic::new(client.clone(), edge), devices);
         let records = SyncRecords::new(client);
-        let door = Door::new(controllers, records, mailboxes.clone(), Limits::default());
-        Self { door, mailboxes, fatal, shutdown }
+        let acceptor = Acceptor::new(controllers, records, mailboxes.clone(), Limits::default());
+        Self { acceptor, mailboxes, fatal, shutdown }
     }
 
     async fn connect(&self, node: &'static str) -> Connected {
         let (ours, theirs) = duplex(64 * 1024);
-        let (door, shutdown) = (self.door.clone(), self.shutdown.child_token());
-        let session = tokio::spawn(async move { door.attend(node, theirs, &shutdown).await });
+        let (acceptor, shutdown) = (self.acceptor.clone(), self.shutdown.child_token());
+        let session = tokio::spawn(async move { acceptor.accept_node(node, theirs, &shutdown).await });
         Connected { node, socket: WebSocketStream::from_raw_socket(ours, Role::Client, None).await, session }
     }
 
@@ -86,7 +86,7 @@ impl World {
             }
         };
         timeout(TEST_TIMEOUT, connected).await.expect("these nodes are connected, and no others");
-        assert_eq!(self.door.0.sessions.list().len(), nodes.len());
+        assert_eq!(self.acceptor.0.sessions.list().len(), nodes.len());
     }
 }
 

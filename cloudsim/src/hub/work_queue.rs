@@ -11,9 +11,9 @@ use crate::mailbox::ObjectPath;
 /// After the API failed; it is in this process or near it.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// The agenda of one session.
+/// The work_queue of one session.
 #[derive(Debug)]
-pub(super) struct Agenda {
+pub(super) struct WorkQueue {
     /// To be looked at when the lane is free.
     todo: BTreeSet<ObjectPath>,
     /// What could not be looked at, or not be announced, and is tried again …
@@ -26,7 +26,7 @@ pub(super) struct Agenda {
     began: bool,
 }
 
-impl Agenda {
+impl WorkQueue {
     /// To begin with.
     pub(super) fn new(todo: BTreeSet<ObjectPath>) -> Self {
         Self { todo, failed: BTreeSet::new(), retry: None, followed: BTreeSet::new(), began: false }
@@ -91,42 +91,42 @@ mod tests {
         ObjectPath::new(ObjectKind::Pod, "default", name)
     }
 
-    fn of<const N: usize>(names: [&str; N]) -> Agenda {
-        Agenda::new(names.into_iter().map(pod).collect())
+    fn of<const N: usize>(names: [&str; N]) -> WorkQueue {
+        WorkQueue::new(names.into_iter().map(pod).collect())
     }
 
     #[test]
     fn what_fails_comes_again_and_holds_up_nothing_else() {
-        let (start, mut agenda) = (Instant::now(), of(["a", "b"]));
-        assert_eq!((agenda.next(start), agenda.due()), (Some(pod("a")), None));
-        agenda.put_off(pod("a"), start);
-        assert_eq!((agenda.next(start), agenda.due()), (Some(pod("b")), Some(start + RETRY)));
-        agenda.put_off(pod("b"), start + RETRY / 2);
-        assert_eq!((agenda.next(start), agenda.len(), agenda.has_begun()), (None, 2, false));
-        assert_eq!(agenda.next(start + RETRY), Some(pod("a")));
-        assert_eq!((agenda.next(start + RETRY), agenda.due()), (Some(pod("b")), None));
-        assert!(!agenda.has_begun(), "the last one is still looked at");
-        assert_eq!((agenda.next(start + RETRY), agenda.has_begun()), (None, true));
+        let (start, mut work_queue) = (Instant::now(), of(["a", "b"]));
+        assert_eq!((work_queue.next(start), work_queue.due()), (Some(pod("a")), None));
+        work_queue.put_off(pod("a"), start);
+        assert_eq!((work_queue.next(start), work_queue.due()), (Some(pod("b")), Some(start + RETRY)));
+        work_queue.put_off(pod("b"), start + RETRY / 2);
+        assert_eq!((work_queue.next(start), work_queue.len(), work_queue.has_begun()), (None, 2, false));
+        assert_eq!(work_queue.next(start + RETRY), Some(pod("a")));
+        assert_eq!((work_queue.next(start + RETRY), work_queue.due()), (Some(pod("b")), None));
+        assert!(!work_queue.has_begun(), "the last one is still looked at");
+        assert_eq!((work_queue.next(start + RETRY), work_queue.has_begun()), (None, true));
     }
 
     #[test]
     fn a_successor_waits_for_the_end_of_what_was_before() {
-        let (now, mut agenda) = (Instant::now(), of([]));
-        agenda.follow(pod("a"));
-        assert_eq!(agenda.next(now), None);
-        agenda.ended(&pod("b"));
-        assert_eq!(agenda.next(now), None);
-        agenda.ended(&pod("a"));
-        assert_eq!(agenda.next(now), Some(pod("a")));
-        agenda.ended(&pod("a"));
-        assert_eq!(agenda.next(now), None, "once");
+        let (now, mut work_queue) = (Instant::now(), of([]));
+        work_queue.follow(pod("a"));
+        assert_eq!(work_queue.next(now), None);
+        work_queue.ended(&pod("b"));
+        assert_eq!(work_queue.next(now), None);
+        work_queue.ended(&pod("a"));
+        assert_eq!(work_queue.next(now), Some(pod("a")));
+        work_queue.ended(&pod("a"));
+        assert_eq!(work_queue.next(now), None, "once");
     }
 
     #[test]
     fn what_has_changed_is_looked_at_once() {
-        let (now, mut agenda) = (Instant::now(), of(["a"]));
-        agenda.add([pod("a"), pod("c")].into());
-        let all: Vec<_> = std::iter::from_fn(|| agenda.next(now)).collect();
+        let (now, mut work_queue) = (Instant::now(), of(["a"]));
+        work_queue.add([pod("a"), pod("c")].into());
+        let all: Vec<_> = std::iter::from_fn(|| work_queue.next(now)).collect();
         assert_eq!(all, [pod("a"), pod("c")]);
     }
 }

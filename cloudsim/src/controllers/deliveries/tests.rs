@@ -16,10 +16,10 @@ fn acknowledged(uid: &str, revision: u64) -> Synced {
     [(uid.to_owned(), (path(), revision))].into()
 }
 
-fn told(parcels: Vec<Parcel>) -> Vec<String> {
-    let words = parcels.into_iter().map(|parcel| match Down::from(parcel.message).body {
+fn told(deliveries: Vec<Delivery>) -> Vec<String> {
+    let words = deliveries.into_iter().map(|delivery| match Down::from(delivery.message).body {
         Downstream::Object { change, object, .. } => {
-            format!("{change:?} {} at {:?}", object["metadata"]["uid"].as_str().unwrap(), parcel.revision)
+            format!("{change:?} {} at {:?}", object["metadata"]["uid"].as_str().unwrap(), delivery.revision)
         }
         other => format!("{other:?}"),
     });

@@ -9,7 +9,7 @@ use std::{
 
 use nix::fcntl::OFlag;
 
-use super::observed::LastWords;
+use super::observed::TerminationMessageFiles;
 
 /// Longest message of a container …
 const MAX_WORDS: usize = 4096;
@@ -37,7 +37,7 @@ fn share(containers: usize) -> usize {
 }
 
 /// The last words of a container that has ended with this code; none where they cannot be read. Blocks on the disk.
-pub(crate) fn read(words: &LastWords, exit_code: i32) -> String {
+pub(crate) fn read(words: &TerminationMessageFiles, exit_code: i32) -> String {
     let own = head(&words.file).unwrap_or_default();
     match &words.log {
         Some(log) if own.is_empty() && exit_code != 0 => {
@@ -102,12 +102,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (file, log) = (dir.path().join("words"), dir.path().join("0.log"));
         std::fs::write(&log, "t stdout F one\nt stderr P tw\nt stderr F o\nt stdout F \nbroken\n").unwrap();
-        let words = LastWords { file: file.clone(), log: Some(log) };
+        let words = TerminationMessageFiles { file: file.clone(), log: Some(log) };
         assert_eq!(read(&words, 1), "one\ntwo\n\n");
         assert_eq!(read(&words, 0), "");
         std::fs::write(&file, "x".repeat(5000)).unwrap();
         assert_eq!(read(&words, 1).len(), 4096);
-        assert_eq!(read(&LastWords { file: dir.path().join("none"), log: None }, 1), "");
+        assert_eq!(read(&TerminationMessageFiles { file: dir.path().join("none"), log: None }, 1), "");
     }
 
     #[test]
@@ -118,7 +118,7 @@ mod tests {
         std::fs::write(place("file"), "words").unwrap();
         std::os::unix::fs::symlink(place("file"), place("link")).unwrap();
         let _socket = std::os::unix::net::UnixListener::bind(place("socket")).unwrap();
-        let read = |file| read(&LastWords { file, log: None }, 1);
+        let read = |file| read(&TerminationMessageFiles { file, log: None }, 1);
         assert_eq!(read(place("file")), "words");
         for other in
             [place("fifo"), place("link"), place("socket"), "/dev/zero".into(), "/dev/tty".into(), place("")]
@@ -126,7 +126,7 @@ mod tests {
             assert_eq!(read(other.clone()), "", "{}", other.display());
         }
         let (file, log) = (place("none"), Some(place("fifo")));
-        assert_eq!(super::read(&LastWords { file, log }, 1), "");
+        assert_eq!(super::read(&TerminationMessageFiles { file, log }, 1), "");
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::faults::Certificate;
 const PROOF: Duration = Duration::from_secs(1);
 
 /// Runs the session of a node that has shown who it is, and was shown this certificate.
-pub(super) async fn attend(
+pub(super) async fn accept_node(
     arrival: Arrival,
     mut connected: Connected,
     shown: Certificate,

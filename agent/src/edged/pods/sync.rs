@@ -14,10 +14,10 @@ use kube::runtime::controller::Action;
 use super::{
     Context, Error, Identity, act,
     admission::{self, Decision},
-    claims, clear, fetch,
-    memory::{self, Blocked, Memory},
+    cache::{self, Blocked, PodState},
+    claims, clear, fetch, record_event,
     report::{self, Situation},
-    requeue, tell, terminate, tokens,
+    requeue, terminate, tokens,
 };
 use crate::edged::{
     downward::Downward,
@@ -39,23 +39,23 @@ const GOING: &str = "what this pod had when it was here before is being removed"
 pub(super) async fn reconcile(pod: Arc<Pod>, context: Arc<Context>) -> Result<Action, Error> {
     let identity = Identity::of(&pod)?;
     let begun = Instant::now();
-    context.book.take_in_hand(identity.uid, true);
-    context.book.with(identity.uid, |memory| *memory.seen.get_or_insert(begun));
+    context.pod_cache.take_in_hand(identity.uid, true);
+    context.pod_cache.with(identity.uid, |state| *state.seen.get_or_insert(begun));
     let (operation, action) = if pod.metadata.deletion_timestamp.is_some() {
         ("kill", terminate::terminate(&context, &pod, &identity).await)
     } else {
-        ("sync", run(&context, &pod, &identity).await)
+        ("sync", sync_pod(&context, &pod, &identity).await)
     };
-    context.book.take_in_hand(identity.uid, false);
+    context.pod_cache.take_in_hand(identity.uid, false);
     context.metrics.pod_worked(operation, begun.elapsed());
     let action = action?;
-    context.book.with(identity.uid, |memory| memory.failures = 0);
+    context.pod_cache.with(identity.uid, |state| state.failures = 0);
     Ok(action)
 }
 
-async fn run(context: &Arc<Context>, pod: &Arc<Pod>, identity: &Identity<'_>) -> Result<Action, Error> {
+async fn sync_pod(context: &Arc<Context>, pod: &Arc<Pod>, identity: &Identity<'_>) -> Result<Action, Error> {
     let mut desired = Desired::of(pod, Timestamp::now());
-    desired.over |= context.book.is_condemned(identity.uid);
+    desired.over |= context.pod_cache.is_marked_for_termination(identity.uid);
     let mut observed = context.observe_first(pod, identity).await?;
     if !desired.is_finished(&observed) {
         match admission::decide(context, pod, &observed).await {
@@ -76,7 +76,7 @@ async fn run(context: &Arc<Context>, pod: &Arc<Pod>, identity: &Identity<'_>) ->
     for _ in 0..MAX_ROUNDS {
         let plan = plan::plan(&desired, &observed, Timestamp::now());
         context.probes.follow(pod, &observed, &context.pod_ip(pod, &observed));
-        tell::back_off(context, pod, &observed, &plan);
+        record_event::back_off(context, pod, &observed, &plan);
         next = moment::earlier(next, plan.wake);
         let done = {
             let mut acting = Box::pin(act::all(context, pod, identity, &observed, &plan));
@@ -87,15 +87,15 @@ async fn run(context: &Arc<Context>, pod: &Arc<Pod>, identity: &Identity<'_>) ->
                 // cancel-safe: waiting holds no data
                 () = context.sandbox_limit.wait_until_reportable() => {
                     // Side by side: a call that is under way is neither held up nor given up for a report.
-                    let saying = say(context, pod, identity, &observed, &plan);
-                    let (said, done) = tokio::join!(saying, acting);
-                    said?;
+                    let reporting = report_status(context, pod, identity, &observed, &plan);
+                    let (reported, done) = tokio::join!(reporting, acting);
+                    reported?;
                     done?
                 }
             }
         };
         if !done.is_progress() {
-            say(context, pod, identity, &observed, &plan).await?;
+            report_status(context, pod, identity, &observed, &plan).await?;
             if desired.over && observed.containers.iter().all(|container| !container.is_alive()) {
                 clear::volumes(context, identity).await;
             }
@@ -110,7 +110,7 @@ async fn run(context: &Arc<Context>, pod: &Arc<Pod>, identity: &Identity<'_>) ->
     Ok(Action::requeue(Duration::ZERO))
 }
 
-async fn say(
+async fn report_status(
     context: &Context,
     pod: &Pod,
     identity: &Identity<'_>,
@@ -131,13 +131,13 @@ async fn refresh_volumes(
 ) -> Option<Timestamp> {
     let now = Timestamp::now();
     let told = told_of_itself(pod);
-    let (fresh_until, retry_at, changes) = context.book.with(identity.uid, |memory| {
-        if memory.volumes_of.replace(told) != Some(told) {
-            memory.volumes_until = None;
+    let (fresh_until, retry_at, changes) = context.pod_cache.with(identity.uid, |state| {
+        if state.volumes_of.replace(told) != Some(told) {
+            state.volumes_until = None;
         }
-        (memory.volumes_until, memory.held_up.as_ref().map(|held_up| held_up.retry_at), memory.changes)
+        (state.volumes_until, state.held_up.as_ref().map(|held_up| held_up.retry_at), state.changes)
     });
-    let longest = context.resync.max(memory::MAX_WAIT);
+    let longest = context.resync.max(cache::MAX_WAIT);
     if let Some(at) = fresh_until.or(retry_at).filter(|at| !moment::is_over(*at, now, longest)) {
         return Some(at);
     }
@@ -165,13 +165,13 @@ async fn refresh_volumes(
     });
     let done = done.await.unwrap_or_else(|error| Err(error.to_string()));
     if let Err(message) = &done {
-        tell::mount_failed(context, pod, message);
+        record_event::mount_failed(context, pod, message);
     }
-    context.book.with(identity.uid, |memory| {
-        let due = note(memory, done, tokens_due, context, now);
-        if memory.changes != changes {
+    context.pod_cache.with(identity.uid, |state| {
+        let due = note(state, done, tokens_due, context, now);
+        if state.changes != changes {
             // What was read may be what was there before the change, whose own trigger comes after this look.
-            memory.reconsider();
+            state.reconsider();
         }
         due
     })
@@ -185,7 +185,7 @@ fn told_of_itself(pod: &Pod) -> u64 {
 }
 
 fn note(
-    memory: &mut Memory,
+    state: &mut PodState,
     done: Result<(), String>,
     tokens_due: Option<Timestamp>,
     context: &Context,
@@ -193,18 +193,18 @@ fn note(
 ) -> Option<Timestamp> {
     match done {
         Ok(()) => {
-            memory.held_up = None;
+            state.held_up = None;
             let again = moment::after(now, context.resync);
             // A token that could not be replaced in time is tried for at the pace of everything else.
             let due = tokens_due.filter(|at| *at > now).map_or(again, |at| at.min(again));
-            memory.volumes_until = Some(due);
+            state.volumes_until = Some(due);
         }
         Err(message) => {
             tracing::debug!(message, "volumes are not up to date");
-            memory.volumes_until = None;
+            state.volumes_until = None;
             let waiting = Waiting::new("ContainerCreating", message);
-            memory.held_up = Some(Blocked::after(memory.held_up.as_ref(), waiting, now));
+            state.held_up = Some(Blocked::after(state.held_up.as_ref(), waiting, now));
         }
     }
-    memory.volumes_until.or(memory.held_up.as_ref().map(|held_up| held_up.retry_at))
+    state.volumes_until.or(state.held_up.as_ref().map(|held_up| held_up.retry_at))
 }

@@ -34,7 +34,7 @@ pub(super) fn back_off(context: &Context, pod: &Pod, observed: &Observed, plan: 
     for name in plan.back_off.keys() {
         let Some(last) = observed.latest(name) else { continue };
         let told =
-            context.book.with(uid, |memory| memory.told_back_off.insert(name.clone(), last.id.clone()));
+            context.pod_cache.with(uid, |state| state.told_back_off.insert(name.clone(), last.id.clone()));
         if told.as_ref() == Some(&last.id) {
             continue;
         }
@@ -48,7 +48,7 @@ pub(super) fn deadline(context: &Context, pod: &Pod, now: Timestamp) -> Option<W
     plan::deadline(pod).filter(|at| *at <= now)?;
     let text = "Pod was active on the node longer than the specified deadline";
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-    let told = context.book.with(uid, |memory| std::mem::replace(&mut memory.told_deadline, true));
+    let told = context.pod_cache.with(uid, |state| std::mem::replace(&mut state.told_deadline, true));
     if !told && !is_over(pod) {
         context.events.pod(pod, Severity::Normal, "DeadlineExceeded", text.to_owned());
     }

@@ -10,8 +10,8 @@ use kube::runtime::reflector::ObjectRef;
 use super::{Context, Trigger};
 use crate::edged::{
     moment,
-    observed::{Container, LastWords, Observed, State},
-    words,
+    observed::{Container, Observed, State, TerminationMessageFiles},
+    termination_message,
 };
 
 /// Disks answer in a fraction of this.
@@ -21,7 +21,7 @@ const SETTLED: Duration = Duration::from_secs(2);
 
 /// What is known of the last words of one container.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Words {
+pub(super) enum TerminationMessage {
     /// The disk was asked and has not answered.
     Asked,
     /// What there was; whether there can be no more, and whether the disk was asked again.
@@ -29,30 +29,34 @@ pub(super) enum Words {
 }
 
 /// Where the words are that have to be read: container id, place, exit code, and whether nothing is added any more.
-type Unread = Vec<(String, LastWords, i32, bool)>;
+type Unread = Vec<(String, TerminationMessageFiles, i32, bool)>;
 
 /// Adds the last words of those that have ended, in a pod of so many `containers`.
 pub(super) async fn add(context: &Context, pod: &Pod, observed: &mut Observed, containers: usize) {
     let uid = pod.metadata.uid.clone().unwrap_or_default();
-    let unread = context.book.with(&uid, |memory| unread(&mut memory.words, observed, Timestamp::now()));
+    let unread = context.pod_cache.with(&uid, |state| unread(&mut state.words, observed, Timestamp::now()));
     if !unread.is_empty() {
         read(context, pod, uid.clone(), unread).await;
     }
-    context.book.with(&uid, |memory| {
+    context.pod_cache.with(&uid, |state| {
         for container in &mut observed.containers {
             let State::Exited { message, .. } = &mut container.state else { continue };
-            if let Some(Words::Read { text, .. }) = memory.words.get(&container.id) {
-                words::join(message, text, containers);
+            if let Some(TerminationMessage::Read { text, .. }) = state.words.get(&container.id) {
+                termination_message::join(message, text, containers);
             }
         }
     });
 }
 
-fn unread(known: &mut HashMap<String, Words>, observed: &Observed, now: Timestamp) -> Unread {
+fn unread(known: &mut HashMap<String, TerminationMessage>, observed: &Observed, now: Timestamp) -> Unread {
     known.retain(|id, _| observed.containers.iter().any(|container| container.id == *id));
     let is_known = |container: &&Container| match known.get(&container.id) {
-        Some(Words::Asked | Words::Read { whole: true, .. } | Words::Read { asked: true, .. }) => true,
-        Some(Words::Read { whole: false, asked: false, .. }) | None => false,
+        Some(
+            TerminationMessage::Asked
+            | TerminationMessage::Read { whole: true, .. }
+            | TerminationMessage::Read { asked: true, .. },
+        ) => true,
+        Some(TerminationMessage::Read { whole: false, asked: false, .. }) | None => false,
     };
     let ended = observed.containers.iter().filter(|container| !is_known(container));
     let unread: Unread = ended
@@ -65,7 +69,9 @@ fn unread(known: &mut HashMap<String, Words>, observed: &Observed, now: Timestam
         })
         .collect();
     for (id, ..) in &unread {
-        if let Words::Read { asked, .. } = known.entry(id.clone()).or_insert(Words::Asked) {
+        if let TerminationMessage::Read { asked, .. } =
+            known.entry(id.clone()).or_insert(TerminationMessage::Asked)
+        {
             *asked = true;
         }
     }
@@ -76,25 +82,25 @@ fn unread(known: &mut HashMap<String, Words>, observed: &Observed, now: Timestam
 async fn read(context: &Context, pod: &Pod, uid: String, unread: Unread) {
     let mut reading = tokio::task::spawn_blocking(move || {
         let read = unread.into_iter().map(|(id, place, exit_code, whole)| {
-            let text = words::read(&place, exit_code);
-            (id, Words::Read { text, whole, asked: false })
+            let text = termination_message::read(&place, exit_code);
+            (id, TerminationMessage::Read { text, whole, asked: false })
         });
         read.collect::<Vec<_>>()
     });
     if let Ok(read) = tokio::time::timeout(READ_TIMEOUT, &mut reading).await {
         // A task that cannot be waited for is one of a program that ends.
-        context.book.with(&uid, |memory| memory.words.extend(read.unwrap_or_default()));
+        context.pod_cache.with(&uid, |state| state.words.extend(read.unwrap_or_default()));
         return;
     }
     tracing::warn!(
         pod = pod.metadata.name,
         "a disk does not answer: the last words of containers come later"
     );
-    let (book, triggers) = (context.book.clone(), context.triggers.clone());
+    let (pod_cache, triggers) = (context.pod_cache.clone(), context.triggers.clone());
     let (shutdown, pod) = (context.shutdown.clone(), ObjectRef::from_obj(pod));
     context.background.spawn(shutdown.run_until_cancelled_owned(async move {
         if let Ok(read) = reading.await {
-            book.with(&uid, |memory| memory.words.extend(read));
+            pod_cache.with(&uid, |state| state.words.extend(read));
             let _ = triggers.send(Trigger::Pod(pod)).await;
         }
     }));
@@ -112,7 +118,7 @@ mod tests {
             reason: String::new(),
             message: String::new(),
         };
-        let words = LastWords { file: "/words".into(), log: None };
+        let words = TerminationMessageFiles { file: "/words".into(), log: None };
         Container { id: id.into(), state, words: Some(words), ..Container::test("web") }
     }
 
@@ -120,18 +126,18 @@ mod tests {
     fn words_are_read_once_when_nothing_is_added_any_more() {
         let mut known = HashMap::new();
         let observed = Observed::new(vec![], vec![ended("old", 10), ended("new", 99)]);
-        let ids = |known: &mut HashMap<String, Words>, now: i64| -> Vec<(String, bool)> {
+        let ids = |known: &mut HashMap<String, TerminationMessage>, now: i64| -> Vec<(String, bool)> {
             let unread = unread(known, &observed, Timestamp::from_second(now).unwrap());
             unread.into_iter().map(|(id, _, _, whole)| (id, whole)).collect()
         };
         let row = |id: &str, whole| (id.to_owned(), whole);
         assert_eq!(ids(&mut known, 100), [row("old", true), row("new", false)]);
         assert!(ids(&mut known, 100).is_empty(), "the disk was asked");
-        let read = |whole| Words::Read { text: String::new(), whole, asked: false };
+        let read = |whole| TerminationMessage::Read { text: String::new(), whole, asked: false };
         known.extend([("old".to_owned(), read(true)), ("new".to_owned(), read(false))]);
         assert_eq!(ids(&mut known, 101), [row("new", true)], "its log may not have been complete");
         assert!(ids(&mut known, 101).is_empty(), "the disk was asked again");
-        known.insert("gone".to_owned(), Words::Asked);
+        known.insert("gone".to_owned(), TerminationMessage::Asked);
         ids(&mut known, 101);
         assert!(!known.contains_key("gone"));
     }

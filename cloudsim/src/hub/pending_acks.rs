@@ -18,14 +18,14 @@ const LONGEST: Duration = Duration::from_secs(10);
 
 /// The last acknowledged revision of each object, in the order in which they were first acknowledged.
 #[derive(Default)]
-pub(super) struct Unwritten {
+pub(super) struct PendingAcks {
     revisions: HashMap<String, (Subject, u64)>,
     /// UIDs and when they came; among them some that were forgotten, and whose turn is passed over.
     order: VecDeque<(String, Instant)>,
     last: Option<Instant>,
 }
 
-impl Unwritten {
+impl PendingAcks {
     /// The node holds this revision, and no longer the one before.
     pub(super) fn holds(&mut self, subject: Subject, revision: u64, now: Instant) {
         self.last = Some(now);
@@ -73,8 +73,8 @@ mod tests {
         start + Duration::from_millis(millis)
     }
 
-    fn next(unwritten: &mut Unwritten) -> Option<(String, u64)> {
-        match unwritten.next()? {
+    fn next(pending_acks: &mut PendingAcks) -> Option<(String, u64)> {
+        match pending_acks.next()? {
             Record::Holds(subject, revision) => Some((subject.uid, revision)),
             Record::Sent(_) | Record::Dropped(_) => unreachable!("it is no acknowledgement"),
         }
@@ -82,36 +82,36 @@ mod tests {
 
     #[test]
     fn only_the_last_revision_of_each_object_is_written_down() {
-        let (mut unwritten, start) = (Unwritten::default(), Instant::now());
-        assert_eq!(unwritten.due(), None);
-        unwritten.holds(subject("a"), 1, start);
-        unwritten.holds(subject("b"), 2, after(start, 10));
-        unwritten.holds(subject("a"), 3, after(start, 20));
-        assert_eq!(unwritten.due(), Some(after(start, 20) + QUIET));
-        assert_eq!(next(&mut unwritten), Some(("a".into(), 3)));
-        assert_eq!(next(&mut unwritten), Some(("b".into(), 2)));
-        assert_eq!((next(&mut unwritten), unwritten.due()), (None, None));
+        let (mut pending_acks, start) = (PendingAcks::default(), Instant::now());
+        assert_eq!(pending_acks.due(), None);
+        pending_acks.holds(subject("a"), 1, start);
+        pending_acks.holds(subject("b"), 2, after(start, 10));
+        pending_acks.holds(subject("a"), 3, after(start, 20));
+        assert_eq!(pending_acks.due(), Some(after(start, 20) + QUIET));
+        assert_eq!(next(&mut pending_acks), Some(("a".into(), 3)));
+        assert_eq!(next(&mut pending_acks), Some(("b".into(), 2)));
+        assert_eq!((next(&mut pending_acks), pending_acks.due()), (None, None));
     }
 
     #[test]
     fn an_object_that_goes_on_being_acknowledged_is_written_down_at_last() {
-        let (mut unwritten, start) = (Unwritten::default(), Instant::now());
+        let (mut pending_acks, start) = (PendingAcks::default(), Instant::now());
         for (revision, millis) in (0..30_000).step_by(100).enumerate() {
-            unwritten.holds(subject("a"), revision as u64, after(start, millis));
+            pending_acks.holds(subject("a"), revision as u64, after(start, millis));
         }
-        assert_eq!(unwritten.due(), Some(start + LONGEST));
+        assert_eq!(pending_acks.due(), Some(start + LONGEST));
     }
 
     #[test]
     fn what_the_node_has_deleted_is_not_written_down() {
-        let (mut unwritten, start) = (Unwritten::default(), Instant::now());
-        unwritten.holds(subject("a"), 1, start);
-        unwritten.holds(subject("b"), 2, start);
-        unwritten.forget("a");
-        assert_eq!(next(&mut unwritten), Some(("b".into(), 2)));
-        assert_eq!(next(&mut unwritten), None);
-        unwritten.holds(subject("c"), 3, start);
-        unwritten.forget("c");
-        assert_eq!(unwritten.due(), None, "nothing is waited for");
+        let (mut pending_acks, start) = (PendingAcks::default(), Instant::now());
+        pending_acks.holds(subject("a"), 1, start);
+        pending_acks.holds(subject("b"), 2, start);
+        pending_acks.forget("a");
+        assert_eq!(next(&mut pending_acks), Some(("b".into(), 2)));
+        assert_eq!(next(&mut pending_acks), None);
+        pending_acks.holds(subject("c"), 3, start);
+        pending_acks.forget("c");
+        assert_eq!(pending_acks.due(), None, "nothing is waited for");
     }
 }

@@ -5,12 +5,12 @@ use wire::{Change, Downstream, ResourcePath, ResourceType, Source};
 
 use super::sync::{Subject, Synced};
 use crate::{
-    hub::lane::{LaneKey, Parcel},
+    hub::lane::{Delivery, LaneKey},
     mailbox::{ObjectKind, ObjectPath},
 };
 
 /// Pure: what to send, given the live object and what was acknowledged.
-pub(super) fn difference(path: &ObjectPath, live: Option<Value>, synced: &Synced) -> Vec<Parcel> {
+pub(super) fn difference(path: &ObjectPath, live: Option<Value>, synced: &Synced) -> Vec<Delivery> {
     let uid =
         live.as_ref().and_then(|object| object["metadata"]["uid"].as_str()).unwrap_or_default().to_owned();
     let mut gone: Vec<(u64, &String)> = synced
@@ -20,12 +20,12 @@ pub(super) fn difference(path: &ObjectPath, live: Option<Value>, synced: &Synced
         .collect();
     // the oldest first
     gone.sort();
-    let mut parcels: Vec<Parcel> =
+    let mut deliveries: Vec<Delivery> =
         gone.into_iter().map(|(_, gone)| delete(path, gone, stub(path, gone))).collect();
     if let Some(object) = live {
-        parcels.extend(put(path, uid, object, synced));
+        deliveries.extend(put(path, uid, object, synced));
     }
-    parcels
+    deliveries
 }
 
 /// What is left to say of an object of which nothing else is known, as CloudCore's sync controller says it.
@@ -34,9 +34,9 @@ pub(super) fn stub(path: &ObjectPath, uid: &str) -> Value {
 }
 
 /// The last word on an object: as much of it as is known.
-pub(super) fn delete(path: &ObjectPath, uid: &str, object: Value) -> Parcel {
+pub(super) fn delete(path: &ObjectPath, uid: &str, object: Value) -> Delivery {
     let body = told(path, Change::Delete, object);
-    Parcel {
+    Delivery {
         key: LaneKey::Object(uid.to_owned()),
         subject: Some(Subject { path: path.clone(), uid: uid.to_owned() }),
         revision: None,
@@ -45,7 +45,7 @@ pub(super) fn delete(path: &ObjectPath, uid: &str, object: Value) -> Parcel {
 }
 
 /// The object's state, where it is newer than what was acknowledged.
-pub(super) fn put(path: &ObjectPath, uid: String, object: Value, synced: &Synced) -> Option<Parcel> {
+pub(super) fn put(path: &ObjectPath, uid: String, object: Value, synced: &Synced) -> Option<Delivery> {
     let text = object["metadata"]["resourceVersion"].as_str()?.to_owned();
     let revision: u64 = text.parse().ok()?;
     let known = synced.get(&uid).map(|(_, revision)| *revision);
@@ -62,7 +62,7 @@ pub(super) fn put(path: &ObjectPath, uid: String, object: Value, synced: &Synced
         _ => Change::Update,
     };
     let body = told(path, change, object);
-    Some(Parcel {
+    Some(Delivery {
         key: LaneKey::Object(uid.clone()),
         subject: Some(Subject { path: path.clone(), uid }),
         revision: Some(revision),

@@ -15,9 +15,9 @@ const MAX_NODES: usize = 4096;
 
 /// The certificates with which such nodes have not connected yet; cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Beginners(Arc<Mutex<HashMap<String, Vec<u8>>>>);
+pub struct Reenrolled(Arc<Mutex<HashMap<String, Vec<u8>>>>);
 
-impl Beginners {
+impl Reenrolled {
     /// `node` was given this certificate (DER) for a token.
     pub fn add(&self, node: &str, certificate: &[u8]) {
         let mut all = self.0.lock();
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn a_node_begins_anew_once_and_with_the_certificate_that_it_was_given() {
-        let all = Beginners::default();
+        let all = Reenrolled::default();
         all.add("edge-1", b"new");
         assert!(
             all.is_one("edge-1", b"new") && !all.is_one("edge-1", b"old") && !all.is_one("edge-2", b"new")
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn what_is_waited_for_is_bounded() {
-        let all = Beginners::default();
+        let all = Reenrolled::default();
         (0..2 * MAX_NODES).for_each(|number| all.add(&number.to_string(), b"x"));
         all.add("0", b"y");
         assert_eq!(all.0.lock().len(), MAX_NODES);

@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::PodStatus;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::{admission::Decision, hooks::PostStart, last_words::Words};
+use super::{admission::Decision, hooks::PostStart, termination_messages::TerminationMessage};
 use crate::edged::{
     moment,
     observed::{Item, Observed},
@@ -27,13 +27,13 @@ pub(super) const MAX_WAIT: Duration = Duration::from_secs(60);
 /// So many pods that are gone are kept in mind while nobody lists what there is.
 const MAX_GONE: usize = 4096;
 
-/// All pods' memories, by uid; cheap to clone.
+/// All pods' states, by uid; cheap to clone.
 #[derive(Clone, Default)]
-pub(crate) struct Book(Arc<Mutex<Notes>>);
+pub(crate) struct PodCache(Arc<Mutex<Entries>>);
 
 #[derive(Default)]
-struct Notes {
-    memories: HashMap<String, Memory>,
+struct Entries {
+    states: HashMap<String, PodState>,
     /// The pods that had something when the runtime was last asked for all of its lists, and those that went since. `None`: it
     /// has not been asked yet, or too many went.
     listed: Option<HashSet<String>>,
@@ -41,7 +41,7 @@ struct Notes {
 
 /// One pod's.
 #[derive(Default)]
-pub(crate) struct Memory {
+pub(crate) struct PodState {
     /// When it was looked at first.
     pub(super) seen: Option<Instant>,
     /// Somebody looks at it now.
@@ -71,7 +71,7 @@ pub(crate) struct Memory {
     /// The last container of each name whose back-off was told.
     pub(super) told_back_off: HashMap<String, String>,
     /// Why it has to end and fail, whatever its containers do, or may not even start.
-    pub(super) condemned: Option<Condemned>,
+    pub(super) termination: Option<Termination>,
     /// Its control group was limited, for good.
     pub(super) limited: bool,
     /// Its volumes were removed, since it is over.
@@ -89,7 +89,7 @@ pub(crate) struct Memory {
     /// Containers whose start failed and of which nothing runs.
     settled: BTreeSet<String>,
     /// What containers that have ended said last, by container id.
-    pub(super) words: HashMap<String, Words>,
+    pub(super) words: HashMap<String, TerminationMessage>,
     /// Cancelled when the container of this id has ended.
     alive: HashMap<String, CancellationToken>,
     /// When this agent fetched the tokens of the pod's volumes, by volume and path.
@@ -98,7 +98,7 @@ pub(crate) struct Memory {
 
 /// A pod that has to end although nobody deleted it, or that may not start.
 #[derive(Clone, Debug)]
-pub(crate) struct Condemned {
+pub(crate) struct Termination {
     /// Reason and message of its status.
     pub(crate) why: Waiting,
     /// How long its containers have at most; `None`: as long as they may have anyway.
@@ -138,19 +138,19 @@ pub(super) enum Pull {
     },
 }
 
-impl Book {
-    /// Uses the memory of a pod, which is made when it is missing. The lock is held: `act` must be short.
-    pub(super) fn with<T>(&self, uid: &str, act: impl FnOnce(&mut Memory) -> T) -> T {
-        let memories = &mut self.0.lock().memories;
-        if let Some(memory) = memories.get_mut(uid) {
-            return act(memory);
+impl PodCache {
+    /// Uses the state of a pod, which is made when it is missing. The lock is held: `act` must be short.
+    pub(super) fn with<T>(&self, uid: &str, act: impl FnOnce(&mut PodState) -> T) -> T {
+        let states = &mut self.0.lock().states;
+        if let Some(state) = states.get_mut(uid) {
+            return act(state);
         }
-        act(memories.entry(uid.to_owned()).or_default())
+        act(states.entry(uid.to_owned()).or_default())
     }
 
     /// What there is of the pod, at this look.
     pub(crate) fn saw(&self, uid: &str, items: BTreeSet<Item>) {
-        self.with(uid, |memory| memory.items = Some(items));
+        self.with(uid, |state| state.items = Some(items));
     }
 
     /// The pods of which there was something in the runtime's lists.
@@ -164,67 +164,67 @@ impl Book {
     pub(super) fn is_new(&self, uid: &str) -> bool {
         let notes = self.0.lock();
         notes.listed.as_ref().is_some_and(|listed| !listed.contains(uid))
-            && notes.memories.get(uid).is_none_or(|memory| memory.items.is_none())
+            && notes.states.get(uid).is_none_or(|state| state.items.is_none())
     }
 
     /// Somebody looks at the pod from now on, or nobody any more.
     pub(crate) fn take_in_hand(&self, uid: &str, in_hand: bool) {
-        self.with(uid, |memory| memory.in_hand = in_hand);
+        self.with(uid, |state| state.in_hand = in_hand);
     }
 
     /// Whether somebody looks at the pod now.
     pub(crate) fn is_in_hand(&self, uid: &str) -> bool {
-        self.0.lock().memories.get(uid).is_some_and(|memory| memory.in_hand)
+        self.0.lock().states.get(uid).is_some_and(|state| state.in_hand)
     }
 
     /// The uid of the pod that had the sandbox or container of this id at the last look.
     pub(crate) fn owner(&self, id: &str) -> Option<String> {
         let notes = self.0.lock();
-        let mut all = notes.memories.iter();
-        all.find(|(_, memory)| memory.items.iter().flatten().any(|item| item.is(id)))
+        let mut all = notes.states.iter();
+        all.find(|(_, state)| state.items.iter().flatten().any(|item| item.is(id)))
             .map(|(uid, _)| uid.clone())
     }
 
     /// Whether the last look found just that.
     pub(crate) fn has_seen(&self, uid: &str, items: &BTreeSet<Item>) -> bool {
-        self.0.lock().memories.get(uid).is_some_and(|memory| memory.items.as_ref() == Some(items))
+        self.0.lock().states.get(uid).is_some_and(|state| state.items.as_ref() == Some(items))
     }
 
     /// The pod has to end. The first reason counts; whether this is it.
-    pub(crate) fn condemn(&self, uid: &str, condemned: Condemned) -> bool {
-        self.with(uid, |memory| {
-            let first = memory.condemned.is_none();
-            memory.condemned.get_or_insert(condemned);
+    pub(crate) fn mark_for_termination(&self, uid: &str, termination: Termination) -> bool {
+        self.with(uid, |state| {
+            let first = state.termination.is_none();
+            state.termination.get_or_insert(termination);
             first
         })
     }
 
     /// Whether the pod has to end.
-    pub(crate) fn is_condemned(&self, uid: &str) -> bool {
-        self.0.lock().memories.get(uid).is_some_and(|memory| memory.condemned.is_some())
+    pub(crate) fn is_marked_for_termination(&self, uid: &str) -> bool {
+        self.0.lock().states.get(uid).is_some_and(|state| state.termination.is_some())
     }
 
     /// Whether the pod has been ended in order, so that nothing of it is left.
     pub(super) fn has_ended(&self, uid: &str) -> bool {
-        self.0.lock().memories.get(uid).is_some_and(|memory| memory.ended)
+        self.0.lock().states.get(uid).is_some_and(|state| state.ended)
     }
 
     /// The pod is gone.
     pub(crate) fn forget(&self, uid: &str) {
         let mut notes = self.0.lock();
         notes.leave(uid);
-        notes.memories.remove(uid);
+        notes.states.remove(uid);
     }
 
     /// Forgets all pods but these.
     pub(crate) fn retain(&self, keep: impl Fn(&str) -> bool) {
         let mut notes = self.0.lock();
-        let gone: Vec<String> = notes.memories.extract_if(|uid, _| !keep(uid)).map(|(uid, _)| uid).collect();
+        let gone: Vec<String> = notes.states.extract_if(|uid, _| !keep(uid)).map(|(uid, _)| uid).collect();
         gone.iter().for_each(|uid| notes.leave(uid));
     }
 }
 
-impl Notes {
+impl Entries {
     /// Something of a pod that is forgotten may still be there when one of its uid comes, as static pods do.
     fn leave(&mut self, uid: &str) {
         self.listed = self.listed.take().filter(|listed| listed.len() < MAX_GONE);
@@ -234,7 +234,7 @@ impl Notes {
     }
 }
 
-impl Memory {
+impl PodState {
     /// Containers that have ended without having begun, and were not here at the last look. A runtime may have lost sight of
     /// what it started for them.
     pub(super) fn unsettled(&mut self, observed: &Observed) -> Vec<String> {
@@ -309,46 +309,46 @@ mod tests {
 
     #[test]
     fn a_pod_is_new_that_nobody_has_looked_at_and_no_list_has() {
-        let book = Book::default();
-        assert!(!book.is_new("a"), "nothing was listed");
-        book.listed(["old".to_owned()].into());
-        assert_eq!(["a", "old"].map(|uid| book.is_new(uid)), [true, false]);
-        book.saw("a", BTreeSet::new());
-        assert!(!book.is_new("a"), "it was looked at");
-        book.forget("a");
-        book.retain(|uid| uid != "b");
-        assert!(!book.is_new("a"), "what it had may still be there");
-        book.saw("c", BTreeSet::new());
-        book.retain(|_| false);
-        assert!(!book.is_new("c"), "the same");
-        book.listed(HashSet::new());
-        assert_eq!(["a", "c"].map(|uid| book.is_new(uid)), [true; 2], "it is gone");
+        let pod_cache = PodCache::default();
+        assert!(!pod_cache.is_new("a"), "nothing was listed");
+        pod_cache.listed(["old".to_owned()].into());
+        assert_eq!(["a", "old"].map(|uid| pod_cache.is_new(uid)), [true, false]);
+        pod_cache.saw("a", BTreeSet::new());
+        assert!(!pod_cache.is_new("a"), "it was looked at");
+        pod_cache.forget("a");
+        pod_cache.retain(|uid| uid != "b");
+        assert!(!pod_cache.is_new("a"), "what it had may still be there");
+        pod_cache.saw("c", BTreeSet::new());
+        pod_cache.retain(|_| false);
+        assert!(!pod_cache.is_new("c"), "the same");
+        pod_cache.listed(HashSet::new());
+        assert_eq!(["a", "c"].map(|uid| pod_cache.is_new(uid)), [true; 2], "it is gone");
         for number in 0..=MAX_GONE {
-            book.forget(&number.to_string());
+            pod_cache.forget(&number.to_string());
         }
-        assert!(!book.is_new("d"), "not all that went are kept in mind");
+        assert!(!pod_cache.is_new("d"), "not all that went are kept in mind");
     }
 
     #[test]
     fn what_goes_on_with_a_container_ends_with_it() {
-        let mut memory = Memory::default();
-        let [lives, ends, gone] = ["lives", "ends", "gone"].map(|id| memory.while_alive(id));
+        let mut state = PodState::default();
+        let [lives, ends, gone] = ["lives", "ends", "gone"].map(|id| state.while_alive(id));
         let running = State::Running { started_at: Timestamp::UNIX_EPOCH };
         let lives_on = Container { id: "lives".into(), state: running, ..Container::test("web") };
-        memory.note_ended(&Observed::new(vec![], vec![lives_on, ended("ends", Some(Timestamp::UNIX_EPOCH))]));
+        state.note_ended(&Observed::new(vec![], vec![lives_on, ended("ends", Some(Timestamp::UNIX_EPOCH))]));
         assert_eq!([lives, ends, gone].map(|token| token.is_cancelled()), [false, true, true]);
-        assert!(!memory.while_alive("lives").is_cancelled());
+        assert!(!state.while_alive("lives").is_cancelled());
     }
 
     #[test]
     fn a_start_that_failed_is_looked_after_once() {
-        let mut memory = Memory::default();
+        let mut state = PodState::default();
         let (failed, ran) = (ended("1", None), ended("2", Some(Timestamp::UNIX_EPOCH)));
         let observed = Observed::new(vec![], vec![failed, ran]);
-        assert_eq!(memory.unsettled(&observed), ["1"]);
-        assert!(memory.unsettled(&observed).is_empty());
-        memory.unsettled(&Observed::default());
-        assert!(memory.settled.is_empty(), "what is gone is forgotten");
+        assert_eq!(state.unsettled(&observed), ["1"]);
+        assert!(state.unsettled(&observed).is_empty());
+        state.unsettled(&Observed::default());
+        assert!(state.settled.is_empty(), "what is gone is forgotten");
     }
 
     #[test]

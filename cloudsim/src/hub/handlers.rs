@@ -8,7 +8,7 @@ use tokio::{
 use tracing::warn;
 use wire::{Message, Up, Upstream};
 
-use super::unwritten::Unwritten;
+use super::pending_acks::PendingAcks;
 use crate::controllers::{
     device::Devices,
     dynamic::Dynamic,
@@ -66,28 +66,28 @@ pub(super) async fn carry_out(
 /// Keeps the bookkeeping; whoever waits is told when it is done, and forgotten when it fails. An acknowledgement that is not
 /// written down is sent for again at the next connection, and comes again.
 pub(super) async fn write_down(node: String, records: SyncRecords, mut entries: mpsc::Receiver<Entry>) {
-    let mut unwritten = Unwritten::default();
+    let mut pending_acks = PendingAcks::default();
     loop {
-        let due = unwritten.due();
+        let due = pending_acks.due();
         // Whichever: neither holds up the other for long.
         let (record, waiting) = tokio::select! {
             // cancel-safe: an entry is taken only when this arm wins
             entry = entries.recv() => match entry {
                 Some((Record::Holds(subject, revision), None)) => {
-                    unwritten.holds(subject, revision, Instant::now());
+                    pending_acks.holds(subject, revision, Instant::now());
                     continue;
                 }
                 Some(entry) => entry,
                 None => break,
             },
             // cancel-safe: sleeping holds no data
-            () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => match unwritten.next() {
+            () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => match pending_acks.next() {
                 Some(record) => (record, None),
                 None => continue,
             },
         };
         if let Record::Dropped(subject) = &record {
-            unwritten.forget(&subject.uid);
+            pending_acks.forget(&subject.uid);
         }
         let written = write(&node, &records, &record).await;
         if let Some(waiting) = waiting.filter(|_| written) {
@@ -95,7 +95,7 @@ pub(super) async fn write_down(node: String, records: SyncRecords, mut entries: 
             let _ = waiting.send(());
         }
     }
-    while let Some(record) = unwritten.next() {
+    while let Some(record) = pending_acks.next() {
         write(&node, &records, &record).await;
     }
 }

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Carrier, Limits, Sessions, Shared,
-    attend::attend,
+    accept::accept_node,
     link::Connected,
     refusals::Refusals,
     sessions::Arrival,
@@ -27,9 +27,9 @@ const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0
 
 /// The door; cheap to clone.
 #[derive(Clone)]
-pub struct Door(Shared);
+pub struct Acceptor(Shared);
 
-impl Door {
+impl Acceptor {
     /// A hub without servers.
     pub fn new(
         (edge, dynamic, devices): (Edge, Dynamic, Devices),
@@ -55,7 +55,7 @@ impl Door {
     }
 
     /// Runs the session of `node` over a connection on which both ends speak WebSocket already; returns when it has ended.
-    pub async fn attend(&self, node: &str, connection: DuplexStream, shutdown: &CancellationToken) {
+    pub async fn accept_node(&self, node: &str, connection: DuplexStream, shutdown: &CancellationToken) {
         let limits = &self.0.limits;
         let stream: Box<dyn Stream> = Box::new(connection);
         let socket =
@@ -73,7 +73,7 @@ impl Door {
             certificate: None,
         };
         let connected = Connected { incoming, outgoing, mute: None };
-        attend(arrival, connected, Certificate::Genuine, &self.0, shutdown).await;
+        accept_node(arrival, connected, Certificate::Genuine, &self.0, shutdown).await;
     }
 }
 
