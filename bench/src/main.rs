@@ -6,10 +6,10 @@ mod containerd;
 mod devices;
 mod fanout;
 mod fleet;
-mod herd;
 mod memory;
 mod processes;
 mod quiet;
+mod reconnect_storm;
 mod rules;
 mod twins;
 mod wait;
@@ -41,7 +41,7 @@ const BENCHES: [Bench; 14] = [
     ("api.creates", || Box::pin(api::creates())),
     ("api.fanout", || Box::pin(fanout::steady())),
     ("fleet.1000-pods-10-nodes", || Box::pin(fleet::converge())),
-    ("herd", || Box::pin(herd::herd())),
+    ("reconnect-storm", || Box::pin(reconnect_storm::reconnect_storm())),
     ("twins", || Box::pin(twins::updates())),
     ("devices.report", || Box::pin(devices::reports())),
     ("devices.10000", || Box::pin(devices::many())),

@@ -3,10 +3,10 @@
 //!
 //! It needs root, as containers do, and what `make needs` installs.
 
-mod bare;
 mod image;
 mod machine;
 mod network;
+mod raw_cri;
 mod rig;
 mod traces;
 
@@ -25,9 +25,9 @@ use wire::cri::{
 
 use self::network::Network;
 pub use self::{
-    bare::Bare,
     image::{IMAGE, PAUSE},
     machine::Machine,
+    raw_cri::RawCri,
     rig::RealRig,
     traces::Traces,
 };
@@ -46,7 +46,7 @@ pub struct Containerd {
     /// A client of it.
     pub cri: Cri,
     /// The same for every call that there is.
-    pub bare: Bare,
+    pub raw_cri: RawCri,
     directory: PathBuf,
     network: Network,
 }
@@ -65,8 +65,8 @@ impl Containerd {
         command.arg("--config").arg(config);
         let process = Process::start("containerd", command, directory)?;
         let cri = Cri::new(socket.clone())?;
-        let bare = Bare::new(socket.clone())?;
-        let mut containerd = Self { process, cri, bare, directory: directory.to_owned(), network };
+        let raw_cri = RawCri::new(socket.clone())?;
+        let mut containerd = Self { process, cri, raw_cri, directory: directory.to_owned(), network };
         containerd.process.wait_for(BOOTED).context("is containerd installed? `make needs` does it")?;
         image::layer(&home)?;
         for image in [IMAGE, PAUSE] {
@@ -113,7 +113,7 @@ impl Containerd {
     /// The ids of all images, by their names.
     pub fn images(&self) -> anyhow::Result<BTreeMap<String, String>> {
         let listed =
-            self.bare.images(async |mut client| client.list_images(ListImagesRequest::default()).await)?;
+            self.raw_cri.images(async |mut client| client.list_images(ListImagesRequest::default()).await)?;
         let named = |image: Image| image.repo_tags.into_iter().map(move |name| (name, image.id.clone()));
         Ok(listed.images.into_iter().flat_map(named).collect())
     }
@@ -124,11 +124,11 @@ impl Containerd {
             self.start_again()?;
         }
         let listed = self
-            .bare
+            .raw_cri
             .runtime(async |mut client| client.list_pod_sandbox(ListPodSandboxRequest::default()).await)?;
         for sandbox in listed.items {
             let id = sandbox.id;
-            self.bare.runtime(async |client| end(client, id).await)?;
+            self.raw_cri.runtime(async |client| end(client, id).await)?;
         }
         self.process.terminate()?;
         Ok(())

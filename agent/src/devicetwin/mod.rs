@@ -19,11 +19,11 @@ mod device;
 pub mod dmi;
 mod handle;
 mod history;
-mod kept;
 mod merge;
 mod objects;
 mod report;
 mod rules;
+mod store;
 mod task;
 mod tell;
 mod writing;
@@ -33,14 +33,14 @@ use std::sync::Arc;
 use kubeapi::store::Store;
 use tokio::sync::{mpsc, watch};
 
-pub(crate) use self::kept::device_rows;
+pub(crate) use self::store::device_rows;
 pub use self::{
     counts::{Count, Counts},
     handle::{Catalogue, DeviceTwin, Devices, Listed, Reading, Refused, Unavailable},
     history::Past,
     task::Task,
 };
-use self::{kept::Kept, objects::Objects};
+use self::{objects::Objects, store::DeviceStore};
 use crate::{
     edgehub::EdgeHub,
     eventbus::{Bus, Requests},
@@ -55,7 +55,7 @@ const COMMANDS: usize = 256;
 pub struct Config {
     /// This node's name.
     pub node_name: String,
-    /// Where devices are kept.
+    /// Where devices are store.
     pub store: Arc<dyn Store>,
     /// The objects of devices and models.
     pub objects: DeviceObjects,
@@ -77,7 +77,7 @@ pub fn new(config: Config) -> (DeviceTwin, Task) {
     let counts = Arc::new(Counts::default());
     let handle = DeviceTwin { commands, catalogue: newest, objects: objects.clone(), counts: counts.clone() };
     let task = Task {
-        kept: Kept::new(store),
+        store: DeviceStore::new(store),
         objects: Objects::new(objects),
         commands: inbox,
         requests,

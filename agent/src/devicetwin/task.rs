@@ -20,8 +20,8 @@ use super::{
     counts::Counts,
     handle::{Catalogue, Command},
     history::History,
-    kept::Kept,
     objects::{Objects, Seen},
+    store::DeviceStore,
     tell::{Told, ask_for_members, tell},
     writing::{Begun, Writing, written},
 };
@@ -45,7 +45,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// See [`super::new`].
 pub struct Task {
-    pub(super) kept: Kept,
+    pub(super) store: DeviceStore,
     pub(super) objects: Objects,
     pub(super) commands: mpsc::Receiver<Command>,
     pub(super) requests: Requests,
@@ -88,7 +88,7 @@ impl Task {
         let (core, history) = tokio::select! {
             // cancel-safe, both: nothing was changed yet
             () = shutdown.cancelled() => return,
-            loaded = load(&self.kept, &self.node) => loaded,
+            loaded = load(&self.store, &self.node) => loaded,
         };
         let mut room = Room {
             core,
@@ -120,9 +120,9 @@ impl Part for Task {
 }
 
 /// What is stored.
-async fn load(kept: &Kept, node: &str) -> (Core, History) {
+async fn load(store: &DeviceStore, node: &str) -> (Core, History) {
     loop {
-        match tokio::try_join!(kept.load(), kept.chunks()) {
+        match tokio::try_join!(store.load(), store.chunks()) {
             Ok((devices, chunks)) => {
                 return (Core::new(node, devices, Message::new_id), History::new(chunks));
             }
@@ -272,7 +272,7 @@ impl Room<'_> {
     /// Writes what the cloud has confirmed. Where that is lost the cloud is told once more, so it need not be written at once.
     async fn note_confirmed(&mut self) {
         let devices = self.confirmed.iter().filter_map(|id| Some((id, Some(self.core.device(id)?))));
-        match self.task.kept.write(devices).await {
+        match self.task.store.write(devices).await {
             Ok(()) => self.confirmed.clear(),
             Err(failure) => {
                 warn!(
@@ -286,7 +286,7 @@ impl Room<'_> {
     /// Writes what values have been.
     async fn note_history(&mut self) {
         while let Some((number, chunk, over)) = self.history.chunk(now_ms()) {
-            if let Err(failure) = self.task.kept.write_chunk(number, &chunk, &over).await {
+            if let Err(failure) = self.task.store.write_chunk(number, &chunk, &over).await {
                 warn!(error = &failure as &dyn std::error::Error, "the history of devices cannot be written");
                 return;
             }

@@ -11,15 +11,14 @@
 //! | `probes` | what runs, judged from outside; hooks |
 //! | `events` | what people are told |
 //! | `groups` | control groups of pods |
-//! | `volumes`, `words`, `usage` | files of pods, and what they take |
+//! | `volumes`, `termination_message`, `usage` | files of pods, and what they take |
 //! | `runtime` | calls to the container runtime |
 //! | `pleg` | what happens in the runtime, as triggers of the controller |
 //! | `node` | registration, status, lease |
 //! | `static_pods` | pods from files of this node |
 //! | `pressure` | what the node is short of: conditions, refusal, eviction |
 //! | `housekeeping` | containers, images and logs that nobody needs |
-//! | `orphans`, `ending` | what pods that are gone left behind |
-//! | `lost` | pods that run here and that a store which was begun anew has lost |
+//! | `gc` | what pods that are gone left behind; pods that run here and that a store which was begun anew has lost |
 //! | `metrics`, `stats` | what EdgeD has done; what node, pods and containers use |
 //! | `server` | both of them, over HTTP, to read |
 //! | `api` | the kubelet's API as the cloud uses it: logs, exec, attach, port-forward; called in process |
@@ -32,22 +31,19 @@ pub mod requests {
 }
 mod convert;
 mod downward;
-mod ending;
 mod env;
 mod events;
 mod fields;
+mod gc;
 mod groups;
 mod housekeeping;
 mod inquire;
-mod leave;
 mod links;
-mod lost;
 mod metrics;
 mod moment;
 mod names;
 mod node;
 mod observed;
-mod orphans;
 mod plan;
 mod pleg;
 mod pod_network;
@@ -81,8 +77,8 @@ use tonic::transport::Channel;
 
 pub(crate) use self::{
     api::{Answer, KubeletApi, OwnKubelet, Request},
+    gc::all_pods::{Left, clear, end_pods, pods_on_disk},
     inquire::{NoRuntime, RuntimeFound, inquire},
-    leave::{Left, clear, end_pods, pods_on_disk},
 };
 pub use self::{
     convert::{MASKED_PATHS, READONLY_PATHS},

@@ -18,15 +18,14 @@ use super::{
     admit::{self, NodeInfo},
     api,
     convert::NodeDns,
-    ending::Ending,
     events::{self, Occurrence, Recorder},
+    gc::{missing_pods, orphans, removing::Removing},
     groups::Groups,
     housekeeping::{self, Keeper},
-    lost,
     metrics::Metrics,
     names::Dirs,
     node::{self, Description, Machine, resources},
-    orphans, pleg,
+    pleg,
     pods::{self, Admitter, Context, MAX_TRIGGERS, SandboxLimit, Trigger},
     pressure::{self, Evictor, Pressure, Signals},
     probes::{self, Probes},
@@ -43,14 +42,14 @@ const NODES_RESOLV_CONF: &str = "/etc/resolv.conf";
 const ASK: Duration = Duration::from_secs(15);
 
 /// What is known of EdgeD from outside: how far it is, and its API.
-type Ends = (watch::Sender<Progress>, watch::Sender<Option<Arc<api::Parts>>>);
+type Ends = (watch::Sender<Progress>, watch::Sender<Option<Arc<api::Deps>>>);
 
 /// All of EdgeD, not running yet.
 pub struct Task {
     config: Config,
     dirs: Dirs,
     progress: Arc<watch::Sender<Progress>>,
-    api: watch::Sender<Option<Arc<api::Parts>>>,
+    api: watch::Sender<Option<Arc<api::Deps>>>,
 }
 
 impl Task {
@@ -98,7 +97,7 @@ impl Task {
             admitter: Admitter::new(place(&config, &machine, &allocatable)),
             pods: reader.clone(),
             pod_cache: pods::PodCache::default(),
-            probes: Probes::new(probes::Parts {
+            probes: Probes::new(probes::Deps {
                 runtime: runtime.clone(),
                 events: events.clone(),
                 triggers: triggers.clone(),
@@ -110,7 +109,7 @@ impl Task {
             pressure: Pressure::none(),
             moved: Notify::new(),
             orphaned: Notify::new(),
-            ending: Ending::default(),
+            removing: Removing::default(),
             gone: Notify::new(),
             pods_whole: config.pods_whole.clone(),
             triggers,
@@ -123,7 +122,7 @@ impl Task {
         let server = self.serve(&config, &context, &reader);
         let orphans =
             orphans::run(context.clone(), reader.clone(), progress.subscribe(), config.sync.orphans);
-        let lost = lost::run(context.clone(), reader.clone(), progress.subscribe());
+        let missing_pods = missing_pods::run(context.clone(), reader.clone(), progress.subscribe());
         let upkeep = upkeep(&config, context.clone(), reader.clone(), signals, progress.subscribe());
         let node = node::run(&config, context.clone(), machine, (&progress, heart));
         let asked = ask(context.triggers.clone(), heart.another("pods"));
@@ -134,7 +133,7 @@ impl Task {
             () = shutdown.cancelled() => {}
             // Whoever is told of an error cancels `shutdown`, and so ends what runs in the background.
             ended = Box::pin(server) => ended?,
-            () = async { tokio::join!(Box::pin(pleg), Box::pin(orphans), Box::pin(lost), Box::pin(node), Box::pin(pods), Box::pin(told), Box::pin(static_pods), Box::pin(upkeep), Box::pin(asked)); } => {}
+            () = async { tokio::join!(Box::pin(pleg), Box::pin(orphans), Box::pin(missing_pods), Box::pin(node), Box::pin(pods), Box::pin(told), Box::pin(static_pods), Box::pin(upkeep), Box::pin(asked)); } => {}
         }
         background.close();
         tokio::join!(background.wait(), runtime.finish());
@@ -150,7 +149,7 @@ impl Task {
     ) -> impl Future<Output = Result<(), Error>> + use<> {
         let pages = pages(config, context, reader);
         let (pods, runtime) = (reader.clone(), context.runtime.clone());
-        self.api.send_replace(Some(Arc::new(api::Parts { pods, runtime, pages: pages.clone() })));
+        self.api.send_replace(Some(Arc::new(api::Deps { pods, runtime, pages: pages.clone() })));
         let (address, shutdown) = (config.server, context.shutdown.clone());
         async move {
             match address {
@@ -217,7 +216,7 @@ fn dns(config: &Config) -> NodeDns {
 /// What the node is shown of its pods and itself.
 fn pages(config: &Config, context: &Context, reader: &Store<Pod>) -> Arc<Pages> {
     let Context { runtime, dirs, node_name, .. } = context;
-    Pages::new(server::Parts {
+    Pages::new(server::Deps {
         node_name: node_name.clone(),
         version: config.node.kubelet_version.clone(),
         settings: config.settings.clone(),

@@ -44,12 +44,12 @@ impl Given {
             let Some(stream) = stream else { return };
             let transport = self.transport(stream).await;
             let begun = now();
-            self.task.begin(self.task.ends.traffic.connected());
-            let Task { config, ends, .. } = &self.task;
+            self.task.begin(self.task.endpoints.traffic.connected());
+            let Task { config, endpoints, .. } = &self.task;
             let ended = session::run(
                 config,
                 transport,
-                ends,
+                endpoints,
                 patience.get(),
                 &mut network,
                 (&shutdown, &Heart::unheard()),
@@ -62,7 +62,7 @@ impl Given {
     }
 
     async fn transport(&self, stream: DuplexStream) -> Transport {
-        let meter = Meter::new(self.task.ends.traffic.clone(), now());
+        let meter = Meter::new(self.task.endpoints.traffic.clone(), now());
         let stream: Box<dyn Stream> = Box::new(Metered::new(stream, meter.clone()));
         let limits = limits(self.task.config.max_message);
         Transport::websocket(

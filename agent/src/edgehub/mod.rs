@@ -113,9 +113,13 @@ pub fn new(config: Config) -> (EdgeHub, Inbound, Task) {
     let (inbox, inbound) = mpsc::channel(INBOX);
     let (state, link) = watch::channel(Link::Down);
     let (queue, waiters, traffic) = (Queue::default(), Waiters::default(), Traffic::default());
-    let ends =
-        session::Ends { queue: queue.clone(), inbox, waiters: waiters.clone(), traffic: traffic.clone() };
-    let inbox = ends.inbox.downgrade();
-    let task = Task::new(config, ends, state);
+    let endpoints = session::Endpoints {
+        queue: queue.clone(),
+        inbox,
+        waiters: waiters.clone(),
+        traffic: traffic.clone(),
+    };
+    let inbox = endpoints.inbox.downgrade();
+    let task = Task::new(config, endpoints, state);
     (EdgeHub { queue, waiters, link, traffic, inbox }, Inbound(inbound), task)
 }

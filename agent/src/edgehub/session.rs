@@ -31,7 +31,7 @@ const GOODBYE: Duration = Duration::from_secs(1);
 
 /// The program's ends of the connection; they outlive it.
 #[derive(Clone, Debug)]
-pub(super) struct Ends {
+pub(super) struct Endpoints {
     pub(super) queue: Queue,
     pub(super) inbox: mpsc::Sender<Message>,
     pub(super) waiters: Waiters,
@@ -91,7 +91,7 @@ struct Signals {
 pub(super) async fn run(
     config: &Config,
     transport: Transport,
-    ends: &Ends,
+    endpoints: &Endpoints,
     patience: Duration,
     network: &mut Network,
     (shutdown, heart): (&CancellationToken, &Heart),
@@ -103,8 +103,8 @@ pub(super) async fn run(
         biased;
         // cancel-safe, all: whichever wins, the session is over
         () = shutdown.cancelled() => Ended::Shutdown,
-        ended = read(config, &mut reader, ends, &signals, heart.another("reader")) => ended,
-        ended = write(config, &mut writer, ends, &signals, heart.another("writer")) => ended,
+        ended = read(config, &mut reader, endpoints, &signals, heart.another("reader")) => ended,
+        ended = write(config, &mut writer, endpoints, &signals, heart.another("writer")) => ended,
         () = listen(meter.as_ref(), patience, &signals, network) => Ended::Silent,
     };
     if matches!(ended, Ended::Shutdown) {
@@ -114,15 +114,21 @@ pub(super) async fn run(
 }
 
 /// Sorts messages: answers to their waiters, everything else to MetaManager.
-async fn read(config: &Config, reader: &mut Reader, ends: &Ends, signals: &Signals, heart: Heart) -> Ended {
+async fn read(
+    config: &Config,
+    reader: &mut Reader,
+    endpoints: &Endpoints,
+    signals: &Signals,
+    heart: Heart,
+) -> Ended {
     loop {
         // without a place nothing is read: the cloud is slowed down, nothing is dropped
-        let place = match ends.inbox.try_reserve() {
+        let place = match endpoints.inbox.try_reserve() {
             Ok(place) => place,
             Err(_) => {
                 let _rest = heart.rest();
                 signals.listening.send_replace(false);
-                let Ok(place) = ends.inbox.reserve().await else { return Ended::Shutdown };
+                let Ok(place) = endpoints.inbox.reserve().await else { return Ended::Shutdown };
                 signals.listening.send_replace(true);
                 place
             }
@@ -135,11 +141,11 @@ async fn read(config: &Config, reader: &mut Reader, ends: &Ends, signals: &Signa
                 Ok(read) => read,
                 Err(ended) => return ended,
             };
-            ends.traffic.message(Direction::Down, Kind::of(&message), size);
+            endpoints.traffic.message(Direction::Down, Kind::of(&message), size);
             let message = if message.header.parent_msg_id.is_empty() {
                 message
             } else {
-                match ends.waiters.deliver(message) {
+                match endpoints.waiters.deliver(message) {
                     Ok(()) => continue,
                     // nobody waits any more; MetaManager still stores and acknowledges what it carries
                     Err(message) => *message,
@@ -152,7 +158,13 @@ async fn read(config: &Config, reader: &mut Reader, ends: &Ends, signals: &Signa
 }
 
 /// Writes what waits, keepalives and questions for a sign of life.
-async fn write(config: &Config, writer: &mut Writer, ends: &Ends, signals: &Signals, heart: Heart) -> Ended {
+async fn write(
+    config: &Config,
+    writer: &mut Writer,
+    endpoints: &Endpoints,
+    signals: &Signals,
+    heart: Heart,
+) -> Ended {
     let mut rate = Rate::new(config.qps, config.burst, now());
     let mut keepalive = interval(config.heartbeat);
     keepalive.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -165,15 +177,15 @@ async fn write(config: &Config, writer: &mut Writer, ends: &Ends, signals: &Sign
             // cancel-safe: an interval keeps its ticks
             _ = keepalive.tick() => Some(Upstream::keepalive().into_message(now_ms())),
             // cancel-safe: a message is taken from the queue only when this arm wins
-            message = ends.queue.next(&mut rate) => Some(message),
+            message = endpoints.queue.next(&mut rate) => Some(message),
         };
         drop(rest);
         heart.beat_for(config.write_deadline);
         let written = match &message {
             None => writer.ping(config.write_deadline).await,
             Some(message) => writer.send(message, config.write_deadline).await.map(|size| {
-                ends.traffic.message(Direction::Up, Kind::of(message), size);
-                ends.waiters.written(&message.header.msg_id);
+                endpoints.traffic.message(Direction::Up, Kind::of(message), size);
+                endpoints.waiters.written(&message.header.msg_id);
             }),
         };
         if let Err(ended) = written {
@@ -182,7 +194,7 @@ async fn write(config: &Config, writer: &mut Writer, ends: &Ends, signals: &Sign
     }
 }
 
-/// Ends when the other end has been silent for too long.
+/// Endpoints when the other end has been silent for too long.
 async fn listen(meter: Option<&Meter>, patience: Duration, signals: &Signals, network: &mut Network) {
     let Some(meter) = meter else { return std::future::pending().await };
     let mut listening = signals.listening.subscribe();

@@ -18,7 +18,7 @@ use super::{
     liveness::Patience,
     network::{Network, Watcher},
     redial::Redial,
-    session::{self, Ended, Ends},
+    session::{self, Ended, Endpoints},
 };
 use crate::rt::{Heart, Part, PartError, Repeated, now};
 
@@ -31,19 +31,19 @@ const OVERTAKEN: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Task {
     pub(super) config: Config,
-    pub(super) ends: Ends,
+    pub(super) endpoints: Endpoints,
     link: watch::Sender<Link>,
 }
 
 impl Task {
-    pub(super) fn new(config: Config, ends: Ends, link: watch::Sender<Link>) -> Self {
-        Self { config, ends, link }
+    pub(super) fn new(config: Config, endpoints: Endpoints, link: watch::Sender<Link>) -> Self {
+        Self { config, endpoints, link }
     }
 
     /// A connection stands.
     pub(super) fn begin(&self, session: u64) {
         // what was queued for an older connection is stale: whoever sent it sends its newest state anew
-        self.ends.queue.clear();
+        self.endpoints.queue.clear();
         self.link.send_replace(Link::Up(session));
     }
 
@@ -52,8 +52,8 @@ impl Task {
         if last {
             self.link.send_replace(Link::Down);
         }
-        self.ends.queue.clear();
-        self.ends.waiters.abandon();
+        self.endpoints.queue.clear();
+        self.endpoints.waiters.abandon();
     }
 
     /// Runs until `shutdown`. An error means that a person must help: the cloud refused to enrol this node.
@@ -70,7 +70,7 @@ impl Task {
         let (watcher, network) = Watcher::new();
         let begun = Instant::now();
         let mut hub = Hub {
-            dialler: Dialler::new(self.ends.traffic.clone(), this_run()),
+            dialler: Dialler::new(self.endpoints.traffic.clone(), this_run()),
             redial: Redial::new(begun),
             patience: Patience::new(),
             network,
@@ -179,18 +179,18 @@ impl Hub<'_> {
         renewal: &mut Renewal,
         shutdown: &CancellationToken,
     ) -> Option<(Identity, Dialled)> {
-        let Task { config, ends, .. } = self.task;
+        let Task { config, endpoints, .. } = self.task;
         info!(cloud = %server, "connected");
         let begun = Instant::now();
-        self.task.begin(ends.traffic.connected());
+        self.task.begin(endpoints.traffic.connected());
         let dialling = AtomicBool::new(false);
         let patience = self.patience.get();
-        let received = ends.traffic.received();
+        let received = endpoints.traffic.received();
         let (dialler, network) = (&mut self.dialler, self.network.clone());
         let mut renewing = pin!(renew(config, identity, renewal, (dialler, network), &dialling));
         let (ended, renewed) = tokio::select! {
             // cancel-safe: what is not acknowledged is sent again
-            ended = session::run(config, transport, ends, patience, &mut self.network, (shutdown, self.heart)) => (ended, None),
+            ended = session::run(config, transport, endpoints, patience, &mut self.network, (shutdown, self.heart)) => (ended, None),
             // cancel-safe: the future is kept, see below
             renewed = &mut renewing => (Ended::Shutdown, Some(renewed)),
         };
@@ -201,7 +201,7 @@ impl Hub<'_> {
         };
         self.task.end(renewed.is_none());
         self.patience.ended(matches!(ended, Ended::Silent), begun.elapsed());
-        self.redial.ended(begun, Instant::now(), ends.traffic.received() > received);
+        self.redial.ended(begun, Instant::now(), endpoints.traffic.received() > received);
         self.redial.because(ended.cause());
         if renewed.is_none() && !shutdown.is_cancelled() {
             warn!(error = &ended as &dyn std::error::Error, "disconnected");

@@ -134,7 +134,7 @@ impl MetaManager {
 
 /// What the room is made of, to be run or handed on.
 #[derive(Debug)]
-pub struct Ends {
+pub struct Endpoints {
     /// Reads the cloud's messages and reports.
     pub task: Task,
     /// Serves the Kubernetes API, where that is wanted.
@@ -148,7 +148,7 @@ pub struct Ends {
 }
 
 /// Builds the room.
-pub fn new(config: Config) -> (MetaManager, Ends) {
+pub fn new(config: Config) -> (MetaManager, Endpoints) {
     let Config { node_name, store, hub, inbound, timing, server } = config;
     let api = Api::builder(Arc::clone(&store)).rules(Rules::Relay).build();
     let desired = Desired::new(store, node_name.clone());
@@ -182,7 +182,7 @@ pub fn new(config: Config) -> (MetaManager, Ends) {
     let task = Task::new(inbound, hub, desired, (reporter, judge, outbox, remote), (told, others, service));
     (
         MetaManager { client, pods_whole, devices, online, queues },
-        Ends { task, server, device_messages, topic_messages, service_messages },
+        Endpoints { task, server, device_messages, topic_messages, service_messages },
     )
 }
 

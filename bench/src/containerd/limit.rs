@@ -13,7 +13,7 @@ use std::{
 
 use agent::edged::{MASKED_PATHS, READONLY_PATHS};
 use anyhow::{Context, anyhow};
-use e2e::containerd::{Bare, RealRig};
+use e2e::containerd::{RawCri, RealRig};
 use wire::cri::{self, security_profile::ProfileType};
 
 use super::COMMAND;
@@ -38,11 +38,11 @@ pub(super) async fn bare(rig: &Arc<RealRig>, count: usize, asked: Asked) -> anyh
         let begun = Instant::now();
         in_threads(count, |index| start(&rig, index, asked))?;
         let took = begun.elapsed().as_secs_f64();
-        let sandboxes = rig.containerd.bare.sandboxes(None)?;
+        let sandboxes = rig.containerd.raw_cri.sandboxes(None)?;
         in_threads(sandboxes.len(), |index| {
             let id = &sandboxes.get(index).context("no such sandbox")?.id;
-            rig.containerd.bare.stop_sandbox(id)?;
-            Ok(rig.containerd.bare.remove_sandbox(id)?)
+            rig.containerd.raw_cri.stop_sandbox(id)?;
+            Ok(rig.containerd.raw_cri.remove_sandbox(id)?)
         })?;
         anyhow::Ok(took)
     };
@@ -53,11 +53,11 @@ fn start(rig: &RealRig, index: usize, asked: Asked) -> anyhow::Result<()> {
     let name = format!("bare-{index}");
     let logs = rig.logs().join(&name);
     let (mut sandbox, mut container) =
-        (Bare::sandbox_config(&name, &logs), Bare::container_config("main", &COMMAND));
+        (RawCri::sandbox_config(&name, &logs), RawCri::container_config("main", &COMMAND));
     if asked == Asked::AsKubelets {
         as_kubelets(&mut sandbox, &mut container, &logs)?;
     }
-    let client = &rig.containerd.bare;
+    let client = &rig.containerd.raw_cri;
     let id = client.run_sandbox(sandbox.clone())?;
     let container = client.create(&id, sandbox, container)?;
     Ok(client.start(&container)?)

@@ -101,9 +101,9 @@ pub(crate) fn leaves_nothing_of(
 ) -> anyhow::Result<()> {
     rig.cloud.kubectl.run(&["delete", "pods", "--all", "--wait=false"])?;
     until_within(patience, "a machine without a trace of pods", || {
-        let sandboxes = rig.containerd.bare.sandboxes(None)?;
+        let sandboxes = rig.containerd.raw_cri.sandboxes(None)?;
         ensure!(sandboxes.is_empty(), "sandboxes: {sandboxes:?}");
-        let containers = rig.containerd.bare.list(None)?;
+        let containers = rig.containerd.raw_cri.list(None)?;
         ensure!(containers.is_empty(), "containers: {containers:?}");
         let traces = part(rig.containerd.traces()?);
         ensure!(traces.is_empty(), "{traces:#?}");

@@ -220,7 +220,7 @@ impl Churn {
         ensure!(logs == uids, "logs of {logs:?}, pods {uids:?}");
         let traces = rig.containerd.traces()?;
         let mut known = of_runtime;
-        let sandboxes = rig.containerd.bare.sandboxes(None)?.into_iter();
+        let sandboxes = rig.containerd.raw_cri.sandboxes(None)?.into_iter();
         let ready = sandboxes.filter(|sandbox| sandbox.state() == PodSandboxState::SandboxReady);
         known.extend(ready.map(|sandbox| sandbox.id));
         let lost = (&traces.inhabited - &known, &known - &traces.inhabited);
@@ -261,8 +261,8 @@ impl Churn {
     #[allow(clippy::print_stderr)]
     fn tell(&self, rig: &RealRig) -> anyhow::Result<()> {
         let mut cut_off = 0;
-        for container in rig.containerd.bare.list(None)? {
-            let status = rig.containerd.bare.status(&container.id)?;
+        for container in rig.containerd.raw_cri.list(None)? {
+            let status = rig.containerd.raw_cri.status(&container.id)?;
             if status.state() != ContainerState::ContainerRunning {
                 let name = &container.labels["io.kubernetes.pod.name"];
                 ensure!(status.started_at == 0, "a container of {name} has ended: {status:?}");

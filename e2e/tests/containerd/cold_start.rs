@@ -103,9 +103,9 @@ fn ready(count: usize) -> anyhow::Result<(RealRig, tempfile::TempDir)> {
 fn power_off(rig: &mut RealRig) -> anyhow::Result<()> {
     rig.node.process.kill()?;
     rig.cloud.process.kill()?;
-    for sandbox in rig.containerd.bare.sandboxes(None)? {
-        rig.containerd.bare.stop_sandbox(&sandbox.id)?;
-        rig.containerd.bare.remove_sandbox(&sandbox.id)?;
+    for sandbox in rig.containerd.raw_cri.sandboxes(None)? {
+        rig.containerd.raw_cri.stop_sandbox(&sandbox.id)?;
+        rig.containerd.raw_cri.remove_sandbox(&sandbox.id)?;
     }
     for pod in fs::read_dir(&rig.node.pods)? {
         let volumes = pod?.path().join("volumes");
@@ -156,9 +156,9 @@ fn tell(rig: &RealRig, exec: SystemTime, all: Duration) -> anyhow::Result<()> {
     let exec = i64::try_from(exec.duration_since(UNIX_EPOCH)?.as_nanos())?;
     let first = |times: Vec<i64>| times.into_iter().min().context("nothing was made");
     let after = |time: i64| Duration::from_nanos(u64::try_from(time - exec).unwrap_or_default());
-    let bare = &rig.containerd.bare;
-    let sandbox = first(bare.sandboxes(None)?.iter().map(|sandbox| sandbox.created_at).collect())?;
-    let container = first(bare.list(None)?.iter().map(|container| container.created_at).collect())?;
+    let raw_cri = &rig.containerd.raw_cri;
+    let sandbox = first(raw_cri.sandboxes(None)?.iter().map(|sandbox| sandbox.created_at).collect())?;
+    let container = first(raw_cri.list(None)?.iter().map(|container| container.created_at).collect())?;
     eprintln!(
         "--- cold start: first sandbox {:?} and first container {:?} after exec; all {PODS} ran after {all:?}",
         after(sandbox),

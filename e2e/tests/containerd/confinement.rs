@@ -220,12 +220,12 @@ fn confinement_that_cannot_be() -> anyhow::Result<()> {
 
 /// How the runtime has made the sandbox of this pod.
 fn made(rig: &RealRig, name: &str) -> anyhow::Result<Value> {
-    let bare = &rig.containerd.bare;
-    let sandboxes = bare.sandboxes(None)?;
+    let raw_cri = &rig.containerd.raw_cri;
+    let sandboxes = raw_cri.sandboxes(None)?;
     let is_its = |one: &&PodSandbox| one.labels.get("io.kubernetes.pod.name").is_some_and(|of| of == name);
     let sandbox = sandboxes.iter().find(is_its).context("it has no sandbox")?;
     let request = PodSandboxStatusRequest { pod_sandbox_id: sandbox.id.clone(), verbose: true };
-    let answer = bare.runtime(async |mut client| client.pod_sandbox_status(request).await)?;
+    let answer = raw_cri.runtime(async |mut client| client.pod_sandbox_status(request).await)?;
     Ok(serde_json::from_str(answer.info.get("info").context("it says nothing")?)?)
 }
 

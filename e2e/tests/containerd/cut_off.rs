@@ -15,7 +15,7 @@ use std::{
 use anyhow::{Context, ensure};
 use e2e::{
     Random, at,
-    containerd::{Bare, Containerd, RealRig, Traces},
+    containerd::{Containerd, RawCri, RealRig, Traces},
     group_root, pod_group, until,
 };
 use tokio::{task::JoinSet, time::timeout};
@@ -50,7 +50,7 @@ impl Begun {
         let (name, uid) = (format!("cut-{number}"), format!("6f1b0f8e-7d1c-4f43-9f0e-{number:012}"));
         let logs: PathBuf = rig.logs().join(format!("default_{name}_{uid}"));
         fs::create_dir_all(&logs)?;
-        let mut sandbox = Bare::sandbox_config(&name, &logs);
+        let mut sandbox = RawCri::sandbox_config(&name, &logs);
         let labels = [("name", name), ("namespace", "default".to_owned()), ("uid", uid.clone())];
         sandbox.labels = labels.map(|(label, value)| (format!("io.kubernetes.pod.{label}"), value)).into();
         let group = pod_group(&group_root(rig.directory.path()), "besteffort", &uid);
@@ -82,7 +82,7 @@ impl Begun {
         let config = Some(self.sandbox.clone());
         let request = cri::RunPodSandboxRequest { config, ..Default::default() };
         let pod_sandbox_id = cut(self.sandbox_for, client.run_pod_sandbox(request)).await?.pod_sandbox_id;
-        let mut config = Bare::container_config("main", &["sleep", "1000000"]);
+        let mut config = RawCri::container_config("main", &["sleep", "1000000"]);
         config.labels = self.sandbox.labels.clone();
         config.labels.insert("io.kubernetes.container.name".to_owned(), "main".to_owned());
         let (config, sandbox_config) = (Some(config), Some(self.sandbox));
@@ -109,7 +109,7 @@ async fn cut<T>(
 #[allow(clippy::print_stderr)]
 fn tell(rig: &RealRig, seed: u64) -> anyhow::Result<()> {
     let mut states = BTreeMap::new();
-    let listed = rig.containerd.bare.list(None)?;
+    let listed = rig.containerd.raw_cri.list(None)?;
     for container in &listed {
         *states.entry(container.state().as_str_name()).or_insert(0) += 1;
     }
@@ -136,10 +136,10 @@ fn chance() -> (u64, Random) {
 
 /// Does all of it at the same time; what came to its end.
 fn all<T: Send + 'static, W: Future<Output = Result<T, Status>> + Send + 'static>(
-    bare: &Bare,
+    raw_cri: &RawCri,
     work: impl Fn(RuntimeServiceClient<Channel>) -> Vec<W>,
 ) -> anyhow::Result<Vec<T>> {
-    let finished = bare.runtime(async |client| {
+    let finished = raw_cri.runtime(async |client| {
         let mut begun = JoinSet::new();
         for one in work(client) {
             begun.spawn(one);
@@ -156,8 +156,9 @@ fn calls_that_are_cut_off_leave_nothing() -> anyhow::Result<()> {
     let (seed, mut random) = chance();
     let pods =
         (0..PODS).map(|number| Begun::new(&rig, number, &mut random)).collect::<Result<Vec<_>, _>>()?;
-    let finished =
-        all(&rig.containerd.bare, |client| pods.iter().map(|pod| pod.clone().run(client.clone())).collect());
+    let finished = all(&rig.containerd.raw_cri, |client| {
+        pods.iter().map(|pod| pod.clone().run(client.clone())).collect()
+    });
     ensure!(finished?.len() < PODS as usize, "no call was cut off");
     tell(&rig, seed)?;
     rig.node.process.start_again()?;
@@ -177,14 +178,16 @@ fn what_a_runtime_that_is_killed_was_starting_leaves_nothing_that_runs() -> anyh
         let numbers = round * STARTS..(round + 1) * STARTS;
         let pods = numbers.map(|number| Ok(Begun::new(&rig, number, &mut random)?.uncut()));
         let pods = pods.collect::<anyhow::Result<Vec<_>>>()?;
-        let made = all(&rig.containerd.bare, |client| {
+        let made = all(&rig.containerd.raw_cri, |client| {
             pods.iter().map(|pod| pod.clone().made(client.clone())).collect()
         })?;
         let kill_at = Instant::now() + Duration::from_millis(random.below(START));
-        let Containerd { bare, process, .. } = &mut rig.containerd;
+        let Containerd { raw_cri, process, .. } = &mut rig.containerd;
         thread::scope(|scope| {
             let starting = scope.spawn(|| {
-                all(bare, |_| made.iter().map(|(client, id)| started(client.clone(), id.clone())).collect())
+                all(raw_cri, |_| {
+                    made.iter().map(|(client, id)| started(client.clone(), id.clone())).collect()
+                })
             });
             at(kill_at);
             let killed = process.kill();

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fs};
 use anyhow::{Context, ensure};
 use e2e::{
     Cloud, Cri, NODE, RunningContainer, WAIT_TIMEOUT,
-    containerd::{Bare, RealRig, Traces},
+    containerd::{RawCri, RealRig, Traces},
     until,
 };
 use serde_json::json;
@@ -84,7 +84,7 @@ fn an_agent_that_is_killed_while_pods_start() -> anyhow::Result<()> {
         // a start that was cut off leaves a dead container, which the status shows as the last one
         ensure!(all.len() <= 2 * PODS && running.len() == PODS, "containers: {all:?}");
         for (dead, _) in all.iter().filter(|(one, _)| !running.contains(one)) {
-            let status = rig.containerd.bare.status(&dead.id)?;
+            let status = rig.containerd.raw_cri.status(&dead.id)?;
             ensure!(status.started_at == 0, "a container that ran was replaced: {status:?}");
         }
         Ok(())
@@ -132,11 +132,11 @@ fn a_container_or_sandbox_that_dies_is_replaced() -> anyhow::Result<()> {
     let seen = rig.wait_ready("steady-0")?;
     let (container, sandbox) = {
         let id = RealRig::container_id(&seen, "main")?;
-        let listed = rig.containerd.bare.list(None)?;
+        let listed = rig.containerd.raw_cri.list(None)?;
         let sandbox = listed.iter().find(|one| one.id == id).map(|one| one.pod_sandbox_id.clone());
         (id, sandbox.unwrap_or_default())
     };
-    rig.containerd.bare.stop(&container, 0)?;
+    rig.containerd.raw_cri.stop(&container, 0)?;
     let other = |pod: &serde_json::Value, old: &str| {
         let new = RealRig::container_id(pod, "main").map_err(|error| error.to_string())?;
         let ready = pod["status"]["containerStatuses"][0]["ready"] == true;
@@ -145,7 +145,7 @@ fn a_container_or_sandbox_that_dies_is_replaced() -> anyhow::Result<()> {
     let seen = rig.wait_pod("steady-0", |pod| other(pod, &container))?;
     ensure!(seen["status"]["containerStatuses"][0]["restartCount"] == 1, "{}", seen["status"]);
     let container = RealRig::container_id(&seen, "main")?;
-    rig.containerd.bare.stop_sandbox(&sandbox)?;
+    rig.containerd.raw_cri.stop_sandbox(&sandbox)?;
     rig.wait_pod("steady-0", |pod| other(pod, &container))?;
     let told = "Pod sandbox changed, it will be killed and re-created.";
     wait_event(&rig, "steady-0", "SandboxChanged", told)?;
@@ -157,35 +157,35 @@ fn containers_of_others_are_left_alone() -> anyhow::Result<()> {
     let mut rig = RealRig::start()?;
     // what is there before that may be a pod of a store that was lost
     rig.node.process.wait_for("the store has all pods of this node")?;
-    let bare = &rig.containerd.bare;
-    let config = Bare::sandbox_config("foreign", &rig.directory.path().join("foreign"));
-    let sandbox = bare.run_sandbox(config.clone())?;
+    let raw_cri = &rig.containerd.raw_cri;
+    let config = RawCri::sandbox_config("foreign", &rig.directory.path().join("foreign"));
+    let sandbox = raw_cri.run_sandbox(config.clone())?;
     let container =
-        bare.create(&sandbox, config, Bare::container_config("foreign", &["sleep", "1000000"]))?;
-    bare.start(&container)?;
+        raw_cri.create(&sandbox, config, RawCri::container_config("foreign", &["sleep", "1000000"]))?;
+    raw_cri.start(&container)?;
     // ours, of a pod that nobody knows any more
-    let mut orphan = Bare::sandbox_config("orphan", &rig.directory.path().join("orphan"));
+    let mut orphan = RawCri::sandbox_config("orphan", &rig.directory.path().join("orphan"));
     for (label, value) in
         [("name", "orphan"), ("namespace", "default"), ("uid", "6f1b0f8e-7d1c-4f43-9f0e-2f6a3f1e8f11")]
     {
         orphan.labels.insert(format!("io.kubernetes.pod.{label}"), value.to_owned());
     }
-    bare.run_sandbox(orphan)?;
+    raw_cri.run_sandbox(orphan)?;
     let before = start(&rig, &rig.containerd.cri)?;
     rig.node.process.kill()?;
     rig.node.process.start_again()?;
     until("the end of the orphan", || {
-        let all = rig.containerd.bare.sandboxes(None)?;
+        let all = rig.containerd.raw_cri.sandboxes(None)?;
         let left =
             all.iter().any(|one| one.metadata.as_ref().is_some_and(|metadata| metadata.name == "orphan"));
         ensure!(!left, "it is there");
         Ok(())
     })?;
     unchanged(&rig, &before)?;
-    let status = rig.containerd.bare.status(&container)?;
+    let status = rig.containerd.raw_cri.status(&container)?;
     ensure!(status.state() == wire::cri::ContainerState::ContainerRunning, "a foreign container: {status:?}");
-    rig.containerd.bare.stop_sandbox(&sandbox)?;
-    rig.containerd.bare.remove_sandbox(&sandbox)?;
+    rig.containerd.raw_cri.stop_sandbox(&sandbox)?;
+    rig.containerd.raw_cri.remove_sandbox(&sandbox)?;
     leaves_nothing(&rig)
 }
 
@@ -198,8 +198,8 @@ fn containers_that_have_vanished_count_as_killed() -> anyhow::Result<()> {
     ensure!(rig.node.process.terminate()?.success(), "the agent did not end well");
     for id in ids {
         let id = id?;
-        rig.containerd.bare.stop(&id, 0)?;
-        rig.containerd.bare.remove(&id)?;
+        rig.containerd.raw_cri.stop(&id, 0)?;
+        rig.containerd.raw_cri.remove(&id)?;
     }
     rig.node.process.start_again()?;
     rig.wait_pod("again", |pod| {

@@ -65,7 +65,7 @@ fn each_pod_is_limited_as_a_whole() -> anyhow::Result<()> {
     // which containerd does only for sandboxes that have a group above them
     let request = ListPodSandboxStatsRequest::default();
     let told =
-        rig.containerd.bare.runtime(async |mut client| client.list_pod_sandbox_stats(request).await)?;
+        rig.containerd.raw_cri.runtime(async |mut client| client.list_pod_sandbox_stats(request).await)?;
     ensure!(told.stats.len() == 3, "{told:?}");
     leaves_nothing(&rig)
 }
@@ -83,7 +83,7 @@ fn the_kernel_tells_that_a_container_has_ended() -> anyhow::Result<()> {
         Ok(())
     })?;
     ensure!(!rig.node.process.log().contains(TOLD), "told before anything has ended");
-    rig.containerd.bare.stop(&id, 0)?;
+    rig.containerd.raw_cri.stop(&id, 0)?;
     e2e::until("what the kernel says", || {
         let log = rig.node.process.log();
         ensure!(log.contains(TOLD), "{log}");

@@ -67,7 +67,7 @@ fn in_a_network_of_its_own() -> anyhow::Result<()> {
     rig.cloud.process.kill()?;
     // one that begins now learns all from this node, with the token that it has
     fs::remove_file(directory.join("seen/seen.json"))?;
-    rig.containerd.bare.stop(&container, 0)?;
+    rig.containerd.raw_cri.stop(&container, 0)?;
     until_seen(&directory, &json!({"settings": "1"}))?;
 
     rig.cloud.process.start_again()?;

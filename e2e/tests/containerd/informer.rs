@@ -144,7 +144,7 @@ fn an_informer_in_a_pod_is_right_with_the_cloud_and_without() -> anyhow::Result<
     // one that begins now learns all from this node
     fs::remove_file(directory.join("seen/seen.json"))?;
     let own = kubectl.json(&["get", "pod", "informer"])?;
-    rig.containerd.bare.stop(&RealRig::container_id(&own, "main")?, 0)?;
+    rig.containerd.raw_cri.stop(&RealRig::container_id(&own, "main")?, 0)?;
     until_seen(&directory, &known)?;
     until_within(WAIT_TIMEOUT, "the restart in the pod's status", || {
         let own = kubectl.json(&["get", "pod", "informer"]).map_err(|error| format!("{error:#}"))?;

@@ -243,7 +243,7 @@ fn sub_paths_are_parts_of_volumes() -> anyhow::Result<()> {
     waits_with(&rig, "out", "CreateContainerConfigError", "leads out of the volume")?;
     // the part is bound again when the container starts again, to what is there then
     rig.inside("directory", "mv /disk/real /disk/away; mkdir /disk/real; echo new > /disk/real/file")?;
-    rig.containerd.bare.stop(&RealRig::container_id(&rig.wait_ready("directory")?, "main")?, 20)?;
+    rig.containerd.raw_cri.stop(&RealRig::container_id(&rig.wait_ready("directory")?, "main")?, 20)?;
     until("the new part", || {
         let found = rig.inside("directory", "cat /part/file")?;
         ensure!(found == "new\n", "{found:?}");

@@ -149,12 +149,12 @@ fn ports_of_the_node_lead_to_pods_by_protocol_and_address() -> anyhow::Result<()
 fn ends_with_result(rig: &RealRig, name: &str, text: &str) -> anyhow::Result<bool> {
     apply(rig, &[pod(name, &json!({}))])?;
     rig.wait_ready(name)?;
-    let ready = rig.containerd.bare.sandboxes(None)?;
+    let ready = rig.containerd.raw_cri.sandboxes(None)?;
     let id = ready.first().context("a sandbox")?.id.as_str();
     let result = rig.containerd.network_result(id);
     ensure!(fs::read_to_string(&result)?.contains(id), "{} is not of the pod", result.display());
     fs::write(&result, text)?;
-    let refused = rig.containerd.bare.stop_sandbox(id).is_err();
+    let refused = rig.containerd.raw_cri.stop_sandbox(id).is_err();
     leaves_nothing(rig)?;
     ensure!(!result.exists(), "{} is left", result.display());
     Ok(refused)

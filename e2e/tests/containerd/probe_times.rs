@@ -72,7 +72,7 @@ impl Drop for Watch {
 
 /// When the runtime says that a container started and ended.
 fn lived(rig: &RealRig, id: &str) -> anyhow::Result<[SystemTime; 2]> {
-    let status = rig.containerd.bare.status(id)?;
+    let status = rig.containerd.raw_cri.status(id)?;
     let time = |nanoseconds: i64| -> anyhow::Result<SystemTime> {
         Ok(SystemTime::UNIX_EPOCH + Duration::from_nanos(nanoseconds.try_into()?))
     };

@@ -96,7 +96,7 @@ fn a_static_pod_starts_on_a_node_that_has_never_met_a_cloud() -> anyhow::Result<
     fs::write(manifests.join("web.yaml"), manifest("blue"))?;
     let node = Node::start(directory.path(), &cloud, &token)?;
     let running = until("the pod's container", || -> anyhow::Result<String> {
-        let all = containerd.bare.list(None).map_err(|status| anyhow::anyhow!("{status}"))?;
+        let all = containerd.raw_cri.list(None).map_err(|status| anyhow::anyhow!("{status}"))?;
         let running =
             |one: &&wire::cri::Container| one.state() == wire::cri::ContainerState::ContainerRunning;
         let found = all.iter().find(running).context("no container runs")?;

@@ -159,14 +159,14 @@ fn follows_a_rotation(here: &Tunnelled, counting: &Value) -> anyhow::Result<()> 
         // as the agent does it
         fs::rename(&log, log.with_file_name(format!("0.log.2026112{round}-120000")))?;
         let request = ReopenContainerLogRequest { container_id: id.clone() };
-        here.rig.containerd.bare.runtime(async |mut client| client.reopen_container_log(request).await)?;
+        here.rig.containerd.raw_cri.runtime(async |mut client| client.reopen_container_log(request).await)?;
         here.run(lines.count(20 * round, 20 * (round + 1)))?;
     }
     // one that nobody reads, beside which a command runs
     let _unread = here.run(follow("follow=true"))?;
     let said = here.run(run(&here.session, "/exec/default/counts/main", &["echo", "beside"], b""))?;
     ensure!(said.stdout == b"beside\n" && said.code() == Some(0), "{said:?}");
-    here.rig.containerd.bare.stop(&id, 0)?;
+    here.rig.containerd.raw_cri.stop(&id, 0)?;
     let rest = here.run(lines.end())?;
     ensure!(rest.starts_with("line 80\n"), "until the container's end: {rest:?}");
     Ok(())

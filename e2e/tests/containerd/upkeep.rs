@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, ensure};
 use e2e::{
-    containerd::{Bare, IMAGE, PAUSE, RealRig},
+    containerd::{IMAGE, PAUSE, RawCri, RealRig},
     run, until, until_within,
 };
 use serde_json::json;
@@ -35,15 +35,15 @@ fn files(path: &Path) -> anyhow::Result<Vec<String>> {
 #[test]
 fn of_containers_that_ended_the_newest_is_kept() -> anyhow::Result<()> {
     let mut rig = RealRig::start()?;
-    let bare = &rig.containerd.bare;
-    let config = Bare::sandbox_config("foreign", &rig.directory.path().join("foreign"));
-    let sandbox = bare.run_sandbox(config.clone())?;
-    let foreign = bare.create(&sandbox, config, Bare::container_config("foreign", &["true"]))?;
-    bare.start(&foreign)?;
+    let raw_cri = &rig.containerd.raw_cri;
+    let config = RawCri::sandbox_config("foreign", &rig.directory.path().join("foreign"));
+    let sandbox = raw_cri.run_sandbox(config.clone())?;
+    let foreign = raw_cri.create(&sandbox, config, RawCri::container_config("foreign", &["true"]))?;
+    raw_cri.start(&foreign)?;
     apply(&rig, &[pod("again", &json!({}))])?;
     let mut id = RealRig::container_id(&rig.wait_ready("again")?, "main")?;
     for log in ["1.log", "2.log"] {
-        rig.containerd.bare.stop(&id, 0)?;
+        rig.containerd.raw_cri.stop(&id, 0)?;
         let other = rig.wait_pod("again", |pod| {
             let new = RealRig::container_id(pod, "main").map_err(|error| error.to_string())?;
             let ready = pod["status"]["containerStatuses"][0]["ready"] == true;
@@ -56,7 +56,7 @@ fn of_containers_that_ended_the_newest_is_kept() -> anyhow::Result<()> {
     // the first look comes with the start
     rig.node.process.start_again()?;
     until("one that ended, one that runs", || {
-        let listed = rig.containerd.bare.list(None)?;
+        let listed = rig.containerd.raw_cri.list(None)?;
         let ours = listed.iter().filter(|one| one.labels.contains_key("io.kubernetes.pod.uid"));
         let mut states: Vec<_> = ours
             .map(|one| (one.metadata.as_ref().map_or(0, |metadata| metadata.attempt), one.state()))
@@ -73,16 +73,16 @@ fn of_containers_that_ended_the_newest_is_kept() -> anyhow::Result<()> {
     })?;
     let seen = rig.wait_ready("again")?;
     ensure!(seen["status"]["containerStatuses"][0]["restartCount"] == 2, "{}", seen["status"]);
-    let kept = rig.containerd.bare.status(&foreign)?;
+    let kept = rig.containerd.raw_cri.status(&foreign)?;
     ensure!(kept.state() == ContainerState::ContainerExited, "a container of somebody else: {kept:?}");
-    rig.containerd.bare.stop_sandbox(&sandbox)?;
-    rig.containerd.bare.remove_sandbox(&sandbox)?;
+    rig.containerd.raw_cri.stop_sandbox(&sandbox)?;
+    rig.containerd.raw_cri.remove_sandbox(&sandbox)?;
     leaves_nothing(&rig)
 }
 
 /// Containers of the node's pods that have ended: their pods' names and which of their restarts they are.
 fn ended(rig: &RealRig) -> anyhow::Result<BTreeSet<(String, u32)>> {
-    let mut listed = rig.containerd.bare.list(None)?;
+    let mut listed = rig.containerd.raw_cri.list(None)?;
     listed.retain(|one| one.state() == ContainerState::ContainerExited);
     let words = |one: &Container| {
         let attempt = one.metadata.as_ref().map_or(0, |metadata| metadata.attempt);
@@ -99,9 +99,9 @@ fn end(rig: &RealRig, name: &str, restarts: u32) -> anyhow::Result<()> {
         if is_it { Ok(()) } else { Err(status.to_string()) }
     })?;
     let id = RealRig::container_id(&pod, "main")?;
-    rig.containerd.bare.stop(&id, 0)?;
+    rig.containerd.raw_cri.stop(&id, 0)?;
     until("the end of the container", || {
-        let state = rig.containerd.bare.status(&id)?.state();
+        let state = rig.containerd.raw_cri.status(&id)?.state();
         ensure!(state == ContainerState::ContainerExited, "{state:?}");
         Ok(())
     })
@@ -206,7 +206,7 @@ fn no_more_images_go_than_need_be_and_the_longest_unused_first() -> anyhow::Resu
     })?;
     rig.cloud.kubectl.run(&["delete", "pod", "user"])?;
     until("the end of the pod", || {
-        ensure!(rig.containerd.bare.sandboxes(None)?.is_empty(), "it is there");
+        ensure!(rig.containerd.raw_cri.sandboxes(None)?.is_empty(), "it is there");
         Ok(())
     })?;
     ensure!(names(&rig)?.len() == 4, "more than need be: {:?}", names(&rig)?);

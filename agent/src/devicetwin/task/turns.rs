@@ -41,10 +41,10 @@ impl Room<'_> {
     /// Answers what a device was, beside the work.
     fn answer_history(&self, device: DeviceId, done: Done<Vec<Past>>) {
         let waiting: Vec<Past> = self.history.waiting(&device).cloned().collect();
-        let kept = self.task.kept.clone();
+        let store = self.task.store.clone();
         tokio::spawn(async move {
             let history =
-                kept.history(&device).await.map(|written| written.into_iter().chain(waiting).collect());
+                store.history(&device).await.map(|written| written.into_iter().chain(waiting).collect());
             let why =
                 |error: StoreError| Refused::new(INTERNAL, format!("the history cannot be read: {error}"));
             // whoever asked may have left
@@ -91,7 +91,7 @@ impl Room<'_> {
         if self.writing.is_none() && self.gathering.count > 0 {
             self.heart.beat();
             let begun = mem::take(&mut self.gathering);
-            let writes = self.task.kept.write(begun.turn.writes(&self.core));
+            let writes = self.task.store.write(begun.turn.writes(&self.core));
             self.writing = Some(Writing::start(begun, writes).await);
         }
     }

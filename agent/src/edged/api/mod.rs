@@ -59,7 +59,7 @@ impl From<Response<Body>> for Answer {
 }
 
 /// What requests are answered from.
-pub(super) struct Parts {
+pub(super) struct Deps {
     /// The pods of this node.
     pub(super) pods: Store<Pod>,
     /// The container runtime.
@@ -70,7 +70,7 @@ pub(super) struct Parts {
 
 /// The API, from outside of EdgeD; cheap to clone.
 #[derive(Clone)]
-pub(crate) struct KubeletApi(watch::Receiver<Option<Arc<Parts>>>);
+pub(crate) struct KubeletApi(watch::Receiver<Option<Arc<Deps>>>);
 
 impl std::fmt::Debug for KubeletApi {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -79,14 +79,14 @@ impl std::fmt::Debug for KubeletApi {
 }
 
 impl KubeletApi {
-    pub(super) fn new(parts: watch::Receiver<Option<Arc<Parts>>>) -> Self {
-        Self(parts)
+    pub(super) fn new(deps: watch::Receiver<Option<Arc<Deps>>>) -> Self {
+        Self(deps)
     }
 
     /// Answers a request.
     pub(crate) async fn answer(&self, request: Request) -> Answer {
-        let parts = self.0.borrow().clone();
-        let Some(parts) = parts else {
+        let deps = self.0.borrow().clone();
+        let Some(deps) = deps else {
             return text(StatusCode::SERVICE_UNAVAILABLE, "this node runs no pods now\n").into();
         };
         let Some(route) = Route::of(&request.path) else {
@@ -96,16 +96,16 @@ impl KubeletApi {
             return text(StatusCode::METHOD_NOT_ALLOWED, "405: Method Not Allowed").into();
         }
         match route {
-            Route::Page => page(&parts, &request).await.into(),
-            Route::Logs(path) => logs::answer(&parts, &path, &request.query).await.into(),
-            Route::Exec(path) => remote::exec(&parts, &path, &request).await,
-            Route::Attach(path) => remote::attach(&parts, &path, &request).await,
-            Route::PortForward(path) => remote::port_forward(&parts, &path, &request).await,
+            Route::Page => page(&deps, &request).await.into(),
+            Route::Logs(path) => logs::answer(&deps, &path, &request.query).await.into(),
+            Route::Exec(path) => remote::exec(&deps, &path, &request).await,
+            Route::Attach(path) => remote::attach(&deps, &path, &request).await,
+            Route::PortForward(path) => remote::port_forward(&deps, &path, &request).await,
         }
     }
 }
 
-impl Parts {
+impl Deps {
     /// The pod of this name.
     fn pod(&self, path: &PodPath) -> Option<Arc<Pod>> {
         let metadata = |pod: &Pod| {
@@ -118,10 +118,10 @@ impl Parts {
     }
 }
 
-async fn page(parts: &Parts, request: &Request) -> Response<Body> {
+async fn page(deps: &Deps, request: &Request) -> Response<Body> {
     let target = format!("{}?{}", request.path, request.query);
     match Uri::try_from(target) {
-        Ok(uri) => parts.pages.answer(&request.method, &uri).await,
+        Ok(uri) => deps.pages.answer(&request.method, &uri).await,
         Err(error) => text(StatusCode::BAD_REQUEST, format!("{error}\n")),
     }
 }

@@ -10,7 +10,7 @@ use tokio::{io::AsyncWriteExt, net::TcpStream, time::timeout};
 use wire::cri;
 
 use super::{
-    Answer, Parts, Request,
+    Answer, Deps, Request,
     route::{PodPath, flag, values},
     target, text,
 };
@@ -63,44 +63,44 @@ impl Streams {
 }
 
 /// A command in a container.
-pub(super) async fn exec(parts: &Parts, path: &PodPath, request: &Request) -> Answer {
+pub(super) async fn exec(deps: &Deps, path: &PodPath, request: &Request) -> Answer {
     answer(request, async {
         let streams = Streams::of(&request.query)?;
-        let id = container(parts, path, format!("container not found ({:?})", path.container)).await?;
+        let id = container(deps, path, format!("container not found ({:?})", path.container)).await?;
         let cmd = values(&request.query, "command");
         let Streams { stdin, stdout, stderr, tty } = streams;
         let call = cri::ExecRequest { container_id: id, cmd, tty, stdin, stdout, stderr };
-        parts.runtime.exec_url(call).await.map_err(call_failed)
+        deps.runtime.exec_url(call).await.map_err(call_failed)
     })
     .await
 }
 
 /// What a container itself reads and writes.
-pub(super) async fn attach(parts: &Parts, path: &PodPath, request: &Request) -> Answer {
+pub(super) async fn attach(deps: &Deps, path: &PodPath, request: &Request) -> Answer {
     answer(request, async {
         let streams = Streams::of(&request.query)?;
         let PodPath { namespace, pod, container: name, .. } = path;
         let none = format!("container {name} not found in pod {pod}_{namespace}");
-        let id = container(parts, path, none).await?;
+        let id = container(deps, path, none).await?;
         // a container keeps the terminal that it was made with, whatever is asked for
-        let tty = parts.pod(path).is_some_and(|pod| target::has_tty(&pod, name));
+        let tty = deps.pod(path).is_some_and(|pod| target::has_tty(&pod, name));
         let Streams { stdin, stdout, stderr, .. } = streams;
         let call = cri::AttachRequest { container_id: id, stdin, tty, stdout, stderr };
-        parts.runtime.attach_url(call).await.map_err(call_failed)
+        deps.runtime.attach_url(call).await.map_err(call_failed)
     })
     .await
 }
 
 /// Ports of a pod.
-pub(super) async fn port_forward(parts: &Parts, path: &PodPath, request: &Request) -> Answer {
+pub(super) async fn port_forward(deps: &Deps, path: &PodPath, request: &Request) -> Answer {
     answer(request, async {
         let port = ports(request)?;
-        let uid = uid(parts, path)?;
+        let uid = uid(deps, path)?;
         let filter = cri::PodSandboxFilter {
             label_selector: [(names::POD_UID.to_owned(), uid)].into(),
             ..cri::PodSandboxFilter::default()
         };
-        let sandboxes = parts.runtime.sandboxes(Some(filter)).await.map_err(call_failed)?;
+        let sandboxes = deps.runtime.sandboxes(Some(filter)).await.map_err(call_failed)?;
         let ready = sandboxes.into_iter().filter(|one| one.state() == cri::PodSandboxState::SandboxReady);
         let newest = ready.max_by_key(|sandbox| sandbox.created_at);
         let none = || {
@@ -108,8 +108,7 @@ pub(super) async fn port_forward(parts: &Parts, path: &PodPath, request: &Reques
             (StatusCode::INTERNAL_SERVER_ERROR, format!("failed to find sandboxID for pod {name:?}"))
         };
         let pod_sandbox_id = newest.ok_or_else(none)?.id;
-        parts
-            .runtime
+        deps.runtime
             .port_forward_url(cri::PortForwardRequest { pod_sandbox_id, port })
             .await
             .map_err(call_failed)
@@ -137,18 +136,18 @@ fn ports(request: &Request) -> Result<Vec<i32>, Failed> {
     }
 }
 
-fn uid(parts: &Parts, path: &PodPath) -> Result<String, Failed> {
-    let uid = parts.pod(path).and_then(|pod| pod.metadata.uid.clone());
+fn uid(deps: &Deps, path: &PodPath) -> Result<String, Failed> {
+    let uid = deps.pod(path).and_then(|pod| pod.metadata.uid.clone());
     uid.ok_or_else(|| (StatusCode::NOT_FOUND, "pod does not exist".to_owned()))
 }
 
 /// The running instance of a container, by the runtime's id.
-async fn container(parts: &Parts, path: &PodPath, none: String) -> Result<String, Failed> {
-    let uid = uid(parts, path)?;
+async fn container(deps: &Deps, path: &PodPath, none: String) -> Result<String, Failed> {
+    let uid = uid(deps, path)?;
     let labels =
         [(names::POD_UID.to_owned(), uid), (names::CONTAINER_NAME.to_owned(), path.container.clone())];
     let filter = cri::ContainerFilter { label_selector: labels.into(), ..cri::ContainerFilter::default() };
-    let all = parts.runtime.containers(Some(filter)).await.map_err(call_failed)?;
+    let all = deps.runtime.containers(Some(filter)).await.map_err(call_failed)?;
     let running = all.into_iter().filter(|one| one.state() == cri::ContainerState::ContainerRunning);
     let newest = running.max_by_key(|container| container.created_at);
     newest.map(|container| container.id).ok_or((StatusCode::INTERNAL_SERVER_ERROR, none))

@@ -61,8 +61,8 @@ use super::{
     Progress,
     convert::{self, Means, NodeDns},
     downward::Allocatable,
-    ending::Ending,
     events::Recorder,
+    gc::removing::Removing,
     groups::{self, Groups},
     housekeeping,
     metrics::Metrics,
@@ -128,7 +128,7 @@ pub(crate) struct Context {
     /// Wakes whoever looks for what pods left behind.
     pub(crate) orphaned: Notify,
     /// What is being removed of pods that are gone.
-    pub(crate) ending: Ending,
+    pub(crate) removing: Removing,
     /// Wakes whoever waits for a pod to go.
     pub(crate) gone: Notify,
     /// Whether the API has all pods.

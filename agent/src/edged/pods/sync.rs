@@ -151,7 +151,7 @@ async fn refresh_volumes(
     let logs = context.dirs.pod_logs(identity.namespace, identity.name, identity.uid);
     let place = context.dirs.pod(identity.uid);
     let done = tokio::task::spawn_blocking(move || {
-        if task_context.ending.is_clearing(&[&place, &logs]) {
+        if task_context.removing.is_clearing(&[&place, &logs]) {
             return Err(GOING.to_owned());
         }
         let downward = Downward {

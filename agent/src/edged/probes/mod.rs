@@ -67,7 +67,7 @@ impl fmt::Display for Kind {
 }
 
 /// Where probes run and report.
-pub(crate) struct Parts {
+pub(crate) struct Deps {
     /// Runs commands in containers.
     pub(crate) runtime: Runtime,
     /// Told of failures.
@@ -82,7 +82,7 @@ pub(crate) struct Parts {
 
 /// All probes of the node.
 pub(crate) struct Probes {
-    parts: Parts,
+    deps: Deps,
     pods: Mutex<HashMap<String, PodProbes>>,
 }
 
@@ -115,8 +115,8 @@ impl Drop for Worker {
 
 impl Probes {
     /// No probes yet.
-    pub(crate) fn new(parts: Parts) -> Arc<Self> {
-        Arc::new(Self { parts, pods: Mutex::default() })
+    pub(crate) fn new(deps: Deps) -> Arc<Self> {
+        Arc::new(Self { deps, pods: Mutex::default() })
     }
 
     /// Notes in `observed` what the probes of the pod have found.
@@ -176,9 +176,9 @@ impl Probes {
                     timing,
                     wait: timing.first(started_at, Timestamp::now(), share),
                 };
-                let shutdown = self.parts.shutdown.clone();
+                let shutdown = self.deps.shutdown.clone();
                 let task = shutdown.run_until_cancelled_owned(worker::run(self.clone(), job));
-                Worker { task: self.parts.background.spawn(task).abort_handle(), target: sender }
+                Worker { task: self.deps.background.spawn(task).abort_handle(), target: sender }
             });
         }
     }

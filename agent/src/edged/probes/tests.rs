@@ -16,7 +16,7 @@ use tokio::{
 use tonic::transport::Endpoint;
 
 use super::{
-    Kind, Parts, Probes,
+    Deps, Kind, Probes,
     check::check,
     outcome::Outcome,
     target::{Address, Page, Target},
@@ -182,7 +182,7 @@ impl Followed {
     fn new(container: serde_json::Value) -> Self {
         let pod = json!({"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": {"containers": [container]}});
         let (triggers, _triggered) = mpsc::channel(8);
-        let probes = Probes::new(Parts {
+        let probes = Probes::new(Deps {
             runtime: Runtime::new(Endpoint::from_static("http://127.0.0.1:1").connect_lazy(), None),
             events: Recorder::none(),
             triggers,

@@ -60,7 +60,7 @@ pub(super) async fn run(probes: Arc<Probes>, job: Job) {
         let Some(verdict) = tally.take(success) else { continue };
         let uid = job.pod.metadata.uid.as_deref().unwrap_or_default();
         if probes.note(uid, &job.id, job.kind, verdict) {
-            let _ = probes.parts.triggers.send(Trigger::Pod(reference(&job.pod))).await;
+            let _ = probes.deps.triggers.send(Trigger::Pod(reference(&job.pod))).await;
         }
         if !verdict && job.kind != Kind::Readiness {
             return;
@@ -75,7 +75,7 @@ async fn once(probes: &Probes, job: &Job) -> Outcome {
     };
     let mut outcome = Outcome::Error(String::new());
     for _ in 0..TRIES {
-        outcome = check(&probes.parts.runtime, &job.id, &target, job.timing.timeout).await;
+        outcome = check(&probes.deps.runtime, &job.id, &target, job.timing.timeout).await;
         if !matches!(outcome, Outcome::Error(_)) {
             break;
         }
@@ -91,5 +91,5 @@ fn tell(probes: &Probes, job: &Job, outcome: &Outcome) {
         Outcome::Failure(text) => (reason::UNHEALTHY, format!("{kind} probe failed: {text}")),
         Outcome::Error(text) => (reason::UNHEALTHY, format!("{kind} probe errored: {text}")),
     };
-    probes.parts.events.container(&job.pod, &job.container, Severity::Warning, reason, message);
+    probes.deps.events.container(&job.pod, &job.container, Severity::Warning, reason, message);
 }

@@ -53,7 +53,7 @@ const AT_ONCE: usize = 16;
 const JSON: &str = "application/json";
 
 /// What the pages are made from.
-pub(crate) struct Parts {
+pub(crate) struct Deps {
     /// The node's name.
     pub(crate) node_name: String,
     /// What the node says of its kubelet.
@@ -78,7 +78,7 @@ pub(crate) struct Parts {
 
 /// The pages.
 pub(crate) struct Pages {
-    parts: Parts,
+    deps: Deps,
     places: Semaphore,
 }
 
@@ -112,9 +112,9 @@ pub(crate) async fn run(
 }
 
 impl Pages {
-    /// The pages, made from `parts`.
-    pub(crate) fn new(parts: Parts) -> Arc<Self> {
-        Arc::new(Self { parts, places: Semaphore::new(AT_ONCE) })
+    /// The pages, made from `deps`.
+    pub(crate) fn new(deps: Deps) -> Arc<Self> {
+        Arc::new(Self { deps, places: Semaphore::new(AT_ONCE) })
     }
 
     /// One answer.
@@ -135,18 +135,18 @@ impl Pages {
         };
         match path {
             "/pods" => json(&self.pods()),
-            "/configz" => json(&serde_json::json!({"kubeletconfig": self.parts.settings})),
+            "/configz" => json(&serde_json::json!({"kubeletconfig": self.deps.settings})),
             "/stats/summary" => self.summary(uri).await,
             "/metrics" => exposed(self.own().await),
             "/metrics/resource" => {
-                let usage = self.parts.stats.usage().await.inspect_err(tell).ok();
+                let usage = self.deps.stats.usage().await.inspect_err(tell).ok();
                 exposed(resource::page(usage.as_deref()))
             }
-            "/metrics/cadvisor" => match self.parts.stats.summary().await {
-                Ok(summary) => exposed(cadvisor::page(&summary, &self.parts.reader.state())),
+            "/metrics/cadvisor" => match self.deps.stats.summary().await {
+                Ok(summary) => exposed(cadvisor::page(&summary, &self.deps.reader.state())),
                 Err(error) => failed(&error),
             },
-            "/metrics/probes" => exposed(probes::page(&self.parts.probes.tallied())),
+            "/metrics/probes" => exposed(probes::page(&self.deps.probes.tallied())),
             _ => text(StatusCode::NOT_FOUND, "404 page not found\n".to_owned()),
         }
     }
@@ -156,9 +156,9 @@ impl Pages {
         let verbose = has(uri, |key, _| key == "verbose");
         let health = match (which.is_empty(), one) {
             (true, _) | (false, Some(_)) => {
-                let shown = &self.parts.shown;
+                let shown = &self.deps.shown;
                 let parts = (&*shown.vitals.read(), &shown.storage);
-                health::check(one, verbose, &self.parts.triggers, parts, health::TRIGGER_TIMEOUT).await
+                health::check(one, verbose, &self.deps.triggers, parts, health::TRIGGER_TIMEOUT).await
             }
             // another page, whose name begins alike
             (false, None) => None,
@@ -171,7 +171,7 @@ impl Pages {
     }
 
     fn pods(&self) -> PodList {
-        let mut items = self.parts.reader.state();
+        let mut items = self.deps.reader.state();
         items.sort_by(|a, b| {
             let key = |pod: &Pod| (pod.metadata.namespace.clone(), pod.metadata.name.clone());
             key(a).cmp(&key(b))
@@ -181,9 +181,9 @@ impl Pages {
 
     async fn summary(&self, uri: &Uri) -> Response<Body> {
         let summary = if has(uri, |key, value| (key, value) == ("only_cpu_and_memory", "true")) {
-            self.parts.stats.short_summary().await
+            self.deps.stats.short_summary().await
         } else {
-            self.parts.stats.summary().await
+            self.deps.stats.summary().await
         };
         match summary {
             Ok(summary) => json(&summary),
@@ -192,21 +192,21 @@ impl Pages {
     }
 
     async fn own(&self) -> String {
-        let parts = &self.parts;
-        let queues = Queue::of("edged/triggers", &parts.triggers.downgrade()).into_iter().collect();
-        let lists = tokio::try_join!(parts.runtime.sandboxes(None), parts.runtime.containers(None));
+        let deps = &self.deps;
+        let queues = Queue::of("edged/triggers", &deps.triggers.downgrade()).into_iter().collect();
+        let lists = tokio::try_join!(deps.runtime.sandboxes(None), deps.runtime.containers(None));
         own::page(&own::Facts {
-            node_name: &parts.node_name,
-            version: &parts.version,
-            pods: &parts.reader.state(),
+            node_name: &deps.node_name,
+            version: &deps.version,
+            pods: &deps.reader.state(),
             runtime: lists.ok(),
-            operations: parts.runtime.operations().read(),
-            counted: parts.metrics.read(),
-            traffic: &parts.shown.traffic,
-            others: parts.shown.metrics.collect(queues),
+            operations: deps.runtime.operations().read(),
+            counted: deps.metrics.read(),
+            traffic: &deps.shown.traffic,
+            others: deps.shown.metrics.collect(queues),
             machine: Machine::read(),
             files: files(),
-            volumes: parts.stats.volumes().await,
+            volumes: deps.stats.volumes().await,
         })
     }
 }

@@ -25,7 +25,7 @@ pub(super) async fn exec(rig: &Arc<RealRig>, container: &str, command: &[&str]) 
     };
     let asked = rig.clone();
     let url = tokio::task::spawn_blocking(move || {
-        asked.containerd.bare.runtime(async |mut client| client.exec(request).await)
+        asked.containerd.raw_cri.runtime(async |mut client| client.exec(request).await)
     });
     let stream = upgraded(&url.await??.url).await?;
     let (session, _incoming, driver) = session::new(stream, Role::Client);

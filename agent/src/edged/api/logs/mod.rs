@@ -19,11 +19,11 @@ use self::{
     options::{BadQuery, Options},
     reader::{Reader, Runs},
 };
-use super::{Parts, route::PodPath, target, text};
+use super::{Deps, route::PodPath, target, text};
 use crate::edged::runtime::Runtime;
 
 /// The log, or why there is none. The status is decided before the first byte: what fails later can only end the body.
-pub(super) async fn answer(parts: &Parts, path: &PodPath, query: &str) -> Response<Body> {
+pub(super) async fn answer(deps: &Deps, path: &PodPath, query: &str) -> Response<Body> {
     let options = match Options::of(query, Timestamp::now()) {
         Ok(options) => options,
         Err(BadQuery::Undecodable) => {
@@ -34,7 +34,7 @@ pub(super) async fn answer(parts: &Parts, path: &PodPath, query: &str) -> Respon
         }
     };
     let PodPath { pod: name, container, .. } = path;
-    let Some(pod) = parts.pod(path) else {
+    let Some(pod) = deps.pod(path) else {
         return text(StatusCode::NOT_FOUND, format!("pod {name:?} does not exist\n"));
     };
     if !target::has_container(&pod, container) {
@@ -48,7 +48,7 @@ pub(super) async fn answer(parts: &Parts, path: &PodPath, query: &str) -> Respon
     // the runtime's name stands before its own id
     let own = id.split_once("://").map_or(id.as_str(), |(_, own)| own);
     let gone = || text(StatusCode::BAD_REQUEST, format!("unable to retrieve container logs for {id}"));
-    let file = match parts.runtime.log_path(own).await {
+    let file = match deps.runtime.log_path(own).await {
         Ok(Some(file)) if !file.is_empty() => file,
         Ok(_) => return gone(),
         Err(error) => {
@@ -56,7 +56,7 @@ pub(super) async fn answer(parts: &Parts, path: &PodPath, query: &str) -> Respon
             return gone();
         }
     };
-    match Reader::open(file.into(), options, runs(parts.runtime.clone(), own.to_owned())).await {
+    match Reader::open(file.into(), options, runs(deps.runtime.clone(), own.to_owned())).await {
         Ok(reader) => body(reader),
         Err(error) => text(StatusCode::BAD_REQUEST, format!("failed to open log file: {error}")),
     }

@@ -10,14 +10,14 @@ use std::{
 use futures::future::join_all;
 use tonic::transport::Channel;
 
-use super::{
+use crate::config::ControlGroups;
+use crate::edged::{
+    gc::orphans::entries,
     groups::Groups,
     names::{self, Dirs},
-    orphans::entries,
     runtime::{CallError, Runtime},
     volumes, with_causes,
 };
-use crate::config::ControlGroups;
 
 /// The longest that one container is given to end: the kubelet's default.
 const GRACE: Duration = Duration::from_secs(30);
@@ -105,7 +105,7 @@ pub(crate) fn clear(
     for log in entries(logs).iter().filter(|name| names::pod_of_logs(name).is_some()) {
         note(volumes::remove_all(&logs.join(log)).map_err(|error| with_causes(&error)));
     }
-    super::links::remove_dead(&dirs);
+    crate::edged::links::remove_dead(&dirs);
     for folder in [dirs.log_links(), dirs.pods(), dirs.logs, dirs.root] {
         // what somebody else has put there stays
         let _ = std::fs::remove_dir(folder);

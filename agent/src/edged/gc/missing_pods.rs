@@ -17,7 +17,7 @@ use kube::{Api, runtime::reflector::Store};
 use tokio::sync::watch;
 use tracing::{debug, info};
 
-use super::{Progress, names, orphans::entries, pods::Context, runtime::CallError};
+use crate::edged::{Progress, gc::orphans::entries, names, pods::Context, runtime::CallError};
 use crate::{component::is_component, rt::Backoff};
 
 /// While the cloud is not connected the question costs nothing, and should be answered soon after it is …
@@ -26,7 +26,11 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 const MAX_WAIT: Duration = Duration::from_secs(30);
 
 /// Asks until the API has all pods.
-pub(super) async fn run(context: Arc<Context>, pods: Store<Pod>, mut progress: watch::Receiver<Progress>) {
+pub(in crate::edged) async fn run(
+    context: Arc<Context>,
+    pods: Store<Pod>,
+    mut progress: watch::Receiver<Progress>,
+) {
     if progress.wait_for(|progress| progress.pods_listed).await.is_err() {
         return;
     }

@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::reflector::Store;
 use tokio::sync::watch;
 
-use super::{
+use crate::edged::{
     Progress,
     groups::Groups,
     names,
@@ -36,7 +36,7 @@ const GRACE: Duration = Duration::from_secs(30);
 const REMOVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Looks for ever.
-pub(super) async fn run(
+pub(in crate::edged) async fn run(
     context: Arc<Context>,
     pods: Store<Pod>,
     mut progress: watch::Receiver<Progress>,
@@ -140,7 +140,7 @@ async fn sweep(
     found.retain(|uid, _| !wanted.has(uid));
     // In the background: one that takes its whole grace period does not keep the others, nor those that come meanwhile.
     for (uid, (sandboxes, containers)) in found {
-        if !context.ending.begin(uid.clone()) {
+        if !context.removing.begin(uid.clone()) {
             continue;
         }
         let task = context.clone();
@@ -152,7 +152,7 @@ async fn sweep(
                 tracing::warn!(uid, error = &error as &dyn std::error::Error, "it is tried again");
                 tokio::time::sleep(backoff.next(1.0)).await;
             }
-            task.ending.end(&uid);
+            task.removing.end(&uid);
             // Its files are next.
             task.orphaned.notify_one();
         }));
@@ -173,17 +173,18 @@ async fn clear_all(context: &Context, pods: &Store<Pod>, gone: Vec<(String, Opti
     let mut clearing = Vec::new();
     for (uid, logs) in gone {
         let place = logs.clone().unwrap_or_else(|| context.dirs.pod(&uid)).display().to_string();
-        if !context.ending.begin(place.clone()) {
+        if !context.removing.begin(place.clone()) {
             left = Left::Files;
             continue;
         }
-        let (dirs, groups, ending) = (context.dirs.clone(), context.groups.clone(), context.ending.clone());
+        let (dirs, groups, removing) =
+            (context.dirs.clone(), context.groups.clone(), context.removing.clone());
         let pods = pods.clone();
         clearing.push(tokio::task::spawn_blocking(move || {
             // a static pod whose file was put back is the same pod again
             let is_back = pods.state().iter().any(|pod| pod.metadata.uid.as_deref() == Some(&uid));
             let done = if is_back { Ok(()) } else { clear(&dirs, &groups, &uid, logs) };
-            ending.end(&place);
+            removing.end(&place);
             match done {
                 Ok(()) => Left::Nothing,
                 Err(error) => {
@@ -257,7 +258,7 @@ async fn end(
 }
 
 /// Names of what is in a directory; none where it cannot be read.
-pub(super) fn entries(dir: &Path) -> Vec<String> {
+pub(in crate::edged) fn entries(dir: &Path) -> Vec<String> {
     let all = std::fs::read_dir(dir).into_iter().flatten().flatten();
     all.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }

@@ -40,7 +40,7 @@ const AT_ONCE: usize = 32;
 const SLOT: Duration = Duration::from_millis(250);
 
 /// How the nodes come back.
-pub(crate) async fn herd() -> anyhow::Result<Vec<Figure>> {
+pub(crate) async fn reconnect_storm() -> anyhow::Result<Vec<Figure>> {
     let count = env::var("OUTRIGGER_HERD").map_or(Ok(NODES), |text| text.parse())?;
     let directory = tempfile::tempdir()?;
     let limits = Limits { nodes: 2 * count, ..Limits::default() };
@@ -66,12 +66,12 @@ pub(crate) async fn herd() -> anyhow::Result<Vec<Figure>> {
     let busiest = slots.iter().max().copied().unwrap_or_default();
     Ok(vec![
         Figure {
-            name: "herd.busiest-quarter-second",
+            name: "reconnect-storm.busiest-quarter-second",
             value: 100.0 * busiest as f64 / count as f64,
             unit: "% of the nodes",
         },
-        Figure { name: "herd.ready-99-percent", value: most, unit: "s" },
-        Figure { name: "herd.ready-all", value: all, unit: "s" },
+        Figure { name: "reconnect-storm.ready-99-percent", value: most, unit: "s" },
+        Figure { name: "reconnect-storm.ready-all", value: all, unit: "s" },
     ])
 }
 

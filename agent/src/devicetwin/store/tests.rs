@@ -24,12 +24,12 @@ async fn put(store: &dyn Store, table: &str, key: &str, row: Value) {
 
 #[tokio::test]
 async fn what_is_written_is_read() {
-    let kept = Kept::new(MemoryStore::new());
+    let store = DeviceStore::new(MemoryStore::new());
     let device = Device { state: "online".into(), ..Device::default() };
     let (one, two, never) = (id("ns/one"), id("two"), id("never"));
-    kept.write([(&one, Some(&device)), (&two, Some(&device))].into_iter()).await.unwrap();
-    kept.write([(&never, None), (&two, None)].into_iter()).await.unwrap();
-    assert_eq!(kept.load().await.unwrap(), [(one, device)]);
+    store.write([(&one, Some(&device)), (&two, Some(&device))].into_iter()).await.unwrap();
+    store.write([(&never, None), (&two, None)].into_iter()).await.unwrap();
+    assert_eq!(store.load().await.unwrap(), [(one, device)]);
 }
 
 #[tokio::test]
@@ -45,15 +45,15 @@ async fn what_edgecore_kept_is_taken_over_once() {
     put(&*store, "device_twin", "2", json!({"deviceid": "default/d", "name": "old", "attr_type": "deleted", "actual_version": "{\"cloud\":0,\"edge\":3}"})).await;
     put(&*store, "device_twin", "3", json!({"deviceid": "default/nobody", "name": "x", "actual": "1"})).await;
     put(&*store, "device_twin", "4", json!({"deviceid": 7})).await;
-    let kept = Kept::new(store.clone());
-    let mut devices = kept.load().await.unwrap();
+    let store = DeviceStore::new(store.clone());
+    let mut devices = store.load().await.unwrap();
     let (found, device) = devices.pop().unwrap();
     assert_eq!((found, devices.len()), (id("default/d"), 0));
     insta::assert_json_snapshot!("taken_over", device);
     // nothing is left to take, and what has changed since stays
     let changed = Device { state: "offline".into(), ..device };
-    kept.write([(&id("default/d"), Some(&changed))].into_iter()).await.unwrap();
-    assert_eq!(kept.load().await.unwrap(), [(id("default/d"), changed)]);
+    store.write([(&id("default/d"), Some(&changed))].into_iter()).await.unwrap();
+    assert_eq!(store.load().await.unwrap(), [(id("default/d"), changed)]);
 }
 
 #[tokio::test]
@@ -62,21 +62,21 @@ async fn what_cannot_be_read_is_left_out() {
     let key = Key::new(Resource::new(GROUP, "devices"), "", "odd");
     let value = Some(json!({"metadata": {}, "id": "a/b/c"}));
     store.commit(vec![Write { key, expect: Expect::Anything, value }]).await.unwrap();
-    assert_eq!(Kept::new(store).load().await.unwrap(), []);
+    assert_eq!(DeviceStore::new(store).load().await.unwrap(), []);
 }
 
 #[tokio::test]
 async fn the_history_is_written_in_chunks() {
-    let kept = Kept::new(MemoryStore::new());
+    let store = DeviceStore::new(MemoryStore::new());
     let past =
         |device: &str, at| Past { device: id(device), property: "t".into(), value: Some("1".into()), at };
     let chunk = |entries: Vec<Past>| Chunk { entries };
-    kept.write_chunk(9, &chunk(vec![past("a", 1), past("b", 2)]), &[]).await.unwrap();
-    kept.write_chunk(10, &chunk(vec![past("a", 3)]), &[7]).await.unwrap();
-    assert_eq!(kept.chunks().await.unwrap(), [(9, 2), (10, 3)]);
-    assert_eq!(kept.history(&id("a")).await.unwrap(), [past("a", 1), past("a", 3)]);
-    kept.write_chunk(11, &chunk(vec![past("a", 4)]), &[9, 10]).await.unwrap();
-    assert_eq!(kept.history(&id("a")).await.unwrap(), [past("a", 4)]);
+    store.write_chunk(9, &chunk(vec![past("a", 1), past("b", 2)]), &[]).await.unwrap();
+    store.write_chunk(10, &chunk(vec![past("a", 3)]), &[7]).await.unwrap();
+    assert_eq!(store.chunks().await.unwrap(), [(9, 2), (10, 3)]);
+    assert_eq!(store.history(&id("a")).await.unwrap(), [past("a", 1), past("a", 3)]);
+    store.write_chunk(11, &chunk(vec![past("a", 4)]), &[9, 10]).await.unwrap();
+    assert_eq!(store.history(&id("a")).await.unwrap(), [past("a", 4)]);
 }
 
 #[tokio::test]
@@ -114,7 +114,7 @@ async fn a_device_that_goes_to_edgecore_comes_back_as_it_was() {
         .into(),
         ..Device::default()
     };
-    Kept::new(store.clone()).write([(&id("default/d"), Some(&device))].into_iter()).await.unwrap();
+    DeviceStore::new(store.clone()).write([(&id("default/d"), Some(&device))].into_iter()).await.unwrap();
     let stored = store.get(&key(&id("default/d"))).await.unwrap().unwrap().value().unwrap();
     let device_rows = device_rows(&stored).unwrap();
     assert_eq!((device_rows.id.as_str(), device_rows.is_due), ("default/d", true));
@@ -123,5 +123,5 @@ async fn a_device_that_goes_to_edgecore_comes_back_as_it_was() {
     for (number, (table, row)) in device_rows.rows.iter().enumerate() {
         put(&*edgecore, table, &number.to_string(), row.clone()).await;
     }
-    assert_eq!(Kept::new(edgecore).load().await.unwrap(), [(id("default/d"), device)]);
+    assert_eq!(DeviceStore::new(edgecore).load().await.unwrap(), [(id("default/d"), device)]);
 }

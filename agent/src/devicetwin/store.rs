@@ -27,7 +27,7 @@ const TABLES: [&str; 3] = ["device", "device_attr", "device_twin"];
 
 /// The devices in the store.
 #[derive(Clone, Debug)]
-pub(super) struct Kept(Arc<dyn Store>);
+pub(super) struct DeviceStore(Arc<dyn Store>);
 
 #[derive(Serialize, Deserialize)]
 struct Stored {
@@ -35,7 +35,7 @@ struct Stored {
     device: Device,
 }
 
-impl Kept {
+impl DeviceStore {
     pub(super) fn new(store: Arc<dyn Store>) -> Self {
         Self(store)
     }
@@ -101,8 +101,8 @@ impl Kept {
         devices: impl Iterator<Item = (&'a DeviceId, Option<&'a Device>)>,
     ) -> impl Future<Output = Result<(), StoreError>> + Send + 'static {
         let writes: Vec<Write> = devices.map(|(id, device)| write(id, device)).collect();
-        let kept = self.clone();
-        async move { kept.write_all(writes).await }
+        let store = self.clone();
+        async move { store.write_all(writes).await }
     }
 
     async fn write_all(&self, writes: Vec<Write>) -> Result<(), StoreError> {

@@ -18,13 +18,13 @@ use super::IMAGE;
 
 /// Blocking calls over one connection, which is made again when it is lost.
 #[derive(Debug)]
-pub struct Bare {
+pub struct RawCri {
     // before the runtime that drives it
     channel: Channel,
     runtime: runtime::Runtime,
 }
 
-impl Bare {
+impl RawCri {
     /// A client of the runtime at `socket`.
     pub fn new(socket: PathBuf) -> anyhow::Result<Self> {
         let runtime = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
