@@ -7,6 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+#[path = "house_rules/architecture.rs"]
+mod architecture;
 #[path = "house_rules/charts.rs"]
 mod charts;
 
