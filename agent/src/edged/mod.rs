@@ -34,7 +34,7 @@ mod convert;
 mod downward;
 mod ending;
 mod env;
-mod events;
+pub(crate) mod events;
 mod fields;
 mod groups;
 mod housekeeping;
