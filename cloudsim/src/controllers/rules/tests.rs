@@ -14,6 +14,7 @@ use wire::{
 };
 
 use self::world::{Node, Target, World, until};
+use super::Rules;
 
 #[tokio::test]
 async fn a_request_reaches_a_local_service_and_its_answer_comes_back() {
@@ -46,21 +47,48 @@ async fn a_request_reaches_a_local_service_and_its_answer_comes_back() {
     world.counts("call", 1, 0).await;
 }
 
-/// EdgeCore's ServiceBus sends its own failures with neither operation nor group.
+/// What the agent answers in place of the service has failed, though whoever called is told what it says. EdgeCore's ServiceBus sends
+/// its own failures without an operation, and a service beside it may say what it likes.
 #[tokio::test]
-async fn a_failure_of_edgecore_is_understood() {
+async fn an_answer_of_the_agent_itself_is_a_failure() {
     let world = World::new().await;
     world.rule("call", ("rest", &[("path", "a")]), ("http", &[("path", "/")])).await;
-    let mut node = Node::connect(&world, "edge-1");
-    let calling = world.call("edge-1", "a", b"");
-    let asked = node.next().await;
-    let content =
-        json!({"header": {"TunnelServer": ["kubeedge-edgecore"]}, "status_code": 404, "body": "bm8="});
-    let Up { header, body } =
-        Up::from(Message { content, ..Message::default() }.answering(&asked.header.msg_id));
-    assert!(world.rules.take("edge-1", header, body).is_none());
-    let (status, _, body) = calling.await.unwrap().unwrap();
-    assert_eq!((status, &*body), (StatusCode::NOT_FOUND, &b"no"[..]));
+    let of_edgecore = |header: Value, operation: &str| {
+        let text = json!({
+            "header": {"msg_id": "m", "timestamp": 1},
+            "route": {"source": "servicebus", "group": "user", "operation": operation, "resource": ""},
+            "content": {"header": header, "status_code": 404, "body": "bm8="},
+        });
+        Up::from(serde_json::from_value::<Message>(text).unwrap()).body
+    };
+    let server = |name: &str| json!({"Server": [name]});
+    let failure = ServiceResponse::failure(404, "no");
+    let of_ours = Upstream::ServiceUpload { target: "".into(), content: json!(failure) };
+    let absent = ServiceResponse { status_code: 404, body: b"no".to_vec(), ..ServiceResponse::default() };
+    let of_service = Upstream::ServiceUpload { target: "".into(), content: json!(absent) };
+    let (mut arrived, mut failed) = (0, 0);
+    for (name, answer, has_failed) in [
+        ("own-1", of_ours.clone(), true),
+        ("own-1", of_service, false),
+        ("edge-1", of_edgecore(server("kubeedge-edgecore"), ""), true),
+        ("edge-1", of_edgecore(server("kubeedge-edgecore"), "upload"), false),
+        ("edge-1", of_ours, false),
+    ] {
+        let mut node = Node::connect(&world, name);
+        let calling = world.call(name, "a", b"");
+        let asked = node.next().await;
+        assert!(node.say(answer.clone(), "r", &asked.header.msg_id));
+        let (status, _, body) = calling.await.unwrap().unwrap();
+        assert_eq!((status, &*body), (StatusCode::NOT_FOUND, &b"no"[..]));
+        arrived += i64::from(!has_failed);
+        failed += i64::from(has_failed);
+        world.counts("call", arrived, failed).await;
+        let errors = world.status("call").await.errors;
+        assert_eq!(errors.len(), usize::try_from(failed).unwrap(), "{answer:?}: {errors:?}");
+        if has_failed {
+            assert!(errors[0].ends_with(&format!("{name}: 404 no")), "{errors:?}");
+        }
+    }
 }
 
 #[tokio::test]
@@ -79,10 +107,12 @@ async fn a_request_that_cannot_be_carried_out_says_why() {
     assert_eq!(refused("a", b"").await, (502, "NodeNotConnected"));
     let _node = Node::connect(&world, "edge-1");
     assert_eq!(refused("a", b"").await, (504, "NodeTimeout"));
-    assert_eq!(refused("a/../b", b"").await, (400, "PathRefused"));
+    for path in ["a/../b", "a/..;/x", "a/..;b=c/x", "a/%2e%2e%3b/x", "a/%252e%252e/x"] {
+        assert_eq!(refused(path, b"").await, (400, "PathRefused"), "{path}");
+    }
     assert_eq!(refused("p/%2b", b"").await, (400, "TopicRefused"));
     assert_eq!(refused("p", b"\xff").await, (415, "NoText"));
-    world.counts("call", 0, 3).await;
+    world.counts("call", 0, 7).await;
     world.counts("publish", 0, 2).await;
     let status = world.status("call").await;
     assert!(status.errors[0].contains("edge-1: a path may not lead out"), "{:?}", status.errors);
@@ -381,6 +411,90 @@ async fn a_thousand_rules_are_found() {
     let calling = world.call("edge-1", "p777", b"x");
     assert_eq!(node.next().await.body, Downstream::Publish { topic: "p777".into(), payload: "x".into() });
     calling.await.unwrap().unwrap();
+}
+
+/// Two clouds on one cluster count what each of them carries.
+#[tokio::test]
+async fn the_counts_of_two_replicas_are_added_up() {
+    let world = World::new().await;
+    world.rule("call", ("rest", &[("path", "a")]), ("http", &[("path", "/")])).await;
+    let other = world.replica().await;
+    until("the other replica has the rule", || async { other.rule_for("default", "a").is_some() }).await;
+    let failing = async |rules: &Rules, times: i64| {
+        for _ in 0..times {
+            let error = world.call_of(rules, "nobody", "a", b"").await.unwrap().unwrap_err();
+            assert_eq!(error.reason, "NodeNotConnected");
+        }
+    };
+    for round in 1..=3 {
+        tokio::join!(failing(&world.rules, 5), failing(&other, 7));
+        world.counts("call", 0, 12 * round).await;
+    }
+    let errors = world.status("call").await.errors;
+    assert!(
+        errors.len() == 10 && errors.iter().all(|error| error.contains("nobody: node nobody")),
+        "{errors:?}"
+    );
+}
+
+/// The target of one rule takes its time: what goes to another one does not wait for it, and each topic keeps its order.
+#[tokio::test]
+async fn a_slow_target_holds_up_its_own_messages_alone() {
+    let world = World::new().await;
+    let (slow, opened) = Target::closed(StatusCode::OK).await;
+    let quick = Target::new(StatusCode::OK, Vec::new()).await;
+    for (name, topic, url) in [("slow", "slow/#", &slow.url), ("quick", "quick", &quick.url)] {
+        world
+            .rule(
+                name,
+                ("mqtt", &[("topic", topic), ("node_name", "edge-1")]),
+                ("rest", &[("resource", url)]),
+            )
+            .await;
+    }
+    let node = Node::connect(&world, "edge-1");
+    for number in 0..100 {
+        node.upload(
+            &format!("default/slow/{}", number % 20),
+            number.to_string().into(),
+            &format!("s{number}"),
+        );
+    }
+    for number in 0..100 {
+        node.upload("default/quick", number.to_string().into(), &format!("q{number}"));
+    }
+    world.counts("quick", 100, 0).await;
+    let in_order: Vec<_> = (0..100).map(|number: usize| number.to_string().into_bytes()).collect();
+    assert_eq!(quick.bodies().await, in_order);
+    assert_eq!(world.status("slow").await.success_messages, Some(0));
+    opened.send_replace(true);
+    world.counts("slow", 100, 0).await;
+    let told: Vec<usize> =
+        slow.bodies().await.iter().map(|body| std::str::from_utf8(body).unwrap().parse().unwrap()).collect();
+    for topic in 0..20 {
+        let of_it: Vec<_> = told.iter().filter(|number| *number % 20 == topic).copied().collect();
+        assert_eq!(of_it, [topic, topic + 20, topic + 40, topic + 60, topic + 80], "{told:?}");
+    }
+}
+
+/// The program's connection is another one than the target's.
+#[tokio::test]
+async fn headers_of_the_targets_connection_are_not_handed_to_programs() {
+    let world = World::new().await;
+    let target = Target::new(StatusCode::OK, b"fine".to_vec()).await;
+    let to = ("rest", &[("resource", &*target.url)][..]);
+    world.rule("app", ("http", &[("target_url", "http://a/b"), ("node_name", "own-1")]), to).await;
+    let mut node = Node::connect(&world, "own-1");
+    node.next().await;
+    let call = LocalCall { method: "GET".into(), target_url: "http://a/b".into(), payload: Value::Null };
+    node.say(Upstream::ServiceUpload { target: "http://a/b".into(), content: call.content() }, "1", "");
+    let Downstream::UploadAnswer { failed: false, content, .. } = node.next().await.body else { panic!() };
+    let answer: ServiceResponse = serde_json::from_value(content).unwrap();
+    assert_eq!((answer.status_code, &*answer.body), (200, &b"fine"[..]));
+    for name in ["Content-Length", "Connection", "X-Hop"] {
+        assert!(!answer.header.contains_key(name), "{:?}", answer.header);
+    }
+    assert_eq!(answer.header["Location"], ["http://127.0.0.1:1/"]);
 }
 
 /// What a node floods with is bounded, and nothing of it is lost without being counted.
