@@ -76,14 +76,26 @@ pub struct ServiceResponse {
 }
 
 impl ServiceResponse {
+    /// The header that stands in answers of an agent of ours alone: in none that a service gave.
+    pub const OWN: &str = "Tunnelserver";
+
     /// An answer that the agent gives itself, as it could not call the service: `reason` as the body.
     pub fn failure(status_code: u16, reason: &str) -> Self {
         let header = [
             ("Content-Type".to_owned(), vec!["text/plain; charset=utf-8".to_owned()]),
-            // the name by which EdgeCore marks its own answers
-            ("Tunnelserver".to_owned(), vec!["edge-agent".to_owned()]),
+            (Self::OWN.to_owned(), vec!["edge-agent".to_owned()]),
         ];
         Self { header: header.into(), status_code, body: reason.as_bytes().to_vec() }
+    }
+
+    /// Whether an agent of ours gave this itself.
+    pub fn is_failure(&self) -> bool {
+        self.header.keys().any(|name| name.eq_ignore_ascii_case(Self::OWN))
+    }
+
+    /// The body as the reason of a failure.
+    pub fn reason(&self) -> String {
+        format!("{} {}", self.status_code, String::from_utf8_lossy(&self.body).trim_end())
     }
 }
 

@@ -32,7 +32,7 @@ pub mod requests {
 mod convert;
 mod downward;
 mod env;
-mod events;
+pub(crate) mod events;
 mod fields;
 mod gc;
 mod groups;

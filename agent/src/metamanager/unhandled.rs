@@ -1,17 +1,21 @@
 //! Messages of the cloud that no part of this agent carries out: whoever sent one is answered in the form in which the protocol has its
 //! failures. Where it has none, or nobody waits, the log names the message, ever more rarely.
 
-use base64::{Engine, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tracing::{debug, warn};
 use wire::{
-    Downstream, Group, Header, Message, Operation, ResourcePath, Route, Source, Upstream, text::short,
+    Downstream, Group, Header, Message, Operation, ResourcePath, Route, Source, Upstream,
+    bus::ServiceResponse, text::short,
 };
 
 use super::now_ms;
 use crate::rt::{Repeated, now};
+
+/// How ServiceBus is enabled.
+const ENABLE_SERVICE_BUS: &str =
+    "set modules.serviceBus.enable to true in edgecore.yaml of the node and start its agent anew";
 
 /// What has been said of such messages.
 #[derive(Debug, Default)]
@@ -114,7 +118,7 @@ fn answer(node: &str, name: &str, body: Downstream) -> Option<Message> {
         Downstream::Job { origin, action, path, .. } => told(job(node, &origin, &action, path, &why)),
         Downstream::ServiceCall { .. } => told(Upstream::ServiceUpload {
             target: ResourcePath::default(),
-            content: json!({"header": {}, "status_code": 501, "body": STANDARD.encode(why)}),
+            content: json!(ServiceResponse::failure(501, &format!("{why}; {ENABLE_SERVICE_BUS}\n"))),
         }),
         Downstream::Publish { topic, .. } => {
             told(Upstream::BusAnswer { topic: topic.into(), failed: true, content: why.into() })

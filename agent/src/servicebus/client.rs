@@ -1,7 +1,13 @@
 //! The edge to servers of this machine: HTTP/1.1 over loopback, connections kept for a moment. Redirects are answers like any other:
 //! nobody follows them.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
@@ -11,6 +17,7 @@ use hyper_util::{
     client::legacy::{self, connect::HttpConnector},
     rt::{TokioExecutor, TokioTimer},
 };
+use tokio::sync::Notify;
 
 use super::{
     body::{Held, Large, Unread},
@@ -23,6 +30,8 @@ const IDLE: Duration = Duration::from_secs(2);
 const KEPT: usize = 16;
 /// The largest head of an answer that is read.
 const MAX_HEAD: usize = 64 * 1024;
+/// Most interim answers (1xx) before the one that counts.
+const MAX_INTERIM: usize = 16;
 
 /// Calls local servers; cheap to clone.
 #[derive(Clone, Debug)]
@@ -52,9 +61,30 @@ impl Client {
         *request.method_mut() = method;
         *request.uri_mut() = uri;
         *request.headers_mut() = headers;
-        let answer = self.0.request(request).await.map_err(|error| failed(port, &error))?;
+        let too_many = interim(&mut request);
+        let answer = tokio::select! {
+            biased;
+            // cancel-safe, both: the call ends with whichever wins
+            () = too_many.notified() => {
+                let why = format!("the service at port {port} gave more than {MAX_INTERIM} interim answers (1xx)");
+                return Err(Refusal::new(StatusCode::BAD_GATEWAY, why));
+            }
+            answer = self.0.request(request) => answer.map_err(|error| failed(port, &error))?,
+        };
         read(port, answer, large).await
     }
+}
+
+/// Told when the answer to this request has more interim ones in front of it than any service needs.
+fn interim(request: &mut Request<Full<Bytes>>) -> Arc<Notify> {
+    let (count, too_many) = (AtomicUsize::new(0), Arc::new(Notify::new()));
+    let tell = too_many.clone();
+    hyper::ext::on_informational(request, move |_| {
+        if count.fetch_add(1, Ordering::Relaxed) >= MAX_INTERIM {
+            tell.notify_one();
+        }
+    });
+    too_many
 }
 
 async fn read(

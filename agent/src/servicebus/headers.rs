@@ -5,7 +5,7 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use wire::{
-    bus::Headers,
+    bus::{Headers, ServiceResponse},
     headers::{ConnectionHeaders, canonical_name},
     text::short,
 };
@@ -49,7 +49,10 @@ pub(super) fn of_answer(headers: &HeaderMap) -> Headers {
     drop_hop_by_hop(&mut headers);
     headers.remove(header::CONTENT_LENGTH);
     let mut written = Headers::new();
-    for (name, value) in &headers {
+    // by this one the cloud tells the agent's own answers
+    let handed_on =
+        headers.iter().filter(|(name, _)| !name.as_str().eq_ignore_ascii_case(ServiceResponse::OWN));
+    for (name, value) in handed_on {
         let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
         written.entry(canonical_name(name.as_str())).or_default().push(value);
     }
@@ -122,6 +125,7 @@ mod tests {
             ("connection", "x-hop"),
             ("x-hop", "1"),
             ("content-length", "3"),
+            ("tunnelserver", "edge-agent"),
             ("x-b", "1"),
         ] {
             headers.append(name, value.parse().unwrap());

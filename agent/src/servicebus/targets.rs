@@ -56,10 +56,14 @@ impl Targets {
         if url.is_empty() || url.len() > MAX_URL || url.contains(char::is_control) {
             return Err(Unkept::NoUrl);
         }
-        let (is_known, count) = {
+        let (is_known, count, meant) = {
             let known = self.known.read();
-            (known.contains(url), known.len())
+            let is_known = known.contains(url);
+            let of_cloudcore = || known.iter().find(|one| joined(one) == joined(url)).cloned();
+            let meant = if on || is_known { None } else { of_cloudcore() };
+            (is_known, known.len(), meant)
         };
+        let url = meant.as_deref().unwrap_or(url);
         if on && is_known {
             return Ok(());
         }
@@ -77,11 +81,29 @@ impl Targets {
     }
 }
 
+/// CloudCore takes a URL back in the form that Go's `path.Join` makes of it: `http:/host/a`.
+fn joined(url: &str) -> String {
+    url.split('/').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
+}
+
 #[cfg(test)]
 mod tests {
     use kubeapi::store::MemoryStore;
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_url_is_taken_back_in_cloudcores_form() {
+        let targets = Targets::new(MemoryStore::new());
+        for url in ["http://a:7777/orders", "http://a:7777/orders/b", "https://a:7777/orders"] {
+            targets.set(url, true).await.unwrap();
+        }
+        targets.set("http:/a:7777/orders", false).await.unwrap();
+        assert!(!targets.has("http://a:7777/orders"));
+        assert!(targets.has("http://a:7777/orders/b") && targets.has("https://a:7777/orders"));
+        targets.set("https://a:7777/orders", false).await.unwrap();
+        assert!(!targets.has("https://a:7777/orders"));
+    }
 
     #[tokio::test]
     async fn urls_survive_and_are_bounded() {

@@ -5,7 +5,7 @@ use clap::Subcommand;
 /// What to do with rules.
 #[derive(Clone, Debug, Subcommand)]
 pub enum RulesCommand {
-    /// Send a message through a rule by hand, and print what comes back; it counts as any other
+    /// Send a message through a rule by hand, and print what comes back; it counts as any other. Fails where the answer is 400 or more
     Send {
         /// The node
         #[arg(value_name = "NODE")]

@@ -91,7 +91,7 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
                 nodes::run(kubeconfig.as_deref(), output).await.map(|()| ExitCode::SUCCESS)
             }
             Command::Rules { kubeconfig, output, command } => {
-                rules::run(kubeconfig.as_deref(), output, command).await.map(|()| ExitCode::SUCCESS)
+                rules::run(kubeconfig.as_deref(), output, command).await
             }
             Command::Faults { kubeconfig, output, command } => {
                 faults::run(kubeconfig.as_deref(), output, command).await.map(|()| ExitCode::SUCCESS)

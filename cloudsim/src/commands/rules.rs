@@ -1,6 +1,6 @@
 //! `cloudsim rules`: what goes between the cloud and nodes, and a message by hand.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, path::Path, process::ExitCode};
 
 use anyhow::Context;
 use crds::rules::Rule;
@@ -22,32 +22,35 @@ struct Sent {
     body: String,
 }
 
+impl Sent {
+    /// For scripts: an answer that says that it failed is a failure.
+    fn exit_code(&self) -> ExitCode {
+        if self.status < 400 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}
+
 pub(super) async fn run(
     kubeconfig: Option<&Path>,
     output: Option<Output>,
     command: Option<RulesCommand>,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<ExitCode> {
     let cloud = Remote::of(kubeconfig).await?;
     if let Some(RulesCommand::Send { node, to, body }) = command {
         let sent: Sent =
             cloud.ask(Method::POST, &format!("rules/{node}"), &json!({"to": to, "body": body})).await?;
-        return match output {
-            Some(output) => print(output, &sent),
-            None => {
-                say(&format!("{} {}", sent.status, sent.body.trim_end()));
-                Ok(())
-            }
-        };
+        match output {
+            Some(output) => print(output, &sent)?,
+            None => say(&format!("{} {}", sent.status, sent.body.trim_end())),
+        }
+        return Ok(sent.exit_code());
     }
     let rules = Api::<Rule>::all(cloud.client.clone()).list(&ListParams::default()).await;
     let rules = rules.with_context(|| format!("{} lists no rules", cloud.server))?;
     match output {
-        Some(output) => print(output, &json!({"rules": rules.iter().map(document).collect::<Vec<_>>()})),
-        None => {
-            say(table(&rules.items).to_string().trim_end());
-            Ok(())
-        }
+        Some(output) => print(output, &json!({"rules": rules.iter().map(document).collect::<Vec<_>>()}))?,
+        None => say(table(&rules.items).to_string().trim_end()),
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn document(rule: &Rule) -> Value {
@@ -82,6 +85,14 @@ fn end(endpoint: &str, resource: &BTreeMap<String, String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_answer_that_says_that_it_failed_is_a_failure() {
+        let code = |status| Sent { status, body: String::new() }.exit_code();
+        for (status, success) in [(200, true), (302, true), (400, false), (404, false), (502, false)] {
+            assert_eq!(code(status) == ExitCode::SUCCESS, success, "{status}");
+        }
+    }
 
     #[test]
     fn every_rule_has_a_line() {

@@ -4,14 +4,13 @@
 //! a caller shows a bearer token ([`auth`]). Refusals are JSON: `{"code": 404, "reason": "RuleNotFound", "message": "…"}`.
 
 mod auth;
+mod room;
 
 use std::{
     convert::Infallible,
-    net::SocketAddr,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll},
-    time::Duration,
 };
 
 use bytes::Bytes;
@@ -19,28 +18,20 @@ use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body as _, Incoming};
 use kubeapi::{
-    Body, gather,
+    Body,
     hosts::{Hosts, NotOurs, Scheme},
-    serve::{BindError, Server},
+    serve::{BindError, PeerAddress, Server},
 };
 use serde_json::json;
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::timeout,
-};
 use tower::Service;
 use wire::{bus::MAX_BODY, enroll::is_node_name};
 
 pub(crate) use self::auth::Auth;
+use self::room::{Limits, Rooms};
 use crate::{
     controllers::rules::{Call, CallAnswer, CallError, Rules},
     pki::{self, PkiError, ServerIdentity},
 };
-
-/// Kilobytes of the bodies of all calls that are under way.
-const BODIES: usize = 256 * 1024;
-/// How long a call waits for others to make room for its body.
-const ROOM_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What the listener is started with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +59,7 @@ pub(crate) struct Router {
     rules: Rules,
     /// Nothing where anybody may call.
     auth: Option<Auth>,
-    bodies: Arc<Semaphore>,
+    rooms: Rooms,
     /// Where everybody on this machine may call: the names by which it is called, so that pages of browsers may not.
     hosts: Option<Hosts>,
 }
@@ -85,8 +76,8 @@ impl Router {
         let auth = Some(auth).filter(|_| !is_local && !anonymous);
         let tls = if is_local { None } else { Some(pki::api_tls(identity)?) };
         let hosts = is_local.then(|| Hosts::new(Vec::new(), Scheme::Http));
-        let bodies = Arc::new(Semaphore::new(BODIES));
-        Ok(Server::bind(address, tls, Self { rules, auth, bodies, hosts }).await?)
+        let rooms = Rooms::new(Limits::default());
+        Ok(Server::bind(address, tls, Self { rules, auth, rooms, hosts }).await?)
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Result<CallAnswer, CallError> {
@@ -104,16 +95,18 @@ impl Router {
         }
         let length = head.headers.get(header::CONTENT_LENGTH);
         let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
-        let length = length.unwrap_or(if body.is_end_stream() { 0 } else { MAX_BODY });
-        if length > MAX_BODY {
-            return Err(unread(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                format!("the body is larger than {MAX_BODY} bytes"),
-            ));
+        let length = length.or_else(|| body.is_end_stream().then_some(0));
+        if length.is_some_and(|length| length > MAX_BODY) {
+            // whoever asks first is told before anything is sent
+            if !head.headers.contains_key(header::EXPECT) {
+                room::throw_away(body);
+            }
+            return Err(room::too_large());
         }
+        let client = head.extensions.get::<PeerAddress>();
+        let client = client.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |PeerAddress(address)| *address);
         // kept until the call has ended
-        let _room = self.room(length).await?;
-        let body = gather(body, MAX_BODY).await.map_err(|error| unread(error.code(), error.to_string()))?;
+        let (body, _room) = self.rooms.read(client, body, length).await?;
         let call = Call {
             node: place.node.to_owned(),
             namespace: place.namespace.to_owned(),
@@ -125,23 +118,6 @@ impl Router {
         };
         self.rules.call(call).await
     }
-
-    /// Room for a body of `length` bytes.
-    async fn room(&self, length: usize) -> Result<OwnedSemaphorePermit, CallError> {
-        let weight = u32::try_from(length / 1024 + 1).unwrap_or(u32::MAX);
-        match timeout(ROOM_TIMEOUT, Arc::clone(&self.bodies).acquire_many_owned(weight)).await {
-            Ok(Ok(room)) => Ok(room),
-            Ok(Err(_)) | Err(_) => {
-                let why = "the calls that are under way take all the room there is; try again later";
-                Err(CallError::new(StatusCode::TOO_MANY_REQUESTS, "TooManyCalls", why))
-            }
-        }
-    }
-}
-
-fn unread(status: StatusCode, why: String) -> CallError {
-    let reason = if status == StatusCode::PAYLOAD_TOO_LARGE { "BodyTooLarge" } else { "BodyUnread" };
-    CallError::new(status, reason, why)
 }
 
 /// Where a request goes.

@@ -1,10 +1,14 @@
 //! The listener as programs see it.
 
+use std::time::Duration;
+
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use kubeapi::store::MemoryStore;
 use serde_json::Value;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
+    net::{TcpSocket, TcpStream},
+    time::timeout,
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -32,12 +36,16 @@ fn a_request_names_node_namespace_and_path() {
 
 /// A router on the loopback interface without rules.
 async fn listener() -> (SocketAddr, DropGuard) {
+    listener_with(Limits::default()).await
+}
+
+async fn listener_with(limits: Limits) -> (SocketAddr, DropGuard) {
     let client =
         kubeapi::Api::builder(MemoryStore::new()).registry(kinds::registry()).build().client("default");
     let (rules, stop) = (Rules::new(client, |_| false, LONG), CancellationToken::new());
     tokio::spawn(rules.clone().run(stop.clone()));
     rules.complete().await;
-    let router = Router { rules, auth: None, bodies: Arc::new(Semaphore::new(BODIES)), hosts: None };
+    let router = Router { rules, auth: None, rooms: Rooms::new(limits), hosts: None };
     let server = Server::bind(([127, 0, 0, 1], 0).into(), None, router).await.unwrap();
     let address = server.local_addr();
     tokio::spawn(server.run(stop.clone()));
@@ -78,4 +86,74 @@ async fn a_refusal_names_its_cause() {
     let (head, _) =
         ask(address, "POST /edge-1/default/a HTTP/1.1\r\nTransfer-Encoding: chunked", &endless).await;
     assert!(head.starts_with("HTTP/1.1 413"), "{head}");
+}
+
+/// Programs on HTTP/2 send on while they are refused: they are answered, and not cut off.
+#[tokio::test]
+async fn a_body_that_is_too_large_is_answered_on_http2() {
+    let (address, _stop) = listener().await;
+    for size in [MAX_BODY + 1, 3 * MAX_BODY, 8 * MAX_BODY] {
+        let stream = TokioIo::new(TcpStream::connect(address).await.unwrap());
+        let shake = hyper::client::conn::http2::handshake(TokioExecutor::new(), stream);
+        let (mut sender, connection) = shake.await.unwrap();
+        tokio::spawn(connection);
+        let body = Full::new(Bytes::from(vec![b'x'; size]));
+        let request = Request::post(format!("http://{address}/edge-1/default/a")).body(body).unwrap();
+        let answer = timeout(LONG, sender.send_request(request)).await.unwrap().unwrap();
+        assert_eq!(answer.status(), StatusCode::PAYLOAD_TOO_LARGE, "{size}");
+        let told = timeout(LONG, answer.into_body().collect()).await.unwrap().unwrap().to_bytes();
+        let told: Value = serde_json::from_slice(&told).unwrap();
+        assert_eq!(told["reason"], "BodyTooLarge", "{size}");
+    }
+}
+
+/// Begins a request without a length from this address of the loopback interface, sends so much of its body, and no more.
+async fn stalls(from: [u8; 4], to: SocketAddr, bytes: usize) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind((from, 0).into()).unwrap();
+    let mut stream = socket.connect(to).await.unwrap();
+    let head = "POST /edge-1/default/a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+    // whoever is refused may not be read to the end
+    let _ = stream.write_all(format!("{head}{bytes:x}\r\n{}\r\n", "x".repeat(bytes)).as_bytes()).await;
+    stream
+}
+
+async fn status_of(mut stream: TcpStream) -> String {
+    let mut answer = [0; 12];
+    timeout(LONG, stream.read_exact(&mut answer)).await.unwrap().unwrap();
+    String::from_utf8_lossy(&answer[9..]).into_owned()
+}
+
+/// A whole request from this address; its status.
+async fn whole(from: [u8; 4], to: SocketAddr, bytes: usize) -> String {
+    let mut stream = stalls(from, to, bytes).await;
+    let _ = stream.write_all(b"0\r\n\r\n").await;
+    status_of(stream).await
+}
+
+#[tokio::test]
+async fn bodies_that_do_not_come_hold_no_room_of_others() {
+    const KIB: usize = 1024;
+    let step = Duration::from_secs(2);
+    let limits = Limits {
+        all: 1024 * KIB,
+        of_client: 512 * KIB,
+        room: Duration::from_millis(200),
+        step,
+        ..Limits::default()
+    };
+    let (address, _stop) = listener_with(limits).await;
+    let (one, other) = ([127, 0, 0, 1], [127, 0, 0, 2]);
+    let mut slow = Vec::new();
+    for _ in 0..3 {
+        slow.push(stalls(one, address, 150 * KIB).await);
+    }
+    // the share of this client is taken, and another one has its own
+    let crowded = async { while whole(one, address, 150 * KIB).await != "429" {} };
+    timeout(LONG, crowded).await.unwrap();
+    assert_eq!(whole(other, address, 150 * KIB).await, "404");
+    for stream in slow {
+        assert_eq!(status_of(stream).await, "408");
+    }
+    assert_eq!(whole(one, address, 150 * KIB).await, "404", "the room is there again");
 }

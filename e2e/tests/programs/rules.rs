@@ -133,6 +133,10 @@ impl World {
 
     /// Runs a line of a terminal; what it says.
     fn line(&self, line: &str) -> anyhow::Result<String> {
+        Ok(run(&mut self.command(line)?)?.success()?.text())
+    }
+
+    fn command(&self, line: &str) -> anyhow::Result<Command> {
         let words = words(&self.here(line));
         let (program, arguments) = words.split_first().context("an empty line")?;
         let mut command = match program.as_str() {
@@ -140,7 +144,7 @@ impl World {
             other => Command::new(other),
         };
         command.args(arguments).env("KUBECONFIG", &self.rig.cloud.kubeconfig).current_dir(&self.directory);
-        Ok(run(&mut command)?.success()?.text())
+        Ok(command)
     }
 
     /// How many messages of a rule arrived, and how many failed.
@@ -319,6 +323,15 @@ fn every_direction_counts_what_was_sent() -> anyhow::Result<()> {
         }
     }
     ensure!(world.service.runs() && world.broker.runs());
+
+    // where nothing answers the agent says so in place of the service, and that has failed
+    world.service.kill()?;
+    world.until_hello("502")?;
+    world.until_counts("call-service", world.calls.get())?;
+    let send = "cloudsim rules send edge-1 default/hello";
+    let sent = world.command(send)?.output()?;
+    let said = String::from_utf8_lossy(&sent.stdout);
+    ensure!(!sent.status.success() && said.starts_with("502 nothing answers at port"), "{said}");
     Ok(())
 }
 

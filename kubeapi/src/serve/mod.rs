@@ -3,7 +3,7 @@
 use std::{
     convert::Infallible,
     io,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -61,6 +61,10 @@ pub enum BindError {
 /// The client's certificate (DER) that TLS verified, in the extensions of a request beside the [`Identity`](crate::Identity).
 #[derive(Clone, Debug)]
 pub struct PeerCertificate(pub Arc<[u8]>);
+
+/// Where a request comes from, in its extensions.
+#[derive(Clone, Copy, Debug)]
+pub struct PeerAddress(pub IpAddr);
 
 /// What a server shows and demands of a connection that begins now.
 type Keys = Arc<dyn Fn() -> Arc<ServerConfig> + Send + Sync>;

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use tower::Service;
 
 use super::{
-    PeerCertificate,
+    PeerAddress, PeerCertificate,
     body::{self, Writing},
     share::{self, Client, Shares},
 };
@@ -67,6 +67,7 @@ where
             request.extensions_mut().insert(identity.clone());
             request.extensions_mut().insert(certificate.clone());
         }
+        request.extensions_mut().insert(PeerAddress(connection.address));
         request.extensions_mut().insert(connection.tasks.clone());
         // the one that was asked whether it is ready
         let clone = self.inner.clone();

@@ -15,6 +15,17 @@ fn a_recorded_request_and_its_answer_are_read() {
 }
 
 #[test]
+fn an_agents_own_answer_is_told_from_a_services() {
+    let failure = ServiceResponse::failure(502, "nothing answers\n");
+    assert!(failure.is_failure() && failure.header["Tunnelserver"] == ["edge-agent"]);
+    assert_eq!(failure.reason(), "502 nothing answers");
+    let read: ServiceResponse = serde_json::from_value(json!(failure)).unwrap();
+    assert_eq!(read, failure);
+    let of_service = ServiceResponse { status_code: 502, ..ServiceResponse::default() };
+    assert!(!of_service.is_failure());
+}
+
+#[test]
 fn nulls_of_go_are_nothing() {
     let content = json!({"header": null, "body": null, "status_code": 200});
     assert_eq!(

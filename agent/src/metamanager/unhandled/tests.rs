@@ -239,7 +239,12 @@ async fn a_call_of_a_service_is_answered_where_servicebus_is_disabled() {
     let (sent, _) = sent_for(vec![told], false).await;
     let answer = sent.iter().find(|message| message.header.parent_msg_id == "asked").unwrap();
     assert_eq!(answer.route.operation.as_str(), "upload");
-    assert_eq!(reason(&answer.content), "501 this agent does not handle GET (ServiceBus is disabled)");
+    assert_eq!(
+        reason(&answer.content),
+        "501 this agent does not handle GET (ServiceBus is disabled); set modules.serviceBus.enable to true in edgecore.yaml of the \
+         node and start its agent anew\n"
+    );
+    assert_eq!(answer.content["header"]["Tunnelserver"], json!(["edge-agent"]));
 }
 
 #[tokio::test]

@@ -18,6 +18,9 @@ use super::{Rules, check::Target, nodes::NotSent, now_ms, pending::NodeAnswer, t
 /// How long a node that was disconnected may take to come back with an answer.
 const RETURN_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How often a path may be encoded in itself.
+const DECODINGS: usize = 4;
+
 /// A request for a node.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
@@ -43,6 +46,8 @@ pub(crate) struct CallAnswer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
+    /// Why the node's agent answers in place of the service; `None`: this is what was asked for.
+    pub(crate) failed: Option<String>,
 }
 
 /// Why nothing comes back: a status, a word for programs, and a sentence for people.
@@ -83,9 +88,13 @@ impl Rules {
         })?;
         let node = call.node.clone();
         let outcome = self.carry_out(&rule, call, &rest).await;
-        match &outcome {
-            Ok(_) => self.counters().count(&rule.uid, Ok(())),
-            Err(error) => self.counters().count(&rule.uid, Err(&format!("{node}: {}", error.why))),
+        let failed = match &outcome {
+            Ok(answer) => answer.failed.as_ref(),
+            Err(error) => Some(&error.why),
+        };
+        match failed {
+            None => self.counters().count(&rule.uid, Ok(())),
+            Some(why) => self.counters().count(&rule.uid, Err(&format!("{node}: {why}"))),
         }
         outcome
     }
@@ -118,14 +127,19 @@ impl Rules {
             if is_ours { self.ask(&call.node, body).await? } else { self.tell(&call.node, body).await? };
         match answered {
             NodeAnswer::Published => {}
-            NodeAnswer::Service(other) => {
+            NodeAnswer::Service(other) | NodeAnswer::Refused(other) => {
                 return Err(failed_at(&call.node, &String::from_utf8_lossy(&other.body)));
             }
             NodeAnswer::Failed(why) => return Err(failed_at(&call.node, &why)),
         }
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-        Ok(CallAnswer { status: StatusCode::OK, headers, body: Bytes::from_static(b"message delivered") })
+        Ok(CallAnswer {
+            status: StatusCode::OK,
+            headers,
+            body: Bytes::from_static(b"message delivered"),
+            failed: None,
+        })
     }
 
     async fn tell(&self, node: &str, body: Downstream) -> Result<NodeAnswer, CallError> {
@@ -160,7 +174,12 @@ impl Rules {
             request: content,
         };
         match self.ask(&call.node, body).await? {
+            // EdgeCore marks its own in another way, and hands a service's headers on as they are
+            NodeAnswer::Service(response) if response.is_failure() && self.speaks_our_forms(&call.node) => {
+                refused(&call.node, response)
+            }
             NodeAnswer::Service(response) => relayed(&call.node, response),
+            NodeAnswer::Refused(response) => refused(&call.node, response),
             NodeAnswer::Failed(why) => Err(failed_at(&call.node, &why)),
             NodeAnswer::Published => {
                 Err(failed_at(&call.node, "it answered as if it had been asked to publish"))
@@ -242,16 +261,29 @@ fn topic_of(topic: &str, rest: &str) -> Result<String, CallError> {
     Ok(topic)
 }
 
-/// Whether a part of the path is `..`, however it is written.
+/// Whether a part of the path is `..`, however it is written: in percent signs once or more often, or with parameters, which servers of
+/// Java take off (`..;a=b`).
 fn leads_out(path: &str) -> bool {
-    path.split(['/', '\\']).any(|part| {
-        let part = percent_decode_str(part).decode_utf8_lossy();
-        part.split(['/', '\\']).any(|part| part == "..")
-    })
+    let is_up = |text: &str| {
+        text.split(['/', '\\']).any(|part| part.split(';').next().is_some_and(|name| name.trim() == ".."))
+    };
+    let mut path = path.to_owned();
+    for _ in 0..DECODINGS {
+        if is_up(&path) {
+            return true;
+        }
+        let decoded = percent_decode_str(&path).decode_utf8_lossy().into_owned();
+        if decoded == path {
+            return false;
+        }
+        path = decoded;
+    }
+    // nobody needs a path like that
+    true
 }
 
-/// The headers of a request as Go writes them, but for those of its connection.
-fn headers_for(headers: &HeaderMap) -> Headers {
+/// Headers as Go writes them, but for those of their connection.
+pub(super) fn headers_for(headers: &HeaderMap) -> Headers {
     let own = connection_headers(headers);
     let mut written = Headers::new();
     for (name, value) in headers {
@@ -267,6 +299,12 @@ fn headers_for(headers: &HeaderMap) -> Headers {
 fn connection_headers(headers: &HeaderMap) -> ConnectionHeaders {
     let values = headers.get_all(header::CONNECTION).into_iter().filter_map(|value| value.to_str().ok());
     ConnectionHeaders::named_in(values)
+}
+
+/// The agent's own answer as HTTP: whoever called is told what it says, and it has failed.
+fn refused(node: &str, response: ServiceResponse) -> Result<CallAnswer, CallError> {
+    let why = wire::text::printable(&response.reason());
+    relayed(node, response).map(|answer| CallAnswer { failed: Some(why), ..answer })
 }
 
 /// A service's answer as HTTP. What is none is refused: a node says what it will.
@@ -294,7 +332,7 @@ fn relayed(node: &str, response: ServiceResponse) -> Result<CallAnswer, CallErro
     for name in dropped.cloned().collect::<Vec<_>>() {
         headers.remove(name);
     }
-    Ok(CallAnswer { status, headers, body: response.body.into() })
+    Ok(CallAnswer { status, headers, body: response.body.into(), failed: None })
 }
 
 #[cfg(test)]
@@ -313,10 +351,26 @@ mod tests {
 
     #[test]
     fn a_path_does_not_lead_out() {
-        for path in ["..", "a/../b", "%2e%2E/b", "a%2f..%2fb", "a/..%5cb"] {
+        for path in [
+            "..",
+            "a/../b",
+            "%2e%2E/b",
+            "a%2f..%2fb",
+            "a/..%5cb",
+            "..;/x",
+            "a/..;b=c/x",
+            "%2e%2e%3b/x",
+            "..%3Ba=b/x",
+            "%252e%252e/x",
+            "%25252e%25252e/x",
+            "..%20/x",
+            "%2525252525252e",
+        ] {
             assert!(leads_out(path), "{path}");
         }
-        assert!(!leads_out("a/..b/c...d/e"));
+        for path in ["", "a/..b/c...d/e", "a;..b/c", "a;b=../c", "%", "50%25", "a%20b/%c3%a4", "...;/x"] {
+            assert!(!leads_out(path), "{path}");
+        }
     }
 
     #[test]

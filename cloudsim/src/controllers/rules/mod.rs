@@ -10,6 +10,7 @@
 mod calls;
 pub(crate) mod check;
 mod counters;
+mod lanes;
 mod nodes;
 mod pending;
 mod status;
@@ -24,7 +25,10 @@ use crds::rules::{Rule, RuleEndpoint};
 use kube::{Client, ResourceExt};
 use limits::Repeated;
 use parking_lot::Mutex;
-use tokio::sync::{mpsc, watch};
+use tokio::{
+    sync::{mpsc, watch},
+    time::{Instant, sleep},
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub(crate) use self::{
@@ -33,11 +37,11 @@ pub(crate) use self::{
 };
 use self::{
     counters::{Counters, Place},
+    lanes::Lanes,
     nodes::Nodes,
     pending::Pending,
     table::Table,
     targets::Targets,
-    uploads::Uploads,
 };
 use super::{
     edge::Reply,
@@ -46,6 +50,10 @@ use super::{
 
 /// KubeEdge's `restTimeout`: how long a node's answer is waited for.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(60);
+/// The table is built anew with each change, and rests so many times as long as that took: many changes at once are read together.
+const REBUILD_SHARE: u32 = 9;
+/// And no longer than this.
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// How long the end of the cloud waits for calls that are under way.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -66,7 +74,7 @@ struct Inner {
     pending: Pending,
     counters: Counters,
     targets: Targets,
-    uploads: Uploads,
+    lanes: Lanes,
     refusals: Mutex<Repeated>,
     tasks: TaskTracker,
 }
@@ -87,7 +95,7 @@ impl Rules {
             pending: Pending::default(),
             counters: Counters::default(),
             targets: Targets::default(),
-            uploads: Uploads::default(),
+            lanes: Lanes::default(),
             refusals: Mutex::default(),
             tasks: TaskTracker::new(),
         }))
@@ -128,19 +136,25 @@ impl Rules {
         if stop.run_until_cancelled(both).await.is_none() {
             return;
         }
-        let mut is_new = true;
+        let (mut is_new, mut next) = (true, Instant::now());
         loop {
-            if is_new {
+            let pause = next.saturating_duration_since(Instant::now());
+            if is_new && pause.is_zero() {
                 while changes.try_recv().is_ok() || ends.try_recv().is_ok() {}
+                let begun = Instant::now();
                 self.rebuild(rules.all(), &endpoints.all());
                 for node in self.nodes().connected() {
                     let this = self.clone();
                     self.spawn(async move { this.subscribe(&node).await });
                 }
+                next = Instant::now() + (begun.elapsed() * REBUILD_SHARE).min(LONGEST_PAUSE);
+                is_new = false;
             }
-            is_new = tokio::select! {
+            is_new |= tokio::select! {
                 // cancel-safe: a cancelled token stays cancelled
                 () = stop.cancelled() => return,
+                // cancel-safe: sleeping holds no data
+                () = sleep(pause), if is_new => true,
                 // cancel-safe: a change is taken only when this arm wins
                 Some(change) = changes.recv() => {
                     // statuses are this controller's own
@@ -163,7 +177,7 @@ impl Rules {
                 namespace: rule.namespace().unwrap_or_default(),
                 name: rule.name_any(),
             };
-            (place, rule.status.clone(), problem.cloned())
+            (place, rule.status.as_ref(), problem)
         }));
         self.0.table.send_replace(Some(Arc::new(table)));
     }
@@ -215,8 +229,8 @@ impl Rules {
         &self.0.targets
     }
 
-    fn uploads(&self) -> &Uploads {
-        &self.0.uploads
+    fn lanes(&self) -> &Lanes {
+        &self.0.lanes
     }
 
     fn refusals(&self) -> parking_lot::MutexGuard<'_, Repeated> {

@@ -16,6 +16,8 @@ const ALL: usize = 4096;
 pub(super) enum NodeAnswer {
     /// A service's answer.
     Service(ServiceResponse),
+    /// What EdgeCore answers in place of a service.
+    Refused(ServiceResponse),
     /// The message is at the node's broker.
     Published,
     /// Why it is not.
@@ -94,7 +96,7 @@ impl Drop for PendingCall {
     }
 }
 
-/// Failures of EdgeCore's ServiceBus have neither group nor operation: the parent alone says what they are.
+/// Failures of EdgeCore's ServiceBus have no operation: the parent alone says what they are, and no service's answer comes like that.
 fn read(body: Upstream) -> NodeAnswer {
     match body {
         Upstream::BusAnswer { failed: false, .. } => NodeAnswer::Published,
@@ -105,6 +107,9 @@ fn read(body: Upstream) -> NodeAnswer {
             let message = Message::from(wire::Up { header: Header::default(), body: other });
             let read = message.content_json().and_then(serde_json::from_value::<ServiceResponse>);
             match (read, message.content.as_str()) {
+                (Ok(response), _) if message.route.operation.as_str().is_empty() => {
+                    NodeAnswer::Refused(response)
+                }
                 (Ok(response), _) => NodeAnswer::Service(response),
                 (Err(_), Some(reason)) => NodeAnswer::Failed(reason.to_owned()),
                 (Err(error), None) => NodeAnswer::Failed(format!("its answer cannot be read: {error}")),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crds::rules::{Rule, RuleStatus};
 use kube::{
-    Api,
+    Api, ResourceExt,
     api::{Patch, PatchParams},
 };
 use serde_json::json;
@@ -12,10 +12,15 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::{DRAIN_TIMEOUT, Rules, counters::Place};
+use super::{
+    DRAIN_TIMEOUT, Rules,
+    counters::{Addition, Place},
+};
 
 /// How often a status is written at most.
 const INTERVAL: Duration = Duration::from_secs(1);
+/// How often it is tried again to add to a status that others write.
+const TRIES: u32 = 5;
 
 impl Rules {
     pub(super) async fn write_statuses(self, stop: CancellationToken) {
@@ -35,14 +40,14 @@ impl Rules {
     }
 
     async fn write_changed(&self) {
-        for (place, status) in self.counters().take_changed() {
-            match self.write_status(&place, &status).await {
+        for (place, addition) in self.counters().take_changed() {
+            match self.add_to_status(&place, &addition).await {
                 Ok(()) => {}
-                Err(kube::Error::Api(refused)) if matches!(refused.code, 404 | 409) => {
+                Err(kube::Error::Api(refused)) if refused.code == 404 => {
                     // deleted, and perhaps made anew: the watch tells
                 }
                 Err(error) => {
-                    self.counters().unwritten(&place.uid);
+                    self.counters().unwritten(&place.uid, addition);
                     let Place { namespace, name, .. } = &place;
                     warn!(
                         namespace,
@@ -55,21 +60,41 @@ impl Rules {
         }
     }
 
-    async fn write_status(&self, place: &Place, status: &RuleStatus) -> Result<(), kube::Error> {
+    /// Adds to what stands in the status. Whoever else has written meanwhile, another replica most often, is read again.
+    async fn add_to_status(&self, place: &Place, addition: &Addition) -> Result<(), kube::Error> {
         let api = Api::<Rule>::namespaced(self.0.client.clone(), &place.namespace);
-        let RuleStatus { success_messages, fail_messages, errors } = status;
-        // the uid keeps the counts from a rule of the same name that is another one
-        let patch = json!({
-            "metadata": {"uid": place.uid},
-            "status": {"successMessages": success_messages, "failMessages": fail_messages, "errors": errors},
-        });
-        let (parameters, patch) = (PatchParams::default(), Patch::Merge(&patch));
-        match api.patch_status(&place.name, &parameters, &patch).await {
-            // KubeEdge's definition has no subresource of the status: CloudCore writes it into the object
-            Err(kube::Error::Api(refused)) if refused.code == 404 => {
-                api.patch(&place.name, &parameters, &patch).await.map(drop)
+        let mut tries = 0;
+        loop {
+            let rule = api.get(&place.name).await?;
+            // one of the same name is another one, and these are not its counts
+            if rule.uid().as_ref() != Some(&place.uid) {
+                return Ok(());
             }
-            written => written.map(drop),
+            let status = addition.to(rule.status.as_ref().unwrap_or(&RuleStatus::default()));
+            if rule.status.as_ref() == Some(&status) {
+                return Ok(());
+            }
+            match write(&api, &rule, &status).await {
+                Err(kube::Error::Api(refused)) if refused.code == 409 && tries < TRIES => tries += 1,
+                written => return written,
+            }
         }
+    }
+}
+
+/// Writes the status where the rule is still as it was read.
+async fn write(api: &Api<Rule>, rule: &Rule, status: &RuleStatus) -> Result<(), kube::Error> {
+    let RuleStatus { success_messages, fail_messages, errors } = status;
+    let patch = json!({
+        "metadata": {"uid": rule.metadata.uid, "resourceVersion": rule.metadata.resource_version},
+        "status": {"successMessages": success_messages, "failMessages": fail_messages, "errors": errors},
+    });
+    let (name, parameters, patch) = (rule.name_any(), PatchParams::default(), Patch::Merge(&patch));
+    match api.patch_status(&name, &parameters, &patch).await {
+        // KubeEdge's definition has no subresource of the status: CloudCore writes it into the object
+        Err(kube::Error::Api(refused)) if refused.code == 404 => {
+            api.patch(&name, &parameters, &patch).await.map(drop)
+        }
+        written => written.map(drop),
     }
 }

@@ -1,125 +1,39 @@
 //! Messages of nodes: from MQTT or a local application through a rule to a server that the cloud calls, and back.
 //!
-//! A node's message meets the rules alone that name this node. Each is carried out once, however often it is sent: it is known by
-//! its id. Where too much of a node waits already, a message is left unanswered, and an agent of ours sends it again.
+//! A node's message meets the rules alone that name this node. Each is carried out once, however often it is sent, and those of one topic
+//! in their order ([`lanes`](super::lanes)). Where too much of a node waits already, a message is left unanswered, and an agent of ours
+//! sends it again.
 
-use std::{
-    borrow::Cow,
-    collections::{HashMap, VecDeque},
-    sync::Arc,
-    time::Instant,
-};
+use std::{sync::Arc, time::Instant};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
+use futures::future::join_all;
 use http::{Method, StatusCode};
-use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::warn;
 use wire::{
     Downstream, Header, Source, Upstream,
     bus::{LocalCall, Payload, ServiceResponse},
-    enroll::sha256_hex,
-    headers::{ConnectionHeaders, canonical_name},
     topic::Topic,
 };
 
 use super::{
     CallAnswer, CallError, Rules,
+    calls::headers_for,
     check::{self as rule, Target},
+    lanes::{Admitted, Applicant, Turn},
     nodes::announcement,
     now_ms,
     table::{ActiveRule, Subscription},
     targets::{TargetAnswer, TargetCall},
 };
 
-/// Calls of targets for one node at a time.
-const RUNNING: usize = 32;
-/// Kilobytes of messages of one node that wait for their turn; each message counts for one at least.
-const WAITING: usize = 32 * 1024;
-/// How many ids of a node are remembered with what became of them.
-const REMEMBERED: usize = 1024;
-/// The longest id that is remembered as it is, bytes; those of agents are UUIDs.
-const MAX_ID: usize = 64;
-
 const JSON: &str = "application/json";
 const BYTES: &str = "application/octet-stream";
 
 /// What became of a message: the content of its answer, or why it failed for good.
-type Outcome = Result<Value, String>;
-
-/// What is under way for one node.
-#[derive(Debug)]
-struct NodeUploads {
-    running: Arc<Semaphore>,
-    waiting: Arc<Semaphore>,
-    /// What became of each message; nothing yet of those that are under way.
-    known: HashMap<String, Option<Outcome>>,
-    order: VecDeque<String>,
-}
-
-impl Default for NodeUploads {
-    fn default() -> Self {
-        Self {
-            running: Arc::new(Semaphore::new(RUNNING)),
-            waiting: Arc::new(Semaphore::new(WAITING)),
-            known: HashMap::new(),
-            order: VecDeque::new(),
-        }
-    }
-}
-
-/// What is under way for each node.
-#[derive(Debug, Default)]
-pub(super) struct Uploads(Mutex<HashMap<String, NodeUploads>>);
-
-/// What is to be done with a message.
-enum Admitted {
-    /// It is carried out.
-    New(Arc<Semaphore>, OwnedSemaphorePermit),
-    /// It has come before.
-    Known(Option<Outcome>),
-    /// Too much waits.
-    Full,
-}
-
-impl Uploads {
-    fn admit(&self, node: &str, id: &str, size: usize) -> Admitted {
-        let id = remembered(id);
-        let mut all = self.0.lock();
-        let own = all.entry(node.to_owned()).or_default();
-        if let Some(known) = own.known.get(&*id) {
-            return Admitted::Known(known.clone());
-        }
-        let weight = u32::try_from(size / 1024 + 1).unwrap_or(u32::MAX);
-        let Ok(place) = Arc::clone(&own.waiting).try_acquire_many_owned(weight) else {
-            return Admitted::Full;
-        };
-        own.known.insert(id.clone().into_owned(), None);
-        own.order.push_back(id.into_owned());
-        if own.order.len() > REMEMBERED
-            && let Some(oldest) = own.order.pop_front()
-        {
-            own.known.remove(&oldest);
-        }
-        Admitted::New(Arc::clone(&own.running), place)
-    }
-
-    fn done(&self, node: &str, id: &str, outcome: &Outcome) {
-        // the body of an answer may be large; whoever asks again is told that it was carried out
-        let kept = outcome.as_ref().map(|_| Value::from("OK")).map_err(Clone::clone);
-        let id = remembered(id);
-        if let Some(known) = self.0.lock().get_mut(node).and_then(|own| own.known.get_mut(&*id)) {
-            *known = Some(kept);
-        }
-    }
-}
-
-/// What is kept of an id: itself, or its hash where it is longer than any that an agent makes.
-fn remembered(id: &str) -> Cow<'_, str> {
-    if id.len() <= MAX_ID { Cow::Borrowed(id) } else { Cow::Owned(sha256_hex(id.as_bytes())) }
-}
+pub(super) type Outcome = Result<Value, String>;
 
 /// A message, as rules look at it.
 #[derive(Clone, Debug)]
@@ -133,6 +47,20 @@ struct Upload {
     method: Method,
     content_type: &'static str,
     body: Bytes,
+}
+
+impl Upload {
+    fn applicant(&self, is_answered: bool) -> Applicant<'_> {
+        // programs call each for itself
+        let topic = (self.origin == Source::Bus).then_some(self.resource.as_str());
+        Applicant {
+            node: &self.node,
+            id: &self.id,
+            size: self.body.len() + self.id.len(),
+            topic,
+            is_answered,
+        }
+    }
 }
 
 impl Rules {
@@ -198,7 +126,9 @@ impl Rules {
             );
             return self.refuse(&upload.node, &upload.id, (upload.origin, &upload.resource), why);
         }
-        match self.uploads().admit(&upload.node, &upload.id, upload.body.len() + upload.id.len()) {
+        let uids: Vec<_> = rules.iter().map(|rule| rule.uid.as_str()).collect();
+        let is_answered = self.is_answered(&upload);
+        match self.lanes().admit(upload.applicant(is_answered), &uids) {
             Admitted::Known(None) => {}
             Admitted::Known(Some(outcome)) => {
                 let (this, node, id) = (self.clone(), upload.node, upload.id);
@@ -207,14 +137,12 @@ impl Rules {
                 });
             }
             Admitted::Full => self.full(&upload, &rules),
-            Admitted::New(running, place) => {
+            Admitted::New(turns) => {
                 let this = self.clone();
                 self.spawn(async move {
-                    // closed by nobody
-                    let Ok(_turn) = running.acquire().await else { return };
-                    let outcome = this.deliver(&upload, &rules).await;
-                    drop(place);
-                    this.uploads().done(&upload.node, &upload.id, &outcome);
+                    let outcome = this.deliver(&upload, &rules, turns).await;
+                    let uids: Vec<_> = rules.iter().map(|rule| rule.uid.as_str()).collect();
+                    this.lanes().done(upload.applicant(is_answered), &uids, &outcome);
                     this.reply(&upload.node, &upload.id, (upload.origin.clone(), &upload.resource), outcome)
                         .await;
                 });
@@ -222,9 +150,14 @@ impl Rules {
         }
     }
 
+    /// Whether the message's sender waits for an answer; EdgeCore does not for those of its bus.
+    fn is_answered(&self, upload: &Upload) -> bool {
+        upload.origin != Source::Bus || self.speaks_our_forms(&upload.node)
+    }
+
     /// An agent of ours sends it again; what EdgeCore sent is lost, and counted.
     fn full(&self, upload: &Upload, rules: &[Arc<ActiveRule>]) {
-        if upload.origin == Source::Bus && self.speaks_our_forms(&upload.node) {
+        if upload.origin == Source::Bus && self.is_answered(upload) {
             return;
         }
         let why = "too many messages of this node wait for the rule's target";
@@ -234,10 +167,20 @@ impl Rules {
         self.refuse(&upload.node, &upload.id, (upload.origin.clone(), &upload.resource), why.to_owned());
     }
 
-    async fn deliver(&self, upload: &Upload, rules: &[Arc<ActiveRule>]) -> Outcome {
+    /// Carries a message to the targets of all its rules, each when its turn has come.
+    async fn deliver(&self, upload: &Upload, rules: &[Arc<ActiveRule>], turns: Vec<Turn>) -> Outcome {
+        let delivering = rules.iter().zip(turns).map(|(rule, mut turn)| async move {
+            match turn.come().await {
+                Ok(()) => self.deliver_one(upload, rule).await,
+                Err(why) => {
+                    self.counters().count(&rule.uid, Err(&format!("{}: {why}", upload.node)));
+                    Err(why)
+                }
+            }
+        });
         let mut outcome = Ok(Value::from("OK"));
-        for rule in rules {
-            match self.deliver_one(upload, rule).await {
+        for delivered in join_all(delivering).await {
+            match delivered {
                 Ok(answer) if upload.origin == Source::ServiceBus => {
                     outcome = outcome.map(|_| self.answer_for(&upload.node, &answer));
                 }
@@ -286,16 +229,12 @@ impl Rules {
         if !self.speaks_our_forms(node) {
             return String::from_utf8_lossy(&answer.body).into_owned().into();
         }
-        let mut response = ServiceResponse {
+        let response = ServiceResponse {
             status_code: answer.status.as_u16(),
             body: answer.body.to_vec(),
-            ..ServiceResponse::default()
+            // the program has a connection of its own
+            header: headers_for(&answer.headers),
         };
-        let own = ConnectionHeaders::default();
-        for (name, value) in answer.headers.iter().filter(|(name, _)| !own.contains(name.as_str())) {
-            let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
-            response.header.entry(canonical_name(name.as_str())).or_default().push(value);
-        }
         serde_json::to_value(response).unwrap_or_default()
     }
 
@@ -324,7 +263,9 @@ impl Rules {
             body,
         };
         Some(match self.deliver_one(&upload, &rule).await {
-            Ok(TargetAnswer { status, headers, body }) => Ok(CallAnswer { status, headers, body }),
+            Ok(TargetAnswer { status, headers, body }) => {
+                Ok(CallAnswer { status, headers, body, failed: None })
+            }
             Err(why) => Err(CallError::new(StatusCode::BAD_GATEWAY, "TargetFailed", why)),
         })
     }

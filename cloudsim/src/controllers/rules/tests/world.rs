@@ -11,7 +11,7 @@ use kube::{Api, Client, ResourceExt, api::PostParams};
 use kubeapi::{Body, gather, serve::Server, store::MemoryStore};
 use serde_json::Value;
 use tokio::{
-    sync::{Mutex, mpsc},
+    sync::{Mutex, mpsc, watch},
     task::JoinHandle,
     time::{sleep, timeout},
 };
@@ -33,6 +33,7 @@ pub(super) const LONG: Duration = Duration::from_secs(20);
 pub(super) struct World {
     pub(super) rules: Rules,
     pub(super) client: Client,
+    stop: CancellationToken,
     _stop: DropGuard,
 }
 
@@ -50,7 +51,7 @@ impl World {
         let stop = CancellationToken::new();
         tokio::spawn(rules.clone().run(stop.clone()));
         rules.complete().await;
-        let world = Self { rules, client, _stop: stop.drop_guard() };
+        let world = Self { rules, client, stop: stop.clone(), _stop: stop.drop_guard() };
         for (name, kind, properties) in [
             ("rest", RuleEndpointType::Rest, None),
             ("mqtt", RuleEndpointType::EventBus, None),
@@ -111,8 +112,26 @@ impl World {
         .await;
     }
 
+    /// Another cloud on the same API; it ends with this one.
+    pub(super) async fn replica(&self) -> Rules {
+        let rules = Rules::new(self.client.clone(), |node| node.starts_with("own"), LONG);
+        tokio::spawn(rules.clone().run(self.stop.child_token()));
+        rules.complete().await;
+        rules
+    }
+
     pub(super) fn call(&self, node: &str, path: &str, body: &'static [u8]) -> JoinHandle<Called> {
-        let (rules, node, path) = (self.rules.clone(), node.to_owned(), path.to_owned());
+        self.call_of(&self.rules, node, path, body)
+    }
+
+    pub(super) fn call_of(
+        &self,
+        rules: &Rules,
+        node: &str,
+        path: &str,
+        body: &'static [u8],
+    ) -> JoinHandle<Called> {
+        let (rules, node, path) = (rules.clone(), node.to_owned(), path.to_owned());
         tokio::spawn(async move {
             let mut headers = HeaderMap::new();
             headers.insert(header::ACCEPT, "*/*".parse().unwrap());
@@ -181,18 +200,34 @@ pub(super) struct Target {
 
 impl Target {
     pub(super) async fn new(status: StatusCode, answer: Vec<u8>) -> Self {
+        Self::when(status, answer, watch::channel(true).1).await
+    }
+
+    /// One that answers nobody until it is told to.
+    pub(super) async fn closed(status: StatusCode) -> (Self, watch::Sender<bool>) {
+        let (opened, open) = watch::channel(false);
+        (Self::when(status, Vec::new(), open).await, opened)
+    }
+
+    async fn when(status: StatusCode, answer: Vec<u8>, open: watch::Receiver<bool>) -> Self {
         let heard: Arc<Mutex<Vec<_>>> = Arc::default();
         let all = heard.clone();
         let service = tower::service_fn(move |request: Request<Incoming>| {
-            let (all, answer) = (all.clone(), answer.clone());
+            let (all, answer, mut open) = (all.clone(), answer.clone(), open.clone());
             async move {
                 let (head, body) = request.into_parts();
                 let body = gather(body, 1 << 24).await.unwrap();
                 all.lock().await.push((head.method, head.headers, body));
                 let body: Body =
                     Full::new(Bytes::from(answer)).map_err(|never| match never {}).boxed_unsync();
-                let response =
-                    Response::builder().status(status).header("location", "http://127.0.0.1:1/").body(body);
+                // fails where whoever would open it is gone
+                let _ = open.wait_for(|open| *open).await;
+                let response = Response::builder()
+                    .status(status)
+                    .header("location", "http://127.0.0.1:1/")
+                    .header("connection", "x-hop")
+                    .header("x-hop", "1")
+                    .body(body);
                 Ok::<_, Infallible>(response.unwrap())
             }
         });

@@ -1,0 +1,306 @@
+//! What is under way of each node to the targets of rules: a message once, however often it comes; those of one topic one after the
+//! other, in the order in which they came; and no rule with more than its share, so that a target that is slow holds up its own. No IO.
+
+use std::{
+    borrow::Cow,
+    collections::{HashMap, VecDeque},
+    pin::Pin,
+    sync::Arc,
+    time::Duration,
+};
+
+use futures::FutureExt;
+use parking_lot::Mutex;
+use tokio::{
+    sync::{AcquireError, OwnedSemaphorePermit, Semaphore},
+    task::unconstrained,
+    time::timeout,
+};
+use wire::enroll::sha256_hex;
+
+use super::uploads::Outcome;
+
+/// Calls of targets for one node at a time.
+const OF_NODE: usize = 64;
+/// The part of these that one rule may have.
+const OF_RULE: usize = 16;
+/// Kilobytes of messages of one node that wait for their turn; each message counts for one at least.
+const WAITING: usize = 32 * 1024;
+/// The part of these that one rule may have.
+const WAITING_OF_RULE: usize = WAITING / 4 * 3;
+/// How many ids of a node are remembered with what became of them.
+const REMEMBERED: usize = 1024;
+/// The longest id that is remembered as it is, bytes; those of agents are UUIDs.
+const MAX_ID: usize = 64;
+/// How long a message may wait for its turn where its sender waits for the answer: with the call itself less than it waits.
+const TURN: Duration = Duration::from_secs(15);
+
+/// What is under way for one node.
+#[derive(Debug)]
+struct NodeUploads {
+    running: Arc<Semaphore>,
+    waiting: Arc<Semaphore>,
+    /// By the rule's uid.
+    rules: HashMap<String, Share>,
+    /// By topic and the rule's uid: who has the one permit is on its way.
+    lanes: HashMap<(String, String), Arc<Semaphore>>,
+    /// What became of each message; nothing yet of those that are under way.
+    known: HashMap<String, Option<Outcome>>,
+    order: VecDeque<String>,
+}
+
+/// What one rule may have of a node's room.
+#[derive(Clone, Debug)]
+struct Share {
+    running: Arc<Semaphore>,
+    waiting: Arc<Semaphore>,
+}
+
+impl Default for NodeUploads {
+    fn default() -> Self {
+        Self {
+            running: Arc::new(Semaphore::new(OF_NODE)),
+            waiting: Arc::new(Semaphore::new(WAITING)),
+            rules: HashMap::new(),
+            lanes: HashMap::new(),
+            known: HashMap::new(),
+            order: VecDeque::new(),
+        }
+    }
+}
+
+/// What is under way for each node.
+#[derive(Debug, Default)]
+pub(super) struct Lanes(Mutex<HashMap<String, NodeUploads>>);
+
+/// A message that asks to be carried out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Applicant<'a> {
+    pub(super) node: &'a str,
+    pub(super) id: &'a str,
+    /// Bytes.
+    pub(super) size: usize,
+    /// Where its order counts.
+    pub(super) topic: Option<&'a str>,
+    /// Whether its sender waits for an answer.
+    pub(super) is_answered: bool,
+}
+
+/// What is to be done with a message.
+#[derive(Debug)]
+pub(super) enum Admitted {
+    /// It is carried out; a turn for each rule.
+    New(Vec<Turn>),
+    /// It has come before.
+    Known(Option<Outcome>),
+    /// Too much waits.
+    Full,
+}
+
+type Acquiring = Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>> + Send>>;
+
+/// The place of one message on its way to one rule's target. Whoever comes later on the same way waits until this is dropped.
+pub(super) struct Turn {
+    /// `None` where no order counts.
+    lane: Option<Acquiring>,
+    share: Arc<Semaphore>,
+    of_node: Arc<Semaphore>,
+    patience: Option<Duration>,
+    held: Vec<OwnedSemaphorePermit>,
+}
+
+impl std::fmt::Debug for Turn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Turn").field("held", &self.held).finish_non_exhaustive()
+    }
+}
+
+impl Lanes {
+    /// A message asks to be carried out by the rules of these uids.
+    pub(super) fn admit(&self, message: Applicant<'_>, rules: &[&str]) -> Admitted {
+        let id = remembered(message.id);
+        let mut all = self.0.lock();
+        let own = all.entry(message.node.to_owned()).or_default();
+        if let Some(known) = own.known.get(&*id) {
+            return Admitted::Known(known.clone());
+        }
+        let weight = u32::try_from(message.size / 1024 + 1).unwrap_or(u32::MAX);
+        let Ok(place) = Arc::clone(&own.waiting).try_acquire_many_owned(weight) else {
+            return Admitted::Full;
+        };
+        let mut place = Some(place);
+        let mut turns = Vec::with_capacity(rules.len());
+        for &rule in rules {
+            let share = own.rules.entry(rule.to_owned()).or_insert_with(Share::new).clone();
+            let Ok(room) = share.waiting.try_acquire_many_owned(weight) else { return Admitted::Full };
+            let lane = message.topic.map(|topic| own.lane(topic, rule));
+            let patience = message.is_answered.then_some(TURN);
+            let held = place.take().into_iter().chain([room]).collect();
+            turns.push(Turn { lane, share: share.running, of_node: own.running.clone(), patience, held });
+        }
+        own.known.insert(id.clone().into_owned(), None);
+        own.order.push_back(id.into_owned());
+        if own.order.len() > REMEMBERED
+            && let Some(oldest) = own.order.pop_front()
+        {
+            own.known.remove(&oldest);
+        }
+        Admitted::New(turns)
+    }
+
+    /// A message was carried out, and its turns are dropped.
+    pub(super) fn done(&self, message: Applicant<'_>, rules: &[&str], outcome: &Outcome) {
+        let mut all = self.0.lock();
+        let Some(own) = all.get_mut(message.node) else { return };
+        if let Some(known) = own.known.get_mut(&*remembered(message.id)) {
+            // the body of an answer may be large; whoever asks again is told that it was carried out
+            *known = Some(outcome.as_ref().map(|_| "OK".into()).map_err(Clone::clone));
+        }
+        for &rule in rules {
+            if own.rules.get(rule).is_some_and(Share::is_idle) {
+                own.rules.remove(rule);
+            }
+            let Some(topic) = message.topic else { continue };
+            let lane = (topic.to_owned(), rule.to_owned());
+            if own.lanes.get(&lane).is_some_and(|lane| Arc::strong_count(lane) == 1) {
+                own.lanes.remove(&lane);
+            }
+        }
+    }
+}
+
+impl NodeUploads {
+    /// A place at the end of the lane.
+    fn lane(&mut self, topic: &str, rule: &str) -> Acquiring {
+        let key = (topic.to_owned(), rule.to_owned());
+        let lane = self.lanes.entry(key).or_insert_with(|| Arc::new(Semaphore::new(1))).clone();
+        let mut place = Box::pin(unconstrained(lane.acquire_owned()));
+        // the queue is by who asks first
+        match (&mut place).now_or_never() {
+            Some(acquired) => Box::pin(std::future::ready(acquired)),
+            None => place,
+        }
+    }
+}
+
+impl Share {
+    fn new() -> Self {
+        Self {
+            running: Arc::new(Semaphore::new(OF_RULE)),
+            waiting: Arc::new(Semaphore::new(WAITING_OF_RULE)),
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        Arc::strong_count(&self.running) == 1 && Arc::strong_count(&self.waiting) == 1
+    }
+}
+
+impl Turn {
+    /// Waits until the message may go; why it never will.
+    pub(super) async fn come(&mut self) -> Result<(), String> {
+        let Some(patience) = self.patience else { return self.acquire().await };
+        timeout(patience, self.acquire()).await.unwrap_or_else(|_| {
+            Err(format!("the rule's target is slow: the message has waited {patience:?} for those before it"))
+        })
+    }
+
+    async fn acquire(&mut self) -> Result<(), String> {
+        // closed by nobody
+        let closed = |error: AcquireError| error.to_string();
+        if let Some(lane) = &mut self.lane {
+            let place = lane.await.map_err(closed)?;
+            self.lane = None;
+            self.held.push(place);
+        }
+        for running in [&self.share, &self.of_node] {
+            self.held.push(Arc::clone(running).acquire_owned().await.map_err(closed)?);
+        }
+        Ok(())
+    }
+}
+
+/// What is kept of an id: itself, or its hash where it is longer than any that an agent makes.
+fn remembered(id: &str) -> Cow<'_, str> {
+    if id.len() <= MAX_ID { Cow::Borrowed(id) } else { Cow::Owned(sha256_hex(id.as_bytes())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message<'a>(id: &'a str, topic: Option<&'a str>) -> Applicant<'a> {
+        Applicant { node: "n", id, size: 1, topic, is_answered: true }
+    }
+
+    fn turn(lanes: &Lanes, id: &str, topic: Option<&str>, rule: &str) -> Turn {
+        match lanes.admit(message(id, topic), &[rule]) {
+            Admitted::New(mut turns) => turns.pop().unwrap(),
+            other => panic!("{id}: {other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn messages_of_one_topic_keep_their_order_and_hold_up_no_others() {
+        let lanes = Lanes::default();
+        let mut first = turn(&lanes, "1", Some("a"), "slow");
+        let mut second = turn(&lanes, "2", Some("a"), "slow");
+        let mut third = turn(&lanes, "3", Some("a"), "slow");
+        // whoever is looked at first does not go first
+        assert!(third.come().now_or_never().is_none() && second.come().now_or_never().is_none());
+        assert_eq!(first.come().now_or_never(), Some(Ok(())));
+        assert_eq!(turn(&lanes, "4", Some("b"), "slow").come().now_or_never(), Some(Ok(())));
+        assert_eq!(turn(&lanes, "5", Some("a"), "other").come().now_or_never(), Some(Ok(())));
+        drop(first);
+        assert!(third.come().now_or_never().is_none());
+        assert_eq!(second.come().now_or_never(), Some(Ok(())));
+        drop(second);
+        assert_eq!(third.come().now_or_never(), Some(Ok(())));
+    }
+
+    #[tokio::test]
+    async fn a_slow_target_has_no_more_than_its_rules_share() {
+        let lanes = Lanes::default();
+        let topics: Vec<_> = (0..=OF_RULE).map(|number| format!("t/{number}")).collect();
+        let mut held: Vec<_> = topics.iter().map(|topic| turn(&lanes, topic, Some(topic), "slow")).collect();
+        let came = held.iter_mut().filter_map(|turn| turn.come().now_or_never()).count();
+        assert_eq!(came, OF_RULE);
+        assert_eq!(turn(&lanes, "x", Some("t/0"), "other").come().now_or_never(), Some(Ok(())));
+        // and not all of the room in which messages wait
+        let large = Applicant { size: WAITING_OF_RULE * 1024 - 64 * 1024, ..message("large", Some("t/0")) };
+        let _waits = lanes.admit(large, &["slow"]);
+        assert!(matches!(
+            lanes.admit(Applicant { id: "l2", size: 100 * 1024, ..large }, &["slow"]),
+            Admitted::Full
+        ));
+        assert!(matches!(
+            lanes.admit(Applicant { id: "l3", size: 100 * 1024, ..large }, &["other"]),
+            Admitted::New(_)
+        ));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_is_waited_for_waits_so_long_and_no_longer() {
+        let lanes = Lanes::default();
+        let mut first = turn(&lanes, "1", Some("a"), "slow");
+        first.come().await.unwrap();
+        let mut second = turn(&lanes, "2", Some("a"), "slow");
+        assert!(second.come().await.unwrap_err().contains("target is slow"));
+        let unasked = Applicant { is_answered: false, ..message("3", Some("a")) };
+        let Admitted::New(mut third) = lanes.admit(unasked, &["slow"]) else { panic!() };
+        assert!(timeout(TURN * 4, third[0].come()).await.is_err(), "it waits as long as it takes");
+    }
+
+    #[test]
+    fn what_is_done_is_forgotten_but_for_its_outcome() {
+        let lanes = Lanes::default();
+        let held = turn(&lanes, "1", Some("a"), "r");
+        assert!(matches!(lanes.admit(message("1", Some("a")), &["r"]), Admitted::Known(None)));
+        drop(held);
+        lanes.done(message("1", Some("a")), &["r"], &Ok("a long answer".into()));
+        let Admitted::Known(Some(outcome)) = lanes.admit(message("1", Some("a")), &["r"]) else { panic!() };
+        assert_eq!(outcome, Ok("OK".into()));
+        let all = lanes.0.lock();
+        assert!(all["n"].lanes.is_empty() && all["n"].rules.is_empty());
+    }
+}

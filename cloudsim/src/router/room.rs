@@ -1,0 +1,204 @@
+//! The bodies of calls, read within bounds for each client and for all: room is taken as bytes come, and what does not come gives its
+//! room back soon.
+
+use std::{collections::HashMap, net::IpAddr, sync::Arc, time::Duration};
+
+use bytes::{Bytes, BytesMut};
+use http::StatusCode;
+use http_body::Body;
+use http_body_util::BodyExt;
+use parking_lot::Mutex;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::{Instant, timeout, timeout_at},
+};
+use wire::bus::MAX_BODY;
+
+use crate::controllers::rules::CallError;
+
+/// What is read of a body at least, while it comes in time; so much room is taken together, too.
+const STEP: usize = 64 * 1024;
+/// Bytes of a refused body that are read and thrown away, so that its sender comes to read the answer.
+const LEFTOVER: usize = 64 * 1024 * 1024;
+/// How long that may take.
+const LEFTOVER_TIMEOUT: Duration = Duration::from_secs(10);
+/// And with how long a silence.
+const SILENCE: Duration = Duration::from_secs(1);
+
+/// What bodies may have.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Bytes of all calls that are under way.
+    pub(super) all: usize,
+    /// Bytes of those of one client, by its address.
+    pub(super) of_client: usize,
+    /// How long a call waits for others to make room.
+    pub(super) room: Duration,
+    /// How long a body may take for its next [`STEP`].
+    pub(super) step: Duration,
+    /// How long it may take in all.
+    pub(super) arrival: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        const MIB: usize = 1024 * 1024;
+        Self {
+            all: 256 * MIB,
+            of_client: 64 * MIB,
+            room: Duration::from_secs(10),
+            step: Duration::from_secs(5),
+            arrival: Duration::from_secs(60),
+        }
+    }
+}
+
+/// The room of all bodies; cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct Rooms {
+    limits: Limits,
+    all: Arc<Semaphore>,
+    /// Of each client, with how many calls it has.
+    clients: Arc<Mutex<HashMap<IpAddr, (usize, Arc<Semaphore>)>>>,
+}
+
+/// The room of one body, kept until its call has ended.
+#[derive(Debug)]
+pub(super) struct Room {
+    rooms: Rooms,
+    client: IpAddr,
+    share: Arc<Semaphore>,
+    bytes: usize,
+    held: Vec<OwnedSemaphorePermit>,
+}
+
+impl Rooms {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self { limits, all: Arc::new(Semaphore::new(limits.all / 1024)), clients: Arc::default() }
+    }
+
+    /// All of a body that has `announced` so many bytes, or says nothing of its length.
+    pub(super) async fn read<B>(
+        &self,
+        client: IpAddr,
+        mut body: B,
+        announced: Option<usize>,
+    ) -> Result<(Bytes, Room), CallError>
+    where
+        B: Body<Data = Bytes> + Send + Unpin + 'static,
+        B::Error: std::fmt::Display + Send,
+    {
+        let mut room = self.enter(client);
+        let read = match room.grow(announced.unwrap_or(STEP)).await {
+            Ok(()) => room.fill(&mut body).await,
+            Err(refused) => Err(refused),
+        };
+        match read {
+            Ok(bytes) => Ok((bytes, room)),
+            Err(refused) => {
+                throw_away(body);
+                Err(refused)
+            }
+        }
+    }
+
+    fn enter(&self, client: IpAddr) -> Room {
+        let mut clients = self.clients.lock();
+        let own = || (0, Arc::new(Semaphore::new(self.limits.of_client / 1024)));
+        let (calls, share) = clients.entry(client).or_insert_with(own);
+        *calls += 1;
+        Room { rooms: self.clone(), client, share: share.clone(), bytes: 0, held: Vec::new() }
+    }
+}
+
+impl Room {
+    /// Reads a body within its bounds.
+    async fn fill<B>(&mut self, body: &mut B) -> Result<Bytes, CallError>
+    where
+        B: Body<Data = Bytes> + Unpin,
+        B::Error: std::fmt::Display,
+    {
+        let Limits { step: patience, arrival, .. } = self.rooms.limits;
+        let (mut bytes, mut next) = (BytesMut::new(), STEP);
+        let (late, mut due) = (Instant::now() + arrival, Instant::now() + patience);
+        loop {
+            let Ok(frame) = timeout_at(due.min(late), body.frame()).await else {
+                let why = format!(
+                    "the body comes too slowly: {STEP} bytes of it have to come within {patience:?}, and all of it within {arrival:?}"
+                );
+                return Err(unread(StatusCode::REQUEST_TIMEOUT, why));
+            };
+            let Some(frame) = frame else { return Ok(bytes.freeze()) };
+            let broken =
+                |error: B::Error| unread(StatusCode::BAD_REQUEST, format!("the body broke off: {error}"));
+            let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
+            let length = bytes.len() + data.len();
+            if length > MAX_BODY {
+                return Err(too_large());
+            }
+            if length > self.bytes {
+                self.grow(length.next_multiple_of(STEP)).await?;
+                due = Instant::now() + patience;
+            }
+            bytes.extend_from_slice(&data);
+            if length >= next {
+                next = length + STEP;
+                due = Instant::now() + patience;
+            }
+        }
+    }
+
+    /// Waits for room for `bytes` in all.
+    async fn grow(&mut self, bytes: usize) -> Result<(), CallError> {
+        let more = u32::try_from(bytes.saturating_sub(self.bytes) / 1024 + 1).unwrap_or(u32::MAX);
+        for room in [self.share.clone(), self.rooms.all.clone()] {
+            match timeout(self.rooms.limits.room, room.acquire_many_owned(more)).await {
+                Ok(Ok(room)) => self.held.push(room),
+                Ok(Err(_)) | Err(_) => {
+                    let why = "the calls that are under way take all the room there is; try again later";
+                    return Err(CallError::new(StatusCode::TOO_MANY_REQUESTS, "TooManyCalls", why));
+                }
+            }
+        }
+        self.bytes = self.bytes.max(bytes);
+        Ok(())
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        let mut clients = self.rooms.clients.lock();
+        if let Some((calls, _)) = clients.get_mut(&self.client) {
+            *calls -= 1;
+            if *calls == 0 {
+                clients.remove(&self.client);
+            }
+        }
+    }
+}
+
+/// Reads what is left of a refused body beside its answer. A stream of HTTP/2 that is not read is reset, and many programs read no
+/// answer before they have sent all.
+pub(super) fn throw_away<B>(mut body: B)
+where
+    B: Body<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Send,
+{
+    tokio::spawn(timeout(LEFTOVER_TIMEOUT, async move {
+        let mut read = 0;
+        while read < LEFTOVER {
+            let Ok(Some(Ok(frame))) = timeout(SILENCE, body.frame()).await else { return };
+            read += frame.data_ref().map_or(0, Bytes::len);
+        }
+    }));
+}
+
+/// The refusal of a body that is too large.
+pub(super) fn too_large() -> CallError {
+    unread(StatusCode::PAYLOAD_TOO_LARGE, format!("the body is larger than {MAX_BODY} bytes"))
+}
+
+fn unread(status: StatusCode, why: String) -> CallError {
+    let reason = if status == StatusCode::PAYLOAD_TOO_LARGE { "BodyTooLarge" } else { "BodyUnread" };
+    CallError::new(status, reason, why)
+}
