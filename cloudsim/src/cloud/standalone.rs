@@ -18,7 +18,7 @@ use crate::{
     admission,
     controllers::{
         api_services, binder,
-        certificates::{self, Office},
+        certificates::{self, Judge, Office},
         events::Recorder,
         kubernetes_service, manager, namespaces, node_lifecycle,
         workloads::Cluster,
@@ -190,8 +190,7 @@ fn spawn_controllers(
         approves: is_on("csrapproving"),
         signs: is_on("csrsigning"),
         ca: Arc::clone(pki.ca()),
-        cloud: options.names.clone(),
-        sessions: sessions.clone(),
+        judge: Judge { cloud: options.names.clone(), sessions: sessions.clone() },
     };
     if office.approves || office.signs {
         tasks.spawn(
