@@ -1,6 +1,8 @@
 //! Clusters that cannot be served: each says why, and what to do.
 
 use cloudsim::{Cloud, ClusterOptions, Options, StartError};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{Api, api::PostParams};
 use tests::{Cluster, Setup};
 
 use crate::chain;
@@ -76,4 +78,34 @@ async fn two_installations_do_not_serve_one_cluster() {
     // given up at its end: the other one need not wait
     let options = Options { cluster: Some(other().await), ..Options::default().any_ports() };
     Cloud::start(options).await.unwrap().stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn definitions_of_another_version_are_named_with_what_to_apply() {
+    let cluster = cluster().await;
+    let definitions = Api::<CustomResourceDefinition>::all(cluster.client());
+    let name = "devices.devices.kubeedge.io";
+    let mut found = definitions.get(name).await.unwrap();
+    // as of a KubeEdge that served v1alpha2; the cluster's own is another manager's than this cloud
+    let mut older = found.spec.versions[0].clone();
+    (older.name, older.storage) = ("v1alpha2".to_owned(), false);
+    found.spec.versions[0].served = false;
+    found.spec.versions.push(older);
+    found.metadata.managed_fields = None;
+    definitions.replace(name, &PostParams::default(), &found).await.unwrap();
+    let options = ClusterOptions { install_crds: false, ..cluster.options("one").await };
+    let told = refused(options).await;
+    for part in [
+        name,
+        "another version of KubeEdge",
+        "it serves v1alpha2",
+        "needs v1beta1",
+        "kubectl apply --server-side",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    definitions.delete(name, &Default::default()).await.unwrap();
+    let options = ClusterOptions { install_crds: false, ..cluster.options("one").await };
+    let told = refused(options).await;
+    assert!(told.contains("lacks CustomResourceDefinitions") && told.contains(name), "{told}");
 }
