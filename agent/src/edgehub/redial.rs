@@ -17,7 +17,7 @@ const PART: u32 = 64;
 const RIVAL: Duration = Duration::from_secs(2);
 /// … up to this: the other one may be ended by a person.
 const RIVAL_LONGEST: Duration = Duration::from_secs(300);
-/// So often in a row the cloud may refuse this node before it is asked less often: what makes it do so may end, as a restart of the cloud …
+/// So often in a row the cloud may refuse this node before it is asked less often: what makes it do so may end, as its restart …
 const REFUSALS: u32 = 12;
 /// … and then each wait is twice as long as the one before, up to this: a certificate that was taken back stays so.
 const REFUSED_LONGEST: Duration = Duration::from_secs(60);

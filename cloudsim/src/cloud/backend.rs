@@ -125,8 +125,8 @@ impl Backend {
         }
     }
 
-    /// By what nodes' requests for certificates of servers are judged; nothing where they are made in the nodes' names, as the API's own cloud may
-    /// do.
+    /// By what nodes' requests for certificates of servers are judged; nothing where they are made in the nodes' names, as the cloud of an
+    /// API of its own may do.
     pub(super) fn judge(&self, options: &Options, sessions: &Sessions) -> Option<Judge> {
         let judge = || Judge { cloud: options.names.clone(), sessions: sessions.clone() };
         matches!(self, Self::Backed(_)).then(judge)

@@ -46,8 +46,8 @@ pub(super) fn user(spec: &CertificateSigningRequestSpec) -> Option<&str> {
     spec.username.as_deref()?.strip_prefix(NODE_USER)
 }
 
-/// What is asked for, if it is for a server, and no node asks for another one. That somebody else asks for a node is up to who approves it, as
-/// in a cluster.
+/// What is asked for, if it is for a server, and no node asks for another one. Whether somebody else may ask for a node is up to
+/// whoever approves it, as in a cluster.
 pub(super) fn readable(spec: &CertificateSigningRequestSpec) -> Result<ServingRequest, String> {
     let der = CertificateSigningRequestDer::from_pem_slice(&spec.request.0)
         .map_err(|error| format!("spec.request is no certificate request in PEM: {error}"))?;

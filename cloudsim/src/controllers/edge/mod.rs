@@ -83,8 +83,8 @@ impl Edge {
         Self { kubelet_port, ..self }
     }
 
-    /// By what nodes' CertificateSigningRequests are judged. A cluster's API server takes them for this cloud's own, so that nobody else can tell
-    /// whether a node asks for itself.
+    /// By what nodes' CertificateSigningRequests are judged. A cluster's API server takes them for this cloud's own, so that nobody else
+    /// can tell whether a node asks for itself.
     #[must_use]
     pub fn judging(self, judge: Option<Judge>) -> Self {
         Self { judge, ..self }

@@ -1,7 +1,7 @@
 //! Sessions of the same nodes at other replicas of the cloud: a node has one session, wherever that is.
 //!
-//! In: what other replicas have written down of theirs. Out: the end of older sessions here, and refusals of agents that had the node's session
-//! before, as where both come to the same replica.
+//! In: what other replicas have written down of theirs. Out: the end of older sessions here, and refusals of agents that had the node's
+//! session before, as where both come to the same replica.
 
 use std::{
     collections::HashMap,
