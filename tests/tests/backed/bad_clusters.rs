@@ -1,8 +1,12 @@
 //! Clusters that cannot be served: each says why, and what to do.
 
 use cloudsim::{Cloud, ClusterOptions, Options, StartError};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::{
+    api::coordination::v1::Lease,
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
 use kube::{Api, api::PostParams};
+use serde_json::json;
 use tests::{Cluster, Setup};
 
 use crate::chain;
@@ -60,8 +64,7 @@ async fn two_installations_do_not_serve_one_cluster() {
     let options = Options { cluster: Some(cluster.options("one").await), ..Options::default().any_ports() };
     let first = Cloud::start(options).await.unwrap();
     tests::eventually("the first leads", async || {
-        let leases =
-            kube::Api::<k8s_openapi::api::coordination::v1::Lease>::namespaced(cluster.client(), "kubeedge");
+        let leases = Api::<Lease>::namespaced(cluster.client(), "kubeedge");
         if leases.get_opt("cloudsim").await.unwrap().is_some() { Ok(()) } else { Err(()) }
     })
     .await;
@@ -108,4 +111,22 @@ async fn definitions_of_another_version_are_named_with_what_to_apply() {
     let options = ClusterOptions { install_crds: false, ..cluster.options("one").await };
     let told = refused(options).await;
     assert!(told.contains("lacks CustomResourceDefinitions") && told.contains(name), "{told}");
+}
+
+#[tokio::test]
+async fn an_installation_that_has_died_is_followed() {
+    let cluster = cluster().await;
+    let leases = Api::<Lease>::namespaced(cluster.client(), "kubeedge");
+    let left = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "cloudsim", "annotations": {"cloudsim/installation": "gone"}},
+        "spec": {"holderIdentity": "gone-1", "leaseDurationSeconds": 15, "renewTime": "2026-01-01T00:00:00.000000Z"}});
+    leases.create(&PostParams::default(), &serde_json::from_value(left).unwrap()).await.unwrap();
+    let options = Options { cluster: Some(cluster.options("one").await), ..Options::default().any_ports() };
+    let cloud = Cloud::start(options).await.unwrap();
+    tests::eventually("this one leads", async || {
+        let holder = leases.get("cloudsim").await.unwrap().spec.and_then(|spec| spec.holder_identity);
+        if holder.as_deref() == Some("one") { Ok(()) } else { Err(holder) }
+    })
+    .await;
+    cloud.stop().await.unwrap();
 }
