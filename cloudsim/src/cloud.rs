@@ -208,7 +208,7 @@ impl Cloud {
         let reached = Reached {
             root_ca: backend.root_ca(&pki).await?,
             kubelet_port: kubelets.map(|address| address.port()),
-            certificate_requests: backend.makes_certificate_requests(),
+            judge: backend.judge(&options, &sessions),
         };
         let routing = Routing::bind(&options, &client, &sessions, &pki).await?;
         let replicas = replicas(&options, &client, &events, &certificates, &reached, &routing.rules);

@@ -190,6 +190,11 @@ impl World {
         self.cloud.as_ref().expect("the cloud runs")
     }
 
+    /// Whether the cloud stands before a cluster.
+    pub fn is_backed(&self) -> bool {
+        self.cluster.is_some()
+    }
+
     /// The cluster before which the cloud stands.
     pub fn cluster(&self) -> &Cluster {
         self.cluster.as_ref().expect("a world with a cluster")

@@ -17,6 +17,10 @@ const PART: u32 = 64;
 const RIVAL: Duration = Duration::from_secs(2);
 /// … up to this: the other one may be ended by a person.
 const RIVAL_LONGEST: Duration = Duration::from_secs(300);
+/// So often in a row the cloud may refuse this node before it is asked less often: what makes it do so may end, as its restart …
+const REFUSALS: u32 = 12;
+/// … and then each wait is twice as long as the one before, up to this: a certificate that was taken back stays so.
+const REFUSED_LONGEST: Duration = Duration::from_secs(60);
 /// A connection that lasted so long starts the waits over.
 const STABLE: Duration = Duration::from_secs(2);
 
@@ -29,6 +33,8 @@ pub(crate) enum Cause {
     Cloud,
     /// Another agent of the same name is connected, and stays so.
     Rival,
+    /// The cloud refuses this node, as one whose certificate was taken back.
+    Refused,
 }
 
 /// The waits of one outage after the other: exponential, with full jitter, so that a fleet cut off at one instant does not return
@@ -42,12 +48,14 @@ pub(crate) struct Redial {
     rivals: u32,
     /// Whether it was the last time.
     is_rival: bool,
+    /// How often in a row the cloud has refused this node.
+    refusals: u32,
 }
 
 impl Redial {
     /// Nothing has been dialled yet.
     pub(crate) fn new(now: Instant) -> Self {
-        Self { tries: 0, since: now, together: false, rivals: 0, is_rival: false }
+        Self { tries: 0, since: now, together: false, rivals: 0, is_rival: false, refusals: 0 }
     }
 
     /// The connection that was made at `begun` has ended; the cloud was `heard` over it, or said nothing. A link that breaks every
@@ -70,7 +78,8 @@ impl Redial {
 
     /// Why the last connection failed or ended.
     pub(crate) fn because(&mut self, cause: Cause) {
-        self.together = cause == Cause::Cloud;
+        self.together = matches!(cause, Cause::Cloud | Cause::Refused);
+        self.refusals = if cause == Cause::Refused { self.refusals.saturating_add(1) } else { 0 };
         self.is_rival = cause == Cause::Rival;
         self.rivals = if self.is_rival { self.rivals.saturating_add(1) } else { 0 };
     }
@@ -81,6 +90,10 @@ impl Redial {
             let longest = RIVAL.saturating_mul(2_u32.saturating_pow(self.rivals.saturating_sub(1)));
             // never at once: two agents that take turns would be none
             return longest.min(RIVAL_LONGEST).mul_f64(0.5 + 0.5 * unit.clamp(0.0, 1.0));
+        }
+        if let Some(more) = self.refusals.checked_sub(REFUSALS) {
+            let longest = TOGETHER.saturating_mul(2_u32.saturating_pow(more)).min(REFUSED_LONGEST);
+            return longest.mul_f64(0.5 + 0.5 * unit.clamp(0.0, 1.0));
         }
         let away = now.duration_since(self.since);
         let ceiling = if self.together {
@@ -108,6 +121,21 @@ mod tests {
         for (seconds, milliseconds) in table {
             assert_eq!(wait(seconds), milliseconds, "after {seconds} s");
         }
+    }
+
+    #[test]
+    fn a_node_that_is_refused_again_and_again_asks_less_and_less_often() {
+        let start = Instant::now();
+        let mut redial = Redial::new(start);
+        let mut waits = Vec::new();
+        for _ in 0..20 {
+            redial.because(Cause::Refused);
+            waits.push(redial.wait(1.0, start).as_secs());
+        }
+        assert!(waits[..11].iter().all(|wait| *wait <= 1), "as a cloud that restarts: {waits:?}");
+        assert_eq!(waits[11..], [1, 2, 4, 8, 16, 32, 60, 60, 60]);
+        redial.because(Cause::Way);
+        assert!(redial.wait(1.0, start) <= SHORT, "another reason begins anew");
     }
 
     /// A thousand nodes are cut off at one instant; the cloud is back after `outage`. When each of them finds it, in ms.

@@ -36,7 +36,7 @@ pub struct ClusterArgs {
     pub in_cluster: bool,
 
     /// What all replicas of this cloud are called together. Two of different names do not serve one cluster
-    #[arg(long, value_name = "NAME", default_value = "cloudsim", requires = "cluster")]
+    #[arg(long, value_name = "NAME", default_value = "cloudsim", value_parser = subdomain, requires = "cluster")]
     pub installation: String,
 
     /// Make KubeEdge's CustomResourceDefinitions where the cluster lacks them
@@ -53,6 +53,22 @@ impl ClusterArgs {
     pub fn is_given(&self) -> bool {
         self.in_cluster || self.kube_context.is_some() || self.cluster_kubeconfig.is_some()
     }
+}
+
+/// A name as objects have it: DNS labels (RFC 1123) with dots between them.
+fn subdomain(text: &str) -> Result<String, String> {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let is_label = |label: &str| {
+        !label.is_empty()
+            && label.len() <= 63
+            && label.bytes().all(inner)
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    if text.len() <= 253 && text.split('.').all(is_label) {
+        return Ok(text.to_owned());
+    }
+    Err("a name has lower-case letters, digits, and - and . between them (RFC 1123)".to_owned())
 }
 
 #[cfg(test)]
@@ -81,6 +97,11 @@ mod tests {
         ] {
             let refused = backed(option).unwrap_err();
             assert!(refused.contains(option[0]) && refused.contains("--kube-context"), "{refused}");
+        }
+        assert!(backed(&["--installation", "blue.edge-2"]).is_ok());
+        for name in ["", "Blue", "-a", "a-", "a..b", "a b", "ä"] {
+            let refused = backed(&[&format!("--installation={name}")]).unwrap_err();
+            assert!(refused.contains("--installation") && refused.contains("RFC 1123"), "{refused}");
         }
         for option in [&["--health-port", "1"][..], &["--installation", "i"], &["--in-cluster"]] {
             assert!(Cli::try_parse_from(["cloudsim", "up"].iter().chain(option)).is_err(), "{option:?}");

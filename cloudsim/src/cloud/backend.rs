@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     admin::{Admin, Endpoints},
-    controllers::events::Recorder,
+    controllers::{certificates::Judge, events::Recorder},
     hub::Sessions,
     metrics::Metrics,
     pki::{JoinTokens, NodeCertificates, Pki},
@@ -125,9 +125,11 @@ impl Backend {
         }
     }
 
-    /// Whether nodes' requests for certificates of servers are made in their names, as the API's own cloud may do.
-    pub(super) fn makes_certificate_requests(&self) -> bool {
-        matches!(self, Self::Standalone(_))
+    /// By what nodes' requests for certificates of servers are judged; nothing where they are made in the nodes' names, as the cloud of an
+    /// API of its own may do.
+    pub(super) fn judge(&self, options: &Options, sessions: &Sessions) -> Option<Judge> {
+        let judge = || Judge { cloud: options.names.clone(), sessions: sessions.clone() };
+        matches!(self, Self::Backed(_)).then(judge)
     }
 
     /// Binds and runs the API, or the port for health.
@@ -150,7 +152,7 @@ impl Backend {
             Self::Backed(backed) => {
                 let mut health = None;
                 if let Some(port) = backed.options.health_port {
-                    let service = Health::new(is_ready, metrics.source());
+                    let service = Health::new(is_ready, backed.reached(), metrics.source());
                     let server = Server::bind(SocketAddr::new(options.address, port), None, service).await;
                     let server = server.map_err(|source| StartError::Bind {
                         server: "server of health and metrics",

@@ -10,7 +10,8 @@ use tracing::warn;
 use super::{Options, StartError};
 use crate::{
     controllers::{
-        device::Devices, dynamic::Dynamic, edge::Edge, events::Recorder, rules::Rules, sync::SyncRecords,
+        certificates::Judge, device::Devices, dynamic::Dynamic, edge::Edge, events::Recorder, rules::Rules,
+        sync::SyncRecords,
     },
     faults::Faults,
     hub::{Hub, Replica, Sessions},
@@ -27,8 +28,8 @@ pub(super) struct Reached {
     pub(super) root_ca: String,
     /// Where an API server that stands elsewhere finds the kubelets of all nodes.
     pub(super) kubelet_port: Option<u16>,
-    /// Whether nodes' requests for certificates are made in their names.
-    pub(super) certificate_requests: bool,
+    /// By what nodes' requests for certificates are judged that are made in this cloud's name.
+    pub(super) judge: Option<Judge>,
 }
 
 /// The replicas of the hub; their controllers do not run yet.
@@ -44,7 +45,7 @@ pub(super) fn replicas(
         let mailboxes = Mailboxes::default();
         let edge = Edge::new(client.clone(), mailboxes.clone(), &reached.root_ca);
         let edge = edge.with_certificates(certificates.clone()).with_kubelet_port(reached.kubelet_port);
-        let edge = edge.with_certificate_requests(reached.certificate_requests);
+        let edge = edge.judging(reached.judge.clone());
         let dynamic = Dynamic::new(client.clone(), edge.clone());
         let devices = Devices::new(client.clone(), mailboxes.clone(), events.clone());
         let records = SyncRecords::new(client.clone());

@@ -18,7 +18,7 @@ use crate::{
     admission,
     controllers::{
         api_services, binder,
-        certificates::{self, Signer},
+        certificates::{self, Judge, Signer},
         events::Recorder,
         kubernetes_service, manager, namespaces, node_lifecycle,
         workloads::Cluster,
@@ -190,8 +190,7 @@ fn spawn_controllers(
         approves: is_on("csrapproving"),
         signs: is_on("csrsigning"),
         ca: Arc::clone(pki.ca()),
-        cloud: options.names.clone(),
-        sessions: sessions.clone(),
+        judge: Judge { cloud: options.names.clone(), sessions: sessions.clone() },
     };
     if signer.approves || signer.signs {
         tasks.spawn(

@@ -2,18 +2,32 @@
 
 use std::{io::ErrorKind, path::Path, time::Duration};
 
-use anyhow::{Context, bail};
+use agent::edgehub::Link;
+use anyhow::{Context, anyhow};
+use futures::future::{pending, select_all};
 use serde_json::json;
-use tokio::{io::AsyncReadExt, time::sleep};
+use tokio::{
+    io::AsyncReadExt,
+    net::TcpStream,
+    sync::watch,
+    time::{sleep, timeout},
+};
 
 use super::{Signals, say};
 use crate::{
     cli::{Hollow, JoinArgs},
     fleet::{self, Endpoints, Fleet, HollowNode},
+    kubeconfig::in_url,
 };
 
 /// The pause between two looks for the token: a new cloud makes it, and a mounted Secret comes a while after that.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A node is connected within this after the start, or the program ends: whoever has named a wrong port is told so.
+const CONNECTED: Duration = Duration::from_secs(60);
+
+/// How long a port that nodes dial may take to answer.
+const ANSWER: Duration = Duration::from_secs(3);
 
 /// A token's limit, bytes.
 const LIMIT: u64 = 64 * 1024;
@@ -41,21 +55,54 @@ pub(super) async fn run(options: Hollow) -> anyhow::Result<()> {
         () = signals.wait() => return Ok(()),
     };
     say(&format!("{} nodes run, and join the cloud at {}", options.nodes, options.join.cloud));
-    let ended = tokio::select! {
-        // cancel-safe, both: the program ends then
-        () = signals.wait() => None,
-        ended = futures::future::select_all(
-            fleet.nodes_mut().iter_mut().map(|node| Box::pin(ended(node)))
-        ) => Some(ended.0),
+    let links = fleet.nodes().iter().filter_map(HollowNode::link).collect();
+    let outcome = tokio::select! {
+        // cancel-safe, all: the program ends then
+        () = signals.wait() => Ok(()),
+        ended = select_all(fleet.nodes_mut().iter_mut().map(|node| Box::pin(ended(node)))) => match ended.0 {
+            (name, Ok(())) => Err(anyhow!("node {name} has ended")),
+            (name, Err(error)) => Err(anyhow::Error::new(error).context(format!("node {name} has given up"))),
+        },
+        why = never_connected(links, &options.join) => Err(why),
     };
     fleet.stop().await;
-    match ended {
-        None => Ok(()),
-        Some((name, Ok(()))) => bail!("node {name} has ended"),
-        Some((name, Err(error))) => {
-            Err(anyhow::Error::new(error).context(format!("node {name} has given up")))
-        }
+    outcome
+}
+
+/// Returns where none of the nodes has been connected in time.
+async fn never_connected(links: Vec<watch::Receiver<Link>>, join: &JoinArgs) -> anyhow::Error {
+    let connected = links.into_iter().map(|mut link| {
+        // the link of a node that has given up ends
+        Box::pin(async move { link.wait_for(|link| *link != Link::Down).await.is_ok() })
+    });
+    match timeout(CONNECTED, select_all(connected)).await {
+        Ok(_) => pending().await,
+        Err(_) => anyhow!("no node was connected within {CONNECTED:?}: {}", unreachable(join).await),
     }
+}
+
+/// Why nodes do not reach the cloud, as far as it can be seen from here.
+pub(super) async fn unreachable(join: &JoinArgs) -> String {
+    let mut closed = Vec::new();
+    for (port, option) in [(join.https_port, "--https-port"), (join.ws_port, "--ws-port")] {
+        let address = format!("{}:{port}", in_url(&join.cloud));
+        let why = match timeout(ANSWER, TcpStream::connect(&address)).await {
+            Ok(Ok(_)) => continue,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("no answer in {ANSWER:?}"),
+        };
+        closed.push(format!(
+            "nothing is reached at {address} ({why}); check that the cloud runs, --cloud and {option}"
+        ));
+    }
+    if closed.is_empty() {
+        let JoinArgs { cloud, https_port, ws_port, .. } = join;
+        return format!(
+            "{cloud} takes connections on ports {https_port} (--https-port) and {ws_port} (--ws-port): check that they are those of a cloud, and what \
+             the nodes log"
+        );
+    }
+    closed.join("; ")
 }
 
 /// Keeps what does not ask for edge nodes off them.
@@ -104,5 +151,41 @@ pub(super) async fn token(file: &Path) -> anyhow::Result<String> {
             told = true;
         }
         sleep(POLL_INTERVAL).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::cli::Port;
+
+    #[tokio::test]
+    async fn what_is_not_reached_is_named_with_the_option_for_it() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let open = listener.local_addr().unwrap().port();
+        let gone = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let closed = gone.local_addr().unwrap().port();
+        drop(gone);
+        let join = |https_port, ws_port| JoinArgs {
+            cloud: "127.0.0.1".to_owned(),
+            https_port,
+            ws_port,
+            tunnel_port: Port(None),
+            token_file: "token".into(),
+            node_ip: Ipv4Addr::LOCALHOST.into(),
+        };
+        for (https, ws, named, other) in
+            [(closed, open, "--https-port", "--ws-port"), (open, closed, "--ws-port", "--https-port")]
+        {
+            let why = unreachable(&join(https, ws)).await;
+            assert!(why.contains(&format!("127.0.0.1:{closed}")) && why.contains("refused"), "{why}");
+            assert!(why.contains(named) && !why.contains(other), "{why}");
+        }
+        let why = unreachable(&join(open, open)).await;
+        assert!(why.contains("takes connections") && why.contains(&open.to_string()), "{why}");
     }
 }

@@ -41,6 +41,7 @@ pub use self::{
 pub(crate) use self::{
     gate::{Dead, pass},
     refusals::Refusals,
+    sessions::Elsewhere,
 };
 use crate::{
     controllers::{device::Devices, dynamic::Dynamic, edge::Edge, rules::Rules, sync::SyncRecords},

@@ -18,14 +18,16 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 use wire::instance::{Instance, TAKEN_OVER};
 
+pub(crate) use self::elsewhere::Elsewhere;
 pub use self::rivals::Rival;
-use self::rivals::Rivals;
+use self::{elsewhere::Others, rivals::Rivals};
 use super::reenrolled::Reenrolled;
 use crate::{
     metrics::{HubMetrics, Refusal},
     streams::Tunnels,
 };
 
+mod elsewhere;
 mod rivals;
 
 /// What carries a session.
@@ -164,6 +166,8 @@ struct Register {
     tickets: u64,
     nodes: HashMap<String, Entry>,
     rivals: Rivals,
+    /// At other replicas of the cloud.
+    elsewhere: Others,
 }
 
 /// The register; cheap to clone.
@@ -212,13 +216,16 @@ impl Sessions {
         address: SocketAddr,
     ) -> Result<(), String> {
         let mut register = self.0.lock();
-        let Register { nodes, rivals, .. } = &mut *register;
-        let (Some(entry), Some(instance)) = (nodes.get(node), instance) else { return Ok(()) };
-        if entry.arrival.instance.as_ref() == Some(instance) || !rivals.has_had(node, instance) {
-            return Ok(());
-        }
+        let Register { nodes, rivals, elsewhere, .. } = &mut *register;
+        let Some(instance) = instance else { return Ok(()) };
+        let taken = match nodes.get(node) {
+            Some(entry) if entry.arrival.instance.as_ref() == Some(instance) => None,
+            Some(entry) => Some(format!("from {}", entry.arrival.place())),
+            None => elsewhere.has_another(node, instance).map(|replica| format!("to replica {replica}")),
+        };
+        let Some(taken) = taken.filter(|_| rivals.has_had(node, instance)) else { return Ok(()) };
         rivals.refused(node, instance, address, Timestamp::now());
-        Err(format!("another agent of this name is connected, from {}", entry.arrival.place()))
+        Err(format!("another agent of this name is connected, {taken}"))
     }
 
     /// Whether the node's agent is one of ours: it says which run it is, or speaks QUIC, which EdgeCore's is none of (RFC 9000).

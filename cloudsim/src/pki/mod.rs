@@ -20,7 +20,7 @@ use kubeapi::store::{Key, Resource};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivateSec1KeyDer};
 use wire::enroll::{Ca, CertError, EcKey, TokenError, pem_certificate};
 
-pub(crate) use self::records::{Change, Expected, LABEL as RECORDS_LABEL, Records};
+pub(crate) use self::records::{Change, Entry, Expected, LABEL as RECORDS_LABEL, Records};
 pub(crate) use self::secrets::NAMESPACE;
 use self::secrets::Secrets;
 pub use self::{

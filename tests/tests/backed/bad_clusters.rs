@@ -1,6 +1,12 @@
 //! Clusters that cannot be served: each says why, and what to do.
 
 use cloudsim::{Cloud, ClusterOptions, Options, StartError};
+use k8s_openapi::{
+    api::coordination::v1::Lease,
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{Api, api::PostParams};
+use serde_json::json;
 use tests::{Cluster, Setup};
 
 use crate::chain;
@@ -58,8 +64,7 @@ async fn two_installations_do_not_serve_one_cluster() {
     let options = Options { cluster: Some(cluster.options("one").await), ..Options::default().any_ports() };
     let first = Cloud::start(options).await.unwrap();
     tests::eventually("the first leads", async || {
-        let leases =
-            kube::Api::<k8s_openapi::api::coordination::v1::Lease>::namespaced(cluster.client(), "kubeedge");
+        let leases = Api::<Lease>::namespaced(cluster.client(), "kubeedge");
         if leases.get_opt("cloudsim").await.unwrap().is_some() { Ok(()) } else { Err(()) }
     })
     .await;
@@ -76,4 +81,52 @@ async fn two_installations_do_not_serve_one_cluster() {
     // given up at its end: the other one need not wait
     let options = Options { cluster: Some(other().await), ..Options::default().any_ports() };
     Cloud::start(options).await.unwrap().stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn definitions_of_another_version_are_named_with_what_to_apply() {
+    let cluster = cluster().await;
+    let definitions = Api::<CustomResourceDefinition>::all(cluster.client());
+    let name = "devices.devices.kubeedge.io";
+    let mut found = definitions.get(name).await.unwrap();
+    // as of a KubeEdge that served v1alpha2; the cluster's own is another manager's than this cloud
+    let mut older = found.spec.versions[0].clone();
+    (older.name, older.storage) = ("v1alpha2".to_owned(), false);
+    found.spec.versions[0].served = false;
+    found.spec.versions.push(older);
+    found.metadata.managed_fields = None;
+    definitions.replace(name, &PostParams::default(), &found).await.unwrap();
+    let options = ClusterOptions { install_crds: false, ..cluster.options("one").await };
+    let told = refused(options).await;
+    for part in [
+        name,
+        "another version of KubeEdge",
+        "it serves v1alpha2",
+        "needs v1beta1",
+        "kubectl apply --server-side",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    definitions.delete(name, &Default::default()).await.unwrap();
+    let options = ClusterOptions { install_crds: false, ..cluster.options("one").await };
+    let told = refused(options).await;
+    assert!(told.contains("lacks CustomResourceDefinitions") && told.contains(name), "{told}");
+}
+
+#[tokio::test]
+async fn an_installation_that_has_died_is_followed() {
+    let cluster = cluster().await;
+    let leases = Api::<Lease>::namespaced(cluster.client(), "kubeedge");
+    let left = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "cloudsim", "annotations": {"cloudsim/installation": "gone"}},
+        "spec": {"holderIdentity": "gone-1", "leaseDurationSeconds": 15, "renewTime": "2026-01-01T00:00:00.000000Z"}});
+    leases.create(&PostParams::default(), &serde_json::from_value(left).unwrap()).await.unwrap();
+    let options = Options { cluster: Some(cluster.options("one").await), ..Options::default().any_ports() };
+    let cloud = Cloud::start(options).await.unwrap();
+    tests::eventually("this one leads", async || {
+        let holder = leases.get("cloudsim").await.unwrap().spec.and_then(|spec| spec.holder_identity);
+        if holder.as_deref() == Some("one") { Ok(()) } else { Err(holder) }
+    })
+    .await;
+    cloud.stop().await.unwrap();
 }

@@ -12,6 +12,7 @@ mod bad_clusters;
 mod keys;
 mod outages;
 mod replicas;
+mod rights;
 
 #[path = "../world/acknowledge.rs"]
 mod acknowledge;
@@ -29,6 +30,8 @@ mod lifecycle;
 mod links;
 #[path = "../world/mappers.rs"]
 mod mappers;
+#[path = "../world/metaserver_accounts.rs"]
+mod metaserver_accounts;
 #[path = "../world/names.rs"]
 mod names;
 #[path = "../world/nodes.rs"]

@@ -1,9 +1,16 @@
 //! The cluster's API server goes away for a while.
 
+use std::net::SocketAddr;
+
 use serde_json::json;
 use tests::{
-    World, condition,
+    World, condition, eventually,
     manifests::{config_map, pod},
+    within,
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
 };
 
 #[tokio::test]
@@ -31,4 +38,46 @@ async fn what_happens_while_the_api_server_is_away_is_made_up_for() {
     assert_eq!(condition(&world.node("edge-1").get().await, "Ready"), Some("True"));
     assert_ne!(world.running(0), ids);
     assert_eq!(world.cloud().sessions().len(), 1);
+}
+
+/// What a plain GET is answered: the status line, and all after it.
+async fn get(server: SocketAddr, path: &str) -> String {
+    let asked = async {
+        let mut stream = TcpStream::connect(server).await.unwrap();
+        let head = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    };
+    within("an answer", asked).await
+}
+
+async fn until_ready(server: SocketAddr, status: &str, body: &str) {
+    eventually(&format!("/readyz says {status}"), async || {
+        let answer = get(server, "/readyz").await;
+        if answer.starts_with(&format!("HTTP/1.1 {status}")) && answer.contains(body) {
+            Ok(())
+        } else {
+            Err(answer)
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_cloud_whose_api_server_is_away_is_not_ready() {
+    let world = World::new(0).await;
+    let health = world.cloud().addresses().health.unwrap();
+    until_ready(health, "200", "ok").await;
+    world.cluster().link().cut();
+    until_ready(health, "503", "API server").await;
+    assert!(get(health, "/healthz").await.starts_with("HTTP/1.1 200"), "it runs, and is not to be restarted");
+    world.cluster().link().through();
+    until_ready(health, "200", "ok").await;
+    // one that takes connections and says nothing
+    world.cluster().link().swallow();
+    until_ready(health, "503", "API server").await;
+    world.cluster().link().through();
+    until_ready(health, "200", "ok").await;
 }

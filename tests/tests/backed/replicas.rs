@@ -1,12 +1,19 @@
 //! Several replicas are one cloud: a node's session may come to any of them.
 
-use cloudsim::{Addresses, Cloud, Options};
+use std::fs;
+
+use agent::edgehub::Link;
+use cloudsim::{
+    Addresses, Cloud, Options,
+    fleet::{self, HollowNode},
+};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use serde_json::json;
 use tests::{
     Relay, Setup, World, condition, eventually,
     manifests::{config_map, pod},
+    within,
 };
 use wire::enroll::{Csr, Token};
 
@@ -97,6 +104,40 @@ async fn what_one_replica_knows_of_names_and_tokens_all_do() {
     eventually("the session at the other replica ends", async || {
         let sessions = second.sessions();
         if sessions.is_empty() { Ok(()) } else { Err(sessions) }
+    })
+    .await;
+    drop(node);
+    second.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn of_two_agents_of_one_name_at_two_replicas_the_later_one_stays() {
+    let world = World::new(0).await;
+    let second = another(&world, "replica-2").await;
+    let mut node = world.prepare("edge-1", &Setup::default()).await;
+    node.start().await.unwrap();
+    world.node("edge-1").until("Ready", |node| condition(node, "Ready") == Some("True")).await;
+    // the same machine again, copied with its certificate
+    let copy = world.directory().join("copy");
+    fs::create_dir_all(copy.join("edge-1")).unwrap();
+    for file in ["ca.crt", "node.crt", "node.key"] {
+        fs::copy(node.directory().join(file), copy.join("edge-1").join(file)).unwrap();
+    }
+    let options = fleet::Options::new(1, copy);
+    let mut clone = HollowNode::prepare("edge-1", second.addresses(), "", &options).await.unwrap();
+    clone.start().await.unwrap();
+    eventually("both replicas know of one session, which is the later one's", async || {
+        let sessions = (world.cloud().sessions().len(), second.sessions().len());
+        if sessions == (0, 1) { Ok(()) } else { Err(sessions) }
+    })
+    .await;
+    let mut link = node.link().unwrap();
+    let down = link.wait_for(|link| *link == Link::Down);
+    within("the first one is told", down).await.unwrap();
+    clone.stop().await;
+    eventually("the first one is back", async || match world.cloud().sessions().len() {
+        1 => Ok(()),
+        other => Err(other),
     })
     .await;
     drop(node);

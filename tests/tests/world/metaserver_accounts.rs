@@ -144,7 +144,10 @@ async fn a_pods_token_may_do_what_roles_grant_its_account() {
     world.start_cloud().await;
     world.object("rbac.authorization.k8s.io/v1", "RoleBinding", "robot").delete(None).await;
     until_code("the account may not list", 403, async || maps.list(&all).await).await;
-    access(&world, "robot").until_gone().await;
+    // a cluster with roles of its own lets all accounts ask what they may do
+    if !world.is_backed() {
+        access(&world, "robot").until_gone().await;
+    }
 }
 
 /// The `status` that a question of a caller about itself is answered with.
@@ -220,7 +223,12 @@ async fn a_certificate_that_nears_its_end_is_renewed() {
     let requests =
         Api::<CertificateSigningRequest>::all(world.client()).list(&ListParams::default()).await.unwrap();
     let askers: Vec<_> = requests.items.iter().map(|request| request.spec.username.as_deref()).collect();
-    assert_eq!(askers, [Some("system:node:edge-1")]);
+    assert_eq!(askers, [Some(asker(&world))]);
+}
+
+/// In whose name the cloud asks for the certificate of edge-1.
+fn asker(world: &World) -> &'static str {
+    if world.is_backed() { "system:serviceaccount:kubeedge:cloudsim" } else { "system:node:edge-1" }
 }
 
 /// When a certificate ends.
@@ -246,13 +254,27 @@ async fn a_node_gets_no_certificate_but_its_own() {
     let rows = [("own", "edge-1", "127.0.0.1", "Approved"), ("far", "edge-1", "192.0.2.1", "Denied")];
     for (name, node, address, expected) in rows {
         let made = Upstream::put(Change::Insert, "default", &kind, name, object(name, node, address));
-        session.ask(made).await;
+        let answer = session.ask(made).await;
+        if world.is_backed() && expected == "Denied" {
+            // nobody else could tell that it is not the node's own: the cluster is not even asked
+            assert!(answer.content.to_string().contains("is not known to be node edge-1's"), "{answer:?}");
+            assert_eq!(
+                world
+                    .object_of_cluster("certificates.k8s.io/v1", "CertificateSigningRequest", name)
+                    .find()
+                    .await,
+                None
+            );
+            continue;
+        }
         let decided = |request: &Value| request["status"]["conditions"][0]["type"].is_string();
         let request = world.object_of_cluster("certificates.k8s.io/v1", "CertificateSigningRequest", name);
         let request = request.until("decided", decided).await;
         assert_eq!(request["status"]["conditions"][0]["type"], expected, "{name}: {}", request["status"]);
-        assert_eq!(request["spec"]["username"], "system:node:edge-1");
-        assert_eq!(request["spec"]["groups"], json!(["system:nodes", "system:authenticated"]));
+        assert_eq!(request["spec"]["username"], asker(&world));
+        if !world.is_backed() {
+            assert_eq!(request["spec"]["groups"], json!(["system:nodes", "system:authenticated"]));
+        }
     }
     // of another node it is not even asked for
     let made =

@@ -83,6 +83,9 @@ pub enum DialError {
     /// The server refused the upgrade.
     #[error("{0} refused this node: {1}")]
     Refused(String, String),
+    /// The server does not let this node in with its certificate.
+    #[error("{0} refused this node: {1}; it is asked less and less often from now on, at last once a minute")]
+    Forbidden(String, String),
     /// Another agent of this node's name is connected.
     #[error("{0} refused this node: {1}; a name is one machine's: give one of the two another, or end one")]
     Taken(String, String),
@@ -116,6 +119,7 @@ impl DialError {
     fn cause(&self) -> Cause {
         let was_said = match self {
             Self::Taken(..) => return Cause::Rival,
+            Self::Forbidden(..) => return Cause::Refused,
             Self::Connect(_, error) => {
                 matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset)
             }

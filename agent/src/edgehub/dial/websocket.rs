@@ -12,7 +12,12 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 use tokio_tungstenite::{
     WebSocketStream,
-    tungstenite::{self, client::IntoClientRequest, http::HeaderValue, protocol::WebSocketConfig},
+    tungstenite::{
+        self,
+        client::IntoClientRequest,
+        http::{HeaderValue, StatusCode},
+        protocol::WebSocketConfig,
+    },
 };
 use wire::{
     compression,
@@ -71,6 +76,9 @@ pub(super) async fn connect(
         }
         Err(tungstenite::Error::Http(response)) if response.status() == CONFLICT => {
             Err(DialError::Taken(address, line(&response)))
+        }
+        Err(tungstenite::Error::Http(response)) if response.status() == StatusCode::FORBIDDEN => {
+            Err(DialError::Forbidden(address, said(&response)))
         }
         Err(tungstenite::Error::Http(response)) => Err(DialError::Refused(address, said(&response))),
         Err(error) => Err(DialError::Upgrade(address, Box::new(error))),

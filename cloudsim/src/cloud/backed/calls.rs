@@ -63,7 +63,13 @@ fn call(method: &Method, path: &str, query: &str) -> Option<Right> {
         _ => return None,
     };
     let resource = part.map_or_else(|| resource.to_owned(), |part| format!("{resource}/{part}"));
-    Some(Right { namespace: namespace.to_owned(), group: group.to_owned(), resource, verb: verb.to_owned() })
+    Some(Right {
+        namespace: namespace.to_owned(),
+        group: group.to_owned(),
+        resource,
+        verb: verb.to_owned(),
+        name: String::new(),
+    })
 }
 
 impl<S> Layer<S> for Calls {

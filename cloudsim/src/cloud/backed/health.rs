@@ -1,5 +1,5 @@
-//! What a replica tells whoever watches over it, on a plain port: `/healthz` and `/livez` that it runs, `/readyz` that it takes nodes,
-//! `/metrics` what it counts. Nothing of it is secret, and nothing can be changed.
+//! What a replica tells whoever watches over it, on a plain port: `/healthz` and `/livez` that it runs, `/readyz` that it takes nodes
+//! and reaches the cluster, `/metrics` what it counts. Nothing of it is secret, and nothing can be changed.
 
 use std::{
     convert::Infallible,
@@ -19,13 +19,28 @@ use tower::Service;
 #[derive(Clone)]
 pub(in crate::cloud) struct Health {
     ready: watch::Receiver<bool>,
+    reached: watch::Receiver<bool>,
     metrics: MetricsSource,
 }
 
 impl Health {
-    /// `ready`: whether nodes are taken.
-    pub(in crate::cloud) fn new(ready: watch::Receiver<bool>, metrics: MetricsSource) -> Self {
-        Self { ready, metrics }
+    /// `ready`: whether nodes are taken. `reached`: whether the cluster's API server has answered when it was last asked.
+    pub(in crate::cloud) fn new(
+        ready: watch::Receiver<bool>,
+        reached: watch::Receiver<bool>,
+        metrics: MetricsSource,
+    ) -> Self {
+        Self { ready, reached, metrics }
+    }
+
+    /// Why no more nodes should come.
+    fn unready(&self) -> Option<&'static str> {
+        if !*self.ready.borrow() {
+            return Some("the cluster's devices and device models have not been listed yet");
+        }
+        let away =
+            "the cluster's API server does not answer, or refuses Lease kubeedge/cloudsim; see the log";
+        (!*self.reached.borrow()).then_some(away)
     }
 
     fn answer(&self, method: &Method, path: &str) -> (StatusCode, &'static str, String) {
@@ -35,11 +50,10 @@ impl Health {
         }
         match path {
             "/healthz" | "/livez" => (StatusCode::OK, PLAIN, "ok".to_owned()),
-            "/readyz" if *self.ready.borrow() => (StatusCode::OK, PLAIN, "ok".to_owned()),
-            "/readyz" => {
-                let why = "the cluster's devices and device models have not been listed yet".to_owned();
-                (StatusCode::SERVICE_UNAVAILABLE, PLAIN, why)
-            }
+            "/readyz" => match self.unready() {
+                None => (StatusCode::OK, PLAIN, "ok".to_owned()),
+                Some(why) => (StatusCode::SERVICE_UNAVAILABLE, PLAIN, why.to_owned()),
+            },
             "/metrics" => {
                 let mut text = Text::default();
                 (self.metrics)(&mut text);

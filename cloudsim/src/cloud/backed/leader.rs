@@ -99,6 +99,8 @@ pub(super) struct Election {
     /// All replicas of this cloud.
     installation: String,
     leads: watch::Sender<bool>,
+    /// Whether the API server has answered when it was last asked.
+    reached: watch::Sender<bool>,
     /// The Lease as it was last, and since when it has been so.
     seen: Option<(LeaseSpec, Instant)>,
 }
@@ -110,6 +112,7 @@ impl Election {
             identity: identity.to_owned(),
             installation: installation.to_owned(),
             leads: watch::Sender::new(false),
+            reached: watch::Sender::new(true),
             seen: None,
         }
     }
@@ -118,10 +121,13 @@ impl Election {
         Leading(self.leads.subscribe())
     }
 
+    pub(super) fn reached(&self) -> watch::Receiver<bool> {
+        self.reached.subscribe()
+    }
+
     /// The other installation whose replicas are alive, if there is one. A Lease of another one that does not change is nobody's.
     pub(super) async fn other(&mut self) -> Result<Option<Other>, kube::Error> {
         let begun = Instant::now();
-        let mut first: Option<LeaseSpec> = None;
         loop {
             let Some(lease) = self.api.get_opt(LEASE).await? else { return Ok(None) };
             let installation = installation(&lease);
@@ -130,13 +136,19 @@ impl Election {
             if installation == self.installation || holder.is_empty() {
                 return Ok(None);
             }
-            match &first {
-                Some(first) if *first != spec => return Ok(Some(Other { installation, holder })),
-                Some(_) if begun.elapsed() > DURATION => return Ok(None),
+            match &self.seen {
+                Some((first, _)) if *first != spec => return Ok(Some(Other { installation, holder })),
+                Some(_) if begun.elapsed() > DURATION => {
+                    info!(
+                        installation,
+                        holder, "another installation of cloudsim has ended: this one takes its place"
+                    );
+                    return Ok(None);
+                }
                 Some(_) => {}
                 None => {
                     info!(installation, holder, "looking whether another installation of cloudsim is alive");
-                    first = Some(spec);
+                    self.seen = Some((spec, begun));
                 }
             }
             sleep(RETRY).await;
@@ -148,7 +160,9 @@ impl Election {
         let mut renewed = Instant::now();
         loop {
             let leads = *self.leads.borrow();
-            match timeout(RENEW, self.stand()).await {
+            let stood = timeout(RENEW, self.stand()).await;
+            self.reached.send_replace(matches!(stood, Ok(Ok(_))));
+            match stood {
                 Ok(Ok(is_mine)) => {
                     renewed = Instant::now();
                     self.set(is_mine);
@@ -200,12 +214,13 @@ impl Election {
                 Some((before, since)) if *before == spec => *since,
                 _ => Instant::now(),
             };
+            let is_alive = self.seen.as_ref().is_some_and(|(before, _)| *before != spec);
             let seconds = spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
             let duration = seconds.map_or(DURATION, Duration::from_secs);
             self.seen = Some((spec, since));
             if since.elapsed() < duration {
                 let theirs = installation(&lease);
-                if theirs != self.installation {
+                if is_alive && theirs != self.installation {
                     warn!(
                         installation = theirs,
                         holder, "another installation of cloudsim serves this cluster: end one of them"

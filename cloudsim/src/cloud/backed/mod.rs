@@ -216,6 +216,11 @@ impl Backed {
         self.election.leading()
     }
 
+    /// Whether the cluster's API server has answered when it was last asked.
+    pub(super) fn reached(&self) -> watch::Receiver<bool> {
+        self.election.reached()
+    }
+
     /// Starts what is to be done once for the cluster, and what ends sessions that another replica has ended.
     pub(super) fn spawn(
         self,

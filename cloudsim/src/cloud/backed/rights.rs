@@ -41,14 +41,17 @@ pub struct Right {
     pub resource: String,
     /// What is done.
     pub verb: String,
+    /// The name of the object; empty for all.
+    pub name: String,
 }
 
 impl fmt::Display for Right {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { namespace, group, resource, verb } = self;
+        let Self { namespace, group, resource, verb, name } = self;
         let place =
             if namespace.is_empty() { "ClusterRole".to_owned() } else { format!("Role in {namespace}") };
-        write!(f, "{place}: {{apiGroups: [\"{group}\"], resources: [{resource}], verbs: [{verb}]}}")
+        let names = if name.is_empty() { String::new() } else { format!("resourceNames: [{name}], ") };
+        write!(f, "{place}: {{apiGroups: [\"{group}\"], resources: [{resource}], {names}verbs: [{verb}]}}")
     }
 }
 
@@ -91,15 +94,20 @@ impl Rules {
 }
 
 fn of(namespace: &str, rule: &PolicyRule) -> Vec<Right> {
+    let names = rule.resource_names.clone().filter(|names| !names.is_empty());
+    let names = names.unwrap_or_else(|| vec![String::new()]);
     let mut all = Vec::new();
     for group in rule.api_groups.iter().flatten() {
         for resource in rule.resources.iter().flatten() {
-            all.extend(rule.verbs.iter().map(|verb| Right {
-                namespace: namespace.to_owned(),
-                group: group.clone(),
-                resource: resource.clone(),
-                verb: verb.clone(),
-            }));
+            for name in &names {
+                all.extend(rule.verbs.iter().map(|verb| Right {
+                    namespace: namespace.to_owned(),
+                    group: group.clone(),
+                    resource: resource.clone(),
+                    verb: verb.clone(),
+                    name: name.clone(),
+                }));
+            }
         }
     }
     all
@@ -128,6 +136,7 @@ async fn is_allowed(client: &Client, right: &Right) -> Result<bool, kube::Error>
         resource: Some(resource.to_owned()),
         subresource: part,
         verb: Some(right.verb.clone()),
+        name: Some(right.name.clone()).filter(|name| !name.is_empty()),
         ..ResourceAttributes::default()
     };
     let spec = SelfSubjectAccessReviewSpec {
@@ -150,9 +159,11 @@ mod tests {
         assert!(rights.is_subset(&rules.rights(true)) && rights.len() < rules.rights(true).len());
         let status = rights.iter().find(|right| right.resource == "pods/status").unwrap().clone();
         let lease = rights.iter().find(|right| right.namespace == "kube-node-lease").unwrap().clone();
-        let told = RightsError::Missing(vec![status, lease]).to_string();
+        let signer = rights.iter().find(|right| right.resource == "signers").unwrap().clone();
+        let told = RightsError::Missing(vec![status, lease, signer]).to_string();
         for part in [
             "ClusterRole: {apiGroups: [\"\"], resources: [pods/status], verbs: [patch]}",
+            "resources: [signers], resourceNames: [kubernetes.io/kubelet-serving], verbs: [approve]}",
             "Role in kube-node-lease: {apiGroups: [\"coordination.k8s.io\"], resources: [leases], verbs: [create]}",
         ] {
             assert!(told.contains(part), "{told}");

@@ -1,6 +1,7 @@
-//! The sessions of nodes as all replicas have them, for `cloudsim nodes`: each replica writes its own down every few seconds.
+//! The sessions of nodes as all replicas have them: each replica writes its own down every few seconds, for `cloudsim nodes`, and for the
+//! others, so that a node has one session among all of them.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use jiff::Timestamp;
 use kube::Client;
@@ -9,10 +10,11 @@ use serde_json::json;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
+use wire::instance::Instance;
 
 use crate::{
-    hub::{NodeSession, Sessions},
-    pki::{Change, Expected, Records, RecordsError},
+    hub::{Elsewhere, NodeSession, Sessions},
+    pki::{Change, Entry, Expected, Records, RecordsError},
 };
 
 /// What the records are called where they are kept.
@@ -21,13 +23,16 @@ const KIND: &str = "sessions";
 const WRITE: Duration = Duration::from_secs(10);
 /// What is older is of a replica that has ended.
 const FRESH: Duration = Duration::from_secs(60);
-/// Sessions that one record holds; it has some 300 bytes for each, and a ConfigMap ends at a million.
-const MAX_SESSIONS: usize = 2500;
+/// Sessions that one record holds; it has some 400 bytes for each, and a ConfigMap ends at a million.
+const MAX_SESSIONS: usize = 2300;
 
 #[derive(Deserialize, Serialize)]
 struct Written {
     at: Timestamp,
     nodes: Vec<NodeSession>,
+    /// Which run of an agent has the session of which node.
+    #[serde(default)]
+    runs: HashMap<String, String>,
 }
 
 /// Writes them down until `stop`.
@@ -39,10 +44,16 @@ pub(super) async fn run(client: Client, replica: String, sessions: Sessions, sto
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {
         let mut nodes = sessions.list();
         nodes.truncate(MAX_SESSIONS);
-        let value = json!(Written { at: Timestamp::now(), nodes });
+        let mut runs = sessions.runs();
+        let runs = nodes.iter().filter_map(|session| runs.remove_entry(&session.node)).collect();
+        let value = json!(Written { at: Timestamp::now(), nodes, runs });
         let mut changes =
             vec![Change { name: replica.clone(), expected: Expected::Anything, value: Some(value) }];
-        changes.extend(ended(&records).await.unwrap_or_default());
+        let known = records.list().await;
+        if let Ok(known) = &known {
+            changes.extend(known.iter().filter(|entry| read(entry).is_none()).map(removal));
+            sessions.hear(elsewhere(known, &replica));
+        }
         if let Err(error) = records.write(changes).await {
             debug!(
                 error = &error as &dyn std::error::Error,
@@ -54,12 +65,29 @@ pub(super) async fn run(client: Client, replica: String, sessions: Sessions, sto
     let _ = tokio::time::timeout(WRITE, records.write(vec![gone])).await;
 }
 
-/// The removal of those of replicas that have ended.
-async fn ended(records: &Records) -> Result<Vec<Change>, RecordsError> {
-    let is_old =
-        |value: &serde_json::Value| Written::deserialize(value).map_or(true, |written| !is_fresh(&written));
-    let old = records.list().await?.into_iter().filter(|entry| is_old(&entry.value));
-    Ok(old.map(|entry| Change { name: entry.name, expected: entry.version, value: None }).collect())
+/// What a replica that runs has written.
+fn read(entry: &Entry) -> Option<Written> {
+    Written::deserialize(&entry.value).ok().filter(is_fresh)
+}
+
+/// Of a replica that has ended.
+fn removal(entry: &Entry) -> Change {
+    Change { name: entry.name.clone(), expected: entry.version.clone(), value: None }
+}
+
+/// The sessions at all replicas but `own`.
+fn elsewhere(known: &[Entry], own: &str) -> Vec<Elsewhere> {
+    let mut all = Vec::new();
+    for entry in known.iter().filter(|entry| entry.name != own) {
+        let Some(Written { nodes, runs, .. }) = read(entry) else { continue };
+        all.extend(nodes.into_iter().map(|session| Elsewhere {
+            run: runs.get(&session.node).and_then(|run| Instance::parse(run)),
+            node: session.node,
+            since: session.since,
+            replica: entry.name.clone(),
+        }));
+    }
+    all
 }
 
 fn is_fresh(written: &Written) -> bool {
@@ -70,10 +98,7 @@ fn is_fresh(written: &Written) -> bool {
 pub(crate) async fn of_all_replicas(client: &Client) -> Result<Vec<NodeSession>, RecordsError> {
     let mut all: Vec<NodeSession> = Vec::new();
     for entry in Records::in_cluster(KIND, client).list().await? {
-        let Ok(written) = Written::deserialize(&entry.value) else { continue };
-        if is_fresh(&written) {
-            all.extend(written.nodes);
-        }
+        all.extend(read(&entry).into_iter().flat_map(|written| written.nodes));
     }
     all.sort_by(|one, other| (&one.node, other.since).cmp(&(&other.node, one.since)));
     all.dedup_by(|later, first| later.node == first.node);

@@ -5,6 +5,7 @@ mod manifests;
 
 use std::{process::ExitCode, time::Instant};
 
+use agent::edgehub::Link;
 use anyhow::Context;
 use kube::{Client, Config};
 use uuid::Uuid;
@@ -36,7 +37,11 @@ pub(super) async fn run(options: Selftest) -> anyhow::Result<ExitCode> {
         node.start().await?;
         let steps =
             Steps { client: client.clone(), connected: None, node: &node, manifests, progress: &progress };
-        let seen = Box::pin(steps.walk()).await;
+        let mut seen = Box::pin(steps.walk()).await;
+        if seen.is_err() && node.link().is_none_or(|link| *link.borrow() == Link::Down) {
+            let why = hollow::unreachable(&options.join).await;
+            seen = seen.with_context(|| format!("the node is not connected: {why}"));
+        }
         cleanup::objects(&client, &name, &options.namespace, &progress).await?;
         node.stop().await;
         seen.map(drop)

@@ -46,12 +46,13 @@ pub(super) fn user(spec: &CertificateSigningRequestSpec) -> Option<&str> {
     spec.username.as_deref()?.strip_prefix(NODE_USER)
 }
 
-/// What is asked for, if it is the node that asks for itself, and for a server.
+/// What is asked for, if it is for a server, and no node asks for another one. Whether somebody else may ask for a node is up to
+/// whoever approves it, as in a cluster.
 pub(super) fn readable(spec: &CertificateSigningRequestSpec) -> Result<ServingRequest, String> {
     let der = CertificateSigningRequestDer::from_pem_slice(&spec.request.0)
         .map_err(|error| format!("spec.request is no certificate request in PEM: {error}"))?;
     let wanted = ServingRequest::read(&der).map_err(|error| error.to_string())?;
-    if user(spec) != Some(wanted.node.as_str()) {
+    if user(spec).is_some_and(|node| node != wanted.node) {
         return Err(format!(
             "{:?} asks for a certificate of node {}: nodes ask for themselves",
             spec.username.as_deref().unwrap_or_default(),

@@ -18,7 +18,9 @@ use jiff::Timestamp;
 use k8s_openapi::{
     ByteString,
     api::{
-        certificates::v1::{CertificateSigningRequest, CertificateSigningRequestCondition},
+        certificates::v1::{
+            CertificateSigningRequest, CertificateSigningRequestCondition, CertificateSigningRequestSpec,
+        },
         core::v1::{Node, Service},
     },
     apimachinery::pkg::apis::meta::v1::Time,
@@ -57,13 +59,49 @@ pub struct Signer {
     pub signs: bool,
     /// The authority.
     pub ca: Arc<Ca>,
+    /// What requests are judged by.
+    pub judge: Judge,
+}
+
+/// What requests of nodes are judged by.
+#[derive(Clone, Debug)]
+pub struct Judge {
     /// The names and addresses of the cloud itself, which no node may have but the loopback ones.
     pub cloud: Vec<String>,
     /// Where nodes are connected from.
     pub sessions: Sessions,
 }
 
-impl Signer {
+impl Judge {
+    /// Why a node that is connected here may not have what it asks for; nothing where it may. `spec`: with the node as the one who asks.
+    pub(crate) async fn objects(
+        &self,
+        client: &Client,
+        spec: &CertificateSigningRequestSpec,
+    ) -> Result<Option<String>, kube::Error> {
+        if spec.signer_name != judge::SIGNER {
+            return Ok(Some(format!("the signer {:?} is not {:?}", spec.signer_name, judge::SIGNER)));
+        }
+        Ok(match self.verdict(client, spec).await? {
+            Verdict::Approve => None,
+            Verdict::Deny(why) => Some(why),
+            Verdict::Wait => Some("the node is not connected".to_owned()),
+            Verdict::Leave => Some("it is no node that asks".to_owned()),
+        })
+    }
+
+    async fn verdict(
+        &self,
+        client: &Client,
+        spec: &CertificateSigningRequestSpec,
+    ) -> Result<Verdict, kube::Error> {
+        let known = match judge::user(spec) {
+            Some(node) => self.known(client, node).await?,
+            None => Known::default(),
+        };
+        Ok(judge(spec, &known, &self.taken(client).await?))
+    }
+
     /// What is known of the node.
     async fn known(&self, client: &Client, node: &str) -> Result<Known, kube::Error> {
         let seen = self.sessions.address(node);
@@ -112,12 +150,8 @@ async fn reconcile(
     }
     match Stage::of(&request) {
         Stage::Pending if signer.approves => {
-            let known = match judge::user(&request.spec) {
-                Some(node) => signer.known(client, node).await?,
-                None => Known::default(),
-            };
-            let condition = match judge(&request.spec, &known, &signer.taken(client).await?) {
-                Verdict::Approve => condition("Approved", "AutoApproved", "the node's own server"),
+            let condition = match signer.judge.verdict(client, &request.spec).await? {
+                Verdict::Approve => approved(),
                 Verdict::Deny(why) => {
                     warn!(request = name, why, "a certificate is denied");
                     condition("Denied", "NotTheNodesOwn", &why)
@@ -129,7 +163,7 @@ async fn reconcile(
             raced(api.patch_approval(&name, &PatchParams::default(), &Patch::Merge(patch)).await)
         }
         Stage::Approved if signer.signs => {
-            let taken = signer.taken(client).await?;
+            let taken = signer.judge.taken(client).await?;
             let status = match sign(&request, signer, &taken) {
                 Ok(pem) => {
                     info!(request = name, "a certificate for a node's server is issued");
@@ -175,6 +209,11 @@ fn conditions(request: &CertificateSigningRequest) -> &[CertificateSigningReques
     request.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default()
 }
 
+/// What is said of a request that is the node's own.
+pub(crate) fn approved() -> CertificateSigningRequestCondition {
+    condition("Approved", "AutoApproved", "the node's own server")
+}
+
 fn condition(type_: &str, reason: &str, message: &str) -> CertificateSigningRequestCondition {
     let now = Some(Time(Timestamp::now()));
     CertificateSigningRequestCondition {
@@ -187,7 +226,7 @@ fn condition(type_: &str, reason: &str, message: &str) -> CertificateSigningRequ
     }
 }
 
-/// The certificate, PEM. Also what a person has approved must be the request of that very node, and for nothing that no node may have.
+/// The certificate, PEM. Also what a person has approved must be for nothing that no node may have, and a node's for that very node.
 fn sign(request: &CertificateSigningRequest, signer: &Signer, taken: &Taken) -> Result<String, String> {
     let wanted = readable(&request.spec)?;
     if let Some(never) = taken.of(&wanted) {

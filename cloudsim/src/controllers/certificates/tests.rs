@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::certificates::v1::CertificateSigningRequestSpec;
 use kube::{api::PostParams, runtime::wait::await_condition};
 use kubeapi::store::MemoryStore;
 use rustls_pki_types::{CertificateDer, pem::PemObject};
@@ -35,7 +34,7 @@ async fn what_is_the_nodes_own_is_signed_and_nothing_else() {
     let api = Api::<CertificateSigningRequest>::all(client.clone());
     let ca = Arc::new(Ca::generate(SystemTime::now()).unwrap());
     let (cloud, sessions) = (vec!["192.0.2.1".to_owned()], Sessions::default());
-    let signer = Signer { approves: true, signs: true, ca, cloud, sessions };
+    let signer = Signer { approves: true, signs: true, ca, judge: Judge { cloud, sessions } };
     let stop = CancellationToken::new();
     let _stop = stop.clone().drop_guard();
     tokio::spawn(run(client.clone(), signer, stop));

@@ -1,13 +1,13 @@
 //! A node's requests for the certificate of its own server: made in the node's name, whatever they say themselves, and read by
-//! nobody else.
+//! nobody else. Before a cluster's API server they are this cloud's own, which judges and approves them itself.
 
 use k8s_openapi::api::certificates::v1::{CertificateSigningRequest, CertificateSigningRequestSpec};
 use kube::{
-    Api,
-    api::{ListParams, ObjectMeta, PostParams},
+    Api, ResourceExt,
+    api::{ListParams, ObjectMeta, Patch, PatchParams, PostParams},
 };
 use rustls_pki_types::{CertificateSigningRequestDer, pem::PemObject};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tracing::warn;
 use wire::{Answer, Change, ObjectResp, ResourceType, Upstream, enroll::node_of_request};
 
@@ -18,9 +18,12 @@ use super::{
     request::Request,
     status,
 };
+use crate::controllers::certificates::approved;
 
 /// How many requests of one node there may be; they are deleted an hour after they were answered.
 const LIMIT: usize = 32;
+/// The annotation of a request that this cloud has made for a node: its name.
+const ASKED_BY: &str = "cloudsim/node";
 
 /// Whether the request is about one of these.
 pub(super) fn is_asked_by(request: &Request<'_>) -> bool {
@@ -36,19 +39,15 @@ impl Edge {
     ) -> Result<Outcome, kube::Error> {
         let api = Api::<CertificateSigningRequest>::all(self.client.clone());
         let user = format!("system:node:{node}");
-        let is_own =
-            |found: &CertificateSigningRequest| found.spec.username.as_deref() == Some(user.as_str());
+        let is_own = |found: &CertificateSigningRequest| match &self.judge {
+            None => found.spec.username.as_deref() == Some(user.as_str()),
+            Some(_) => found.annotations().get(ASKED_BY).is_some_and(|by| by == node),
+        };
         let forbidden = || {
             let Denied(reason) = denied(node, request);
             warn!(node, reason, "refused");
             refuse(request, status::failure(403, "Forbidden", &reason))
         };
-        if !self.certificate_requests {
-            let why = "this cloud stands before a cluster's API server, which would take the request for the cloud's own: MetaServer gets no \
-                       certificate of the cluster here";
-            warn!(node, why, "refused");
-            return Ok(refuse(request, status::failure(403, "Forbidden", why)));
-        }
         match request.body {
             Upstream::Object { change: Change::Insert, object, .. } => {
                 let mut new: CertificateSigningRequest =
@@ -73,8 +72,17 @@ impl Edge {
                 new.spec.username = Some(user);
                 new.spec.groups = Some(vec!["system:nodes".to_owned(), "system:authenticated".to_owned()]);
                 (new.spec.uid, new.spec.extra) = (None, None);
-                let made = to_value(&api.create(&PostParams::default(), &new).await?)?;
-                Ok(Outcome::Answer(Answer::Response(ObjectResp::ok(made)), None))
+                let made = match &self.judge {
+                    None => api.create(&PostParams::default(), &new).await?,
+                    Some(judge) => match judge.objects(&self.client, &new.spec).await? {
+                        Some(why) => {
+                            warn!(node, why, "refused");
+                            return Ok(refuse(request, status::failure(403, "Forbidden", &why)));
+                        }
+                        None => self.create_approved(node, new).await?,
+                    },
+                };
+                Ok(Outcome::Answer(Answer::Response(ObjectResp::ok(to_value(&made)?)), None))
             }
             Upstream::Query { .. } => match api.get_opt(request.name).await? {
                 Some(found) if is_own(&found) => Ok(Outcome::Answer(Answer::Found(to_value(&found)?), None)),
@@ -86,6 +94,22 @@ impl Edge {
             },
             _ => Ok(forbidden()),
         }
+    }
+}
+
+impl Edge {
+    /// Makes the request of a node in the name of this cloud, and approves it: its API server knows of nobody else who asks.
+    async fn create_approved(
+        &self,
+        node: &str,
+        mut new: CertificateSigningRequest,
+    ) -> Result<CertificateSigningRequest, kube::Error> {
+        let api = Api::<CertificateSigningRequest>::all(self.client.clone());
+        new.annotations_mut().insert(ASKED_BY.to_owned(), node.to_owned());
+        (new.spec.username, new.spec.groups) = (None, None);
+        let made = api.create(&PostParams::default(), &new).await?;
+        let yes = json!({"metadata": {"resourceVersion": made.resource_version()}, "status": {"conditions": [approved()]}});
+        api.patch_approval(&made.name_any(), &PatchParams::default(), &Patch::Merge(yes)).await
     }
 }
 

@@ -31,7 +31,7 @@ use parking_lot::{Mutex, RwLock};
 pub use self::outcome::Reply;
 use self::{event_limits::EventLimits, index::Index, unhandled::Unhandled};
 use crate::{
-    controllers::{deliveries::difference, sync::Synced},
+    controllers::{certificates::Judge, deliveries::difference, sync::Synced},
     hub::lane::Delivery,
     mailbox::{Mailboxes, ObjectKind, ObjectPath},
     pki::NodeCertificates,
@@ -50,8 +50,8 @@ pub struct Edge {
     event_limits: Arc<Mutex<EventLimits>>,
     /// Where an API server that stands elsewhere finds the kubelets of all nodes.
     kubelet_port: Option<u16>,
-    /// Whether nodes' requests for certificates are made in their names.
-    certificate_requests: bool,
+    /// By what nodes' requests for certificates are judged that are made in this cloud's name; nothing where they are made in their own.
+    judge: Option<Judge>,
 }
 
 impl Edge {
@@ -67,7 +67,7 @@ impl Edge {
             certificates: None,
             event_limits: Arc::default(),
             kubelet_port: None,
-            certificate_requests: true,
+            judge: None,
         }
     }
 
@@ -83,11 +83,11 @@ impl Edge {
         Self { kubelet_port, ..self }
     }
 
-    /// Whether nodes' CertificateSigningRequests are made in the names of the nodes. A cluster's API server takes them for this cloud's own, and
-    /// its signer refuses them.
+    /// By what nodes' CertificateSigningRequests are judged. A cluster's API server takes them for this cloud's own, so that nobody else
+    /// can tell whether a node asks for itself.
     #[must_use]
-    pub fn with_certificate_requests(self, certificate_requests: bool) -> Self {
-        Self { certificate_requests, ..self }
+    pub fn judging(self, judge: Option<Judge>) -> Self {
+        Self { judge, ..self }
     }
 
     /// Whether `node` holds or needs the object at `path`.
