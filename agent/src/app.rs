@@ -10,6 +10,8 @@
 //! cloud ─▶ edgehub ─▶ metamanager ─▶ servicebus ─▶ HTTP servers of this machine
 //! cloud ◀─ edgehub ◀──────────────── servicebus ◀─ programs of this machine
 //!
+//! cloud ─▶ edgehub ─▶ metamanager ─▶ edgemesh ◀─▶ pods and programs of this machine
+//!
 //! cloud ◀─▶ edgestream ◀─▶ edged's kubelet API ◀─▶ logs, CRI
 //! ```
 //!
@@ -55,6 +57,7 @@ use crate::{
         SyncConfig,
     },
     edgehub::{self, Link, Proxy, Traffic},
+    edgemesh::EdgeMesh,
     edgestream,
     eventbus::Bus,
     metamanager::{self, Listening, MetaManager, MetaServer, Timing},
@@ -65,6 +68,7 @@ use crate::{
 mod devices;
 mod error;
 mod lost;
+mod mesh;
 mod metrics;
 mod sealing;
 mod services;
@@ -112,14 +116,15 @@ impl Parts {
         }
         let options = SqliteOptions { seal: seal(config)?, ..SqliteOptions::default() };
         let store = open(config, &path, options.clone()).await?;
-        let copies: Option<Arc<dyn Store>> = match config.meta_manager.meta_server {
-            Some(_) => {
+        let is_copied = config.meta_manager.meta_server.is_some() || config.edge_mesh.is_some();
+        let copies: Option<Arc<dyn Store>> = match is_copied {
+            true => {
                 let path = path.with_file_name(COPIES);
                 let copies: Arc<dyn Store> = SqliteStore::open_or_begin_anew(&path, options).await?.store;
                 metamanager::forget_copies(&copies).await?;
                 Some(copies)
             }
-            None => None,
+            false => None,
         };
         Ok(Self {
             runtime: connect(&config.edged.runtime_endpoint)?,
@@ -211,6 +216,7 @@ pub struct App {
     devices: Option<DeviceTwin>,
     bus: Bus,
     services: Option<ServiceBus>,
+    mesh: Option<EdgeMesh>,
     supervisor: Supervisor,
     shutdown: CancellationToken,
 }
@@ -231,7 +237,9 @@ impl App {
             server: meta_server::config(config, parts.copies)?,
         });
         let meta_server = ends.server;
-        let listening = meta_server.as_ref().map(MetaServer::listening);
+        let is_served = config.meta_manager.meta_server.is_some();
+        let listening = meta_server.as_ref().filter(|_| is_served).map(MetaServer::listening);
+        let reads = meta_server.as_ref().map(MetaServer::client);
         let mut supervisor = Supervisor::new();
         let services = services::Ground {
             store: store.clone(),
@@ -264,6 +272,7 @@ impl App {
             storage,
             metrics: metrics::collector(sources),
         };
+        let mesh = mesh::start(config, &meta, reads, (&mut supervisor, &shutdown));
         if config.edged.enable {
             let given = Given {
                 runtime: parts.runtime,
@@ -286,7 +295,7 @@ impl App {
             supervisor.keep("metaserver", meta_server, &shutdown);
         }
         supervisor.keep("edgehub", hub_task, &shutdown);
-        Ok(Self { link, traffic, meta_server: listening, devices, bus, services, supervisor, shutdown })
+        Ok(Self { link, traffic, meta_server: listening, devices, bus, services, mesh, supervisor, shutdown })
     }
 
     /// The state of the connection to the cloud.
@@ -317,6 +326,11 @@ impl App {
     /// Calls of HTTP services; `None` where ServiceBus is switched off.
     pub fn services(&self) -> Option<ServiceBus> {
         self.services.clone()
+    }
+
+    /// Services by name and address; `None` where EdgeMesh is switched off.
+    pub fn mesh(&self) -> Option<EdgeMesh> {
+        self.mesh.clone()
     }
 
     /// Runs until shutdown, or until a part gives up.

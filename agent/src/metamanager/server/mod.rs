@@ -36,8 +36,9 @@ use std::{
     sync::Arc,
 };
 
+use kube::Client;
 use kubeapi::{
-    Api, NodeStreams, Rules,
+    Api, NodeStreams, Rules, client_of,
     serve::{BindError, Server},
     store::{Store, StoreError},
 };
@@ -91,6 +92,8 @@ pub enum Authentication {
     Loopback(Loopback),
     /// Certificates and the tokens of service accounts say who asks, roles what they may.
     Accounts(Guard),
+    /// Nobody comes in: it is not served, and only the agent's own rooms ask ([`MetaServer::client`]).
+    Unserved,
 }
 
 /// How MetaServer is guarded where it serves pods.
@@ -206,7 +209,7 @@ impl MetaServerConfig {
     pub(super) fn service(&self) -> Option<Value> {
         match &self.authentication {
             Authentication::Accounts(guard) => Some(service_object::object(guard.pods_address)),
-            Authentication::Loopback(_) => None,
+            Authentication::Loopback(_) | Authentication::Unserved => None,
         }
     }
 }
@@ -220,6 +223,12 @@ impl MetaServer {
     /// Where it listens, once it does.
     pub fn listening(&self) -> Listening {
         self.listening.subscribe()
+    }
+
+    /// A client of what it serves for the agent's own rooms: in process, as this node.
+    pub(crate) fn client(&self) -> Client {
+        let front = Front { authenticator: Some(Authenticator::Agent), ..self.front.clone() };
+        client_of(front, "default")
     }
 
     /// Serves until `shutdown`.
@@ -258,6 +267,10 @@ impl MetaServer {
                 let clients = LocalClients::new(loopback, token);
                 self.front.authenticator = Some(Authenticator::Local(Arc::new(clients)));
             }
+            Authentication::Unserved => {
+                self.copy(std::future::pending(), heart, shutdown).await;
+                return Ok(());
+            }
         }
         let server = Server::bind(self.address, tls, self.front.clone()).await?;
         if let Some(credentials) = &credentials {
@@ -284,16 +297,28 @@ impl MetaServer {
                 None => std::future::pending().await,
             }
         };
+        let serve = async {
+            tokio::select! {
+                // cancel-safe, all three: what is not renewed now is at the next start
+                () = server.run(shutdown.clone()) => {}
+                () = serve_pods => {}
+                () = keep => {}
+            }
+        };
+        self.copy(serve, heart, shutdown.clone()).await;
+        Ok(())
+    }
+
+    /// Keeps the copies while `serve` goes on.
+    async fn copy(&self, serve: impl Future<Output = ()>, heart: &Heart, shutdown: CancellationToken) {
         tokio::select! {
-            // cancel-safe, all six: what is not copied, renewed or removed now is at the next start
-            () = server.run(shutdown.clone()) => {}
-            () = serve_pods => {}
-            () = keep => {}
+            // cancel-safe, all: what is not copied or removed now is at the next start
+            () = serve => {}
+            () = shutdown.cancelled() => {}
             () = feed::run(&self.own, &self.copies, heart) => {}
             () = sync::run(&self.front, &self.kept) => {}
             () = self.front.room.run(&self.copies, &self.kept) => {}
         }
-        Ok(())
     }
 
     /// How it is served, and who keeps the certificate where none is configured.
