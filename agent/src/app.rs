@@ -273,6 +273,8 @@ impl App {
             metrics: metrics::collector(sources),
         };
         let mesh = mesh::start(config, &meta, reads, (&mut supervisor, &shutdown));
+        let name_server =
+            mesh.as_ref().and_then(|mesh| mesh::start_dns(config, mesh, (&mut supervisor, &shutdown)));
         if config.edged.enable {
             let given = Given {
                 runtime: parts.runtime,
@@ -280,7 +282,8 @@ impl App {
                 pod_network: parts.pod_network,
                 secrets_in_memory: parts.secrets_in_memory,
             };
-            let edged = edged_config(config, &meta, given, shown)?;
+            let mut edged = edged_config(config, &meta, given, shown)?;
+            mesh::use_dns(&mut edged.node, name_server);
             let kubelet = start_edged(config, edged, &mut supervisor, &shutdown)?;
             if let Some(meta_server) = &meta_server {
                 meta_server.serve_pods_of(Arc::new(kubelet));

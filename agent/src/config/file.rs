@@ -12,7 +12,7 @@ mod edged;
 mod services;
 
 pub(super) use self::{
-    edge_mesh::EdgeMesh,
+    edge_mesh::{Dns as EdgeMeshDns, EdgeMesh},
     edged::{Edged, Kubelet, Taint},
     services::{DeviceTwin, EdgeStream, EventBus, InternalAccess, MetaManager, MetaServer, ServiceBus},
 };

@@ -107,6 +107,10 @@ fn faults() {
             "modules:\n  edged:\n    minimumGCAge: soon\n    tailoredKubeletConfig:\n      imageGCHighThresholdPercent: 101\n      containerLogMaxSize: big\n      containerLogMaxFiles: 1\n      evictionHard: {memory.available: lots, nodefs.avail: 1%, containerfs.available: 1%}\n      evictionSoft: {memory.available: 110%, nodefs.available: 20%}\n      evictionSoftGracePeriod: {memory.available: 1m}\n",
         ),
         (
+            "names of services",
+            "modules: {edgeMesh: {enable: true, dns: {listenAddress: '169.254.96.16', upstreamServers: [10.0.0.1, '10.0.0.1:5353', dns]}}}",
+        ),
+        (
             "no units, no list",
             "modules:\n  edged:\n    tailoredKubeletConfig:\n      clusterDNS: 169.254.96.16\n      syncFrequency: 60\n      imageMinimumGCAge: '5'\n      streamingConnectionIdleTimeout: 4\n",
         ),

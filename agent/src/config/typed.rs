@@ -14,7 +14,7 @@ mod resources;
 mod service_bus;
 mod services;
 
-pub use self::edge_mesh::{EdgeMesh, Network, ServiceFilter, Strategy};
+pub use self::edge_mesh::{DNS_PORT, Dns, EdgeMesh, Network, ServiceFilter, Strategy};
 pub use self::groups::{CgroupDriver, ControlGroups};
 pub use self::resources::{Amount, Eviction, Housekeeping, Signal, Threshold};
 pub use self::service_bus::{CertificateFiles, ServiceBus};

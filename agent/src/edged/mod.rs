@@ -81,6 +81,7 @@ use tonic::transport::Channel;
 
 pub(crate) use self::{
     api::{Answer, KubeletApi, OwnKubelet, Request},
+    convert::parse_resolv_conf,
     inquire::{NoRuntime, RuntimeFound, inquire},
     leave::{Left, clear, end_pods, pods_on_disk},
 };

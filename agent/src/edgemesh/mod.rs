@@ -5,9 +5,11 @@
 //!
 //! | part | what |
 //! |---|---|
+//! | `dns` | names of Services, and the node's resolvers for all else |
 //! | `snapshot` | Services with their endpoints, as DNS and the proxy read them |
 //! | `task` | the one owner: publishes snapshots |
 
+pub mod dns;
 pub mod snapshot;
 mod task;
 

@@ -12,4 +12,15 @@ pub(in crate::config) struct EdgeMesh {
     pub(in crate::config) service_filter_mode: String,
     /// kube-proxy's.
     pub(in crate::config) node_port_addresses: Vec<String>,
+    pub(in crate::config) dns: Dns,
+}
+
+/// What EdgeMesh has as `modules.edgeDNS`.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(in crate::config) struct Dns {
+    /// An address and a port.
+    pub(in crate::config) listen_address: String,
+    /// Addresses, with or without a port.
+    pub(in crate::config) upstream_servers: Vec<String>,
 }

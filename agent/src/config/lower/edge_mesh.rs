@@ -1,9 +1,11 @@
 //! `modules.edgeMesh`. What is switched off is not checked.
 
+use std::net::IpAddr;
+
 use super::values::Values;
 use crate::config::{
     file,
-    typed::{EdgeMesh, Network, ServiceFilter, Strategy},
+    typed::{DNS_PORT, Dns, EdgeMesh, Network, ServiceFilter, Strategy},
 };
 
 pub(super) fn lower(written: file::EdgeMesh, values: &mut Values<'_>) -> Option<EdgeMesh> {
@@ -25,8 +27,7 @@ pub(super) fn lower(written: file::EdgeMesh, values: &mut Values<'_>) -> Option<
         "" | "FilterIfLabelExists" => ServiceFilter::LeaveOut,
         "FilterIfLabelDoesNotExists" => ServiceFilter::Only,
         other => {
-            let why =
-                format!("is {other:?}, but must be FilterIfLabelExists or FilterIfLabelDoesNotExists");
+            let why = format!("is {other:?}, but must be FilterIfLabelExists or FilterIfLabelDoesNotExists");
             values.fault(&at("serviceFilterMode"), why);
             ServiceFilter::default()
         }
@@ -41,5 +42,24 @@ pub(super) fn lower(written: file::EdgeMesh, values: &mut Values<'_>) -> Option<
             ),
         }
     }
-    Some(EdgeMesh { strategy, filter, node_port_addresses: networks })
+    let dns = dns(&written.dns, values);
+    Some(EdgeMesh { strategy, filter, node_port_addresses: networks, dns })
+}
+
+fn dns(written: &file::EdgeMeshDns, values: &mut Values<'_>) -> Dns {
+    let mut dns = Dns::default();
+    if !written.listen_address.is_empty() {
+        dns.address = values.socket("modules.edgeMesh.dns.listenAddress", &written.listen_address);
+    }
+    for text in &written.upstream_servers {
+        let server = text.parse().map(|address: IpAddr| (address, DNS_PORT).into()).or_else(|_| text.parse());
+        match server {
+            Ok(server) => dns.upstreams.push(server),
+            Err(_) => values.fault(
+                "modules.edgeMesh.dns.upstreamServers",
+                format!("has {text:?}, but must have addresses such as 10.0.0.1 or 10.0.0.1:53"),
+            ),
+        }
+    }
+    dns
 }

@@ -1,6 +1,11 @@
 //! Settings of EdgeMesh.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+/// Where DNS is asked.
+pub const DNS_PORT: u16 = 53;
+/// The address that EdgeMesh's agents have.
+const DNS_ADDRESS: Ipv4Addr = Ipv4Addr::new(169, 254, 96, 16);
 
 /// Services by name and address on this node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -11,6 +16,23 @@ pub struct EdgeMesh {
     pub filter: ServiceFilter,
     /// The node's addresses that NodePorts answer at; empty: all of them.
     pub node_port_addresses: Vec<Network>,
+    /// Services' names.
+    pub dns: Dns,
+}
+
+/// How names are answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dns {
+    /// Where; an interface is given the address where none has it.
+    pub address: SocketAddr,
+    /// Who is asked for names outside of the cluster; empty: the node's resolvers.
+    pub upstreams: Vec<SocketAddr>,
+}
+
+impl Default for Dns {
+    fn default() -> Self {
+        Self { address: (DNS_ADDRESS, DNS_PORT).into(), upstreams: Vec::new() }
+    }
 }
 
 /// How an endpoint is chosen for a connection.

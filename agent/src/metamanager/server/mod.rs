@@ -48,6 +48,7 @@ use tokio::{sync::watch, task::spawn_blocking};
 use tokio_util::sync::CancellationToken;
 use wire::Change;
 
+pub(crate) use self::interface::ensure as ensure_address;
 use self::{
     access::Access,
     ask::Cloud,

@@ -36,7 +36,7 @@ const ANSWER: usize = 4096;
 
 /// Why nothing has the address.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum InterfaceError {
+pub(crate) enum InterfaceError {
     /// Not allowed.
     #[error(
         "the interface {NAME} for {0} cannot be made without the capability CAP_NET_ADMIN; run the agent as root, or make it by \
@@ -56,7 +56,7 @@ pub(super) enum InterfaceError {
 }
 
 /// Sees to it that an interface has the address. One that has it is left alone.
-pub(super) fn ensure(address: IpAddr) -> Result<(), InterfaceError> {
+pub(crate) fn ensure(address: IpAddr) -> Result<(), InterfaceError> {
     let failed = |step: &'static str| move |errno: Errno| failed(step, address, errno);
     if address.is_loopback()
         || address.is_unspecified()
