@@ -8,6 +8,7 @@ mod claims;
 mod cold_start;
 mod confinement;
 mod cut_off;
+mod dns;
 mod environment;
 mod faults;
 mod groups;
