@@ -25,8 +25,7 @@ pub(super) fn lower(written: file::EdgeMesh, values: &mut Values<'_>) -> Option<
         "" | "FilterIfLabelExists" => ServiceFilter::LeaveOut,
         "FilterIfLabelDoesNotExists" => ServiceFilter::Only,
         other => {
-            let why =
-                format!("is {other:?}, but must be FilterIfLabelExists or FilterIfLabelDoesNotExists");
+            let why = format!("is {other:?}, but must be FilterIfLabelExists or FilterIfLabelDoesNotExists");
             values.fault(&at("serviceFilterMode"), why);
             ServiceFilter::default()
         }
