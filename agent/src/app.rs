@@ -42,6 +42,7 @@ use std::{
 
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::Taint;
+use kube::Client;
 use kubeapi::store::{SqliteOptions, SqliteStore, Store, StoreLock};
 use tokio::{net::UnixStream, sync::watch};
 use tokio_util::sync::CancellationToken;
@@ -257,8 +258,10 @@ impl App {
         let (devices, dmi, bus) = devices::start(config, ground, &mut supervisor, &shutdown)?;
         let services =
             services::start(config, services, (&bus, listening.as_ref()), (&mut supervisor, &shutdown))?;
+        let mesh = mesh::start(config, &meta, reads.clone(), (&mut supervisor, &shutdown));
         let sources = metrics::Sources {
             services: services.clone(),
+            mesh: mesh.clone(),
             hub: own_hub,
             meta: meta.clone(),
             bus: bus.clone(),
@@ -272,7 +275,6 @@ impl App {
             storage,
             metrics: metrics::collector(sources),
         };
-        let mesh = mesh::start(config, &meta, reads, (&mut supervisor, &shutdown));
         let name_server =
             mesh.as_ref().and_then(|mesh| mesh::start_dns(config, mesh, (&mut supervisor, &shutdown)));
         if config.edged.enable {
@@ -281,6 +283,7 @@ impl App {
                 signals: parts.signals,
                 pod_network: parts.pod_network,
                 secrets_in_memory: parts.secrets_in_memory,
+                services: reads.filter(|_| mesh.is_some()),
             };
             let mut edged = edged_config(config, &meta, given, shown)?;
             mesh::use_dns(&mut edged.node, name_server);
@@ -387,6 +390,8 @@ struct Given {
     signals: Option<Arc<dyn Signals>>,
     pod_network: Option<Arc<dyn PodNetwork>>,
     secrets_in_memory: bool,
+    /// The API as it has Services, where it is another one.
+    services: Option<Client>,
 }
 
 fn timing(config: &Config) -> Timing {
@@ -435,6 +440,7 @@ fn edged_config(
     Ok(edged::Config {
         node_name: node.name.clone(),
         client: meta.client(),
+        services: given.services.unwrap_or_else(|| meta.client()),
         pods_whole: meta.pods_whole(),
         online: meta.online(),
         runtime: given.runtime,

@@ -346,6 +346,38 @@ fn what_servicebus_may_do() {
 }
 
 #[test]
+fn what_edgemesh_does() {
+    let mesh = |text: &str| config(&format!("modules: {{edgeMesh: {{{text}}}}}")).edge_mesh;
+    assert_eq!(mesh("lbStrategy: nothing"), None, "it is off by default");
+    assert_eq!(mesh("enable: true"), Some(EdgeMesh::default()));
+    let text = "enable: true, lbStrategy: RoundRobin, serviceFilterMode: FilterIfLabelDoesNotExists, nodePortAddresses: [10.0.0.0/8]";
+    let expected = EdgeMesh {
+        strategy: Strategy::RoundRobin,
+        filter: ServiceFilter::Only,
+        node_port_addresses: vec![Network::parse("10.0.0.0/8").unwrap()],
+        ..EdgeMesh::default()
+    };
+    assert_eq!(mesh(text), Some(expected));
+    for (text, place) in [
+        ("lbStrategy: Best", "edgeMesh.lbStrategy"),
+        ("serviceFilterMode: None", "edgeMesh.serviceFilterMode"),
+        ("nodePortAddresses: [eth0]", "edgeMesh.nodePortAddresses"),
+    ] {
+        let told = refused(&format!("modules: {{edgeMesh: {{enable: true, {text}}}}}"));
+        assert!(told.contains(place), "{place} in {told}");
+    }
+    let unused =
+        warnings("modules: {edgeMesh: {enable: true, listenInterface: docker0, subNet: 9.251.0.0/16}}")
+            .join("\n");
+    for key in ["listenInterface", "subNet"] {
+        assert!(
+            unused.contains(&format!("modules.edgeMesh.{key}: not used")),
+            "EdgeCore's first EdgeMesh had it: {unused}"
+        );
+    }
+}
+
+#[test]
 fn who_may_use_the_internal_broker() {
     let access = |text: &str| {
         config(&format!("modules: {{eventBus: {{mqttMode: 0, {text}}}}}")).event_bus.unwrap().internal_access

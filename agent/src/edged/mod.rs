@@ -113,6 +113,8 @@ pub struct Config {
     pub node_name: String,
     /// The API: pods of this node, ConfigMaps, Secrets, tokens, nodes, leases.
     pub client: kube::Client,
+    /// The API as it has Services: the same, where there is no other.
+    pub services: kube::Client,
     /// Whether the API has all pods of this node: until then, what runs of pods that it never had is kept.
     pub pods_whole: PodsWhole,
     /// Word that the cloud is connected again.

@@ -7,20 +7,28 @@
 //! |---|---|
 //! | `dns` | names of Services, and the node's resolvers for all else |
 //! | `snapshot` | Services with their endpoints, as DNS and the proxy read them |
-//! | `task` | the one owner: publishes snapshots |
+//! | `source` | the edge to MetaServer: what is read |
+//! | `objects` | from what is read to a snapshot, pure |
+//! | `proxy` | the addresses of Services on this machine |
+//! | `figures` | what is counted |
+//! | `task` | the one owner: publishes snapshots, and has the proxy follow them |
 
 pub mod dns;
+mod figures;
+mod objects;
+mod proxy;
 pub mod snapshot;
+mod source;
 mod task;
 
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
 use kube::Client;
 use tokio::sync::watch;
 
-use self::snapshot::Snapshot;
 pub use self::task::Task;
-use crate::config;
+use self::{figures::Figures, snapshot::Snapshot};
+use crate::{config, rt::Metric};
 
 /// What the room needs.
 #[derive(Clone)]
@@ -39,6 +47,7 @@ pub struct Config {
 #[derive(Clone, Debug)]
 pub struct EdgeMesh {
     snapshots: Snapshots,
+    figures: Arc<Figures>,
 }
 
 /// The newest snapshot, to be read or awaited.
@@ -49,10 +58,24 @@ impl EdgeMesh {
     pub fn snapshots(&self) -> Snapshots {
         self.snapshots.clone()
     }
+
+    /// What is counted.
+    pub(crate) fn metrics(&self) -> Vec<Metric> {
+        self.figures.metrics()
+    }
 }
 
 /// Builds the room; [`Task`] runs it.
 pub fn new(config: Config) -> (EdgeMesh, Task) {
     let (publish, snapshots) = watch::channel(Arc::default());
-    (EdgeMesh { snapshots }, Task { config, publish })
+    let figures = Arc::<Figures>::default();
+    (EdgeMesh { snapshots, figures: figures.clone() }, Task { config, publish, figures })
+}
+
+/// Removes what an agent that has ended, however it has, added to the machine for Services; how many addresses that were.
+///
+/// # Errors
+/// The kernel does not let it.
+pub(crate) fn remove_addresses() -> io::Result<usize> {
+    Ok(proxy::routes::remove_all()?)
 }

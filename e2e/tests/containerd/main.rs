@@ -19,6 +19,7 @@ mod informer;
 mod join;
 mod kubectl_streams;
 mod lifecycle;
+mod mesh;
 mod mounts;
 mod names;
 mod network;
