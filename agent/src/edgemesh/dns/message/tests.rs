@@ -119,5 +119,6 @@ fn what_is_no_question_is_refused_or_ignored() {
     assert_eq!(code(&transfer.to_vec().unwrap()), Some(ResponseCode::NotImp));
     let mut newer = with_edns(good, 1232);
     newer.edns.as_mut().unwrap().set_version(1);
-    assert_eq!(code(&newer.to_vec().unwrap()), Some(ResponseCode::BADVERS));
+    // BADVERS, which has one number with BADSIG
+    assert_eq!(code(&newer.to_vec().unwrap()).map(u16::from), Some(16));
 }
