@@ -10,6 +10,8 @@
 //! cloud ─▶ edgehub ─▶ metamanager ─▶ servicebus ─▶ HTTP servers of this machine
 //! cloud ◀─ edgehub ◀──────────────── servicebus ◀─ programs of this machine
 //!
+//! cloud ─▶ edgehub ─▶ metamanager ─▶ edgemesh ◀─▶ pods and programs of this machine
+//!
 //! cloud ◀─▶ edgestream ◀─▶ edged's kubelet API ◀─▶ logs, CRI
 //! ```
 //!
@@ -40,6 +42,7 @@ use std::{
 
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::Taint;
+use kube::Client;
 use kubeapi::store::{SqliteOptions, SqliteStore, Store, StoreLock};
 use tokio::{net::UnixStream, sync::watch};
 use tokio_util::sync::CancellationToken;
@@ -55,6 +58,7 @@ use crate::{
         SyncConfig,
     },
     edgehub::{self, Link, Proxy, Traffic},
+    edgemesh::EdgeMesh,
     edgestream,
     eventbus::Bus,
     metamanager::{self, Listening, MetaManager, MetaServer, Timing},
@@ -65,6 +69,7 @@ use crate::{
 mod devices;
 mod error;
 mod lost;
+mod mesh;
 mod metrics;
 mod sealing;
 mod services;
@@ -112,14 +117,15 @@ impl Parts {
         }
         let options = SqliteOptions { seal: seal(config)?, ..SqliteOptions::default() };
         let store = open(config, &path, options.clone()).await?;
-        let copies: Option<Arc<dyn Store>> = match config.meta_manager.meta_server {
-            Some(_) => {
+        let is_copied = config.meta_manager.meta_server.is_some() || config.edge_mesh.is_some();
+        let copies: Option<Arc<dyn Store>> = match is_copied {
+            true => {
                 let path = path.with_file_name(COPIES);
                 let copies: Arc<dyn Store> = SqliteStore::open_or_begin_anew(&path, options).await?.store;
                 metamanager::forget_copies(&copies).await?;
                 Some(copies)
             }
-            None => None,
+            false => None,
         };
         Ok(Self {
             runtime: connect(&config.edged.runtime_endpoint)?,
@@ -211,6 +217,7 @@ pub struct App {
     devices: Option<DeviceTwin>,
     bus: Bus,
     services: Option<ServiceBus>,
+    mesh: Option<EdgeMesh>,
     supervisor: Supervisor,
     shutdown: CancellationToken,
 }
@@ -231,7 +238,9 @@ impl App {
             server: meta_server::config(config, parts.copies)?,
         });
         let meta_server = ends.server;
-        let listening = meta_server.as_ref().map(MetaServer::listening);
+        let is_served = config.meta_manager.meta_server.is_some();
+        let listening = meta_server.as_ref().filter(|_| is_served).map(MetaServer::listening);
+        let reads = meta_server.as_ref().map(MetaServer::client);
         let mut supervisor = Supervisor::new();
         let services = services::Ground {
             store: store.clone(),
@@ -249,8 +258,10 @@ impl App {
         let (devices, dmi, bus) = devices::start(config, ground, &mut supervisor, &shutdown)?;
         let services =
             services::start(config, services, (&bus, listening.as_ref()), (&mut supervisor, &shutdown))?;
+        let mesh = mesh::start(config, &meta, reads.clone(), (&mut supervisor, &shutdown));
         let sources = metrics::Sources {
             services: services.clone(),
+            mesh: mesh.clone(),
             hub: own_hub,
             meta: meta.clone(),
             bus: bus.clone(),
@@ -264,14 +275,18 @@ impl App {
             storage,
             metrics: metrics::collector(sources),
         };
+        let name_server =
+            mesh.as_ref().and_then(|mesh| mesh::start_dns(config, mesh, (&mut supervisor, &shutdown)));
         if config.edged.enable {
             let given = Given {
                 runtime: parts.runtime,
                 signals: parts.signals,
                 pod_network: parts.pod_network,
                 secrets_in_memory: parts.secrets_in_memory,
+                services: reads.filter(|_| mesh.is_some()),
             };
-            let edged = edged_config(config, &meta, given, shown)?;
+            let mut edged = edged_config(config, &meta, given, shown)?;
+            mesh::use_dns(&mut edged.node, name_server);
             let kubelet = start_edged(config, edged, &mut supervisor, &shutdown)?;
             if let Some(meta_server) = &meta_server {
                 meta_server.serve_pods_of(Arc::new(kubelet));
@@ -286,7 +301,7 @@ impl App {
             supervisor.keep("metaserver", meta_server, &shutdown);
         }
         supervisor.keep("edgehub", hub_task, &shutdown);
-        Ok(Self { link, traffic, meta_server: listening, devices, bus, services, supervisor, shutdown })
+        Ok(Self { link, traffic, meta_server: listening, devices, bus, services, mesh, supervisor, shutdown })
     }
 
     /// The state of the connection to the cloud.
@@ -317,6 +332,11 @@ impl App {
     /// Calls of HTTP services; `None` where ServiceBus is switched off.
     pub fn services(&self) -> Option<ServiceBus> {
         self.services.clone()
+    }
+
+    /// Services by name and address; `None` where EdgeMesh is switched off.
+    pub fn mesh(&self) -> Option<EdgeMesh> {
+        self.mesh.clone()
     }
 
     /// Runs until shutdown, or until a part gives up.
@@ -370,6 +390,8 @@ struct Given {
     signals: Option<Arc<dyn Signals>>,
     pod_network: Option<Arc<dyn PodNetwork>>,
     secrets_in_memory: bool,
+    /// The API as it has Services, where it is another one.
+    services: Option<Client>,
 }
 
 fn timing(config: &Config) -> Timing {
@@ -418,6 +440,7 @@ fn edged_config(
     Ok(edged::Config {
         node_name: node.name.clone(),
         client: meta.client(),
+        services: given.services.unwrap_or_else(|| meta.client()),
         pods_whole: meta.pods_whole(),
         online: meta.online(),
         runtime: given.runtime,

@@ -19,6 +19,7 @@ mod join;
 pub mod log;
 pub mod metamanager;
 mod name_set;
+mod netlink;
 mod outbox;
 mod program;
 mod reset;

@@ -4,6 +4,7 @@
 mod api;
 mod containerd;
 mod devices;
+mod dns;
 mod fanout;
 mod fleet;
 mod memory;
@@ -35,7 +36,7 @@ struct Figure {
 /// A benchmark: a name, and what measures it. One run may give several figures.
 type Bench = (&'static str, fn() -> LocalBoxFuture<'static, anyhow::Result<Vec<Figure>>>);
 
-const BENCHES: [Bench; 14] = [
+const BENCHES: [Bench; 15] = [
     // first, while nothing that others freed is there to be used again
     ("api.memory", || Box::pin(memory::objects())),
     ("api.creates", || Box::pin(api::creates())),
@@ -45,6 +46,7 @@ const BENCHES: [Bench; 14] = [
     ("twins", || Box::pin(twins::updates())),
     ("devices.report", || Box::pin(devices::reports())),
     ("devices.10000", || Box::pin(devices::many())),
+    ("dns", || Box::pin(dns::questions())),
     ("rules", || Box::pin(rules::rules())),
     ("processes", || Box::pin(processes::start())),
     ("containerd", || Box::pin(containerd::pods())),

@@ -61,6 +61,7 @@ targets! {
     api_query "api-query",
     api_definition "api-definition",
     mqtt "mqtt",
+    dns "dns",
     tunnel "tunnel",
     websocket "websocket",
     spdy "spdy",

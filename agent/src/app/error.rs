@@ -37,8 +37,8 @@ pub enum Error {
          featureGates.requireAuthorization to true, or choose a loopback address"
     )]
     OpenMetaServer(SocketAddr),
-    /// MetaServer has no store for its copies.
-    #[error("MetaServer is enabled and was given no store for its copies; give one, or disable it")]
+    /// MetaServer, or EdgeMesh, which reads through it, has no store for copies.
+    #[error("MetaServer or EdgeMesh is enabled and was given no store for copies; give one, or disable it")]
     NoCopies,
     /// The store cannot be opened.
     #[error("what the cloud said cannot be read")]

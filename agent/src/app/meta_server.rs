@@ -1,6 +1,7 @@
 //! MetaServer as it is configured.
 
 use std::{
+    net::Ipv4Addr,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -26,7 +27,14 @@ pub(super) fn config(
     config: &Config,
     copies: Option<Arc<dyn Store>>,
 ) -> Result<Option<MetaServerConfig>, Error> {
-    let Some(server) = &config.meta_manager.meta_server else { return Ok(None) };
+    let Some(server) = &config.meta_manager.meta_server else {
+        if config.edge_mesh.is_none() {
+            return Ok(None);
+        }
+        // EdgeMesh reads Services through it
+        let (copies, address) = (copies.ok_or(Error::NoCopies)?, (Ipv4Addr::LOCALHOST, 0).into());
+        return Ok(Some(MetaServerConfig { address, copies, authentication: Authentication::Unserved }));
+    };
     let copies = copies.ok_or(Error::NoCopies)?;
     if !config.require_authorization && !server.server.ip().is_loopback() {
         return Err(Error::OpenMetaServer(server.server));

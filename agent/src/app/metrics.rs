@@ -3,6 +3,7 @@
 use crate::{
     devicetwin::{DeviceTwin, dmi::Dmi},
     edgehub::EdgeHub,
+    edgemesh::EdgeMesh,
     eventbus::Bus,
     metamanager::MetaManager,
     rt::{Collector, Metric, Queue, Vitals},
@@ -17,6 +18,7 @@ pub(super) struct Sources {
     pub(super) devices: Option<DeviceTwin>,
     pub(super) dmi: Option<Dmi>,
     pub(super) services: Option<ServiceBus>,
+    pub(super) mesh: Option<EdgeMesh>,
     pub(super) vitals: Vitals,
 }
 
@@ -37,6 +39,7 @@ impl Sources {
         metrics.extend(self.devices.iter().flat_map(DeviceTwin::metrics));
         metrics.extend(self.dmi.iter().flat_map(Dmi::metrics));
         metrics.extend(self.services.iter().flat_map(ServiceBus::metrics));
+        metrics.extend(self.mesh.iter().flat_map(EdgeMesh::metrics));
         metrics.extend(queues(&all));
         metrics.push(self.vitals.metric());
         metrics

@@ -7,10 +7,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+mod edge_mesh;
 mod edged;
 mod services;
 
 pub(super) use self::{
+    edge_mesh::{Dns as EdgeMeshDns, EdgeMesh},
     edged::{Edged, Kubelet, Taint},
     services::{DeviceTwin, EdgeStream, EventBus, InternalAccess, MetaManager, MetaServer, ServiceBus},
 };
@@ -51,6 +53,9 @@ pub(super) struct Modules {
     pub(super) device_twin: DeviceTwin,
     pub(super) edge_stream: EdgeStream,
     pub(super) service_bus: ServiceBus,
+    /// Not one of EdgeCore's any more.
+    #[serde(default)]
+    pub(super) edge_mesh: EdgeMesh,
 }
 
 #[derive(Debug, Deserialize, Serialize)]

@@ -9,6 +9,7 @@ use super::{
 };
 
 mod edge_hub;
+mod edge_mesh;
 mod edged;
 mod eviction;
 mod groups;
@@ -54,6 +55,7 @@ pub(super) fn lower(file: File, report: &mut Report) -> Config {
         device_twin: services::device_twin(modules.device_twin, &mut values),
         edge_stream: services::edge_stream(modules.edge_stream, &mut values),
         service_bus: service_bus::lower(modules.service_bus, &mut values),
+        edge_mesh: edge_mesh::lower(modules.edge_mesh, &mut values),
         require_authorization: asks_who_calls,
     }
 }

@@ -107,6 +107,10 @@ fn faults() {
             "modules:\n  edged:\n    minimumGCAge: soon\n    tailoredKubeletConfig:\n      imageGCHighThresholdPercent: 101\n      containerLogMaxSize: big\n      containerLogMaxFiles: 1\n      evictionHard: {memory.available: lots, nodefs.avail: 1%, containerfs.available: 1%}\n      evictionSoft: {memory.available: 110%, nodefs.available: 20%}\n      evictionSoftGracePeriod: {memory.available: 1m}\n",
         ),
         (
+            "names of services",
+            "modules: {edgeMesh: {enable: true, dns: {listenAddress: '169.254.96.16', upstreamServers: [10.0.0.1, '10.0.0.1:5353', dns]}}}",
+        ),
+        (
             "no units, no list",
             "modules:\n  edged:\n    tailoredKubeletConfig:\n      clusterDNS: 169.254.96.16\n      syncFrequency: 60\n      imageMinimumGCAge: '5'\n      streamingConnectionIdleTimeout: 4\n",
         ),
@@ -338,6 +342,38 @@ fn what_servicebus_may_do() {
     ] {
         let told = refused(&format!("modules: {{serviceBus: {{enable: true, {text}}}}}"));
         assert!(told.contains(place), "{place} in {told}");
+    }
+}
+
+#[test]
+fn what_edgemesh_does() {
+    let mesh = |text: &str| config(&format!("modules: {{edgeMesh: {{{text}}}}}")).edge_mesh;
+    assert_eq!(mesh("lbStrategy: nothing"), None, "it is off by default");
+    assert_eq!(mesh("enable: true"), Some(EdgeMesh::default()));
+    let text = "enable: true, lbStrategy: RoundRobin, serviceFilterMode: FilterIfLabelDoesNotExists, nodePortAddresses: [10.0.0.0/8]";
+    let expected = EdgeMesh {
+        strategy: Strategy::RoundRobin,
+        filter: ServiceFilter::Only,
+        node_port_addresses: vec![Network::parse("10.0.0.0/8").unwrap()],
+        ..EdgeMesh::default()
+    };
+    assert_eq!(mesh(text), Some(expected));
+    for (text, place) in [
+        ("lbStrategy: Best", "edgeMesh.lbStrategy"),
+        ("serviceFilterMode: None", "edgeMesh.serviceFilterMode"),
+        ("nodePortAddresses: [eth0]", "edgeMesh.nodePortAddresses"),
+    ] {
+        let told = refused(&format!("modules: {{edgeMesh: {{enable: true, {text}}}}}"));
+        assert!(told.contains(place), "{place} in {told}");
+    }
+    let unused =
+        warnings("modules: {edgeMesh: {enable: true, listenInterface: docker0, subNet: 9.251.0.0/16}}")
+            .join("\n");
+    for key in ["listenInterface", "subNet"] {
+        assert!(
+            unused.contains(&format!("modules.edgeMesh.{key}: not used")),
+            "EdgeCore's first EdgeMesh had it: {unused}"
+        );
     }
 }
 

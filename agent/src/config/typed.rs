@@ -8,11 +8,13 @@ use std::{
     time::Duration,
 };
 
+mod edge_mesh;
 mod groups;
 mod resources;
 mod service_bus;
 mod services;
 
+pub use self::edge_mesh::{DNS_PORT, Dns, EdgeMesh, Network, ServiceFilter, Strategy};
 pub use self::groups::{CgroupDriver, ControlGroups};
 pub use self::resources::{Amount, Eviction, Housekeeping, Signal, Threshold};
 pub use self::service_bus::{CertificateFiles, ServiceBus};
@@ -52,6 +54,8 @@ pub struct Config {
     pub edge_stream: Option<EdgeStream>,
     /// Calls of local HTTP servers for the cloud, and of the cloud's for local programs.
     pub service_bus: Option<ServiceBus>,
+    /// Services by name and address.
+    pub edge_mesh: Option<EdgeMesh>,
     /// Whether MetaServer asks who calls: the feature gate of this name.
     pub require_authorization: bool,
 }

@@ -77,6 +77,7 @@ use tonic::transport::Channel;
 
 pub(crate) use self::{
     api::{Answer, KubeletApi, OwnKubelet, Request},
+    convert::parse_resolv_conf,
     gc::all_pods::{Left, clear, end_pods, pods_on_disk},
     inquire::{NoRuntime, RuntimeFound, inquire},
 };
@@ -108,6 +109,8 @@ pub struct Config {
     pub node_name: String,
     /// The API: pods of this node, ConfigMaps, Secrets, tokens, nodes, leases.
     pub client: kube::Client,
+    /// The API as it has Services: the same, where there is no other.
+    pub services: kube::Client,
     /// Whether the API has all pods of this node: until then, what runs of pods that it never had is kept.
     pub pods_whole: PodsWhole,
     /// Word that the cloud is connected again.

@@ -83,6 +83,7 @@ impl Task {
         let limits = resources::as_limits(&allocatable);
         let context = Arc::new(Context {
             client: config.client.clone(),
+            services: config.services.clone(),
             groups: Groups::new(config.groups.clone(), runtime.clone(), limits.cpu_millis),
             runtime: runtime.clone(),
             dirs,

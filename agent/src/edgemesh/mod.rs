@@ -2,5 +2,80 @@
 //!
 //! What comes in: Services, EndpointSlices and this node's labels. What goes out: DNS answers, and connections from a Service's
 //! addresses to its endpoints. Source: the Kubernetes pages "Virtual IPs and Service Proxies" and "DNS for Services and Pods".
+//!
+//! | part | what |
+//! |---|---|
+//! | `dns` | names of Services, and the node's resolvers for all else |
+//! | `snapshot` | Services with their endpoints, as DNS and the proxy read them |
+//! | `source` | the edge to MetaServer: what is read |
+//! | `objects` | from what is read to a snapshot, pure |
+//! | `proxy` | the addresses of Services on this machine |
+//! | `figures` | what is counted |
+//! | `task` | the one owner: publishes snapshots, and has the proxy follow them |
 
+pub mod dns;
+mod figures;
+mod objects;
+mod proxy;
 pub mod snapshot;
+mod source;
+mod task;
+
+use std::{io, sync::Arc};
+
+use kube::Client;
+use tokio::sync::watch;
+
+pub use self::task::Task;
+use self::{figures::Figures, snapshot::Snapshot};
+use crate::{config, rt::Metric};
+
+/// What the room needs.
+#[derive(Clone)]
+pub struct Config {
+    /// This node's name.
+    pub node: String,
+    /// What is set of it.
+    pub settings: config::EdgeMesh,
+    /// Services and EndpointSlices: MetaServer.
+    pub services: Client,
+    /// This node's own objects, of which its Node is read.
+    pub own: Client,
+}
+
+/// The handle: what the room knows. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct EdgeMesh {
+    snapshots: Snapshots,
+    figures: Arc<Figures>,
+}
+
+/// The newest snapshot, to be read or awaited.
+pub type Snapshots = watch::Receiver<Arc<Snapshot>>;
+
+impl EdgeMesh {
+    /// The Services of now.
+    pub fn snapshots(&self) -> Snapshots {
+        self.snapshots.clone()
+    }
+
+    /// What is counted.
+    pub(crate) fn metrics(&self) -> Vec<Metric> {
+        self.figures.metrics()
+    }
+}
+
+/// Builds the room; [`Task`] runs it.
+pub fn new(config: Config) -> (EdgeMesh, Task) {
+    let (publish, snapshots) = watch::channel(Arc::default());
+    let figures = Arc::<Figures>::default();
+    (EdgeMesh { snapshots, figures: figures.clone() }, Task { config, publish, figures })
+}
+
+/// Removes what an agent that has ended, however it has, added to the machine for Services; how many addresses that were.
+///
+/// # Errors
+/// The kernel does not let it.
+pub(crate) fn remove_addresses() -> io::Result<usize> {
+    Ok(proxy::routes::remove_all()?)
+}

@@ -22,7 +22,7 @@ pub struct Service {
     pub external_ips: Vec<IpAddr>,
     /// `spec.ports`.
     pub ports: Vec<Port>,
-    /// Of all its EndpointSlices, one entry for each address.
+    /// Of all its EndpointSlices, one entry for each address; another one where a port of one name has two numbers there.
     pub endpoints: Vec<Endpoint>,
     /// `spec.publishNotReadyAddresses`.
     pub publish_not_ready: bool,
@@ -34,6 +34,8 @@ pub struct Service {
     pub external_local: bool,
     /// How an endpoint is chosen for a connection.
     pub balancing: Balancing,
+    /// Another proxy serves its addresses: DNS names it, and nothing more.
+    pub elsewhere: bool,
 }
 
 /// How a Service is reached.

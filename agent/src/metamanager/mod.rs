@@ -53,6 +53,7 @@ pub use self::{
 pub(crate) use self::{
     export::{DeviceRows, Exported, export},
     lost::{forget_copies, forget_lost},
+    server::ensure_address,
     takeover::{has_edgecore_run_since, note_exported},
 };
 use crate::{

@@ -26,7 +26,7 @@ use crate::{
     app,
     cli::Reset,
     config::{self, Config, Host},
-    edged, one_line, systemd,
+    edged, edgemesh, one_line, systemd,
 };
 
 /// The agent's name among processes.
@@ -81,6 +81,7 @@ async fn go(reset: &Reset, input: &mut impl BufRead, out: &mut impl Write) -> an
         return Ok(ExitCode::FAILURE);
     }
     let mut failed = files::remove(&config, &path);
+    failed.extend(addresses(&config));
     if let Some(lock) = lock
         && let Err(error) = lock.remove()
     {
@@ -93,6 +94,13 @@ async fn go(reset: &Reset, input: &mut impl BufRead, out: &mut impl Write) -> an
         writeln!(out, "  {what}")?;
     }
     Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Gives up the addresses of Services that an agent which was killed has left; why that cannot be.
+fn addresses(config: &Config) -> Option<String> {
+    config.edge_mesh.as_ref()?;
+    let failed = edgemesh::remove_addresses().err()?;
+    Some(format!("the routes to addresses of Services: {failed}; ip route flush table local proto 77"))
 }
 
 fn tell_failed(failed: &[String], out: &mut impl Write) -> std::io::Result<()> {

@@ -74,7 +74,7 @@ fn networks_and_namespaces() -> anyhow::Result<()> {
 }
 
 /// Answers each datagram in the network of the process with its own words and those of the datagram, until the test ends.
-fn answer_datagrams(pid: &str, port: u16, words: &'static str) -> anyhow::Result<()> {
+pub(crate) fn answer_datagrams(pid: &str, port: u16, words: &'static str) -> anyhow::Result<()> {
     let network = fs::File::open(format!("/proc/{pid}/ns/net"))?;
     let (told, bound) = mpsc::sync_channel(1);
     thread::spawn(move || {

@@ -2,6 +2,7 @@
 
 mod api;
 mod broker;
+mod dns;
 mod enrol;
 mod messages;
 mod node;
@@ -37,7 +38,7 @@ pub fn target(name: &str) -> Result<Target, NoSuchTarget> {
 }
 
 /// Every decoder.
-pub const TARGETS: [Target; 26] = [
+pub const TARGETS: [Target; 27] = [
     decoder("json", messages::json, messages::recorded),
     decoder("frame", messages::frame, messages::frames),
     decoder("compression", messages::compressed, messages::conversations),
@@ -61,6 +62,7 @@ pub const TARGETS: [Target; 26] = [
     decoder("api-query", api::query, api::queries),
     decoder("api-definition", api::definition, api::definitions),
     decoder("mqtt", broker::packets, broker::conversations),
+    decoder("dns", dns::packet, dns::packets),
     decoder("tunnel", tunnel::frame, tunnel::frames),
     decoder("websocket", tunnel::websocket, tunnel::sockets),
     decoder("spdy", tunnel::spdy, tunnel::execs),

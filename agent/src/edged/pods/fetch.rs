@@ -25,21 +25,36 @@ pub(super) async fn objects(client: &Client, namespace: &str, references: BTreeS
     objects
 }
 
-/// The variables of the services that the pod may know. They are a courtesy: where the API has no services, as on a node
-/// that is told of none, there are no variables.
-pub(super) async fn service_variables(client: &Client, pod: &Pod, namespace: &str) -> Vec<(String, String)> {
+/// The variables of the services that the pod may know, which `services` has. They are a courtesy: where the API has no services, as on
+/// a node that is told of none, there are no variables. The API itself is found where `client` says, if it does.
+pub(super) async fn service_variables(
+    (client, services): (&Client, &Client),
+    pod: &Pod,
+    namespace: &str,
+) -> Vec<(String, String)> {
     let links = pod.spec.as_ref().and_then(|spec| spec.enable_service_links).unwrap_or(true);
     let all = async {
         if !links {
             return Vec::new();
         }
-        let services = Api::<Service>::namespaced(client.clone(), namespace);
+        let services = Api::<Service>::namespaced(services.clone(), namespace);
         services.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default()
     };
-    let master = Api::<Service>::namespaced(client.clone(), MASTER_NAMESPACE);
-    let (mut all, master) = futures::join!(all, master.get_opt(MASTER));
-    all.extend(master.ok().flatten().filter(|_| !links || namespace != MASTER_NAMESPACE));
+    let (mut all, master) = futures::join!(all, master(client, services));
+    all.retain(|service| namespace != MASTER_NAMESPACE || service.metadata.name.as_deref() != Some(MASTER));
+    all.extend(master);
     variables(all.iter())
+}
+
+/// The service of the API: where MetaServer serves pods, that is it.
+async fn master(client: &Client, services: &Client) -> Option<Service> {
+    for client in [client, services] {
+        let master = Api::<Service>::namespaced(client.clone(), MASTER_NAMESPACE);
+        if let Ok(Some(master)) = master.get_opt(MASTER).await {
+            return Some(master);
+        }
+    }
+    None
 }
 
 async fn one(client: &Client, namespace: &str, reference: &Reference) -> Fetched {
@@ -86,7 +101,7 @@ mod tests {
         let hosts = async |links: Option<bool>| {
             let spec = json!({"spec": {"containers": [], "enableServiceLinks": links}});
             let pod: Pod = serde_json::from_value(spec).unwrap();
-            let all = service_variables(&client, &pod, "shop").await;
+            let all = service_variables((&client, &client), &pod, "shop").await;
             all.into_iter().map(|(name, _)| name).filter(|name| name.ends_with("_HOST")).collect::<Vec<_>>()
         };
         assert_eq!(hosts(None).await, ["DB_SERVICE_HOST", "KUBERNETES_SERVICE_HOST"]);

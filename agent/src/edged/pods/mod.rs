@@ -87,6 +87,8 @@ const MAX_RETRY: Duration = Duration::from_secs(30);
 pub(crate) struct Context {
     /// The API.
     pub(crate) client: Client,
+    /// The API as it has Services.
+    pub(crate) services: Client,
     /// The container runtime.
     pub(crate) runtime: Runtime,
     /// The pods' control groups.

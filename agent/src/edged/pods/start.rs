@@ -203,7 +203,7 @@ async fn environment(
     let references = references::of_env(container);
     let (objects, services) = futures::join!(
         fetch::objects(&context.client, identity.namespace, references),
-        fetch::service_variables(&context.client, pod, identity.namespace)
+        fetch::service_variables((&context.client, &context.services), pod, identity.namespace)
     );
     let (host_ips, pod_ips) = (context.addresses.ips(), pod_ips(context, pod, sandbox));
     let downward = Downward { pod, host_ips: &host_ips, pod_ips: &pod_ips, allocatable: context.allocatable };

@@ -36,8 +36,9 @@ use std::{
     sync::Arc,
 };
 
+use kube::Client;
 use kubeapi::{
-    Api, NodeStreams, Rules,
+    Api, NodeStreams, Rules, client_of,
     serve::{BindError, Server},
     store::{Store, StoreError},
 };
@@ -47,6 +48,7 @@ use tokio::{sync::watch, task::spawn_blocking};
 use tokio_util::sync::CancellationToken;
 use wire::Change;
 
+pub(crate) use self::interface::ensure as ensure_address;
 use self::{
     access::Access,
     ask::Cloud,
@@ -91,6 +93,8 @@ pub enum Authentication {
     Loopback(Loopback),
     /// Certificates and the tokens of service accounts say who asks, roles what they may.
     Accounts(Guard),
+    /// Nobody comes in: it is not served, and only the agent's own rooms ask ([`MetaServer::client`]).
+    Unserved,
 }
 
 /// How MetaServer is guarded where it serves pods.
@@ -206,7 +210,7 @@ impl MetaServerConfig {
     pub(super) fn service(&self) -> Option<Value> {
         match &self.authentication {
             Authentication::Accounts(guard) => Some(service_object::object(guard.pods_address)),
-            Authentication::Loopback(_) => None,
+            Authentication::Loopback(_) | Authentication::Unserved => None,
         }
     }
 }
@@ -220,6 +224,12 @@ impl MetaServer {
     /// Where it listens, once it does.
     pub fn listening(&self) -> Listening {
         self.listening.subscribe()
+    }
+
+    /// A client of what it serves for the agent's own rooms: in process, as this node.
+    pub(crate) fn client(&self) -> Client {
+        let api_server = ApiServer { authenticator: Some(Authenticator::Agent), ..self.api_server.clone() };
+        client_of(api_server, "default")
     }
 
     /// Serves until `shutdown`.
@@ -259,6 +269,10 @@ impl MetaServer {
                 let clients = LocalClients::new(loopback, token);
                 self.api_server.authenticator = Some(Authenticator::Local(Arc::new(clients)));
             }
+            Authentication::Unserved => {
+                self.copy(std::future::pending(), heart, shutdown).await;
+                return Ok(());
+            }
         }
         let server = Server::bind(self.address, tls, self.api_server.clone()).await?;
         if let Some(credentials) = &credentials {
@@ -285,16 +299,28 @@ impl MetaServer {
                 None => std::future::pending().await,
             }
         };
+        let serve = async {
+            tokio::select! {
+                // cancel-safe, all three: what is not renewed now is at the next start
+                () = server.run(shutdown.clone()) => {}
+                () = serve_pods => {}
+                () = keep => {}
+            }
+        };
+        self.copy(serve, heart, shutdown.clone()).await;
+        Ok(())
+    }
+
+    /// Keeps the copies while `serve` goes on.
+    async fn copy(&self, serve: impl Future<Output = ()>, heart: &Heart, shutdown: CancellationToken) {
         tokio::select! {
-            // cancel-safe, all six: what is not copied, renewed or removed now is at the next start
-            () = server.run(shutdown.clone()) => {}
-            () = serve_pods => {}
-            () = keep => {}
+            // cancel-safe, all: what is not copied or removed now is at the next start
+            () = serve => {}
+            () = shutdown.cancelled() => {}
             () = feed::run(&self.own, &self.copies, heart) => {}
             () = sync::run(&self.api_server, &self.kept) => {}
             () = self.api_server.room.run(&self.copies, &self.kept) => {}
         }
-        Ok(())
     }
 
     /// How it is served, and who keeps the certificate where none is configured.

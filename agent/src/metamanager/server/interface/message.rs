@@ -1,19 +1,12 @@
-//! Messages to the kernel about interfaces and addresses, and its answers: pure.
+//! Messages to the kernel about interfaces and addresses: pure.
 //!
-//! Source: netlink(7), rtnetlink(7), `linux/rtnetlink.h`, `linux/if_link.h`, `linux/if_addr.h`. Numbers are in the machine's byte
-//! order; messages and attributes begin at multiples of four.
+//! Source: rtnetlink(7), `linux/rtnetlink.h`, `linux/if_link.h`, `linux/if_addr.h`.
 
 use std::net::IpAddr;
 
-use nix::errno::Errno;
+use crate::netlink::{ASK, NEW, attribute, message};
 
-/// `struct nlmsghdr`.
-const HEADER: usize = 16;
-/// `NLM_F_REQUEST`, `NLM_F_ACK`; and for what is new `NLM_F_EXCL`, `NLM_F_CREATE`.
-const ASK: u16 = 0x1 | 0x4;
-const NEW: u16 = 0x200 | 0x400;
-/// Types: `NLMSG_ERROR`, which also says that all went well, `RTM_NEWLINK`, `RTM_NEWADDR`.
-const OUTCOME: u16 = 2;
+/// Types: `RTM_NEWLINK`, `RTM_NEWADDR`.
 const LINK: u16 = 16;
 const ADDRESS: u16 = 20;
 /// Attributes: `IFLA_IFNAME`, `IFLA_LINKINFO` and in it `IFLA_INFO_KIND`; `IFA_ADDRESS`, `IFA_LOCAL`.
@@ -57,39 +50,11 @@ pub(super) fn address(index: u32, address: IpAddr) -> Vec<u8> {
     message(ADDRESS, ASK | NEW, &body)
 }
 
-/// What the kernel answers to a message.
-pub(super) fn outcome(answer: &[u8]) -> Result<(), Errno> {
-    let number = |at: usize| -> Option<[u8; 4]> { answer.get(at..at + 4)?.try_into().ok() };
-    let kind = answer.get(4..6).map(|bytes| u16::from_ne_bytes([bytes[0], bytes[1]]));
-    match (kind, number(HEADER).map(i32::from_ne_bytes)) {
-        (Some(OUTCOME), Some(0)) => Ok(()),
-        (Some(OUTCOME), Some(errno)) => Err(Errno::from_raw(errno.saturating_neg())),
-        _ => Err(Errno::EPROTO),
-    }
-}
-
 /// `struct ifinfomsg` that sets the interface up.
 fn interface(index: u32) -> Vec<u8> {
     let (unspecified, kind) = ([0, 0], [0, 0]);
     let head = [unspecified, kind].concat();
     [head, index.to_ne_bytes().to_vec(), UP.to_ne_bytes().to_vec(), UP.to_ne_bytes().to_vec()].concat()
-}
-
-fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
-    // what is told here is some bytes long
-    let length = u16::try_from(4 + value.len()).unwrap_or(u16::MAX);
-    padded([&length.to_ne_bytes(), &kind.to_ne_bytes(), value].concat())
-}
-
-fn message(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(HEADER + body.len()).unwrap_or(u32::MAX);
-    // sequence and port: there is one message at a time, and the kernel knows who asks
-    [&length.to_ne_bytes()[..], &kind.to_ne_bytes(), &flags.to_ne_bytes(), &[0; 8], body].concat()
-}
-
-fn padded(mut bytes: Vec<u8>) -> Vec<u8> {
-    bytes.resize(bytes.len().next_multiple_of(4), 0);
-    bytes
 }
 
 #[cfg(test)]
@@ -110,16 +75,5 @@ mod tests {
         }
         assert!(messages[0].windows(12).any(|bytes| bytes == b"edge-dummy0\0"));
         assert_eq!(messages[2][16..20], [INET, 32, 0, OF_LINK]);
-    }
-
-    #[test]
-    fn answers_are_understood() {
-        let answer = |kind: u16, number: i32| message(kind, 0, &number.to_ne_bytes());
-        assert_eq!(outcome(&answer(OUTCOME, 0)), Ok(()));
-        assert_eq!(outcome(&answer(OUTCOME, -1)), Err(Errno::EPERM));
-        assert_eq!(outcome(&answer(OUTCOME, i32::MIN)), Err(Errno::UnknownErrno));
-        for strange in [answer(LINK, 0), Vec::new(), vec![0; 17]] {
-            assert_eq!(outcome(&strange), Err(Errno::EPROTO));
-        }
     }
 }

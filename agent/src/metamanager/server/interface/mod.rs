@@ -5,38 +5,20 @@
 
 mod message;
 
-use std::{
-    io,
-    net::IpAddr,
-    os::fd::{AsRawFd, OwnedFd},
-};
+use std::{io, net::IpAddr};
 
-use nix::{
-    errno::Errno,
-    ifaddrs::getifaddrs,
-    net::if_::if_nametoindex,
-    sys::{
-        socket::{
-            AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto, setsockopt,
-            socket, sockopt::ReceiveTimeout,
-        },
-        time::{TimeVal, TimeValLike},
-    },
-};
+use nix::{errno::Errno, ifaddrs::getifaddrs, net::if_::if_nametoindex};
 use tracing::info;
+
+use crate::netlink::Kernel;
 
 /// Its name.
 const NAME: &str = "edge-dummy0";
 /// What it is made of, the first kind that this kernel has. Nothing goes through either; both carry an address.
 const KINDS: [&str; 2] = ["dummy", "bridge"];
-/// The kernel answers at once.
-const PATIENCE_SECONDS: i64 = 5;
-/// An answer is the header, a number and the message that it is about.
-const ANSWER: usize = 4096;
-
 /// Why nothing has the address.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum InterfaceError {
+pub(crate) enum InterfaceError {
     /// Not allowed.
     #[error(
         "the interface {NAME} for {0} cannot be made without the capability CAP_NET_ADMIN; run the agent as root, or make it by \
@@ -56,7 +38,7 @@ pub(super) enum InterfaceError {
 }
 
 /// Sees to it that an interface has the address. One that has it is left alone.
-pub(super) fn ensure(address: IpAddr) -> Result<(), InterfaceError> {
+pub(crate) fn ensure(address: IpAddr) -> Result<(), InterfaceError> {
     let failed = |step: &'static str| move |errno: Errno| failed(step, address, errno);
     if address.is_loopback()
         || address.is_unspecified()
@@ -64,7 +46,7 @@ pub(super) fn ensure(address: IpAddr) -> Result<(), InterfaceError> {
     {
         return Ok(());
     }
-    let kernel = open().map_err(failed("be asked for"))?;
+    let kernel = Kernel::open().map_err(failed("be asked for"))?;
     let index = match if_nametoindex(NAME) {
         Ok(index) => index,
         Err(_) => {
@@ -72,8 +54,8 @@ pub(super) fn ensure(address: IpAddr) -> Result<(), InterfaceError> {
             if_nametoindex(NAME).map_err(failed("be found after it was made"))?
         }
     };
-    tell(&kernel, &message::up(index)).map_err(failed("be set up"))?;
-    match tell(&kernel, &message::address(index, address)) {
+    kernel.tell(&message::up(index)).map_err(failed("be set up"))?;
+    match kernel.tell(&message::address(index, address)) {
         // somebody was faster
         Ok(()) | Err(Errno::EEXIST) => {}
         Err(errno) => return Err(failed("be given its address")(errno)),
@@ -98,31 +80,16 @@ fn is_here(address: IpAddr) -> Result<bool, Errno> {
     }))
 }
 
-fn make(kernel: &OwnedFd) -> Result<(), Errno> {
+fn make(kernel: &Kernel) -> Result<(), Errno> {
     let mut last = Errno::EOPNOTSUPP;
     for kind in KINDS {
-        match tell(kernel, &message::link(NAME, kind)) {
+        match kernel.tell(&message::link(NAME, kind)) {
             Ok(()) | Err(Errno::EEXIST) => return Ok(()),
             Err(Errno::EOPNOTSUPP) => {}
             Err(errno) => last = errno,
         }
     }
     Err(last)
-}
-
-fn open() -> Result<OwnedFd, Errno> {
-    let flags = SockFlag::SOCK_CLOEXEC;
-    let kernel = socket(AddressFamily::Netlink, SockType::Raw, flags, SockProtocol::NetlinkRoute)?;
-    setsockopt(&kernel, ReceiveTimeout, &TimeVal::seconds(PATIENCE_SECONDS))?;
-    Ok(kernel)
-}
-
-/// Sends one message and waits until the kernel has done it.
-fn tell(kernel: &OwnedFd, message: &[u8]) -> Result<(), Errno> {
-    sendto(kernel.as_raw_fd(), message, &NetlinkAddr::new(0, 0), MsgFlags::empty())?;
-    let mut answer = [0; ANSWER];
-    let size = recv(kernel.as_raw_fd(), &mut answer, MsgFlags::empty())?;
-    message::outcome(answer.get(..size).unwrap_or_default())
 }
 
 #[cfg(test)]

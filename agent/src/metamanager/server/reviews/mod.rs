@@ -68,7 +68,7 @@ pub(super) async fn answer(
 pub(super) fn identity(who: &Authenticator, caller: &Caller, parts: &Parts, node: &str) -> Identity {
     let certificate = match who {
         Authenticator::Accounts(_) => parts.extensions.get::<Identity>(),
-        Authenticator::Local(_) => None,
+        Authenticator::Local(_) | Authenticator::Agent => None,
     };
     let mut identity = match (caller, certificate) {
         (Caller::Account(namespace, name), _) => Identity {

@@ -1,0 +1,109 @@
+//! EdgeMesh, where it is switched on.
+
+use std::net::IpAddr;
+
+use kube::Client;
+use tokio_util::sync::CancellationToken;
+use tracing::error;
+
+use crate::{
+    config::{self, Config},
+    edged,
+    edgemesh::{self, EdgeMesh, dns},
+    metamanager::{MetaManager, ensure_address},
+    rt::Supervisor,
+};
+
+/// The node's resolvers, where nothing else is configured.
+const RESOLV_CONF: &str = "/etc/resolv.conf";
+
+/// Starts it; `services` reads what MetaServer serves.
+pub(super) fn start(
+    config: &Config,
+    meta: &MetaManager,
+    services: Option<Client>,
+    (supervisor, shutdown): (&mut Supervisor, &CancellationToken),
+) -> Option<EdgeMesh> {
+    let settings = config.edge_mesh.clone()?;
+    let (mesh, task) = edgemesh::new(edgemesh::Config {
+        node: config.node.name.clone(),
+        settings,
+        services: services?,
+        own: meta.client(),
+    });
+    supervisor.keep("edgemesh", task, shutdown);
+    Some(mesh)
+}
+
+/// Starts its DNS: the server's address for pods, where they reach it. The agent does its other work also where it cannot be started.
+pub(super) fn start_dns(
+    config: &Config,
+    mesh: &EdgeMesh,
+    (supervisor, shutdown): (&mut Supervisor, &CancellationToken),
+) -> Option<IpAddr> {
+    let settings = &config.edge_mesh.as_ref()?.dns;
+    match dns_server(config, settings, mesh) {
+        Ok((server, for_pods)) => {
+            supervisor.keep("edgemesh-dns", server, shutdown);
+            for_pods
+        }
+        Err(error) => {
+            error!(
+                error = &*error,
+                address = %settings.address,
+                "EdgeMesh answers no DNS, and pods resolve names as the node does; free the address's port 53 of other servers, or set \
+                 modules.edgeMesh.dns.listenAddress, and start the agent again"
+            );
+            None
+        }
+    }
+}
+
+fn dns_server(
+    config: &Config,
+    settings: &config::Dns,
+    mesh: &EdgeMesh,
+) -> Result<(dns::Server, Option<IpAddr>), Box<dyn std::error::Error + Send + Sync>> {
+    let domain = Some(config.edged.cluster_domain.as_str()).filter(|domain| !domain.is_empty());
+    let dns = dns::Config {
+        domain: dns::Zone::new(domain.unwrap_or(dns::DEFAULT_DOMAIN))?,
+        upstreams: settings.upstreams.clone(),
+        resolv_conf: config.edged.resolv_conf.clone().unwrap_or_else(|| RESOLV_CONF.into()),
+    };
+    let listening = dns::Listening::bind(settings.address, ensure_address)?;
+    let for_pods = listening.for_pods();
+    Ok((dns::Server::new(dns, listening, mesh.snapshots())?, for_pods))
+}
+
+/// Pods ask this server, unless others are configured for them.
+pub(super) fn use_dns(node: &mut edged::NodeConfig, server: Option<IpAddr>) {
+    let Some(server) = server.filter(|_| node.cluster_dns.is_empty()) else { return };
+    node.cluster_dns = vec![server.to_string()];
+    if node.cluster_domain.is_empty() {
+        dns::DEFAULT_DOMAIN.clone_into(&mut node.cluster_domain);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pods_ask_the_node_unless_others_are_configured_for_them() {
+        let address: IpAddr = "169.254.96.16".parse().unwrap();
+        let told = |servers: &[&str], domain: &str, server| {
+            let cluster_dns = servers.iter().map(ToString::to_string).collect();
+            let mut node = edged::NodeConfig {
+                cluster_dns,
+                cluster_domain: domain.into(),
+                ..edged::NodeConfig::default()
+            };
+            use_dns(&mut node, server);
+            (node.cluster_dns.join(" "), node.cluster_domain)
+        };
+        assert_eq!(told(&[], "", Some(address)), ("169.254.96.16".into(), "cluster.local".into()));
+        assert_eq!(told(&[], "edge", Some(address)), ("169.254.96.16".into(), "edge".into()));
+        assert_eq!(told(&["10.96.0.10"], "", Some(address)), ("10.96.0.10".into(), String::new()));
+        assert_eq!(told(&[], "edge", None), (String::new(), "edge".into()));
+    }
+}

@@ -1,0 +1,26 @@
+//! `modules.edgeMesh`, as it is written. EdgeCore has no such module any more: EdgeMesh is a program of its own there.
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(in crate::config) struct EdgeMesh {
+    pub(in crate::config) enable: bool,
+    /// As EdgeCore's first EdgeMesh called it.
+    pub(in crate::config) lb_strategy: String,
+    /// EdgeMesh's.
+    pub(in crate::config) service_filter_mode: String,
+    /// kube-proxy's.
+    pub(in crate::config) node_port_addresses: Vec<String>,
+    pub(in crate::config) dns: Dns,
+}
+
+/// What EdgeMesh has as `modules.edgeDNS`.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(in crate::config) struct Dns {
+    /// An address and a port.
+    pub(in crate::config) listen_address: String,
+    /// Addresses, with or without a port.
+    pub(in crate::config) upstream_servers: Vec<String>,
+}

@@ -1,0 +1,65 @@
+//! `modules.edgeMesh`. What is switched off is not checked.
+
+use std::net::IpAddr;
+
+use super::values::Values;
+use crate::config::{
+    file,
+    typed::{DNS_PORT, Dns, EdgeMesh, Network, ServiceFilter, Strategy},
+};
+
+pub(super) fn lower(written: file::EdgeMesh, values: &mut Values<'_>) -> Option<EdgeMesh> {
+    if !written.enable {
+        return None;
+    }
+    let at = |key: &str| format!("modules.edgeMesh.{key}");
+    let strategy = match written.lb_strategy.as_str() {
+        "" | "Random" | "RANDOM" => Strategy::Random,
+        "RoundRobin" | "ROUND_ROBIN" => Strategy::RoundRobin,
+        "ConsistentHash" => Strategy::ConsistentHash,
+        other => {
+            let why = format!("is {other:?}, but must be Random, RoundRobin or ConsistentHash");
+            values.fault(&at("lbStrategy"), why);
+            Strategy::default()
+        }
+    };
+    let filter = match written.service_filter_mode.as_str() {
+        "" | "FilterIfLabelExists" => ServiceFilter::LeaveOut,
+        "FilterIfLabelDoesNotExists" => ServiceFilter::Only,
+        other => {
+            let why = format!("is {other:?}, but must be FilterIfLabelExists or FilterIfLabelDoesNotExists");
+            values.fault(&at("serviceFilterMode"), why);
+            ServiceFilter::default()
+        }
+    };
+    let mut networks = Vec::new();
+    for text in &written.node_port_addresses {
+        match Network::parse(text) {
+            Some(network) => networks.push(network),
+            None => values.fault(
+                &at("nodePortAddresses"),
+                format!("has {text:?}, but must have networks such as 10.0.0.0/8"),
+            ),
+        }
+    }
+    let dns = dns(&written.dns, values);
+    Some(EdgeMesh { strategy, filter, node_port_addresses: networks, dns })
+}
+
+fn dns(written: &file::EdgeMeshDns, values: &mut Values<'_>) -> Dns {
+    let mut dns = Dns::default();
+    if !written.listen_address.is_empty() {
+        dns.address = values.socket("modules.edgeMesh.dns.listenAddress", &written.listen_address);
+    }
+    for text in &written.upstream_servers {
+        let server = text.parse().map(|address: IpAddr| (address, DNS_PORT).into()).or_else(|_| text.parse());
+        match server {
+            Ok(server) => dns.upstreams.push(server),
+            Err(_) => values.fault(
+                "modules.edgeMesh.dns.upstreamServers",
+                format!("has {text:?}, but must have addresses such as 10.0.0.1 or 10.0.0.1:53"),
+            ),
+        }
+    }
+    dns
+}

@@ -1,0 +1,112 @@
+//! Settings of EdgeMesh.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+/// Where DNS is asked.
+pub const DNS_PORT: u16 = 53;
+/// The address that EdgeMesh's agents have.
+const DNS_ADDRESS: Ipv4Addr = Ipv4Addr::new(169, 254, 96, 16);
+
+/// Services by name and address on this node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EdgeMesh {
+    /// How an endpoint is chosen where a Service says nothing of it.
+    pub strategy: Strategy,
+    /// Which Services are left out.
+    pub filter: ServiceFilter,
+    /// The node's addresses that NodePorts answer at; empty: all of them.
+    pub node_port_addresses: Vec<Network>,
+    /// Services' names.
+    pub dns: Dns,
+}
+
+/// How names are answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dns {
+    /// Where; an interface is given the address where none has it.
+    pub address: SocketAddr,
+    /// Who is asked for names outside of the cluster; empty: the node's resolvers.
+    pub upstreams: Vec<SocketAddr>,
+}
+
+impl Default for Dns {
+    fn default() -> Self {
+        Self { address: (DNS_ADDRESS, DNS_PORT).into(), upstreams: Vec::new() }
+    }
+}
+
+/// How an endpoint is chosen for a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Strategy {
+    /// One of them by chance.
+    #[default]
+    Random,
+    /// One after the other.
+    RoundRobin,
+    /// By the client's address.
+    ConsistentHash,
+}
+
+/// What EdgeMesh's label `service.edgemesh.kubeedge.io/service-proxy-name` says of a Service that has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ServiceFilter {
+    /// It is left out: another proxy serves it.
+    #[default]
+    LeaveOut,
+    /// It is served, and those without the label are left out.
+    Only,
+}
+
+/// The addresses whose first bits are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    address: IpAddr,
+    bits: u8,
+}
+
+impl Network {
+    /// `ADDRESS/BITS`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (address, bits) = text.split_once('/')?;
+        let (address, bits) = (address.parse::<IpAddr>().ok()?, bits.parse().ok()?);
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        (bits <= most).then_some(Self { address, bits })
+    }
+
+    /// Whether the address is one of them.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let (own, theirs, width) = match (self.address, address) {
+            (IpAddr::V4(own), IpAddr::V4(theirs)) => (own.to_bits().into(), theirs.to_bits().into(), 32),
+            (IpAddr::V6(own), IpAddr::V6(theirs)) => (own.to_bits(), theirs.to_bits(), 128),
+            _ => return false,
+        };
+        let differing: u128 = own ^ theirs;
+        differing.checked_shr(width - u32::from(self.bits)).unwrap_or_default() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks() {
+        for (network, address, expected) in [
+            ("10.0.0.0/8", "10.1.2.3", true),
+            ("10.0.0.0/8", "11.1.2.3", false),
+            ("10.0.0.7/32", "10.0.0.7", true),
+            ("10.0.0.7/32", "10.0.0.6", false),
+            ("0.0.0.0/0", "192.0.2.1", true),
+            ("0.0.0.0/0", "::1", false),
+            ("::/0", "fd00::1", true),
+            ("fd00::/64", "fd00::ffff", true),
+            ("fd00::/64", "fd00:0:0:1::", false),
+        ] {
+            let network = Network::parse(network).unwrap();
+            assert_eq!(network.contains(address.parse().unwrap()), expected, "{network:?} {address}");
+        }
+        for bad in ["", "10.0.0.0", "10.0.0.0/33", "::/129", "x/8", "10.0.0.0/-1"] {
+            assert_eq!(Network::parse(bad), None, "{bad}");
+        }
+    }
+}

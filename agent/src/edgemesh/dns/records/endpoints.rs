@@ -1,0 +1,19 @@
+//! Endpoints of headless Services as DNS sees them.
+
+use std::net::IpAddr;
+
+use crate::edgemesh::snapshot::{Endpoint, Service};
+
+/// Those that have names: the ready ones, or all where the Service publishes others too.
+pub(super) fn published(service: &Service) -> impl Iterator<Item = &Endpoint> {
+    service.endpoints.iter().filter(|endpoint| endpoint.ready || service.publish_not_ready)
+}
+
+/// Its label in the Service's domain: its hostname, or else its address with dashes.
+pub(super) fn label(endpoint: &Endpoint) -> String {
+    match (&endpoint.hostname, endpoint.address) {
+        (Some(hostname), _) => hostname.to_ascii_lowercase(),
+        (None, IpAddr::V4(address)) => address.to_string().replace('.', "-"),
+        (None, IpAddr::V6(address)) => address.to_string().replace(':', "-"),
+    }
+}

@@ -1,0 +1,80 @@
+//! The cluster domain, and names below it.
+
+use hickory_resolver::proto::rr::{Name, RData, Record, rdata::SOA};
+
+/// Where nothing else is configured; kubeadm's.
+pub const DEFAULT_DOMAIN: &str = "cluster.local";
+/// How long a negative answer counts, seconds, as with CoreDNS.
+const NEGATIVE_TTL: u32 = 5;
+/// Of the zone's SOA, as CoreDNS has them: refresh, retry and expire, seconds.
+const TIMES: (i32, i32, i32) = (7200, 1800, 86400);
+
+/// The cluster domain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Zone {
+    name: Name,
+}
+
+/// It is no domain.
+#[derive(Debug, thiserror::Error)]
+#[error("{0:?} is no domain; one such as {DEFAULT_DOMAIN} is expected")]
+pub struct BadDomain(String);
+
+impl Zone {
+    /// Of a text such as `cluster.local`.
+    ///
+    /// # Errors
+    /// It is no domain.
+    pub fn new(domain: &str) -> Result<Self, BadDomain> {
+        let bad = || BadDomain(domain.to_owned());
+        let mut name = Name::from_ascii(domain).map_err(|_| bad())?.to_lowercase();
+        name.set_fqdn(true);
+        if name.is_root() { Err(bad()) } else { Ok(Self { name }) }
+    }
+
+    /// The labels of a name before the domain, in lower case; `None` where it is not below it.
+    pub(super) fn labels(&self, name: &Name) -> Option<Vec<String>> {
+        if !self.name.zone_of(name) {
+            return None;
+        }
+        // `num_labels` leaves an asterisk out
+        let own = name.iter().count().saturating_sub(self.name.iter().count());
+        let label = |label: &[u8]| String::from_utf8_lossy(label).to_ascii_lowercase();
+        Some(name.iter().take(own).map(label).collect())
+    }
+
+    /// The name with these labels before the domain; `None` where one of them is none, or all together are too long.
+    pub(super) fn name(&self, labels: &[&str]) -> Option<Name> {
+        let labels = labels.iter().map(|label| label.as_bytes());
+        Name::from_labels(labels).ok()?.append_domain(&self.name).ok()
+    }
+
+    /// What says how long a negative answer counts.
+    pub(super) fn soa(&self) -> Option<Record> {
+        let (refresh, retry, expire) = TIMES;
+        let (server, person) = (self.name(&["ns", "dns"])?, self.name(&["hostmaster"])?);
+        let soa = SOA::new(server, person, 1, refresh, retry, expire, NEGATIVE_TTL);
+        Some(Record::from_rdata(self.name.clone(), NEGATIVE_TTL, RData::SOA(soa)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_those_before_the_domain() {
+        let zone = Zone::new("Cluster.Local").unwrap();
+        let labels =
+            |name: &str| zone.labels(&Name::from_ascii(name).unwrap()).map(|labels| labels.join(" "));
+        assert_eq!(labels("Web.shop.SVC.cluster.LOCAL."), Some("web shop svc".into()));
+        assert_eq!(labels("cluster.local."), Some(String::new()));
+        assert_eq!(labels("*.cluster.local."), Some("*".into()));
+        assert_eq!(labels("xcluster.local."), None);
+        assert_eq!(labels("local."), None);
+        assert_eq!(labels("example.com."), None);
+        for bad in ["", ".", "a..b", &"x".repeat(64)] {
+            assert!(Zone::new(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! What is to be listened to, and where connections go. Pure.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
+
+use super::{
+    choose::Policy,
+    usable::{Here, usable},
+};
+use crate::{
+    config::Network,
+    edgemesh::snapshot::{Kind, Port, Protocol, Service, Snapshot},
+};
+
+/// So many sockets are listened to.
+const LISTENERS: usize = 8192;
+
+/// Where something is listened to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Place {
+    pub(super) protocol: Protocol,
+    pub(super) address: SocketAddr,
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let protocol = match self.protocol {
+            Protocol::Tcp => "TCP",
+            Protocol::Udp => "UDP",
+        };
+        write!(f, "{protocol} {}", self.address)
+    }
+}
+
+/// Where connections to one place go.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Target {
+    /// The Service, for people: namespace/name.
+    pub(super) service: String,
+    /// The endpoints for this node's own pods and programs.
+    pub(super) insiders: Vec<SocketAddr>,
+    /// The endpoints for everybody else.
+    pub(super) outsiders: Vec<SocketAddr>,
+    /// All endpoints that still serve those who have them.
+    pub(super) serving: Vec<SocketAddr>,
+    pub(super) policy: Policy,
+    /// Who the insiders are.
+    pub(super) inside: Arc<Inside>,
+}
+
+impl Target {
+    /// The endpoints for a client.
+    pub(super) fn endpoints(&self, client: IpAddr) -> &[SocketAddr] {
+        // the same mostly, and then nothing is looked up
+        if self.insiders == self.outsiders || self.inside.has(client) {
+            &self.insiders
+        } else {
+            &self.outsiders
+        }
+    }
+}
+
+/// Addresses of this node's own pods and programs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Inside {
+    /// This machine's.
+    pub(super) addresses: BTreeSet<IpAddr>,
+    /// Those of its pods.
+    pub(super) pods: Vec<Network>,
+}
+
+impl Inside {
+    fn has(&self, client: IpAddr) -> bool {
+        client.is_loopback()
+            || self.addresses.contains(&client)
+            || self.pods.iter().any(|network| network.contains(client))
+    }
+}
+
+/// What a plan is made for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Machine {
+    pub(super) here: Here,
+    pub(super) inside: Arc<Inside>,
+    /// Which of the machine's addresses NodePorts answer at; empty: all of them.
+    pub(super) node_port_networks: Vec<Network>,
+}
+
+/// What is to be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// The addresses that are delivered to this machine.
+    pub(super) addresses: BTreeSet<IpAddr>,
+    /// What is listened to: only what has endpoints, so that everything else is refused at once by the kernel.
+    pub(super) targets: BTreeMap<Place, Target>,
+    /// What cannot be served, and why.
+    pub(super) refused: BTreeSet<String>,
+}
+
+/// The plan for a snapshot. Services come in their order, and what one has another does not get: their own addresses before those that
+/// they only claim.
+pub(super) fn plan(snapshot: &Snapshot, machine: &Machine) -> Plan {
+    let mut plan = Plan::default();
+    let proxied = || {
+        let is_proxied = |(_, service): &(_, &Service)| service.kind == Kind::Proxied && !service.elsewhere;
+        snapshot.services.iter().filter(is_proxied)
+    };
+    for (name, service) in proxied() {
+        plan.add_addresses(name, service, &service.cluster_ips, (true, machine));
+    }
+    for (name, service) in proxied() {
+        plan.add_addresses(name, service, &service.external_ips, (false, machine));
+    }
+    for (name, service) in proxied() {
+        plan.add_node_ports(name, service, machine);
+    }
+    plan
+}
+
+type Name = (String, String);
+
+impl Plan {
+    fn add_addresses(
+        &mut self,
+        name: &Name,
+        service: &Service,
+        addresses: &[IpAddr],
+        (is_own, machine): (bool, &Machine),
+    ) {
+        for address in addresses {
+            if let Err(why) = may_have(*address, machine) {
+                let (namespace, name) = name;
+                self.refused.insert(format!("Service {namespace}/{name} claims {address}, {why}"));
+                continue;
+            }
+            self.addresses.insert(*address);
+            for port in &service.ports {
+                let place = Place { protocol: port.protocol, address: SocketAddr::new(*address, port.port) };
+                let target = target(name, service, port, (is_own, *address, machine));
+                self.add(place, target);
+            }
+        }
+    }
+
+    fn add_node_ports(&mut self, name: &Name, service: &Service, machine: &Machine) {
+        for port in &service.ports {
+            let Some(number) = port.node_port else { continue };
+            for address in &machine.inside.addresses {
+                // as kube-proxy: never at ::1, and an address that is of one link only is no node's
+                let is_served = service.cluster_ips.iter().any(|own| own.is_ipv4() == address.is_ipv4())
+                    && !matches!(address, IpAddr::V6(six) if six.is_loopback() || six.is_unicast_link_local());
+                let is_wanted = machine.node_port_networks.is_empty()
+                    || machine.node_port_networks.iter().any(|network| network.contains(*address));
+                if is_served && is_wanted {
+                    let place = Place { protocol: port.protocol, address: SocketAddr::new(*address, number) };
+                    self.add(place, target(name, service, port, (false, *address, machine)));
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, place: Place, target: Target) {
+        if target.insiders.is_empty() && target.outsiders.is_empty() {
+            return;
+        }
+        if let Some(other) = self.targets.get(&place) {
+            let (loser, winner) = (&target.service, &other.service);
+            if loser != winner {
+                self.refused
+                    .insert(format!("Service {loser} does not get {place}, which Service {winner} has"));
+            }
+        } else if self.targets.len() >= LISTENERS {
+            let why =
+                format!("Service {} does not get {place}: {LISTENERS} ports are listened to", target.service);
+            self.refused.insert(why);
+        } else {
+            self.targets.insert(place, target);
+        }
+    }
+}
+
+/// Whether a Service may have this address.
+fn may_have(address: IpAddr, machine: &Machine) -> Result<(), &'static str> {
+    let is_link_local = match address {
+        IpAddr::V4(address) => address.is_link_local() || address.is_broadcast(),
+        IpAddr::V6(address) => address.is_unicast_link_local(),
+    };
+    if machine.inside.addresses.contains(&address) {
+        Err("which is this machine's own; what listens there goes on")
+    } else if address.is_loopback() || address.is_unspecified() || address.is_multicast() || is_link_local {
+        Err("which no Service can have")
+    } else {
+        Ok(())
+    }
+}
+
+fn target(
+    (namespace, name): &Name,
+    service: &Service,
+    port: &Port,
+    (is_own, address, machine): (bool, IpAddr, &Machine),
+) -> Target {
+    let policy = Policy { balancing: service.balancing, affinity: service.affinity };
+    let inside = machine.inside.clone();
+    let usable = usable(service, port, &machine.here, address.is_ipv4());
+    let (insiders, outsiders) =
+        if is_own { (usable.internal.clone(), usable.internal) } else { (usable.cluster, usable.external) };
+    Target {
+        service: format!("{namespace}/{name}"),
+        insiders,
+        outsiders,
+        serving: usable.serving,
+        policy,
+        inside,
+    }
+}
+
+#[cfg(test)]
+#[path = "plan/tests.rs"]
+mod tests;

@@ -1,0 +1,144 @@
+//! What is listened to, and what is refused.
+
+use super::*;
+use crate::edgemesh::snapshot::Endpoint;
+
+fn machine() -> Machine {
+    let own = ["127.0.0.1", "192.0.2.5", "::1", "fe80::1", "2001:db8::5"].map(|own| own.parse().unwrap());
+    let inside = Inside { addresses: own.into(), pods: vec![Network::parse("10.88.0.0/16").unwrap()] };
+    Machine {
+        here: Here { node: "edge-1".into(), zone: None },
+        inside: Arc::new(inside),
+        node_port_networks: Vec::new(),
+    }
+}
+
+fn service(cluster_ips: &[&str]) -> Service {
+    let endpoint = |address: &str| Endpoint {
+        address: address.parse().unwrap(),
+        hostname: None,
+        node: Some("far".into()),
+        ready: true,
+        serving: true,
+        terminating: false,
+        for_zones: Vec::new(),
+        for_nodes: Vec::new(),
+        ports: [((String::new(), Protocol::Tcp), 8080)].into(),
+    };
+    Service {
+        cluster_ips: cluster_ips.iter().map(|address| address.parse().unwrap()).collect(),
+        ports: vec![Port { name: String::new(), protocol: Protocol::Tcp, port: 80, node_port: None }],
+        endpoints: vec![endpoint("10.88.0.2"), endpoint("fd00::2")],
+        ..Service::default()
+    }
+}
+
+fn planned(services: &[(&str, Service)], machine: &Machine) -> Plan {
+    let named =
+        |(name, service): &(&str, Service)| (("shop".to_owned(), (*name).to_owned()), service.clone());
+    plan(&Snapshot { services: services.iter().map(named).collect(), synced: true }, machine)
+}
+
+fn places(plan: &Plan) -> Vec<String> {
+    plan.targets.iter().map(|(place, target)| format!("{place} {}", target.service)).collect()
+}
+
+#[test]
+fn an_address_is_had_and_its_ports_are_listened_to() {
+    let plan = planned(&[("web", service(&["10.96.0.10", "fd00::a"]))], &machine());
+    assert_eq!(places(&plan), ["TCP 10.96.0.10:80 shop/web", "TCP [fd00::a]:80 shop/web"]);
+    assert_eq!(plan.addresses.len(), 2);
+    let endpoints: Vec<_> = plan.targets.values().map(|target| target.insiders.clone()).collect();
+    assert_eq!(
+        endpoints,
+        [["10.88.0.2:8080".parse().unwrap()], ["[fd00::2]:8080".parse().unwrap()]],
+        "row 60"
+    );
+    assert!(plan.refused.is_empty());
+}
+
+#[test]
+fn without_endpoints_nobody_listens_and_the_kernel_refuses() {
+    let mut none = service(&["10.96.0.10"]);
+    none.endpoints.clear();
+    let plan = planned(&[("web", none)], &machine());
+    assert!(plan.targets.is_empty(), "row 2");
+    assert_eq!(plan.addresses.len(), 1, "the address is this machine's, so that it answers at once");
+}
+
+#[test]
+fn what_is_not_proxied() {
+    let mut headless = service(&[]);
+    headless.kind = Kind::Headless;
+    let mut elsewhere = service(&["10.96.0.11"]);
+    elsewhere.elsewhere = true;
+    let plan = planned(&[("headless", headless), ("elsewhere", elsewhere)], &machine());
+    assert_eq!(plan, Plan::default(), "rows 8, 10");
+}
+
+#[test]
+fn addresses_that_no_service_may_have() {
+    for address in
+        ["192.0.2.5", "127.0.0.1", "127.9.9.9", "0.0.0.0", "224.0.0.1", "169.254.169.254", "::1", "fe80::9"]
+    {
+        let mut claims = service(&[]);
+        claims.external_ips = vec![address.parse().unwrap()];
+        let plan = planned(&[("web", claims)], &machine());
+        assert!(plan.addresses.is_empty() && plan.targets.is_empty(), "{address}");
+        let said = plan.refused.first().unwrap();
+        assert!(said.starts_with(&format!("Service shop/web claims {address}, which ")), "{said}");
+    }
+}
+
+#[test]
+fn who_claims_what_another_has_does_not_get_it() {
+    let mut claims = service(&["10.96.0.1"]);
+    claims.external_ips = vec![[10, 96, 0, 10].into()];
+    let plan = planned(&[("a", claims), ("web", service(&["10.96.0.10"]))], &machine());
+    assert_eq!(places(&plan), ["TCP 10.96.0.1:80 shop/a", "TCP 10.96.0.10:80 shop/web"]);
+    let said = ["Service shop/a does not get TCP 10.96.0.10:80, which Service shop/web has".to_owned()];
+    assert_eq!(plan.refused, said.into());
+}
+
+#[test]
+fn node_ports() {
+    let mut web = service(&["10.96.0.10"]);
+    web.ports[0].node_port = Some(30080);
+    let mut machine = machine();
+    let all = planned(&[("web", web.clone())], &machine);
+    let expected =
+        ["TCP 10.96.0.10:80 shop/web", "TCP 127.0.0.1:30080 shop/web", "TCP 192.0.2.5:30080 shop/web"];
+    assert_eq!(places(&all), expected, "row 18, and of the Service's family only");
+    web.cluster_ips.push("fd00::a".parse().unwrap());
+    let dual = planned(&[("web", web.clone())], &machine);
+    let dual = places(&dual);
+    assert!(dual.contains(&"TCP [2001:db8::5]:30080 shop/web".to_owned()), "{dual:?}");
+    assert_eq!(
+        dual.iter().filter(|place| place.contains("30080")).count(),
+        3,
+        "row 20: not at ::1: {dual:?}"
+    );
+    machine.node_port_networks = vec![Network::parse("192.0.2.0/24").unwrap()];
+    let few = places(&planned(&[("web", web)], &machine));
+    assert_eq!(few.iter().filter(|place| place.contains("30080")).count(), 1, "row 19: {few:?}");
+}
+
+#[test]
+fn who_is_inside_gets_past_a_local_policy() {
+    let mut web = service(&["10.96.0.10"]);
+    (web.external_local, web.ports[0].node_port) = (true, Some(30080));
+    web.external_ips = vec![[198, 51, 100, 7].into()];
+    let plan = planned(&[("web", web)], &machine());
+    for place in ["192.0.2.5:30080", "198.51.100.7:80"] {
+        let place = Place { protocol: Protocol::Tcp, address: place.parse().unwrap() };
+        let target = &plan.targets[&place];
+        for (row, client, count) in [
+            (27, [10, 88, 0, 9], 1),
+            (28, [192, 0, 2, 5], 1),
+            (28, [127, 0, 0, 1], 1),
+            (4, [203, 0, 113, 9], 0),
+        ] {
+            assert_eq!(target.endpoints(client.into()).len(), count, "row {row}");
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! The kernel itself, in network namespaces of their own.
+
+use std::{net::TcpListener, process::Command, thread};
+
+use nix::sched::{CloneFlags, unshare};
+
+use super::*;
+
+/// What this says in a new network namespace, on a thread that ends with it.
+fn apart<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
+    let apart = move || {
+        unshare(CloneFlags::CLONE_NEWNET).expect("root may make a network namespace");
+        ip(&["link", "set", "lo", "up"]);
+        run()
+    };
+    thread::spawn(apart).join().unwrap()
+}
+
+fn ip(arguments: &[&str]) -> String {
+    let done = Command::new("ip").args(arguments).output().expect("ip (iproute2) is installed");
+    assert!(done.status.success(), "ip {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8_lossy(&done.stdout).into_owned()
+}
+
+#[test]
+fn an_address_is_this_machines_and_is_given_up() {
+    apart(|| {
+        let routes = Routes::open().unwrap();
+        for address in ["10.96.0.10", "fd00::a"] {
+            let address: IpAddr = address.parse().unwrap();
+            assert!(TcpListener::bind((address, 80)).is_err(), "not yet");
+            routes.add(address).unwrap();
+            routes.add(address).unwrap();
+            let listener = TcpListener::bind((address, 80)).unwrap();
+            std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            assert_eq!(routes.list().unwrap(), [address].into());
+            drop(listener);
+            let refused = std::net::TcpStream::connect((address, 80)).unwrap_err();
+            assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused, "at once");
+            routes.remove(address).unwrap();
+            routes.remove(address).unwrap();
+            assert!(routes.list().unwrap().is_empty());
+        }
+    });
+}
+
+#[test]
+fn what_is_not_ours_stays() {
+    apart(|| {
+        ip(&["route", "add", "local", "10.96.0.1", "dev", "lo", "table", "local"]);
+        let routes = Routes::open().unwrap();
+        routes.add([10, 96, 0, 2].into()).unwrap();
+        routes.add([10, 96, 0, 3].into()).unwrap();
+        routes.remove([10, 96, 0, 1].into()).unwrap();
+        assert_eq!(remove_all().unwrap(), 2, "as after an agent that was killed");
+        let left = ip(&["route", "show", "table", "local"]);
+        assert!(
+            left.contains("10.96.0.1") && !left.contains("10.96.0.2") && left.contains("127.0.0.1"),
+            "{left}"
+        );
+    });
+}

@@ -1,0 +1,148 @@
+//! Connections over real sockets of the loopback interface.
+
+use std::{net::Ipv4Addr, sync::Arc};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    sync::{Semaphore, watch},
+};
+
+use super::*;
+use crate::edgemesh::proxy::{budget::Budget, plan::Target};
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// What listens, and what it is told.
+struct Front {
+    address: SocketAddr,
+    target: watch::Sender<Arc<Target>>,
+    serving: tokio::task::JoinHandle<()>,
+    connections: Connections,
+    budget: Budget,
+}
+
+fn to(endpoints: &[SocketAddr]) -> Arc<Target> {
+    let all = endpoints.to_vec();
+    Arc::new(Target { insiders: all.clone(), outsiders: all, ..Target::default() })
+}
+
+fn front(endpoints: &[SocketAddr], share: usize) -> Front {
+    let listener = listen((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let (target, targets) = watch::channel(to(endpoints));
+    let budget =
+        Budget { connections: Arc::new(Semaphore::new(100)), share, ..Budget::of_process(Arc::default()) };
+    let connections = Connections { tracker: TaskTracker::new(), shutdown: CancellationToken::new() };
+    let backend = Backend::new(targets, budget.clone(), None);
+    let serving = tokio::spawn(serve(listener, backend, connections.clone()));
+    Front { address, target, serving, connections, budget }
+}
+
+/// Says its name, and then everything that it is told.
+async fn echo(name: u8) -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                stream.write_all(&[name]).await.unwrap();
+                let (mut read, mut write) = stream.split();
+                let _ = tokio::io::copy(&mut read, &mut write).await;
+            });
+        }
+    });
+    address
+}
+
+/// Nobody listens there.
+async fn nobody() -> SocketAddr {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap().local_addr().unwrap()
+}
+
+/// A connection, and who is at its other end.
+async fn connect(front: &Front) -> (TcpStream, u8) {
+    let mut stream = TcpStream::connect(front.address).await.unwrap();
+    let name = timeout(LIMIT, stream.read_u8()).await.unwrap().unwrap();
+    (stream, name)
+}
+
+#[tokio::test]
+async fn bytes_go_both_ways_and_an_end_is_handed_on() {
+    let front = front(&[echo(b'a').await], 10);
+    let (mut stream, name) = connect(&front).await;
+    assert_eq!(name, b'a');
+    let sent: Vec<u8> = (0..1_000_000u32).map(|number| number.to_le_bytes()[1]).collect();
+    let (mut read, mut write) = stream.split();
+    let send = async {
+        write.write_all(&sent).await.unwrap();
+        write.shutdown().await.unwrap();
+    };
+    let mut received = Vec::new();
+    let (_, size) =
+        timeout(LIMIT, async { tokio::join!(send, read.read_to_end(&mut received)) }).await.unwrap();
+    assert_eq!(size.unwrap(), sent.len());
+    assert!(received == sent);
+}
+
+#[tokio::test]
+async fn another_endpoint_is_tried_where_one_is_not_reached() {
+    let (dead, alive) = (nobody().await, echo(b'b').await);
+    for endpoints in [[dead, alive], [alive, dead]] {
+        let front = front(&endpoints, 100);
+        for _ in 0..20 {
+            assert_eq!(connect(&front).await.1, b'b');
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_reaches_nobody_is_reset() {
+    let front = front(&[nobody().await], 10);
+    let mut stream = TcpStream::connect(front.address).await.unwrap();
+    let error = timeout(LIMIT, stream.read_u8()).await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+}
+
+#[tokio::test]
+async fn a_connection_outlives_its_endpoints_place_and_its_socket() {
+    let (first, second) = (echo(b'1').await, echo(b'2').await);
+    let front = front(&[first], 10);
+    let (mut old, name) = connect(&front).await;
+    assert_eq!(name, b'1');
+    front.target.send_replace(to(&[second]));
+    assert_eq!(connect(&front).await.1, b'2', "new ones go where endpoints are");
+    front.serving.abort();
+    while !front.serving.is_finished() {
+        tokio::task::yield_now().await;
+    }
+    let refused = TcpStream::connect(front.address).await.unwrap_err();
+    assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+    old.write_all(b"x").await.unwrap();
+    assert_eq!(timeout(LIMIT, old.read_u8()).await.unwrap().unwrap(), b'x');
+    front.connections.shutdown.cancel();
+    assert!(timeout(LIMIT, old.read_u8()).await.unwrap().is_err(), "it ends with the room");
+}
+
+#[tokio::test]
+async fn one_service_has_its_share_and_not_more() {
+    let front = front(&[echo(b'a').await], 3);
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        held.push(connect(&front).await.0);
+    }
+    let mut surplus = TcpStream::connect(front.address).await.unwrap();
+    let error = timeout(LIMIT, surplus.read_u8()).await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+    held.pop();
+    // its end is heard of a moment later
+    let again = async {
+        loop {
+            let mut stream = TcpStream::connect(front.address).await.unwrap();
+            if stream.read_u8().await.is_ok() {
+                return stream;
+            }
+        }
+    };
+    held.push(timeout(LIMIT, again).await.unwrap());
+    assert_eq!(front.budget.connections.available_permits(), 100 - 3, "none is lost");
+}

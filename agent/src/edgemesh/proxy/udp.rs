@@ -1,0 +1,188 @@
+//! UDP: a socket, and for each of its clients a flow to one endpoint, with a socket of its own.
+
+use std::{
+    collections::HashMap,
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use tokio::{
+    net::UdpSocket,
+    sync::OwnedSemaphorePermit,
+    task::JoinHandle,
+    time::{Instant, MissedTickBehavior, interval, sleep},
+};
+use tracing::debug;
+
+use super::backend::Backend;
+use crate::edgemesh::figures::Figures;
+
+/// A flow that nothing goes through ends after so long.
+const IDLE: Duration = Duration::from_secs(60);
+/// How often it is looked for those.
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
+/// Flows of one socket; beyond them the one that is idle longest makes room.
+const FLOWS: usize = 1024;
+/// The largest datagram.
+const DATAGRAM: usize = 65_535;
+/// After the socket could not be read.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// Where answers are read into: one for all flows of a socket, since none of them waits while it holds it.
+type Buffer = Arc<Mutex<Vec<u8>>>;
+
+/// A client's way to its endpoint.
+#[derive(Debug)]
+struct Flow {
+    endpoint: SocketAddr,
+    server: Arc<UdpSocket>,
+    last: Arc<Mutex<Instant>>,
+    answers: JoinHandle<()>,
+    _seat: OwnedSemaphorePermit,
+}
+
+impl Drop for Flow {
+    fn drop(&mut self) {
+        self.answers.abort();
+    }
+}
+
+/// A socket at this address.
+pub(super) fn listen(address: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = std::net::UdpSocket::bind(address)?;
+    socket.set_nonblocking(true)?;
+    UdpSocket::from_std(socket)
+}
+
+/// Forwards datagrams; never ends.
+pub(super) async fn serve(socket: UdpSocket, backend: Backend) {
+    let (socket, buffer) = (Arc::new(socket), Buffer::new(Mutex::new(vec![0; DATAGRAM])));
+    let mut flows: HashMap<SocketAddr, Flow> = HashMap::new();
+    let mut datagram = vec![0; DATAGRAM];
+    let mut target = backend.target.clone();
+    let mut looks = interval(CHECK_INTERVAL);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let received = tokio::select! {
+            // cancel-safe, all: a datagram is taken only by the arm that wins
+            received = socket.recv_from(&mut datagram) => received,
+            changed = target.changed() => {
+                let serving = target.borrow_and_update().serving.clone();
+                // who has an endpoint that serves no more gets another one with the next datagram
+                flows.retain(|_, flow| serving.contains(&flow.endpoint));
+                if changed.is_err() {
+                    return;
+                }
+                continue;
+            }
+            now = looks.tick() => {
+                flows.retain(|_, flow| is_alive(flow, now));
+                continue;
+            }
+        };
+        let (size, client) = match received {
+            Ok(received) => received,
+            Err(error) => {
+                debug!(%error, "no datagram to a Service can be taken");
+                sleep(RETRY).await;
+                continue;
+            }
+        };
+        if flows.get(&client).is_some_and(|flow| flow.answers.is_finished()) {
+            flows.remove(&client);
+        }
+        if !flows.contains_key(&client) {
+            make_room(&mut flows);
+            match begin(client, &backend, (&socket, &buffer)).await {
+                Some(flow) => drop(flows.insert(client, flow)),
+                None => Figures::add(&backend.budget.figures.refused),
+            }
+        }
+        if let Some(flow) = flows.get(&client) {
+            *flow.last.lock() = Instant::now();
+            // one that cannot be sent is lost, as datagrams are
+            if let Err(error) = flow.server.try_send(&datagram[..size]) {
+                debug!(%error, endpoint = %flow.endpoint, "a datagram to an endpoint is lost");
+            }
+        }
+    }
+}
+
+fn is_alive(flow: &Flow, now: Instant) -> bool {
+    !flow.answers.is_finished() && now.saturating_duration_since(*flow.last.lock()) < IDLE
+}
+
+fn make_room(flows: &mut HashMap<SocketAddr, Flow>) {
+    if flows.len() >= FLOWS
+        && let Some(oldest) =
+            flows.iter().min_by_key(|(_, flow)| *flow.last.lock()).map(|(client, _)| *client)
+    {
+        flows.remove(&oldest);
+    }
+}
+
+async fn begin(client: SocketAddr, backend: &Backend, answers: (&Arc<UdpSocket>, &Buffer)) -> Option<Flow> {
+    let seat = backend.budget.flows.clone().try_acquire_owned().ok()?;
+    let (endpoints, policy) = backend.choose(client.ip());
+    for endpoint in endpoints {
+        match connect(endpoint).await {
+            Ok(server) => {
+                backend.reached(policy, client.ip(), endpoint);
+                Figures::add(&backend.budget.figures.flows);
+                let (server, last) = (Arc::new(server), Arc::new(Mutex::new(Instant::now())));
+                let (socket, buffer) = (answers.0.clone(), answers.1.clone());
+                let back = give_back(client, server.clone(), (socket, buffer), last.clone());
+                let answers = tokio::spawn(back);
+                return Some(Flow { endpoint, server, last, answers, _seat: seat });
+            }
+            Err(error) => debug!(%error, %endpoint, "an endpoint of a Service cannot be reached"),
+        }
+    }
+    None
+}
+
+async fn connect(endpoint: SocketAddr) -> io::Result<UdpSocket> {
+    let any: IpAddr =
+        if endpoint.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let server = UdpSocket::bind((any, 0)).await?;
+    server.connect(endpoint).await?;
+    // it is known at once only of sockets that were asked
+    server.writable().await?;
+    Ok(server)
+}
+
+/// Gives the client what its endpoint answers, until the endpoint says that nobody listens there.
+async fn give_back(
+    client: SocketAddr,
+    server: Arc<UdpSocket>,
+    (socket, buffer): (Arc<UdpSocket>, Buffer),
+    last: Arc<Mutex<Instant>>,
+) {
+    loop {
+        if server.readable().await.is_err() {
+            return;
+        }
+        let mut buffer = buffer.lock();
+        match server.try_recv(&mut buffer) {
+            Ok(size) => {
+                *last.lock() = Instant::now();
+                // one that cannot be sent is lost, as datagrams are
+                if let Err(error) = socket.try_send_to(&buffer[..size], client) {
+                    debug!(%error, %client, "an answer of an endpoint is lost");
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => {
+                debug!(%error, "an endpoint of a Service does not answer");
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "udp/tests.rs"]
+mod tests;

@@ -1,0 +1,135 @@
+//! Services, EndpointSlices and this node's Node as they are now: read through MetaServer, which keeps them on disk.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::{Stream, StreamExt, stream::BoxStream};
+use k8s_openapi::api::{
+    core::v1::{Node, Service},
+    discovery::v1::EndpointSlice,
+};
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    runtime::{
+        WatchStreamExt,
+        reflector::{self, Store},
+        watcher::{self, Event},
+    },
+};
+use tracing::debug;
+
+use super::{objects::snapshot, proxy::Here, snapshot::Snapshot};
+use crate::config::{EdgeMesh, Network};
+
+/// The label of a node's zone.
+const ZONE: &str = "topology.kubernetes.io/zone";
+/// Between two tries, while the cloud has not been connected yet.
+const RETRY: Duration = Duration::from_secs(2);
+
+/// What is read.
+pub(super) struct Source {
+    services: Store<Service>,
+    slices: Store<EndpointSlice>,
+    nodes: Store<Node>,
+    node: String,
+    settings: EdgeMesh,
+    changes: BoxStream<'static, Read>,
+    read: [bool; 2],
+}
+
+/// What there is news of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Read {
+    /// Services, or slices, were read once.
+    Whole(usize),
+    Change,
+}
+
+impl Source {
+    /// Reads with these clients from now on.
+    pub(super) fn new(services: &Client, own: &Client, node: &str, settings: EdgeMesh) -> Self {
+        let all = watcher::Config::default();
+        let mine = watcher::Config::default().fields(&format!("metadata.name={node}"));
+        let (service_store, service_changes) = follow(Api::<Service>::all(services.clone()), all.clone());
+        let (slice_store, slice_changes) = follow(Api::<EndpointSlice>::all(services.clone()), all);
+        let (node_store, node_changes) = follow(Api::<Node>::all(own.clone()), mine);
+        let news =
+            |number: usize| move |is_whole: bool| if is_whole { Read::Whole(number) } else { Read::Change };
+        let changes = futures::stream::select_all([
+            service_changes.map(news(0)).boxed(),
+            slice_changes.map(news(1)).boxed(),
+            node_changes.map(|_| Read::Change).boxed(),
+        ]);
+        Self {
+            services: service_store,
+            slices: slice_store,
+            nodes: node_store,
+            node: node.to_owned(),
+            settings,
+            changes: changes.boxed(),
+            read: [false; 2],
+        }
+    }
+
+    /// Waits for news; cancel-safe.
+    pub(super) async fn changed(&mut self) {
+        match self.changes.next().await {
+            Some(Read::Whole(number)) => self.read[number] = true,
+            Some(Read::Change) => {}
+            // the streams begin anew by themselves
+            None => std::future::pending().await,
+        }
+    }
+
+    /// All Services as they are now.
+    pub(super) fn snapshot(&self) -> Snapshot {
+        let (services, slices) = (self.services.state(), self.slices.state());
+        let (services, slices) = (services.iter().map(Arc::as_ref), slices.iter().map(Arc::as_ref));
+        Snapshot { synced: self.read == [true; 2], ..snapshot(services, slices, &self.settings) }
+    }
+
+    /// Where this node is, and the networks of its pods.
+    pub(super) fn here(&self) -> (Here, Vec<Network>) {
+        let nodes = self.nodes.state();
+        let node = nodes.iter().find(|node| node.name_any() == self.node);
+        let zone = node.and_then(|node| node.labels().get(ZONE).cloned());
+        let spec = node.and_then(|node| node.spec.as_ref());
+        let networks = spec.and_then(|spec| spec.pod_cidrs.as_deref()).unwrap_or_default();
+        let networks = networks.iter().filter_map(|network| Network::parse(network)).collect();
+        (Here { node: self.node.clone(), zone }, networks)
+    }
+}
+
+/// The objects of a kind, and for each change whether all have been read with it.
+fn follow<K>(api: Api<K>, which: watcher::Config) -> (Store<K>, impl Stream<Item = bool> + Send + 'static)
+where
+    K: Resource<DynamicType = ()>
+        + Clone
+        + std::fmt::Debug
+        + Send
+        + Sync
+        + serde::de::DeserializeOwned
+        + 'static,
+{
+    let (store, writer) = reflector::store();
+    let changes = watcher::watcher(api, which)
+        .modify(|object| {
+            // what people and programs write there can be larger than all else
+            object.meta_mut().managed_fields = None;
+            object.meta_mut().annotations = None;
+        })
+        .reflect(writer)
+        .filter_map(async |event| match event {
+            Ok(Event::InitDone) => Some(true),
+            Ok(Event::Apply(_) | Event::Delete(_)) => Some(false),
+            Ok(Event::Init | Event::InitApply(_)) => None,
+            Err(error) => {
+                debug!(
+                    error = &error as &dyn std::error::Error,
+                    "Services are not read; this is tried again"
+                );
+                tokio::time::sleep(RETRY).await;
+                None
+            }
+        });
+    (store, changes)
+}

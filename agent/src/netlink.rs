@@ -1,0 +1,172 @@
+//! Messages to the kernel about interfaces, addresses and routes, and its answers: pure, but for [`Kernel`].
+//!
+//! Source: netlink(7), rtnetlink(7), `linux/netlink.h`. Numbers are in the machine's byte order; messages and attributes begin at
+//! multiples of four.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use nix::{
+    errno::Errno,
+    sys::{
+        socket::{
+            AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto, setsockopt,
+            socket, sockopt::ReceiveTimeout,
+        },
+        time::{TimeVal, TimeValLike},
+    },
+};
+
+/// `struct nlmsghdr`.
+const HEADER: usize = 16;
+/// `NLM_F_REQUEST`, `NLM_F_ACK`: done, and said to be.
+pub(crate) const ASK: u16 = 0x1 | 0x4;
+/// `NLM_F_EXCL`, `NLM_F_CREATE`: of what is new.
+pub(crate) const NEW: u16 = 0x200 | 0x400;
+/// `NLM_F_REQUEST`, `NLM_F_DUMP`: all that there is.
+const ALL: u16 = 0x1 | 0x300;
+/// Types of messages: `NLMSG_ERROR`, which also says that all went well, and `NLMSG_DONE`.
+const OUTCOME: u16 = 2;
+const DONE: u16 = 3;
+/// The kernel answers at once.
+const PATIENCE_SECONDS: i64 = 5;
+/// The most that the kernel puts into one answer.
+const ANSWER: usize = 64 * 1024;
+/// So many answers are read to one question.
+const ANSWERS: usize = 100_000;
+
+/// A socket to the kernel. Each call waits until the kernel has answered, which it does at once.
+#[derive(Debug)]
+pub(crate) struct Kernel(OwnedFd);
+
+impl Kernel {
+    pub(crate) fn open() -> Result<Self, Errno> {
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let kernel = socket(AddressFamily::Netlink, SockType::Raw, flags, SockProtocol::NetlinkRoute)?;
+        setsockopt(&kernel, ReceiveTimeout, &TimeVal::seconds(PATIENCE_SECONDS))?;
+        Ok(Self(kernel))
+    }
+
+    /// Has the kernel do what a message with [`ASK`] says.
+    pub(crate) fn tell(&self, message: &[u8]) -> Result<(), Errno> {
+        self.send(message)?;
+        let mut answer = vec![0; ANSWER];
+        let size = recv(self.0.as_raw_fd(), &mut answer, MsgFlags::empty())?;
+        outcome(answer.get(..size).unwrap_or_default())
+    }
+
+    /// The bodies of all messages of type `kind` that the kernel answers to the question `kind_of_question`.
+    pub(crate) fn list(&self, question: u16, kind: u16, body: &[u8]) -> Result<Vec<Vec<u8>>, Errno> {
+        self.send(&message(question, ALL, body))?;
+        let (mut all, mut answer) = (Vec::new(), vec![0; ANSWER]);
+        for _ in 0..ANSWERS {
+            let size = recv(self.0.as_raw_fd(), &mut answer, MsgFlags::empty())?;
+            if !part(answer.get(..size).unwrap_or_default(), kind, &mut all)? {
+                return Ok(all);
+            }
+        }
+        Err(Errno::EPROTO)
+    }
+
+    fn send(&self, message: &[u8]) -> Result<(), Errno> {
+        sendto(self.0.as_raw_fd(), message, &NetlinkAddr::new(0, 0), MsgFlags::empty()).map(drop)
+    }
+}
+
+/// Takes the bodies of one answer; whether more answers follow.
+fn part(mut answer: &[u8], kind: u16, all: &mut Vec<Vec<u8>>) -> Result<bool, Errno> {
+    while !answer.is_empty() {
+        let length =
+            number(answer, 0).map(|length| u32::from_ne_bytes(length) as usize).ok_or(Errno::EPROTO)?;
+        let one = answer.get(..length).filter(|_| length >= HEADER).ok_or(Errno::EPROTO)?;
+        match one.get(4..6).map(|bytes| u16::from_ne_bytes([bytes[0], bytes[1]])) {
+            Some(DONE) => return Ok(false),
+            Some(OUTCOME) => return outcome(one).map(|()| false),
+            Some(other) if other == kind => all.push(one[HEADER..].to_vec()),
+            _ => {}
+        }
+        answer = answer.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    Ok(true)
+}
+
+/// What the kernel answers to a message.
+pub(crate) fn outcome(answer: &[u8]) -> Result<(), Errno> {
+    let kind = answer.get(4..6).map(|bytes| u16::from_ne_bytes([bytes[0], bytes[1]]));
+    match (kind, number(answer, HEADER).map(i32::from_ne_bytes)) {
+        (Some(OUTCOME), Some(0)) => Ok(()),
+        (Some(OUTCOME), Some(errno)) => Err(Errno::from_raw(errno.saturating_neg())),
+        _ => Err(Errno::EPROTO),
+    }
+}
+
+fn number(bytes: &[u8], at: usize) -> Option<[u8; 4]> {
+    bytes.get(at..at + 4)?.try_into().ok()
+}
+
+/// An attribute of a message.
+pub(crate) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+    // what is told here is some bytes long
+    let length = u16::try_from(4 + value.len()).unwrap_or(u16::MAX);
+    padded([&length.to_ne_bytes(), &kind.to_ne_bytes(), value].concat())
+}
+
+/// The attributes that `bytes` begin with, by their types.
+pub(crate) fn attributes(mut bytes: &[u8]) -> Vec<(u16, &[u8])> {
+    let mut all = Vec::new();
+    while let Some(&[a, b, c, d]) = bytes.get(..4) {
+        let (length, kind) = (usize::from(u16::from_ne_bytes([a, b])), u16::from_ne_bytes([c, d]));
+        let Some(value) = bytes.get(4..length) else { break };
+        all.push((kind, value));
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    all
+}
+
+/// A message of this type.
+pub(crate) fn message(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(HEADER + body.len()).unwrap_or(u32::MAX);
+    // sequence and port: there is one message at a time, and the kernel knows who asks
+    [&length.to_ne_bytes()[..], &kind.to_ne_bytes(), &flags.to_ne_bytes(), &[0; 8], body].concat()
+}
+
+fn padded(mut bytes: Vec<u8>) -> Vec<u8> {
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_understood() {
+        let answer = |kind: u16, number: i32| message(kind, 0, &number.to_ne_bytes());
+        assert_eq!(outcome(&answer(OUTCOME, 0)), Ok(()));
+        assert_eq!(outcome(&answer(OUTCOME, -1)), Err(Errno::EPERM));
+        assert_eq!(outcome(&answer(OUTCOME, i32::MIN)), Err(Errno::UnknownErrno));
+        for strange in [answer(16, 0), Vec::new(), vec![0; 17]] {
+            assert_eq!(outcome(&strange), Err(Errno::EPROTO));
+        }
+    }
+
+    #[test]
+    fn parts_of_a_list_are_taken_until_its_end() {
+        let two = [message(24, 0, &[1; 4]), message(20, 0, &[2; 4]), message(24, 0, &[3; 4])].concat();
+        let mut all = Vec::new();
+        assert_eq!(part(&two, 24, &mut all), Ok(true));
+        assert_eq!(part(&message(DONE, 0, &[0; 4]), 24, &mut all), Ok(false));
+        assert_eq!(all, [vec![1; 4], vec![3; 4]]);
+        assert_eq!(part(&message(OUTCOME, 0, &(-1i32).to_ne_bytes()), 24, &mut all), Err(Errno::EPERM));
+        for broken in [&[1, 2][..], &[0; 16], &two[..30]] {
+            assert_eq!(part(broken, 24, &mut Vec::new()), Err(Errno::EPROTO), "{broken:?}");
+        }
+    }
+
+    #[test]
+    fn attributes_are_read_as_they_are_written() {
+        let bytes = [attribute(1, b"abc"), attribute(7, b""), attribute(2, b"12345678")].concat();
+        assert_eq!(attributes(&bytes), [(1, &b"abc"[..]), (7, b""), (2, b"12345678")]);
+        assert_eq!(attributes(&[9, 0, 1, 0, 5]), []);
+        assert_eq!(attributes(&[0; 8]), []);
+    }
+}

@@ -1,0 +1,110 @@
+//! Pods find Services by name at their own node, also while the cloud is away.
+
+use std::{
+    net::IpAddr,
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, anyhow, ensure};
+use e2e::{containerd::RealRig, run, until};
+use nix::sched::{CloneFlags, unshare};
+use serde_json::{Value, json};
+
+use crate::case::{apply, pod};
+
+/// EdgeMesh's address for DNS.
+const ADDRESS: &str = "169.254.96.16";
+/// A web server that says who it is.
+const SERVE: &str = "mkdir /www; hostname > /www/who; trap 'exit 0' TERM; httpd -f -p 8080 -h /www & wait";
+
+fn ip(arguments: &[&str]) -> anyhow::Result<String> {
+    Ok(run(Command::new("ip").args(arguments))?.success()?.text())
+}
+
+fn service(name: &str, spec: &Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec})
+}
+
+#[test]
+fn pods_find_services_by_name() -> anyhow::Result<()> {
+    thread::spawn(in_a_network_of_its_own).join().map_err(|_| anyhow!("the test's thread panicked"))?
+}
+
+/// The address is the same on every node: this one has a network of its own, in which all is that this thread starts.
+fn in_a_network_of_its_own() -> anyhow::Result<()> {
+    unshare(CloneFlags::CLONE_NEWNET).context("root may make a network namespace")?;
+    ip(&["link", "set", "lo", "up"])?;
+    let mut rig = RealRig::start()?;
+    rig.restart_with_lines(&[("modules:", "  edgeMesh: {enable: true}")])?;
+    let web = json!({"containers": [{"command": ["sh", "-c", SERVE]}]});
+    let db = json!({"hostname": "db-0", "subdomain": "db"});
+    apply(
+        &rig,
+        &[
+            service(
+                "web",
+                &json!({"selector": {"app": "web"}, "ports": [{"name": "http", "port": 80, "targetPort": 8080}]}),
+            ),
+            service(
+                "db",
+                &json!({"clusterIP": "None", "selector": {"app": "db"}, "ports": [{"name": "pg", "port": 5432}]}),
+            ),
+            pod("web", &web),
+            pod("db", &db),
+            pod("client", &json!({})),
+            pod("as-the-node", &json!({"dnsPolicy": "Default"})),
+        ],
+    )?;
+    for name in ["web", "db", "client", "as-the-node"] {
+        rig.wait_ready(name)?;
+    }
+    let resolver = rig.inside("client", "cat /etc/resolv.conf")?;
+    ensure!(resolver.contains(&format!("nameserver {ADDRESS}\n")), "{resolver}");
+    ensure!(
+        resolver.contains("search default.svc.cluster.local svc.cluster.local cluster.local"),
+        "{resolver}"
+    );
+    ensure!(resolver.contains("options ndots:5"), "{resolver}");
+    let other = rig.inside("as-the-node", "cat /etc/resolv.conf")?;
+    ensure!(!other.contains(ADDRESS), "{other}");
+    finds_all(&rig)?;
+
+    // the power fails, and comes back before the cloud does
+    rig.cloud.process.kill()?;
+    rig.node.process.kill()?;
+    rig.node.process.start_again()?;
+    rig.node.process.wait_for("edge-agent runs")?;
+    finds_all(&rig)
+}
+
+/// What a pod is told of Services, and of what is none.
+fn finds_all(rig: &RealRig) -> anyhow::Result<()> {
+    let web = until("web's address", || resolves(rig, "web"))?;
+    for name in ["web.default", "web.default.svc", "web.default.svc.cluster.local"] {
+        ensure!(resolves(rig, name)? == web, "{name} is not {web}");
+    }
+    let db = rig.inside("db", "hostname -i")?;
+    for name in ["db", "db-0.db", "db-0.db.default.svc.cluster.local"] {
+        let found = until(name, || resolves(rig, name))?;
+        ensure!(found.to_string() == db.trim(), "{name} is {found}, not {db}");
+    }
+    let begun = Instant::now();
+    let none = rig.inside("client", "nslookup none.default.svc.cluster.local 2>&1; true")?;
+    ensure!(none.contains("NXDOMAIN"), "{none}");
+    ensure!(begun.elapsed() < Duration::from_secs(3), "no such Service takes {:?}", begun.elapsed());
+    until("the web server behind its Service's name", || {
+        let said = rig.inside("client", "wget -q -T 2 -O - http://web.default/who 2>&1; true")?;
+        ensure!(said.trim() == "web", "{web}: {said}");
+        Ok(())
+    })
+}
+
+/// The address that a program in a pod finds, with its libc.
+fn resolves(rig: &RealRig, name: &str) -> anyhow::Result<IpAddr> {
+    // its first line has the address, whether or not that answers
+    let said = rig.inside("client", &format!("ping -c 1 -W 1 {name} 2>&1 | head -n 1"))?;
+    let address = said.split_once('(').and_then(|(_, rest)| rest.split_once(')')).map(|(address, _)| address);
+    address.with_context(|| said.clone())?.parse().with_context(|| said.clone())
+}
