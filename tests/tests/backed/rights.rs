@@ -133,8 +133,10 @@ async fn through_metaserver(world: &World) {
 /// A device whose status is another one's at first.
 async fn devices(world: &World) {
     world.apply(&device_model()).await;
+    // an owner that is there, or the cluster would collect it
+    let owner = world.apply(&device("t0", "edge-1", None)).await.get().await;
     let other = json!({"apiVersion": DEVICES, "kind": "DeviceStatus", "spec": {}, "metadata": {"name": "t1", "namespace": "default",
-        "ownerReferences": [{"apiVersion": DEVICES, "kind": "Device", "name": "t1", "uid": "other"}]}});
+        "ownerReferences": [{"apiVersion": DEVICES, "kind": "Device", "name": "t0", "uid": uid(&owner)}]}});
     let other = world.apply(&other).await.get().await;
     world.apply(&device("t1", "edge-1", Some("21.5"))).await;
     let status = world.object(DEVICES, "DeviceStatus", "t1");
@@ -173,6 +175,13 @@ async fn raw(world: &World) {
     let kind = ResourceType::CertificateSigningRequest;
     session.ask(Upstream::put(Change::Insert, "default", &kind, "csr-1", csr)).await;
     session.ask(Upstream::query("default", &kind, "csr-1")).await;
+    world.apply(&device("t2", "edge-2", None)).await;
+    let status = world.object(DEVICES, "DeviceStatus", "t2");
+    status.until("made", |_| true).await;
+    let update = json!({"event_id": "e", "timestamp": 5, "twin": {"temperature": {
+        "actual": {"value": "20", "metadata": {"timestamp": 4}}, "metadata": {"type": "float"}}}});
+    session.ask(Upstream::Device { path: "device/default/t2/twin/edge_updated".into(), update }).await;
+    status.until("reported", |status| status["status"]["twins"][0]["reported"]["value"] == "20").await;
     let event = json!({"metadata": {"name": "edge-2.1", "namespace": "default"}, "reason": "Test", "message": "m", "type": "Normal",
         "involvedObject": {"kind": "Node", "name": "edge-2", "uid": "edge-2"}, "source": {"component": "edged", "host": "edge-2"}});
     let path = ResourcePath::object("default", &ResourceType::Event, "edge-2.1");
