@@ -1,7 +1,7 @@
 //! The rules of cloudsim's roles say what is called, and nothing else. That nothing else is called is looked at by every scenario here, when
 //! its cluster ends (`tests::Cluster`); here it is seen that each rule is needed.
 
-use std::{collections::BTreeSet, fs};
+use std::{collections::BTreeSet, fs, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use cloudsim::{Right, Rules, pki::TokenRequest};
@@ -9,14 +9,14 @@ use futures::StreamExt;
 use k8s_openapi::{
     api::{
         coordination::v1::Lease,
-        core::v1::{Endpoints, Pod, Service, ServiceAccount},
+        core::v1::{Endpoints, Pod, Secret, Service, ServiceAccount},
         discovery::v1::EndpointSlice,
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
     Api, Client, Config,
-    api::{EvictParams, ListParams, Patch, PatchParams, WatchParams},
+    api::{DeleteParams, EvictParams, ListParams, Patch, PatchParams, WatchParams},
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -196,7 +196,8 @@ async fn raw(world: &World) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_rule_is_for_a_call_that_is_made() {
-    let mut world = World::with(Setup { meta_server: true, ..Setup::default() }).await;
+    let mut world =
+        World::with(Setup { meta_server: true, lease: Duration::from_secs(4), ..Setup::default() }).await;
     world.until_ready().await;
     pods(&world).await;
     devices(&world).await;
@@ -205,8 +206,12 @@ async fn each_rule_is_for_a_call_that_is_made() {
     world.cloud().join_token(&request).await.unwrap();
     world.node("edge-1").delete(None).await;
     world.until_connected(0, false).await;
-    // other names: its servers' certificate is written over
+    // other names: its servers' certificate is written over; and a token that somebody has deleted is made anew
     world.stop_cloud().await;
+    Api::<Secret>::namespaced(world.client(), "kubeedge")
+        .delete("tokensecret", &DeleteParams::default())
+        .await
+        .unwrap();
     let mut options = world.options().clone();
     options.names.push("cloud.example".to_owned());
     cloudsim::Cloud::start(options).await.unwrap().stop().await.unwrap();
@@ -224,9 +229,10 @@ async fn each_rule_is_for_a_call_that_is_made() {
     };
     // definitions are in this cluster from the beginning
     let rights = Rules::of_this_version().unwrap().rights(false);
-    // a rule's status is written by whoever is first, and the cluster of this test is a cloudsim itself
+    // what is done by whoever is first, for the cluster of this test is a cloudsim itself: statuses of rules, and DeviceStatuses of others
     let is_for_either = |right: &Right| {
-        let of_rules = right.group == "rules.kubeedge.io" && right.verb == "patch";
+        let of_rules = (right.group == "rules.kubeedge.io" && right.verb == "patch")
+            || (right.resource == "devicestatuses" && ["create", "delete"].contains(&&*right.verb));
         // a node that hears of its end before its session ends has its record deleted
         of_rules || (right.resource == "clusterobjectsyncs" && right.verb == "delete")
     };
