@@ -89,12 +89,8 @@ async fn definitions_of_another_version_are_named_with_what_to_apply() {
     let definitions = Api::<CustomResourceDefinition>::all(cluster.client());
     let name = "devices.devices.kubeedge.io";
     let mut found = definitions.get(name).await.unwrap();
-    // as of a KubeEdge that served v1alpha2; the cluster's own is another manager's than this cloud
-    let mut older = found.spec.versions[0].clone();
-    (older.name, older.storage) = ("v1alpha2".to_owned(), false);
-    found.spec.versions[0].served = false;
-    found.spec.versions.push(older);
-    found.metadata.managed_fields = None;
+    // as of a KubeEdge before v1beta1
+    found.spec.versions.iter_mut().for_each(|version| version.served = version.name == "v1alpha2");
     definitions.replace(name, &PostParams::default(), &found).await.unwrap();
     let options = ClusterOptions { install_crds: false, ..cluster.options("one").await };
     let told = refused(options).await;

@@ -1,7 +1,7 @@
 //! The rules of cloudsim's roles say what is called, and nothing else. That nothing else is called is looked at by every scenario here, when
 //! its cluster ends (`tests::Cluster`); here it is seen that each rule is needed.
 
-use std::{collections::BTreeSet, fs};
+use std::{collections::BTreeSet, fs, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use cloudsim::{Right, Rules, pki::TokenRequest};
@@ -9,14 +9,14 @@ use futures::StreamExt;
 use k8s_openapi::{
     api::{
         coordination::v1::Lease,
-        core::v1::{Endpoints, Pod, Service, ServiceAccount},
+        core::v1::{Endpoints, Pod, Secret, Service, ServiceAccount},
         discovery::v1::EndpointSlice,
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
     Api, Client, Config,
-    api::{EvictParams, ListParams, Patch, PatchParams, WatchParams},
+    api::{DeleteParams, EvictParams, ListParams, Patch, PatchParams, WatchParams},
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -133,8 +133,10 @@ async fn through_metaserver(world: &World) {
 /// A device whose status is another one's at first.
 async fn devices(world: &World) {
     world.apply(&device_model()).await;
+    // an owner that is there, or the cluster would collect it
+    let owner = world.apply(&device("t0", "edge-1", None)).await.get().await;
     let other = json!({"apiVersion": DEVICES, "kind": "DeviceStatus", "spec": {}, "metadata": {"name": "t1", "namespace": "default",
-        "ownerReferences": [{"apiVersion": DEVICES, "kind": "Device", "name": "t1", "uid": "other"}]}});
+        "ownerReferences": [{"apiVersion": DEVICES, "kind": "Device", "name": "t0", "uid": uid(&owner)}]}});
     let other = world.apply(&other).await.get().await;
     world.apply(&device("t1", "edge-1", Some("21.5"))).await;
     let status = world.object(DEVICES, "DeviceStatus", "t1");
@@ -173,6 +175,13 @@ async fn raw(world: &World) {
     let kind = ResourceType::CertificateSigningRequest;
     session.ask(Upstream::put(Change::Insert, "default", &kind, "csr-1", csr)).await;
     session.ask(Upstream::query("default", &kind, "csr-1")).await;
+    world.apply(&device("t2", "edge-2", None)).await;
+    let status = world.object(DEVICES, "DeviceStatus", "t2");
+    status.until("made", |_| true).await;
+    let update = json!({"event_id": "e", "timestamp": 5, "twin": {"temperature": {
+        "actual": {"value": "20", "metadata": {"timestamp": 4}}, "metadata": {"type": "float"}}}});
+    session.ask(Upstream::Device { path: "device/default/t2/twin/edge_updated".into(), update }).await;
+    status.until("reported", |status| status["status"]["twins"][0]["reported"]["value"] == "20").await;
     let event = json!({"metadata": {"name": "edge-2.1", "namespace": "default"}, "reason": "Test", "message": "m", "type": "Normal",
         "involvedObject": {"kind": "Node", "name": "edge-2", "uid": "edge-2"}, "source": {"component": "edged", "host": "edge-2"}});
     let path = ResourcePath::object("default", &ResourceType::Event, "edge-2.1");
@@ -187,7 +196,8 @@ async fn raw(world: &World) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_rule_is_for_a_call_that_is_made() {
-    let mut world = World::with(Setup { meta_server: true, ..Setup::default() }).await;
+    let mut world =
+        World::with(Setup { meta_server: true, lease: Duration::from_secs(4), ..Setup::default() }).await;
     world.until_ready().await;
     pods(&world).await;
     devices(&world).await;
@@ -196,8 +206,12 @@ async fn each_rule_is_for_a_call_that_is_made() {
     world.cloud().join_token(&request).await.unwrap();
     world.node("edge-1").delete(None).await;
     world.until_connected(0, false).await;
-    // other names: its servers' certificate is written over
+    // other names: its servers' certificate is written over; and a token that somebody has deleted is made anew
     world.stop_cloud().await;
+    Api::<Secret>::namespaced(world.client(), "kubeedge")
+        .delete("tokensecret", &DeleteParams::default())
+        .await
+        .unwrap();
     let mut options = world.options().clone();
     options.names.push("cloud.example".to_owned());
     cloudsim::Cloud::start(options).await.unwrap().stop().await.unwrap();
@@ -215,8 +229,13 @@ async fn each_rule_is_for_a_call_that_is_made() {
     };
     // definitions are in this cluster from the beginning
     let rights = Rules::of_this_version().unwrap().rights(false);
-    // a rule's status is written by whoever is first, and the cluster of this test is a cloudsim itself
-    let is_for_either = |right: &Right| right.group == "rules.kubeedge.io" && right.verb == "patch";
+    // what is done by whoever is first, for the cluster of this test is a cloudsim itself: statuses of rules, and DeviceStatuses of others
+    let is_for_either = |right: &Right| {
+        let of_rules = (right.group == "rules.kubeedge.io" && right.verb == "patch")
+            || (right.resource == "devicestatuses" && ["create", "delete"].contains(&&*right.verb));
+        // a node that hears of its end before its session ends has its record deleted
+        of_rules || (right.resource == "clusterobjectsyncs" && right.verb == "delete")
+    };
     let useless: BTreeSet<_> = rights
         .iter()
         .filter(|right| !is_made(right) && !is_for_either(right))
