@@ -134,10 +134,10 @@ async fn whole(from: [u8; 4], to: SocketAddr, bytes: usize) -> String {
 #[tokio::test]
 async fn bodies_that_do_not_come_hold_no_room_of_others() {
     const KIB: usize = 1024;
-    let step = Duration::from_secs(2);
+    let step = Duration::from_secs(4);
     let limits = Limits {
         all: 1024 * KIB,
-        of_client: 512 * KIB,
+        of_client: 700 * KIB,
         room: Duration::from_millis(200),
         step,
         ..Limits::default()
