@@ -152,7 +152,7 @@ async fn bodies_that_do_not_come_hold_no_room_of_others() {
     // three steps of 64 KiB each
     let taken = async {
         while rooms.taken() < 3 * 3 * 64 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            tokio::task::yield_now().await;
         }
     };
     timeout(LONG, taken).await.unwrap();
