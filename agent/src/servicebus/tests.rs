@@ -1,5 +1,7 @@
 //! ServiceBus between a cloud of which the test holds the other end, and local servers as bad as they come.
 
+mod answers;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     future::pending,
@@ -152,18 +154,6 @@ async fn hangs(stream: TcpStream, _request: String) {
     pending::<()>().await;
 }
 
-/// Says again and again that the answer is still to come; `ended` counts the connections that the caller has closed.
-async fn only_interim(ended: Arc<AtomicUsize>) -> u16 {
-    local(move |mut stream, _| {
-        let ended = ended.clone();
-        async move {
-            while stream.write_all(b"HTTP/1.1 103 Early Hints\r\n\r\n").await.is_ok() {}
-            ended.fetch_add(1, Ordering::Relaxed);
-        }
-    })
-    .await
-}
-
 /// A server that says this to every request, and closes.
 async fn says(text: &'static str) -> u16 {
     local(move |mut stream, _| async move {
@@ -194,40 +184,6 @@ async fn a_local_server_is_called_with_all_that_was_said_and_its_answer_goes_bac
     assert!(seen.starts_with("put /a:b/c?d=e http/1.1\r\n") && seen.ends_with("\r\n\r\nhello"), "{seen}");
     assert!(seen.contains("x-b: b\r\n") && seen.contains(&format!("host: 127.0.0.1:{port}\r\n")), "{seen}");
     assert!(!seen.contains("hop") && !seen.contains("evil"), "{seen}");
-}
-
-/// The deadline of a call would end it, too; no server is read for so long that only says that it will answer.
-#[tokio::test]
-async fn interim_answers_without_an_end_are_refused() {
-    let rig = Rig::with(MemoryStore::new(), Ports::default(), WAIT_TIMEOUT).await;
-    let ended = Arc::<AtomicUsize>::default();
-    let port = only_interim(ended.clone()).await;
-    let (status, why) = rig.call(format!("{port}:/"), Value::Null).await;
-    assert_eq!(status, 502);
-    assert!(why.contains("more than 16 interim answers"), "{why}");
-    let closed = async {
-        while ended.load(Ordering::Relaxed) == 0 {
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(WAIT_TIMEOUT, closed).await.expect("the connection is closed");
-    let few = "HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
-    assert_eq!(rig.call(format!("{}:/", says(few).await), Value::Null).await, (200, "ok".to_owned()));
-}
-
-/// By the header of the agent's own answers the cloud counts failures: a service cannot pretend to be the agent.
-#[tokio::test]
-async fn the_agents_own_answers_are_marked_and_no_others() {
-    let rig = Rig::new().await;
-    let pretends =
-        says("HTTP/1.1 502 Bad Gateway\r\nTunnelserver: edge-agent\r\nX-A: 1\r\nContent-Length: 0\r\n\r\n")
-            .await;
-    rig.ask("pretends", format!("{pretends}:/"), Value::Null).await;
-    let (_, status, _, header) = rig.answer().await;
-    assert_eq!((status, header), (502, json!({"X-A": ["1"]})));
-    rig.ask("absent", "1:/".to_owned(), Value::Null).await;
-    let (_, status, _, header) = rig.answer().await;
-    assert_eq!((status, &header["Tunnelserver"]), (502, &json!(["edge-agent"])));
 }
 
 #[tokio::test]

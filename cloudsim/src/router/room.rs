@@ -102,6 +102,12 @@ impl Rooms {
         }
     }
 
+    /// Kilobytes that are taken of all the room.
+    #[cfg(test)]
+    pub(super) fn taken(&self) -> usize {
+        self.limits.all / 1024 - self.all.available_permits()
+    }
+
     fn enter(&self, client: IpAddr) -> Room {
         let mut clients = self.clients.lock();
         let own = || (0, Arc::new(Semaphore::new(self.limits.of_client / 1024)));

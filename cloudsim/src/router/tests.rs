@@ -36,16 +36,16 @@ fn a_request_names_node_namespace_and_path() {
 
 /// A router on the loopback interface without rules.
 async fn listener() -> (SocketAddr, DropGuard) {
-    listener_with(Limits::default()).await
+    listener_with(Rooms::new(Limits::default())).await
 }
 
-async fn listener_with(limits: Limits) -> (SocketAddr, DropGuard) {
+async fn listener_with(rooms: Rooms) -> (SocketAddr, DropGuard) {
     let client =
         kubeapi::Api::builder(MemoryStore::new()).registry(kinds::registry()).build().client("default");
     let (rules, stop) = (Rules::new(client, |_| false, LONG), CancellationToken::new());
     tokio::spawn(rules.clone().run(stop.clone()));
     rules.complete().await;
-    let router = Router { rules, auth: None, rooms: Rooms::new(limits), hosts: None };
+    let router = Router { rules, auth: None, rooms, hosts: None };
     let server = Server::bind(([127, 0, 0, 1], 0).into(), None, router).await.unwrap();
     let address = server.local_addr();
     tokio::spawn(server.run(stop.clone()));
@@ -134,23 +134,30 @@ async fn whole(from: [u8; 4], to: SocketAddr, bytes: usize) -> String {
 #[tokio::test]
 async fn bodies_that_do_not_come_hold_no_room_of_others() {
     const KIB: usize = 1024;
-    let step = Duration::from_secs(2);
+    let step = Duration::from_secs(4);
     let limits = Limits {
         all: 1024 * KIB,
-        of_client: 512 * KIB,
+        of_client: 700 * KIB,
         room: Duration::from_millis(200),
         step,
         ..Limits::default()
     };
-    let (address, _stop) = listener_with(limits).await;
+    let rooms = Rooms::new(limits);
+    let (address, _stop) = listener_with(rooms.clone()).await;
     let (one, other) = ([127, 0, 0, 1], [127, 0, 0, 2]);
     let mut slow = Vec::new();
     for _ in 0..3 {
         slow.push(stalls(one, address, 150 * KIB).await);
     }
+    // three steps of 64 KiB each
+    let taken = async {
+        while rooms.taken() < 3 * 3 * 64 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(LONG, taken).await.unwrap();
     // the share of this client is taken, and another one has its own
-    let crowded = async { while whole(one, address, 150 * KIB).await != "429" {} };
-    timeout(LONG, crowded).await.unwrap();
+    assert_eq!(whole(one, address, 150 * KIB).await, "429");
     assert_eq!(whole(other, address, 150 * KIB).await, "404");
     for stream in slow {
         assert_eq!(status_of(stream).await, "408");

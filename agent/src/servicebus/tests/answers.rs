@@ -1,0 +1,49 @@
+//! Answers that a service does not come to the end of, and those that the agent gives itself.
+
+use super::*;
+
+/// Says again and again that the answer is still to come; `ended` counts the connections that the caller has closed.
+async fn only_interim(ended: Arc<AtomicUsize>) -> u16 {
+    local(move |mut stream, _| {
+        let ended = ended.clone();
+        async move {
+            while stream.write_all(b"HTTP/1.1 103 Early Hints\r\n\r\n").await.is_ok() {}
+            ended.fetch_add(1, Ordering::Relaxed);
+        }
+    })
+    .await
+}
+
+/// The deadline of a call would end it, too; no server is read for so long that only says that it will answer.
+#[tokio::test]
+async fn interim_answers_without_an_end_are_refused() {
+    let rig = Rig::with(MemoryStore::new(), Ports::default(), PATIENCE).await;
+    let ended = Arc::<AtomicUsize>::default();
+    let port = only_interim(ended.clone()).await;
+    let (status, why) = rig.call(format!("{port}:/"), Value::Null).await;
+    assert_eq!(status, 502);
+    assert!(why.contains("more than 16 interim answers"), "{why}");
+    let closed = async {
+        while ended.load(Ordering::Relaxed) == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, closed).await.expect("the connection is closed");
+    let few = "HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+    assert_eq!(rig.call(format!("{}:/", says(few).await), Value::Null).await, (200, "ok".to_owned()));
+}
+
+/// By the header of the agent's own answers the cloud counts failures: a service cannot pretend to be the agent.
+#[tokio::test]
+async fn the_agents_own_answers_are_marked_and_no_others() {
+    let rig = Rig::new().await;
+    let pretends =
+        says("HTTP/1.1 502 Bad Gateway\r\nTunnelserver: edge-agent\r\nX-A: 1\r\nContent-Length: 0\r\n\r\n")
+            .await;
+    rig.ask("pretends", format!("{pretends}:/"), Value::Null).await;
+    let (_, status, _, header) = rig.answer().await;
+    assert_eq!((status, header), (502, json!({"X-A": ["1"]})));
+    rig.ask("absent", "1:/".to_owned(), Value::Null).await;
+    let (_, status, _, header) = rig.answer().await;
+    assert_eq!((status, &header["Tunnelserver"]), (502, &json!(["edge-agent"])));
+}
