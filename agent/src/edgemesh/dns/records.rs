@@ -262,10 +262,9 @@ fn address_record(owner: &Name, ttl: u32, address: IpAddr) -> Record {
 
 /// The address that a name of a pod spells.
 fn pod_address(label: &str) -> Option<IpAddr> {
-    if label.bytes().filter(|byte| *byte == b'-').count() == 3 && !label.contains("--") {
-        if let Ok(address) = label.replace('-', ".").parse() {
-            return Some(IpAddr::V4(address));
-        }
+    let is_v4 = label.bytes().filter(|byte| *byte == b'-').count() == 3 && !label.contains("--");
+    if is_v4 && let Ok(address) = label.replace('-', ".").parse() {
+        return Some(IpAddr::V4(address));
     }
     label.replace('-', ":").parse().ok().map(IpAddr::V6)
 }
