@@ -53,13 +53,15 @@ impl Default for Limits {
     }
 }
 
+/// The room of each client, with how many calls it has.
+type Clients = HashMap<IpAddr, (usize, Arc<Semaphore>)>;
+
 /// The room of all bodies; cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Rooms {
     limits: Limits,
     all: Arc<Semaphore>,
-    /// Of each client, with how many calls it has.
-    clients: Arc<Mutex<HashMap<IpAddr, (usize, Arc<Semaphore>)>>>,
+    clients: Arc<Mutex<Clients>>,
 }
 
 /// The room of one body, kept until its call has ended.
