@@ -237,8 +237,7 @@ impl App {
             timing: timing(config),
             server: meta_server::config(config, parts.copies)?,
         });
-        let meta_server = ends.server;
-        let is_served = config.meta_manager.meta_server.is_some();
+        let (meta_server, is_served) = (ends.server, config.meta_manager.meta_server.is_some());
         let listening = meta_server.as_ref().filter(|_| is_served).map(MetaServer::listening);
         let reads = meta_server.as_ref().map(MetaServer::client);
         let mut supervisor = Supervisor::new();
@@ -259,6 +258,7 @@ impl App {
         let services =
             services::start(config, services, (&bus, listening.as_ref()), (&mut supervisor, &shutdown))?;
         let mesh = mesh::start(config, &meta, reads.clone(), (&mut supervisor, &shutdown));
+        let vitals = supervisor.vitals();
         let sources = metrics::Sources {
             services: services.clone(),
             mesh: mesh.clone(),
@@ -267,14 +267,9 @@ impl App {
             bus: bus.clone(),
             devices: devices.clone(),
             dmi,
-            vitals: supervisor.vitals(),
+            vitals: vitals.clone(),
         };
-        let shown = Shown {
-            traffic: traffic.clone(),
-            vitals: supervisor.vitals(),
-            storage,
-            metrics: metrics::collector(sources),
-        };
+        let shown = Shown { traffic: traffic.clone(), vitals, storage, metrics: metrics::collector(sources) };
         let name_server =
             mesh.as_ref().and_then(|mesh| mesh::start_dns(config, mesh, (&mut supervisor, &shutdown)));
         if config.edged.enable {
@@ -291,10 +286,8 @@ impl App {
             if let Some(meta_server) = &meta_server {
                 meta_server.serve_pods_of(Arc::new(kubelet));
             }
-        } else if config.edge_stream.is_some() {
-            warn!(
-                "modules.edgeStream is enabled and modules.edged is not: there are no logs, and no tunnel for them"
-            );
+        } else {
+            warn_without_pods(config);
         }
         supervisor.keep("metamanager", ends.task, &shutdown);
         if let Some(meta_server) = meta_server {
@@ -392,6 +385,15 @@ struct Given {
     secrets_in_memory: bool,
     /// The API as it has Services, where it is another one.
     services: Option<Client>,
+}
+
+/// Says what is missing on a node that runs no pods.
+fn warn_without_pods(config: &Config) {
+    if config.edge_stream.is_some() {
+        warn!(
+            "modules.edgeStream is enabled and modules.edged is not: there are no logs, and no tunnel for them"
+        );
+    }
 }
 
 fn timing(config: &Config) -> Timing {

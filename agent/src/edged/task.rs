@@ -74,8 +74,7 @@ impl Task {
         let (triggers, received) = mpsc::channel(MAX_TRIGGERS);
         let background = TaskTracker::new();
         let machine = node::Machine::read(&dirs.root);
-        let (recorder, occurrences) = events::recorder();
-        let events = if config.report_events { recorder } else { Recorder::none() };
+        let (events, occurrences) = events_of(&config);
         let (reader, writer) = reflector::store::<Pod>();
         let allocatable = resources::allocatable(&machine, &config.node);
         let (root, signals) = (dirs.root.clone(), config.signals.clone());
@@ -200,6 +199,12 @@ fn tell(
 }
 
 /// To do so many things at the same time.
+/// Where events go, and those that are to be told.
+fn events_of(config: &Config) -> (Recorder, mpsc::Receiver<Occurrence>) {
+    let (recorder, occurrences) = events::recorder();
+    (if config.report_events { recorder } else { Recorder::none() }, occurrences)
+}
+
 fn permits(most: u32) -> Arc<Semaphore> {
     Arc::new(Semaphore::new(usize::try_from(most).unwrap_or(usize::MAX)))
 }

@@ -153,7 +153,6 @@ fn in_a_network_of_its_own() -> anyhow::Result<()> {
     until_these(http, &["web-1"])?;
     let answered = load.end().context("while a pod went")?;
     ensure!(answered > 0, "nothing was asked");
-    println!("{answered} requests were answered while a pod went, and none was not");
 
     without_the_cloud(&mut rig, http)?;
     nothing_stays(&mut rig, http)

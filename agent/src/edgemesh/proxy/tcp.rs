@@ -4,7 +4,7 @@ use std::{io, net::SocketAddr, time::Duration};
 
 use nix::sys::socket::{
     setsockopt,
-    sockopt::{KeepAlive, TcpKeepCount, TcpKeepIdle, TcpKeepInterval},
+    sockopt::{IpFreebind, KeepAlive, TcpKeepCount, TcpKeepIdle, TcpKeepInterval},
 };
 use tokio::{
     io::copy_bidirectional_with_sizes,
@@ -40,6 +40,10 @@ pub(super) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     // connections of an agent before this one may still be ending
     socket.set_reuseaddr(true)?;
+    if address.is_ipv6() {
+        // a route alone makes an address of IPv6 one to which a packet may come, and none to which a socket may be bound
+        setsockopt(&socket, IpFreebind, &true)?;
+    }
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }

@@ -4,10 +4,12 @@ use std::{
     collections::HashMap,
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    os::fd::AsRawFd,
     sync::Arc,
     time::Duration,
 };
 
+use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrStorage, sockopt::IpFreebind};
 use parking_lot::Mutex;
 use tokio::{
     net::UdpSocket,
@@ -52,9 +54,15 @@ impl Drop for Flow {
 
 /// A socket at this address.
 pub(super) fn listen(address: SocketAddr) -> io::Result<UdpSocket> {
-    let socket = std::net::UdpSocket::bind(address)?;
-    socket.set_nonblocking(true)?;
-    UdpSocket::from_std(socket)
+    let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let socket = socket::socket(family, SockType::Datagram, flags, None)?;
+    if address.is_ipv6() {
+        // see [`super::tcp::listen`]
+        socket::setsockopt(&socket, IpFreebind, &true)?;
+    }
+    socket::bind(socket.as_raw_fd(), &SockaddrStorage::from(address))?;
+    UdpSocket::from_std(socket.into())
 }
 
 /// Forwards datagrams; never ends.
@@ -106,6 +114,11 @@ pub(super) async fn serve(socket: UdpSocket, backend: Backend) {
             // one that cannot be sent is lost, as datagrams are
             if let Err(error) = flow.server.try_send(&datagram[..size]) {
                 debug!(%error, endpoint = %flow.endpoint, "a datagram to an endpoint is lost");
+                if error.kind() != io::ErrorKind::WouldBlock {
+                    // nobody listens there: the kernel says so of the next datagram
+                    backend.missed(flow.endpoint);
+                    flows.remove(&client);
+                }
             }
         }
     }

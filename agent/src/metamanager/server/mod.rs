@@ -307,7 +307,7 @@ impl MetaServer {
                 () = keep => {}
             }
         };
-        self.copy(serve, heart, shutdown.clone()).await;
+        Box::pin(self.copy(serve, heart, shutdown.clone())).await;
         Ok(())
     }
 

@@ -17,7 +17,7 @@ async fn only_interim(ended: Arc<AtomicUsize>) -> u16 {
 /// The deadline of a call would end it, too; no server is read for so long that only says that it will answer.
 #[tokio::test]
 async fn interim_answers_without_an_end_are_refused() {
-    let rig = Rig::with(MemoryStore::new(), Ports::default(), PATIENCE).await;
+    let rig = Rig::with(MemoryStore::new(), Ports::default(), WAIT_TIMEOUT).await;
     let ended = Arc::<AtomicUsize>::default();
     let port = only_interim(ended.clone()).await;
     let (status, why) = rig.call(format!("{port}:/"), Value::Null).await;
@@ -28,7 +28,7 @@ async fn interim_answers_without_an_end_are_refused() {
             tokio::task::yield_now().await;
         }
     };
-    timeout(PATIENCE, closed).await.expect("the connection is closed");
+    timeout(WAIT_TIMEOUT, closed).await.expect("the connection is closed");
     let few = "HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
     assert_eq!(rig.call(format!("{}:/", says(few).await), Value::Null).await, (200, "ok".to_owned()));
 }

@@ -82,7 +82,7 @@ mod tests {
             let mut others = route(address, 1);
             others[5] = 2;
             assert_eq!(ours(&others), None, "the kernel's");
-            assert_eq!(ours(&route(address, 1)[..20]), None);
+            assert_eq!(ours(&route(address, 1)[..18]), None);
         }
         assert_eq!(add([10, 96, 0, 10].into(), 1).len(), 16 + 12 + 8 + 8);
         assert_eq!(remove("fd00::a".parse().unwrap(), 1).len(), 16 + 12 + 20 + 8);
