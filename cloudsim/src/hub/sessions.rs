@@ -4,10 +4,7 @@
 use std::{
     collections::HashMap,
     net::{IpAddr, SocketAddr},
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, OnceLock, atomic::Ordering},
 };
 
 use jiff::Timestamp;
@@ -19,8 +16,9 @@ use tracing::warn;
 use wire::instance::{Instance, TAKEN_OVER};
 
 pub(crate) use self::elsewhere::Elsewhere;
-pub use self::rivals::Rival;
-use self::{elsewhere::Others, rivals::Rivals};
+pub(super) use self::traffic::Traffic;
+use self::{elsewhere::Others, rivals::Rivals, traffic::read};
+pub use self::{rivals::Rival, traffic::Count};
 use super::reenrolled::Reenrolled;
 use crate::{
     metrics::{HubMetrics, Refusal},
@@ -29,6 +27,7 @@ use crate::{
 
 mod elsewhere;
 mod rivals;
+mod traffic;
 
 /// What carries a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,53 +65,6 @@ pub struct NodeSession {
     /// Another agent of the same name, that would have the session.
     #[serde(default)]
     pub rival: Option<Rival>,
-}
-
-/// Messages and their bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Count {
-    /// How many.
-    pub messages: u64,
-    /// Their sizes together.
-    pub bytes: u64,
-}
-
-/// Counts of one session, kept while it runs.
-#[derive(Debug, Default)]
-pub(super) struct Traffic {
-    /// Those of all sessions, which stay.
-    all: HubMetrics,
-    sent: [AtomicU64; 2],
-    received: [AtomicU64; 2],
-    queue: AtomicU64,
-}
-
-impl Traffic {
-    /// A message went to the node.
-    pub(super) fn sent(&self, bytes: usize) {
-        add(&self.sent, bytes);
-        self.all.sent(bytes);
-    }
-
-    /// A message came from the node.
-    pub(super) fn received(&self, bytes: usize) {
-        add(&self.received, bytes);
-        self.all.received(bytes);
-    }
-
-    /// So much waits to go down.
-    pub(super) fn queue(&self, length: usize) {
-        self.queue.store(length as u64, Ordering::Relaxed);
-    }
-}
-
-fn add([messages, sum]: &[AtomicU64; 2], bytes: usize) {
-    messages.fetch_add(1, Ordering::Relaxed);
-    sum.fetch_add(bytes as u64, Ordering::Relaxed);
-}
-
-fn read([messages, bytes]: &[AtomicU64; 2]) -> Count {
-    Count { messages: messages.load(Ordering::Relaxed), bytes: bytes.load(Ordering::Relaxed) }
 }
 
 /// When a node asked for its session, as a number: a later one is larger.

@@ -63,7 +63,7 @@ fn who(address: SocketAddr) -> anyhow::Result<String> {
     stream.write_all(b"GET /who HTTP/1.0\r\n\r\n").context("write")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).context("read")?;
-    ensure!(answer.starts_with("HTTP/1.0 200"), "{answer:?}");
+    ensure!(answer.starts_with("HTTP/1.1 200"), "{answer:?}");
     answer.lines().last().map(str::to_owned).context("no name")
 }
 

@@ -231,7 +231,7 @@ async fn each_rule_is_for_a_call_that_is_made() {
     let rights = Rules::of_this_version().unwrap().rights(false);
     // what is done by whoever is first, for the cluster of this test is a cloudsim itself: statuses of rules, and DeviceStatuses of others
     let is_for_either = |right: &Right| {
-        let of_rules = (right.group == "rules.kubeedge.io" && right.verb == "patch")
+        let of_rules = (right.group == "rules.kubeedge.io" && ["get", "patch"].contains(&&*right.verb))
             || (right.resource == "devicestatuses" && ["create", "delete"].contains(&&*right.verb));
         // a node that hears of its end before its session ends has its record deleted
         of_rules || (right.resource == "clusterobjectsyncs" && right.verb == "delete")

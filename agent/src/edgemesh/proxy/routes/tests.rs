@@ -1,10 +1,14 @@
 //! The kernel itself, in network namespaces of their own.
 
-use std::{net::TcpListener, process::Command, thread};
+use std::{
+    net::{SocketAddr, TcpStream},
+    process::Command,
+    thread,
+};
 
 use nix::sched::{CloneFlags, unshare};
 
-use super::*;
+use super::{super::tcp, *};
 
 /// What this says in a new network namespace, on a thread that ends with it.
 fn apart<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
@@ -25,17 +29,19 @@ fn ip(arguments: &[&str]) -> String {
 #[test]
 fn an_address_is_this_machines_and_is_given_up() {
     apart(|| {
+        let listening = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let routes = Routes::open().unwrap();
         for address in ["10.96.0.10", "fd00::a"] {
             let address: IpAddr = address.parse().unwrap();
-            assert!(TcpListener::bind((address, 80)).is_err(), "not yet");
+            let at = SocketAddr::from((address, 80));
+            assert!(TcpStream::connect(at).is_err(), "not yet");
             routes.add(address).unwrap();
             routes.add(address).unwrap();
-            let listener = TcpListener::bind((address, 80)).unwrap();
-            std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let listener = listening.block_on(async { tcp::listen(at) }).unwrap();
+            TcpStream::connect(at).unwrap();
             assert_eq!(routes.list().unwrap(), [address].into());
             drop(listener);
-            let refused = std::net::TcpStream::connect((address, 80)).unwrap_err();
+            let refused = TcpStream::connect(at).unwrap_err();
             assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused, "at once");
             routes.remove(address).unwrap();
             routes.remove(address).unwrap();
