@@ -40,7 +40,7 @@ fn given(change: Value) -> (Option<String>, Vec<String>) {
     let server = server.map(|server| (server.address, server.authentication));
     let bus = config.event_bus.as_ref().map(|wanted| devices::brokers(&config, wanted));
     let text = format!(
-        "{} {} {edged:?} {:?} {server:?} {bus:?} {:?} {:?} {:?} {:?} {:?} {:?}",
+        "{} {} {edged:?} {:?} {server:?} {bus:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
         config.edged.enable,
         // the runtime itself has no text of its own
         config.edged.runtime_endpoint,
@@ -49,6 +49,7 @@ fn given(change: Value) -> (Option<String>, Vec<String>) {
         config.device_twin,
         config.edge_stream,
         config.service_bus,
+        config.edge_mesh,
         (databases(&config), &config.database),
         config.database_keys,
     );
@@ -91,6 +92,8 @@ fn others(value: &Value) -> Vec<Value> {
         "20Mi",
         "None",
         "lo",
+        "RoundRobin",
+        "FilterIfLabelDoesNotExists",
     ];
     match value {
         Value::Bool(value) => vec![json!(!value)],
@@ -99,6 +102,7 @@ fn others(value: &Value) -> Vec<Value> {
         Value::Array(_) => vec![
             json!(["127.0.0.9"]),
             json!(["/other/place"]),
+            json!(["10.0.0.0/8"]),
             json!([8080]),
             json!([{"action": "all", "filter": "#"}]),
             json!([{"key": "a", "effect": "NoSchedule"}]),
@@ -175,6 +179,7 @@ fn contexts(path: &str) -> Vec<Value> {
         path if path.starts_with("modules.serviceBus.") => {
             vec![modules(json!({"serviceBus": {"enable": true}}))]
         }
+        path if path.starts_with("modules.edgeMesh.") => vec![modules(json!({"edgeMesh": {"enable": true}}))],
         path if path.starts_with("featureGates") => vec![meta_server(json!({}))],
         _ => vec![plain],
     }

@@ -94,10 +94,10 @@ fn finds_all(rig: &RealRig) -> anyhow::Result<()> {
     let none = rig.inside("client", "nslookup none.default.svc.cluster.local 2>&1; true")?;
     ensure!(none.contains("NXDOMAIN"), "{none}");
     ensure!(begun.elapsed() < Duration::from_secs(3), "no such Service takes {:?}", begun.elapsed());
-    until("the web server behind its Service's address", || {
-        // by the address that was found: wget of a statically linked busybox does not survive its libc's lookups
-        let said = rig.inside("client", &format!("wget -q -T 2 -O - http://{web}/who 2>&1; true"))?;
-        ensure!(said.trim() == "web", "{web}: {said}");
+    until("the web server behind its Service's name", || {
+        let said = rig
+            .inside("client", "printf 'GET /who HTTP/1.0\\r\\n\\r\\n' | nc -w 2 web.default 80 2>&1; true")?;
+        ensure!(said.ends_with("\nweb\n"), "{web}: {said}");
         Ok(())
     })
 }
