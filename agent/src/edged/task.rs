@@ -71,8 +71,7 @@ impl Task {
         let runtime = runtime(&config);
         // Dropped at the end, or where this program is given up.
         let _cut = runtime.cut_when_dropped();
-        let (triggers, received) = mpsc::channel(MAX_TRIGGERS);
-        let background = TaskTracker::new();
+        let ((triggers, received), background) = (mpsc::channel(MAX_TRIGGERS), TaskTracker::new());
         let machine = node::Machine::read(&dirs.root);
         let (events, occurrences) = events_of(&config);
         let (reader, writer) = reflector::store::<Pod>();
@@ -126,6 +125,7 @@ impl Task {
         let upkeep = upkeep(&config, context.clone(), reader.clone(), signals, progress.subscribe());
         let node = node::run(&config, context.clone(), machine, (&progress, heart));
         let asked = ask(context.triggers.clone(), heart.another("pods"));
+        let retried = pods::retry::when_connected(context.clone(), config.online.clone());
         let static_pods = static_pods(context.clone(), config.static_pods.clone());
         let pods = pods::run(context, (reader, writer), received, config.sync.concurrency, &progress);
         tokio::select! {
@@ -133,7 +133,7 @@ impl Task {
             () = shutdown.cancelled() => {}
             // Whoever is told of an error cancels `shutdown`, and so ends what runs in the background.
             ended = Box::pin(server) => ended?,
-            () = async { tokio::join!(Box::pin(pleg), Box::pin(orphans), Box::pin(missing_pods), Box::pin(node), Box::pin(pods), Box::pin(told), Box::pin(static_pods), Box::pin(upkeep), Box::pin(asked)); } => {}
+            () = async { tokio::join!(Box::pin(pleg), Box::pin(orphans), Box::pin(missing_pods), Box::pin(node), Box::pin(pods), Box::pin(told), Box::pin(static_pods), Box::pin(upkeep), Box::pin(asked), Box::pin(retried)); } => {}
         }
         background.close();
         tokio::join!(background.wait(), runtime.finish());

@@ -69,43 +69,46 @@ fn in_a_network_of_its_own() -> anyhow::Result<()> {
     ensure!(resolver.contains("options ndots:5"), "{resolver}");
     let other = rig.inside("as-the-node", "cat /etc/resolv.conf")?;
     ensure!(!other.contains(ADDRESS), "{other}");
-    finds_all(&rig)?;
+    let client = RealRig::container_id(&rig.wait_ready("client")?, "main")?;
+    let db = rig.inside("db", "hostname -i")?;
+    finds_all(&rig, &client, db.trim())?;
 
     // the power fails, and comes back before the cloud does
     rig.cloud.process.kill()?;
     rig.node.process.kill()?;
     rig.node.process.start_again()?;
     rig.node.process.wait_for("edge-agent runs")?;
-    finds_all(&rig)
+    finds_all(&rig, &client, db.trim())
 }
 
-/// What a pod is told of Services, and of what is none.
-fn finds_all(rig: &RealRig) -> anyhow::Result<()> {
-    let web = until("web's address", || resolves(rig, "web"))?;
+/// What a container is told of Services, and of what is none; `db`: the address behind the headless one.
+fn finds_all(rig: &RealRig, client: &str, db: &str) -> anyhow::Result<()> {
+    // the runtime itself, since the cloud may be away
+    let inside = |words: &str| rig.containerd.cri.exec(client, &["sh", "-c", words]);
+    let resolves = |name: &str| resolves(&inside, name);
+    let web = until("web's address", || resolves("web"))?;
     for name in ["web.default", "web.default.svc", "web.default.svc.cluster.local"] {
-        ensure!(resolves(rig, name)? == web, "{name} is not {web}");
+        ensure!(resolves(name)? == web, "{name} is not {web}");
     }
-    let db = rig.inside("db", "hostname -i")?;
     for name in ["db", "db-0.db", "db-0.db.default.svc.cluster.local"] {
-        let found = until(name, || resolves(rig, name))?;
-        ensure!(found.to_string() == db.trim(), "{name} is {found}, not {db}");
+        let found = until(name, || resolves(name))?;
+        ensure!(found.to_string() == db, "{name} is {found}, not {db}");
     }
     let begun = Instant::now();
-    let none = rig.inside("client", "nslookup none.default.svc.cluster.local 2>&1; true")?;
+    let none = inside("nslookup none.default.svc.cluster.local 2>&1; true")?;
     ensure!(none.contains("NXDOMAIN"), "{none}");
     ensure!(begun.elapsed() < Duration::from_secs(3), "no such Service takes {:?}", begun.elapsed());
     until("the web server behind its Service's name", || {
-        let said = rig
-            .inside("client", "printf 'GET /who HTTP/1.0\\r\\n\\r\\n' | nc -w 2 web.default 80 2>&1; true")?;
+        let said = inside("printf 'GET /who HTTP/1.0\\r\\n\\r\\n' | nc -w 2 web.default 80 2>&1; true")?;
         ensure!(said.ends_with("\nweb\n"), "{web}: {said}");
         Ok(())
     })
 }
 
 /// The address that a program in a pod finds, with its libc.
-fn resolves(rig: &RealRig, name: &str) -> anyhow::Result<IpAddr> {
+fn resolves(inside: &impl Fn(&str) -> anyhow::Result<String>, name: &str) -> anyhow::Result<IpAddr> {
     // its first line has the address, whether or not that answers
-    let said = rig.inside("client", &format!("ping -c 1 -W 1 {name} 2>&1 | head -n 1"))?;
+    let said = inside(&format!("ping -c 1 -W 1 {name} 2>&1 | head -n 1"))?;
     let address = said.split_once('(').and_then(|(_, rest)| rest.split_once(')')).map(|(address, _)| address);
     address.with_context(|| said.clone())?.parse().with_context(|| said.clone())
 }

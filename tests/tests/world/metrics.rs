@@ -159,8 +159,9 @@ async fn what_is_served_is_what_is_documented() {
             !family.sometimes && !served.contains_key(*place)
         };
         let missing: Vec<_> = documented.iter().filter(missing).collect();
-        // most of what is there sometimes is there now
-        let is_full = served.len() + 14 >= documented.len();
+        // most of what is there sometimes is there now, but for EdgeMesh, which is not switched on
+        let ordinary = documented.keys().filter(|(_, name)| !name.starts_with("edgemesh_")).count();
+        let is_full = served.len() + 14 >= ordinary;
         if missing.is_empty() && is_full {
             Ok(())
         } else {

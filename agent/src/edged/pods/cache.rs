@@ -273,6 +273,17 @@ impl PodState {
     }
 }
 
+impl PodState {
+    /// The cloud is connected again: what could not be had without it is tried at once. Whether there is anything of that kind.
+    pub(super) fn cloud_returned(&mut self) -> bool {
+        let waits = self.held_up.is_some() || !self.blocked.is_empty();
+        if waits {
+            self.reconsider();
+        }
+        waits
+    }
+}
+
 impl Blocked {
     /// Whether it may be tried again.
     pub(super) fn is_over(&self, now: Timestamp) -> bool {

@@ -19,6 +19,7 @@ mod record_event;
 mod refuse;
 mod registry;
 mod report;
+pub(crate) mod retry;
 mod sandbox_limit;
 mod start;
 mod stop;
