@@ -56,7 +56,7 @@ async fn cut_links_stay_cut_until_they_are_restored_and_pods_run_on() {
 #[tokio::test]
 async fn a_link_that_comes_and_goes_brings_everything_in_the_end() {
     let world = both().await;
-    set(world.cloud().faults(), json!({"schedule": {"up": "800ms", "down": "200ms"}}));
+    set(world.cloud().faults(), json!({"schedule": {"up": "400ms", "down": "200ms"}}));
     for round in 0..4 {
         for node in NODES {
             world.apply(&pod(&format!("p{round}-{node}"), Some(node))).await;
