@@ -1,12 +1,20 @@
-//! Messages to the kernel about interfaces, addresses and routes, and its answers: pure, but for [`Kernel`].
+//! Messages to the kernel about interfaces, addresses and routes, and its answers: pure, but for [`Kernel`] and [`own_addresses`].
 //!
 //! Source: netlink(7), rtnetlink(7), `linux/netlink.h`. Numbers are in the machine's byte order; messages and attributes begin at
 //! multiples of four.
 
-use std::os::fd::{AsRawFd, OwnedFd};
+#[cfg(test)]
+pub(crate) mod testing;
+
+use std::{
+    collections::BTreeSet,
+    net::IpAddr,
+    os::fd::{AsRawFd, OwnedFd},
+};
 
 use nix::{
     errno::Errno,
+    ifaddrs::getifaddrs,
     sys::{
         socket::{
             AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto, setsockopt,
@@ -28,7 +36,7 @@ const ALL: u16 = 0x1 | 0x300;
 const OUTCOME: u16 = 2;
 const DONE: u16 = 3;
 /// The kernel answers at once.
-const PATIENCE_SECONDS: i64 = 5;
+const TIMEOUT_SECONDS: i64 = 5;
 /// The most that the kernel puts into one answer.
 const ANSWER: usize = 64 * 1024;
 /// So many answers are read to one question.
@@ -42,7 +50,7 @@ impl Kernel {
     pub(crate) fn open() -> Result<Self, Errno> {
         let flags = SockFlag::SOCK_CLOEXEC;
         let kernel = socket(AddressFamily::Netlink, SockType::Raw, flags, SockProtocol::NetlinkRoute)?;
-        setsockopt(&kernel, ReceiveTimeout, &TimeVal::seconds(PATIENCE_SECONDS))?;
+        setsockopt(&kernel, ReceiveTimeout, &TimeVal::seconds(TIMEOUT_SECONDS))?;
         Ok(Self(kernel))
     }
 
@@ -70,6 +78,16 @@ impl Kernel {
     fn send(&self, message: &[u8]) -> Result<(), Errno> {
         sendto(self.0.as_raw_fd(), message, &NetlinkAddr::new(0, 0), MsgFlags::empty()).map(drop)
     }
+}
+
+/// The addresses of this machine's interfaces.
+pub(crate) fn own_addresses() -> Result<BTreeSet<IpAddr>, Errno> {
+    let addresses = getifaddrs()?.filter_map(|interface| {
+        let address = interface.address?;
+        let four = address.as_sockaddr_in().map(|four| four.ip().into());
+        four.or_else(|| address.as_sockaddr_in6().map(|six| six.ip().into()))
+    });
+    Ok(addresses.collect())
 }
 
 /// Takes the bodies of one answer; whether more answers follow.

@@ -2,26 +2,22 @@
 
 use std::{
     net::IpAddr,
-    process::Command,
-    thread,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, anyhow, ensure};
-use e2e::{containerd::RealRig, run, until};
-use nix::sched::{CloneFlags, unshare};
+use anyhow::{Context, ensure};
+use e2e::{containerd::RealRig, until};
 use serde_json::{Value, json};
 
-use crate::case::{apply, pod};
+use crate::{
+    case::{apply, pod},
+    own_network::in_network_namespace,
+};
 
 /// EdgeMesh's address for DNS.
 const ADDRESS: &str = "169.254.96.16";
 /// A web server that says who it is.
 const SERVE: &str = "mkdir /www; hostname > /www/who; trap 'exit 0' TERM; httpd -f -p 8080 -h /www & wait";
-
-fn ip(arguments: &[&str]) -> anyhow::Result<String> {
-    Ok(run(Command::new("ip").args(arguments))?.success()?.text())
-}
 
 fn service(name: &str, spec: &Value) -> Value {
     json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec})
@@ -29,13 +25,11 @@ fn service(name: &str, spec: &Value) -> Value {
 
 #[test]
 fn pods_find_services_by_name() -> anyhow::Result<()> {
-    thread::spawn(in_a_network_of_its_own).join().map_err(|_| anyhow!("the test's thread panicked"))?
+    in_network_namespace(on_a_node_of_its_own)
 }
 
 /// The address is the same on every node: this one has a network of its own, in which all is that this thread starts.
-fn in_a_network_of_its_own() -> anyhow::Result<()> {
-    unshare(CloneFlags::CLONE_NEWNET).context("root may make a network namespace")?;
-    ip(&["link", "set", "lo", "up"])?;
+fn on_a_node_of_its_own() -> anyhow::Result<()> {
     let mut rig = RealRig::start()?;
     rig.restart_with_lines(&[("modules:", "  edgeMesh: {enable: true}")])?;
     let web = json!({"containers": [{"command": ["sh", "-c", SERVE]}]});

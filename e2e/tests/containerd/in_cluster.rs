@@ -1,16 +1,16 @@
 //! A program in a pod finds the API as in any cluster, and comes with its account's token: at the node's MetaServer, whose
 //! certificate and interface the agent gets itself.
 
-use std::{fs, process::Command, thread};
+use std::fs;
 
-use anyhow::{Context, anyhow, ensure};
-use e2e::{containerd::RealRig, run};
-use nix::sched::{CloneFlags, unshare};
+use anyhow::ensure;
+use e2e::containerd::RealRig;
 use serde_json::{Value, json};
 
 use crate::{
     case::apply,
     informer::{informer, map, until_seen},
+    own_network::{in_network_namespace, ip},
 };
 
 /// EdgeCore's address for pods.
@@ -36,19 +36,13 @@ fn with_token(mut pod: Value) -> Value {
     pod
 }
 
-fn ip(arguments: &[&str]) -> anyhow::Result<String> {
-    Ok(run(Command::new("ip").args(arguments))?.success()?.text())
-}
-
 #[test]
 fn a_pod_finds_the_api_as_in_any_cluster() -> anyhow::Result<()> {
-    thread::spawn(in_a_network_of_its_own).join().map_err(|_| anyhow!("the test's thread panicked"))?
+    in_network_namespace(on_a_node_of_its_own)
 }
 
 /// The address is the same on every node: this one has a network of its own, in which all is that this thread starts.
-fn in_a_network_of_its_own() -> anyhow::Result<()> {
-    unshare(CloneFlags::CLONE_NEWNET).context("root may make a network namespace")?;
-    ip(&["link", "set", "lo", "up"])?;
+fn on_a_node_of_its_own() -> anyhow::Result<()> {
     let mut rig = RealRig::start()?;
     let directory = rig.directory.path().to_owned();
     rig.restart_with_lines(&[

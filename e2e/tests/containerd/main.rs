@@ -24,6 +24,7 @@ mod mounts;
 mod names;
 mod network;
 mod node;
+mod own_network;
 mod pressure;
 mod probe_times;
 mod probes;

@@ -16,12 +16,12 @@ use std::{
 
 use anyhow::{Context, anyhow, bail, ensure};
 use e2e::{AGENT, binary, containerd::RealRig, run, until};
-use nix::sched::{CloneFlags, unshare};
 use serde_json::{Value, json};
 
 use crate::{
     case::{apply, leaves_nothing, pod},
     network::answer_datagrams,
+    own_network::{in_network_namespace, ip},
     resources::{pid_of, unusual},
 };
 
@@ -30,10 +30,6 @@ const SERVE: &str = "mkdir /www; hostname > /www/who; trap 'exit 0' TERM; httpd 
 const DRAIN: &str = "sleep 3";
 /// How long an answer may take.
 const LIMIT: Duration = Duration::from_secs(5);
-
-fn ip(arguments: &[&str]) -> anyhow::Result<String> {
-    Ok(run(Command::new("ip").args(arguments))?.success()?.text())
-}
 
 /// The addresses that the agent has made this machine's.
 fn routes() -> anyhow::Result<String> {
@@ -117,13 +113,11 @@ impl Load {
 
 #[test]
 fn services_have_their_addresses_on_the_node() -> anyhow::Result<()> {
-    thread::spawn(in_a_network_of_its_own).join().map_err(|_| anyhow!("the test's thread panicked"))?
+    in_network_namespace(on_a_node_of_its_own)
 }
 
 /// Addresses of services are the same on every node: this one has a network of its own, in which all is that this thread starts.
-fn in_a_network_of_its_own() -> anyhow::Result<()> {
-    unshare(CloneFlags::CLONE_NEWNET).context("root may make a network namespace")?;
-    ip(&["link", "set", "lo", "up"])?;
+fn on_a_node_of_its_own() -> anyhow::Result<()> {
     let mut rig = RealRig::start()?;
     rig.restart_with_lines(&[("modules:", "  edgeMesh: {enable: true}")])?;
     apply(&rig, &[service(), web("web-1"), web("web-2"), pod("client", &json!({}))])?;

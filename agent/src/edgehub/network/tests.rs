@@ -1,21 +1,16 @@
 //! The kernel itself tells: an address is given to the loopback interface of a network namespace of its own.
 
-use std::{process::Command, time::Duration};
+use std::time::Duration;
 
 use tokio::time::{interval, timeout};
 
 use super::*;
+use crate::netlink::testing::ip;
 
 /// Where a notice of a route says how long the prefix of its destination is.
 const HEADER_AND_LENGTH: usize = 17;
 /// Many times what the kernel takes on a loaded machine.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
-
-fn ip(arguments: &[&str]) -> String {
-    let done = Command::new("ip").args(arguments).output().expect("ip (iproute2) is installed");
-    assert!(done.status.success(), "ip {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
-    String::from_utf8(done.stdout).unwrap()
-}
 
 /// A network namespace that goes with it.
 struct Namespace(String);

@@ -20,7 +20,7 @@ use std::{
     time::Duration,
 };
 
-use nix::{errno::Errno, ifaddrs::getifaddrs};
+use nix::errno::Errno;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{info, warn};
 
@@ -33,7 +33,7 @@ use self::{
     tcp::Connections,
 };
 use super::{figures::Figures, snapshot::Snapshot};
-use crate::config::Network;
+use crate::{config::Network, netlink::own_addresses};
 
 /// How long connections may take to end when the room ends.
 const END: Duration = Duration::from_secs(2);
@@ -74,7 +74,7 @@ impl Proxy {
 
     /// Makes the machine what a snapshot says. Called again it mends what has failed or was taken away.
     pub(super) async fn apply(&mut self, snapshot: &Snapshot, place: &Where<'_>) {
-        let inside = Inside { addresses: own_addresses(), pods: place.pods.to_vec() };
+        let inside = Inside { addresses: own_addresses().unwrap_or_default(), pods: place.pods.to_vec() };
         let machine = Machine {
             here: place.here.clone(),
             inside: Arc::new(inside),
@@ -166,13 +166,7 @@ impl Proxy {
             if plan.addresses.contains(address) || Arc::strong_count(held) > 1 {
                 return true;
             }
-            match routes.remove(*address) {
-                Ok(()) => false,
-                Err(errno) => {
-                    warn!(%address, error = %errno, "the address of a Service is still delivered to this machine");
-                    true
-                }
-            }
+            !give_up(routes, *address)
         });
     }
 
@@ -197,9 +191,7 @@ impl Proxy {
         let _ = tokio::time::timeout(END, self.connections.tracker.wait()).await;
         if let Some(routes) = &self.routes {
             for address in self.addresses.keys() {
-                if let Err(errno) = routes.remove(*address) {
-                    warn!(%address, error = %errno, "the address of a Service is still delivered to this machine");
-                }
+                give_up(routes, *address);
             }
         }
     }
@@ -214,15 +206,13 @@ pub(super) struct Where<'a> {
     pub(super) node_port_networks: &'a [Network],
 }
 
-/// The addresses of this machine's interfaces.
-fn own_addresses() -> BTreeSet<IpAddr> {
-    let interfaces = getifaddrs().into_iter().flatten();
-    let addresses = interfaces.filter_map(|interface| {
-        let address = interface.address?;
-        let four = address.as_sockaddr_in().map(|four| four.ip().into());
-        four.or_else(|| address.as_sockaddr_in6().map(|six| six.ip().into()))
-    });
-    addresses.collect()
+/// Has the address of a Service no longer delivered here; whether that was done, and says so where it was not.
+fn give_up(routes: &Routes, address: IpAddr) -> bool {
+    let removed = routes.remove(address);
+    if let Err(errno) = removed {
+        warn!(%address, error = %errno, "the address of a Service is still delivered to this machine");
+    }
+    removed.is_ok()
 }
 
 #[cfg(test)]

@@ -1,26 +1,25 @@
 //! The proxy on a machine of its own: a network namespace.
 
-use std::{net::SocketAddr, process::Command, thread};
+use std::net::SocketAddr;
 
-use nix::sched::{CloneFlags, unshare};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
 };
 
 use super::*;
-use crate::edgemesh::snapshot::{Endpoint, Port, Protocol, Service};
+use crate::{
+    edgemesh::snapshot::{Endpoint, Port, Protocol, Service},
+    netlink::testing::{in_network_namespace, ip},
+};
 
 /// Runs this in a new network namespace, on a thread that ends with it.
 fn apart(run: impl AsyncFnOnce() + Send + 'static) {
-    let apart = move || {
-        unshare(CloneFlags::CLONE_NEWNET).expect("root may make a network namespace");
-        let up = Command::new("ip").args(["link", "set", "lo", "up"]).status();
-        assert!(up.expect("ip (iproute2) is installed").success());
+    in_network_namespace(|| {
+        ip(&["link", "set", "lo", "up"]);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(run());
-    };
-    thread::spawn(apart).join().unwrap();
+    });
 }
 
 fn snapshot(cluster_ip: &str, endpoints: &[SocketAddr]) -> Snapshot {

@@ -1,34 +1,14 @@
 //! The kernel itself, in network namespaces of their own.
 
-use std::{
-    net::{SocketAddr, TcpStream},
-    process::Command,
-    thread,
-};
-
-use nix::sched::{CloneFlags, unshare};
+use std::net::{SocketAddr, TcpStream};
 
 use super::{super::tcp, *};
-
-/// What this says in a new network namespace, on a thread that ends with it.
-fn apart<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
-    let apart = move || {
-        unshare(CloneFlags::CLONE_NEWNET).expect("root may make a network namespace");
-        ip(&["link", "set", "lo", "up"]);
-        run()
-    };
-    thread::spawn(apart).join().unwrap()
-}
-
-fn ip(arguments: &[&str]) -> String {
-    let done = Command::new("ip").args(arguments).output().expect("ip (iproute2) is installed");
-    assert!(done.status.success(), "ip {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
-    String::from_utf8_lossy(&done.stdout).into_owned()
-}
+use crate::netlink::testing::{in_network_namespace, ip};
 
 #[test]
 fn an_address_is_this_machines_and_is_given_up() {
-    apart(|| {
+    in_network_namespace(|| {
+        ip(&["link", "set", "lo", "up"]);
         let listening = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let routes = Routes::open().unwrap();
         for address in ["10.96.0.10", "fd00::a"] {
@@ -52,7 +32,8 @@ fn an_address_is_this_machines_and_is_given_up() {
 
 #[test]
 fn what_is_not_ours_stays() {
-    apart(|| {
+    in_network_namespace(|| {
+        ip(&["link", "set", "lo", "up"]);
         ip(&["route", "add", "local", "10.96.0.1", "dev", "lo", "table", "local"]);
         let routes = Routes::open().unwrap();
         routes.add([10, 96, 0, 2].into()).unwrap();

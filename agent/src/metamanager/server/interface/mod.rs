@@ -7,10 +7,10 @@ mod message;
 
 use std::{io, net::IpAddr};
 
-use nix::{errno::Errno, ifaddrs::getifaddrs, net::if_::if_nametoindex};
+use nix::{errno::Errno, net::if_::if_nametoindex};
 use tracing::info;
 
-use crate::netlink::Kernel;
+use crate::netlink::{Kernel, own_addresses};
 
 /// Its name.
 const NAME: &str = "edge-dummy0";
@@ -73,11 +73,7 @@ fn failed(step: &'static str, address: IpAddr, errno: Errno) -> InterfaceError {
 
 /// Whether an interface has the address.
 fn is_here(address: IpAddr) -> Result<bool, Errno> {
-    let mut all = getifaddrs()?.filter_map(|interface| interface.address);
-    Ok(all.any(|own| match address {
-        IpAddr::V4(wanted) => own.as_sockaddr_in().is_some_and(|own| own.ip() == wanted),
-        IpAddr::V6(wanted) => own.as_sockaddr_in6().is_some_and(|own| own.ip() == wanted),
-    }))
+    Ok(own_addresses()?.contains(&address))
 }
 
 fn make(kernel: &Kernel) -> Result<(), Errno> {

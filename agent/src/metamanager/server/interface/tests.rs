@@ -1,29 +1,11 @@
 //! The kernel itself, in network namespaces of their own.
 
-use std::{process::Command, thread};
-
-use nix::sched::{CloneFlags, unshare};
-
 use super::*;
-
-/// What this says in a new network namespace, on a thread that ends with it.
-fn apart<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
-    let apart = move || {
-        unshare(CloneFlags::CLONE_NEWNET).expect("root may make a network namespace");
-        run()
-    };
-    thread::spawn(apart).join().unwrap()
-}
-
-fn ip(arguments: &[&str]) -> String {
-    let done = Command::new("ip").args(arguments).output().expect("ip (iproute2) is installed");
-    assert!(done.status.success(), "ip {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
-    String::from_utf8_lossy(&done.stdout).into_owned()
-}
+use crate::netlink::testing::{in_network_namespace, ip};
 
 #[test]
 fn the_interface_is_made_once_and_reached() {
-    apart(|| {
+    in_network_namespace(|| {
         for address in ["169.254.30.10", "fd00::30:10"] {
             let address: IpAddr = address.parse().unwrap();
             ensure(address).unwrap();
@@ -45,7 +27,7 @@ fn the_interface_is_made_once_and_reached() {
 
 #[test]
 fn what_is_there_is_left_alone() {
-    apart(|| {
+    in_network_namespace(|| {
         ip(&["link", "set", "lo", "up"]);
         ip(&["address", "add", "169.254.30.10/16", "dev", "lo"]);
         ensure([169, 254, 30, 10].into()).unwrap();
