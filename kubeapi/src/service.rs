@@ -108,12 +108,12 @@ pub(crate) struct Call {
 pub(crate) struct Warnings(Arc<Mutex<Vec<String>>>);
 
 /// How many warnings are told.
-const MOST_WARNINGS: usize = 64;
+const MAX_WARNINGS: usize = 64;
 
 impl Warnings {
     pub(crate) fn add(&self, warning: String) {
         let mut all = self.0.lock();
-        if all.len() < MOST_WARNINGS && !all.contains(&warning) {
+        if all.len() < MAX_WARNINGS && !all.contains(&warning) {
             all.push(warning);
         }
     }

@@ -13,7 +13,7 @@ use crate::{
     topic,
 };
 
-/// A broker's context for the process it runs in. Access rules are for clients; this process may do everything.
+/// A broker as the process that it runs in uses it. Access rules are for clients; this process may do everything.
 #[derive(Debug, Clone)]
 pub struct Handle {
     pub(crate) commands: mpsc::Sender<Command>,

@@ -9,7 +9,7 @@ use wire::topic::DeviceId;
 
 /// How long they are kept, milliseconds.
 pub(super) const KEPT: i64 = 24 * 3600 * 1000;
-/// Chunks that are store.
+/// Chunks that are kept.
 const CHUNKS: usize = 256;
 /// Entries of a chunk.
 const ENTRIES: usize = 512;

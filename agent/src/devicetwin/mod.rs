@@ -55,7 +55,7 @@ const COMMANDS: usize = 256;
 pub struct Config {
     /// This node's name.
     pub node_name: String,
-    /// Where devices are store.
+    /// Where devices are kept.
     pub store: Arc<dyn Store>,
     /// The objects of devices and models.
     pub objects: DeviceObjects,

@@ -13,8 +13,8 @@ use k8s_openapi::api::{
     discovery::v1::{self as discovery, EndpointSlice},
 };
 
-use super::snapshot::{Balancing, Endpoint, Kind, Port, Protocol, Service, Snapshot};
-use crate::config::{EdgeMesh, ServiceFilter, Strategy};
+use super::snapshot::{Endpoint, Kind, Port, Protocol, Service, Snapshot};
+use crate::config::{EdgeMesh, ServiceFilter};
 
 /// The label by which a slice names its Service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
@@ -95,11 +95,7 @@ fn read(service: &core::Service, settings: &EdgeMesh) -> Option<Service> {
         affinity,
         internal_local: spec.internal_traffic_policy.as_deref() == Some("Local"),
         external_local: spec.external_traffic_policy.as_deref() == Some("Local"),
-        balancing: match settings.strategy {
-            Strategy::Random => Balancing::Random,
-            Strategy::RoundRobin => Balancing::RoundRobin,
-            Strategy::ConsistentHash => Balancing::ConsistentHash,
-        },
+        balancing: settings.strategy,
         elsewhere: is_filtered || has(OTHER_PROXY),
         kind,
     })

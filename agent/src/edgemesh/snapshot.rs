@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
+use crate::config::Strategy;
+
 /// All Services that this node knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
@@ -33,7 +35,7 @@ pub struct Service {
     /// `externalTrafficPolicy: Local`.
     pub external_local: bool,
     /// How an endpoint is chosen for a connection.
-    pub balancing: Balancing,
+    pub balancing: Strategy,
     /// Another proxy serves its addresses: DNS names it, and nothing more.
     pub elsewhere: bool,
 }
@@ -93,16 +95,4 @@ pub struct Endpoint {
     pub for_nodes: Vec<String>,
     /// The number behind each port of the Service, by the port's name and protocol.
     pub ports: BTreeMap<(String, Protocol), u16>,
-}
-
-/// How an endpoint is chosen for a connection; EdgeMesh's DestinationRule and its annotations name them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Balancing {
-    /// One of them, as kube-proxy chooses.
-    #[default]
-    Random,
-    /// One after the other.
-    RoundRobin,
-    /// By the client's address.
-    ConsistentHash,
 }

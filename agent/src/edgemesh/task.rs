@@ -35,15 +35,15 @@ impl Part for Task {
         let Config { node, settings, services, own } = &self.config;
         let mut source = Source::new(services, own, node, settings.clone());
         let mut proxy = Proxy::new(self.figures.clone(), shutdown.child_token());
-        let mut looks = interval(CHECK_INTERVAL);
-        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut checks = interval(CHECK_INTERVAL);
+        checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let rest = heart.rest();
             tokio::select! {
                 // cancel-safe, all: news is kept by the source
                 () = shutdown.cancelled() => break,
                 () = gathered(&mut source) => {}
-                _ = looks.tick() => {}
+                _ = checks.tick() => {}
             }
             drop(rest);
             let snapshot = source.snapshot();

@@ -122,7 +122,7 @@ struct Session<'a> {
     shared: &'a Shared,
     writer: Writer,
     lane: AckLane,
-    /// What waits for the lane until it is known what the node has acknowledged; nothing of the work_queue is looked at before.
+    /// What waits for the lane until it is known what the node has acknowledged; nothing of the work queue is looked at before.
     early: Option<Vec<Delivery>>,
     /// What the node has acknowledged.
     synced: Synced,

@@ -11,7 +11,7 @@ use crate::mailbox::ObjectPath;
 /// After the API failed; it is in this process or near it.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// The work_queue of one session.
+/// The work queue of one session.
 #[derive(Debug)]
 pub(super) struct WorkQueue {
     /// To be looked at when the lane is free.

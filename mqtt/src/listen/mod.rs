@@ -46,7 +46,7 @@ pub(crate) struct ConnectionContext {
 }
 
 impl ConnectionContext {
-    /// A context to the broker behind `commands`.
+    /// For connections to the broker that takes `commands`.
     pub(crate) fn new(limits: Limits, counters: Arc<Counters>, commands: mpsc::Sender<Command>) -> Self {
         let connections = ConnectionLimiter::new(ConnectionLimits {
             established: limits.connections,

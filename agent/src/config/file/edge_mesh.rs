@@ -15,7 +15,7 @@ pub(in crate::config) struct EdgeMesh {
     pub(in crate::config) dns: Dns,
 }
 
-/// What EdgeMesh has as `modules.edgeDNS`.
+/// The DNS server; the program EdgeMesh has its settings as `modules.edgeDNS`.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(in crate::config) struct Dns {

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// Where DNS is asked.
+/// The port of DNS, RFC 1035.
 pub const DNS_PORT: u16 = 53;
 /// The address that EdgeMesh's agents have.
 const DNS_ADDRESS: Ipv4Addr = Ipv4Addr::new(169, 254, 96, 16);
@@ -12,18 +12,18 @@ const DNS_ADDRESS: Ipv4Addr = Ipv4Addr::new(169, 254, 96, 16);
 pub struct EdgeMesh {
     /// How an endpoint is chosen where a Service says nothing of it.
     pub strategy: Strategy,
-    /// Which Services are left out.
+    /// What EdgeMesh's label on a Service means.
     pub filter: ServiceFilter,
     /// The node's addresses that NodePorts answer at; empty: all of them.
     pub node_port_addresses: Vec<Network>,
-    /// Services' names.
+    /// The DNS server.
     pub dns: Dns,
 }
 
-/// How names are answered.
+/// The DNS server of EdgeMesh.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dns {
-    /// Where; an interface is given the address where none has it.
+    /// Where it listens; an interface is given the address where none has it.
     pub address: SocketAddr,
     /// Who is asked for names outside of the cluster; empty: the node's resolvers.
     pub upstreams: Vec<SocketAddr>,
@@ -35,15 +35,15 @@ impl Default for Dns {
     }
 }
 
-/// How an endpoint is chosen for a connection.
+/// How the endpoint of a connection is chosen: `lbStrategy`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strategy {
-    /// One of them by chance.
+    /// An endpoint by chance, as kube-proxy does.
     #[default]
     Random,
-    /// One after the other.
+    /// The endpoints one after the other.
     RoundRobin,
-    /// By the client's address.
+    /// The same endpoint for the same client address, as long as it serves.
     ConsistentHash,
 }
 
@@ -57,7 +57,7 @@ pub enum ServiceFilter {
     Only,
 }
 
-/// The addresses whose first bits are the same.
+/// A network in CIDR notation: the addresses whose first bits are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     address: IpAddr,
@@ -73,7 +73,7 @@ impl Network {
         (bits <= most).then_some(Self { address, bits })
     }
 
-    /// Whether the address is one of them.
+    /// Whether the address belongs to the network.
     pub fn contains(&self, address: IpAddr) -> bool {
         let (own, theirs, width) = match (self.address, address) {
             (IpAddr::V4(own), IpAddr::V4(theirs)) => (own.to_bits().into(), theirs.to_bits().into(), 32),

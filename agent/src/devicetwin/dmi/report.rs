@@ -6,7 +6,7 @@ use wire::{dmi, topic::DeviceId};
 use crate::devicetwin::{Reading, Refused};
 
 /// More properties in one report are refused; a device has a few dozen.
-const MOST_TWINS: usize = 4096;
+const MAX_TWINS: usize = 4096;
 
 /// The device that a call names.
 pub(super) fn device(namespace: &str, name: &str) -> Result<DeviceId, Status> {
@@ -26,10 +26,10 @@ pub(super) fn readings(report: Option<dmi::DeviceStatus>) -> Result<Vec<Reading>
             "the report has no twins; put at least one into reportedDevice",
         ));
     }
-    if twins.len() > MOST_TWINS {
+    if twins.len() > MAX_TWINS {
         let count = twins.len();
         return Err(Status::invalid_argument(format!(
-            "a report of {count} twins is more than the {MOST_TWINS} that are taken at once; send several"
+            "a report of {count} twins is more than the {MAX_TWINS} that are taken at once; send several"
         )));
     }
     Ok(twins.into_iter().map(reading).collect())
@@ -94,7 +94,7 @@ mod tests {
             assert!(readings(report).unwrap_err().message().contains("no twins"));
         }
         let many = dmi::DeviceStatus {
-            twins: vec![dmi::Twin::default(); MOST_TWINS + 1],
+            twins: vec![dmi::Twin::default(); MAX_TWINS + 1],
             ..dmi::DeviceStatus::default()
         };
         assert!(readings(Some(many)).unwrap_err().message().contains("send several"));

@@ -1,4 +1,4 @@
-//! What is remembered of a pod between two looks at it. Nothing here is needed to be right, only to be patient: after a
+//! What is remembered of a pod between two syncs. Nothing here is needed to be right, only to be patient: after a
 //! restart of the agent it is empty, and everything is tried at once.
 
 use std::{

@@ -43,7 +43,7 @@ fn grace(pod: &Pod) -> u64 {
     u64::try_from(seconds).unwrap_or(0)
 }
 
-/// When this container is killed: what is termination by a probe may have a grace period of its own.
+/// When this container is killed: one that ends for its probe may have a grace period of its own.
 fn deadline_for(pod: &Pod, spec: Option<&Container>, why: Why, now: Timestamp) -> Timestamp {
     let probe = spec.and_then(|spec| match why {
         Why::Fault(Fault::Liveness) => spec.liveness_probe.as_ref(),

@@ -1,6 +1,6 @@
 //! Pressure: when memory, disk or process ids of the node run short, the node says so, refuses pods, and evicts others.
 //!
-//! In: the node's signals every ten seconds, the pods, what they use. Out: the node's conditions, pods that are termination.
+//! In: the node's signals every ten seconds, the pods, what they use. Out: the node's conditions, pods that are marked for termination.
 //!
 //! | part | what |
 //! |---|---|

@@ -12,7 +12,7 @@ pub(super) struct Found {
     pub(super) started: bool,
     /// Of the readiness probe.
     pub(super) ready: Option<bool>,
-    /// The probe that termination the container.
+    /// The probe after whose failures the container has to end.
     pub(super) fault: Option<Fault>,
 }
 
@@ -58,7 +58,7 @@ pub(super) fn due<'a>(
     health: &Health,
     terminating: bool,
 ) -> impl Iterator<Item = (Kind, &'a Probe)> {
-    // A container that ends is not to be termination for it, and one that is termination need not be judged again.
+    // A container that ends does not fail for that, and one that has to end need not be judged again.
     let alive = !terminating && health.fault.is_none();
     let startup = container.startup_probe.as_ref().filter(|_| alive && !health.started);
     let liveness = container.liveness_probe.as_ref().filter(|_| alive && health.started);

@@ -41,7 +41,7 @@ pub(super) struct Job {
     pub(super) wait: Duration,
 }
 
-/// Probes until it is ended from outside, or has termination its container.
+/// Probes until it is ended from outside, or its container has to end.
 pub(super) async fn run(probes: Arc<Probes>, job: Job) {
     let mut tally = Tally::new(job.timing);
     let mut ticks = interval_at(Instant::now() + job.wait, job.timing.period);

@@ -26,7 +26,7 @@ use tokio::{
 use tracing::warn;
 
 use super::{Config, message::Looked};
-use crate::edged::parse_resolv_conf;
+use crate::{config::DNS_PORT, edged::parse_resolv_conf};
 
 /// One resolver is given so long for one try …
 const TRY_TIMEOUT: Duration = Duration::from_millis(1500);
@@ -39,16 +39,14 @@ const CACHED: u64 = 1024;
 /// An answer is kept for no longer, whatever it says; a negative one for less.
 const MAX_TTL: Duration = Duration::from_secs(3600);
 const MAX_NEGATIVE_TTL: Duration = Duration::from_secs(300);
-/// How often `resolv.conf` is looked at.
-const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+/// A change of `resolv.conf` is noticed within this time.
+const REREAD_INTERVAL: Duration = Duration::from_secs(5);
 /// The longest `resolv.conf`.
 const MAX_FILE: u64 = 64 * 1024;
 /// How often it is looked whether the resolvers ask this server.
 const PROBE_INTERVAL: Duration = Duration::from_secs(300);
 /// Resolvers that are asked, as libc does.
 const MAX_SERVERS: usize = 3;
-/// Where DNS is asked.
-const PORT: u16 = 53;
 
 /// The node's resolvers.
 pub(super) struct Upstreams {
@@ -143,7 +141,7 @@ impl Upstreams {
 
     /// A client of the resolvers of now.
     async fn resolver(&self) -> Option<TokioResolver> {
-        let is_due = |state: &State| state.looked.is_none_or(|looked| looked.elapsed() >= LOOK_INTERVAL);
+        let is_due = |state: &State| state.looked.is_none_or(|looked| looked.elapsed() >= REREAD_INTERVAL);
         {
             let mut state = self.state.lock();
             if !is_due(&state) {
@@ -167,7 +165,7 @@ impl Upstreams {
             let text = read(&self.config.resolv_conf).await.unwrap_or_default();
             let written = parse_resolv_conf(&text).servers;
             let addresses = written.iter().filter_map(|server| server.parse::<IpAddr>().ok());
-            servers = addresses.map(|address| (address, PORT).into()).collect();
+            servers = addresses.map(|address| (address, DNS_PORT).into()).collect();
         }
         servers.retain(|server| !self.own.contains(server));
         servers.truncate(MAX_SERVERS);

@@ -7,6 +7,8 @@ use std::{
 
 use tracing::{info, warn};
 
+use crate::config::DNS_PORT;
+
 /// Bound sockets.
 #[derive(Debug)]
 pub struct Listening {
@@ -45,7 +47,7 @@ impl Listening {
         }
     }
 
-    /// Where it is.
+    /// The address and port of both sockets.
     ///
     /// # Errors
     /// The kernel does not say.
@@ -56,7 +58,7 @@ impl Listening {
     /// The server's address for the `resolv.conf` of pods, where they reach it: such a file has no ports.
     pub(crate) fn for_pods(&self) -> Option<IpAddr> {
         let address = self.address().ok()?;
-        Some(address.ip()).filter(|_| self.for_pods && address.port() == 53)
+        Some(address.ip()).filter(|_| self.for_pods && address.port() == DNS_PORT)
     }
 }
 

@@ -23,7 +23,7 @@ const SMALL_DATAGRAM: u16 = 512;
 /// Additional records of a question: EDNS, and perhaps a signature.
 const MAX_ADDITIONALS: u16 = 2;
 
-/// How a question came.
+/// The transport of a question, which bounds its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Transport {
     /// In a datagram: the client says how long the answer may be.

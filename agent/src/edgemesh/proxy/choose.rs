@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::edgemesh::snapshot::Balancing;
+use crate::config::Strategy;
 
 /// So many clients of one port of a Service keep their endpoints; beyond them whoever came longest ago is chosen for anew.
 const CLIENTS: usize = 10_000;
@@ -32,7 +32,7 @@ pub(super) struct Balancer {
 /// How it is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Policy {
-    pub(super) balancing: Balancing,
+    pub(super) balancing: Strategy,
     /// How long a client keeps its endpoint after its last connection; `None`: it keeps none.
     pub(super) affinity: Option<Duration>,
 }
@@ -89,7 +89,7 @@ impl Balancer {
     fn order(
         &mut self,
         usable: &[SocketAddr],
-        balancing: Balancing,
+        balancing: Strategy,
         client: IpAddr,
         chance: usize,
     ) -> Vec<SocketAddr> {
@@ -99,13 +99,13 @@ impl Balancer {
         }
         let count = order.len();
         match balancing {
-            Balancing::Random => order.rotate_left(chance % count),
-            Balancing::RoundRobin => {
+            Strategy::Random => order.rotate_left(chance % count),
+            Strategy::RoundRobin => {
                 order.rotate_left(self.round % count);
                 self.round = self.round.wrapping_add(1);
             }
             // rendezvous hashing: an endpoint that comes or goes moves no clients but its own
-            Balancing::ConsistentHash => order.sort_by_cached_key(|endpoint| weight(client, *endpoint)),
+            Strategy::ConsistentHash => order.sort_by_cached_key(|endpoint| weight(client, *endpoint)),
         }
         order
     }

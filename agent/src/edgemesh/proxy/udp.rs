@@ -71,8 +71,8 @@ pub(super) async fn serve(socket: UdpSocket, backend: Backend) {
     let mut flows: HashMap<SocketAddr, Flow> = HashMap::new();
     let mut datagram = vec![0; DATAGRAM];
     let mut target = backend.target.clone();
-    let mut looks = interval(CHECK_INTERVAL);
-    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut checks = interval(CHECK_INTERVAL);
+    checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let received = tokio::select! {
             // cancel-safe, all: a datagram is taken only by the arm that wins
@@ -86,7 +86,7 @@ pub(super) async fn serve(socket: UdpSocket, backend: Backend) {
                 }
                 continue;
             }
-            now = looks.tick() => {
+            now = checks.tick() => {
                 flows.retain(|_, flow| is_alive(flow, now));
                 continue;
             }

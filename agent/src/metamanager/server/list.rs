@@ -20,7 +20,7 @@ const PAGE: usize = 100;
 /// Objects in one list. A node that holds more is not what its owner meant.
 const MAX_OBJECTS: usize = 10_000;
 /// Bytes of one list: half of what all copies may take.
-const MOST_BYTES: u64 = room::MAX_BYTES / 2;
+const MAX_LIST_BYTES: u64 = room::MAX_BYTES / 2;
 
 /// Brings collections; cheap to clone.
 #[derive(Clone)]
@@ -42,8 +42,8 @@ impl Lists {
         loop {
             let (page, length) = self.page(collection, &next).await?;
             bytes += length as u64;
-            if bytes > MOST_BYTES {
-                return Err(Failure::Refused(Refusal::too_long(&format!("{} MiB", MOST_BYTES >> 20))));
+            if bytes > MAX_LIST_BYTES {
+                return Err(Failure::Refused(Refusal::too_long(&format!("{} MiB", MAX_LIST_BYTES >> 20))));
             }
             // later pages may be of a later state
             revision = revision.or_else(|| text(&page, "/metadata/resourceVersion").parse::<u64>().ok());

@@ -12,7 +12,7 @@ fn client(number: u8) -> IpAddr {
     [10, 88, 1, number].into()
 }
 
-const AFFINE: Policy = Policy { balancing: Balancing::Random, affinity: Some(Duration::from_secs(100)) };
+const AFFINE: Policy = Policy { balancing: Strategy::Random, affinity: Some(Duration::from_secs(100)) };
 
 #[test]
 fn random_takes_each_alike() {
@@ -34,7 +34,7 @@ fn not_more_are_tried_than_is_useful() {
 #[test]
 fn round_robin_takes_one_after_the_other() {
     let (mut balancer, now) = (Balancer::default(), Instant::now());
-    let policy = Policy { balancing: Balancing::RoundRobin, affinity: None };
+    let policy = Policy { balancing: Strategy::RoundRobin, affinity: None };
     let mut firsts = |numbers: &[u8], times: usize| {
         let all = endpoints(numbers.iter().copied());
         (0..times).map(|_| balancer.choose(&all, policy, client(1), (now, 9))[0]).collect::<Vec<_>>()
@@ -46,7 +46,7 @@ fn round_robin_takes_one_after_the_other() {
 #[test]
 fn consistent_hash_moves_no_clients_but_those_of_what_has_gone() {
     let (mut balancer, now) = (Balancer::default(), Instant::now());
-    let policy = Policy { balancing: Balancing::ConsistentHash, affinity: None };
+    let policy = Policy { balancing: Strategy::ConsistentHash, affinity: None };
     let five = endpoints(1..=5);
     let mut of = |all: &[SocketAddr], number| {
         balancer.choose(all, policy, client(number), (now, usize::from(number)))[0]

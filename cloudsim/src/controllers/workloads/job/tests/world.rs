@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// No script needs more passes than this at once.
-const MOST_PASSES: usize = 12;
+const MAX_PASSES: usize = 12;
 
 struct World {
     client: Client,
@@ -107,7 +107,7 @@ impl World {
     }
 
     async fn sync(&mut self) {
-        for _ in 0..MOST_PASSES {
+        for _ in 0..MAX_PASSES {
             let before = self.jobs().get_opt("pi").await.unwrap().and_then(|job| job.status);
             let action = self.pass().await;
             let after = self.jobs().get_opt("pi").await.unwrap().and_then(|job| job.status);
