@@ -44,8 +44,10 @@ impl Addition {
         let before = status.errors.iter().filter(|error| !error.starts_with(NOT_IN_FORCE));
         let errors = self.errors.iter().chain(before).cloned();
         RuleStatus {
-            success_messages: Some(status.success_messages.unwrap_or_default() + self.successes),
-            fail_messages: Some(status.fail_messages.unwrap_or_default() + self.failures),
+            success_messages: Some(
+                status.success_messages.unwrap_or_default().saturating_add(self.successes),
+            ),
+            fail_messages: Some(status.fail_messages.unwrap_or_default().saturating_add(self.failures)),
             errors: problem.chain(errors).take(ERRORS).collect(),
         }
     }
@@ -178,6 +180,18 @@ mod tests {
         let status = addition.to(&RuleStatus { success_messages: Some(40), ..RuleStatus::default() });
         assert_eq!((status.success_messages, status.fail_messages), (Some(41), Some(2)));
         assert!(status.errors[0].ends_with("new") && status.errors[1].ends_with("old"));
+    }
+
+    #[test]
+    fn counts_that_somebody_has_written_do_not_overflow() {
+        let addition = Addition { successes: 1, failures: 1, ..Addition::default() };
+        let most = RuleStatus {
+            success_messages: Some(i64::MAX),
+            fail_messages: Some(i64::MAX),
+            ..RuleStatus::default()
+        };
+        let status = addition.to(&most);
+        assert_eq!((status.success_messages, status.fail_messages), (Some(i64::MAX), Some(i64::MAX)));
     }
 
     #[test]
