@@ -10,6 +10,7 @@ pub mod cli;
 mod cloud;
 mod commands;
 pub mod controllers;
+mod delivery;
 mod demo;
 mod enrolment;
 pub mod faults;

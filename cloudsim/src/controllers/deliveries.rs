@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 use wire::{Change, Downstream, ResourcePath, ResourceType, Source};
 
-use super::sync::{Subject, Synced};
+use super::sync::Synced;
 use crate::{
-    hub::lane::{Delivery, LaneKey},
+    delivery::{Delivery, DeliveryKey, ObjectRef},
     mailbox::{ObjectKind, ObjectPath},
 };
 
@@ -37,8 +37,8 @@ pub(super) fn stub(path: &ObjectPath, uid: &str) -> Value {
 pub(super) fn delete(path: &ObjectPath, uid: &str, object: Value) -> Delivery {
     let body = told(path, Change::Delete, object);
     Delivery {
-        key: LaneKey::Object(uid.to_owned()),
-        subject: Some(Subject { path: path.clone(), uid: uid.to_owned() }),
+        key: DeliveryKey::Object(uid.to_owned()),
+        object: Some(ObjectRef { path: path.clone(), uid: uid.to_owned() }),
         revision: None,
         message: body.into_message(now_ms()),
     }
@@ -63,8 +63,8 @@ pub(super) fn put(path: &ObjectPath, uid: String, object: Value, synced: &Synced
     };
     let body = told(path, change, object);
     Some(Delivery {
-        key: LaneKey::Object(uid.clone()),
-        subject: Some(Subject { path: path.clone(), uid }),
+        key: DeliveryKey::Object(uid.clone()),
+        object: Some(ObjectRef { path: path.clone(), uid }),
         revision: Some(revision),
         message: body.into_message(now_ms()).at_revision(&text),
     })

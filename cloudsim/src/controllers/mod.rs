@@ -6,6 +6,7 @@ pub mod binder;
 pub mod certificates;
 mod deliveries;
 pub mod device;
+pub mod dispatcher;
 mod disruption;
 pub mod dynamic;
 pub mod edge;

@@ -16,19 +16,13 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::json;
 
 use super::newest::Newest;
-use crate::mailbox::{ObjectKind, ObjectPath};
+use crate::{
+    delivery::ObjectRef,
+    mailbox::{ObjectKind, ObjectPath},
+};
 
 /// Records that are asked for at a time; a record has some 500 bytes.
 const PAGE: u32 = 2000;
-
-/// An object as the bookkeeping knows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Subject {
-    /// Its place.
-    pub path: ObjectPath,
-    /// Its UID.
-    pub uid: String,
-}
 
 /// What one node has acknowledged: UID → place and revision; 0 where it was sent and not acknowledged yet.
 pub type Synced = HashMap<String, (ObjectPath, u64)>;
@@ -37,11 +31,11 @@ pub type Synced = HashMap<String, (ObjectPath, u64)>;
 #[derive(Clone, Debug)]
 pub enum Record {
     /// The node is about to be sent the object, and may hold it from then on.
-    Sent(Subject),
+    Sent(ObjectRef),
     /// The node holds this revision.
-    Holds(Subject, u64),
+    Holds(ObjectRef, u64),
     /// The node has deleted the object.
-    Dropped(Subject),
+    Dropped(ObjectRef),
 }
 
 /// Reads and writes the bookkeeping of all nodes.
@@ -69,7 +63,7 @@ impl SyncRecords {
     pub async fn doubt(&self, node: &str) -> Result<(), kube::Error> {
         for (uid, (path, revision)) in self.load(node).await? {
             if revision > 0 {
-                self.write(node, &Record::Holds(Subject { path, uid }, 0)).await?;
+                self.write(node, &Record::Holds(ObjectRef { path, uid }, 0)).await?;
             }
         }
         Ok(())
@@ -82,7 +76,7 @@ impl SyncRecords {
             loop {
                 let request = Request::new(&url).list(&page).map_err(kube::Error::BuildRequest)?;
                 let found: Listed = self.client.request(request).await?;
-                for (node, uid, held) in found.items.into_iter().filter_map(Line::subject) {
+                for (node, uid, held) in found.items.into_iter().filter_map(Line::object) {
                     all.entry(node).or_default().insert(uid, held);
                 }
                 // a list that takes too long is refused (410), and the node comes again
@@ -98,8 +92,8 @@ impl SyncRecords {
     /// Writes something about `node` down.
     pub async fn write(&self, node: &str, record: &Record) -> Result<(), kube::Error> {
         let namespace = match record {
-            Record::Sent(subject) | Record::Holds(subject, _) | Record::Dropped(subject) => {
-                &subject.path.namespace
+            Record::Sent(object) | Record::Holds(object, _) | Record::Dropped(object) => {
+                &object.path.namespace
             }
         };
         let client = self.client.clone();
@@ -158,7 +152,7 @@ struct Status {
 
 impl Line {
     /// The node, and what `Synced` has of it; `None` where it is no such record.
-    fn subject(self) -> Option<(String, String, (ObjectPath, u64))> {
+    fn object(self) -> Option<(String, String, (ObjectPath, u64))> {
         // names of nodes may hold dots, UIDs do not
         let (node, uid) = self.metadata.name.rsplit_once('.')?;
         let kind = ObjectKind::from_kind(&self.spec.object_kind?)?;
@@ -195,10 +189,10 @@ sync!(ClusterObjectSync, ClusterObjectSyncSpec);
 
 async fn write<K: Entry>(api: &Api<K>, node: &str, record: &Record) -> Result<(), kube::Error> {
     match record {
-        Record::Sent(subject) => exists(api.create(&PostParams::default(), &sync::<K>(node, subject)).await),
-        Record::Holds(subject, revision) => put_status(api, &sync(node, subject), *revision).await,
-        Record::Dropped(subject) => {
-            match api.delete(&sync_name(node, subject), &DeleteParams::default()).await.map(drop) {
+        Record::Sent(object) => exists(api.create(&PostParams::default(), &sync::<K>(node, object)).await),
+        Record::Holds(object, revision) => put_status(api, &sync(node, object), *revision).await,
+        Record::Dropped(object) => {
+            match api.delete(&sync_name(node, object), &DeleteParams::default()).await.map(drop) {
                 Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
                 deleted => deleted,
             }
@@ -206,13 +200,13 @@ async fn write<K: Entry>(api: &Api<K>, node: &str, record: &Record) -> Result<()
     }
 }
 
-fn sync<K: Entry>(node: &str, subject: &Subject) -> K {
-    let metadata = ObjectMeta { name: Some(sync_name(node, subject)), ..ObjectMeta::default() };
-    K::new(metadata, &subject.path)
+fn sync<K: Entry>(node: &str, object: &ObjectRef) -> K {
+    let metadata = ObjectMeta { name: Some(sync_name(node, object)), ..ObjectMeta::default() };
+    K::new(metadata, &object.path)
 }
 
-fn sync_name(node: &str, subject: &Subject) -> String {
-    format!("{node}.{}", subject.uid)
+fn sync_name(node: &str, object: &ObjectRef) -> String {
+    format!("{node}.{}", object.uid)
 }
 
 /// Made now or before; or the namespace goes away with its objects (403 as long as it does, 404 then), and there is nothing to

@@ -17,7 +17,9 @@ use super::{
     upgrade::{Stream, websocket_limits},
 };
 use crate::{
-    controllers::{device::Devices, dynamic::Dynamic, edge::Edge, sync::SyncRecords},
+    controllers::{
+        device::Devices, dispatcher::Controllers, dynamic::Dynamic, edge::Edge, sync::SyncRecords,
+    },
     faults::{Certificate, Faults},
     mailbox::Mailboxes,
 };
@@ -40,10 +42,7 @@ impl Acceptor {
         let (sessions, faults) = (Sessions::default(), Faults::new(0));
         Self(Shared {
             number: 0,
-            edge,
-            dynamic,
-            devices,
-            rules: None,
+            controllers: Controllers { edge, dynamic, devices, rules: None },
             records,
             mailboxes,
             limits,

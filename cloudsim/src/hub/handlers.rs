@@ -6,15 +6,15 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 use tracing::warn;
-use wire::{Message, Up, Upstream};
+use wire::Message;
 
 use super::pending_acks::PendingAcks;
-use crate::controllers::{
-    device::Devices,
-    dynamic::Dynamic,
-    edge::{Edge, Reply},
-    rules::Rules,
-    sync::{Record, SyncRecords},
+use crate::{
+    controllers::{
+        dispatcher::{Controllers, UpstreamDispatcher},
+        sync::{Record, SyncRecords},
+    },
+    delivery::Reply,
 };
 
 /// What is to be written down, and who waits for it.
@@ -23,40 +23,20 @@ pub(super) type Entry = (Record, Option<oneshot::Sender<()>>);
 /// Carries the node's requests out, one after the other: a later patch never overtakes an earlier one.
 pub(super) async fn carry_out(
     node: String,
-    (edge, dynamic, devices, rules): (Edge, Dynamic, Devices, Option<Rules>),
+    controllers: Controllers,
     mut requests: mpsc::Receiver<Message>,
     answers: mpsc::Sender<Reply>,
 ) {
-    let mut dynamic = dynamic.open(&node, answers.clone());
-    let _open = rules.as_ref().map(|rules| rules.open(&node, answers.clone()));
+    let mut dispatcher = UpstreamDispatcher::open(node, controllers, &answers);
     loop {
         let request = tokio::select! {
             // cancel-safe: a request is taken only when this arm wins
             request = requests.recv() => request,
             // cancel-safe: it waits for one watch after the other
-            () = dynamic.forget_panicked() => None,
+            () = dispatcher.forget_panicked() => None,
         };
         let Some(request) = request else { break };
-        let Up { header, body } = Up::from(request);
-        let others = match &rules {
-            Some(rules) => rules.take(&node, header, body),
-            None => Some((header, body)),
-        };
-        let Some((header, body)) = others else { continue };
-        let replies = match (Up { header, body }) {
-            Up { header, body: Upstream::Application(content) } => {
-                dynamic.call(&header, &content).await.into_iter().collect()
-            }
-            Up { header, body: Upstream::WatchSync(content) } => {
-                dynamic.keep(&header, &content).await.into_iter().collect()
-            }
-            Up { header, body: Upstream::MembershipDetail(_) } => devices.members(&node, &header),
-            Up { header, body: Upstream::Device { path, update } } => {
-                vec![devices.report(&node, &header, &path, &update).await]
-            }
-            other => edge.handle(&node, other.into()).await.into_iter().collect::<Vec<_>>(),
-        };
-        for reply in replies {
+        for reply in dispatcher.dispatch(request).await {
             // nobody reads answers of a session that has ended; the node asks again
             let _ = answers.send(reply).await;
         }
@@ -73,8 +53,8 @@ pub(super) async fn write_down(node: String, records: SyncRecords, mut entries: 
         let (record, waiting) = tokio::select! {
             // cancel-safe: an entry is taken only when this arm wins
             entry = entries.recv() => match entry {
-                Some((Record::Holds(subject, revision), None)) => {
-                    pending_acks.holds(subject, revision, Instant::now());
+                Some((Record::Holds(object, revision), None)) => {
+                    pending_acks.holds(object, revision, Instant::now());
                     continue;
                 }
                 Some(entry) => entry,
@@ -86,8 +66,8 @@ pub(super) async fn write_down(node: String, records: SyncRecords, mut entries: 
                 None => continue,
             },
         };
-        if let Record::Dropped(subject) = &record {
-            pending_acks.forget(&subject.uid);
+        if let Record::Dropped(object) = &record {
+            pending_acks.forget(&object.uid);
         }
         let written = write(&node, &records, &record).await;
         if let Some(waiting) = waiting.filter(|_| written) {

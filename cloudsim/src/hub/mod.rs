@@ -4,10 +4,10 @@
 
 mod accept;
 mod acceptor;
+mod ack_lane;
 mod ended;
 mod gate;
 mod handlers;
-pub mod lane;
 mod link;
 mod listener;
 mod mute;
@@ -44,7 +44,10 @@ pub(crate) use self::{
     sessions::Elsewhere,
 };
 use crate::{
-    controllers::{device::Devices, dynamic::Dynamic, edge::Edge, rules::Rules, sync::SyncRecords},
+    controllers::{
+        device::Devices, dispatcher::Controllers, dynamic::Dynamic, edge::Edge, rules::Rules,
+        sync::SyncRecords,
+    },
     faults::Faults,
     mailbox::Mailboxes,
     pki::Trust,
@@ -111,11 +114,7 @@ pub struct Replica {
 #[derive(Clone)]
 struct Shared {
     number: usize,
-    edge: Edge,
-    dynamic: Dynamic,
-    devices: Devices,
-    /// Nothing where there are no rules.
-    rules: Option<Rules>,
+    controllers: Controllers,
     records: SyncRecords,
     mailboxes: Mailboxes,
     limits: Limits,
@@ -157,10 +156,7 @@ impl Replicas {
             let (refusals, trust) = (refusals.clone(), Some(trust.clone()));
             Shared {
                 number,
-                edge,
-                dynamic,
-                devices,
-                rules: Some(rules),
+                controllers: Controllers { edge, dynamic, devices, rules: Some(rules) },
                 records,
                 mailboxes,
                 limits,

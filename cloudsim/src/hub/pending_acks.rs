@@ -9,7 +9,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use crate::controllers::sync::{Record, Subject};
+use crate::{controllers::sync::Record, delivery::ObjectRef};
 
 /// After so long without a new one they are written down …
 const QUIET: Duration = Duration::from_millis(250);
@@ -19,7 +19,7 @@ const LONGEST: Duration = Duration::from_secs(10);
 /// The last acknowledged revision of each object, in the order in which they were first acknowledged.
 #[derive(Default)]
 pub(super) struct PendingAcks {
-    revisions: HashMap<String, (Subject, u64)>,
+    revisions: HashMap<String, (ObjectRef, u64)>,
     /// UIDs and when they came; among them some that were forgotten, and whose turn is passed over.
     order: VecDeque<(String, Instant)>,
     last: Option<Instant>,
@@ -27,10 +27,10 @@ pub(super) struct PendingAcks {
 
 impl PendingAcks {
     /// The node holds this revision, and no longer the one before.
-    pub(super) fn holds(&mut self, subject: Subject, revision: u64, now: Instant) {
+    pub(super) fn holds(&mut self, object: ObjectRef, revision: u64, now: Instant) {
         self.last = Some(now);
-        let uid = subject.uid.clone();
-        if self.revisions.insert(uid.clone(), (subject, revision)).is_none() {
+        let uid = object.uid.clone();
+        if self.revisions.insert(uid.clone(), (object, revision)).is_none() {
             self.order.push_back((uid, now));
         }
     }
@@ -53,8 +53,8 @@ impl PendingAcks {
     pub(super) fn next(&mut self) -> Option<Record> {
         loop {
             let (uid, _) = self.order.pop_front()?;
-            if let Some((subject, revision)) = self.revisions.remove(&uid) {
-                return Some(Record::Holds(subject, revision));
+            if let Some((object, revision)) = self.revisions.remove(&uid) {
+                return Some(Record::Holds(object, revision));
             }
         }
     }
@@ -65,8 +65,8 @@ mod tests {
     use super::*;
     use crate::mailbox::{ObjectKind, ObjectPath};
 
-    fn subject(uid: &str) -> Subject {
-        Subject { path: ObjectPath::new(ObjectKind::Pod, "default", uid), uid: uid.to_owned() }
+    fn object(uid: &str) -> ObjectRef {
+        ObjectRef { path: ObjectPath::new(ObjectKind::Pod, "default", uid), uid: uid.to_owned() }
     }
 
     fn after(start: Instant, millis: u64) -> Instant {
@@ -75,7 +75,7 @@ mod tests {
 
     fn next(pending_acks: &mut PendingAcks) -> Option<(String, u64)> {
         match pending_acks.next()? {
-            Record::Holds(subject, revision) => Some((subject.uid, revision)),
+            Record::Holds(object, revision) => Some((object.uid, revision)),
             Record::Sent(_) | Record::Dropped(_) => unreachable!("it is no acknowledgement"),
         }
     }
@@ -84,9 +84,9 @@ mod tests {
     fn only_the_last_revision_of_each_object_is_written_down() {
         let (mut pending_acks, start) = (PendingAcks::default(), Instant::now());
         assert_eq!(pending_acks.due(), None);
-        pending_acks.holds(subject("a"), 1, start);
-        pending_acks.holds(subject("b"), 2, after(start, 10));
-        pending_acks.holds(subject("a"), 3, after(start, 20));
+        pending_acks.holds(object("a"), 1, start);
+        pending_acks.holds(object("b"), 2, after(start, 10));
+        pending_acks.holds(object("a"), 3, after(start, 20));
         assert_eq!(pending_acks.due(), Some(after(start, 20) + QUIET));
         assert_eq!(next(&mut pending_acks), Some(("a".into(), 3)));
         assert_eq!(next(&mut pending_acks), Some(("b".into(), 2)));
@@ -97,7 +97,7 @@ mod tests {
     fn an_object_that_goes_on_being_acknowledged_is_written_down_at_last() {
         let (mut pending_acks, start) = (PendingAcks::default(), Instant::now());
         for (revision, millis) in (0..30_000).step_by(100).enumerate() {
-            pending_acks.holds(subject("a"), revision as u64, after(start, millis));
+            pending_acks.holds(object("a"), revision as u64, after(start, millis));
         }
         assert_eq!(pending_acks.due(), Some(start + LONGEST));
     }
@@ -105,12 +105,12 @@ mod tests {
     #[test]
     fn what_the_node_has_deleted_is_not_written_down() {
         let (mut pending_acks, start) = (PendingAcks::default(), Instant::now());
-        pending_acks.holds(subject("a"), 1, start);
-        pending_acks.holds(subject("b"), 2, start);
+        pending_acks.holds(object("a"), 1, start);
+        pending_acks.holds(object("b"), 2, start);
         pending_acks.forget("a");
         assert_eq!(next(&mut pending_acks), Some(("b".into(), 2)));
         assert_eq!(next(&mut pending_acks), None);
-        pending_acks.holds(subject("c"), 3, start);
+        pending_acks.holds(object("c"), 3, start);
         pending_acks.forget("c");
         assert_eq!(pending_acks.due(), None, "nothing is waited for");
     }

@@ -18,19 +18,17 @@ use wire::{Message, Up, Upstream, lane::needs_ack};
 
 use super::{
     Shared,
+    ack_lane::{AckLane, Step},
     ended::Ended,
     handlers::{Entry, carry_out, write_down},
-    lane::{AckLane, Delivery, Step},
     link::{Reader, Writer},
     reenrolled::doubt,
     sessions::{Session as Registered, Traffic},
     work_queue::WorkQueue,
 };
 use crate::{
-    controllers::{
-        edge::Reply,
-        sync::{Record, Subject, Synced},
-    },
+    controllers::sync::{Record, Synced},
+    delivery::{Delivery, ObjectRef, Reply},
     faults::now,
     mailbox::{Mailbox, ObjectKind, ObjectPath},
 };
@@ -64,12 +62,7 @@ async fn serve(
     let (requests, waiting) = mpsc::channel(REQUESTS);
     let (answers, replies) = mpsc::channel(QUEUE);
     let (records, to_write) = mpsc::channel(QUEUE);
-    let clerk = tokio::spawn(carry_out(
-        node.to_owned(),
-        (shared.edge.clone(), shared.dynamic.clone(), shared.devices.clone(), shared.rules.clone()),
-        waiting,
-        answers,
-    ));
+    let clerk = tokio::spawn(carry_out(node.to_owned(), shared.controllers.clone(), waiting, answers));
     let recorder = tokio::spawn(write_down(node.to_owned(), shared.records.clone(), to_write));
     let session = Session {
         node,
@@ -209,8 +202,8 @@ impl Session<'_> {
 
     /// This is what the node has acknowledged.
     async fn begin(&mut self, synced: Synced) -> Result<(), Ended> {
-        let mut todo = self.shared.edge.everything(self.node, &synced);
-        todo.extend(self.shared.devices.everything(self.node));
+        let mut todo = self.shared.controllers.edge.everything(self.node, &synced);
+        todo.extend(self.shared.controllers.devices.everything(self.node));
         (self.synced, self.work_queue) = (synced, WorkQueue::new(todo));
         for delivery in self.early.take().unwrap_or_default() {
             self.answer(Reply::Acknowledged(delivery)).await?;
@@ -283,7 +276,7 @@ impl Session<'_> {
     async fn look(&mut self, path: &ObjectPath) -> Result<Vec<Reply>, kube::Error> {
         match path.kind {
             ObjectKind::Device | ObjectKind::DeviceModel => {
-                let look = self.shared.devices.look(self.node, path, &self.synced).await?;
+                let look = self.shared.controllers.devices.look(self.node, path, &self.synced).await?;
                 if look.again {
                     self.work_queue.follow(path.clone());
                 }
@@ -294,7 +287,8 @@ impl Session<'_> {
             | ObjectKind::Secret
             | ObjectKind::Access
             | ObjectKind::Pod => {
-                let deliveries = self.shared.edge.deliveries(self.node, path, &self.synced).await?;
+                let deliveries =
+                    self.shared.controllers.edge.deliveries(self.node, path, &self.synced).await?;
                 Ok(deliveries.into_iter().map(Reply::Acknowledged).collect())
             }
         }
@@ -327,11 +321,11 @@ impl Session<'_> {
                 self.enlist(delivery).await?;
                 continue;
             }
-            if let Some(subject) = delivery.subject {
-                self.synced.remove(&subject.uid);
+            if let Some(object) = delivery.object {
+                self.synced.remove(&object.uid);
                 // whoever has the name now may be another machine
                 doubt(&mut self.synced);
-                let _ = self.records.send((Record::Dropped(subject), None)).await;
+                let _ = self.records.send((Record::Dropped(object), None)).await;
             }
             if self.work_queue.has_begun() && !replaced {
                 return Err(Ended::Deleted);
@@ -343,16 +337,16 @@ impl Session<'_> {
     /// Before an object is sent for the first time it is written down that the node may hold it: with its acknowledgement, this
     /// process may lose that it does, and would never tell the node of the object's end. False: that failed.
     async fn is_announced(&mut self, delivery: &Delivery) -> bool {
-        let Some(subject) = &delivery.subject else { return true };
-        if delivery.revision.is_none() || self.synced.contains_key(&subject.uid) {
+        let Some(object) = &delivery.object else { return true };
+        if delivery.revision.is_none() || self.synced.contains_key(&object.uid) {
             return true;
         }
         let (written, waiting) = oneshot::channel();
-        let sent = self.records.send((Record::Sent(subject.clone()), Some(written))).await;
+        let sent = self.records.send((Record::Sent(object.clone()), Some(written))).await;
         if sent.is_err() || waiting.await.is_err() {
             return false;
         }
-        self.synced.insert(subject.uid.clone(), (subject.path.clone(), 0));
+        self.synced.insert(object.uid.clone(), (object.path.clone(), 0));
         true
     }
 
@@ -364,13 +358,13 @@ impl Session<'_> {
             return Ok(());
         }
         self.send(&delivery.message).await?;
-        match (delivery.subject, delivery.revision) {
-            (Some(subject), Some(revision)) => {
-                self.synced.insert(subject.uid, (subject.path, revision));
+        match (delivery.object, delivery.revision) {
+            (Some(object), Some(revision)) => {
+                self.synced.insert(object.uid, (object.path, revision));
             }
-            (Some(subject), None) => {
-                self.let_go(&subject);
-                let _ = self.records.send((Record::Dropped(subject), None)).await;
+            (Some(object), None) => {
+                self.let_go(&object);
+                let _ = self.records.send((Record::Dropped(object), None)).await;
             }
             (None, _) => {}
         }
@@ -386,31 +380,29 @@ impl Session<'_> {
         self.heard = now();
         let Some(message) = message else { return Ok(()) };
         let up = Up::from(message);
-        match &up.body {
-            Upstream::Keepalive(_) | Upstream::Shutdown => {}
-            Upstream::Ack { .. } => self.acknowledged(&up.header.parent_msg_id).await,
-            _ => {
-                if let Some(place) = place.take() {
-                    place.send(up.into());
-                }
-            }
+        if let Upstream::Ack { .. } = up.body {
+            self.acknowledged(&up.header.parent_msg_id).await;
+        } else if !matches!(up.body, Upstream::Keepalive(_) | Upstream::Shutdown)
+            && let Some(place) = place.take()
+        {
+            place.send(up.into());
         }
         Ok(())
     }
 
     async fn acknowledged(&mut self, id: &str) {
-        let Some(Delivery { subject, revision, .. }) = self.lane.acknowledged(id) else {
+        let Some(Delivery { object, revision, .. }) = self.lane.acknowledged(id) else {
             return debug!(node = self.node, id, "an acknowledgement that nothing waits for");
         };
-        let Some(subject) = subject else { return };
+        let Some(object) = object else { return };
         let record = match revision {
             Some(revision) => {
-                self.synced.insert(subject.uid.clone(), (subject.path.clone(), revision));
-                Record::Holds(subject, revision)
+                self.synced.insert(object.uid.clone(), (object.path.clone(), revision));
+                Record::Holds(object, revision)
             }
             None => {
-                self.let_go(&subject);
-                Record::Dropped(subject)
+                self.let_go(&object);
+                Record::Dropped(object)
             }
         };
         // closed only when the recorder failed: the node is then told again after the next connection
@@ -418,9 +410,9 @@ impl Session<'_> {
     }
 
     /// The node has it no more; its successor of the same name is next.
-    fn let_go(&mut self, subject: &Subject) {
-        self.synced.remove(&subject.uid);
-        self.work_queue.ended(&subject.path);
+    fn let_go(&mut self, object: &ObjectRef) {
+        self.synced.remove(&object.uid);
+        self.work_queue.ended(&object.path);
     }
 
     async fn send(&mut self, message: &Message) -> Result<(), Ended> {
@@ -435,5 +427,5 @@ impl Session<'_> {
 /// Whether this tells a node that it is deleted; no node hears of another.
 fn is_own_end(delivery: &Delivery) -> bool {
     delivery.revision.is_none()
-        && delivery.subject.as_ref().is_some_and(|subject| subject.path.kind == ObjectKind::Node)
+        && delivery.object.as_ref().is_some_and(|object| object.path.kind == ObjectKind::Node)
 }

@@ -8,9 +8,9 @@ use super::index::{Index, member};
 use crate::{
     controllers::{
         deliveries::{delete, put, stub},
-        edge::Reply,
         sync::Synced,
     },
+    delivery::Reply,
     mailbox::{ObjectKind, ObjectPath},
 };
 

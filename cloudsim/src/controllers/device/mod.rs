@@ -32,10 +32,11 @@ use self::{
 };
 use crate::{
     controllers::{
-        edge::{Reply, objects},
+        edge::objects,
         events::{Component, Recorder, Told},
         sync::Synced,
     },
+    delivery::Reply,
     mailbox::{Mailboxes, ObjectKind, ObjectPath},
 };
 

@@ -19,7 +19,7 @@ use super::{
     Devices, now_ms,
     status::{self, Report},
 };
-use crate::controllers::edge::{Reply, status as failures};
+use crate::{controllers::edge::status as failures, delivery::Reply};
 
 /// DeviceStatuses that are made at one time.
 const AT_ONCE: usize = 8;

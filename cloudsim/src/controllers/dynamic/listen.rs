@@ -16,8 +16,8 @@ use tokio::sync::mpsc;
 use tracing::debug;
 use wire::{Change, Downstream, ResourcePath, Source, application::Target};
 
-use super::{super::edge::Reply, request::Call};
-use crate::hub::lane::{Delivery, LaneKey};
+use super::request::Call;
+use crate::delivery::{Delivery, DeliveryKey, Reply};
 
 /// Tells until nobody listens.
 pub(super) async fn run(client: Client, call: Call, replies: mpsc::Sender<Reply>) {
@@ -113,7 +113,7 @@ impl Told {
         let message = message(change, &kind, (&namespace, &name), serde_json::to_value(object).ok()?);
         Some(Delivery {
             key: self.key(&uid),
-            subject: None,
+            object: None,
             revision: Some(revision.parse().ok()?),
             message: message.at_revision(&revision),
         })
@@ -124,12 +124,12 @@ impl Told {
             |pointer: &str| last.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (kind, namespace, name) = (text("/kind"), text("/metadata/namespace"), text("/metadata/name"));
         let message = message(Change::Delete, &kind, (&namespace, &name), last);
-        Delivery { key: self.key(uid), subject: None, revision: None, message }
+        Delivery { key: self.key(uid), object: None, revision: None, message }
     }
 
     /// The same object in several watches is told once.
-    fn key(&self, uid: &str) -> LaneKey {
-        LaneKey::Watched(format!("{}.{}/{uid}", self.target.plural, self.target.group))
+    fn key(&self, uid: &str) -> DeliveryKey {
+        DeliveryKey::Watched(format!("{}.{}/{uid}", self.target.plural, self.target.group))
     }
 }
 

@@ -37,8 +37,8 @@ use self::{
     permit::{Business, Permit, Wanted, permit},
     request::Call,
 };
-use super::edge::{Edge, Reply};
-use crate::mailbox::ObjectPath;
+use super::edge::Edge;
+use crate::{delivery::Reply, mailbox::ObjectPath};
 
 /// The largest outcome of a call, so that in base64 it fits into one message.
 const OUTCOME: usize = wire::json::DEFAULT_LIMIT / 4 * 3 - 64 * 1024;

@@ -1,11 +1,11 @@
 //! Who may do what: a node touches its own Node, Lease and pods, what those pods reference, and nothing else. Pure.
 
 use serde_json::Value;
-use wire::{Change, ResourceType, Upstream};
+use wire::ResourceType;
 
 use super::{
     index::Index,
-    request::Request,
+    request::{Request, Verb},
     restriction::{self, LEASES},
 };
 use crate::mailbox::{ObjectKind, ObjectPath};
@@ -23,51 +23,117 @@ pub(super) struct Stored<'a> {
     pub(super) object: Option<&'a Value>,
 }
 
-/// Checks one request of `node` but for tokens, on which `tokens` decides.
+/// Who may make a request of some verb for some resource type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rule {
+    /// The node registers: under its own name, and as `NodeRestriction` lets it.
+    NewNode,
+    /// The request is about the node's own Node.
+    OwnNode,
+    /// A patch of the own Node's status, and of nothing else.
+    NodeStatus,
+    /// The request is about the node's own Lease.
+    OwnLease,
+    /// A mirror pod of this node.
+    MirrorPod,
+    /// The pod is on the node.
+    PodOnNode,
+    /// A patch of the status of a pod on the node, and of nothing else.
+    PodStatus,
+    /// A pod on the node references the object.
+    Referenced(ObjectKind),
+    /// The event is about the node or a pod there.
+    OwnEvent,
+    /// The event that the patch carries is about the node or a pod there.
+    EventPatch,
+    /// A pod on the node runs as the account; `tokens` decides.
+    PodToken,
+    /// A pod on the node claims the volume, or the attachment is the node's; `storage` decides.
+    Storage,
+    /// The certificate is the node's own; `certificates` decides.
+    OwnCertificate,
+    /// No node.
+    Never,
+}
+
+/// The table of who may do what. Every resource type stands in it.
+pub(super) fn rule(kind: &ResourceType, verb: Verb) -> Rule {
+    use ResourceType as T;
+    use Verb as V;
+    match (kind, verb) {
+        (T::Node, V::Insert) => Rule::NewNode,
+        (T::NodePatch, V::Patch) => Rule::NodeStatus,
+        (T::Node | T::NodePatch | T::NodeStatus, _) => Rule::OwnNode,
+        (T::Lease, _) => Rule::OwnLease,
+        (T::Pod, V::Insert) => Rule::MirrorPod,
+        (T::PodPatch, V::Patch) => Rule::PodStatus,
+        (T::Pod | T::PodPatch | T::PodStatus, _) => Rule::PodOnNode,
+        (T::ConfigMap, _) => Rule::Referenced(ObjectKind::ConfigMap),
+        (T::Secret, _) => Rule::Referenced(ObjectKind::Secret),
+        (T::Event, V::Insert | V::Update | V::Delete) => Rule::OwnEvent,
+        (T::Event, V::Patch) => Rule::EventPatch,
+        (T::ServiceAccountToken, V::Query) => Rule::PodToken,
+        (T::PersistentVolume | T::PersistentVolumeClaim | T::VolumeAttachment, V::Query) => Rule::Storage,
+        (T::CertificateSigningRequest, V::Insert | V::Query) => Rule::OwnCertificate,
+        (
+            T::Event
+            | T::ServiceAccountToken
+            | T::PersistentVolume
+            | T::PersistentVolumeClaim
+            | T::VolumeAttachment
+            | T::CertificateSigningRequest
+            | T::PodList
+            | T::ServiceAccountAccess
+            | T::Volume
+            | T::Device
+            | T::DeviceModel
+            | T::DeviceMapper
+            | T::RuleStatus
+            | T::Rule
+            | T::RuleEndpoint
+            | T::Other(_),
+            _,
+        ) => Rule::Never,
+    }
+}
+
+/// Checks one request of `node` by its rule, but for those on which others decide once they have read what is stored.
 pub(super) fn authorize(
     node: &str,
     request: &Request<'_>,
     index: &Index,
     stored: Stored<'_>,
 ) -> Result<(), Denied> {
-    let Request { kind, namespace, name, body } = request;
-    let allowed = match kind {
-        ResourceType::Node | ResourceType::NodePatch | ResourceType::NodeStatus => {
-            *name == node && is_named(body, name)
-        }
-        ResourceType::Lease => *namespace == LEASES && *name == node && is_named(body, name),
-        ResourceType::Pod => match body {
-            Upstream::Object { change: Change::Insert, .. } => is_named(body, name),
-            _ => index.pod_on(node, namespace, name),
-        },
-        ResourceType::PodPatch | ResourceType::PodStatus => index.pod_on(node, namespace, name),
-        ResourceType::ConfigMap => {
-            index.concerns(node, &ObjectPath::new(ObjectKind::ConfigMap, *namespace, *name))
-        }
-        ResourceType::Secret => index.concerns(node, &ObjectPath::new(ObjectKind::Secret, *namespace, *name)),
-        ResourceType::Event => event_is_own(node, body, index),
-        _ => false,
+    let Request { namespace, name, content, .. } = request;
+    let rule = rule(&request.kind, request.verb);
+    let is_own = match rule {
+        Rule::NewNode | Rule::OwnNode | Rule::NodeStatus => *name == node && is_named(request),
+        Rule::OwnLease => *namespace == LEASES && *name == node && is_named(request),
+        Rule::MirrorPod => is_named(request),
+        Rule::PodOnNode | Rule::PodStatus => index.pod_on(node, namespace, name),
+        Rule::Referenced(kind) => index.concerns(node, &ObjectPath::new(kind, *namespace, *name)),
+        Rule::OwnEvent => is_told_by(node, content, index),
+        // what the patch says of the event; what is stored under its name is looked at by whoever patches it
+        Rule::EventPatch => is_told_by(node, &content["event"], index),
+        Rule::PodToken | Rule::Storage | Rule::OwnCertificate | Rule::Never => false,
     };
-    if !allowed {
+    if !is_own {
         return Err(denied(node, request));
     }
-    restricted(node, request, stored)
+    restricted(node, rule, content, stored)
         .map_err(|why| Denied(format!("{}, so it is refused: node {node} {why}", called(request))))
 }
 
 /// What of its own a node may say.
-fn restricted(node: &str, request: &Request<'_>, stored: Stored<'_>) -> Result<(), String> {
-    match (&request.kind, request.body) {
-        (ResourceType::Node, Upstream::Object { change: Change::Insert, object, .. }) => {
-            restriction::new_node(object)
-        }
-        (ResourceType::Pod, Upstream::Object { change: Change::Insert, object, .. }) => {
-            restriction::new_pod(node, stored.node_uid, object)
-        }
-        (ResourceType::NodePatch | ResourceType::PodPatch, Upstream::Patch { patch, .. }) => {
-            let read = patch_of(patch).map_err(|error| format!("sends a patch that is not JSON: {error}"))?;
-            let is_node = request.kind == ResourceType::NodePatch;
-            restriction::status_patch(&read, stored.object.unwrap_or(&Value::Null), is_node)
+fn restricted(node: &str, rule: Rule, content: &Value, stored: Stored<'_>) -> Result<(), String> {
+    match rule {
+        Rule::NewNode => restriction::new_node(content),
+        Rule::MirrorPod => restriction::new_pod(node, stored.node_uid, content),
+        Rule::NodeStatus | Rule::PodStatus => {
+            let patch =
+                patch_of(content).map_err(|error| format!("sends a patch that is not JSON: {error}"))?;
+            let before = stored.object.unwrap_or(&Value::Null);
+            restriction::status_patch(&patch, before, rule == Rule::NodeStatus)
         }
         _ => Ok(()),
     }
@@ -96,20 +162,8 @@ fn called(request: &Request<'_>) -> String {
 }
 
 /// Whether what is to be made has the name that was asked about: it would be made under the name that stands in it.
-fn is_named(body: &Upstream, name: &str) -> bool {
-    match body {
-        Upstream::Object { change: Change::Insert, object, .. } => object["metadata"]["name"] == name,
-        _ => true,
-    }
-}
-
-fn event_is_own(node: &str, body: &Upstream, index: &Index) -> bool {
-    match body {
-        Upstream::Object { object, .. } => is_told_by(node, object, index),
-        // what the patch says of the event; what is stored under its name is looked at by whoever patches it
-        Upstream::Patch { patch, .. } => is_told_by(node, &patch["event"], index),
-        _ => false,
-    }
+fn is_named(request: &Request<'_>) -> bool {
+    request.verb != Verb::Insert || request.content["metadata"]["name"] == request.name
 }
 
 /// Whether the event is about the node or one of its pods.
@@ -128,6 +182,7 @@ pub(super) fn is_told_by(node: &str, event: &Value, index: &Index) -> bool {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use wire::{Change, Upstream};
 
     use super::*;
 
@@ -223,13 +278,24 @@ mod tests {
         ]);
     }
 
+    /// The request that the message is.
+    fn request(body: &Upstream) -> Request<'_> {
+        let (verb, path, content) = match body {
+            Upstream::Object { change, path, object } => ((*change).into(), path, object),
+            Upstream::Patch { path, patch } => (Verb::Patch, path, patch),
+            Upstream::Query { path, content } => (Verb::Query, path, content),
+            other => panic!("{other:?}"),
+        };
+        Request::new(verb, path, content).unwrap()
+    }
+
     fn compare(rows: Vec<(Upstream, Upstream)>) {
         let index = index();
         let stored = Stored { node_uid: Some("u"), object: None };
         for (own, foreign) in rows {
-            let own_request = Request::of(&own).unwrap();
+            let own_request = request(&own);
             assert_eq!(authorize("edge-1", &own_request, &index, stored), Ok(()), "{own:?}");
-            let foreign_request = Request::of(&foreign).unwrap();
+            let foreign_request = request(&foreign);
             assert!(authorize("edge-1", &foreign_request, &index, stored).is_err(), "{foreign:?}");
         }
     }
@@ -239,7 +305,7 @@ mod tests {
         let allowed = |host: &str, pod: &str| {
             let event = json!({"involvedObject": {"kind": "Pod", "namespace": "ns", "name": pod}, "source": {"host": host}});
             let body = Upstream::put(Change::Insert, "ns", &ResourceType::Event, "e", event);
-            authorize("edge-1", &Request::of(&body).unwrap(), &index(), Stored::default()).is_ok()
+            authorize("edge-1", &request(&body), &index(), Stored::default()).is_ok()
         };
         assert!(allowed("edge-1", "gone"));
         assert!(!allowed("edge-2", "gone"), "in another's name");
@@ -249,8 +315,7 @@ mod tests {
     #[test]
     fn other_kinds_are_refused_by_name() {
         let body = Upstream::query("ns", &ResourceType::PersistentVolumeClaim, "x");
-        let denied =
-            authorize("edge-1", &Request::of(&body).unwrap(), &index(), Stored::default()).unwrap_err();
+        let denied = authorize("edge-1", &request(&body), &index(), Stored::default()).unwrap_err();
         assert!(
             denied.0.contains("persistentvolumeclaim \"x\" in namespace ns is not node edge-1's"),
             "{}",

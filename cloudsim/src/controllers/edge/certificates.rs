@@ -9,13 +9,13 @@ use kube::{
 use rustls_pki_types::{CertificateSigningRequestDer, pem::PemObject};
 use serde_json::{Value, json};
 use tracing::warn;
-use wire::{Answer, Change, ObjectResp, ResourceType, Upstream, enroll::node_of_request};
+use wire::{Answer, ObjectResp, enroll::node_of_request};
 
 use super::{
     Edge,
     authorize::{Denied, denied},
     outcome::{Outcome, refuse},
-    request::Request,
+    request::{Request, Verb},
     status,
 };
 use crate::controllers::certificates::approved;
@@ -24,11 +24,6 @@ use crate::controllers::certificates::approved;
 const LIMIT: usize = 32;
 /// The annotation of a request that this cloud has made for a node: its name.
 const ASKED_BY: &str = "cloudsim/node";
-
-/// Whether the request is about one of these.
-pub(super) fn is_asked_by(request: &Request<'_>) -> bool {
-    request.kind == ResourceType::CertificateSigningRequest
-}
 
 impl Edge {
     /// Makes the certificate request, or answers with it, if it is the node's.
@@ -48,10 +43,10 @@ impl Edge {
             warn!(node, reason, "refused");
             refuse(request, status::failure(403, "Forbidden", &reason))
         };
-        match request.body {
-            Upstream::Object { change: Change::Insert, object, .. } => {
+        match request.verb {
+            Verb::Insert => {
                 let mut new: CertificateSigningRequest =
-                    serde_json::from_value(object.clone()).map_err(kube::Error::SerdeError)?;
+                    serde_json::from_value(request.content.clone()).map_err(kube::Error::SerdeError)?;
                 if new.metadata.name.as_deref().unwrap_or_default() != request.name {
                     return Ok(forbidden());
                 }
@@ -84,7 +79,7 @@ impl Edge {
                 };
                 Ok(Outcome::Answer(Answer::Response(ObjectResp::ok(to_value(&made)?)), None))
             }
-            Upstream::Query { .. } => match api.get_opt(request.name).await? {
+            Verb::Query => match api.get_opt(request.name).await? {
                 Some(found) if is_own(&found) => Ok(Outcome::Answer(Answer::Found(to_value(&found)?), None)),
                 Some(_) => Ok(forbidden()),
                 None => {
@@ -92,7 +87,7 @@ impl Edge {
                     Ok(refuse(request, status::failure(404, "NotFound", &why)))
                 }
             },
-            _ => Ok(forbidden()),
+            Verb::Update | Verb::Delete | Verb::Patch => Ok(forbidden()),
         }
     }
 }

@@ -7,7 +7,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::Value;
 use tracing::{debug, warn};
 
-use super::{Edge, authorize::is_told_by, event_limits, outcome::Outcome, upstream::parse};
+use super::{Edge, authorize::is_told_by, event_limits, outcome::Outcome, requests::parse};
 
 /// What of an event says whose it is.
 const WHOSE_IT_IS: [&str; 5] =
@@ -84,9 +84,9 @@ mod tests {
     use kube::Api;
     use kubeapi::store::MemoryStore;
     use serde_json::json;
-    use wire::{Change, ResourcePath, ResourceType, Upstream};
+    use wire::{Header, ResourcePath, ResourceType};
 
-    use super::*;
+    use super::{super::request::Verb, *};
     use crate::mailbox::Mailboxes;
 
     #[tokio::test]
@@ -99,19 +99,14 @@ mod tests {
                 "involvedObject": {"kind": "Node", "name": node}, "source": {"host": node}})
         };
         for node in ["edge-1", "edge-2"] {
-            let told = Upstream::put(
-                Change::Insert,
-                "default",
-                &ResourceType::Event,
-                &format!("{node}.1"),
-                event(node, 1),
-            );
-            assert!(edge.handle(node, told.into_message(0)).await.is_none());
+            let path = ResourcePath::object("default", &ResourceType::Event, &format!("{node}.1"));
+            let told = (path, &event(node, 1));
+            assert!(edge.request(node, &Header::default(), Verb::Insert, told).await.is_none());
         }
         let again = async |node: &str, about: &str, patch: Value| {
             let path = ResourcePath::object("default", &ResourceType::Event, &format!("{about}.1"));
             let patch = json!({"event": event(node, 2), "patchData": patch.to_string()});
-            assert!(edge.handle(node, Upstream::Patch { path, patch }.into_message(0)).await.is_none());
+            assert!(edge.request(node, &Header::default(), Verb::Patch, (path, &patch)).await.is_none());
         };
         again("edge-1", "edge-1", event("edge-1", 2)).await;
         // what it says of the event is its own; what is stored under this name is another's

@@ -1,7 +1,7 @@
 //! The edge controller: Kubernetes objects go down to the nodes that need them, the nodes' reports and requests go into the API.
 //!
 //! In: events of pods, nodes, ConfigMaps, Secrets and ServiceAccountAccesses (they fill the mailboxes of the nodes concerned); messages of nodes
-//! ([`Edge::handle`]). Out: the messages that a node lacks ([`Edge::deliveries`]) and answers. Every request of a node is checked
+//! ([`Edge::request`]). Out: the messages that a node lacks ([`Edge::deliveries`]) and answers. Every request of a node is checked
 //! against [`index::Index`]: a node touches only its own objects.
 
 mod authorize;
@@ -14,12 +14,13 @@ pub(super) mod objects;
 mod outcome;
 mod references;
 mod request;
+mod requests;
 pub(crate) mod restriction;
 pub(super) mod status;
 mod storage;
+mod token_requests;
 mod tokens;
 mod unhandled;
-mod upstream;
 mod watch;
 
 use std::{collections::BTreeSet, sync::Arc};
@@ -28,11 +29,12 @@ use crds::policy::ServiceAccountAccessSpec;
 use kube::Client;
 use parking_lot::{Mutex, RwLock};
 
-pub use self::outcome::Reply;
-use self::{event_limits::EventLimits, index::Index, unhandled::Unhandled};
+pub use self::request::Verb;
+pub(super) use self::unhandled::Unhandled;
+use self::{event_limits::EventLimits, index::Index};
 use crate::{
     controllers::{certificates::Judge, deliveries::difference, sync::Synced},
-    hub::lane::Delivery,
+    delivery::Delivery,
     mailbox::{Mailboxes, ObjectKind, ObjectPath},
     pki::NodeCertificates,
 };
@@ -88,6 +90,11 @@ impl Edge {
     #[must_use]
     pub fn judging(self, judge: Option<Judge>) -> Self {
         Self { judge, ..self }
+    }
+
+    /// What becomes of messages that no controller carries out.
+    pub(super) fn unhandled(&self) -> &Unhandled {
+        &self.unhandled
     }
 
     /// Whether `node` holds or needs the object at `path`.

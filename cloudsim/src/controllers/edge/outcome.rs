@@ -1,23 +1,16 @@
 //! What a node's request came to, and the message that tells it.
 
 use serde_json::Value;
-use wire::{Answer, Change, Downstream, Message, ObjectResp, ResourcePath, ResourceType, Upstream};
+use wire::{Answer, Downstream, ObjectResp, ResourcePath, ResourceType};
 
-use super::{now_ms, request::Request};
+use super::{
+    now_ms,
+    request::{Request, Verb},
+};
 use crate::{
-    controllers::sync::Subject,
-    hub::lane::{Delivery, LaneKey},
+    delivery::{Delivery, DeliveryKey, ObjectRef, Reply},
     mailbox::ObjectPath,
 };
-
-/// What goes back to the node.
-#[derive(Debug)]
-pub enum Reply {
-    /// At once, without acknowledgement.
-    Direct(Message),
-    /// In the acknowledged lane.
-    Acknowledged(Delivery),
-}
 
 /// The outcome of a request: what to answer, and the revision that the answer's header carries.
 pub(super) enum Outcome {
@@ -28,13 +21,12 @@ pub(super) enum Outcome {
 
 /// A refusal in the shape in which the request's answer would have come.
 pub(super) fn refuse(request: &Request<'_>, status: Value) -> Outcome {
-    let answer = match (&request.kind, request.body) {
+    let answer = match (&request.kind, request.verb) {
         (ResourceType::Event, _) => return Outcome::Nothing,
-        (ResourceType::Lease, _)
-        | (_, Upstream::Object { change: Change::Insert | Change::Update, .. } | Upstream::Patch { .. }) => {
+        (ResourceType::Lease, _) | (_, Verb::Insert | Verb::Update | Verb::Patch) => {
             Answer::Response(ObjectResp::failed(status))
         }
-        _ => Answer::Failed(status),
+        (_, Verb::Delete | Verb::Query) => Answer::Failed(status),
     };
     Outcome::Answer(answer, None)
 }
@@ -50,13 +42,13 @@ pub(super) fn reply(outcome: Outcome, path: ResourcePath, parent: &str) -> Optio
                 None => message,
             }))
         }
-        Outcome::Object(subject, object) => {
+        Outcome::Object(place, object) => {
             let text = object["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
             let uid = object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
             let answer = Downstream::Answer { path, answer: Answer::Found(object) };
             Some(Reply::Acknowledged(Delivery {
-                key: LaneKey::Answer(parent.to_owned()),
-                subject: Some(Subject { path: subject, uid }),
+                key: DeliveryKey::Answer(parent.to_owned()),
+                object: Some(ObjectRef { path: place, uid }),
                 revision: text.parse().ok(),
                 message: answer.into_message(now_ms()).answering(parent).at_revision(&text),
             }))

@@ -11,7 +11,7 @@ use kube::{
 };
 use serde_json::Value;
 use tracing::warn;
-use wire::{Answer, ResourceType, Upstream};
+use wire::{Answer, ResourceType};
 
 use super::{
     Edge,
@@ -20,13 +20,6 @@ use super::{
     request::Request,
     status,
 };
-
-/// Whether the request is a query for one of these.
-pub(super) fn is_asked_by(request: &Request<'_>) -> bool {
-    use ResourceType as T;
-    let kind = matches!(request.kind, T::PersistentVolume | T::PersistentVolumeClaim | T::VolumeAttachment);
-    kind && matches!(request.body, Upstream::Query { .. })
-}
 
 impl Edge {
     /// Answers with the object, if it is the node's.
@@ -77,14 +70,16 @@ mod tests {
     use kube::api::PostParams;
     use kubeapi::store::MemoryStore;
     use serde_json::json;
+    use wire::{Header, ResourcePath};
 
-    use super::*;
-    use crate::{controllers::edge::outcome::Reply, mailbox::Mailboxes};
+    use super::{super::request::Verb, *};
+    use crate::{delivery::Reply, mailbox::Mailboxes};
 
     /// The code of the answer to `node` asking, 200 where it gets the object.
     async fn asks(edge: &Edge, node: &str, kind: ResourceType, namespace: &str, name: &str) -> u64 {
-        let question = Upstream::query(namespace, &kind, name).into_message(0);
-        let Some(Reply::Direct(answer)) = edge.handle(node, question).await else { return 0 };
+        let path = ResourcePath::object(namespace, &kind, name);
+        let reply = edge.request(node, &Header::default(), Verb::Query, (path, &Value::Null)).await;
+        let Some(Reply::Direct(answer)) = reply else { return 0 };
         let value = match wire::Down::from(answer).body {
             wire::Downstream::Answer { answer: Answer::Found(object), .. } => {
                 assert_eq!(object["metadata"]["name"], name);

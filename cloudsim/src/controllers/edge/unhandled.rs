@@ -7,15 +7,14 @@ use agent::Repeated;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tracing::warn;
-use wire::{
-    Answer, Downstream, Group, Header, Message, Operation, ResourcePath, Route, Source, Upstream, text::short,
-};
+use wire::{Answer, Downstream, Group, Header, Message, Operation, ResourcePath, Route, Source, text::short};
 
-use super::{now_ms, status};
+use super::{now_ms, request::Verb, status};
+use crate::delivery::Reply;
 
 /// What has been said of such messages; cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Unhandled(Arc<Mutex<Repeated>>);
+pub(in crate::controllers) struct Unhandled(Arc<Mutex<Repeated>>);
 
 impl Unhandled {
     /// An event of `node` was not taken, of which no node is told.
@@ -25,13 +24,74 @@ impl Unhandled {
         }
     }
 
-    /// The answer to a message of `node` that nothing carries out; `None` where there is none.
-    pub(super) fn answer(&self, node: &str, header: &Header, body: Upstream) -> Option<Message> {
-        let (name, key) = (name(&body)?, key(&body).to_owned());
+    /// A request about `path`, which names no object; it is answered as the request would have been.
+    pub(super) fn request(
+        &self,
+        node: &str,
+        header: &Header,
+        verb: Verb,
+        path: ResourcePath,
+    ) -> Option<Reply> {
+        let name = format!("{} of {}", Operation::from(verb), short(path.as_str()));
+        self.report((node, header), ("objects", &name), |why| {
+            let answer = Answer::Failed(status::failure(405, "MethodNotAllowed", &why));
+            Some(Downstream::Answer { path, answer }.into_message(now_ms()))
+        })
+    }
+
+    /// A message of MQTT, where there are no rules.
+    pub(in crate::controllers) fn bus_upload(&self, node: &str, header: &Header) -> Option<Reply> {
+        self.report((node, header), ("rules", "upload of bus"), |_| None)
+    }
+
+    /// A local application's call of `target`, for which it waits; or, without a target, a service's answer.
+    pub(in crate::controllers) fn service_upload(
+        &self,
+        node: &str,
+        header: &Header,
+        target: ResourcePath,
+    ) -> Option<Reply> {
+        self.report((node, header), ("rules", "upload of servicebus"), |why| {
+            (!target.is_empty()).then(|| error(Source::RouterServiceBus, Group::User, target, why))
+        })
+    }
+
+    /// The outcome of a job at `path`.
+    pub(in crate::controllers) fn job_status(
+        &self,
+        node: &str,
+        header: &Header,
+        operation: &Operation,
+        path: &ResourcePath,
+    ) -> Option<Reply> {
+        let name = format!("{operation} of {} (there are no node jobs)", short(path.as_str()));
+        self.report((node, header), ("node jobs", &name), |_| None)
+    }
+
+    /// A message that the protocol does not have.
+    pub(in crate::controllers) fn unknown(&self, node: &str, header: &Header, route: Route) -> Option<Reply> {
+        let name = route.summary();
+        let group = route.group.clone();
+        // however many words of its own a node invents, they are counted as one
+        let key = if matches!(group, Group::Other(_)) { "unknown" } else { group.as_str() };
+        self.report((node, header), (key, &name), |why| {
+            let is_question = !matches!(route.operation, Operation::Error | Operation::Response);
+            is_question.then(|| error(Source::CloudHub, Group::Resource, route.resource, why))
+        })
+    }
+
+    /// Logs a message called `name`, as one of `key`; the answer, which `answer` makes of the reason.
+    fn report(
+        &self,
+        (node, header): (&str, &Header),
+        (key, name): (&str, &str),
+        answer: impl FnOnce(String) -> Option<Message>,
+    ) -> Option<Reply> {
+        let answer = answer(format!("this cloud does not handle {name}"));
         // an answer to an answer would go to and fro
-        let answer = answer(&name, body).filter(|_| header.parent_msg_id.is_empty());
+        let answer = answer.filter(|_| header.parent_msg_id.is_empty());
         let is_answered = answer.is_some();
-        if let Some(times) = self.0.lock().count(&key, Instant::now()) {
+        if let Some(times) = self.0.lock().count(key, Instant::now()) {
             warn!(
                 node,
                 message = name,
@@ -40,69 +100,7 @@ impl Unhandled {
                 "a message of a node is of a kind that this cloud does not handle"
             );
         }
-        answer.map(|answer| answer.answering(&header.msg_id))
-    }
-}
-
-/// What is logged as one, however many words of its own a node invents.
-fn key(body: &Upstream) -> &str {
-    match body {
-        Upstream::Unknown { route, .. } => match &route.group {
-            Group::Other(_) => "unknown",
-            group => group.as_str(),
-        },
-        Upstream::BusUpload { .. } | Upstream::ServiceUpload { .. } => "rules",
-        Upstream::ActionStatus { .. } | Upstream::TaskStatus { .. } => "node jobs",
-        _ => "objects",
-    }
-}
-
-/// What kind of message it is, in the protocol's words; `None` where nothing is to be done for it.
-fn name(body: &Upstream) -> Option<String> {
-    Some(match body {
-        Upstream::Keepalive(_) | Upstream::Shutdown | Upstream::Ack { .. } | Upstream::BusAnswer { .. } => {
-            return None;
-        }
-        Upstream::BusUpload { .. } => "upload of bus".to_owned(),
-        Upstream::ServiceUpload { .. } => "upload of servicebus".to_owned(),
-        Upstream::ActionStatus { path, .. } => {
-            format!("UpdateNodeActionStatus of {} (there are no node jobs)", short(path.as_str()))
-        }
-        Upstream::TaskStatus { operation, path, .. } => {
-            format!("{operation} of {} (there are no node jobs)", short(path.as_str()))
-        }
-        Upstream::Object { change, path, .. } => {
-            format!("{} of {}", Operation::from(*change), short(path.as_str()))
-        }
-        Upstream::Patch { path, .. } => format!("patch of {}", short(path.as_str())),
-        Upstream::Query { path, .. } => format!("query of {}", short(path.as_str())),
-        Upstream::Device { path, .. } => format!("update of {}", short(path.as_str())),
-        Upstream::RootCa(_)
-        | Upstream::MembershipDetail(_)
-        | Upstream::Application(_)
-        | Upstream::WatchSync(_) => "a request of another part".to_owned(),
-        Upstream::Unknown { route, .. } => route.summary(),
-    })
-}
-
-/// The failure in the form of the message's own answer.
-fn answer(name: &str, body: Upstream) -> Option<Message> {
-    let why = format!("this cloud does not handle {name}");
-    match body {
-        Upstream::Object { path, .. } | Upstream::Patch { path, .. } | Upstream::Query { path, .. } => {
-            let answer = Answer::Failed(status::failure(405, "MethodNotAllowed", &why));
-            Some(Downstream::Answer { path, answer }.into_message(now_ms()))
-        }
-        // an application on the node waits for it
-        Upstream::ServiceUpload { target, .. } if !target.is_empty() => {
-            Some(error(Source::RouterServiceBus, Group::User, target, why))
-        }
-        Upstream::Unknown { route, .. }
-            if !matches!(route.operation, Operation::Error | Operation::Response) =>
-        {
-            Some(error(Source::CloudHub, Group::Resource, route.resource, why))
-        }
-        _ => None,
+        answer.map(|answer| Reply::Direct(answer.answering(&header.msg_id)))
     }
 }
 
@@ -111,6 +109,3 @@ fn error(source: Source, group: Group, resource: ResourcePath, why: String) -> M
     let route = Route { source, group, operation: Operation::Error, resource, destination: String::new() };
     Message::new(route, Value::from(why), now_ms())
 }
-
-#[cfg(test)]
-mod tests;

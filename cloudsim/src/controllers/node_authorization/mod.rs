@@ -24,12 +24,10 @@ use wire::{
 };
 
 use self::rows::{Ask, Expect};
-use super::{
-    dynamic::Dynamic,
-    edge::{Edge, Reply},
-};
+use super::{dispatcher::tests::dispatch, dynamic::Dynamic, edge::Edge};
 use crate::{
     controllers::namespaces,
+    delivery::Reply,
     kinds,
     mailbox::{Mailboxes, ObjectKind, ObjectPath},
     pki::ServiceAccountTokens,
@@ -138,7 +136,7 @@ impl World {
                 {
                     message.content = self.with_uids(text);
                 }
-                match self.edge.handle(node, message).await {
+                match dispatch(&self.client, &self.edge, node, message).await {
                     None => (0, Value::Null),
                     Some(Reply::Direct(message)) => code_of(Down::from(message).body),
                     Some(Reply::Acknowledged(delivery)) => code_of(Down::from(delivery.message).body),

@@ -1,6 +1,6 @@
 //! The router: Rules say which messages go between REST in the cloud, MQTT and HTTP services at nodes.
 //!
-//! In: Rules and RuleEndpoints, requests to the router ([`Rules::call`]), messages of nodes ([`Rules::take`]). Out: messages to nodes,
+//! In: Rules and RuleEndpoints, requests to the router ([`Rules::call`]), messages of nodes ([`Rules::bus_upload`], [`Rules::service_upload`]). Out: messages to nodes,
 //! calls of the servers that are rules' targets, and the rules' statuses. A rule whose endpoints are missing or that says what none
 //! may ([`check`]) is not in force, and its status says why.
 //!
@@ -43,10 +43,8 @@ use self::{
     table::Table,
     targets::Targets,
 };
-use super::{
-    edge::Reply,
-    informers::{Change, Informer},
-};
+use super::informers::{Change, Informer};
+use crate::delivery::Reply;
 
 /// KubeEdge's `restTimeout`: how long a node's answer is waited for.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(60);

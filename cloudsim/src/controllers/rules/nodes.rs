@@ -15,7 +15,7 @@ use tokio::{
 use wire::{Downstream, Message, bus::Terms};
 
 use super::table::Subscription;
-use crate::controllers::edge::Reply;
+use crate::delivery::Reply;
 
 /// How long a node may take none of its messages before one is given up.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);

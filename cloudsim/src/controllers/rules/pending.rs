@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
-use wire::{Header, Message, Upstream, bus::ServiceResponse};
+use wire::{Header, Message, Up, Upstream, bus::ServiceResponse};
 
 /// Calls of one node at a time.
 const PER_NODE: usize = 256;
@@ -58,20 +58,21 @@ impl Pending {
     }
 
     /// Takes an answer of `node`; gives the message back where nobody waits for it.
-    pub(super) fn answer(&self, node: &str, header: Header, body: Upstream) -> Option<(Header, Upstream)> {
-        if header.parent_msg_id.is_empty() {
-            return Some((header, body));
+    pub(super) fn answer(&self, node: &str, up: Up) -> Option<Up> {
+        let parent = &up.header.parent_msg_id;
+        if parent.is_empty() {
+            return Some(up);
         }
         let sender = {
             let mut waiting = self.0.lock();
-            match waiting.calls.get(&header.parent_msg_id) {
-                Some((own, _)) if own == node => waiting.calls.remove(&header.parent_msg_id),
+            match waiting.calls.get(parent) {
+                Some((own, _)) if own == node => waiting.calls.remove(parent),
                 _ => None,
             }
         };
-        let Some((_, sender)) = sender else { return Some((header, body)) };
+        let Some((_, sender)) = sender else { return Some(up) };
         // whoever waited may have gone
-        let _ = sender.send(read(body));
+        let _ = sender.send(read(up.body));
         None
     }
 }
@@ -98,22 +99,16 @@ impl Drop for PendingCall {
 
 /// Failures of EdgeCore's ServiceBus have no operation: the parent alone says what they are, and no service's answer comes like that.
 fn read(body: Upstream) -> NodeAnswer {
-    match body {
-        Upstream::BusAnswer { failed: false, .. } => NodeAnswer::Published,
-        Upstream::BusAnswer { content, .. } => {
-            NodeAnswer::Failed(content.as_str().unwrap_or("it says no reason").to_owned())
-        }
-        other => {
-            let message = Message::from(wire::Up { header: Header::default(), body: other });
-            let read = message.content_json().and_then(serde_json::from_value::<ServiceResponse>);
-            match (read, message.content.as_str()) {
-                (Ok(response), _) if message.route.operation.as_str().is_empty() => {
-                    NodeAnswer::Refused(response)
-                }
-                (Ok(response), _) => NodeAnswer::Service(response),
-                (Err(_), Some(reason)) => NodeAnswer::Failed(reason.to_owned()),
-                (Err(error), None) => NodeAnswer::Failed(format!("its answer cannot be read: {error}")),
-            }
-        }
+    if let Upstream::BusAnswer { failed, content, .. } = &body {
+        let reason = || content.as_str().unwrap_or("it says no reason").to_owned();
+        return if *failed { NodeAnswer::Failed(reason()) } else { NodeAnswer::Published };
+    }
+    let message = Message::from(Up { header: Header::default(), body });
+    let read = message.content_json().and_then(serde_json::from_value::<ServiceResponse>);
+    match (read, message.content.as_str()) {
+        (Ok(response), _) if message.route.operation.as_str().is_empty() => NodeAnswer::Refused(response),
+        (Ok(response), _) => NodeAnswer::Service(response),
+        (Err(_), Some(reason)) => NodeAnswer::Failed(reason.to_owned()),
+        (Err(error), None) => NodeAnswer::Failed(format!("its answer cannot be read: {error}")),
     }
 }

@@ -13,7 +13,7 @@ use http::{Method, StatusCode};
 use serde_json::Value;
 use tracing::warn;
 use wire::{
-    Downstream, Header, Source, Upstream,
+    Downstream, Header, ResourcePath, Source, Up,
     bus::{LocalCall, Payload, ServiceResponse},
     topic::Topic,
 };
@@ -64,47 +64,45 @@ impl Upload {
 }
 
 impl Rules {
-    /// Takes a message of `node` that is about rules; gives others back.
-    pub(crate) fn take(&self, node: &str, header: Header, body: Upstream) -> Option<(Header, Upstream)> {
-        let (header, body) = self.pending().answer(node, header, body)?;
-        match body {
-            Upstream::BusUpload { topic, payload } => {
-                let resource = topic.as_str().to_owned();
-                match message(&payload) {
-                    Ok((content_type, bytes)) => self.upload(Upload {
-                        node: node.to_owned(),
-                        id: header.msg_id,
-                        origin: Source::Bus,
-                        resource,
-                        method: Method::POST,
-                        content_type,
-                        body: bytes,
-                    }),
-                    Err(why) => self.refuse(node, &header.msg_id, (Source::Bus, &resource), why),
-                }
-                None
-            }
-            Upstream::ServiceUpload { target, content }
-                if header.parent_msg_id.is_empty() && !target.is_empty() =>
-            {
-                let resource = target.as_str().to_owned();
-                match local_call(&content) {
-                    Ok((method, content_type, bytes)) => self.upload(Upload {
-                        node: node.to_owned(),
-                        id: header.msg_id,
-                        origin: Source::ServiceBus,
-                        resource,
-                        method,
-                        content_type,
-                        body: bytes,
-                    }),
-                    Err(why) => self.refuse(node, &header.msg_id, (Source::ServiceBus, &resource), why),
-                }
-                None
-            }
-            // an answer for which nobody waits any more
-            Upstream::ServiceUpload { .. } | Upstream::BusAnswer { .. } => None,
-            other => Some((header, other)),
+    /// Takes an answer of `node` for which somebody waits; gives other messages back.
+    pub(crate) fn answered(&self, node: &str, up: Up) -> Option<Up> {
+        self.pending().answer(node, up)
+    }
+
+    /// Takes a message that `node`'s broker has got on `topic`.
+    pub(crate) fn bus_upload(&self, node: &str, header: Header, topic: &ResourcePath, payload: &Value) {
+        let resource = topic.as_str().to_owned();
+        match message(payload) {
+            Ok((content_type, body)) => self.upload(Upload {
+                node: node.to_owned(),
+                id: header.msg_id,
+                origin: Source::Bus,
+                resource,
+                method: Method::POST,
+                content_type,
+                body,
+            }),
+            Err(why) => self.refuse(node, &header.msg_id, (Source::Bus, &resource), why),
+        }
+    }
+
+    /// Takes a call of `target`, a URL, by a program on `node`. An answer for which nobody waits any more is nothing.
+    pub(crate) fn service_upload(&self, node: &str, header: Header, target: &ResourcePath, content: &Value) {
+        if target.is_empty() || !header.parent_msg_id.is_empty() {
+            return;
+        }
+        let resource = target.as_str().to_owned();
+        match local_call(content) {
+            Ok((method, content_type, body)) => self.upload(Upload {
+                node: node.to_owned(),
+                id: header.msg_id,
+                origin: Source::ServiceBus,
+                resource,
+                method,
+                content_type,
+                body,
+            }),
+            Err(why) => self.refuse(node, &header.msg_id, (Source::ServiceBus, &resource), why),
         }
     }
 

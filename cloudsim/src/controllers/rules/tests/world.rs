@@ -16,14 +16,10 @@ use tokio::{
     time::{sleep, timeout},
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
-use wire::{Down, Header, Upstream};
+use wire::{Down, Header, Up, Upstream};
 
 use super::super::{Call, CallError, OpenNode, Rules};
-use crate::{
-    admission,
-    controllers::{edge::Reply, namespaces},
-    kinds,
-};
+use crate::{admission, controllers::namespaces, delivery::Reply, kinds};
 
 /// What came of a call.
 pub(super) type Called = Result<(StatusCode, HeaderMap, Bytes), CallError>;
@@ -183,7 +179,20 @@ impl Node {
 
     pub(super) fn say(&self, body: Upstream, id: &str, parent: &str) -> bool {
         let header = Header { msg_id: id.to_owned(), parent_msg_id: parent.to_owned(), ..Header::default() };
-        self.rules.take(&self.name, header, body).is_none()
+        let Some(Up { header, body }) = self.rules.answered(&self.name, Up { header, body }) else {
+            return true;
+        };
+        match body {
+            Upstream::BusUpload { topic, payload } => {
+                self.rules.bus_upload(&self.name, header, &topic, &payload);
+            }
+            Upstream::ServiceUpload { target, content } => {
+                self.rules.service_upload(&self.name, header, &target, &content);
+            }
+            Upstream::BusAnswer { .. } => {}
+            _ => return false,
+        }
+        true
     }
 
     pub(super) fn upload(&self, topic: &str, payload: Value, id: &str) {

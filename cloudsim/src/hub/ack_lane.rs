@@ -10,40 +10,10 @@ use std::{
 
 use wire::Message;
 
-use crate::controllers::sync::Subject;
+use crate::delivery::{Delivery, DeliveryKey};
 
 /// So often is one message sent before the others get their turn.
-pub const ATTEMPTS: u32 = 5;
-
-/// What a message is about; at most one waits for each key.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum LaneKey {
-    /// The state of the object with this UID.
-    Object(String),
-    /// The answer to one request (every answer is sent).
-    Answer(String),
-    /// The state of an object that something on the node watches.
-    Watched(String),
-}
-
-/// A message for the lane, with what decides its place.
-#[derive(Clone, Debug)]
-pub struct Delivery {
-    /// What it is about.
-    pub key: LaneKey,
-    /// The object whose state it carries, where the bookkeeping is to know that the node has it.
-    pub subject: Option<Subject>,
-    /// The revision that it carries; `None` for deletes.
-    pub revision: Option<u64>,
-    /// What is sent.
-    pub message: Message,
-}
-
-impl Delivery {
-    fn is_delete(&self) -> bool {
-        self.revision.is_none()
-    }
-}
+pub(super) const ATTEMPTS: u32 = 5;
 
 #[derive(Debug)]
 struct Flight {
@@ -56,7 +26,7 @@ struct Flight {
 
 /// What the owner of the lane does next.
 #[derive(Debug)]
-pub enum Step {
+pub(super) enum Step {
     /// Write this message.
     Send(Box<Message>),
     /// Nothing before this instant.
@@ -67,25 +37,25 @@ pub enum Step {
 
 /// The lane.
 #[derive(Debug)]
-pub struct AckLane {
+pub(super) struct AckLane {
     /// How long an acknowledgement is waited for before the same message is sent again.
     patience: Duration,
-    order: VecDeque<LaneKey>,
+    order: VecDeque<DeliveryKey>,
     /// What was sent in vain: when nothing else waits, or between the others.
-    tired: VecDeque<LaneKey>,
-    pending: HashMap<LaneKey, Delivery>,
+    tired: VecDeque<DeliveryKey>,
+    pending: HashMap<DeliveryKey, Delivery>,
     flight: Option<Flight>,
 }
 
 impl AckLane {
     /// An empty lane that sends a message again when it is not acknowledged within `patience`.
-    pub fn new(patience: Duration) -> Self {
+    pub(super) fn new(patience: Duration) -> Self {
         let (order, tired) = (VecDeque::new(), VecDeque::new());
         Self { patience, order, tired, pending: HashMap::new(), flight: None }
     }
 
     /// Takes a message. An older revision of the same object is dropped; a pending delete is never displaced.
-    pub fn offer(&mut self, delivery: Delivery) {
+    pub(super) fn offer(&mut self, delivery: Delivery) {
         if self.superseded(&delivery) {
             return;
         }
@@ -107,7 +77,7 @@ impl AckLane {
 
     /// What to do now. A message that exhausted its attempts goes behind the others, and then gets one attempt at a time while
     /// others wait.
-    pub fn step(&mut self, now: Instant) -> Step {
+    pub(super) fn step(&mut self, now: Instant) -> Step {
         if let Some(flight) = &mut self.flight {
             let again = flight.sent + self.patience;
             if now < again {
@@ -133,13 +103,13 @@ impl AckLane {
         Step::Idle
     }
 
-    fn next(&mut self) -> Option<(LaneKey, bool)> {
+    fn next(&mut self) -> Option<(DeliveryKey, bool)> {
         let fresh = self.order.pop_front().map(|key| (key, false));
         fresh.or_else(|| self.tired.pop_front().map(|key| (key, true)))
     }
 
     /// Whether what is on the wire is being repeated: others may be offered, to have their turn.
-    pub fn is_repeating(&self) -> bool {
+    pub(super) fn is_repeating(&self) -> bool {
         self.flight.as_ref().is_some_and(|flight| flight.tired || flight.attempts > 1)
     }
 
@@ -151,20 +121,15 @@ impl AckLane {
     }
 
     /// The edge acknowledged `msg_id`: the delivery if it was the one on the wire; duplicates and late ones are nothing.
-    pub fn acknowledged(&mut self, msg_id: &str) -> Option<Delivery> {
+    pub(super) fn acknowledged(&mut self, msg_id: &str) -> Option<Delivery> {
         self.flight
             .take_if(|flight| flight.delivery.message.header.msg_id == msg_id)
             .map(|flight| flight.delivery)
     }
 
     /// How much waits or flies.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.pending.len() + usize::from(self.flight.is_some())
-    }
-
-    /// Whether nothing waits and nothing flies.
-    pub fn is_empty(&self) -> bool {
-        self.pending.is_empty() && self.flight.is_none()
     }
 }
 

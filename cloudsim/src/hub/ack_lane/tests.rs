@@ -1,7 +1,10 @@
 //! The lane's rules, one by one.
 
 use super::*;
-use crate::mailbox::{ObjectKind, ObjectPath};
+use crate::{
+    delivery::ObjectRef,
+    mailbox::{ObjectKind, ObjectPath},
+};
 
 const WAIT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -10,8 +13,8 @@ fn delivery(uid: &str, revision: Option<u64>) -> Delivery {
     message.header.msg_id = format!("{uid}@{revision:?}");
     let path = ObjectPath::new(ObjectKind::Pod, "default", uid);
     Delivery {
-        key: LaneKey::Object(uid.into()),
-        subject: Some(Subject { path, uid: uid.into() }),
+        key: DeliveryKey::Object(uid.into()),
+        object: Some(ObjectRef { path, uid: uid.into() }),
         revision,
         message,
     }
@@ -65,7 +68,7 @@ fn a_pending_delete_wins() {
 fn answers_are_all_sent() {
     let mut lane = AckLane::new(WAIT_TIMEOUT);
     for request in ["r1", "r2"] {
-        lane.offer(Delivery { key: LaneKey::Answer(request.into()), ..delivery("cm", Some(3)) });
+        lane.offer(Delivery { key: DeliveryKey::Answer(request.into()), ..delivery("cm", Some(3)) });
     }
     assert_eq!(lane.len(), 2);
 }

@@ -1,0 +1,109 @@
+//! Messages of one node, each brought to the controller that carries it out. [`UpstreamDispatcher::dispatch`] has the one `match` over
+//! all that a node may say: who adds a kind of message to [`wire::Upstream`] adds its arm here, or nothing compiles.
+
+use tokio::sync::mpsc;
+use wire::{Message, Operation, Up, Upstream};
+
+use super::{
+    device::Devices,
+    dynamic::{self, Dynamic},
+    edge::{Edge, Verb},
+    rules::{OpenNode, Rules},
+};
+use crate::delivery::Reply;
+
+/// The controllers that carry out what nodes say; cheap to clone.
+#[derive(Clone)]
+pub struct Controllers {
+    /// Objects of Kubernetes.
+    pub edge: Edge,
+    /// Calls of the API through MetaServer.
+    pub dynamic: Dynamic,
+    /// Devices.
+    pub devices: Devices,
+    /// Messages between the cloud and what runs on nodes; nothing where there are no rules.
+    pub rules: Option<Rules>,
+}
+
+/// The messages of one session of a node.
+pub struct UpstreamDispatcher {
+    node: String,
+    edge: Edge,
+    dynamic: dynamic::Session,
+    devices: Devices,
+    rules: Option<Rules>,
+    /// The node is open to rules as long as this lives.
+    _open: Option<OpenNode>,
+}
+
+impl UpstreamDispatcher {
+    /// A session of `node` begins; what its controllers say unasked goes to `replies`.
+    pub fn open(node: String, controllers: Controllers, replies: &mpsc::Sender<Reply>) -> Self {
+        let Controllers { edge, dynamic, devices, rules } = controllers;
+        let dynamic = dynamic.open(&node, replies.clone());
+        let open = rules.as_ref().map(|rules| rules.open(&node, replies.clone()));
+        Self { node, edge, dynamic, devices, rules, _open: open }
+    }
+
+    /// Carries out one message; the answers.
+    pub async fn dispatch(&mut self, message: Message) -> Vec<Reply> {
+        let up = Up::from(message);
+        // an answer that a rule waits for is known by its parent alone: failures of EdgeCore's ServiceBus have no operation
+        let up = match &self.rules {
+            Some(rules) => rules.answered(&self.node, up),
+            None => Some(up),
+        };
+        let Some(Up { header, body }) = up else { return Vec::new() };
+        let (node, edge) = (self.node.as_str(), &self.edge);
+        let reply = match body {
+            // what the session itself is told
+            Upstream::Keepalive(_) | Upstream::Shutdown | Upstream::Ack { .. } => None,
+            Upstream::Object { change, path, object } => {
+                edge.request(node, &header, change.into(), (path, &object)).await
+            }
+            Upstream::Patch { path, patch } => edge.request(node, &header, Verb::Patch, (path, &patch)).await,
+            Upstream::Query { path, content } => {
+                edge.request(node, &header, Verb::Query, (path, &content)).await
+            }
+            Upstream::RootCa(_) => Some(edge.root_ca(&header)),
+            Upstream::MembershipDetail(_) => return self.devices.members(node, &header),
+            Upstream::Device { path, update } => {
+                Some(self.devices.report(node, &header, &path, &update).await)
+            }
+            Upstream::Application(content) => self.dynamic.call(&header, &content).await,
+            Upstream::WatchSync(content) => self.dynamic.keep(&header, &content).await,
+            Upstream::BusUpload { topic, payload } => match &self.rules {
+                Some(rules) => {
+                    rules.bus_upload(node, header, &topic, &payload);
+                    None
+                }
+                None => edge.unhandled().bus_upload(node, &header),
+            },
+            Upstream::ServiceUpload { target, content } => match &self.rules {
+                Some(rules) => {
+                    rules.service_upload(node, header, &target, &content);
+                    None
+                }
+                None => edge.unhandled().service_upload(node, &header, target),
+            },
+            // nobody waits for it any more
+            Upstream::BusAnswer { .. } => None,
+            Upstream::ActionStatus { path, .. } => {
+                edge.unhandled().job_status(node, &header, &Operation::UpdateNodeActionStatus, &path)
+            }
+            Upstream::TaskStatus { operation, path, .. } => {
+                edge.unhandled().job_status(node, &header, &operation, &path)
+            }
+            Upstream::Unknown { route, .. } => edge.unhandled().unknown(node, &header, route),
+        };
+        reply.into_iter().collect()
+    }
+
+    /// Waits for watches of the node that panic, and forgets them. For ever.
+    pub(crate) async fn forget_panicked(&mut self) {
+        self.dynamic.forget_panicked().await;
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

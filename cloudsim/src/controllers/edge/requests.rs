@@ -1,0 +1,265 @@
+//! The nodes' requests about objects, carried out against the API.
+
+use k8s_openapi::api::{
+    coordination::v1::Lease,
+    core::v1::{Node, Pod},
+};
+use kube::{
+    Api,
+    api::{ApiResource, DeleteParams, DynamicObject, PostParams, Preconditions},
+};
+use serde_json::{Value, json};
+use tracing::warn;
+use wire::{Answer, Downstream, Header, ObjectResp, ResourcePath, ResourceType};
+
+use super::{
+    Edge,
+    authorize::{Denied, Rule, Stored, authorize, patch_of, rule},
+    now_ms, objects,
+    outcome::{Outcome, refuse, reply},
+    request::{Request, Verb},
+    status,
+};
+use crate::{
+    delivery::Reply,
+    mailbox::{ObjectKind, ObjectPath},
+};
+
+impl Edge {
+    /// The answer to a node that asks for the cluster's CA.
+    pub fn root_ca(&self, header: &Header) -> Reply {
+        let answer = Downstream::RootCa(Value::from(&*self.root_ca));
+        Reply::Direct(answer.into_message(now_ms()).answering(&header.msg_id))
+    }
+
+    /// Carries out what `node` asks for the object at `path`, as far as the node may; the answer, where there is one.
+    pub async fn request(
+        &self,
+        node: &str,
+        header: &Header,
+        verb: Verb,
+        (path, content): (ResourcePath, &Value),
+    ) -> Option<Reply> {
+        let outcome = match Request::new(verb, &path, content) {
+            Some(request) => self.outcome(node, &request).await,
+            None => return self.unhandled.request(node, header, verb, path),
+        };
+        reply(outcome, path, &header.msg_id)
+    }
+
+    async fn outcome(&self, node: &str, request: &Request<'_>) -> Outcome {
+        let outcome = match rule(&request.kind, request.verb) {
+            Rule::Storage => self.storage(node, request).await,
+            Rule::OwnCertificate => self.certificate(node, request).await,
+            Rule::PodToken => self.token(node, request).await,
+            _ => self.object(node, request).await,
+        };
+        outcome.unwrap_or_else(|error| refuse(request, status::of(&error)))
+    }
+
+    /// A request on which is decided before anything is done.
+    async fn object(&self, node: &str, request: &Request<'_>) -> Result<Outcome, kube::Error> {
+        let (node_uid, object) = self.stored_for(node, request).await?;
+        let stored = Stored { node_uid: node_uid.as_deref(), object: object.as_ref() };
+        let allowed = authorize(node, request, &self.index.read(), stored);
+        if let Err(Denied(reason)) = allowed {
+            if self.is_gone(request).await {
+                let message = format!("pods \"{}\" not found", request.name);
+                return Ok(refuse(request, status::failure(404, "NotFound", &message)));
+            }
+            warn!(node, reason, "refused");
+            return Ok(refuse(request, status::failure(403, "Forbidden", &reason)));
+        }
+        if let Some(reason) = self.is_deleted(node, request).await {
+            warn!(node, reason, "refused");
+            return Ok(refuse(request, status::failure(403, "Forbidden", &reason)));
+        }
+        let outcome = self.carry_out(node, request).await;
+        if let (Err(error), ResourceType::Event) = (&outcome, &request.kind) {
+            self.unhandled.event(node, &error.to_string());
+        }
+        outcome
+    }
+
+    /// What is stored that decides on the request: the uid of the node's Node, and the object whose status is to change.
+    async fn stored_for(
+        &self,
+        node: &str,
+        request: &Request<'_>,
+    ) -> Result<(Option<String>, Option<Value>), kube::Error> {
+        let found = async |kind, namespace: &str, name: &str| {
+            objects::get(&self.client, &ObjectPath::new(kind, namespace, name)).await
+        };
+        match rule(&request.kind, request.verb) {
+            Rule::MirrorPod => {
+                let own = found(ObjectKind::Node, "", node).await?;
+                let uid = own.and_then(|own| own["metadata"]["uid"].as_str().map(str::to_owned));
+                Ok((uid, None))
+            }
+            rule @ (Rule::NodeStatus | Rule::PodStatus) => {
+                // nearly all of them say nothing but the status
+                let is_plain = patch_of(request.content).is_ok_and(|patch| {
+                    patch.as_object().is_some_and(|patch| patch.keys().all(|field| field == "status"))
+                        && patch.pointer("/status/resourceClaimStatuses").is_none()
+                });
+                if is_plain {
+                    return Ok((None, None));
+                }
+                let (kind, namespace) = match rule {
+                    Rule::NodeStatus => (ObjectKind::Node, ""),
+                    _ => (ObjectKind::Pod, request.namespace),
+                };
+                Ok((None, found(kind, namespace, request.name).await?))
+            }
+            _ => Ok((None, None)),
+        }
+    }
+
+    /// Why a node may not make its Node: it had one since it joined, which somebody has deleted.
+    async fn is_deleted(&self, node: &str, request: &Request<'_>) -> Option<String> {
+        let is_new = rule(&request.kind, request.verb) == Rule::NewNode;
+        let certificates = self.certificates.as_ref().filter(|_| is_new)?;
+        let had_one = match certificates.uid(node).await {
+            Ok(uid) => uid.is_some(),
+            Err(error) => return Some(error.to_string()),
+        };
+        let path = ObjectPath::new(ObjectKind::Node, "", node);
+        if !had_one || !matches!(objects::get(&self.client, &path).await, Ok(None)) {
+            return None;
+        }
+        if let Err(error) = certificates.reset(node).await {
+            warn!(node, error = &error as &dyn std::error::Error, "a certificate could not be taken back");
+        }
+        Some(format!("the Node of {node} was deleted: join anew, with a token"))
+    }
+
+    /// Whether the request is about a pod that nobody has: a report that crossed with the pod's deletion is no trespass.
+    async fn is_gone(&self, request: &Request<'_>) -> bool {
+        let is_pod =
+            matches!(request.kind, ResourceType::Pod | ResourceType::PodPatch | ResourceType::PodStatus);
+        let is_new = request.verb == Verb::Insert;
+        let path = ObjectPath::new(ObjectKind::Pod, request.namespace, request.name);
+        is_pod && !is_new && matches!(objects::get(&self.client, &path).await, Ok(None))
+    }
+
+    async fn carry_out(&self, node: &str, request: &Request<'_>) -> Result<Outcome, kube::Error> {
+        let Request { kind, verb, namespace, name, content } = request;
+        let post = PostParams::default();
+        match (kind, verb) {
+            (ResourceType::Node, Verb::Insert) => {
+                let made = self.of::<Node>("").create(&post, &parse(content)?).await;
+                if let (Ok(made), Some(certificates)) = (&made, &self.certificates)
+                    && let Err(error) =
+                        certificates.registered(node, made.metadata.uid.as_deref().unwrap_or_default()).await
+                {
+                    warn!(node, error = &error as &dyn std::error::Error, "the node's Node is not on record");
+                }
+                self.written(made)
+            }
+            (ResourceType::NodePatch, Verb::Patch) => {
+                let mut patch = patch_of(content).map_err(kube::Error::SerdeError)?;
+                self.redirect(&mut patch);
+                self.patched(&self.of::<Node>(""), name, patch).await
+            }
+            (ResourceType::PodPatch, Verb::Patch) => {
+                let patch = patch_of(content).map_err(kube::Error::SerdeError)?;
+                self.patched(&self.of::<Pod>(namespace), name, patch).await
+            }
+            (ResourceType::Pod, Verb::Insert) => {
+                self.written(self.of::<Pod>(namespace).create(&post, &parse(content)?).await)
+            }
+            (ResourceType::Pod, Verb::Delete) => self.delete_pod(namespace, name, content).await,
+            (ResourceType::Lease, Verb::Query) => self.renewed(self.of::<Lease>(namespace).get(name).await),
+            (ResourceType::Lease, Verb::Insert) => {
+                self.renewed(self.of::<Lease>(namespace).create(&post, &parse(content)?).await)
+            }
+            (ResourceType::Lease, Verb::Update) => {
+                self.renewed(self.of::<Lease>(namespace).replace(name, &post, &parse(content)?).await)
+            }
+            (ResourceType::ConfigMap, Verb::Query) => self.query(ObjectKind::ConfigMap, request).await,
+            (ResourceType::Secret, Verb::Query) => self.query(ObjectKind::Secret, request).await,
+            (ResourceType::Node, Verb::Query) => self.query(ObjectKind::Node, request).await,
+            (ResourceType::Event, Verb::Insert) => self.event(node, namespace, content).await,
+            (ResourceType::Event, Verb::Patch) => self.event_again(node, (namespace, name), content).await,
+            _ => {
+                let reason = format!("this cloud carries out no such request for {kind}");
+                if *kind == ResourceType::Event {
+                    self.unhandled.event(node, &reason);
+                }
+                Ok(refuse(request, status::failure(405, "MethodNotAllowed", &reason)))
+            }
+        }
+    }
+
+    pub(super) fn of<K: kube::Resource<DynamicType = ()>>(&self, namespace: &str) -> Api<DynamicObject> {
+        let resource = ApiResource::erase::<K>(&());
+        match namespace {
+            "" => Api::all_with(self.client.clone(), &resource),
+            namespace => Api::namespaced_with(self.client.clone(), namespace, &resource),
+        }
+    }
+
+    fn written(&self, result: Result<DynamicObject, kube::Error>) -> Result<Outcome, kube::Error> {
+        let object = serde_json::to_value(result?).map_err(kube::Error::SerdeError)?;
+        Ok(Outcome::Answer(Answer::Response(ObjectResp::ok(object)), None))
+    }
+
+    /// A lease, without what no node uses: it is told every ten seconds.
+    fn renewed(&self, result: Result<DynamicObject, kube::Error>) -> Result<Outcome, kube::Error> {
+        self.written(result.map(|mut lease| {
+            lease.metadata.managed_fields = None;
+            lease
+        }))
+    }
+
+    /// A patch of the status.
+    async fn patched(
+        &self,
+        api: &Api<DynamicObject>,
+        name: &str,
+        patch: Value,
+    ) -> Result<Outcome, kube::Error> {
+        let object = objects::patch_status(&self.client, api, name, patch).await?;
+        let revision = object["metadata"]["resourceVersion"].as_str().map(str::to_owned);
+        Ok(Outcome::Answer(Answer::Response(ObjectResp::ok(object)), revision))
+    }
+
+    /// Puts the cloud's own port in the place of the node's, which no API server reaches; as CloudCore does.
+    fn redirect(&self, patch: &mut Value) {
+        if let (Some(port), Some(status)) =
+            (self.kubelet_port, patch.get_mut("status").and_then(Value::as_object_mut))
+        {
+            status.insert("daemonEndpoints".to_owned(), json!({"kubeletEndpoint": {"Port": port}}));
+        }
+    }
+
+    /// The end of a graceful deletion. A pod that is gone already, or another one by now, is no error: what the node wants is so.
+    async fn delete_pod(&self, namespace: &str, name: &str, options: &Value) -> Result<Outcome, kube::Error> {
+        // older nodes send the bare UID
+        let uid = options.as_str().or_else(|| options["preconditions"]["uid"].as_str());
+        let preconditions =
+            uid.map(|uid| Preconditions { uid: Some(uid.to_owned()), resource_version: None });
+        let parameters =
+            DeleteParams { grace_period_seconds: Some(0), preconditions, ..DeleteParams::default() };
+        match self.of::<Pod>(namespace).delete(name, &parameters).await {
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
+            result => drop(result?),
+        }
+        Ok(Outcome::Answer(Answer::Done, None))
+    }
+
+    async fn query(&self, kind: ObjectKind, request: &Request<'_>) -> Result<Outcome, kube::Error> {
+        let path = ObjectPath::new(kind, request.namespace, request.name);
+        match objects::get(&self.client, &path).await? {
+            Some(object) => Ok(Outcome::Object(path, object)),
+            None => {
+                let message = format!("{}s \"{}\" not found", request.kind, request.name);
+                Ok(Outcome::Answer(Answer::Failed(status::failure(404, "NotFound", &message)), None))
+            }
+        }
+    }
+}
+
+pub(super) fn parse(object: &Value) -> Result<DynamicObject, kube::Error> {
+    serde_json::from_value(object.clone()).map_err(kube::Error::SerdeError)
+}
