@@ -5,7 +5,9 @@ use k8s_openapi::{
     apimachinery::pkg::api::resource::Quantity,
 };
 
-use super::{quantity, specs};
+use kubeapi::quantity;
+
+use super::specs;
 
 /// What the downward API can tell.
 #[derive(Clone, Copy, Debug)]

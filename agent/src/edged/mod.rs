@@ -25,10 +25,6 @@
 
 mod admit;
 mod api;
-/// What pods ask for, as admission on nodes counts it: a scheduler must not count otherwise.
-pub mod requests {
-    pub use super::admit::{Amounts, amounts, requests_of};
-}
 mod convert;
 mod downward;
 mod env;
@@ -50,7 +46,6 @@ mod pod_network;
 mod pods;
 mod pressure;
 mod probes;
-pub mod quantity;
 mod references;
 mod runtime;
 mod server;

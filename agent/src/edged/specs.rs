@@ -1,6 +1,7 @@
 //! What a pod's fields say, for whoever decides about it.
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
+pub(crate) use kubeapi::resources::is_sidecar;
 
 /// The containers that run together, then those that are there to begin with: init containers and sidecars.
 pub(crate) fn containers(spec: &PodSpec) -> impl Iterator<Item = &Container> {
@@ -10,13 +11,6 @@ pub(crate) fn containers(spec: &PodSpec) -> impl Iterator<Item = &Container> {
 /// The same of a pod; none without a specification.
 pub(crate) fn containers_of(pod: &Pod) -> impl Iterator<Item = &Container> {
     pod.spec.iter().flat_map(containers)
-}
-
-/// Whether an init container runs on beside the others.
-///
-/// Source: <https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/>.
-pub(crate) fn is_sidecar(init: &Container) -> bool {
-    init.restart_policy.as_deref() == Some("Always")
 }
 
 /// Whether the pod has ended for good, as its status says.

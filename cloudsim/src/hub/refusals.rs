@@ -2,7 +2,7 @@
 
 use std::{error::Error, net::IpAddr, sync::Arc, time::Instant};
 
-use agent::Repeated;
+use limits::Repeated;
 use parking_lot::Mutex;
 
 /// What was refused and told; cheap to clone.

@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeSet, panic::AssertUnwindSafe, sync::Arc, time::Instant};
 
-use agent::Repeated;
 use futures::FutureExt;
+use limits::Repeated;
 use tokio::{
     sync::{
         mpsc::{self, Permit},

@@ -12,7 +12,7 @@ use super::{
     library::duration,
     made::Made,
 };
-use crate::schema::Quantity;
+use crate::quantity::Quantity;
 
 /// The longest text that is read as a time or a span of time, in bytes: it is read again with every look at it.
 const LONGEST_TIME: usize = 256;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::{object::items, schema::Quantity};
+use crate::{object::items, quantity::Quantity};
 
 const COUNTED: [&str; 2] = ["cpu", "memory"];
 

@@ -10,8 +10,8 @@ use crate::{
     Api,
     object::{as_map, text_or_empty},
     path::Target,
+    quantity::Quantity,
     registry::{Builtin, Kind},
-    schema::Quantity,
     status::StatusError,
     store::{Expect, Object, Page, Scope, Store, StoreError, Write},
 };

@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use crate::{
     object::{items, text_or_empty},
+    quantity::Quantity,
     registry::{Builtin, Kind},
-    schema::Quantity,
 };
 
 /// Amounts by the name that quotas have for them.

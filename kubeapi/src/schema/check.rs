@@ -5,7 +5,8 @@ use std::fmt::Write;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
 
-use super::{Node, Others, Quantity, Schema, Type};
+use super::{Node, Others, Schema, Type};
+use crate::quantity::Quantity;
 
 /// What stands against an object. A path is as in messages: `spec.containers[0].image`.
 #[derive(Debug, Default, PartialEq)]

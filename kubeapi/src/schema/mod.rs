@@ -4,13 +4,11 @@
 mod check;
 mod compile;
 pub(crate) mod published;
-mod quantity;
 mod shape;
 
 use std::collections::BTreeMap;
 
 pub(crate) use check::{Findings, Mismatch};
-pub(crate) use quantity::Quantity;
 
 /// A compiled schema: nodes that name each other by place, since some types contain themselves.
 #[derive(Debug)]

@@ -3,7 +3,8 @@
 
 use serde_json::Value;
 
-use super::{Node, Others, Scalar, Schema, Type, check::known, quantity::canonical};
+use super::{Node, Others, Scalar, Schema, Type, check::known};
+use crate::quantity::canonical;
 
 impl Schema {
     /// Drops nulls of known fields (Go reads them as absent) and writes quantities in the one way in which the real server answers them.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{faults, in_range, names, required, supported};
 use crate::{
     object::{items, text_or_empty},
-    schema::Quantity,
+    quantity::Quantity,
     status::Cause,
 };
 

@@ -7,8 +7,8 @@ use crate::{
     Api,
     object::{as_map, child, default_to, items, text_or_empty},
     path::Target,
+    quantity::Quantity,
     registry::Builtin,
-    schema::Quantity,
     status::StatusError,
     store::{Object, Page, Scope},
 };

@@ -4,6 +4,8 @@ use std::{collections::BTreeMap, net::SocketAddr};
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
+use kubeapi::quantity;
+
 use super::{
     eviction, groups, housekeeping,
     values::{KUBELET, Values, optional},
@@ -13,7 +15,6 @@ use crate::config::{
     names::is_node_name,
     typed::{Edged, Node, Taint, TaintEffect},
 };
-use crate::edged::quantity;
 
 /// EdgeCore's default for both sockets.
 const CONTAINERD: &str = "unix:///run/containerd/containerd.sock";

@@ -2,13 +2,12 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use kubeapi::quantity;
+
 use super::values::{KUBELET, Values};
-use crate::{
-    config::{
-        file,
-        typed::{Amount, Eviction, Signal, Threshold},
-    },
-    edged::quantity,
+use crate::config::{
+    file,
+    typed::{Amount, Eviction, Signal, Threshold},
 };
 
 pub(super) fn lower(kubelet: &file::Kubelet, values: &mut Values<'_>) -> Eviction {

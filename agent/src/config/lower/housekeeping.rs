@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
+use kubeapi::quantity;
+
 use super::values::{KUBELET, Values};
-use crate::{
-    config::{file, typed::Housekeeping},
-    edged::quantity,
-};
+use crate::config::{file, typed::Housekeeping};
 
 pub(super) fn lower(edged: &file::Edged, values: &mut Values<'_>) -> Housekeeping {
     let kubelet = &edged.tailored_kubelet_config;

@@ -18,10 +18,9 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Node, Pod, Taint, Toleration};
 
-pub use self::requests::{Amounts, amounts, requests_of};
 pub(crate) use self::{
     affinity::selects,
-    requests::{limit_of, limits_of},
+    requests::{Amounts, amounts, limit_of, limits_of, requests_of},
 };
 use super::{specs, status::Waiting};
 use crate::metamanager::mirror::SOURCE;

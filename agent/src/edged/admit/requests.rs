@@ -1,36 +1,11 @@
-//! What pods ask for, and what is missing of it. CPU counts in thousandths, all else in whole units.
+//! What pods ask for that is missing on the node.
 
-use std::collections::BTreeMap;
-
-use k8s_openapi::{
-    api::core::v1::{Container, Pod, ResourceRequirements},
-    apimachinery::pkg::api::resource::Quantity,
-};
+use k8s_openapi::api::core::v1::{Container, Pod};
+pub(crate) use kubeapi::resources::{Amounts, amounts, limits_of, requests_of};
+use kubeapi::{quantity, resources::add};
 
 use super::Obstacle;
-use crate::edged::{quantity, specs};
-
-/// Amounts by resource.
-pub type Amounts = BTreeMap<String, i64>;
-
-/// Quantities as amounts; what is no quantity is none.
-pub fn amounts(quantities: &BTreeMap<String, Quantity>) -> Amounts {
-    let amount = |name: &str, quantity: &Quantity| {
-        if name == "cpu" { quantity::milli(quantity) } else { quantity::whole(quantity) }
-    };
-    let all = quantities.iter().filter_map(|(name, quantity)| Some((name.clone(), amount(name, quantity)?)));
-    all.collect()
-}
-
-/// What the pod asks for.
-pub fn requests_of(pod: &Pod) -> Amounts {
-    of_pod(pod, |resources| resources.requests.as_ref())
-}
-
-/// What the pod may use, of those resources that any of its containers has a limit of.
-pub(crate) fn limits_of(pod: &Pod) -> Amounts {
-    of_pod(pod, |resources| resources.limits.as_ref())
-}
+use crate::edged::specs;
 
 /// How much of this the pod may use as a whole. What one container may use without limit, the pod may.
 pub(crate) fn limit_of(pod: &Pod, name: &str) -> Option<i64> {
@@ -40,46 +15,6 @@ pub(crate) fn limit_of(pod: &Pod, name: &str) -> Option<i64> {
     };
     let mut containers = specs::containers_of(pod);
     limits_of(pod).get(name).copied().filter(|_| containers.all(limited))
-}
-
-/// What all containers come to that run side by side, or one init container where that has more.
-///
-/// Source: Kubernetes, "Resource sharing within containers" (init containers and sidecars).
-fn of_pod(pod: &Pod, of: fn(&ResourceRequirements) -> Option<&BTreeMap<String, Quantity>>) -> Amounts {
-    let Some(spec) = &pod.spec else { return Amounts::new() };
-    let own =
-        |container: &Container| container.resources.as_ref().and_then(of).map(amounts).unwrap_or_default();
-    let mut total = Amounts::new();
-    spec.containers.iter().for_each(|container| add(&mut total, &own(container)));
-    let (mut sidecars, mut highest) = (Amounts::new(), Amounts::new());
-    for init in spec.init_containers.iter().flatten() {
-        let mut at_once = own(init);
-        if specs::is_sidecar(init) {
-            add(&mut total, &at_once);
-            add(&mut sidecars, &at_once);
-            at_once.clone_from(&sidecars);
-        } else {
-            add(&mut at_once, &sidecars);
-        }
-        raise(&mut highest, &at_once);
-    }
-    raise(&mut total, &highest);
-    add(&mut total, &spec.overhead.as_ref().map(amounts).unwrap_or_default());
-    total
-}
-
-fn add(into: &mut Amounts, more: &Amounts) {
-    for (name, amount) in more {
-        let sum = into.entry(name.clone()).or_default();
-        *sum = sum.saturating_add(*amount);
-    }
-}
-
-fn raise(into: &mut Amounts, to: &Amounts) {
-    for (name, amount) in to {
-        let highest = into.entry(name.clone()).or_default();
-        *highest = (*highest).max(*amount);
-    }
 }
 
 /// What the pod asks for and the node has not, the number of pods first.

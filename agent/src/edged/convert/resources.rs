@@ -8,7 +8,9 @@ use k8s_openapi::{
 };
 use wire::cri;
 
-use crate::edged::{quantity, specs, status};
+use kubeapi::quantity;
+
+use crate::edged::{specs, status};
 
 /// The CFS period that the kubelet uses, in microseconds.
 pub(crate) const PERIOD: i64 = 100_000;

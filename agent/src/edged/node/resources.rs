@@ -6,8 +6,10 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
+use kubeapi::quantity;
+
 use super::machine::Machine;
-use crate::edged::{NodeConfig, downward::Allocatable, quantity};
+use crate::edged::{NodeConfig, downward::Allocatable};
 
 /// Quantities by resource.
 type Quantities = BTreeMap<String, Quantity>;

@@ -7,8 +7,10 @@ use k8s_openapi::{
     apimachinery::pkg::api::resource::Quantity,
 };
 
+use kubeapi::quantity;
+
 use super::rank::{Counted, Usage};
-use crate::edged::{admit, quantity, specs};
+use crate::edged::{admit, specs};
 
 const STORAGE: &str = "ephemeral-storage";
 

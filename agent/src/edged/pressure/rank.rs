@@ -6,8 +6,9 @@ use std::{cmp::Reverse, collections::BTreeMap};
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 
+use kubeapi::quantity;
+
 use super::signals::Resource;
-use crate::edged::quantity;
 
 /// What a pod uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

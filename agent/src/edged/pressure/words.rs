@@ -4,14 +4,13 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Pod;
 
+use kubeapi::quantity;
+
 use super::{
     rank::{self, Usage},
     signals::{Condition, Reading, Resource},
 };
-use crate::{
-    config::Threshold,
-    edged::{quantity, status::qos},
-};
+use crate::{config::Threshold, edged::status::qos};
 
 /// The reason in the pod's status, and of the event.
 pub(crate) const EVICTED: &str = "Evicted";

@@ -8,8 +8,10 @@ use std::{collections::HashMap, sync::Arc};
 use k8s_openapi::api::core::v1::Pod;
 use kubeapi::exposition::{Family, Label, Text, number, seconds, unix};
 
+use kubeapi::quantity;
+
 use crate::edged::{
-    quantity, specs,
+    specs,
     stats::summary::{ContainerStats, FsStats, InterfaceStats, MemoryStats, PodStats, Summary},
 };
 

@@ -6,8 +6,10 @@ use std::{fs, path::Path};
 
 use k8s_openapi::api::core::v1::EmptyDirVolumeSource;
 
+use kubeapi::quantity;
+
 use super::{Error, atomic, memory, mounted, payload::fs_group};
-use crate::edged::{admit, downward::Downward, quantity};
+use crate::edged::{admit, downward::Downward};
 
 /// Open to every user of the pod, as the kubelet's.
 const MODE: u32 = 0o777;

@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use agent::edged::requests::{Amounts, requests_of};
 use k8s_openapi::api::core::v1::{Node, Pod, PodSpec};
 use kube::ResourceExt;
+use kubeapi::resources::{Amounts, requests_of};
 
 use super::{
     nodes::{Nodes, Place, add},

@@ -5,9 +5,9 @@ use std::{
     sync::Arc,
 };
 
-use agent::edged::requests::{Amounts, amounts, requests_of};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt;
+use kubeapi::resources::{Amounts, amounts, requests_of};
 
 use crate::controllers::workloads::pods::is_finished;
 

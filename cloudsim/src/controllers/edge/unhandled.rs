@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use agent::Repeated;
+use limits::Repeated;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tracing::warn;

@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use agent::edged::quantity;
 use k8s_openapi::api::core::v1::{
     Node, PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec, Pod,
 };
@@ -10,6 +9,7 @@ use kube::{
     ResourceExt,
     core::{Selector, SelectorExt},
 };
+use kubeapi::quantity;
 
 use crate::controllers::workloads::affinity;
 

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use super::{Context, no_overload};
 use crate::{
     cel::{budget::EvalError, eval::Evaluated, value::Val},
-    schema::Quantity,
+    quantity::Quantity,
 };
 
 /// The functions of amounts.

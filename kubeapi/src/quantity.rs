@@ -1,6 +1,8 @@
-//! Amounts of resources: `100m`, `1.5Gi`, `1e3`.
+//! Quantities, amounts of resources: `100m`, `1.5Gi`, `1e3`. What is no quantity is `None`, never a panic.
 
 use std::fmt;
+
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Written;
 
 /// An amount, to be compared with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,7 +39,7 @@ impl Quantity {
     /// As text of the family that `like` is of: with binary suffixes or decimal ones.
     pub(crate) fn written_like(self, like: &str) -> String {
         let is_binary = like.ends_with('i') && self.nanos.abs() >= 1024 * NANOS;
-        if is_binary { binary(self.nanos) } else { self.to_string() }
+        if is_binary { with_binary_suffix(self.nanos) } else { self.to_string() }
     }
 
     /// The sum, as much as there can be at most.
@@ -88,7 +90,7 @@ pub(crate) fn canonical(text: &str) -> Option<String> {
     let suffix = text.find(is_suffix).and_then(|at| text.get(at..)).unwrap_or_default();
     let small = nanos.abs() < 1024 * NANOS;
     Some(match suffix {
-        "Ki" | "Mi" | "Gi" | "Ti" | "Pi" | "Ei" if !small => binary(nanos),
+        "Ki" | "Mi" | "Gi" | "Ti" | "Pi" | "Ei" if !small => with_binary_suffix(nanos),
         suffix if suffix.starts_with(['e', 'E']) && suffix.len() > 1 && !suffix.ends_with('i') => {
             decimal(nanos, |exponent| if exponent == 0 { String::new() } else { format!("e{exponent}") })
         }
@@ -116,7 +118,7 @@ fn decimal(mut nanos: i128, suffix: impl Fn(i32) -> String) -> String {
 }
 
 /// Parts of a unit round up, away from nothing.
-fn binary(nanos: i128) -> String {
+fn with_binary_suffix(nanos: i128) -> String {
     let up = i128::from(nanos % NANOS != 0) * nanos.signum();
     let mut whole = nanos / NANOS + up;
     let mut suffix = "";
@@ -194,88 +196,51 @@ fn amount(whole: &str, fraction: &str, base: i128, exponent: i32) -> i128 {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Whole units, rounded up as Kubernetes does.
+pub fn whole(quantity: &Written) -> Option<i64> {
+    scaled(quantity, NANOS)
+}
 
-    #[test]
-    fn amounts_compare_over_their_suffixes() {
-        let equal = [
-            ("1", "1000m"),
-            ("0.5", "500m"),
-            ("1Ki", "1024"),
-            ("1.5Gi", "1536Mi"),
-            ("1e3", "1k"),
-            ("1E3", "1000"),
-            ("1E", "1000P"),
-            ("12e-3", "12m"),
-            (".5", "0.5"),
-            ("5.", "5"),
-            ("-1", "-1000m"),
-            ("0", "0Gi"),
-            ("0.1n", "1n"),
-            ("0e999", "0"),
-        ];
-        for (left, right) in equal {
-            assert_eq!(Quantity::parse(left).unwrap(), Quantity::parse(right).unwrap(), "{left} {right}");
-        }
-        for (less, more) in [
-            ("99m", "0.1"),
-            ("1M", "1Mi"),
-            ("-1", "0"),
-            ("1", "1e999"),
-            ("1Ei", "99999999999999999999999999E"),
-        ] {
-            assert!(Quantity::parse(less).unwrap() < Quantity::parse(more).unwrap(), "{less} {more}");
-        }
-    }
+/// Whole units, where there are any.
+pub fn positive(quantity: &Written) -> Option<i64> {
+    whole(quantity).filter(|amount| *amount > 0)
+}
 
-    #[test]
-    fn amounts_are_written_in_one_way() {
-        let cases = [
-            ("1000m", "1"),
-            ("0.5", "500m"),
-            (".5", "500m"),
-            ("1024Mi", "1Gi"),
-            ("1.5Gi", "1536Mi"),
-            ("0.5Gi", "512Mi"),
-            ("512Ki", "512Ki"),
-            ("0.5Ki", "512"),
-            ("1Ki", "1Ki"),
-            ("1500Mi", "1500Mi"),
-            ("0Gi", "0"),
-            ("0", "0"),
-            ("1000", "1k"),
-            ("128974848", "128974848"),
-            ("1500", "1500"),
-            ("1.50", "1500m"),
-            ("+1", "1"),
-            ("-1000m", "-1"),
-            ("1e3", "1e3"),
-            ("1000e0", "1e3"),
-            ("12E6", "12e6"),
-            ("100e-3", "100e-3"),
-            ("1E", "1E"),
-            ("2Ei", "2Ei"),
-            ("1.1Ki", "1127"),
-            ("0.0000000001", "1n"),
-        ];
-        for (text, expected) in cases {
-            let written = canonical(text).unwrap();
-            assert_eq!(written, expected, "{text}");
-            assert_eq!(canonical(&written).as_deref(), Some(expected), "{text}");
-        }
-        for text in ["", "x", "1e999", "9999999E"] {
-            assert_eq!(canonical(text), None, "{text}");
-        }
-    }
+/// Thousandths, rounded up.
+pub fn milli(quantity: &Written) -> Option<i64> {
+    scaled(quantity, NANOS / 1000)
+}
 
-    #[test]
-    fn what_is_no_amount_is_refused() {
-        for text in
-            ["", "+", ".", "m", "1 Gi", "1GiB", "1.2.3", "1e", "1e+", "0x10", "--1", "1e1.5", "NaN", "1K"]
-        {
-            assert!(Quantity::parse(text).is_none(), "{text}");
-        }
+/// Whole units of a quantity in text, as configuration has it.
+pub fn bytes(text: &str) -> Option<i64> {
+    i64::try_from(ceil_div(Quantity::parse(text)?.nanos, NANOS)).ok()
+}
+
+/// A number of bytes as Kubernetes writes it: with the largest binary suffix that divides it.
+pub fn binary(bytes: i64) -> String {
+    if bytes.unsigned_abs() < 1024 {
+        bytes.to_string()
+    } else {
+        with_binary_suffix(i128::from(bytes) * NANOS)
     }
 }
+
+/// `quantity / divisor`, rounded up: what `resourceFieldRef` asks for.
+pub fn divided(quantity: &Written, divisor: &Written) -> Option<i64> {
+    match Quantity::parse(&divisor.0)?.nanos {
+        0 => scaled(quantity, NANOS),
+        divisor => scaled(quantity, divisor),
+    }
+}
+
+fn scaled(quantity: &Written, unit: i128) -> Option<i64> {
+    i64::try_from(ceil_div(Quantity::parse(&quantity.0)?.nanos, unit)).ok()
+}
+
+fn ceil_div(value: i128, by: i128) -> i128 {
+    let quotient = value / by;
+    if value % by != 0 && (value > 0) == (by > 0) { quotient + 1 } else { quotient }
+}
+
+#[cfg(test)]
+mod tests;
