@@ -22,7 +22,7 @@ help: ## Show this list
 
 demo: ## Build, run a cloud with one node, apply examples/, watch a pod run and a device follow (ONCE=1: end when all was seen)
 	@test -x $(BUILT)/debug/cloudsim || echo "the first build takes about five minutes on two processors"
-	cargo build --locked --package cloudsim
+	cargo build --locked --package hollow
 	$(BUILT)/debug/cloudsim demo $(if $(ONCE),--once)
 
 test: needs build lint deny doc ## Everything that CI runs
@@ -75,7 +75,7 @@ doc: ## The documentation, without a broken link
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --locked --workspace --no-deps --document-private-items
 
 man: ## The man pages of both programs: man/*.1 beside debug/
-	cargo run --locked --package cloudsim --example man -- $(BUILT)/man
+	cargo run --locked --package hollow --example man -- $(BUILT)/man
 
 unit: ## The tests of one crate: make unit CRATE=wire
 	$(NEXTEST) --package $(CRATE)
@@ -104,18 +104,18 @@ IMAGE := outrigger/cloudsim:$(shell sed -n '/^.workspace.package/,/^version/s/^v
 image: ## cloudsim as an OCI archive, without Docker: image/cloudsim.tar beside debug/ (ten minutes of building; Debian's musl-tools)
 	@command -v musl-gcc >/dev/null || { apt-get update && apt-get install -y --no-install-recommends musl-tools; }
 	rustup target add $(MUSL)
-	cargo build --locked --profile image --package cloudsim --target $(MUSL)
+	cargo build --locked --profile image --package hollow --target $(MUSL)
 	mkdir -p $(BUILT)/image
 	python3 image/archive.py --program $(BUILT)/$(MUSL)/image/cloudsim --tag docker.io/$(IMAGE) \
 	  --version $(lastword $(subst :, ,$(IMAGE))) --output $(BUILT)/image/cloudsim.tar
 
 bench: dist ## One JSON object a line, of the agent as it is shipped (minutes of building); BENCH=name runs one alone
-	cargo build --release --locked --package cloudsim --package bench
+	cargo build --release --locked --package hollow --package bench
 	cp $(BUILT)/release/cloudsim $(BUILT)/release/bench $(BUILT)/dist
 	$(BUILT)/dist/bench $(BENCH)
 
 order: dist ## Find out anew which functions of the agent an ordinary node runs (root, containerd, valgrind; ten minutes)
-	cargo build --locked --package cloudsim --package bench
+	cargo build --locked --package hollow --package bench
 	rm -rf $(BUILT)/order && mkdir $(BUILT)/order
 	cp $(BUILT)/debug/cloudsim $(BUILT)/debug/bench $(BUILT)/order
 	printf '#!/bin/sh\nexec valgrind --tool=callgrind --demangle=no --callgrind-out-file=%s/order/callgrind.%%%%p %s/dist/edge-agent "$$@"\n' \

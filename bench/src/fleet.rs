@@ -3,11 +3,9 @@
 use std::time::Instant;
 
 use anyhow::Context;
-use cloudsim::{
-    Cloud, Options,
-    fleet::{self, Fleet},
-};
+use cloudsim::{Cloud, Options};
 use futures::{StreamExt, TryStreamExt, stream};
+use hollow::fleet::{self, Fleet};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use serde_json::json;

@@ -3,11 +3,9 @@
 use std::{path::PathBuf, process::Stdio, time::Instant};
 
 use anyhow::{Context, ensure};
-use cloudsim::{
-    Addresses,
-    fleet::{self, edgecore_yaml},
-};
+use cloudsim::Addresses;
 use e2e::ANY_PORTS;
+use hollow::fleet::{self, edgecore_yaml};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{
     Client, Config,

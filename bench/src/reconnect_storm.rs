@@ -9,12 +9,9 @@ use std::{
 };
 
 use anyhow::ensure;
-use cloudsim::{
-    Addresses, Cloud, Options,
-    fleet::{self, HollowNode},
-    hub::Limits,
-};
+use cloudsim::{Addresses, Cloud, Options, hub::Limits};
 use futures::{StreamExt, TryStreamExt, stream};
+use hollow::fleet::{self, HollowNode};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::Api;
 use tokio::{

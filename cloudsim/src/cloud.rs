@@ -10,11 +10,11 @@ use kubeapi::{
 use tokio_util::sync::CancellationToken;
 
 pub use self::{
-    backed::{Calls, ClusterError, ClusterOptions, CrdError, RULES, Right, RightsError, Rules},
+    backed::{
+        Calls, ClusterError, ClusterOptions, CrdError, LEASE, RULES, Right, RightsError, Rules,
+        of_all_replicas,
+    },
     options::Options,
-};
-pub(crate) use self::{
-    backed::{LEASE, of_all_replicas},
     standalone::seal,
 };
 use self::{
@@ -48,7 +48,7 @@ mod standalone;
 mod streams;
 
 /// The file of the store in a data directory.
-pub(crate) const DATABASE: &str = "cloudsim.db";
+pub const DATABASE: &str = "cloudsim.db";
 
 /// Why a cloud does not start.
 #[derive(Debug, thiserror::Error)]
@@ -148,10 +148,9 @@ pub struct Addresses {
     pub router: Option<SocketAddr>,
 }
 
-#[cfg(test)]
 impl Addresses {
-    /// Those of a cloud that nobody reaches.
-    pub(crate) fn nowhere() -> Self {
+    /// Those of a cloud that nobody reaches, for tests of nodes.
+    pub fn nowhere() -> Self {
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 1));
         Self {
             api: None,

@@ -41,8 +41,8 @@ pub(crate) fn text(server: &str, ca: &[u8], certificate: &[u8], key: &[u8]) -> S
     )
 }
 
-/// An IPv6 address stands in brackets.
-pub(crate) fn in_url(name: &str) -> String {
+/// The host as it stands in a URL: an IPv6 address in brackets.
+pub fn in_url(name: &str) -> String {
     if name.contains(':') { format!("[{name}]") } else { name.to_owned() }
 }
 

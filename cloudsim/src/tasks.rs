@@ -41,7 +41,7 @@ impl Tasks {
     }
 
     /// Tells of a task that others have seen ending by a panic.
-    pub(crate) fn fail(&self, name: &'static str, message: String) {
+    pub fn fail(&self, name: &'static str, message: String) {
         let panicked = TaskPanicked { name, message };
         // an earlier one is likely to be the cause
         let _ = self.panicked.set(panicked.clone());
@@ -54,7 +54,7 @@ impl Tasks {
     }
 
     /// No more tasks are to come: [`Self::wait`] ends with those there are.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         self.tracker.close();
     }
 
@@ -62,7 +62,7 @@ impl Tasks {
     ///
     /// # Errors
     /// The first panic of a task, whenever it was.
-    pub(crate) async fn wait(&self) -> Result<(), TaskPanicked> {
+    pub async fn wait(&self) -> Result<(), TaskPanicked> {
         self.tracker.wait().await;
         self.panicked.get().cloned().map_or(Ok(()), Err)
     }

@@ -19,7 +19,7 @@ pub fn binary(name: &str) -> anyhow::Result<PathBuf> {
     let path = directory.join(name);
     ensure!(
         path.is_file(),
-        "{} is not there: run `cargo build -p cloudsim -p agent` and `cargo build -p mapper --examples` first",
+        "{} is not there: run `cargo build -p hollow -p agent` and `cargo build -p mapper --examples` first",
         path.display()
     );
     Ok(path)

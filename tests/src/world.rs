@@ -10,13 +10,9 @@ use std::{
 };
 
 use agent::edgehub::Link;
-use cloudsim::{
-    Addresses, Cloud, Options,
-    fleet::{self, HollowNode},
-    hub::Limits,
-    streams::KubeletOptions,
-};
+use cloudsim::{Addresses, Cloud, Options, hub::Limits, streams::KubeletOptions};
 use e2e::Ports;
+use hollow::fleet::{self, HollowNode};
 use kube::{Api, Client, api::ListParams};
 use serde_json::Value;
 use tempfile::TempDir;

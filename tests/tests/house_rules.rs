@@ -18,7 +18,7 @@ mod matches;
 const MAX_LINES: usize = 500;
 
 /// The workspace's crates.
-const CRATES: [&str; 16] = [
+const CRATES: [&str; 17] = [
     "wire",
     "kubeapi",
     "crds",
@@ -29,6 +29,7 @@ const CRATES: [&str; 16] = [
     "agent",
     "cloudsim",
     "mapper",
+    "hollow",
     "simulated",
     "fuzz",
     "tests",

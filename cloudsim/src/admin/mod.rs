@@ -44,7 +44,7 @@ use crate::{
 };
 
 /// Where it is.
-pub(crate) const PREFIX: &str = "/cloudsim/v1/";
+pub const PREFIX: &str = "/cloudsim/v1/";
 /// The largest body, bytes.
 const LIMIT: usize = 64 * 1024;
 

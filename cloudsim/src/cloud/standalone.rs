@@ -231,6 +231,6 @@ async fn open_store(options: &Options) -> Result<(Arc<dyn Store>, Option<StoreLo
 }
 
 /// What encrypts Secrets, and with them the keys of the authority, of service accounts and the join token.
-pub(crate) fn seal(key_file: Option<&Path>) -> Result<Option<Seal>, SealError> {
+pub fn seal(key_file: Option<&Path>) -> Result<Option<Seal>, SealError> {
     key_file.map(|path| Seal::from_file(path, vec![Resource::new("", "secrets")])).transpose()
 }

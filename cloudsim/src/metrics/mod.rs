@@ -46,6 +46,3 @@ impl Metrics {
         self.scheduler.write(text);
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -21,7 +21,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivateSec1KeyDer};
 use wire::enroll::{Ca, CertError, EcKey, TokenError, pem_certificate};
 
 pub(crate) use self::records::{Change, Entry, Expected, LABEL as RECORDS_LABEL, Records};
-pub(crate) use self::secrets::NAMESPACE;
+pub use self::secrets::NAMESPACE;
 use self::secrets::Secrets;
 pub use self::{
     client_ca::publish as publish_client_ca,

@@ -11,7 +11,7 @@ use kube::{
 use super::PkiError;
 
 /// Where CloudCore keeps its Secrets.
-pub(crate) const NAMESPACE: &str = "kubeedge";
+pub const NAMESPACE: &str = "kubeedge";
 
 /// The field manager of these writes.
 const MANAGER: &str = "cloudsim";

@@ -3,10 +3,8 @@
 use std::fs;
 
 use agent::edgehub::Link;
-use cloudsim::{
-    Addresses, Cloud, Options,
-    fleet::{self, HollowNode},
-};
+use cloudsim::{Addresses, Cloud, Options};
+use hollow::fleet::{self, HollowNode};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use serde_json::json;

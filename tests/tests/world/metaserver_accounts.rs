@@ -35,7 +35,7 @@ fn setup() -> Setup {
 }
 
 /// A node that asks who calls; its agent does not run yet.
-async fn guarded(world: &World) -> cloudsim::fleet::HollowNode {
+async fn guarded(world: &World) -> hollow::fleet::HollowNode {
     let mut node = world.prepare("edge-1", &setup()).await;
     node.configure(|config| {
         config.require_authorization = true;

@@ -1,6 +1,6 @@
 //! Restarts of the agent, of the cloud, and of both restart no container.
 
-use cloudsim::runtime::{Options, SimRuntime};
+use hollow::runtime::{Options, SimRuntime};
 use serde_json::json;
 use tests::{
     Gate, Setup, World, condition, eventually,

@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
-use cloudsim::scenario::{Outcome, Scenario, Verdict, junit, run};
+use hollow::scenario::{Outcome, Scenario, Verdict, junit, run};
 
 fn folder() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/scenarios"))

@@ -27,7 +27,7 @@ use tracing::{info, warn};
 use crate::pki::NAMESPACE;
 
 /// The Lease.
-pub(crate) const LEASE: &str = "cloudsim";
+pub const LEASE: &str = "cloudsim";
 /// The annotation that says whose replicas hold it in turn.
 const INSTALLATION: &str = "cloudsim/installation";
 /// How long a Lease is good for; client-go's.

@@ -21,14 +21,13 @@ use tracing::info;
 use wire::enroll::pem_certificate;
 
 pub(super) use self::health::Health;
+pub(crate) use self::leader::Leading;
 use self::leader::{Election, Other};
 pub use self::{
     calls::Calls,
     crds::CrdError,
+    leader::LEASE,
     rights::{RULES, Right, RightsError, Rules},
-};
-pub(crate) use self::{
-    leader::{LEASE, Leading},
     sessions::of_all_replicas,
 };
 use crate::{

@@ -95,7 +95,7 @@ fn is_fresh(written: &Written) -> bool {
 }
 
 /// Those of all replicas that run, by node; the newest where two have one of a node.
-pub(crate) async fn of_all_replicas(client: &Client) -> Result<Vec<NodeSession>, RecordsError> {
+pub async fn of_all_replicas(client: &Client) -> Result<Vec<NodeSession>, RecordsError> {
     let mut all: Vec<NodeSession> = Vec::new();
     for entry in Records::in_cluster(KIND, client).list().await? {
         all.extend(read(&entry).into_iter().flat_map(|written| written.nodes));

@@ -1,0 +1,17 @@
+//! Writes the man pages of both programs, one for each command, into the folder that it is given.
+//!
+//! `make man` runs it. It is no part of a program: what it is made with would be in every one that is shipped.
+
+use std::{fs, path::PathBuf};
+
+use anyhow::Context;
+use clap::CommandFactory;
+
+fn main() -> anyhow::Result<()> {
+    let folder = std::env::args_os().nth(1).map(PathBuf::from).context("usage: man FOLDER")?;
+    fs::create_dir_all(&folder)?;
+    for command in [hollow::cli::Cli::command(), agent::cli::Cli::command()] {
+        clap_mangen::generate_to(command.disable_help_subcommand(true), &folder)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,480 @@
+//! Command line of `cloudsim`.
+
+use std::{net::IpAddr, path::PathBuf, time::Duration};
+
+use agent::log::LogFormat;
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+
+pub use agent::cli::Output;
+
+pub use self::{
+    cluster::ClusterArgs,
+    devices::DeviceCommand,
+    faults::{Bad, FaultsCommand},
+    hollow::{Hollow, JoinArgs, Selftest},
+    rules::RulesCommand,
+};
+use cloudsim::{controllers::manager::Switches, faults::Period, pki::ServiceAccountTokens};
+
+mod cluster;
+mod devices;
+mod faults;
+mod hollow;
+mod rules;
+
+const EXAMPLES: &str = "\
+Examples:
+  A cloud on this machine, and kubectl for it:
+    cloudsim up
+    export KUBECONFIG=$PWD/cloudsim.kubeconfig
+    kubectl get nodes
+
+  The same with three nodes in the same process, which run pods without containers:
+    cloudsim up --nodes 3
+
+  A cloud that other machines reach, and that remembers everything:
+    cloudsim up --address 0.0.0.0 --data-dir /var/lib/cloudsim
+
+  What a script asks for:
+    cloudsim nodes -o json | jq '.nodes[] | select(.session == null).name'
+
+  Its Secrets and the keys of its authority encrypted, and a look at what it keeps:
+    cloudsim db new-key /etc/cloudsim.key
+    cloudsim up --data-dir /var/lib/cloudsim --key-file /etc/cloudsim.key
+    cloudsim db check --data-dir /var/lib/cloudsim --key-file /etc/cloudsim.key
+
+  The join token for a node's edgecore.yaml, and one for a single node:
+    cloudsim token
+    cloudsim token --node edge-1 --ttl 10m
+
+  Another machine in the place of a node:
+    cloudsim node reset edge-1
+
+  What devices report, and another value for one of them:
+    cloudsim devices
+    cloudsim devices set default/thermometer target=25
+
+  What rules have carried, and a message by hand:
+    cloudsim rules
+    cloudsim rules send edge-1 default/hello --body on
+
+  A node behind a satellite, and one behind a cut link:
+    cloudsim faults set edge-1 --profile Satellite
+    cloudsim faults cut edge-2
+
+  A hundred nodes on the simulated runtime for a cloud elsewhere:
+    cloudsim hollow --cloud cloud.example.org --token-file token --nodes 100 --data-dir /var/lib/hollow
+
+  The cloud of a cluster that exists, as kind's, with all of its state there:
+    cloudsim up --kube-context kind-kind --address 0.0.0.0
+    cloudsim token --kubeconfig ~/.kube/config
+
+  A scenario from a file, with its outcome for a CI:
+    cloudsim run examples/scenarios/cut.yaml --junit outcome.xml
+
+Not in this cloud, which says so where it is asked for them: node jobs (operations.kubeedge.io),
+groups of nodes (apps.kubeedge.io).";
+
+/// KubeEdge's cloud in one process: nodes join it as they join CloudCore, kubectl talks to it as to a cluster.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "cloudsim", version, after_help = EXAMPLES)]
+pub struct Cli {
+    /// What to log: `LEVEL` or `MODULE=LEVEL`, separated by commas. Default: warn; nothing for demo and run
+    #[arg(long, global = true, value_name = "FILTER", env = "CLOUDSIM_LOG", hide_env_values = true)]
+    pub log_filter: Option<String>,
+
+    /// How to write the log
+    #[arg(
+        long,
+        global = true,
+        value_name = "FORMAT",
+        value_enum,
+        default_value_t,
+        env = "CLOUDSIM_LOG_FORMAT",
+        hide_env_values = true
+    )]
+    pub log_format: LogFormat,
+
+    /// What to do
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+impl Cli {
+    /// The filter for the log: what was asked for, else what suits the command.
+    pub fn log_filter(&self) -> &str {
+        // kube_client tells of each failed request before whoever made it does, and cannot know whether it matters
+        let quiet = matches!(self.command, Command::Demo { .. } | Command::Run(_));
+        self.log_filter.as_deref().unwrap_or(if quiet { "off" } else { "warn,kube_client=off" })
+    }
+}
+
+/// What to do.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Command {
+    /// Run a cloud until Ctrl-C
+    Up(Up),
+    /// Look into what a cloud keeps in its data directory, or write it anew
+    #[command(subcommand)]
+    Db(DbCommand),
+    /// Print the join token of a running cloud, or make one for a node, a time, a number of uses
+    Token {
+        /// The kubeconfig that `up` wrote, or of the cluster that the cloud stands before [default: $KUBECONFIG, or
+        /// cloudsim.kubeconfig]
+        #[arg(long, value_name = "FILE")]
+        kubeconfig: Option<PathBuf>,
+        /// Print JSON or YAML: the token and what it is good for
+        #[arg(short, long, value_name = "FORMAT", value_enum)]
+        output: Option<Output>,
+        /// What it is to be good for
+        #[command(flatten)]
+        scope: TokenScope,
+    },
+    /// Change what a running cloud knows of one node
+    Node {
+        /// The kubeconfig that `up` wrote, or of the cluster that the cloud stands before [default: $KUBECONFIG, or
+        /// cloudsim.kubeconfig]
+        #[arg(long, global = true, value_name = "FILE")]
+        kubeconfig: Option<PathBuf>,
+        /// What to do
+        #[command(subcommand)]
+        command: NodeCommand,
+    },
+    /// List devices: what is wanted of them and what they report
+    Devices {
+        /// The kubeconfig that `up` wrote, or of the cluster that the cloud stands before [default: $KUBECONFIG, or
+        /// cloudsim.kubeconfig]
+        #[arg(long, global = true, value_name = "FILE")]
+        kubeconfig: Option<PathBuf>,
+        /// Print JSON or YAML instead of a table
+        #[arg(short, long, value_name = "FORMAT", value_enum)]
+        output: Option<Output>,
+        /// What else to do
+        #[command(subcommand)]
+        command: Option<DeviceCommand>,
+    },
+    /// List the nodes of a running cloud: who is connected, since when, how, and what waits for them
+    Nodes {
+        /// The kubeconfig that `up` wrote, or of the cluster that the cloud stands before [default: $KUBECONFIG, or
+        /// cloudsim.kubeconfig]
+        #[arg(long, value_name = "FILE")]
+        kubeconfig: Option<PathBuf>,
+        /// Print JSON or YAML instead of a table
+        #[arg(short, long, value_name = "FORMAT", value_enum)]
+        output: Option<Output>,
+    },
+    /// List rules: where their messages come from and go, how many arrived, the last error
+    Rules {
+        /// The kubeconfig that `up` wrote [default: $KUBECONFIG, or cloudsim.kubeconfig]
+        #[arg(long, global = true, value_name = "FILE")]
+        kubeconfig: Option<PathBuf>,
+        /// Print JSON or YAML instead of a table
+        #[arg(short, long, global = true, value_name = "FORMAT", value_enum)]
+        output: Option<Output>,
+        /// What else to do
+        #[command(subcommand)]
+        command: Option<RulesCommand>,
+    },
+    /// Break links, certificates and messages of a running cloud on purpose, and mend them
+    Faults {
+        /// The kubeconfig that `up` wrote, or of the cluster that the cloud stands before [default: $KUBECONFIG, or
+        /// cloudsim.kubeconfig]
+        #[arg(long, global = true, value_name = "FILE")]
+        kubeconfig: Option<PathBuf>,
+        /// Print JSON or YAML; without, faults are YAML, profiles and shapes a table
+        #[arg(short, long, global = true, value_name = "FORMAT", value_enum)]
+        output: Option<Output>,
+        /// What to break or mend
+        #[command(subcommand)]
+        command: FaultsCommand,
+    },
+    /// Run scenarios from files: clouds, nodes, faults and expectations. Exit code: 0 all came true, 1 not, 2 a file is no scenario
+    Run(Run),
+    /// Run a simulated container runtime (CRI v1) on a unix socket until Ctrl-C
+    Runtime {
+        /// The socket
+        #[arg(long, value_name = "PATH")]
+        socket: PathBuf,
+        /// Where to remember pods and containers, so that they survive a restart of the runtime
+        #[arg(long, value_name = "DIR")]
+        root: Option<PathBuf>,
+    },
+    /// Show the whole loop: a cloud, a node, a pod that runs, a device that follows, each step with its time
+    Demo {
+        /// End when everything was seen: exit code 0, or 1 with the reason
+        #[arg(long)]
+        once: bool,
+        /// The manifests to apply
+        #[arg(long, value_name = "DIR", default_value = "examples")]
+        manifests: PathBuf,
+        /// Where to write the kubeconfig [default: a folder that goes with the demo]
+        #[arg(long, value_name = "FILE")]
+        kubeconfig: Option<PathBuf>,
+    },
+    /// Run nodes on the simulated runtime that join a cloud elsewhere, until Ctrl-C
+    Hollow(Hollow),
+    /// Join a node to a cloud before a cluster, run a pod with a ConfigMap and a Secret there, follow a device, and clean up
+    ///
+    /// Exit code: 0 all was seen, 1 not. The cluster is that of $KUBECONFIG, or of the pod in which this runs.
+    Selftest(Selftest),
+    /// Print what a cloud before a cluster must be allowed to do there: a service account with its roles, for `kubectl apply -f -`
+    Roles {
+        /// Whether it makes KubeEdge's CustomResourceDefinitions where the cluster lacks them, as for `up`
+        #[arg(long, value_name = "WHETHER", default_value_t = true, action = clap::ArgAction::Set)]
+        install_crds: bool,
+    },
+    /// Print completions for a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+/// What to do with a cloud's store.
+#[derive(Clone, Debug, Subcommand)]
+pub enum DbCommand {
+    /// Read all of it and say what is wrong; exit code 1 where something is. The cloud may run
+    Check(DbPlace),
+    /// Write it anew with all that can be read of it, and say what is lost; the damaged file stays beside it. The cloud must not run
+    Repair(DbPlace),
+    /// Put a new key on top of a key file, which is made where it is missing
+    ///
+    /// What was encrypted with the keys below it is encrypted anew at the next start; after that they can be taken out.
+    NewKey {
+        /// The key file, for --key-file
+        file: PathBuf,
+    },
+}
+
+/// Which store.
+#[derive(Args, Clone, Debug)]
+pub struct DbPlace {
+    /// The data directory of the cloud
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: PathBuf,
+    /// The keys that its Secrets are encrypted with
+    #[arg(long, value_name = "FILE")]
+    pub key_file: Option<PathBuf>,
+}
+
+/// What a join token is to be good for; nothing of it: the one that the cloud keeps, for any new name.
+#[derive(Args, Clone, Debug)]
+pub struct TokenScope {
+    /// Make a token for this node alone, good for one certificate
+    #[arg(long, value_name = "NAME")]
+    pub node: Option<String>,
+
+    /// Make a token that is good for this time, as 10m or 12h
+    #[arg(long, value_name = "TIME")]
+    pub ttl: Option<Period>,
+
+    /// Make a token that is good for so many certificates
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    pub uses: Option<u32>,
+}
+
+/// What to do with a node.
+#[derive(Clone, Debug, Subcommand)]
+pub enum NodeCommand {
+    /// Take its certificates back, so that another machine can join under its name; it is thrown out if it is connected
+    Reset {
+        /// The node
+        #[arg(value_name = "NAME", required_unless_present = "lost")]
+        name: Option<String>,
+        /// All names whose records were lost with a damaged database: their certificates count no more, and machines join anew
+        #[arg(long, conflicts_with = "name")]
+        lost: bool,
+    },
+}
+
+/// Scenarios.
+#[derive(Args, Clone, Debug)]
+pub struct Run {
+    /// The files; directories stand for the *.yaml in them
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+
+    /// Write the outcome as JUnit XML
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+
+    /// Draw chance from this number instead of the files' own
+    #[arg(long, value_name = "NUMBER")]
+    pub seed: Option<u64>,
+}
+
+/// A cloud.
+#[derive(Args, Clone, Debug)]
+#[command(group = clap::ArgGroup::new("cluster").multiple(true).args(["kube_context", "cluster_kubeconfig", "in_cluster"]))]
+pub struct Up {
+    /// Address to listen on
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
+    pub address: IpAddr,
+
+    /// The cluster before whose API server this cloud stands
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+
+    /// Name or address by which this cloud is reached, for its certificates; the first one stands in the kubeconfig.
+    /// Repeatable. Default: 127.0.0.1 and localhost, and with --address 0.0.0.0 all addresses and the name of this machine
+    #[arg(long = "name", value_name = "NAME")]
+    pub names: Vec<String>,
+
+    /// Port of the Kubernetes API; 0 takes one that is free, as for all ports
+    #[arg(long, value_name = "PORT", default_value_t = 6443)]
+    pub api_port: u16,
+
+    /// Port of the HTTPS server that gives nodes their certificates
+    #[arg(long, value_name = "PORT", default_value_t = 10002)]
+    pub https_port: u16,
+
+    /// Port of CloudHub's WebSocket server
+    #[arg(long, value_name = "PORT", default_value_t = 10000)]
+    pub ws_port: u16,
+
+    /// UDP port on which CloudHub takes QUIC (RFC 9000), too; edge-agent speaks it, EdgeCore does not
+    #[arg(long, value_name = "PORT")]
+    pub quic_port: Option<u16>,
+
+    /// Port that nodes dial for their stream tunnels, over which logs, exec, attach and port-forward go; off: none of them
+    #[arg(long, value_name = "PORT", default_value = "10004", value_parser = port_or_off)]
+    pub tunnel_port: Port,
+
+    /// Port on which an API server that stands elsewhere finds the kubelets of all nodes, CloudCore's 10003
+    #[arg(long, value_name = "PORT", requires = "stream_client_ca")]
+    pub stream_port: Option<u16>,
+
+    /// The CA of that API server's client certificate, as kubelets' --client-ca-file
+    #[arg(long, value_name = "FILE", requires = "stream_port")]
+    pub stream_client_ca: Option<PathBuf>,
+
+    /// The common name of that certificate; whoever is of system:masters gets in as well. Repeatable
+    #[arg(long = "stream-client-name", value_name = "NAME", default_value = "kube-apiserver-kubelet-client")]
+    pub stream_client_names: Vec<String>,
+
+    /// Port of the router, over which requests reach nodes through rules, KubeEdge's 9443: /NODE/NAMESPACE/PATH. Plain HTTP on the
+    /// loopback interface; with another --address HTTPS, and callers show a bearer token
+    #[arg(long, value_name = "PORT")]
+    pub router_port: Option<u16>,
+
+    /// Let everybody call the router who reaches it, also beyond this machine
+    #[arg(long, requires = "router_port")]
+    pub router_anonymous: bool,
+
+    /// Where to write the kubeconfig
+    #[arg(long, value_name = "FILE", default_value = "cloudsim.kubeconfig")]
+    pub kubeconfig: PathBuf,
+
+    /// Keep everything in this directory; without it, everything is in memory and ends with the program
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+
+    /// Encrypt Secrets in the databases of the data directory with the keys of this file, those of --nodes among them;
+    /// `cloudsim db new-key FILE` makes one. What is there is encrypted at the start. Once begun, the file is needed for each start
+    #[arg(long, value_name = "FILE", requires = "data_dir")]
+    pub key_file: Option<PathBuf>,
+
+    /// Nodes to run in this process, on the simulated runtime
+    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    pub nodes: usize,
+
+    /// Seconds without a sign of life after which a node is NotReady
+    #[arg(long, value_name = "SECONDS", default_value = "40", value_parser = seconds)]
+    pub node_grace: Duration,
+
+    /// Controllers of a cluster to run, separated by commas: `*` all, `NAME` that one, `*,-NAME` all but that one.
+    /// Names are those of kube-controller-manager, and `scheduler`. An empty list leaves the work to the real ones
+    #[arg(long, value_name = "LIST", default_value = "*", allow_hyphen_values = true)]
+    pub controllers: Switches,
+
+    /// Let callers other than system:masters in as far as roles and bindings allow (RBAC); without, they are refused
+    #[arg(long)]
+    pub rbac: bool,
+
+    /// Largest message that a node may send, bytes
+    #[arg(long, value_name = "BYTES", default_value_t = wire::json::DEFAULT_LIMIT)]
+    pub max_message: usize,
+
+    /// Replicas of CloudHub behind its address: each connection goes to the next one
+    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub hubs: u8,
+
+    /// How long after its end a node may still renew its certificate with itself, as 12h or 30d; without, it needs a token then
+    #[arg(long, value_name = "TIME", default_value = "0s")]
+    pub renewal_grace: Period,
+
+    /// The longest that a token of a service account lives, as 24h or 30d, at least 1h: one that is to live longer is shortened
+    #[arg(long, value_name = "TIME", default_value = "365d", value_parser = token_lifetime)]
+    pub service_account_max_token_expiration: Duration,
+
+    /// What chance is drawn from where `faults` makes links bad
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub fault_seed: u64,
+}
+
+/// A port, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Port(pub Option<u16>);
+
+fn port_or_off(text: &str) -> Result<Port, String> {
+    if text == "off" {
+        return Ok(Port(None));
+    }
+    text.parse().map(|port| Port(Some(port))).map_err(|_| "a port, 0 to 65535, or off".to_owned())
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: u64 = text.parse().map_err(|_| "a whole number of seconds".to_owned())?;
+    if seconds == 0 { Err("at least 1".to_owned()) } else { Ok(Duration::from_secs(seconds)) }
+}
+
+fn token_lifetime(text: &str) -> Result<Duration, String> {
+    let period: Period = text.parse().map_err(|error: cloudsim::faults::NoPeriod| error.to_string())?;
+    if period.get() < ServiceAccountTokens::LEAST_MAX_LIFETIME {
+        return Err("at least 1h".to_owned());
+    }
+    Ok(period.get())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound_and_ports_default_to_kubeedges() {
+        Cli::command().debug_assert();
+        let Command::Up(up) = Cli::parse_from(["cloudsim", "up"]).command else { panic!() };
+        assert_eq!((up.api_port, up.https_port, up.ws_port), (6443, 10002, 10000));
+        assert_eq!(up.tunnel_port, Port(Some(10004)));
+        let Command::Up(off) = Cli::parse_from(["cloudsim", "up", "--tunnel-port", "off"]).command else {
+            panic!()
+        };
+        assert_eq!(off.tunnel_port, Port(None));
+        assert!(Cli::try_parse_from(["cloudsim", "up", "--tunnel-port", "on"]).is_err());
+        assert!(Cli::try_parse_from(["cloudsim", "up", "--node-grace", "0"]).is_err());
+        assert!(Cli::try_parse_from(["cloudsim", "up", "--ws-port", "70000"]).is_err());
+        assert!(Cli::try_parse_from(["cloudsim", "up", "--hubs", "0"]).is_err());
+        assert!(Cli::try_parse_from(["cloudsim", "up", "--renewal-grace", "30"]).is_err());
+        let max = |text: &str| {
+            Cli::try_parse_from(["cloudsim", "up", "--service-account-max-token-expiration", text])
+        };
+        assert!(max("59m").is_err() && max("1h").is_ok());
+        assert!(Cli::try_parse_from(["cloudsim", "token", "--node", "edge-1", "--ttl", "10m"]).is_ok());
+        assert!(Cli::try_parse_from(["cloudsim", "token", "--uses", "0"]).is_err());
+        assert!(Cli::try_parse_from(["cloudsim", "node", "reset", "edge-1", "--kubeconfig", "k"]).is_ok());
+        assert!(Cli::try_parse_from(["cloudsim", "node", "reset", "--lost"]).is_ok());
+        assert!(Cli::try_parse_from(["cloudsim", "node", "reset", "edge-1", "--lost"]).is_err());
+        assert!(Cli::try_parse_from(["cloudsim", "node", "reset"]).is_err());
+        assert!(Cli::try_parse_from(["cloudsim", "token", "-o", "json", "--uses", "2"]).is_ok());
+        assert!(Cli::try_parse_from(["cloudsim", "up", "--controllers", "-job"]).is_ok());
+        assert!(Cli::try_parse_from(["cloudsim", "up", "--controllers", "*,-jobs"]).is_err());
+        assert!(
+            Cli::try_parse_from(["cloudsim", "devices", "set", "ns/d", "t=1", "--kubeconfig", "k"]).is_ok()
+        );
+        assert!(Cli::try_parse_from(["cloudsim", "devices", "set", "ns/d", "t="]).is_err());
+        assert!(Cli::try_parse_from(["cloudsim", "devices", "set", "ns/d"]).is_err());
+    }
+}

@@ -1,0 +1,54 @@
+//! The cluster that `cloudsim up` stands before: its address and who this cloud is there, from a kubeconfig or from the pod that it runs in.
+
+use anyhow::Context;
+use kube::{
+    Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use uuid::Uuid;
+
+use crate::{cli::ClusterArgs, reach::OwnNames};
+use cloudsim::ClusterOptions;
+
+/// What the cloud is started with.
+pub(super) async fn options(args: &ClusterArgs) -> anyhow::Result<ClusterOptions> {
+    let config = if args.in_cluster {
+        Config::incluster().context(
+            "this is no pod of a cluster: KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT or the service account's files are missing; outside \
+             of a cluster, name one with --kube-context",
+        )?
+    } else {
+        of_context(args).await?
+    };
+    Ok(ClusterOptions {
+        installation: args.installation.clone(),
+        install_crds: args.install_crds,
+        health_port: args.health_port,
+        ..ClusterOptions::new(config, &replica())
+    })
+}
+
+async fn of_context(args: &ClusterArgs) -> anyhow::Result<Config> {
+    let read = match &args.cluster_kubeconfig {
+        Some(file) => Kubeconfig::read_from(file).with_context(|| {
+            format!("{} is no kubeconfig; name the cluster's with --cluster-kubeconfig", file.display())
+        }),
+        None => Kubeconfig::read()
+            .context("there is no kubeconfig of a cluster at $KUBECONFIG or ~/.kube/config; name one with --cluster-kubeconfig"),
+    }?;
+    let known: Vec<String> = read.contexts.iter().map(|context| context.name.clone()).collect();
+    let options = KubeConfigOptions { context: args.kube_context.clone(), ..KubeConfigOptions::default() };
+    Config::from_custom_kubeconfig(read, &options).await.with_context(|| {
+        let wanted = args.kube_context.as_deref().unwrap_or("the current one");
+        format!(
+            "the context of --kube-context ({wanted}) cannot be used; the kubeconfig has: {}",
+            known.join(", ")
+        )
+    })
+}
+
+/// What this process is called among the replicas: no other one is called so, also where it is started again.
+fn replica() -> String {
+    let number = Uuid::new_v4().simple().to_string();
+    format!("{}-{}", OwnNames::of_machine().name, number.get(..8).unwrap_or(&number))
+}

@@ -1,0 +1,156 @@
+//! `cloudsim db`: what a cloud keeps on the disk, for the people who run it.
+
+use std::{path::Path, process::ExitCode, sync::Arc};
+
+use anyhow::{Context, bail};
+use kubeapi::store::{
+    Health, Inspection, Repaired, Seal, SqliteOptions, SqliteStore, Store, StoreError, StoreLock,
+};
+
+use super::say;
+use crate::cli::{DbCommand, DbPlace};
+use cloudsim::{
+    DATABASE,
+    pki::{NodeCertificates, UNKNOWN, lost_records},
+    seal,
+};
+
+pub(super) async fn run(command: &DbCommand) -> anyhow::Result<ExitCode> {
+    match command {
+        DbCommand::Check(place) => check(place).await,
+        DbCommand::Repair(place) => repair(place).await,
+        DbCommand::NewKey { file } => Ok(Seal::add_key(file).map(|()| ExitCode::SUCCESS)?),
+    }
+}
+
+async fn check(place: &DbPlace) -> anyhow::Result<ExitCode> {
+    let (path, seal) = (place.data_dir.join(DATABASE), keys(place)?);
+    require_database(&path).await?;
+    let health = match Inspection::open(&path, seal).await {
+        Ok(mut inspection) => inspection.check().await?,
+        Err(error) if error.is_damaged_file() => {
+            Health { faults: vec![format!("{:#}", anyhow::Error::new(error))], ..Health::default() }
+        }
+        Err(error) => return Err(error.into()),
+    };
+    require_keys(place, &health)?;
+    for fault in &health.faults {
+        say(&format!("fault: {fault}"));
+    }
+    for (object, why) in &health.damaged {
+        say(&format!("damaged: {object}: {why}"));
+    }
+    let Health { faults, damaged, objects, sealed, revision, bytes, free_bytes, .. } = &health;
+    let verdict = match (faults.is_empty(), damaged.is_empty()) {
+        (true, true) => "whole",
+        (true, false) => {
+            "whole but for the objects named: delete them or write them anew through the API, or run `cloudsim db repair`"
+        }
+        (false, _) => "damaged: `cloudsim db repair` writes it anew with all that can be read of it",
+    };
+    say(&format!(
+        "{verdict}; {objects} objects, {sealed} of them encrypted, revision {revision}; {bytes} bytes, {free_bytes} of them free"
+    ));
+    let is_whole = faults.is_empty() && damaged.is_empty();
+    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// There is a database, or what a repair that was cut off has left of it.
+async fn require_database(path: &Path) -> anyhow::Result<()> {
+    if !path.exists() && !SqliteStore::is_being_repaired(path).await {
+        bail!("there is no {}; name the data directory of a cloud with --data-dir", path.display());
+    }
+    Ok(())
+}
+
+async fn repair(place: &DbPlace) -> anyhow::Result<ExitCode> {
+    let (path, seal) = (place.data_dir.join(DATABASE), keys(place)?);
+    require_database(&path).await?;
+    let _lock = StoreLock::take(&path)?;
+    if let Ok(mut inspection) = Inspection::open(&path, seal.clone()).await {
+        let health = inspection.check().await;
+        inspection.close().await;
+        if let Ok(health) = health {
+            require_keys(place, &health)?;
+        }
+    }
+    let is_empty = std::fs::metadata(&path).is_ok_and(|file| file.len() == 0);
+    let repaired = SqliteStore::repair(&path, seal.as_ref(), &lost_records()).await;
+    let Some(repaired) = repaired.map_err(told)? else {
+        say("whole: nothing was done");
+        return Ok(ExitCode::SUCCESS);
+    };
+    let Repaired { set_aside, kept, lost, is_torn, is_finished } = repaired;
+    if is_finished {
+        say(&format!(
+            "an earlier repair was cut off, and is finished now: {kept} objects are in the new file"
+        ));
+        return Ok(ExitCode::SUCCESS);
+    }
+    for lost in &lost {
+        say(&format!("lost: {}: {}", lost.key, lost.why));
+    }
+    if is_torn {
+        say("pages could not be read, or are not what they should be: there may have been other objects");
+    }
+    say(&format!(
+        "written anew with {kept} objects; {} are lost; the damaged file is {}",
+        if is_torn { format!("{} or more", lost.len()) } else { lost.len().to_string() },
+        set_aside.display()
+    ));
+    let store = SqliteStore::open_with(&path, SqliteOptions { seal, ..SqliteOptions::default() }).await?;
+    if kept > 0 && store.get(&lost_records().authority).await?.is_none() {
+        say(
+            "the key of the cloud's authority is lost: the next start makes another one, which all machines have to join anew \
+             (`edge-agent reset`, then join). If there is a copy of the file, put it in its place instead",
+        );
+    }
+    closed_names(store).await?;
+    if kept == 0 && !is_empty {
+        say(
+            "nothing could be read: the new file is empty, and the next start makes another cloud with another authority, which all \
+             machines have to join anew. If there is a copy of the file, put it in its place instead",
+        );
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says which names are closed since their records were lost.
+async fn closed_names(store: Arc<dyn Store>) -> anyhow::Result<()> {
+    for name in NodeCertificates::new(store).lost().await? {
+        say(&match name.as_str() {
+            UNKNOWN => "closed: every name of which nothing is on record: it is not known which records were lost. No certificate of \
+                        theirs counts and no token gives one, until `cloudsim node reset NAME`, or `cloudsim node reset --lost` for all"
+                .to_owned(),
+            name => format!(
+                "closed: {name}: which certificates of this node count was lost, so that none does until `cloudsim node reset {name}`"
+            ),
+        });
+    }
+    Ok(())
+}
+
+/// Without the keys, what is encrypted cannot be told from what is damaged.
+fn require_keys(place: &DbPlace, health: &Health) -> anyhow::Result<()> {
+    let Health { sealed, locked, .. } = health;
+    match &place.key_file {
+        None if *sealed > 0 => {
+            bail!("{sealed} objects are encrypted; name the file of their keys with --key-file")
+        }
+        Some(file) if *locked > 0 => bail!(
+            "{locked} of {sealed} encrypted objects were encrypted with a key that is not in {}: it is another file's, or a key was taken \
+             out of it too early; name the right one with --key-file, or put the key below the others",
+            file.display()
+        ),
+        _ => Ok(()),
+    }
+}
+
+fn keys(place: &DbPlace) -> anyhow::Result<Option<Seal>> {
+    seal(place.key_file.as_deref()).context("--key-file cannot be used")
+}
+
+fn told(error: StoreError) -> anyhow::Error {
+    anyhow::Error::new(error).context("nothing was changed")
+}

@@ -1,0 +1,77 @@
+//! `cloudsim demo`: the loop, seen.
+
+use std::{path::Path, process::ExitCode, time::Instant};
+
+use anyhow::Context;
+
+use super::{Signals, connect, paste, say, stop, written};
+use crate::{
+    demo::{Seen, Steps, manifests},
+    fleet::{self, Fleet},
+};
+use cloudsim::{Cloud, Options};
+
+pub(super) async fn run(once: bool, manifests: &Path, kubeconfig: Option<&Path>) -> anyhow::Result<ExitCode> {
+    let mut signals = Signals::listen()?;
+    // before a cloud is started for nothing
+    let manifests = manifests::read(manifests)?;
+    let begun = Instant::now();
+    let temporary = tempfile::tempdir().context("there is no temporary directory for the node")?;
+    let own = temporary.path().join("cloudsim.kubeconfig");
+    let kubeconfig = kubeconfig.unwrap_or(&own);
+    written::permit(kubeconfig).await?;
+    let options = Options { kubeconfig: Some(kubeconfig.to_owned()), ..Options::default().any_ports() };
+    let cloud = Cloud::start(options).await?;
+    let progress = |text: &str| say(&format!("{:>7.3} s  {text}", begun.elapsed().as_secs_f64()));
+    progress("cloudsim is ready");
+    let fleet =
+        Fleet::start(cloud.addresses(), cloud.token(), &fleet::Options::new(1, temporary.path())).await?;
+    let node = fleet.nodes().first().context("the demo has no node")?;
+    let (connected, _) = connect::connect(Some(kubeconfig)).await?;
+    let steps =
+        Steps { client: cloud.client(), connected: Some(connected), node, manifests, progress: &progress };
+    let outcome = Box::pin(steps.walk()).await;
+    let code = match &outcome {
+        Ok(seen) => {
+            table(seen, begun);
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            say(&format!("not everything was seen: {error:#}"));
+            ExitCode::FAILURE
+        }
+    };
+    if !once {
+        say("");
+        say("Go on by hand in another terminal, end here with Ctrl-C:");
+        say(&format!("  export KUBECONFIG={}", paste::path(kubeconfig)));
+        say("  kubectl get pods -o wide");
+        if let Ok(seen) = &outcome {
+            say(&format!("  kubectl logs {}", seen.pod));
+            say(&format!("  kubectl exec -it {} -- sh", seen.pod));
+        }
+        say(&format!("  {} devices --kubeconfig {}", paste::program(), paste::path(kubeconfig)));
+        tokio::select! {
+            // cancel-safe, both: the program ends then
+            () = signals.wait() => {}
+            // told by `stop`
+            _ = cloud.panicked() => {}
+        }
+    }
+    stop(Some(fleet), cloud, &mut signals).await?;
+    Ok(code)
+}
+
+fn table(seen: &Seen, begun: Instant) {
+    let after = |at: Instant| format!("{:.3} s", at.duration_since(begun).as_secs_f64());
+    say("");
+    say(&format!("{:<28} {:<10} {}", "SEEN", "AFTER", "WHAT"));
+    say(&format!("{:<28} {:<10} {}", "node Ready", after(seen.node_ready), seen.node));
+    say(&format!("{:<28} {:<10} {}", "pod Running", after(seen.pod_running), seen.pod));
+    for (what, value) in &seen.inside {
+        say(&format!("{:<28} {:<10} {}", what, after(seen.looked_inside), value));
+    }
+    for (what, value) in &seen.twin {
+        say(&format!("{:<28} {:<10} {}", what, after(seen.twin_followed), value));
+    }
+}

@@ -1,0 +1,191 @@
+//! `cloudsim hollow`: nodes on the simulated runtime, for a cloud elsewhere.
+
+use std::{io::ErrorKind, path::Path, time::Duration};
+
+use agent::edgehub::Link;
+use anyhow::{Context, anyhow};
+use futures::future::{pending, select_all};
+use serde_json::json;
+use tokio::{
+    io::AsyncReadExt,
+    net::TcpStream,
+    sync::watch,
+    time::{sleep, timeout},
+};
+
+use super::{Signals, say};
+use crate::{
+    cli::{Hollow, JoinArgs},
+    fleet::{self, Endpoints, Fleet, HollowNode},
+};
+use cloudsim::kubeconfig::in_url;
+
+/// The pause between two looks for the token: a new cloud makes it, and a mounted Secret comes a while after that.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A node is connected within this after the start, or the program ends: whoever has named a wrong port is told so.
+const CONNECTED: Duration = Duration::from_secs(60);
+
+/// How long a port that nodes dial may take to answer.
+const ANSWER: Duration = Duration::from_secs(3);
+
+/// A token's limit, bytes.
+const LIMIT: u64 = 64 * 1024;
+
+pub(super) async fn run(options: Hollow) -> anyhow::Result<()> {
+    let mut signals = Signals::listen()?;
+    let temporary = tempfile::tempdir().context("there is no temporary directory for the nodes")?;
+    // nodes are configured with paths from the root
+    let directory = match &options.data_dir {
+        Some(directory) => std::path::absolute(directory)?,
+        None => temporary.path().to_owned(),
+    };
+    let starting = async {
+        let token = token(&options.join.token_file).await?;
+        let of_fleet = fleet::Options {
+            prefix: options.prefix.clone(),
+            edged: taints(options.tainted),
+            ..fleet::Options::new(usize::from(options.nodes), directory)
+        };
+        anyhow::Ok(Fleet::start(endpoints(&options.join), &token, &of_fleet).await?)
+    };
+    let mut fleet = tokio::select! {
+        started = starting => started?,
+        // cancel-safe: the program ends then
+        () = signals.wait() => return Ok(()),
+    };
+    say(&format!("{} nodes run, and join the cloud at {}", options.nodes, options.join.cloud));
+    let links = fleet.nodes().iter().filter_map(HollowNode::link).collect();
+    let outcome = tokio::select! {
+        // cancel-safe, all: the program ends then
+        () = signals.wait() => Ok(()),
+        ended = select_all(fleet.nodes_mut().iter_mut().map(|node| Box::pin(ended(node)))) => match ended.0 {
+            (name, Ok(())) => Err(anyhow!("node {name} has ended")),
+            (name, Err(error)) => Err(anyhow::Error::new(error).context(format!("node {name} has given up"))),
+        },
+        why = never_connected(links, &options.join) => Err(why),
+    };
+    fleet.stop().await;
+    outcome
+}
+
+/// Returns where none of the nodes has been connected in time.
+async fn never_connected(links: Vec<watch::Receiver<Link>>, join: &JoinArgs) -> anyhow::Error {
+    let connected = links.into_iter().map(|mut link| {
+        // the link of a node that has given up ends
+        Box::pin(async move { link.wait_for(|link| *link != Link::Down).await.is_ok() })
+    });
+    match timeout(CONNECTED, select_all(connected)).await {
+        Ok(_) => pending().await,
+        Err(_) => anyhow!("no node was connected within {CONNECTED:?}: {}", unreachable(join).await),
+    }
+}
+
+/// Why nodes do not reach the cloud, as far as it can be seen from here.
+pub(super) async fn unreachable(join: &JoinArgs) -> String {
+    let mut closed = Vec::new();
+    for (port, option) in [(join.https_port, "--https-port"), (join.ws_port, "--ws-port")] {
+        let address = format!("{}:{port}", in_url(&join.cloud));
+        let why = match timeout(ANSWER, TcpStream::connect(&address)).await {
+            Ok(Ok(_)) => continue,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("no answer in {ANSWER:?}"),
+        };
+        closed.push(format!(
+            "nothing is reached at {address} ({why}); check that the cloud runs, --cloud and {option}"
+        ));
+    }
+    if closed.is_empty() {
+        let JoinArgs { cloud, https_port, ws_port, .. } = join;
+        return format!(
+            "{cloud} takes connections on ports {https_port} (--https-port) and {ws_port} (--ws-port): check that they are those of a cloud, and what \
+             the nodes log"
+        );
+    }
+    closed.join("; ")
+}
+
+/// Keeps what does not ask for edge nodes off them.
+fn taints(tainted: bool) -> serde_json::Value {
+    if !tainted {
+        return serde_json::Value::Null;
+    }
+    let taint = json!({"key": "node-role.kubernetes.io/edge", "effect": "NoSchedule"});
+    json!({"tailoredKubeletConfig": {"registerWithTaints": [taint]}})
+}
+
+async fn ended(node: &mut HollowNode) -> (String, Result<(), fleet::Error>) {
+    let ended = node.ended().await;
+    (node.name.clone(), ended)
+}
+
+/// Where nodes find the cloud.
+pub(super) fn endpoints(join: &JoinArgs) -> Endpoints {
+    let ports = (join.https_port, join.ws_port, join.tunnel_port.0);
+    Endpoints { node_ip: join.node_ip, ..Endpoints::at(&join.cloud, ports) }
+}
+
+/// The token in a file, which is waited for where the file is not there yet or empty.
+pub(super) async fn token(file: &Path) -> anyhow::Result<String> {
+    let mut told = false;
+    loop {
+        match tokio::fs::File::open(file).await {
+            Ok(open) => {
+                let mut text = String::new();
+                open.take(LIMIT)
+                    .read_to_string(&mut text)
+                    .await
+                    .with_context(|| format!("{} holds no token", file.display()))?;
+                if !text.trim().is_empty() {
+                    return Ok(text.trim().to_owned());
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => {
+                return Err(error)
+                    .with_context(|| format!("{} cannot be read; check --token-file", file.display()));
+            }
+        }
+        if !told {
+            say(&format!("waiting for the join token in {}", file.display()));
+            told = true;
+        }
+        sleep(POLL_INTERVAL).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::cli::Port;
+
+    #[tokio::test]
+    async fn what_is_not_reached_is_named_with_the_option_for_it() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let open = listener.local_addr().unwrap().port();
+        let gone = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let closed = gone.local_addr().unwrap().port();
+        drop(gone);
+        let join = |https_port, ws_port| JoinArgs {
+            cloud: "127.0.0.1".to_owned(),
+            https_port,
+            ws_port,
+            tunnel_port: Port(None),
+            token_file: "token".into(),
+            node_ip: Ipv4Addr::LOCALHOST.into(),
+        };
+        for (https, ws, named, other) in
+            [(closed, open, "--https-port", "--ws-port"), (open, closed, "--ws-port", "--https-port")]
+        {
+            let why = unreachable(&join(https, ws)).await;
+            assert!(why.contains(&format!("127.0.0.1:{closed}")) && why.contains("refused"), "{why}");
+            assert!(why.contains(named) && !why.contains(other), "{why}");
+        }
+        let why = unreachable(&join(open, open)).await;
+        assert!(why.contains("takes connections") && why.contains(&open.to_string()), "{why}");
+    }
+}

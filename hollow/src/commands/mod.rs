@@ -1,0 +1,176 @@
+//! What the subcommands of `cloudsim` do.
+
+mod cluster;
+mod connect;
+mod db;
+mod demo;
+mod devices;
+mod faults;
+mod hollow;
+mod join_line;
+mod node;
+mod nodes;
+mod paste;
+mod remote;
+mod roles;
+mod rules;
+mod run;
+mod runtime;
+mod selftest;
+mod table;
+mod token;
+mod up;
+mod written;
+
+use std::{io::Write, panic::set_hook, process::ExitCode, time::Duration};
+
+use agent::log::{self, LogFormat};
+use anyhow::{Context, bail};
+use clap::CommandFactory;
+use serde::Serialize;
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    time::timeout,
+};
+use wire::text::printable_lines;
+
+use crate::{
+    cli::{Cli, Command, Output},
+    fleet::Fleet,
+};
+use cloudsim::Cloud;
+
+/// Carries the command out.
+pub fn run(cli: Cli) -> ExitCode {
+    let format = cli.log_format;
+    match start(cli) {
+        Ok(code) => code,
+        Err(error) => {
+            log::fatal("cloudsim", format, &error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start(cli: Cli) -> anyhow::Result<ExitCode> {
+    let throttle = log::init(cli.log_filter(), cli.log_format)
+        .context("the log filter is none; write LEVEL or MODULE=LEVEL")?;
+    if cli.log_format == LogFormat::Json {
+        set_hook(Box::new(|panic| {
+            log::report_panic(panic);
+        }));
+    }
+    if let Command::Completions { shell } = cli.command {
+        // into memory first: the generator panics on a closed pipe
+        let mut script = Vec::new();
+        clap_complete::generate(shell, &mut Cli::command(), "cloudsim", &mut script);
+        let _ = std::io::stdout().write_all(&script);
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Err(error) = limits::raise_open_files() {
+        tracing::warn!(%error, "no more files can be open than this process was given");
+    }
+    // rustls takes the one provider that is compiled in; a second call changes nothing
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.context("no threads could be started")?.block_on(async {
+        tokio::spawn(log::report_left_out(throttle));
+        match cli.command {
+            Command::Up(options) => up::run(options).await.map(|()| ExitCode::SUCCESS),
+            Command::Db(command) => db::run(&command).await,
+            Command::Token { kubeconfig, output, scope } => {
+                token::run(kubeconfig.as_deref(), output, scope).await.map(|()| ExitCode::SUCCESS)
+            }
+            Command::Node { kubeconfig, command } => {
+                node::run(kubeconfig.as_deref(), command).await.map(|()| ExitCode::SUCCESS)
+            }
+            Command::Devices { kubeconfig, output, command } => {
+                devices::run(kubeconfig.as_deref(), output, command).await.map(|()| ExitCode::SUCCESS)
+            }
+            Command::Nodes { kubeconfig, output } => {
+                nodes::run(kubeconfig.as_deref(), output).await.map(|()| ExitCode::SUCCESS)
+            }
+            Command::Rules { kubeconfig, output, command } => {
+                rules::run(kubeconfig.as_deref(), output, command).await
+            }
+            Command::Faults { kubeconfig, output, command } => {
+                faults::run(kubeconfig.as_deref(), output, command).await.map(|()| ExitCode::SUCCESS)
+            }
+            Command::Run(options) => run::run(options).await,
+            Command::Runtime { socket, root } => {
+                runtime::run(&socket, root).await.map(|()| ExitCode::SUCCESS)
+            }
+            Command::Demo { once, manifests, kubeconfig } => {
+                demo::run(once, &manifests, kubeconfig.as_deref()).await
+            }
+            Command::Hollow(options) => hollow::run(options).await.map(|()| ExitCode::SUCCESS),
+            Command::Selftest(options) => selftest::run(options).await,
+            Command::Roles { install_crds } => roles::run(install_crds).map(|()| ExitCode::SUCCESS),
+            Command::Completions { .. } => Ok(ExitCode::SUCCESS),
+        }
+    })
+}
+
+/// Ctrl-C and the service manager's end. Made before anything runs that should end well.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn listen() -> anyhow::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    /// Waits for one of them, also for one that came before.
+    async fn wait(&mut self) {
+        tokio::select! {
+            // cancel-safe: a signal that is not seen waits for the next call
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// A signal that comes sooner after the first is the same one, sent to this process and to its group.
+const SECOND_SIGNAL: Duration = Duration::from_millis(500);
+
+/// Ends nodes and cloud; a second signal ends the wait for them.
+async fn stop(fleet: Option<Fleet>, cloud: Cloud, signals: &mut Signals) -> anyhow::Result<()> {
+    let stopping = async {
+        if let Some(fleet) = fleet {
+            fleet.stop().await;
+        }
+        cloud.stop().await
+    };
+    let again = async {
+        let same = async {
+            loop {
+                signals.wait().await;
+            }
+        };
+        let _: Result<(), _> = timeout(SECOND_SIGNAL, same).await;
+        signals.wait().await;
+    };
+    tokio::select! {
+        // cancel-safe, both: the program ends then
+        stopped = stopping => Ok(stopped?),
+        () = again => bail!("ended by a second signal, before everything had stopped"),
+    }
+}
+
+/// Prints a document for programs.
+fn print(output: Output, value: &impl Serialize) -> anyhow::Result<()> {
+    say(output.document(value)?.trim_end());
+    Ok(())
+}
+
+/// Warns a person on stderr, so that programs read the answer alone.
+fn warn(line: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "warning: {}", printable_lines(line));
+}
+
+/// Tells a person; nobody reading is no error. Some of it nodes and devices have said.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stdout().lock(), "{}", printable_lines(line));
+}

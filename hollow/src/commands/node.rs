@@ -1,0 +1,86 @@
+//! `cloudsim node reset`: a node's certificates end, and its name is free for another machine.
+
+use std::path::Path;
+
+use anyhow::bail;
+use http::Method;
+use k8s_openapi::api::core::v1::Node;
+use kube::{Api, Client};
+use serde::Deserialize;
+
+use super::{remote::Remote, say};
+use crate::cli::NodeCommand;
+use cloudsim::pki::{NodeCertificates, UNKNOWN};
+
+#[derive(Deserialize)]
+struct Done {
+    reset: bool,
+}
+
+#[derive(Deserialize)]
+struct Opened {
+    lost: Vec<String>,
+}
+
+pub(super) async fn run(kubeconfig: Option<&Path>, command: NodeCommand) -> anyhow::Result<()> {
+    let NodeCommand::Reset { name, .. } = command;
+    let cloud = Remote::of(kubeconfig).await?;
+    let is_a_cluster = cloud.is_a_cluster().await?;
+    let Some(name) = name else {
+        if is_a_cluster {
+            bail!("a cloud before a cluster keeps no database: no record of a node can be lost with one");
+        }
+        let opened: Opened = cloud.ask(Method::POST, "reset", &()).await?;
+        say(&told(&opened.lost));
+        return Ok(());
+    };
+    let done = if is_a_cluster {
+        Done { reset: reset(&cloud.client, &name).await? }
+    } else {
+        cloud.ask(Method::POST, &format!("reset/{name}"), &()).await?
+    };
+    say(&if done.reset {
+        format!("{name}: its certificates count no more; a machine may join with a token under this name")
+    } else {
+        format!("{name}: it had no certificate; a machine may join with a token under this name")
+    });
+    Ok(())
+}
+
+/// Takes the certificates of a cluster's node back; the replica that has its session ends that when it sees it. Whether it had any.
+async fn reset(client: &Client, name: &str) -> anyhow::Result<bool> {
+    let certificates = NodeCertificates::in_cluster(client);
+    let is_known =
+        certificates.has_any(name).await? || Api::<Node>::all(client.clone()).get_opt(name).await?.is_some();
+    if !is_known {
+        bail!("this cluster has no node {name}; `cloudsim nodes` lists those that it has");
+    }
+    Ok(certificates.reset(name).await?)
+}
+
+/// What was opened.
+fn told(lost: &[String]) -> String {
+    let name = |name: &String| match name.as_str() {
+        UNKNOWN => "names of which nothing is on record".to_owned(),
+        name => name.to_owned(),
+    };
+    match lost {
+        [] => "no record of a node was lost: nothing was done".to_owned(),
+        lost => format!(
+            "{}: their certificates count no more; machines may join with a token under these names",
+            lost.iter().map(name).collect::<Vec<_>>().join(", ")
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_opened_is_told() {
+        assert!(told(&[]).contains("nothing was done"));
+        let told = told(&[UNKNOWN.to_owned(), "edge-1".to_owned()]);
+        assert!(told.starts_with("names of which nothing is on record, edge-1: "), "{told}");
+    }
+}

@@ -1,0 +1,184 @@
+//! `cloudsim nodes`: who is connected, and how.
+
+use std::{collections::BTreeMap, path::Path};
+
+use anyhow::Context;
+use http::Method;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use kube::{Api, ResourceExt, api::ListParams};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{print, remote::Remote, say, table::Table};
+use crate::cli::Output;
+use cloudsim::{
+    hub::{Carrier, Count, NodeSession},
+    of_all_replicas,
+};
+
+#[derive(Deserialize)]
+struct Sessions {
+    nodes: Vec<NodeSession>,
+}
+
+pub(super) async fn run(kubeconfig: Option<&Path>, output: Option<Output>) -> anyhow::Result<()> {
+    let cloud = Remote::of(kubeconfig).await?;
+    let sessions = sessions(&cloud).await?;
+    let nodes = Api::<Node>::all(cloud.client.clone()).list(&ListParams::default()).await;
+    let nodes = nodes.with_context(|| format!("{} lists no nodes", cloud.server))?;
+    let ready = nodes.iter().map(|node| (node.name_any(), readiness(node))).collect();
+    if let Some(output) = output {
+        return print(output, &document(&ready, &sessions));
+    }
+    let now = Timestamp::now();
+    say(table(&ready, &sessions, now).to_string().trim_end());
+    for line in rivals(&sessions, now) {
+        say(&line);
+    }
+    Ok(())
+}
+
+/// The nodes that are connected.
+pub(super) async fn sessions(cloud: &Remote) -> anyhow::Result<Vec<NodeSession>> {
+    if cloud.is_a_cluster().await? {
+        return Ok(of_all_replicas(&cloud.client).await?);
+    }
+    Ok(cloud.ask::<Sessions>(Method::GET, "nodes", &()).await?.nodes)
+}
+
+/// Every node that is known or connected: its status, and its session where it has one.
+fn rows<'a>(
+    ready: &'a BTreeMap<String, &'static str>,
+    sessions: &'a [NodeSession],
+) -> BTreeMap<&'a str, (&'static str, Option<&'a NodeSession>)> {
+    let mut rows: BTreeMap<_, _> =
+        ready.iter().map(|(name, &status)| (name.as_str(), (status, None))).collect();
+    for session in sessions {
+        rows.entry(&session.node).or_insert(("Unregistered", None)).1 = Some(session);
+    }
+    rows
+}
+
+/// The same for programs.
+fn document(ready: &BTreeMap<String, &'static str>, sessions: &[NodeSession]) -> Value {
+    let node = |(name, (status, session))| json!({"name": name, "status": status, "session": session});
+    json!({"nodes": rows(ready, sessions).into_iter().map(node).collect::<Vec<_>>()})
+}
+
+fn table(ready: &BTreeMap<String, &'static str>, sessions: &[NodeSession], now: Timestamp) -> Table {
+    let columns =
+        ["NODE", "STATUS", "CONNECTED", "SINCE", "ADDRESS", "TRANSPORT", "HUB", "QUEUE", "SENT", "RECEIVED"];
+    let mut table = Table::new(&columns);
+    for (name, (status, session)) in rows(ready, sessions) {
+        let mut row = vec![name.to_owned(), status.to_owned()];
+        match session {
+            None => row.extend(["no", "-", "-", "-", "-", "-", "-", "-"].map(str::to_owned)),
+            Some(session) => row.extend([
+                "yes".to_owned(),
+                ago(session.since, now),
+                session.address.to_string(),
+                match session.transport {
+                    Carrier::WebSocket => "WebSocket".to_owned(),
+                    Carrier::Quic => "QUIC".to_owned(),
+                },
+                session.replica.to_string(),
+                session.queue.to_string(),
+                count(session.sent),
+                count(session.received),
+            ]),
+        }
+        table.row(row);
+    }
+    table
+}
+
+/// A line for each name that two agents have.
+fn rivals(sessions: &[NodeSession], now: Timestamp) -> Vec<String> {
+    let line = |session: &NodeSession| {
+        let NodeSession { node, address, started, rival, .. } = session;
+        let (rival, started) = (rival.as_ref()?, started.as_deref().unwrap_or("at an unknown time"));
+        Some(format!(
+            "{node}: TWO AGENTS HAVE THIS NAME: {address} (started {started}) is connected; {} (started {}) was refused {} times, \
+             last {} ago. Give one of them another name, or end one.",
+            rival.address,
+            rival.started,
+            rival.refused,
+            ago(rival.last, now)
+        ))
+    };
+    sessions.iter().filter_map(line).collect()
+}
+
+fn readiness(node: &Node) -> &'static str {
+    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let ready = conditions.into_iter().find(|condition| condition.type_ == "Ready");
+    if ready.is_some_and(|condition| condition.status == "True") { "Ready" } else { "NotReady" }
+}
+
+fn count(count: Count) -> String {
+    let Count { messages, bytes } = count;
+    let size = match bytes {
+        0..10_000 => format!("{bytes} B"),
+        10_000..10_000_000 => format!("{} kB", bytes / 1000),
+        _ => format!("{} MB", bytes / 1_000_000),
+    };
+    format!("{messages} ({size})")
+}
+
+fn ago(since: Timestamp, now: Timestamp) -> String {
+    let seconds = now.duration_since(since).as_secs().max(0);
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..7200 => format!("{}m", seconds / 60),
+        7200..172_800 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cloudsim::hub::Rival;
+
+    #[test]
+    fn every_node_has_a_line() {
+        let now: Timestamp = "2025-06-01T12:00:00Z".parse().unwrap();
+        let session = |node: &str, transport| NodeSession {
+            node: node.to_owned(),
+            since: "2025-06-01T11:57:00Z".parse().unwrap(),
+            address: ([192, 0, 2, 7], 4711).into(),
+            transport,
+            replica: 2,
+            queue: 3,
+            sent: Count { messages: 12, bytes: 34_567 },
+            received: Count { messages: 5, bytes: 678 },
+            started: Some("2025-06-01T11:00:00Z".to_owned()),
+            rival: None,
+        };
+        let ready =
+            [("edge-1", "Ready"), ("edge-3", "NotReady")].map(|(name, is)| (name.to_owned(), is)).into();
+        let sessions = [session("edge-1", Carrier::WebSocket), session("edge-2", Carrier::Quic)];
+        insta::assert_snapshot!(table(&ready, &sessions, now).to_string());
+        assert!(rivals(&sessions, now).is_empty());
+        let told = document(&ready, &sessions);
+        let names: Vec<_> = told["nodes"].as_array().unwrap().iter().map(|node| &node["name"]).collect();
+        assert_eq!(names, ["edge-1", "edge-2", "edge-3"]);
+        assert_eq!(told["nodes"][0]["session"], json!(sessions[0]));
+        assert_eq!(told["nodes"][1]["status"], "Unregistered");
+        assert_eq!(told["nodes"][2], json!({"name": "edge-3", "status": "NotReady", "session": null}));
+        let rival = Rival {
+            address: ([192, 0, 2, 9], 4712).into(),
+            started: "2025-06-01T10:00:00Z".to_owned(),
+            refused: 3,
+            last: "2025-06-01T11:59:30Z".parse().unwrap(),
+        };
+        let two = NodeSession { rival: Some(rival), ..session("edge-1", Carrier::WebSocket) };
+        let lines = rivals(&[two], now);
+        for part in
+            ["edge-1: TWO AGENTS", "192.0.2.7:4711", "192.0.2.9:4712", "refused 3 times, last 30s ago"]
+        {
+            assert!(lines[0].contains(part), "{part}: {lines:?}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! `cloudsim roles`: what a cloud before a cluster needs to be allowed to do there, as manifests to be applied.
+
+use k8s_openapi::{
+    api::{
+        core::v1::{Namespace, ServiceAccount},
+        rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding, RoleRef, Subject},
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use serde::Serialize;
+
+use super::say;
+use cloudsim::{Rules, pki::NAMESPACE};
+
+/// What all of it is called.
+const NAME: &str = "cloudsim";
+
+/// Prints them; `makes_crds`: the cloud makes KubeEdge's kinds itself.
+pub(super) fn run(makes_crds: bool) -> anyhow::Result<()> {
+    for document in documents(makes_crds)? {
+        say("---");
+        say(document.trim_end());
+    }
+    Ok(())
+}
+
+fn documents(makes_crds: bool) -> anyhow::Result<Vec<String>> {
+    let rules = Rules::of_this_version()?;
+    let mut everywhere = rules.cluster;
+    if makes_crds {
+        everywhere.extend(rules.crds);
+    }
+    let subjects = Some(vec![Subject {
+        kind: "ServiceAccount".to_owned(),
+        name: NAME.to_owned(),
+        namespace: Some(NAMESPACE.to_owned()),
+        ..Subject::default()
+    }]);
+    let mut all = vec![
+        document(&Namespace { metadata: named(NAMESPACE, None), ..Namespace::default() })?,
+        document(&ServiceAccount { metadata: named(NAME, Some(NAMESPACE)), ..ServiceAccount::default() })?,
+        document(&ClusterRole {
+            metadata: named(NAME, None),
+            rules: Some(everywhere),
+            ..ClusterRole::default()
+        })?,
+        document(&ClusterRoleBinding {
+            metadata: named(NAME, None),
+            role_ref: role("ClusterRole"),
+            subjects: subjects.clone(),
+        })?,
+    ];
+    for (namespace, rules) in rules.namespaces {
+        all.push(document(&Role { metadata: named(NAME, Some(&namespace)), rules: Some(rules) })?);
+        let metadata = named(NAME, Some(&namespace));
+        all.push(document(&RoleBinding { metadata, role_ref: role("Role"), subjects: subjects.clone() })?);
+    }
+    Ok(all)
+}
+
+fn named(name: &str, namespace: Option<&str>) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name.to_owned()),
+        namespace: namespace.map(str::to_owned),
+        ..ObjectMeta::default()
+    }
+}
+
+fn role(kind: &str) -> RoleRef {
+    RoleRef {
+        api_group: "rbac.authorization.k8s.io".to_owned(),
+        kind: kind.to_owned(),
+        name: NAME.to_owned(),
+    }
+}
+
+/// k8s-openapi writes kind and version.
+fn document(object: &impl Serialize) -> anyhow::Result<String> {
+    Ok(serde_saphyr::to_string(&serde_json::to_value(object)?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_manifests_say_whose_rights_these_are() {
+        let text = documents(true).unwrap().join("\n---\n");
+        for part in [
+            "kind: ClusterRoleBinding",
+            "kind: RoleBinding",
+            "namespace: kube-node-lease",
+            "serviceaccounts/token",
+        ] {
+            assert!(text.contains(part), "{part} is not in:\n{text}");
+        }
+        assert!(documents(false).unwrap().join("").len() < text.len());
+    }
+}

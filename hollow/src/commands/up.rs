@@ -1,0 +1,141 @@
+//! `cloudsim up`: a cloud until Ctrl-C.
+
+use std::time::Instant;
+
+use anyhow::Context;
+
+use super::{Signals, cluster, join_line, paste, say, stop, written};
+use crate::{
+    cli::Up,
+    fleet::{self, Fleet},
+    reach::{OwnNames, Reach},
+};
+use cloudsim::{Addresses, Cloud, Options, hub::Limits, router::RouterOptions, streams::KubeletOptions};
+
+pub(super) async fn run(up: Up) -> anyhow::Result<()> {
+    let mut signals = Signals::listen()?;
+    let begun = Instant::now();
+    let reach = Reach::of(up.address, &up.names, &OwnNames::of_machine());
+    let mut options = options(&up, &reach);
+    if up.cluster.is_given() {
+        options.cluster = Some(cluster::options(&up.cluster).await?);
+        options.kubeconfig = None;
+        return serve_cluster(options, begun, signals).await;
+    }
+    written::permit(&up.kubeconfig).await?;
+    let cloud = Cloud::start(options).await?;
+    let addresses = cloud.addresses();
+    say(&format!("cloudsim is ready after {} ms", begun.elapsed().as_millis()));
+    if let Some(api) = addresses.api {
+        say(&format!("  API        https://{api}"));
+    }
+    tell_servers(addresses);
+    let (program, kubeconfig) = (paste::program(), paste::path(&up.kubeconfig));
+    say("For kubectl:");
+    say(&format!("  export KUBECONFIG={kubeconfig}"));
+    say("The join token for nodes:");
+    say(&format!("  {program} token --kubeconfig {kubeconfig}"));
+    for line in join_line::lines(&reach, addresses, cloud.token(), up.data_dir.is_some()) {
+        say(&line);
+    }
+    let temporary = tempfile::tempdir().context("there is no temporary directory for the nodes")?;
+    // nodes are configured with paths from the root
+    let directory = match &up.data_dir {
+        Some(directory) => std::path::absolute(directory)?.join("nodes"),
+        None => temporary.path().to_owned(),
+    };
+    let fleet = match up.nodes {
+        0 => None,
+        count => {
+            let key_file = up.key_file.as_deref().map(std::path::absolute).transpose()?;
+            let options = fleet::Options { key_file, ..fleet::Options::new(count, directory) };
+            fleet::forget_useless(&cloud, &options).await?;
+            Some(Fleet::start(addresses, cloud.token(), &options).await?)
+        }
+    };
+    tokio::select! {
+        // cancel-safe, both: the program ends then
+        () = signals.wait() => {}
+        // told by `stop`
+        _ = cloud.panicked() => {}
+    }
+    stop(fleet, cloud, &mut signals).await
+}
+
+/// The servers that every cloud has.
+fn tell_servers(addresses: Addresses) {
+    say(&format!("  enrolment  https://{}", addresses.https));
+    say(&format!("  CloudHub   wss://{}", addresses.websocket));
+    if let Some(quic) = addresses.quic {
+        say(&format!("  QUIC       {quic}"));
+    }
+    if let Some(tunnel) = addresses.tunnel {
+        say(&format!("  streams    wss://{tunnel}"));
+    }
+    if let Some(kubelets) = addresses.kubelets {
+        say(&format!("  kubelets   https://{kubelets}"));
+    }
+    if let Some(router) = addresses.router {
+        let scheme = if router.ip().is_loopback() { "http" } else { "https" };
+        say(&format!("  router     {scheme}://{router}"));
+    }
+}
+
+/// A cloud before a cluster's API server, until Ctrl-C.
+async fn serve_cluster(options: Options, begun: Instant, mut signals: Signals) -> anyhow::Result<()> {
+    let server = options.cluster.as_ref().map(|cluster| cluster.config.cluster_url.to_string());
+    let starting = Box::pin(Cloud::start(options));
+    let cloud = tokio::select! {
+        started = starting => started?,
+        // cancel-safe, both: the program ends then
+        () = signals.wait() => anyhow::bail!("ended by a signal before it had started"),
+    };
+    let addresses = cloud.addresses();
+    say(&format!("cloudsim is ready after {} ms", begun.elapsed().as_millis()));
+    say(&format!("  cluster    {}", server.unwrap_or_default()));
+    tell_servers(addresses);
+    if let Some(health) = addresses.health {
+        say(&format!("  health     http://{health}"));
+    }
+    // not the token itself: this may be the log of a pod, which more people read than Secrets
+    say("The join token for nodes, with a kubeconfig of the cluster:");
+    say(&format!("  {} token --kubeconfig FILE", paste::program()));
+    tokio::select! {
+        // cancel-safe, both: the program ends then
+        () = signals.wait() => {}
+        // told by `stop`
+        _ = cloud.panicked() => {}
+    }
+    stop(None, cloud, &mut signals).await
+}
+
+fn options(up: &Up, reach: &Reach) -> Options {
+    Options {
+        address: up.address,
+        names: reach.names.clone(),
+        api_port: up.api_port,
+        https_port: up.https_port,
+        ws_port: up.ws_port,
+        quic_port: up.quic_port,
+        tunnel_port: up.tunnel_port.0,
+        kubelets: up.stream_port.zip(up.stream_client_ca.clone()).map(|(port, client_ca)| KubeletOptions {
+            port,
+            client_ca,
+            client_names: up.stream_client_names.clone(),
+        }),
+        router: up.router_port.map(|port| RouterOptions { port, anonymous: up.router_anonymous }),
+        data_dir: up.data_dir.clone(),
+        key_file: up.key_file.clone(),
+        kubeconfig: Some(up.kubeconfig.clone()),
+        lease_grace: up.node_grace,
+        controllers: up.controllers.clone(),
+        rbac: up.rbac,
+        limits: Limits { max_message: up.max_message, ..Limits::default() },
+        hubs: usize::from(up.hubs),
+        renewal_grace: up.renewal_grace.get(),
+        max_token_lifetime: up.service_account_max_token_expiration,
+        cluster: None,
+        reserved: up.names.clone(),
+        seed: up.fault_seed,
+    }
+}

@@ -1,0 +1,49 @@
+//! Certificates in the directories of nodes that their cloud refuses: of a node that was deleted or reset, or of another cloud. Nobody
+//! runs `edge-agent reset` for a hollow node, so they are taken away before it starts, and it enrols anew with its token.
+
+use std::io::ErrorKind;
+
+use rustls_pki_types::{CertificateDer, pem::PemObject};
+use tokio::fs;
+use tracing::{info, warn};
+
+use super::{Error, Options};
+use cloudsim::Cloud;
+
+/// What an agent keeps of its identity, in the directory of a node.
+pub(super) const FILES: [&str; 3] = ["node.crt", "node.key", "ca.crt"];
+
+/// Removes the certificates that `cloud` refuses from the directories of the nodes that are to start.
+///
+/// # Errors
+/// A file cannot be removed.
+pub async fn forget_useless(cloud: &Cloud, options: &Options) -> Result<(), Error> {
+    for name in options.names() {
+        let directory = options.directory.join(&name);
+        let Ok(certificate) = CertificateDer::from_pem_file(directory.join(FILES[0])) else { continue };
+        match cloud.knows(&name, &certificate).await {
+            Ok(true) => continue,
+            Ok(false) => {}
+            Err(error) => {
+                // the node is refused until an administrator says what counts; the other nodes run
+                warn!(
+                    node = name,
+                    error = &error as &dyn std::error::Error,
+                    "its certificate cannot be looked up"
+                );
+                continue;
+            }
+        }
+        info!(node = name, "its certificate counts no more: it enrols anew");
+        for file in FILES {
+            let path = directory.join(file);
+            match fs::remove_file(&path).await {
+                Err(source) if source.kind() != ErrorKind::NotFound => {
+                    return Err(Error::Directory { path, source });
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,330 @@
+//! One hollow node: a directory and a runtime that stay, and an agent on them that may come and go.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    os::unix::fs::PermissionsExt,
+    panic::resume_unwind,
+    path::{Path, PathBuf},
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use agent::{
+    app::{self, App, Parts},
+    config::{self, Config, DatabaseKeys, Secret},
+    edged::Signals,
+    edgehub::Link,
+    eventbus::Bus,
+    metamanager::Listening,
+};
+use kubeapi::store::{SqliteOptions, SqliteStore, Store};
+use tokio::{
+    sync::watch,
+    task::{JoinHandle, yield_now},
+    time::timeout,
+};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tracing::error;
+
+use super::{Endpoints, Error, Options, identity};
+use crate::runtime::{self, SimRuntime};
+
+/// An agent that hangs in its last call must not keep the program.
+const LAST_CALL: Duration = Duration::from_secs(5);
+
+/// Where static pods come from, in the node's directory.
+const MANIFESTS: &str = "manifests";
+
+/// One node. Its agent ends with it; what runs on its runtime is left as it is.
+pub struct HollowNode {
+    /// Its name.
+    pub name: String,
+    /// Its runtime.
+    pub runtime: SimRuntime,
+    directory: PathBuf,
+    config: Config,
+    signals: Option<Arc<dyn Signals>>,
+    agent: Option<Agent>,
+}
+
+struct Agent {
+    running: JoinHandle<Result<(), Error>>,
+    link: watch::Receiver<Link>,
+    meta_server: Option<Listening>,
+    bus: Bus,
+    /// The node's own store; nothing while the agent stands on somebody else's.
+    store: Option<Weak<SqliteStore>>,
+    shutdown: CancellationToken,
+    _ends_with_the_node: DropGuard,
+}
+
+impl HollowNode {
+    /// A node in the directory of its name that will join `cloud` with `token`. What an earlier node left in
+    /// the directory is its own: certificate, store, volumes, containers.
+    pub async fn prepare(
+        name: &str,
+        cloud: impl Into<Endpoints>,
+        token: &str,
+        options: &Options,
+    ) -> Result<Self, Error> {
+        let cloud = cloud.into();
+        let directory = options.directory.join(name);
+        let failed = |source| Error::Directory { path: directory.clone(), source };
+        tokio::fs::create_dir_all(directory.join(MANIFESTS)).await.map_err(failed)?;
+        let file = directory.join("edgecore.yaml");
+        // the token is handed over in memory, and never lies on the disk
+        let text = edgecore_yaml(name, &directory, cloud, "", options);
+        write_private(&file, &text).await.map_err(failed)?;
+        let (mut config, _) = config::load(&file)?;
+        config.edge_hub.token = (!token.is_empty()).then(|| Secret::new(token.to_owned()));
+        config.database_keys = options.key_file.clone().map(DatabaseKeys::File);
+        let root = Some(directory.join("runtime"));
+        let runtime = SimRuntime::new(runtime::Options {
+            root,
+            pod_cidr: runtime::PodCidr::of_node(name),
+            ..runtime::Options::default()
+        })?;
+        let signals = options.signals.clone();
+        Ok(Self { name: name.to_owned(), runtime, directory, config, signals, agent: None })
+    }
+
+    /// Changes what the agent is started with next.
+    pub fn configure(&mut self, change: impl FnOnce(&mut Config)) {
+        change(&mut self.config);
+    }
+
+    /// Where everything of this node is.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Starts the agent on the node's own store; one that runs is stopped first.
+    pub async fn start(&mut self) -> Result<(), Error> {
+        self.stop().await;
+        let file = self.directory.join("agent.db");
+        let store = SqliteStore::open_or_begin_anew(&file, self.store_options()?).await?.store;
+        let own = Arc::downgrade(&store);
+        self.run(store, Some(own)).await
+    }
+
+    /// How the node's files are opened.
+    fn store_options(&self) -> Result<SqliteOptions, Error> {
+        let seal = agent::app::seal(&self.config).map_err(app::Error::from)?;
+        Ok(SqliteOptions { seal, ..SqliteOptions::default() })
+    }
+
+    /// Starts the agent on `store`; one that runs is stopped first.
+    pub async fn start_on(&mut self, store: Arc<dyn Store>) -> Result<(), Error> {
+        self.stop().await;
+        self.run(store, None).await
+    }
+
+    async fn run(&mut self, store: Arc<dyn Store>, own: Option<Weak<SqliteStore>>) -> Result<(), Error> {
+        let shutdown = CancellationToken::new();
+        let copies: Option<Arc<dyn Store>> = match self.config.meta_manager.meta_server {
+            Some(_) => {
+                let file = self.directory.join("metaserver.db");
+                Some(SqliteStore::open_or_begin_anew(&file, self.store_options()?).await?.store)
+            }
+            None => None,
+        };
+        let parts = Parts {
+            runtime: self.runtime.channel(),
+            store,
+            signals: self.signals.clone(),
+            copies,
+            pod_network: Some(self.runtime.pod_network()),
+            secrets_in_memory: false,
+        };
+        let app = App::start(&self.config, parts, shutdown.clone())?;
+        let (meta_server, bus) = (app.meta_server(), app.bus());
+        let (link, node) = (app.link(), self.name.clone());
+        let (runtime, stop) = (self.runtime.clone(), shutdown.clone());
+        let running = tokio::spawn(async move {
+            let ended = tokio::select! {
+                ended = app.run() => ended.map_err(Error::from),
+                panicked = runtime.panicked() => {
+                    stop.cancel();
+                    Err(panicked.into())
+                }
+            };
+            ended.inspect_err(|error| {
+                error!(node, error = error as &dyn std::error::Error, "a hollow node has ended");
+            })
+        });
+        let _ends_with_the_node = shutdown.clone().drop_guard();
+        self.agent =
+            Some(Agent { running, link, meta_server, bus, store: own, shutdown, _ends_with_the_node });
+        Ok(())
+    }
+
+    /// The state of the agent's connection; `None` while there is no agent.
+    pub fn link(&self) -> Option<watch::Receiver<Link>> {
+        self.agent.as_ref().map(|agent| agent.link.clone())
+    }
+
+    /// Waits until the agent's MetaServer listens: where. `None` where the node has none.
+    pub async fn meta_server(&self) -> Option<SocketAddr> {
+        let mut listening = self.agent.as_ref()?.meta_server.clone()?;
+        *listening.wait_for(Option::is_some).await.ok()?
+    }
+
+    /// Waits until the MQTT broker in the agent listens: where. `None` where the node has none.
+    pub async fn broker(&self) -> Option<SocketAddr> {
+        self.agent.as_ref()?.bus.internal_address().await
+    }
+
+    /// Waits until the agent ends on its own: the reason why it gave up.
+    pub async fn ended(&mut self) -> Result<(), Error> {
+        let Some(agent) = &mut self.agent else { return Ok(()) };
+        let ended = (&mut agent.running).await;
+        self.agent = None;
+        match ended {
+            Ok(ended) => ended,
+            Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Ends the agent as a signal does.
+    pub async fn stop(&mut self) {
+        let Some(mut agent) = self.agent.take() else { return };
+        agent.shutdown.cancel();
+        if timeout(LAST_CALL, &mut agent.running).await.is_err() {
+            agent.running.abort();
+        }
+        released(agent.store).await;
+    }
+
+    /// Ends the agent where it stands, as a power cut does: nothing is finished, nobody is told.
+    pub async fn kill(&mut self) {
+        let Some(agent) = self.agent.take() else { return };
+        agent.running.abort();
+        let _ = agent.running.await;
+        // what runs beside the rooms, as pulls
+        agent.shutdown.cancel();
+        released(agent.store).await;
+    }
+}
+
+/// Writes a file that its owner alone reads, also where an older one stands that others could.
+async fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+    use tokio::io::AsyncWriteExt;
+    let mut file =
+        tokio::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path).await?;
+    file.set_permissions(std::fs::Permissions::from_mode(0o600)).await?;
+    file.write_all(text.as_bytes()).await?;
+    file.flush().await
+}
+
+/// Waits until nobody uses the store any more: a new agent on it must be the only one.
+async fn released(store: Option<Weak<SqliteStore>>) {
+    let Some(store) = store else { return };
+    let unused = async {
+        while store.strong_count() > 0 {
+            yield_now().await;
+        }
+    };
+    let _ = timeout(LAST_CALL, unused).await;
+}
+
+/// A file as a person would write it for a machine. Paths and names go in as JSON strings, which YAML reads too.
+pub fn edgecore_yaml(
+    name: &str,
+    directory: &Path,
+    cloud: impl Into<Endpoints>,
+    token: &str,
+    options: &Options,
+) -> String {
+    let cloud = cloud.into();
+    let path = |file: &str| serde_json::Value::from(directory.join(file).to_string_lossy().into_owned());
+    // port 0 is none
+    let server = options.server.unwrap_or((Ipv4Addr::LOCALHOST, 0).into());
+    let meta_server = options.meta_server.unwrap_or((Ipv4Addr::LOCALHOST, 0).into());
+    let mut document = serde_json::json!({
+        "apiVersion": "edgecore.config.kubeedge.io/v1alpha2",
+        "kind": "EdgeCore",
+        "database": {"dataSource": path("edgecore.db")},
+        "modules": {
+            "edgeHub": {
+                "httpServer": format!("https://{}", cloud.https),
+                "websocket": {"enable": true, "server": cloud.websocket},
+                "token": token,
+                "messageQPS": options.qps,
+                "messageBurst": 2 * options.qps,
+                "tlsCaFile": path(identity::FILES[2]),
+                "tlsCertFile": path(identity::FILES[0]),
+                "tlsPrivateKeyFile": path(identity::FILES[1]),
+            },
+            "edgeStream": {
+                "enable": cloud.tunnel.is_some(),
+                // it is not dialled where there is none
+                "server": cloud.tunnel.as_ref().unwrap_or(&cloud.websocket),
+                "tlsTunnelCAFile": path("ca.crt"),
+                "tlsTunnelCertFile": path("node.crt"),
+                "tlsTunnelPrivateKeyFile": path("node.key"),
+            },
+            "deviceTwin": {"dmiSockPath": directory.to_string_lossy()},
+            "eventBus": {"enable": false},
+            "metaManager": {
+                "metaServer": {"enable": options.meta_server.is_some(), "server": meta_server.to_string()},
+            },
+            "edged": {
+                "hostnameOverride": name,
+                "reportEvent": true,
+                "nodeIP": cloud.node_ip.to_string(),
+                "rootDirectory": path("kubelet"),
+                "tailoredKubeletConfig": {
+                    "containerRuntimeEndpoint": format!("unix://{}", directory.join("runtime.sock").display()),
+                    "podLogsDir": path("logs"),
+                    "staticPodPath": path(MANIFESTS),
+                    "nodeLeaseDurationSeconds": options.lease.as_secs(),
+                    "address": server.ip().to_string(),
+                    "readOnlyPort": server.port(),
+                    // Pods that are simulated take nothing: how full this machine is, is not their doing.
+                    "imageGCHighThresholdPercent": 100,
+                    "evictionHard": {
+                        "memory.available": "0%",
+                        "nodefs.available": "0%",
+                        "nodefs.inodesFree": "0%",
+                        "imagefs.available": "0%",
+                        "imagefs.inodesFree": "0%",
+                    },
+                },
+            },
+        },
+    });
+    lay_over(&mut document["modules"]["edged"], &options.edged);
+    lay_over(&mut document["modules"]["eventBus"], &options.event_bus);
+    format!("{document:#}\n")
+}
+
+/// Objects are merged, everything else but null is replaced.
+fn lay_over(below: &mut serde_json::Value, above: &serde_json::Value) {
+    match (below, above) {
+        (_, serde_json::Value::Null) => {}
+        (serde_json::Value::Object(below), serde_json::Value::Object(above)) => {
+            for (key, value) in above {
+                lay_over(below.entry(key).or_insert(serde_json::Value::Null), value);
+            }
+        }
+        (below, above) => below.clone_from(above),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_node_whose_runtime_panics_ends_with_the_reason() {
+        let directory = tempfile::tempdir().unwrap();
+        let addresses = cloudsim::Addresses::nowhere();
+        let options = Options::new(1, directory.path());
+        let mut node = HollowNode::prepare("edge-1", addresses, "", &options).await.unwrap();
+        node.start().await.unwrap();
+        node.runtime.tasks().fail("the clock of a simulated runtime", "on purpose".into());
+        let error = timeout(Duration::from_secs(60), node.ended()).await.expect("it ends").unwrap_err();
+        assert!(matches!(&error, Error::Panicked(panicked) if panicked.message == "on purpose"), "{error:?}");
+    }
+}

@@ -1,0 +1,129 @@
+//! The one owner of the state: every change is made, recorded and told to the event readers under one lock.
+
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, mpsc, watch};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use wire::cri::ContainerEventResponse;
+
+use super::{
+    Error, Options, attached::Attached, calls::Calls, clock, events::Subscribers, exec::AllFiles,
+    persist::Store, state::Nanos, state::State, streaming::Streaming,
+};
+use cloudsim::tasks::Tasks;
+
+pub(super) struct Core {
+    pub(super) options: Options,
+    pub(super) calls: Calls,
+    /// What commands in containers have written.
+    pub(super) files: AllFiles,
+    pub(super) attached: Attached,
+    pub(super) streaming: Streaming,
+    shared: Mutex<Shared>,
+    store: Option<Store>,
+    /// Counts the changes, for those who wait for one.
+    version: watch::Sender<u64>,
+    /// Rung when the next deadline may have become another one.
+    deadline_changed: Arc<Notify>,
+    /// Ends the clock with the last handle.
+    _clock: DropGuard,
+    /// The clock.
+    pub(super) tasks: Tasks,
+}
+
+struct Shared {
+    state: State,
+    subscribers: Subscribers,
+}
+
+impl Core {
+    pub(super) fn start(options: Options) -> Result<Arc<Self>, Error> {
+        let store = options.root.as_deref().map(Store::open).transpose()?;
+        let mut state = match &store {
+            Some(store) => store.load()?,
+            None => State::default(),
+        };
+        state.set_pod_cidr(options.pod_cidr);
+        let (end, tasks) = (CancellationToken::new(), Tasks::default());
+        let deadline_changed = Arc::new(Notify::new());
+        let core = Arc::new(Self {
+            calls: Calls::default(),
+            files: AllFiles::default(),
+            attached: Attached::default(),
+            streaming: Streaming::default(),
+            shared: Mutex::new(Shared { state, subscribers: Subscribers::new(options.event_buffer) }),
+            options,
+            store,
+            version: watch::Sender::new(0),
+            deadline_changed: Arc::clone(&deadline_changed),
+            _clock: end.clone().drop_guard(),
+            tasks: tasks.clone(),
+        });
+        let weak: Weak<Self> = Arc::downgrade(&core);
+        tasks.spawn("the clock of a simulated runtime", clock::run(weak, deadline_changed, end));
+        Ok(core)
+    }
+
+    pub(super) fn read<T>(&self, look: impl FnOnce(&State) -> T) -> T {
+        look(&self.shared.lock().state)
+    }
+
+    /// As [`Self::read`], for what tells the time too.
+    pub(super) fn look<T>(&self, look: impl FnOnce(&State, Nanos) -> T) -> T {
+        self.read(|state| look(state, now()))
+    }
+
+    /// The lock is held while the changed records (about a kilobyte each) are written: their order on disk is the
+    /// order of the changes, and what was answered is recorded.
+    pub(super) fn change<T>(&self, act: impl FnOnce(&mut State, Nanos) -> T) -> T {
+        let mut shared = self.shared.lock();
+        let Shared { state, subscribers } = &mut *shared;
+        let result = act(state, now());
+        let changes = state.take_changes();
+        if changes.is_empty() {
+            return result;
+        }
+        if let Some(store) = &self.store {
+            store.save(state, &changes);
+        }
+        subscribers.tell(changes.events);
+        drop(shared);
+        self.version.send_modify(|version| *version = version.wrapping_add(1));
+        self.deadline_changed.notify_one();
+        result
+    }
+
+    pub(super) fn subscribe(&self) -> mpsc::Receiver<ContainerEventResponse> {
+        self.shared.lock().subscribers.add()
+    }
+
+    /// Tells of each change.
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.version.subscribe()
+    }
+
+    /// Returns when the container does not run (any more). Cancel-safe: only waits.
+    pub(super) async fn until_ended(&self, id: &str) {
+        let mut version = self.changes();
+        while self.read(|state| state.is_running(id)) {
+            if version.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// How long until the next container ends by itself.
+    pub(super) fn time_to_deadline(&self) -> Option<Duration> {
+        let deadline = self.read(State::next_deadline)?;
+        Some(Duration::from_nanos(u64::try_from(deadline.saturating_sub(now())).unwrap_or(0)))
+    }
+}
+
+/// Unix nanoseconds, as CRI tells time.
+fn now() -> Nanos {
+    Nanos::try_from(jiff::Timestamp::now().as_nanosecond()).unwrap_or(Nanos::MAX)
+}

@@ -1,0 +1,245 @@
+//! Carrying one step out.
+
+use std::time::{Duration, Instant};
+
+use agent::edgehub::Link;
+use kube::{
+    Api,
+    api::{DeleteParams, DynamicObject, Patch, PatchParams},
+    core::GroupVersionKind,
+    discovery::{Scope, pinned_kind},
+};
+use serde_json::Value;
+use tokio::time::{MissedTickBehavior, interval, sleep};
+
+use super::{
+    Stage, Step,
+    expect::is,
+    file::{Expect, Target},
+    story,
+};
+use crate::fleet::HollowNode;
+use cloudsim::faults::{Conditions, Link as Standing, Whom};
+
+/// The field manager.
+const MANAGER: &str = "cloudsim-run";
+/// How often what has no events is looked at.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// A file's limit, bytes; an API server takes no larger object either.
+const LIMIT: u64 = 3 * 1024 * 1024;
+
+/// Why a step did not come true.
+type Why = String;
+
+impl Stage {
+    /// Carries a step out; why it did not come true.
+    pub(super) async fn carry_out(&mut self, step: &Step) -> Result<(), Why> {
+        match step {
+            Step::Apply(objects) => self.apply(objects).await,
+            Step::ApplyFile(file) => {
+                let objects = read(&self.base.join(file)).await?;
+                self.apply(&Value::from(objects)).await
+            }
+            Step::Delete(target) => {
+                let deleted = self.api(target).await?.delete(&target.name, &DeleteParams::default()).await;
+                deleted.map(drop).map_err(|error| story(&error))
+            }
+            Step::Faults(faults) => self.link(&faults.node, faults.conditions.clone()),
+            Step::Cut(node) => self.link(node, Conditions::link(Standing::Cut)),
+            Step::HalfOpen(node) => self.link(node, Conditions::link(Standing::HalfOpen)),
+            Step::Restore(node) => {
+                self.cloud.faults().restore(node);
+                Ok(())
+            }
+            Step::Certificate(certificate) => {
+                self.cloud.faults().set_certificate(*certificate);
+                Ok(())
+            }
+            Step::Hostile(hostile) => {
+                let sent = self.cloud.faults().send_hostile(&hostile.node, hostile.shape).await;
+                sent.map_err(|error| error.to_string())
+            }
+            Step::Kill(node) => {
+                self.node(node)?.kill().await;
+                Ok(())
+            }
+            Step::Stop(node) => {
+                self.node(node)?.stop().await;
+                Ok(())
+            }
+            Step::Start(node) => self.node(node)?.start().await.map_err(|error| story(&error)),
+            Step::Pause(time) => {
+                sleep(time.get()).await;
+                Ok(())
+            }
+            Step::Remember(node) => {
+                self.remembered.insert(node.clone(), self.containers(node));
+                Ok(())
+            }
+            Step::Expect(expect) => self.expect(expect).await,
+        }
+    }
+
+    fn link(&self, node: &str, conditions: Conditions) -> Result<(), Why> {
+        let whom = if node == "all" { Whom::All } else { Whom::Node(node.to_owned()) };
+        self.cloud.faults().set(&whom, conditions).map_err(|error| error.to_string())
+    }
+
+    fn node(&mut self, name: &str) -> Result<&mut HollowNode, Why> {
+        self.nodes.get_mut(name).ok_or_else(|| format!("there is no node {name}"))
+    }
+
+    async fn apply(&self, objects: &Value) -> Result<(), Why> {
+        let all = match objects {
+            Value::Array(all) => all.as_slice(),
+            one => std::slice::from_ref(one),
+        };
+        for object in all {
+            let target: Target = target(object)?;
+            let parameters = PatchParams::apply(MANAGER).force();
+            let applied =
+                self.api(&target).await?.patch(&target.name, &parameters, &Patch::Apply(object)).await;
+            applied.map_err(|error| format!("{} {}: {}", target.kind, target.name, story(&error)))?;
+        }
+        Ok(())
+    }
+
+    async fn api(&self, target: &Target) -> Result<Api<DynamicObject>, Why> {
+        let (group, version) = target.api_version.split_once('/').unwrap_or(("", &target.api_version));
+        let gvk = GroupVersionKind::gvk(group, version, &target.kind);
+        let found = pinned_kind(&self.client(), &gvk).await;
+        let (resource, capabilities) = found.map_err(|error| {
+            format!("the API serves no {} of {}: {}", target.kind, target.api_version, story(&error))
+        })?;
+        Ok(match capabilities.scope {
+            Scope::Cluster => Api::all_with(self.client(), &resource),
+            Scope::Namespaced => {
+                let namespace = target.namespace.as_deref().unwrap_or("default");
+                Api::namespaced_with(self.client(), namespace, &resource)
+            }
+        })
+    }
+
+    /// Waits until it holds, and as long as it has to.
+    async fn expect(&self, expect: &Expect) -> Result<(), Why> {
+        let api = match &expect.object {
+            Some(target) => Some((self.api(target).await?, target)),
+            None => None,
+        };
+        let begun = Instant::now();
+        let mut held: Option<Instant> = None;
+        let mut looks = interval(POLL_INTERVAL);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            looks.tick().await;
+            let seen = match &api {
+                Some((api, target)) => of_object(api, target, expect).await,
+                None => self.of_node(expect).await,
+            };
+            match (seen, held) {
+                (Ok(()), since) => {
+                    let since = since.unwrap_or_else(Instant::now);
+                    if since.elapsed() >= expect.lasting.get() {
+                        return Ok(());
+                    }
+                    held = Some(since);
+                }
+                (Err(seen), Some(since)) => {
+                    return Err(format!("it held for {} ms only; then: {seen}", since.elapsed().as_millis()));
+                }
+                (Err(seen), None) if begun.elapsed() >= expect.within.get() => {
+                    return Err(format!("not within {}; last seen: {seen}", expect.within));
+                }
+                (Err(_), None) => {}
+            }
+        }
+    }
+
+    async fn of_node(&self, expect: &Expect) -> Result<(), Why> {
+        let name = expect.node.as_deref().unwrap_or_default();
+        if let Some(wanted) = expect.connected {
+            let link = self.nodes.get(name).and_then(HollowNode::link).map(|link| *link.borrow());
+            let connected = link.is_some_and(|link| link != Link::Down);
+            if connected != wanted {
+                return Err(format!("connected={connected}"));
+            }
+        }
+        if let Some(wanted) = expect.ready {
+            let target = Target {
+                api_version: "v1".to_owned(),
+                kind: "Node".to_owned(),
+                namespace: None,
+                name: name.to_owned(),
+            };
+            let node = get(&self.api(&target).await?, name).await?.unwrap_or_default();
+            let conditions = node["status"]["conditions"].as_array();
+            let ready = conditions.into_iter().flatten().find(|condition| condition["type"] == "Ready");
+            let status = ready.and_then(|ready| ready["status"].as_str()).unwrap_or("missing");
+            if (status == "True") != wanted {
+                return Err(format!("its condition Ready is {status}"));
+            }
+        }
+        if expect.same_containers {
+            let remembered =
+                self.remembered.get(name).ok_or("nothing was remembered of it; add `remember:` before")?;
+            let now = self.containers(name);
+            if let Some(([pod, container], _)) =
+                remembered.iter().find(|(place, id)| now.get(*place) != Some(id))
+            {
+                return Err(format!(
+                    "container {container} of the pod with UID {pod} is not the one that ran"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn of_object(api: &Api<DynamicObject>, target: &Target, expect: &Expect) -> Result<(), Why> {
+    let object = get(api, &target.name).await?;
+    match (object, expect.gone) {
+        (None, true) => Ok(()),
+        (None, false) => Err(format!("there is no {} {}", target.kind, target.name)),
+        (Some(_), true) => Err("it is still there".to_owned()),
+        (Some(object), false) => {
+            let wrong = expect.has.iter().find(|(path, wanted)| !is(path.find(&object), wanted));
+            wrong.map_or(Ok(()), |(path, _)| {
+                let found = path.find(&object).map_or("nothing".to_owned(), Value::to_string);
+                Err(format!("{path} is {found}"))
+            })
+        }
+    }
+}
+
+async fn get(api: &Api<DynamicObject>, name: &str) -> Result<Option<Value>, Why> {
+    let object = api.get_opt(name).await.map_err(|error| story(&error))?;
+    object.map(serde_json::to_value).transpose().map_err(|error| error.to_string())
+}
+
+fn target(object: &Value) -> Result<Target, Why> {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    let missing = |field: &str| format!("an object without {field} cannot be applied");
+    Ok(Target {
+        api_version: text("/apiVersion").ok_or_else(|| missing("apiVersion"))?,
+        kind: text("/kind").ok_or_else(|| missing("kind"))?,
+        namespace: text("/metadata/namespace"),
+        name: text("/metadata/name").ok_or_else(|| missing("metadata.name"))?,
+    })
+}
+
+/// The documents of a file.
+async fn read(file: &std::path::Path) -> Result<Vec<Value>, Why> {
+    let unreadable = |error: std::io::Error| format!("{} cannot be read: {error}", file.display());
+    if tokio::fs::metadata(file).await.map_err(unreadable)?.len() > LIMIT {
+        return Err(format!("{} is larger than {LIMIT} bytes", file.display()));
+    }
+    let text = tokio::fs::read_to_string(file).await.map_err(unreadable)?;
+    let options = serde_saphyr::options! { with_snippet: false };
+    serde_saphyr::from_multiple_with_options(&text, options).map_err(|error| {
+        format!(
+            "{} is no manifest: {}",
+            file.display(),
+            limits::excerpt(&error.without_snippet().to_string())
+        )
+    })
+}

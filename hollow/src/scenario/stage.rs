@@ -1,0 +1,109 @@
+//! Where a scenario plays: its cloud and its nodes.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use agent::config::{HostPort, Transport as Carrier};
+use kube::Client;
+use wire::cri::ContainerState;
+
+use super::{
+    Scenario,
+    file::{NodeSpec, Transport},
+};
+use crate::fleet::{self, HollowNode};
+use cloudsim::{Cloud, Options, StartError, hub::Limits};
+
+/// The label under which a container names its pod, and its own name.
+const LABELS: [&str; 2] = ["io.kubernetes.pod.uid", "io.kubernetes.container.name"];
+
+/// Why a scenario cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum StageError {
+    #[error("the cloud does not start")]
+    Cloud(#[from] StartError),
+    #[error("node {0} does not start")]
+    Node(String, #[source] fleet::Error),
+}
+
+/// The containers that run on a node: pod's UID and container's name → id.
+pub(super) type Containers = BTreeMap<[String; 2], String>;
+
+/// A cloud and its nodes.
+pub(super) struct Stage {
+    pub(super) cloud: Cloud,
+    pub(super) nodes: BTreeMap<String, HollowNode>,
+    /// What ran when it was remembered.
+    pub(super) remembered: BTreeMap<String, Containers>,
+    /// Where files that the scenario names are looked for.
+    pub(super) base: PathBuf,
+}
+
+impl Stage {
+    /// Starts everything.
+    pub(super) async fn open(
+        scenario: &Scenario,
+        file: &Path,
+        directory: &Path,
+        seed: Option<u64>,
+    ) -> Result<Self, StageError> {
+        let spec = scenario.cloud();
+        let quic = scenario.nodes().any(|node| node.transport == Transport::Quic);
+        let options = Options {
+            hubs: spec.hubs,
+            lease_grace: spec.node_grace.get(),
+            limits: Limits { acknowledgement: spec.acknowledgement.get(), ..Limits::default() },
+            quic_port: quic.then_some(0),
+            seed: seed.or(scenario.seed).unwrap_or(1),
+            ..Options::default().any_ports()
+        };
+        let cloud = Cloud::start(options).await?;
+        // renewed four times in the time in which the cloud gives a node up
+        let lease = spec.node_grace.get().max(std::time::Duration::from_secs(1));
+        let like = fleet::Options { lease, qps: 0, ..fleet::Options::new(0, directory) };
+        let base = file.parent().map(Path::to_owned).unwrap_or_default();
+        let mut stage = Self { cloud, nodes: BTreeMap::new(), remembered: BTreeMap::new(), base };
+        for node in scenario.nodes() {
+            let started = stage.start(node, &like).await;
+            let started = started.map_err(|error| StageError::Node(node.name.clone(), error))?;
+            stage.nodes.insert(node.name.clone(), started);
+        }
+        Ok(stage)
+    }
+
+    async fn start(&self, spec: &NodeSpec, like: &fleet::Options) -> Result<HollowNode, fleet::Error> {
+        let addresses = self.cloud.addresses();
+        let mut node = HollowNode::prepare(&spec.name, addresses, self.cloud.token(), like).await?;
+        if let (Transport::Quic, Some(at)) = (spec.transport, addresses.quic) {
+            node.configure(|config| {
+                config.edge_hub.transport = Carrier::Quic;
+                config.edge_hub.servers = vec![HostPort { host: at.ip().to_string(), port: at.port() }];
+            });
+        }
+        node.start().await?;
+        Ok(node)
+    }
+
+    /// Its API.
+    pub(super) fn client(&self) -> Client {
+        self.cloud.client()
+    }
+
+    /// The containers that run on a node.
+    pub(super) fn containers(&self, node: &str) -> Containers {
+        let containers = self.nodes.get(node).map(|node| node.runtime.containers()).unwrap_or_default();
+        let running = containers.into_iter().filter(|one| one.state() == ContainerState::ContainerRunning);
+        running
+            .map(|one| (LABELS.map(|label| one.labels.get(label).cloned().unwrap_or_default()), one.id))
+            .collect()
+    }
+
+    /// Ends everything.
+    pub(super) async fn close(mut self) {
+        futures::future::join_all(self.nodes.values_mut().map(HollowNode::stop)).await;
+        // the step that it has spoilt has failed, and the log says why
+        let _ = self.cloud.stop().await;
+    }
+}

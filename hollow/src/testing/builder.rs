@@ -1,0 +1,127 @@
+//! What a cloud for a test is to be like.
+
+use std::time::Duration;
+
+use super::{Error, TestCloud};
+use crate::fleet::{self, Fleet};
+use cloudsim::{Cloud, Options, controllers::manager::Switches};
+
+/// How long one wait may take unless a test says otherwise: many times what anything takes on a loaded machine.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A change of options.
+type Change<T> = Box<dyn FnOnce(&mut T) + Send>;
+
+/// A cloud in the making; see [`TestCloud::builder`].
+#[must_use = "nothing runs before `start`"]
+pub struct Builder {
+    nodes: usize,
+    options: Options,
+    node_grace: Option<Duration>,
+    timeout: Duration,
+    change: Option<Change<Options>>,
+    change_nodes: Option<Change<fleet::Options>>,
+}
+
+impl std::fmt::Debug for Builder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Builder")
+            .field("nodes", &self.nodes)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Builder {
+    pub(super) fn new() -> Self {
+        Self {
+            nodes: 1,
+            options: Options::default().any_ports(),
+            node_grace: None,
+            timeout: TIMEOUT,
+            change: None,
+            change_nodes: None,
+        }
+    }
+
+    /// How many nodes; 0 leaves the cloud to those that join it.
+    pub fn nodes(self, nodes: usize) -> Self {
+        Self { nodes, ..self }
+    }
+
+    /// How long a node may be silent before it is NotReady: 40 seconds unless it is said. Nodes renew
+    /// their leases four times as often. Less than a second is taken for one.
+    pub fn node_grace(self, grace: Duration) -> Self {
+        Self { node_grace: Some(grace.max(Duration::from_secs(1))), ..self }
+    }
+
+    /// Lets stored roles and bindings say what service accounts may do; without, only the cloud's own clients get in.
+    pub fn rbac(mut self) -> Self {
+        self.options.rbac = true;
+        self
+    }
+
+    /// Which controllers of a cluster run, as `--controllers` of `cloudsim up`; all unless it is said.
+    pub fn controllers(mut self, controllers: Switches) -> Self {
+        self.options.controllers = controllers;
+        self
+    }
+
+    /// What chance is drawn from where links are bad on purpose: a test that says it is bad in the same way each time.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.options.seed = seed;
+        self
+    }
+
+    /// How long one wait of [`TestCloud::wait`] and its like may take; a minute unless it is said.
+    pub fn timeout(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
+    }
+
+    /// Changes whatever else the cloud is started with.
+    pub fn cloud(self, change: impl FnOnce(&mut Options) + Send + 'static) -> Self {
+        Self { change: Some(Box::new(change)), ..self }
+    }
+
+    /// Changes whatever else the nodes are started with.
+    pub fn fleet(self, change: impl FnOnce(&mut fleet::Options) + Send + 'static) -> Self {
+        Self { change_nodes: Some(Box::new(change)), ..self }
+    }
+
+    /// Starts the cloud and its nodes, and waits until all of them are Ready.
+    ///
+    /// # Errors
+    /// [`Error::Directory`], [`Error::Start`] and [`Error::Node`]: it does not start. [`Error::Timeout`]: a node does not become Ready.
+    pub async fn start(self) -> Result<TestCloud, Error> {
+        // large: it holds the beginnings of a cloud and of agents
+        Box::pin(self.start_all()).await
+    }
+
+    async fn start_all(self) -> Result<TestCloud, Error> {
+        // rustls takes the one provider that is compiled in; a second call changes nothing
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let directory = tempfile::tempdir().map_err(Error::Directory)?;
+        let Self { nodes, mut options, node_grace, timeout, change, change_nodes } = self;
+        let mut fleet = fleet::Options::new(nodes, directory.path());
+        // tests are not about the rate
+        fleet.qps = 0;
+        if let Some(grace) = node_grace {
+            options.lease_grace = grace;
+            // whole seconds, and renewed four times as often
+            fleet.lease = Duration::from_secs(grace.as_secs());
+        }
+        if let Some(change) = change {
+            change(&mut options);
+        }
+        if let Some(change) = change_nodes {
+            change(&mut fleet);
+        }
+        let cloud = Cloud::start(options).await?;
+        let fleet = Fleet::start(cloud.addresses(), cloud.token(), &fleet).await?;
+        let started = TestCloud { fleet, cloud, timeout, _directory: directory };
+        for node in started.nodes() {
+            started.wait_ready(&node.name, true).await?;
+        }
+        Ok(started)
+    }
+}

@@ -1,0 +1,234 @@
+//! A cloud with nodes in the process of a test: no cluster, no root, no container runtime, no fixed port.
+//!
+//! ```
+//! use cloudsim::testing::{
+//!     TestCloud, k8s_openapi::api::core::v1::Pod, kube::Api, kube::runtime::wait::conditions::is_pod_running,
+//! };
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let cloud = TestCloud::start().await?;
+//! cloud.apply("{apiVersion: v1, kind: Pod, metadata: {name: hello}, spec: {containers: [{name: main, image: nginx}]}}").await?;
+//! let pods = Api::<Pod>::default_namespaced(cloud.client());
+//! let pod = cloud.wait(pods, "hello", is_pod_running()).await?;
+//! assert_eq!(pod.spec.unwrap().node_name.as_deref(), Some("edge-1"));
+//! cloud.stop().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! `docs/testing.md` has examples with faults, devices and time.
+
+mod builder;
+mod error;
+mod manifests;
+
+use std::fmt::Debug;
+
+pub use crds;
+pub use k8s_openapi;
+use k8s_openapi::api::core::v1::Node;
+pub use kube;
+use kube::{
+    Api, Client, Resource,
+    api::DynamicObject,
+    runtime::wait::{Condition, await_condition},
+};
+pub use mapper;
+use mapper::{Config, Mapper, Protocol};
+use serde::{Serialize, de::DeserializeOwned};
+use tempfile::TempDir;
+use tokio::{task::JoinHandle, time::timeout};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+pub use self::{builder::Builder, error::Error};
+use crate::fleet::{Fleet, HollowNode};
+use cloudsim::{Cloud, faults::Faults};
+
+/// A cloud and its nodes, called `edge-1`, `edge-2`, …, which run pods on the simulated runtime. All of it ends when this is dropped;
+/// [`Self::stop`] waits for the end.
+pub struct TestCloud {
+    // nodes end before what they are connected to, and their folders go last
+    fleet: Fleet,
+    cloud: Cloud,
+    timeout: std::time::Duration,
+    _directory: TempDir,
+}
+
+impl Debug for TestCloud {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TestCloud").field("cloud", &self.cloud).finish_non_exhaustive()
+    }
+}
+
+impl TestCloud {
+    /// A cloud in the making: one node, all controllers, state in memory, ports that are free.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    /// The same without further wishes, started; its node is Ready.
+    ///
+    /// # Errors
+    /// As [`Builder::start`].
+    pub async fn start() -> Result<Self, Error> {
+        Self::builder().start().await
+    }
+
+    /// A client of the API that may do everything, without a socket between.
+    pub fn client(&self) -> Client {
+        self.cloud.client()
+    }
+
+    /// A kubeconfig for programs that are to reach the API over TLS, as kubectl.
+    pub fn kubeconfig(&self) -> &str {
+        self.cloud.kubeconfig()
+    }
+
+    /// The cloud: addresses, join token, sessions of nodes.
+    pub fn cloud(&self) -> &Cloud {
+        &self.cloud
+    }
+
+    /// What is wrong on purpose: links, certificates, messages.
+    pub fn faults(&self) -> &Faults {
+        self.cloud.faults()
+    }
+
+    /// The nodes.
+    pub fn nodes(&self) -> &[HollowNode] {
+        self.fleet.nodes()
+    }
+
+    /// The node of this name, to be stopped, killed and started again.
+    ///
+    /// # Errors
+    /// [`Error::NoNode`]: there is none.
+    pub fn node(&mut self, name: &str) -> Result<&mut HollowNode, Error> {
+        let node = self.fleet.nodes_mut().iter_mut().find(|node| node.name == name);
+        node.ok_or_else(|| Error::NoNode { name: name.to_owned() })
+    }
+
+    /// Applies manifests, documents of YAML or JSON, as `kubectl apply --server-side` does; in namespace `default` where they name none.
+    /// Answers the objects as the API has them.
+    ///
+    /// # Errors
+    /// [`Error::Manifest`]: the text is none, or the API does not serve its kind. [`Error::Refused`]: the API does not take it; the
+    /// documents before it are applied.
+    pub async fn apply(&self, manifests: &str) -> Result<Vec<DynamicObject>, Error> {
+        manifests::apply(&self.client(), manifests).await
+    }
+
+    /// Waits until the object of this name is as wanted, and answers it as it is then. A condition may be a closure,
+    /// `|object: Option<&Pod>| …`, or one of kube's ([`kube::runtime::wait::conditions`]).
+    ///
+    /// # Errors
+    /// [`Error::Timeout`] with the object as it was last: it did not come to that in the [time](Builder::timeout) for one wait.
+    /// [`Error::Gone`]: it is as wanted by not being there; [`Self::wait_gone`] waits for that. [`Error::Watch`]: the API does not let
+    /// it be watched.
+    pub async fn wait<K>(&self, api: Api<K>, name: &str, wanted: impl Condition<K>) -> Result<K, Error>
+    where
+        K: Resource + Clone + Debug + DeserializeOwned + Serialize + Send + 'static,
+    {
+        let found = self.await_condition(api, name, wanted).await?;
+        found.ok_or_else(|| Error::Gone { name: name.to_owned() })
+    }
+
+    /// Waits until there is no object of this name.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`] and [`Error::Watch`], as [`Self::wait`].
+    pub async fn wait_gone<K>(&self, api: Api<K>, name: &str) -> Result<(), Error>
+    where
+        K: Resource + Clone + Debug + DeserializeOwned + Serialize + Send + 'static,
+    {
+        self.await_condition(api, name, |object: Option<&K>| object.is_none()).await.map(drop)
+    }
+
+    async fn await_condition<K>(
+        &self,
+        api: Api<K>,
+        name: &str,
+        wanted: impl Condition<K>,
+    ) -> Result<Option<K>, Error>
+    where
+        K: Resource + Clone + Debug + DeserializeOwned + Serialize + Send + 'static,
+    {
+        match timeout(self.timeout, await_condition(api.clone(), name, wanted)).await {
+            Ok(found) => found.map_err(|error| Error::Watch(Box::new(error))),
+            Err(_) => {
+                let last = api.get_opt(name).await.ok().flatten();
+                let last = last.and_then(|object| serde_json::to_string(&object).ok());
+                let last = last.unwrap_or_else(|| "it is not there".to_owned());
+                Err(Error::Timeout { name: name.to_owned(), within: self.timeout, last })
+            }
+        }
+    }
+
+    /// Waits until the node's condition `Ready` is true, or is not.
+    ///
+    /// # Errors
+    /// As [`Self::wait`].
+    pub async fn wait_ready(&self, node: &str, ready: bool) -> Result<Node, Error> {
+        let is_as_wanted = move |node: Option<&Node>| {
+            node.is_some_and(|node| cloudsim::controllers::binder::is_ready(node) == ready)
+        };
+        self.wait(Api::all(self.client()), node, is_as_wanted).await
+    }
+
+    /// Runs a mapper on a node: it registers with the agent, and has the devices of this protocol that are on the node. It ends when
+    /// what is answered is dropped.
+    ///
+    /// # Errors
+    /// [`Error::NoNode`]: there is no such node. [`Error::Mapper`]: its socket cannot be made.
+    pub fn run_mapper(
+        &self,
+        node: &str,
+        protocol_name: &str,
+        protocol: impl Protocol,
+    ) -> Result<RunningMapper, Error> {
+        let found = self.nodes().iter().find(|one| one.name == node);
+        let directory = found.ok_or_else(|| Error::NoNode { name: node.to_owned() })?.directory();
+        let config = Config {
+            socket: directory.join(format!("{protocol_name}.sock")),
+            agent: directory.join("dmi.sock"),
+            ..Config::new(protocol_name, protocol_name)
+        };
+        let shutdown = CancellationToken::new();
+        let mapper = Mapper::bind(config, protocol)?;
+        let task = tokio::spawn(mapper.run(shutdown.clone()));
+        Ok(RunningMapper { _ends: shutdown.drop_guard(), task })
+    }
+
+    /// Ends nodes and cloud.
+    ///
+    /// # Errors
+    /// [`Error::Panicked`]: a part of the cloud has panicked, now or before.
+    pub async fn stop(self) -> Result<(), Error> {
+        let Self { fleet, cloud, .. } = self;
+        fleet.stop().await;
+        Ok(cloud.stop().await?)
+    }
+}
+
+/// A mapper that runs until this is dropped.
+#[derive(Debug)]
+pub struct RunningMapper {
+    _ends: DropGuard,
+    task: JoinHandle<Result<(), mapper::RunError>>,
+}
+
+impl RunningMapper {
+    /// Waits until the mapper gives up: why.
+    pub async fn failed(&mut self) -> Option<mapper::RunError> {
+        (&mut self.task).await.ok()?.err()
+    }
+}
+
+/// The examples of the guide.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/testing.md")]
+struct Guide;
+
+#[cfg(test)]
+mod tests;
