@@ -148,5 +148,5 @@ crds: ## Write the YAML of the custom resource definitions anew
 	UPDATE_YAML=1 cargo test --locked --package crds
 
 schemas: ## Write the schemas of Kubernetes' own types anew
-	UPDATE_SCHEMAS=1 cargo test --locked --package kubeapi --lib schema::published::tests::the_files
+	UPDATE_SCHEMAS=1 cargo test --locked --package kubeapi --lib builtin_schema::published::tests::the_files
 

@@ -16,9 +16,9 @@ use crate::{
     document::{self, Document, Documents},
     health::Checked,
     metrics::Metrics,
-    service::ApiService,
     store::Store,
     streams::Slots,
+    tower_service::ApiService,
 };
 
 pub use crate::metrics::MetricsSource;

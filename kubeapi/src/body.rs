@@ -20,7 +20,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub type Body = UnsyncBoxBody<Bytes, BoxError>;
 
 /// The real server's limit of a request's body, in bytes.
-pub(crate) const LIMIT: usize = 3 * 1024 * 1024;
+pub(crate) const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 
 /// Characters of all warnings of an answer, as the real server has them; beyond it each is cut …
 const WARNINGS_CHARACTERS: usize = 4 * 1024;
@@ -90,7 +90,7 @@ where
     B: http_body::Body<Data = Bytes> + Send,
     B::Error: Into<BoxError>,
 {
-    gather(body, LIMIT).await.map_err(|unread| match unread {
+    gather(body, MAX_BODY_BYTES).await.map_err(|unread| match unread {
         Unread::TooLarge(limit) => StatusError::too_large(limit),
         late @ Unread::Late(_) => StatusError::late(late.to_string()),
         broken @ Unread::Broken(_) => StatusError::bad_request(broken.to_string()),

@@ -7,7 +7,7 @@ use http::{HeaderValue, Request, Response, header};
 use kube::{Client, client::Body as ClientBody};
 use tower::{Service, util::MapRequest};
 
-use crate::{BoxError, Identity, service::ApiService};
+use crate::{BoxError, Identity, tower_service::ApiService};
 
 /// A client that calls `service` directly, as an identity that may do everything. `service` is [`crate::Api::service`], or
 /// that in layers of the caller's own.

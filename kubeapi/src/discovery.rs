@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     access::Review,
-    part::Part,
     registry::{Builtin, Kind, Registry},
+    subresource::Part,
 };
 
 /// `/version`: the Kubernetes that this API speaks.

@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderValue, Response, header};
 use http_body::Body as _;
 use http_body_util::{BodyExt, Full};
 
-use crate::{Body, service::refusal, status::StatusError};
+use crate::{Body, status::StatusError, tower_service::refusal};
 
 /// Smaller answers go faster as they are; the real server's limit.
 const THRESHOLD: u64 = 128 * 1024;

@@ -7,10 +7,10 @@
 use serde_json::{Map, Value, json};
 
 use crate::{
+    builtin_schema::published,
     discovery,
     object::{as_map, child},
     registry::{Builtin, Kind, Registry, SchemaSource},
-    schema::published,
 };
 
 const GVK: &str = "x-kubernetes-group-version-kind";

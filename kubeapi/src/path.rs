@@ -6,8 +6,8 @@ use percent_encoding::percent_decode_str;
 
 use crate::{
     access::Review,
-    part::{Part, Remote},
     registry::{Kind, Registry},
+    subresource::{Part, Remote},
 };
 
 /// What a path names.

@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderValue, Response, header};
 use http_body_util::{BodyExt, Full};
 use serde_json::Value;
 
-use crate::{Body, service::refusal, status::StatusError};
+use crate::{Body, status::StatusError, tower_service::refusal};
 
 /// The media type.
 pub(crate) const MEDIA_TYPE: &str = "application/yaml";

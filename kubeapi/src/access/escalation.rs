@@ -10,8 +10,8 @@ use crate::{
     Api,
     object::{items, text_or_empty},
     registry::Builtin,
-    service::Call,
     status::StatusError,
+    tower_service::Call,
 };
 
 /// Where a single rule holds: fields of a rule, with one value each.

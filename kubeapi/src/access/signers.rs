@@ -5,7 +5,10 @@
 use serde_json::Value;
 
 use super::{Attributes, roles, rules};
-use crate::{Api, object::text_or_empty, part::Part, registry::Builtin, service::Call, status::StatusError};
+use crate::{
+    Api, object::text_or_empty, registry::Builtin, status::StatusError, subresource::Part,
+    tower_service::Call,
+};
 
 const GROUP: &str = "certificates.k8s.io";
 

@@ -7,10 +7,10 @@ use serde_json::{Map, Value, json};
 use crate::{
     Identity,
     object::{as_map, text_or_empty},
-    part::Part,
     path::Target,
     registry::{Kind, Registry},
-    service::Call,
+    subresource::Part,
+    tower_service::Call,
 };
 
 /// What is done.

@@ -12,9 +12,9 @@ use crate::{
     object::{as_map, assign, child, default_to, metadata},
     path::Target,
     registry::{Builtin, Kind},
-    service::Call,
     status::{Cause, StatusError},
     store::{Key, Resource, Store, StoreError},
+    tower_service::Call,
     validate::{self, FieldValidation},
     verbs::stored_form,
 };

@@ -14,7 +14,7 @@ const KEPT: usize = 64;
 
 /// Reads a pattern.
 pub(super) fn compile(pattern: &str) -> Result<Regex, String> {
-    let built = crate::pattern::compile(pattern, LARGEST);
+    let built = crate::go_regex::compile(pattern, LARGEST);
     built.map_err(|error| format!("error parsing regexp: {}", error.to_string().replace('\n', " ").trim()))
 }
 

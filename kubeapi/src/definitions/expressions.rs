@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     status::Cause,
-    structural::{RuleFault, check_rules},
+    structural_schema::{RuleFault, check_rules},
 };
 
 /// The longest message, in bytes.

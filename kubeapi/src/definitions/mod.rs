@@ -23,7 +23,7 @@ mod expressions;
 mod names;
 pub(crate) mod rules;
 pub(crate) mod status;
-mod structure;
+mod structural_check;
 
 pub(crate) use cleanup::FINALIZER;
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::structure;
+use super::structural_check;
 use crate::{
     object::{items, text_or_empty},
     status::Cause,
@@ -141,7 +141,7 @@ fn versions(definition: &Value) -> Vec<Cause> {
         seen.push(name);
         match version.pointer("/schema/openAPIV3Schema") {
             Some(schema) => {
-                causes.extend(structure::check(schema, &format!("{path}.schema.openAPIV3Schema")))
+                causes.extend(structural_check::check(schema, &format!("{path}.schema.openAPIV3Schema")))
             }
             None => {
                 causes

@@ -7,7 +7,7 @@ use self::{
     managers::{Entry, Manager, Managers, Operation},
     set::{Set, Step},
 };
-use super::{ApplyOptions, Conflict, PatchError, Target, structure::Structure};
+use super::{ApplyOptions, Conflict, PatchError, Target, merge_schema::MergeSchema};
 use crate::object::{assign, items, metadata, text_or_empty};
 
 mod managers;
@@ -33,8 +33,8 @@ pub(super) fn apply(
     body: &Value,
     options: &ApplyOptions<'_>,
 ) -> Result<Value, PatchError> {
-    let structure = Structure::of(target);
-    let config = checked(target, body, structure, options)?;
+    let merge_schema = MergeSchema::of(target);
+    let config = checked(target, body, merge_schema, options)?;
     let live = current.cloned().unwrap_or_else(|| json!({}));
     let manager = Manager::new(target, options, Operation::Apply);
     let before = current.map(Managers::read).unwrap_or_default();
@@ -42,16 +42,16 @@ pub(super) fn apply(
     last.cut(&unowned(options));
 
     let mut object = live.clone();
-    walk::merge(&mut object, &config, structure);
-    let mut applied = walk::fields(&config, structure);
+    walk::merge(&mut object, &config, merge_schema);
+    let mut applied = walk::fields(&config, merge_schema);
     applied.cut(&unowned(options));
 
     let mut managers = before.clone();
     managers.set(manager.clone(), applied, options.now);
     let mut owned = managers.owned();
     owned.join(unowned(options));
-    walk::prune(&mut object, &last, &owned, structure);
-    let changes = walk::changes(&live, &object, structure);
+    walk::prune(&mut object, &last, &owned, merge_schema);
+    let changes = walk::changes(&live, &object, merge_schema);
     let conflicts: Vec<_> = managers
         .others(&manager)
         .map(|entry| (entry.manager.describe(), entry.fields.common(&changes.set).paths()))
@@ -72,7 +72,7 @@ pub(super) fn apply(
 fn checked(
     target: &Target<'_>,
     body: &Value,
-    structure: Structure<'_>,
+    merge_schema: MergeSchema<'_>,
     options: &ApplyOptions<'_>,
 ) -> Result<Value, PatchError> {
     let refuse = |why: String| Err(PatchError::BadRequest(why));
@@ -106,7 +106,7 @@ fn checked(
         metadata.retain(|name, value| !value.is_null() || !UNOWNED_METADATA.contains(&name.as_str()));
     }
     let config = Value::Object(config);
-    if let Some(fault) = walk::fault(&config, structure, "") {
+    if let Some(fault) = walk::fault(&config, merge_schema, "") {
         let (namespace, name) =
             (text_or_empty(body, "/metadata/namespace"), text_or_empty(body, "/metadata/name"));
         let object = if namespace.is_empty() { format!("/{name}") } else { format!("{namespace}/{name}") };
@@ -125,10 +125,10 @@ pub(super) fn track(target: &Target<'_>, old: Option<&Value>, new: &mut Value, o
         // how a client says that nobody shall own anything
         return Managers::default().write(new);
     }
-    let structure = Structure::of(target);
+    let merge_schema = MergeSchema::of(target);
     let mut changes = match old {
-        Some(old) => walk::changes(old, new, structure),
-        None => walk::Changes { set: walk::fields(new, structure), gone: Set::default() },
+        Some(old) => walk::changes(old, new, merge_schema),
+        None => walk::Changes { set: walk::fields(new, merge_schema), gone: Set::default() },
     };
     changes.set.cut(&unowned(options));
     changes.gone.cut(&unowned(options));

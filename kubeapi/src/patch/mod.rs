@@ -5,14 +5,14 @@
 
 use serde_json::Value;
 
-use self::structure::Structure;
+use self::merge_schema::MergeSchema;
 
 mod apply;
 mod json;
 mod merge;
+mod merge_schema;
 mod order;
 mod strategic;
-mod structure;
 
 /// The four ways to patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,7 +146,7 @@ pub(crate) fn patch(
         PatchKind::Strategic if target.schema.is_some() => Err(PatchError::UnsupportedMediaType {
             accepted: "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
         }),
-        PatchKind::Strategic => strategic::apply(standing()?, body, Structure::of(target)),
+        PatchKind::Strategic => strategic::apply(standing()?, body, MergeSchema::of(target)),
         PatchKind::Apply if !options.subresource.is_empty() && current.is_none() => Err(PatchError::Missing),
         PatchKind::Apply => apply::apply(target, current, body, options),
     }

@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 
 use super::{
     PatchError,
+    merge_schema::{ListMerge, MergeSchema},
     order::{Placed, interleave},
-    structure::{ListMerge, Structure},
 };
 
 const DIRECTIVE: &str = "$patch";
@@ -19,10 +19,14 @@ const SET_ORDER: &str = "$setElementOrder/";
 const DELETE_VALUES: &str = "$deleteFromPrimitiveList/";
 
 /// `current` merged with `body`.
-pub(super) fn apply(current: &Value, body: &Value, structure: Structure<'_>) -> Result<Value, PatchError> {
+pub(super) fn apply(
+    current: &Value,
+    body: &Value,
+    merge_schema: MergeSchema<'_>,
+) -> Result<Value, PatchError> {
     let Value::Object(patch) = body else { return Err(bad("invalid JSON document")) };
     let mut object = current.clone();
-    merge_maps(crate::object::as_map(&mut object), patch, structure)?;
+    merge_maps(crate::object::as_map(&mut object), patch, merge_schema)?;
     Ok(object)
 }
 
@@ -33,7 +37,7 @@ fn bad(why: impl Into<String>) -> PatchError {
 fn merge_maps(
     original: &mut Map<String, Value>,
     patch: &Map<String, Value>,
-    at: Structure<'_>,
+    at: MergeSchema<'_>,
 ) -> Result<(), PatchError> {
     match patch.get(DIRECTIVE) {
         None => {}
@@ -108,7 +112,7 @@ fn merge_field(
     name: &str,
     value: Option<&Value>,
     order: Option<&Vec<Value>>,
-    at: Structure<'_>,
+    at: MergeSchema<'_>,
 ) -> Result<(), PatchError> {
     match (original.get_mut(name), value) {
         (_, Some(Value::Null)) => {
@@ -152,7 +156,7 @@ impl List<'_> {
     }
 }
 
-fn merge_items(original: &mut Vec<Value>, list: &List<'_>, at: Structure<'_>) -> Result<(), PatchError> {
+fn merge_items(original: &mut Vec<Value>, list: &List<'_>, at: MergeSchema<'_>) -> Result<(), PatchError> {
     let (mut wanted, mut deleted, mut replaced) = (Vec::new(), HashSet::new(), false);
     for patch in list.patch {
         let map = patch.as_object().ok_or_else(|| bad("lists of lists are not supported"))?;

@@ -143,14 +143,14 @@ pub(crate) async fn refresh(api: &Api, target: &Target) -> Result<(), StatusErro
         let mut attempts = ATTEMPTS;
         while let Some(quota) = standing.take().filter(|_| attempts > 0) {
             attempts -= 1;
-            standing = tell(api, quota).await?;
+            standing = write_status(api, quota).await?;
         }
     }
     Ok(())
 }
 
 /// Writes one status where it is not so already; answers the quota as it is now if somebody else wrote it meanwhile.
-async fn tell(api: &Api, quota: Object) -> Result<Option<Object>, StatusError> {
+async fn write_status(api: &Api, quota: Object) -> Result<Option<Object>, StatusError> {
     let mut value = quota.value()?;
     let hard = usage::amounts(&value, "/spec/hard");
     let used = used(api, &quota.key.namespace, &value, &hard).await?;

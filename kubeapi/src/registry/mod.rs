@@ -9,7 +9,7 @@ use std::{
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
 
-use crate::{ComputedKind, schema::Schema, store::Resource, structural::Structural};
+use crate::{ComputedKind, builtin_schema::Schema, store::Resource, structural_schema::Structural};
 
 mod builtin;
 mod crd;

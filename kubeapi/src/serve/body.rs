@@ -14,11 +14,8 @@ use http_body_util::BodyExt;
 use limits::ActiveRequest;
 use parking_lot::Mutex;
 
-use super::share::Request;
+use super::{limits::CHUNK_BYTES, share::Request};
 use crate::{Body, BoxError};
-
-/// The largest piece of an answer, bytes: what is not read is held in pieces of this size, and a slow client shows that it reads.
-pub(super) const PIECE: usize = 64 * 1024;
 
 /// The answers under way on one connection whose last piece was given and not yet written; cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -83,7 +80,7 @@ impl http_body::Body for Served {
                 Err(frame) => return Poll::Ready(Some(Ok(frame))),
             }
         }
-        let length = self.rest.len().min(PIECE);
+        let length = self.rest.len().min(CHUNK_BYTES);
         let piece = self.rest.split_to(length);
         self.writing.0.lock().insert(self.number, Instant::now());
         Poll::Ready(Some(Ok(Frame::data(piece))))

@@ -29,7 +29,8 @@ use tower::Service;
 
 use super::{
     ServerLimits,
-    body::{PIECE, Writing},
+    body::Writing,
+    limits::CHUNK_BYTES,
     peer,
     share::Shares,
     tracked::{Connection, Tracked},
@@ -114,7 +115,10 @@ where
     builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.idle).max_buf_size(HEAD_LIMIT);
     let mut http2 = builder.http2();
     http2.timer(TokioTimer::new()).keep_alive_interval(PROBE_INTERVAL).keep_alive_timeout(PROBE_TIMEOUT);
-    http2.max_header_list_size(HEAD_LIMIT as u32).max_concurrent_streams(STREAMS).max_send_buf_size(PIECE);
+    http2
+        .max_header_list_size(HEAD_LIMIT as u32)
+        .max_concurrent_streams(STREAMS)
+        .max_send_buf_size(CHUNK_BYTES);
     let io = TokioIo::new(Held { io, _connection: connection.clone() });
     let serving = builder.serve_connection_with_upgrades(io, TowerToHyperService::new(service));
     let mut serving = std::pin::pin!(serving);

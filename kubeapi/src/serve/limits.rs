@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use limits::ConnectionLimits;
 
+/// The largest piece of an answer, bytes: what is not read is held in pieces of this size, and a slow client shows that it reads.
+pub(super) const CHUNK_BYTES: usize = 64 * 1024;
+
 /// What a [`Server`](super::Server) allows.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerLimits {

@@ -30,7 +30,10 @@ mod peer;
 mod share;
 mod tracked;
 
-pub use self::limits::{ClientLimits, ServerLimits};
+pub use self::{
+    limits::{ClientLimits, ServerLimits},
+    peer::{PeerAddress, PeerCertificate},
+};
 
 /// A pause after a failed accept: without it a process out of file descriptors would do nothing else.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -57,14 +60,6 @@ pub enum BindError {
         source: io::Error,
     },
 }
-
-/// The client's certificate (DER) that TLS verified, in the extensions of a request beside the [`Identity`](crate::Identity).
-#[derive(Clone, Debug)]
-pub struct PeerCertificate(pub Arc<[u8]>);
-
-/// Where a request comes from, in its extensions.
-#[derive(Clone, Copy, Debug)]
-pub struct PeerAddress(pub IpAddr);
 
 /// What a server shows and demands of a connection that begins now.
 type Keys = Arc<dyn Fn() -> Arc<ServerConfig> + Send + Sync>;

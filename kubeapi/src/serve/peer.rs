@@ -1,10 +1,19 @@
 //! The caller, from the client certificate that TLS verified.
 
+use std::{net::IpAddr, sync::Arc};
+
 use rustls::ServerConnection;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::PeerCertificate;
 use crate::Identity;
+
+/// The client's certificate (DER) that TLS verified, in the extensions of a request beside the [`Identity`](crate::Identity).
+#[derive(Clone, Debug)]
+pub struct PeerCertificate(pub Arc<[u8]>);
+
+/// Where a request comes from, in its extensions.
+#[derive(Clone, Copy, Debug)]
+pub struct PeerAddress(pub IpAddr);
 
 /// The subject's common name is the user, its organisations are the groups (Kubernetes: X.509 client certificates).
 pub(super) fn identity(connection: &ServerConnection) -> Option<(Identity, PeerCertificate)> {

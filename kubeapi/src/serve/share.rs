@@ -114,7 +114,7 @@ impl Request {
                 self.permit = None;
             }
             // what fits into the buffers of a connection
-            Some(bytes) if bytes <= super::body::PIECE => {}
+            Some(bytes) if bytes <= super::limits::CHUNK_BYTES => {}
             // the first one always goes, however large it is
             Some(bytes) if share.unread > 0 && share.unread + bytes > limits.client.unread_bytes => {
                 return Err(Busy);

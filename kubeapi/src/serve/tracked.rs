@@ -19,8 +19,8 @@ use parking_lot::Mutex;
 use tower::Service;
 
 use super::{
-    PeerAddress, PeerCertificate,
     body::{self, Writing},
+    peer::{PeerAddress, PeerCertificate},
     share::{self, Client, Shares},
 };
 use crate::{Body, Identity, body::text, streams::Tasks};

@@ -11,7 +11,7 @@ use super::{
     upgrade::{Asked, Client, STREAM_PROTOCOL},
     websocket,
 };
-use crate::{Body, NodeAnswer, NodeRequest, query::Query, service::Call, status::StatusError};
+use crate::{Body, NodeAnswer, NodeRequest, query::Query, status::StatusError, tower_service::Call};
 
 /// What stands before the protocol of streams in the subprotocol of a WebSocket that carries SPDY.
 const TUNNEL: &str = "SPDY/3.1+";

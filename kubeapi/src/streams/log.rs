@@ -13,8 +13,8 @@ use super::{
 use crate::{
     Body, NodeAnswer,
     query::Query,
-    service::Call,
     status::{Cause, StatusError},
+    tower_service::Call,
 };
 
 /// What of a log is wanted, as the kubelet's query has it.

@@ -34,11 +34,11 @@ use crate::{
     Api, Body, Identity, NodeStreams,
     accept::Shape,
     admission,
-    part::Remote,
     path::Target,
     query::Query,
-    service::{Call, Received, Warnings, refusal},
     status::StatusError,
+    subresource::Remote,
+    tower_service::{Call, Received, Warnings, refusal},
     verbs::find,
 };
 

@@ -11,7 +11,7 @@ use super::slots::Slot;
 use crate::{Body, NodeAnswer, NodeError, NodeRequest, NodeStreams, status::StatusError};
 
 /// How long a node may take to the head of its answer.
-const ANSWER: Duration = Duration::from_secs(30);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes of a node's refusal that are told, and how long they may take.
 const REFUSAL: usize = 50_000;
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -22,7 +22,7 @@ pub(super) async fn ask(
     node: &str,
     request: NodeRequest,
 ) -> Result<NodeAnswer, StatusError> {
-    let answered = timeout(ANSWER, streams.ask(node, request)).await;
+    let answered = timeout(ANSWER_TIMEOUT, streams.ask(node, request)).await;
     let answered = answered.unwrap_or_else(|_| Err(NodeError::Timeout(node.to_owned())));
     answered.map_err(|error| StatusError::of_node(error.code(), error.to_string()))
 }
@@ -59,7 +59,7 @@ pub(super) async fn relayed(answer: Response<Body>) -> Result<Response<Body>, St
         return Err(StatusError::of_node(StatusCode::INTERNAL_SERVER_ERROR, why));
     }
     let text = text(body).await;
-    let mut answer = Response::new(whole(text.into()));
+    let mut answer = Response::new(full_body(text.into()));
     *answer.status_mut() = head.status;
     let plain = HeaderValue::from_static("text/plain; charset=utf-8");
     let media_type = head.headers.get(header::CONTENT_TYPE).cloned().unwrap_or(plain);
@@ -68,7 +68,7 @@ pub(super) async fn relayed(answer: Response<Body>) -> Result<Response<Body>, St
 }
 
 /// A body that is there.
-pub(super) fn whole(bytes: Bytes) -> Body {
+pub(super) fn full_body(bytes: Bytes) -> Body {
     Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
 }
 

@@ -12,7 +12,10 @@ use super::{
     translate::{self, Streams, Wants},
     upgrade::{Asked, Client, Handshake, SPDY, STREAM_PROTOCOL},
 };
-use crate::{Body, NodeAnswer, NodeRequest, part::Remote, query::Query, service::Call, status::StatusError};
+use crate::{
+    Body, NodeAnswer, NodeRequest, query::Query, status::StatusError, subresource::Remote,
+    tower_service::Call,
+};
 
 /// The protocol of streams that is spoken with nodes: it tells the end as a `Status`.
 const STREAMS: HeaderValue = HeaderValue::from_static("v4.channel.k8s.io");

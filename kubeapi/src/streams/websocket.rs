@@ -24,7 +24,7 @@ const MESSAGE: usize = 8 * 1024 * 1024;
 /// Bytes that are read or written at a time.
 const BUFFER: usize = 32 * 1024;
 /// Bytes of a message of a page, as the real server reads them.
-const PIECE: usize = 2 * 1024;
+const CHUNK_BYTES: usize = 2 * 1024;
 /// How long a client may take to answer to the end.
 pub(super) const FAREWELL: std::time::Duration = std::time::Duration::from_secs(10);
 
@@ -94,7 +94,7 @@ pub(super) async fn page(io: ClientIo, mut body: Body, base64: bool) {
         let mut next = Some(Bytes::new());
         while let Some(mut bytes) = next {
             loop {
-                let piece = bytes.split_to(bytes.len().min(PIECE));
+                let piece = bytes.split_to(bytes.len().min(CHUNK_BYTES));
                 if sink.send(message(piece)).await.is_err() {
                     return;
                 }

@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use super::FieldValidation;
 use crate::{
+    builtin_schema::{Findings, Mismatch, Schema},
     duplicates::{Repeated, TOLD},
     object::{as_map, default_to, text_or_empty},
     registry::{Kind, KindSchema},
-    schema::{Findings, Mismatch, Schema},
     status::StatusError,
-    structural::Structural,
+    structural_schema::Structural,
 };
 
 /// Reads `object` as one of `kind` and brings it into the shape in which it is stored; the texts are warnings. `repeated` is the

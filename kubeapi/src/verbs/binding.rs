@@ -11,8 +11,8 @@ use super::{
 use crate::{
     Api, Body, body,
     object::{as_map, child, is_deleting, text, text_or_empty},
-    service::Call,
     status::{Cause, StatusError},
+    tower_service::Call,
 };
 
 /// Binds the request's pod to the node that the `Binding` names.

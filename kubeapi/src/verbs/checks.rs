@@ -11,7 +11,7 @@ use crate::{
     admission, definitions,
     registry::{Builtin, Kind, KindSchema},
     status::{Cause, StatusError},
-    structural::{Late, Outcome},
+    structural_schema::{Late, Outcome},
 };
 
 /// What is smaller than this many bytes, and is held against no rules, is checked where it is.

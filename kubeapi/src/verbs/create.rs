@@ -18,10 +18,10 @@ use crate::{
     path::Target,
     quota,
     registry::Builtin,
-    service::Call,
-    services,
+    service_allocator,
     status::StatusError,
     store::{Expect, Store},
+    tower_service::Call,
     validate,
 };
 
@@ -126,7 +126,7 @@ async fn create_object(
         admission::review(api, call, &target, None, &object).await?;
         let _turn = quota::admit(api, &target, &object).await?;
         if call.query.dry_run() {
-            services::settle(api, &target, None, Some(&mut object)).await?;
+            service_allocator::settle(api, &target, None, Some(&mut object)).await?;
             return refused_if_there(api, &target, object).await.map(Outcome::Tried);
         }
         match store(api, &target, (Expect::Absent, None), Some(object)).await {

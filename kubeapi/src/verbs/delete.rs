@@ -17,9 +17,9 @@ use crate::{
     Api, Body, body,
     object::text_or_empty,
     registry::{Builtin, Kind},
-    service::Call,
     status::{Cause, StatusError},
     store::{Expect, Store, StoreError},
+    tower_service::Call,
 };
 
 /// `DeleteOptions` (meta/v1).

@@ -17,9 +17,9 @@ use crate::{
     path::Target,
     registry::{Builtin, Kind},
     selector::Selection,
-    service::Call,
     status::StatusError,
     store::{Expect, Object, Page, Scope},
+    tower_service::Call,
 };
 
 mod budget;

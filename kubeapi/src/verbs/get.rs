@@ -12,10 +12,10 @@ use crate::{
     accept::Shape,
     body,
     path::Target,
-    service::Call,
     status::StatusError,
     store::{Key, Object, Store, StoreError},
     table::{self, Include},
+    tower_service::Call,
 };
 
 /// The object at the request's path.

@@ -14,10 +14,10 @@ use crate::{
     body,
     path::Target,
     selector::Selection,
-    service::Call,
     status::StatusError,
     store::{Object, Page, Scope, StoreError},
     table::{self, Include},
+    tower_service::Call,
 };
 
 /// Where the next page begins: opaque to clients.

@@ -4,8 +4,8 @@ use serde_json::{Map, Value};
 
 use crate::{
     object::{as_map, assign, child, metadata},
-    part::Part,
     registry::{Builtin, Kind},
+    subresource::Part,
 };
 
 /// Metadata that only the server writes.

@@ -7,8 +7,8 @@ use crate::{
     body::media_type,
     patch::PatchKind,
     query::Query,
-    service::Call,
     status::{Cause, StatusError},
+    tower_service::Call,
 };
 
 /// The longest name of a field manager.

@@ -17,8 +17,8 @@ use crate::{
     object::text_or_empty,
     patch::{self, ApplyOptions, PatchKind},
     registry::{Kind, KindSchema},
-    service::Call,
     status::StatusError,
+    tower_service::Call,
     validate::{FieldValidation, unknown_metadata},
 };
 

@@ -15,8 +15,8 @@ use crate::{
     object::{as_map, assign, child, metadata, text_or_empty},
     patch::{self, PatchKind},
     registry::ScalePaths,
-    service::Call,
     status::{Cause, StatusError},
+    tower_service::Call,
 };
 
 /// Answers the request's scale, after the change that the request makes.

@@ -15,9 +15,9 @@ use super::{get::find, write::now};
 use crate::{
     Api, Body, BoundKind, BoundObject, TokenError, TokenGrant, body,
     object::{is_mirror, text_or_empty},
-    service::Call,
     status::{Cause, StatusError},
     store::{Key, Resource, Store},
+    tower_service::Call,
 };
 
 const GROUP: &str = "authentication.k8s.io";

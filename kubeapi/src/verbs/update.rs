@@ -14,9 +14,9 @@ use crate::{
     object::text_or_empty,
     patch,
     registry::Builtin,
-    service::Call,
-    services,
+    service_allocator,
     status::{Cause, StatusError},
+    tower_service::Call,
 };
 
 /// Replaces the request's object, or its status.
@@ -77,7 +77,7 @@ pub(super) fn finish(
     let mut new = merged(kind, call.target.part, current, new);
     if api.is_full() {
         if kind.is(Builtin::Service) {
-            services::carry(current, &mut new);
+            service_allocator::carry(current, &mut new);
         }
         defaults::fill(kind, &mut new);
         if kind.is(Builtin::CustomResourceDefinition) && call.target.part.is_none() {

@@ -23,10 +23,10 @@ use crate::{
     object::{as_map, metadata},
     registry::Kind,
     selector::Selection,
-    service::Call,
     status::StatusError,
     store::{Event, EventKind, Object, StoreError, Watch},
     table::{self, Include},
+    tower_service::Call,
 };
 
 /// How often a quiet watch says how far it has come.

@@ -14,15 +14,15 @@ use crate::{
     Api, access, admission, body, definitions,
     duplicates::Repeated,
     object::{is_deleting, metadata, text_or_empty},
-    part::Part,
     patch::{self, ApplyOptions},
     path::Target,
     quota,
     registry::{Builtin, Kind, SchemaSource},
-    service::Call,
-    services,
+    service_allocator,
     status::{Cause, StatusError},
     store::{Expect, Key, Object, Resource, Store, StoreError, Write},
+    subresource::Part,
+    tower_service::Call,
     validate::{self, FieldValidation},
 };
 
@@ -134,13 +134,13 @@ pub(super) async fn store(
     value: Option<Value>,
 ) -> Result<Object, StatusError> {
     let value = value.map(|value| stored(&target.kind, value));
-    if !services::concerns(api, target) {
+    if !service_allocator::concerns(api, target) {
         return commit(api, target, vec![Write { key: key(target), expect, value }]).await?;
     }
     let mut attempts = ATTEMPTS;
     loop {
         let mut value = value.clone();
-        let claims = services::settle(api, target, before, value.as_mut()).await?;
+        let claims = service_allocator::settle(api, target, before, value.as_mut()).await?;
         let writes = std::iter::once(Write { key: key(target), expect, value }).chain(claims).collect();
         attempts -= 1;
         match commit(api, target, writes).await {
@@ -168,13 +168,13 @@ async fn commit(
     };
     let (in_claim, error) = match error {
         StoreError::Exists(key) => {
-            (services::is_claim(&key), StatusError::already_exists(&target.kind, &target.name))
+            (service_allocator::is_claim(&key), StatusError::already_exists(&target.kind, &target.name))
         }
         StoreError::Missing(key) => {
-            (services::is_claim(&key), StatusError::not_found(&target.kind, &target.name))
+            (service_allocator::is_claim(&key), StatusError::not_found(&target.kind, &target.name))
         }
         StoreError::Conflict { key, .. } => {
-            (services::is_claim(&key), StatusError::modified(&target.kind, &target.name))
+            (service_allocator::is_claim(&key), StatusError::modified(&target.kind, &target.name))
         }
         error => (false, error.into()),
     };
@@ -235,7 +235,7 @@ pub(super) async fn modify(
             Next::Same => return Ok(Outcome::Stored(current)),
             Next::Replace(object) if object == value => return Ok(Outcome::Stored(current)),
             Next::Replace(mut object) if dry_run => {
-                services::settle(api, target, Some(&value), Some(&mut object)).await?;
+                service_allocator::settle(api, target, Some(&value), Some(&mut object)).await?;
                 return Ok(Outcome::Tried(object));
             }
             Next::Remove if dry_run => return Ok(Outcome::Stored(current)),

@@ -8,11 +8,11 @@ use serde_json::Value;
 use crate::{
     Api,
     object::text_or_empty,
-    part::Part,
     path::Target,
     registry::{Builtin, Kind},
-    service::Call,
     status::StatusError,
+    subresource::Part,
+    tower_service::Call,
 };
 
 mod checks;

@@ -9,8 +9,8 @@ use crate::{
     Api,
     object::{items, text, text_or_empty},
     registry::Kind,
-    service::Call,
     status::StatusError,
+    tower_service::Call,
     verbs::beside,
 };
 

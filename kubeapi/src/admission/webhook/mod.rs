@@ -16,8 +16,8 @@ use crate::{
     Api,
     object::{text, text_or_empty},
     patch,
-    service::Call,
     status::StatusError,
+    tower_service::Call,
     verbs::beside,
 };
 

@@ -3,7 +3,7 @@
 use super::Context;
 use crate::{
     cel::{eval::Evaluated, value::Val},
-    structural::fits,
+    structural_schema::fits,
     validate::names,
 };
 

@@ -157,7 +157,7 @@ fn schemas_are_structural() {
     ];
     for (field, expected) in rows {
         let schema = json!({"type": "object", "properties": {"a": field}});
-        let causes = crate::definitions::structure::check(&schema, "s");
+        let causes = crate::definitions::structural_check::check(&schema, "s");
         let expected = format!("s.properties[a].{expected}");
         assert!(
             causes.iter().any(|cause| cause.to_string().starts_with(&expected)),

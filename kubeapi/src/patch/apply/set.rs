@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use serde_json::{Map, Value, json};
 
-use crate::patch::structure::KeyField;
+use crate::patch::merge_schema::KeyField;
 
 /// One step of a path, in the notation of `fieldsV1`: `f:spec`, `k:{"name":"web"}`, `v:"x"`, `i:0`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

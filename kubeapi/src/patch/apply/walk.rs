@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 
 use super::set::{Set, Step};
 use crate::patch::{
+    merge_schema::{KeyField, MergeSchema, Parts},
     order::{Placed, applied},
-    structure::{KeyField, Parts, Structure},
 };
 
 /// A list's items by the steps to them, in the list's order; `None` where an item has no key, or two have the same.
@@ -29,7 +29,7 @@ enum Parted<'v> {
 }
 
 /// `value` as far as it has parts. What stands may be older than the rules: a list whose items cannot be told apart is a whole.
-fn parted<'v>(value: &'v Value, at: Structure<'_>) -> Parted<'v> {
+fn parted<'v>(value: &'v Value, at: MergeSchema<'_>) -> Parted<'v> {
     match (value, at.parts(value)) {
         (Value::Object(map), Parts::Fields) => Parted::Fields(map),
         (Value::Array(list), Parts::Keyed(keys)) => {
@@ -41,7 +41,7 @@ fn parted<'v>(value: &'v Value, at: Structure<'_>) -> Parted<'v> {
 }
 
 /// Every field of `value`.
-pub(super) fn fields(value: &Value, at: Structure<'_>) -> Set {
+pub(super) fn fields(value: &Value, at: MergeSchema<'_>) -> Set {
     let mut set = Set::default();
     match parted(value, at) {
         Parted::Whole => set.add(),
@@ -75,7 +75,7 @@ pub(super) struct Changes {
 }
 
 /// From `old` to `new`.
-pub(super) fn changes(old: &Value, new: &Value, at: Structure<'_>) -> Changes {
+pub(super) fn changes(old: &Value, new: &Value, at: MergeSchema<'_>) -> Changes {
     let mut changes = Changes::default();
     match (parted(old, at), parted(new, at)) {
         (Parted::Fields(old), Parted::Fields(new)) => {
@@ -100,7 +100,7 @@ pub(super) fn changes(old: &Value, new: &Value, at: Structure<'_>) -> Changes {
     changes
 }
 
-type Part<'a, 'v> = (Step, Structure<'a>, &'v Value);
+type Part<'a, 'v> = (Step, MergeSchema<'a>, &'v Value);
 
 impl Changes {
     fn between(&mut self, old: &[Part<'_, '_>], new: Vec<Part<'_, '_>>, items: bool) {
@@ -129,7 +129,7 @@ impl Changes {
 }
 
 /// `live` with what `config` says.
-pub(super) fn merge(live: &mut Value, config: &Value, at: Structure<'_>) {
+pub(super) fn merge(live: &mut Value, config: &Value, at: MergeSchema<'_>) {
     let items = match (parted(live, at), parted(config, at)) {
         (Parted::Items(live), Parted::Items(config)) => Some(merge_items(&live, &config, at.items())),
         _ => None,
@@ -151,7 +151,7 @@ pub(super) fn merge(live: &mut Value, config: &Value, at: Structure<'_>) {
     }
 }
 
-fn merge_items(live: &[(Step, &Value)], config: &[(Step, &Value)], at: Structure<'_>) -> Vec<Value> {
+fn merge_items(live: &[(Step, &Value)], config: &[(Step, &Value)], at: MergeSchema<'_>) -> Vec<Value> {
     let wanted: BTreeMap<_, _> =
         config.iter().enumerate().map(|(place, (step, item))| (step, (place, item))).collect();
     let standing: BTreeSet<_> = live.iter().map(|(step, _)| step).collect();
@@ -186,7 +186,7 @@ fn without_nulls(value: &Value) -> Value {
 
 /// Removes from `object` what a manager applied last time (`before`) and nobody owns any more. A part goes with all that is in
 /// it, which are defaults.
-pub(super) fn prune(object: &mut Value, before: &Set, owned: &Set, at: Structure<'_>) {
+pub(super) fn prune(object: &mut Value, before: &Set, owned: &Set, at: MergeSchema<'_>) {
     match (at.parts(object), object) {
         (Parts::Fields, Value::Object(map)) => map.retain(|name, value| {
             let step = Step::field(name);
@@ -212,7 +212,7 @@ pub(super) fn prune(object: &mut Value, before: &Set, owned: &Set, at: Structure
 }
 
 /// Whether an item of a list stays. Whoever owns only fields in it does not keep it alive.
-fn keep(item: &mut Value, step: &Step, before: &Set, owned: &Set, at: Structure<'_>) -> bool {
+fn keep(item: &mut Value, step: &Step, before: &Set, owned: &Set, at: MergeSchema<'_>) -> bool {
     let Some(before) = before.get(step).filter(|before| before.is_member()) else { return true };
     let Some(owned) = owned.get(step).filter(|owned| owned.is_member()) else { return false };
     prune(item, before, owned, at.items());
@@ -220,7 +220,7 @@ fn keep(item: &mut Value, step: &Step, before: &Set, owned: &Set, at: Structure<
 }
 
 /// The first list in a configuration whose items cannot be told apart, with why.
-pub(super) fn fault(config: &Value, at: Structure<'_>, path: &str) -> Option<String> {
+pub(super) fn fault(config: &Value, at: MergeSchema<'_>, path: &str) -> Option<String> {
     let mut seen = BTreeSet::new();
     match (config, at.parts(config)) {
         (Value::Object(map), Parts::Fields) => {

@@ -7,7 +7,7 @@ use crate::patch::Target;
 
 fn merged(kind: &str, current: &Value, patch: &Value) -> Result<Value, PatchError> {
     let group = if kind == "Deployment" { "apps" } else { "" };
-    apply(current, patch, Structure::of(&Target { group, version: "v1", kind, schema: None }))
+    apply(current, patch, MergeSchema::of(&Target { group, version: "v1", kind, schema: None }))
 }
 
 fn pod(spec: Value) -> Value {

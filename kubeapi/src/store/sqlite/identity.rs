@@ -33,7 +33,7 @@ pub(super) async fn check(connection: &mut SqliteConnection) -> Result<(), sqlx:
             return Err(sqlx::Error::Protocol("a table is missing".to_owned()));
         }
         // a row that is not there is an error of its own
-        super::open::revision(connection).await?;
+        super::read::revision(connection).await?;
     }
     Ok(())
 }

@@ -10,8 +10,7 @@ use sqlx::{
 
 use super::{
     Fault, Seal, SealError, identity,
-    open::revision,
-    read::{Read, Unreadable, object, text},
+    read::{Read, Unreadable, object, revision, text},
 };
 use crate::store::{Key, Object, Resource, StoreError};
 

@@ -5,7 +5,12 @@ use std::{path::Path, time::Duration};
 use sqlx::{ConnectOptions, Connection, SqliteConnection, migrate::Migrator, sqlite::SqliteConnectOptions};
 use tokio::fs::OpenOptions;
 
-use super::{Seal, aside, header, identity, read::Unreadable, readers::Readers, verify};
+use super::{
+    Seal, aside, header, identity,
+    read::{Unreadable, revision},
+    readers::Readers,
+    verify,
+};
 
 static MIGRATOR: Migrator = sqlx::migrate!("./migrations");
 
@@ -83,12 +88,6 @@ async fn prepare(
     let damaged = verify::objects(writer, seal).await.map_err(|error| ("read all objects", error))?;
     let revision = revision(writer).await.map_err(|error| ("read the revision", error))?;
     Ok((revision, damaged))
-}
-
-/// The counter as this connection sees it.
-pub(super) async fn revision(connection: &mut SqliteConnection) -> Result<u64, sqlx::Error> {
-    let revision: i64 = sqlx::query_scalar("SELECT revision FROM counter").fetch_one(connection).await?;
-    Ok(revision.cast_unsigned())
 }
 
 /// Makes sure that the file exists and can be written; SQLite gives its side files the same permissions. Answers whether it is

@@ -8,7 +8,7 @@ use futures::TryStreamExt;
 use serde::de::IgnoredAny;
 use sqlx::{Connection, Row, SqliteConnection, sqlite::SqliteRow};
 
-use super::{Seal, checksum::checksum, open::revision, sealing::opened};
+use super::{Seal, checksum::checksum, sealing::opened};
 use crate::store::{Damage, Key, Listing, Object, Page, Resource, Scope};
 
 /// An object as it was read.
@@ -227,4 +227,10 @@ pub(super) fn json(
         return Ok(Err(Damage::NotJson(error.to_string())));
     }
     Ok(Ok(json))
+}
+
+/// The counter as this connection sees it.
+pub(super) async fn revision(connection: &mut SqliteConnection) -> Result<u64, sqlx::Error> {
+    let revision: i64 = sqlx::query_scalar("SELECT revision FROM counter").fetch_one(connection).await?;
+    Ok(revision.cast_unsigned())
 }

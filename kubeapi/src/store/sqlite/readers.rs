@@ -6,7 +6,7 @@ use sqlx::{ConnectOptions, SqliteConnection, sqlite::SqliteConnectOptions};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// Reads that run at the same time. Each connection is a thread and a cache; the rest of the readers queue.
-const AT_ONCE: usize = 2;
+const CONCURRENT_READS: usize = 2;
 
 /// How they work. Page caches, in KiB as negative numbers, are small, since the system's file cache stands behind them; a temporary
 /// file would be another place where Secrets lie.
@@ -34,7 +34,7 @@ pub(super) struct Reader<'a> {
 impl Readers {
     /// Connections to the file that these open.
     pub(super) fn new(options: SqliteConnectOptions) -> Self {
-        Self { options, idle: Mutex::default(), turns: Semaphore::new(AT_ONCE) }
+        Self { options, idle: Mutex::default(), turns: Semaphore::new(CONCURRENT_READS) }
     }
 
     /// Waits for one.

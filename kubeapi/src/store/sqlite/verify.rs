@@ -32,7 +32,7 @@ pub(super) async fn objects(
     connection: &mut SqliteConnection,
     seal: Option<&Seal>,
 ) -> Result<Vec<Unreadable>, sqlx::Error> {
-    let seen = look(connection, seal).await?;
+    let seen = read_all(connection, seal).await?;
     let is_sealed_anew = seen.outdated.iter().any(|(_, seals)| *seals);
     if !seen.outdated.is_empty() {
         write_anew(connection, seal, &seen.outdated).await?;
@@ -48,7 +48,7 @@ pub(super) async fn objects(
     Ok(seen.damaged)
 }
 
-async fn look(connection: &mut SqliteConnection, seal: Option<&Seal>) -> Result<Seen, sqlx::Error> {
+async fn read_all(connection: &mut SqliteConnection, seal: Option<&Seal>) -> Result<Seen, sqlx::Error> {
     let all = sqlx::query("SELECT revision, value, checksum, namespace, name, resource FROM objects");
     let mut seen = Seen::default();
     let mut rows = all.fetch(connection);

@@ -15,7 +15,6 @@ use tokio::{io::AsyncReadExt, time::timeout};
 use super::{HeaderName, Place, returned, tls};
 use crate::{
     Body, NodeAnswer, NodeIo, NodeStreams,
-    service::Received,
     status::StatusError,
     streams::{
         Tasks, copy, node,
@@ -24,12 +23,13 @@ use crate::{
         slots::Slot,
         upgrade::{Asked, Client},
     },
+    tower_service::Received,
 };
 
 /// The protocol of port-forwards.
 const FORWARD: HeaderValue = HeaderValue::from_static("portforward.k8s.io");
 /// How long a pod may take to the head of its answer.
-const ANSWER: Duration = Duration::from_secs(300);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
 /// Bytes of a reason why a port cannot be reached, and how long it may take after the connection has ended.
 const REASON: u64 = 4 * 1024;
 const REASON_TIMEOUT: Duration = Duration::from_secs(2);
@@ -128,14 +128,14 @@ pub(super) async fn answer(
             }
         }
     }
-    let answered = timeout(ANSWER, sender.send_request(request)).await;
+    let answered = timeout(ANSWER_TIMEOUT, sender.send_request(request)).await;
     let answer: Response<Incoming> = match answered {
         Ok(Ok(answer)) => answer,
         Ok(Err(failed)) => {
             let why = reason(error).await.unwrap_or_else(|| failed.to_string());
             return Err(unreachable(why));
         }
-        Err(_) => return Err(unreachable(format!("no answer came within {} s", ANSWER.as_secs()))),
+        Err(_) => return Err(unreachable(format!("no answer came within {} s", ANSWER_TIMEOUT.as_secs()))),
     };
     let held = (session, error, sender, slot);
     match client {

@@ -19,7 +19,7 @@ use serde_json::Map;
 
 use self::{dial::Backend, name::Name};
 use super::{Wanted, audit, pod::Pod};
-use crate::{Body, path::Target, registry::Builtin, service::Received, status::StatusError};
+use crate::{Body, path::Target, registry::Builtin, status::StatusError, tower_service::Received};
 
 /// Headers that are about one connection.
 const HOP: [HeaderName; 6] =

@@ -4,11 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{Pod, Violation};
+use super::{NONE, Pod, Violation};
 use crate::object::{items, text, text_or_empty};
-
-/// What stands where nothing does.
-pub(super) static NONE: Value = Value::Null;
 
 impl<'a> Pod<'a> {
     /// All of its containers: those that run first, those that it is for, those that were added.

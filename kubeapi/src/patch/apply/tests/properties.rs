@@ -39,19 +39,19 @@ proptest! {
         }
         world.force("me", config.clone());
         let object = world.object.clone().unwrap();
-        let again = walk::fields(&config, Structure::of(&POD));
+        let again = walk::fields(&config, MergeSchema::of(&POD));
         let mine = Managers::read(&object);
         let me = Manager { name: "me".into(), operation: Operation::Apply, api_version: "v1".into(), subresource: String::new() };
         let mut unnamed = again.clone();
         unnamed.cut(&unowned(&World::options("me", "")));
         prop_assert_eq!(mine.fields(&me).cloned().unwrap_or_default(), unnamed);
         let mut merged = object.clone();
-        walk::merge(&mut merged, &config, Structure::of(&POD));
+        walk::merge(&mut merged, &config, MergeSchema::of(&POD));
         prop_assert_eq!(&merged, &object, "what was applied does not stand");
         world.force("me", config);
         prop_assert_eq!(world.object.as_ref(), Some(&object), "a second apply changed something");
         world.force("me", json!({}));
-        let left = walk::fields(world.object.as_ref().unwrap(), Structure::of(&POD));
+        let left = walk::fields(world.object.as_ref().unwrap(), MergeSchema::of(&POD));
         let mut owned = Managers::read(world.object.as_ref().unwrap()).owned();
         owned.join(unowned(&World::options("me", "")));
         let mut orphans = again.common(&left);
@@ -61,15 +61,15 @@ proptest! {
 
     #[test]
     fn fields_are_read_as_they_were_written(object in spec()) {
-        let set = walk::fields(&object, Structure::of(&POD));
+        let set = walk::fields(&object, MergeSchema::of(&POD));
         let written = set.write();
         prop_assert_eq!(Set::read(written.as_object().unwrap()), set);
     }
 
     #[test]
     fn changes_are_what_differs(old in spec(), new in spec()) {
-        let changes = walk::changes(&old, &new, Structure::of(&POD));
-        let (before, after) = (walk::fields(&old, Structure::of(&POD)), walk::fields(&new, Structure::of(&POD)));
+        let changes = walk::changes(&old, &new, MergeSchema::of(&POD));
+        let (before, after) = (walk::fields(&old, MergeSchema::of(&POD)), walk::fields(&new, MergeSchema::of(&POD)));
         let mut carried = before;
         carried.cut(&changes.gone);
         carried.join(changes.set.clone());

@@ -51,7 +51,7 @@ fn the_files_have_what_the_types_say() {
     let files = [("shapes.txt", shapes, SHAPES), ("descriptions.txt", descriptions, DESCRIPTIONS)];
     for (file, new, old) in files {
         if std::env::var_os("UPDATE_SCHEMAS").is_some() {
-            let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/schema/published");
+            let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/builtin_schema/published");
             fs::write(directory.join(file), new).unwrap();
         } else {
             assert!(new == old, "{file} is old: make schemas");

@@ -10,7 +10,7 @@ mod builtin;
 
 /// What is known of one place in an object.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Structure<'a> {
+pub(super) enum MergeSchema<'a> {
     /// A field of a kind of Kubernetes itself.
     Field(&'static Field),
     /// An item of such a field's list.
@@ -50,7 +50,7 @@ pub(super) enum ListMerge {
     Key(&'static str),
 }
 
-impl<'a> Structure<'a> {
+impl<'a> MergeSchema<'a> {
     /// Of the whole object.
     pub(super) fn of(target: &Target<'a>) -> Self {
         match target.schema {

@@ -285,7 +285,7 @@ impl Walk {
         let program = match &validation.programs().rule {
             Ok(program) => program,
             Err(why) => {
-                self.tell(validation.invalid(path, &format!("rule compile error: {why}")));
+                self.push_cause(validation.invalid(path, &format!("rule compile error: {why}")));
                 return Ok(());
             }
         };
@@ -302,7 +302,7 @@ impl Walk {
             activation.set("oldSelf", old);
         }
         if self.budget.is_spent() {
-            self.tell(validation.invalid(path, OUT_OF_BUDGET));
+            self.push_cause(validation.invalid(path, OUT_OF_BUDGET));
             return Err(Ended);
         }
         let error = match program.evaluate(&activation, &mut self.budget) {
@@ -312,27 +312,29 @@ impl Walk {
         };
         let rule = validation.shown();
         match &error {
-            EvalError::Cost if self.budget.is_spent() => self.tell(validation.invalid(path, OUT_OF_BUDGET)),
+            EvalError::Cost if self.budget.is_spent() => {
+                self.push_cause(validation.invalid(path, OUT_OF_BUDGET))
+            }
             EvalError::Cost | EvalError::Late => {
                 let why = format!(
                     "'{error}': no further validation rules will be run due to call cost exceeds limit for rule: {rule}"
                 );
-                self.tell(validation.invalid(path, &why));
+                self.push_cause(validation.invalid(path, &why));
             }
             EvalError::Failed(why) if why.starts_with("no such overload") => {
                 let why = format!(
                     "'{why}': call arguments did not match a supported operator, function or macro signature for rule: {rule}"
                 );
-                self.tell(validation.invalid(path, &why));
+                self.push_cause(validation.invalid(path, &why));
             }
             error @ (EvalError::Failed(_) | EvalError::Deep) => {
-                self.tell(validation.invalid(path, &format!("{error} evaluating rule: {rule}")));
+                self.push_cause(validation.invalid(path, &format!("{error} evaluating rule: {rule}")));
             }
         }
         if error.is_final() { Err(Ended) } else { Ok(()) }
     }
 
-    fn tell(&mut self, cause: Cause) {
+    fn push_cause(&mut self, cause: Cause) {
         self.outcome.causes.push(cause);
     }
 
@@ -367,7 +369,7 @@ impl Walk {
         if is_same {
             self.outcome.warnings.push(cause.to_string());
         } else {
-            self.tell(cause);
+            self.push_cause(cause);
         }
         ended
     }

@@ -21,15 +21,16 @@ use crate::{
     client::Unreviewed,
     definitions, discovery,
     document::{Document, Name},
-    exposition, gzip, health, openapi,
-    part::Part,
+    exposition, gzip, health, legacy_watch, openapi,
     path::{self, Place, Target},
     query::Query,
     quota,
     registry::{Builtin, Registry},
     status::StatusError,
     store::{Page, Scope},
-    streams, verbs, watch_path, yaml,
+    streams,
+    subresource::Part,
+    verbs, yaml,
 };
 
 /// Answers requests from an [`Api`]. The caller's [`Identity`] is in the request's extensions, or a service
@@ -150,7 +151,7 @@ impl Call {
 async fn handle(api: &Api, mut parts: Parts, body: Received) -> Result<Response<Body>, StatusError> {
     definitions::ready(api).await?;
     access::ready(api).await?;
-    watch_path::rewrite(&api.registry(), &mut parts);
+    legacy_watch::rewrite(&api.registry(), &mut parts);
     let place = path::parse(&api.registry(), parts.uri.path());
     if !matches!(place, Place::Health(..) | Place::Version) {
         let caller = access::admit(api, &parts, &place).await?;

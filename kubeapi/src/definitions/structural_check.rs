@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::expressions;
 use crate::{
     status::Cause,
-    structural::{self, Structural},
+    structural_schema::{self, Structural},
 };
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
@@ -175,7 +175,7 @@ fn list_type(schema: &Value, path: &str, type_: &str, causes: &mut Vec<Cause>) {
 
 fn pattern(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     let Some(pattern) = schema.get("pattern").and_then(Value::as_str) else { return };
-    if let Err(error) = structural::pattern(pattern) {
+    if let Err(error) = structural_schema::pattern(pattern) {
         let why = format!("must be a valid regular expression, but isn't: {error}");
         causes.push(Cause::invalid(format!("{path}.pattern"), &pattern.into(), &why));
     }
@@ -192,7 +192,7 @@ fn default(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
         Ok(found) => {
             causes.extend(found.causes.into_iter().map(|cause| cause.at(&format!("{path}.default"))))
         }
-        Err(structural::Late) => {
+        Err(structural_schema::Late) => {
             causes.push(Cause::invalid(format!("{path}.default"), default, "takes too long to be checked"));
         }
     }

@@ -10,7 +10,7 @@ const LARGEST_PATTERN: usize = 1 << 20;
 
 /// Reads a pattern, as large as patterns may be.
 pub(crate) fn pattern(text: &str) -> Result<Regex, regex::Error> {
-    crate::pattern::compile(text, LARGEST_PATTERN)
+    crate::go_regex::compile(text, LARGEST_PATTERN)
 }
 
 /// The schema of a whole object.
