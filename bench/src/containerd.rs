@@ -22,7 +22,7 @@ use kube::{
 };
 use serde_json::json;
 
-use self::limit::{Asked, bare};
+use self::limit::{Asked, COMMAND, bare};
 pub(crate) use self::{
     idle::{idle, ordinary},
     streams::streams,
@@ -43,8 +43,6 @@ const API_CALLS: usize = 16;
 const ROUNDS: usize = 7;
 /// The same of many pods.
 const ROUNDS_OF_MANY: usize = 7;
-/// Ends when it is asked to: the first process of a container has no default answer to SIGTERM.
-const COMMAND: [&str; 3] = ["sh", "-c", "trap 'exit 0' TERM; sleep 2147483647 & wait"];
 /// How often a file, or a list of what has to go, is looked at.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 

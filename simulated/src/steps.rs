@@ -11,10 +11,8 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, sleep_until};
 use wire::{ResourceType, Upstream};
 
-use crate::{World, settled::list, watcher::FOREIGN};
+use crate::{World, settled::list, watcher::FOREIGN, world::PODS};
 
-/// Names of pods.
-pub(crate) const PODS: [&str; 6] = ["pod-a", "pod-b", "pod-c", "pod-d", "pod-e", "pod-f"];
 /// Names of ConfigMaps and Secrets.
 const THINGS: [&str; 3] = ["one", "two", "three"];
 

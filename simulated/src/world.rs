@@ -4,7 +4,10 @@ use std::{future::Future, time::Duration};
 
 use tokio::time::{Instant, sleep};
 
-use crate::{Chance, Faults, Trace, cloud::Cloud, node::Node, settled, steps::PODS, watcher::Watcher};
+use crate::{Chance, Faults, Trace, cloud::Cloud, node::Node, settled, watcher::Watcher};
+
+/// Names of pods.
+pub(crate) const PODS: [&str; 6] = ["pod-a", "pod-b", "pod-c", "pod-d", "pod-e", "pod-f"];
 
 /// Longer than anything waits before it tries again.
 const SETTLING: Duration = Duration::from_secs(120);

@@ -17,6 +17,7 @@ use x509_parser::{
 
 use super::{
     CertError, EcKey, ServingRequest, Usage,
+    csr::REQUEST_LIMIT,
     identity::{Identity, MASTERS, NODE_PREFIX, NODES, of_subject},
 };
 
@@ -28,8 +29,6 @@ const ADMIN: &str = "kubernetes-admin";
 const LIFETIME: Duration = Duration::from_secs(36_400 * 24 * 60 * 60);
 /// How far back validity begins: the clocks of nodes are not exact.
 const BACKDATED: Duration = Duration::from_secs(5 * 60);
-/// Largest request read; one with a P-256 key has some 300 bytes.
-pub(super) const REQUEST_LIMIT: usize = 64 * 1024;
 
 /// A certificate authority: its certificate and its key.
 pub struct Ca {

@@ -9,6 +9,9 @@ use super::{
     identity::{NODE_PREFIX, NODES, is_node_name},
 };
 
+/// Largest request read; one with a P-256 key has some 300 bytes.
+pub(super) const REQUEST_LIMIT: usize = 64 * 1024;
+
 /// A request for a certificate of a node, with the key that it is for.
 #[derive(Debug)]
 pub struct Csr {

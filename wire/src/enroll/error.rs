@@ -1,4 +1,6 @@
-//! What can go wrong with keys, certificates and requests.
+//! What can go wrong with keys, certificates, requests and tokens.
+
+use std::time::Duration;
 
 /// Why there is no key, certificate or identity.
 #[derive(Debug, thiserror::Error)]
@@ -58,4 +60,42 @@ pub enum CertError {
     /// The library could not make it.
     #[error("the certificate or key could not be made")]
     Make(#[from] rcgen::Error),
+}
+
+/// Why a token is not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    /// It is no token.
+    #[error("the token is malformed: {0}; copy it whole, or get a new one from the cloud")]
+    Malformed(&'static str),
+    /// The CA is not the one that the token names.
+    #[error(
+        "the cloud's CA has the hash {found} and the token is for {expected}; get a new token from this cloud, or check its address"
+    )]
+    WrongCa {
+        /// The hash in the token.
+        expected: String,
+        /// The hash of the CA that is there.
+        found: String,
+    },
+    /// Its time is over.
+    #[error("the token has expired {} s ago; get a new one from the cloud, or set the clock", since.as_secs())]
+    Expired {
+        /// How long ago.
+        since: Duration,
+    },
+    /// Its time has not begun.
+    #[error("the token is valid only in {} s; wait, or set the clock", until.as_secs())]
+    TooEarly {
+        /// How long until then.
+        until: Duration,
+    },
+    /// Another key signed it, or it was changed.
+    #[error("the token's signature is not this cloud's; get a new token from this cloud")]
+    BadSignature,
+    /// It could not be signed.
+    #[error(
+        "the token could not be signed; the system gives no randomness, or the claims are no JSON object"
+    )]
+    Sign(#[source] jsonwebtoken::errors::Error),
 }

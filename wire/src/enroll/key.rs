@@ -7,6 +7,7 @@
 use std::fmt;
 
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256};
+use ring::digest::{SHA256, digest};
 use rustls_pki_types::PrivatePkcs8KeyDer;
 
 use super::CertError;
@@ -89,6 +90,11 @@ fn split<'a>(der: &'a [u8], head: &[u8], middle: &[u8]) -> Option<(&'a [u8], &'a
     let (private, rest) = der.strip_prefix(head)?.split_at_checked(PRIVATE)?;
     let public = rest.strip_prefix(middle)?;
     (public.len() == PUBLIC).then_some((private, public))
+}
+
+/// The SHA-256 hash in hex.
+pub fn sha256_hex(der: &[u8]) -> String {
+    digest(&SHA256, der).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -21,13 +21,13 @@ mod usage;
 pub use self::{
     ca::Ca,
     csr::Csr,
-    error::CertError,
+    error::{CertError, TokenError},
     identity::{Identity, identity_of, is_node_name, key_sha256_of, validity_of},
     jwt::{install_crypto, verify_es256, verify_es256_within},
-    key::EcKey,
+    key::{EcKey, sha256_hex},
     pem::{pem_certificate, pem_certificate_request, pem_ec_private_key},
     serving::{ServingRequest, node_of_request, server_names_of},
-    token::{Claims, Token, TokenError, TokenScope, sha256_hex, verify_bearer},
+    token::{Claims, Token, TokenScope, verify_bearer},
     usage::Usage,
 };
 

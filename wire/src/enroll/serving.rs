@@ -12,7 +12,7 @@ use x509_parser::{
     prelude::FromDer,
 };
 
-use super::{CertError, Identity, ca::REQUEST_LIMIT, identity::of_subject};
+use super::{CertError, Identity, csr::REQUEST_LIMIT, identity::of_subject};
 
 /// A request for the certificate of a node's server, which its own key has signed.
 #[derive(Clone, Debug, PartialEq, Eq)]

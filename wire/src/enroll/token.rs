@@ -7,54 +7,15 @@ use std::{
 };
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use ring::digest::{SHA256, digest};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Ca, jwt};
+use super::{Ca, TokenError, jwt, key::sha256_hex};
 
 /// Longest join token read; real ones have some 190 characters.
 const LIMIT: usize = 4096;
 /// Characters of a SHA-256 hash.
 const HASH: usize = 64;
-
-/// Why a token is not taken.
-#[derive(Debug, thiserror::Error)]
-pub enum TokenError {
-    /// It is no token.
-    #[error("the token is malformed: {0}; copy it whole, or get a new one from the cloud")]
-    Malformed(&'static str),
-    /// The CA is not the one that the token names.
-    #[error(
-        "the cloud's CA has the hash {found} and the token is for {expected}; get a new token from this cloud, or check its address"
-    )]
-    WrongCa {
-        /// The hash in the token.
-        expected: String,
-        /// The hash of the CA that is there.
-        found: String,
-    },
-    /// Its time is over.
-    #[error("the token has expired {} s ago; get a new one from the cloud, or set the clock", since.as_secs())]
-    Expired {
-        /// How long ago.
-        since: Duration,
-    },
-    /// Its time has not begun.
-    #[error("the token is valid only in {} s; wait, or set the clock", until.as_secs())]
-    TooEarly {
-        /// How long until then.
-        until: Duration,
-    },
-    /// Another key signed it, or it was changed.
-    #[error("the token's signature is not this cloud's; get a new token from this cloud")]
-    BadSignature,
-    /// It could not be signed.
-    #[error(
-        "the token could not be signed; the system gives no randomness, or the claims are no JSON object"
-    )]
-    Sign(#[source] jsonwebtoken::errors::Error),
-}
 
 /// A join token, taken apart. It is a secret, which its `Debug` text keeps.
 #[derive(Clone, PartialEq, Eq)]
@@ -200,11 +161,6 @@ impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Token").field("ca_hash", &self.ca_hash).finish_non_exhaustive()
     }
-}
-
-/// The SHA-256 hash in hex.
-pub fn sha256_hex(der: &[u8]) -> String {
-    digest(&SHA256, der).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]
