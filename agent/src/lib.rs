@@ -25,6 +25,7 @@ mod program;
 mod reset;
 mod rt;
 pub mod servicebus;
+pub mod signals;
 mod systemd;
 
 use program::one_line;

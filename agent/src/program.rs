@@ -4,7 +4,6 @@ use std::{error::Error as _, path::Path, process::ExitCode};
 
 use anyhow::Context;
 use limits::LogThrottle;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -17,6 +16,7 @@ use crate::{
     environment,
     join::{self, Next},
     log, reset,
+    signals::{DrainError, Signals},
 };
 
 /// Work is waiting, not computing: two threads serve a hundred pods.
@@ -82,8 +82,10 @@ fn start(path: &Path, throttle: LogThrottle) -> anyhow::Result<()> {
     let runtime = runtime.context("no threads could be started")?;
     runtime.spawn(log::report_left_out(throttle));
     let ended = runtime.block_on(serve(&config, path));
-    if ended.as_ref().is_err_and(|error| error.downcast_ref::<app::Error>().is_some_and(app::Error::is_hang))
-    {
+    let is_hang = |error: &anyhow::Error| {
+        error.is::<DrainError>() || error.downcast_ref::<app::Error>().is_some_and(app::Error::is_hang)
+    };
+    if ended.as_ref().is_err_and(is_hang) {
         // the thread that is held would be waited for
         runtime.shutdown_background();
     }
@@ -99,23 +101,22 @@ pub(crate) fn one_line(error: config::Error) -> anyhow::Error {
 
 async fn serve(config: &Config, path: &Path) -> anyhow::Result<()> {
     let shutdown = CancellationToken::new();
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let stop = shutdown.clone();
-    let signals = tokio::spawn(async move {
-        tokio::select! {
-            // cancel-safe: a signal that is not seen ends the process anyway
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-        stop.cancel();
-    });
+    let mut signals = Signals::listen()?;
     let _lock = app::lock(config)?;
     let parts = Parts::of_machine(config).await?;
     let app = App::start(config, parts, shutdown.clone())?;
     info!(node = %config.node.name, version = env!("CARGO_PKG_VERSION"), "edge-agent runs");
     let wiping = tokio::spawn(wipe_token(config.edge_hub.token.is_some(), path.to_owned(), app.link()));
-    let ended = app.run().await;
-    signals.abort();
+    let mut running = Box::pin(app.run());
+    let ended = tokio::select! {
+        // cancel-safe: it is waited for below
+        ended = &mut running => ended,
+        // cancel-safe: a signal that is not seen waits for the next call
+        () = signals.wait() => {
+            shutdown.cancel();
+            signals.drain(running).await?
+        }
+    };
     wiping.abort();
     Ok(ended?)
 }

@@ -1,0 +1,116 @@
+//! The signals that end a program: the first one lets everything stop in its order, a second one or a deadline ends the wait for it.
+
+use std::{io, time::Duration};
+
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    time::{sleep, timeout},
+};
+
+/// Everything stops within this, or the program ends without it: Kubernetes kills what has not ended 30 seconds after the signal.
+pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(25);
+
+/// A signal that comes sooner after the first is the same one, sent to this process and to its group.
+const SAME_SIGNAL: Duration = Duration::from_millis(500);
+
+/// Ctrl-C and the service manager's end. Made before anything runs that should end well.
+#[derive(Debug)]
+pub struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+/// Why a program ends before everything in it has stopped.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DrainError {
+    /// Somebody does not want to wait.
+    #[error("ended by a second signal, before everything had stopped")]
+    SecondSignal,
+    /// It takes too long.
+    #[error(
+        "not everything has stopped within {DRAIN_TIMEOUT:?} of the signal; please report what the log says last"
+    )]
+    Timeout,
+}
+
+impl Signals {
+    /// Listens from now on.
+    ///
+    /// # Errors
+    /// The system gives no handler.
+    pub fn listen() -> io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    /// Waits for one of them, also for one that came before.
+    pub async fn wait(&mut self) {
+        tokio::select! {
+            // cancel-safe: a signal that is not seen waits for the next call
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+
+    /// Waits for `stopping`, what is done after a first signal.
+    ///
+    /// # Errors
+    /// There was a second signal, or it took longer than [`DRAIN_TIMEOUT`].
+    pub async fn drain<T>(&mut self, stopping: impl Future<Output = T>) -> Result<T, DrainError> {
+        drain(stopping, async || self.wait().await).await
+    }
+}
+
+async fn drain<T>(stopping: impl Future<Output = T>, mut signal: impl AsyncFnMut()) -> Result<T, DrainError> {
+    let second = async {
+        let same = async {
+            loop {
+                signal().await;
+            }
+        };
+        let _: Result<(), _> = timeout(SAME_SIGNAL, same).await;
+        signal().await;
+    };
+    tokio::select! {
+        // cancel-safe, all: the program ends then
+        stopped = stopping => Ok(stopped),
+        () = second => Err(DrainError::SecondSignal),
+        () = sleep(DRAIN_TIMEOUT) => Err(DrainError::Timeout),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use tokio::{sync::mpsc, time::Instant};
+
+    use super::*;
+
+    /// Drains what never stops, with signals so many milliseconds after the first; the outcome, and after how many milliseconds.
+    async fn drained(signals: &[u64]) -> (Result<(), DrainError>, u128) {
+        let begun = Instant::now();
+        let (sender, mut received) = mpsc::channel(8);
+        let after: Vec<_> = signals.iter().map(|millis| Duration::from_millis(*millis)).collect();
+        tokio::spawn(async move {
+            for after in after {
+                tokio::time::sleep_until(begun + after).await;
+                sender.send(()).await.unwrap();
+            }
+            pending::<()>().await;
+        });
+        let signal = async || {
+            received.recv().await.unwrap();
+        };
+        (drain(pending(), signal).await, begun.elapsed().as_millis())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_second_signal_or_a_deadline_ends_the_wait() {
+        assert_eq!(drained(&[]).await, (Err(DrainError::Timeout), 25_000));
+        assert_eq!(drained(&[2000]).await, (Err(DrainError::SecondSignal), 2000));
+        // the first one again, as a terminal and a service manager send it
+        assert_eq!(drained(&[20]).await, (Err(DrainError::Timeout), 25_000));
+        assert_eq!(drained(&[20, 700]).await, (Err(DrainError::SecondSignal), 700));
+        assert_eq!(drain(ready(7), async || pending().await).await, Ok(7));
+    }
+}
