@@ -7,6 +7,7 @@
 
 mod admin;
 mod admission;
+mod clock;
 mod cloud;
 pub mod controllers;
 mod delivery;

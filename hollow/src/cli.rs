@@ -5,6 +5,7 @@ use std::{net::IpAddr, path::PathBuf, time::Duration};
 use agent::log::LogFormat;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
+use cloudsim::{controllers::manager::Switches, faults::Period, pki::ServiceAccountTokens};
 
 pub use agent::cli::Output;
 
@@ -15,7 +16,6 @@ pub use self::{
     hollow::{Hollow, JoinArgs, Selftest},
     rules::RulesCommand,
 };
-use cloudsim::{controllers::manager::Switches, faults::Period, pki::ServiceAccountTokens};
 
 mod cluster;
 mod devices;

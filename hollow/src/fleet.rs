@@ -3,6 +3,7 @@
 use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use agent::{app, config, edged::Signals};
+use cloudsim::tasks::TaskPanicked;
 use kubeapi::store::StoreError;
 
 pub use self::{
@@ -11,7 +12,6 @@ pub use self::{
     node::{HollowNode, edgecore_yaml},
 };
 use crate::runtime;
-use cloudsim::tasks::TaskPanicked;
 
 mod endpoints;
 mod identity;

@@ -35,7 +35,7 @@ use serde_json::{Value, json};
 use tower::Service;
 use tracing::info;
 
-use self::request::{Order, RuleMessage, Wanted, wanted};
+use self::request::{Order, Refusal, RuleMessage, Wanted, wanted};
 use crate::{
     controllers::rules::Rules,
     faults::{Certificate, Faults},
@@ -46,7 +46,7 @@ use crate::{
 /// Where it is.
 pub const PREFIX: &str = "/cloudsim/v1/";
 /// The largest body, bytes.
-const LIMIT: usize = 64 * 1024;
+const MAX_BODY_BYTES: usize = 64 * 1024;
 
 /// The service; cheap to clone.
 #[derive(Clone)]
@@ -58,9 +58,6 @@ pub(crate) struct Admin {
     client: Client,
     rules: Rules,
 }
-
-/// A refusal: a status and why.
-type Refusal = (StatusCode, String);
 
 impl Admin {
     /// Over these parts of a cloud.
@@ -79,7 +76,8 @@ impl Admin {
     async fn answer(&self, request: Request<Incoming>) -> Result<Value, Refusal> {
         let (parts, body) = request.into_parts();
         admit(&parts)?;
-        let body = gather(body, LIMIT).await.map_err(|unread| (unread.code(), unread.to_string()))?;
+        let body =
+            gather(body, MAX_BODY_BYTES).await.map_err(|unread| (unread.code(), unread.to_string()))?;
         let path = parts.uri.path().strip_prefix(PREFIX).unwrap_or_default();
         match wanted(&parts.method, path, &body)? {
             Wanted::Nodes => Ok(json!({"nodes": self.sessions.list()})),

@@ -4,11 +4,13 @@ use http::{Method, StatusCode};
 use serde::Deserialize;
 use wire::enroll::is_node_name;
 
-use super::Refusal;
 use crate::{
     faults::{Answers, Certificate, Conditions, Shape, Whom},
     pki::TokenRequest,
 };
+
+/// A refusal: a status and why.
+pub(super) type Refusal = (StatusCode, String);
 
 /// What is wanted.
 #[derive(Debug, PartialEq)]

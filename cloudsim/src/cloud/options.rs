@@ -12,6 +12,9 @@ use crate::{
     streams::KubeletOptions,
 };
 
+/// The file of the store in a data directory.
+pub const DATABASE: &str = "cloudsim.db";
+
 /// What a cloud is started with.
 #[derive(Clone, Debug)]
 pub struct Options {

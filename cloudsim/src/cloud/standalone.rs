@@ -165,7 +165,7 @@ fn spawn_controllers(
     shutdown: &CancellationToken,
 ) {
     let is_on = |name| options.controllers.is_on(name);
-    let given = namespaces::Given {
+    let given = namespaces::NamespaceDefaults {
         account: is_on("serviceaccount"),
         root_ca: is_on("root-ca-certificate-publisher").then(|| pki.ca_pem()),
     };

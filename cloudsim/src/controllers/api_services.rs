@@ -25,7 +25,7 @@ const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 /// How often it is looked again, besides when a definition changes.
 const EVERY: Duration = Duration::from_secs(60);
 /// After a call that failed.
-const RETRY: Duration = Duration::from_secs(1);
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Runs until `stop`.
 pub async fn run(client: Client, stop: CancellationToken) {
@@ -42,7 +42,7 @@ pub async fn run(client: Client, stop: CancellationToken) {
         let ensured = stop.run_until_cancelled(ensure(&client)).await;
         if let Some(Err(error)) = ensured {
             warn!(error = &error as &dyn std::error::Error, "the APIServices could not be written");
-            ticks.reset_after(RETRY);
+            ticks.reset_after(RETRY_INTERVAL);
         }
     }
 }

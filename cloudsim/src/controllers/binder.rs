@@ -22,6 +22,8 @@ use tracing::warn;
 mod cycle;
 mod decide;
 mod filters;
+mod messages;
+mod node_state;
 mod nodes;
 mod pod_affinity;
 mod preemption;
@@ -32,9 +34,9 @@ mod spread;
 mod state;
 mod storage;
 mod terms;
-mod words;
 mod write;
 
+pub use self::node_state::is_ready;
 use self::{
     cycle::Known,
     decide::{Decision, decide},
@@ -47,18 +49,10 @@ use super::{
 };
 use crate::metrics::{Attempt, SchedulerMetrics};
 
-/// The label that makes a Node an edge node; its presence counts, not its value.
-pub(crate) const EDGE_LABEL: &str = "node-role.kubernetes.io/edge";
 /// How often it is looked for pods that nothing has called for too long.
 const FLUSH: Duration = Duration::from_secs(30);
 /// How long the writes for one pod may take.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Whether the node says that it is Ready.
-pub(crate) fn is_ready(node: &Node) -> bool {
-    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
-}
 
 /// What is watched.
 #[derive(Default)]

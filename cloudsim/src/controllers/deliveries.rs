@@ -5,6 +5,7 @@ use wire::{Change, Downstream, ResourcePath, ResourceType, Source};
 
 use super::sync::Synced;
 use crate::{
+    clock::now_ms,
     delivery::{Delivery, DeliveryKey, ObjectRef},
     mailbox::{ObjectKind, ObjectPath},
 };
@@ -92,10 +93,6 @@ fn token(kind: ObjectKind) -> ResourceType {
         ObjectKind::DeviceModel => ResourceType::DeviceModel,
         ObjectKind::Device => ResourceType::Device,
     }
-}
-
-fn now_ms() -> i64 {
-    jiff::Timestamp::now().as_millisecond()
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use super::{
-    events::{Component, Told},
+    events::{Component, NewEvent},
     informers::{Change, Failure, Triggers, work},
     workloads::{Cluster, affinity::tolerates},
 };
@@ -91,7 +91,7 @@ async fn evict(pod: &Pod, cluster: &Cluster, now: Timestamp) -> Result<(), Failu
         "observedGeneration": pod.metadata.generation,
     }]}});
     let told = format!("Marking for deletion Pod {namespace}/{name}");
-    cluster.events.tell(pod, Told::normal(Component::TaintEviction, "TaintManagerEviction", told));
+    cluster.events.record(pod, NewEvent::normal(Component::TaintEviction, "TaintManagerEviction", told));
     let api = cluster.beside::<Pod>(pod);
     match api.patch_status(&name, &PatchParams::default(), &Patch::Strategic(condition)).await {
         Err(kube::Error::Api(status)) if status.code == 404 => {}

@@ -44,7 +44,7 @@ pub async fn ensure_initial(client: &Client) -> Result<(), kube::Error> {
 
 /// What a namespace gets.
 #[derive(Clone, Debug)]
-pub struct Given {
+pub struct NamespaceDefaults {
     /// The service account `default`.
     pub account: bool,
     /// The cluster's CA certificate, PEM, as [`ROOT_CA`].
@@ -52,13 +52,13 @@ pub struct Given {
 }
 
 /// Runs until `shutdown`.
-pub async fn run(client: Client, given: Given, shutdown: CancellationToken) {
+pub async fn run(client: Client, defaults: NamespaceDefaults, shutdown: CancellationToken) {
     let named = |name: &str| watcher::Config::default().fields(&format!("metadata.name={name}"));
     let mut controller = Controller::new(Api::<Namespace>::all(client.clone()), watcher::Config::default())
         .watches(Api::<ServiceAccount>::all(client.clone()), named(DEFAULT_ACCOUNT), |account| {
             namespace_of(&account)
         });
-    if given.root_ca.is_some() {
+    if defaults.root_ca.is_some() {
         controller = controller
             .watches(Api::<ConfigMap>::all(client.clone()), named(ROOT_CA), |map| namespace_of(&map));
     }
@@ -69,7 +69,7 @@ pub async fn run(client: Client, given: Given, shutdown: CancellationToken) {
                 warn!(error = error as &dyn std::error::Error, "a namespace could not be completed");
                 Action::requeue(AFTER_ERROR)
             },
-            Arc::new((client, given)),
+            Arc::new((client, defaults)),
         )
         // not kube's own graceful shutdown: begun before the first list has come, that one never ends
         .take_until(shutdown.cancelled_owned())
@@ -82,18 +82,21 @@ fn namespace_of<K: kube::Resource>(object: &K) -> Option<ObjectRef<Namespace>> {
     object.meta().namespace.as_deref().map(ObjectRef::new)
 }
 
-async fn reconcile(namespace: Arc<Namespace>, context: Arc<(Client, Given)>) -> Result<Action, kube::Error> {
+async fn reconcile(
+    namespace: Arc<Namespace>,
+    context: Arc<(Client, NamespaceDefaults)>,
+) -> Result<Action, kube::Error> {
     if namespace.metadata.deletion_timestamp.is_some() {
         return Ok(Action::await_change());
     }
-    let (client, given) = &*context;
+    let (client, defaults) = &*context;
     let name = namespace.name_any();
     let named = |name: &str| ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
-    if given.account {
+    if defaults.account {
         let account = ServiceAccount { metadata: named(DEFAULT_ACCOUNT), ..ServiceAccount::default() };
         ensure(Api::namespaced(client.clone(), &name).create(&PostParams::default(), &account).await)?;
     }
-    if let Some(pem) = &given.root_ca {
+    if let Some(pem) = &defaults.root_ca {
         let data = Some([("ca.crt".to_owned(), pem.clone())].into());
         let map = ConfigMap { metadata: named(ROOT_CA), data, ..ConfigMap::default() };
         let api = Api::<ConfigMap>::namespaced(client.clone(), &name);
@@ -149,8 +152,8 @@ mod tests {
         // of a later start it stays as it is
         ensure_initial(&client).await.unwrap();
         let shutdown = CancellationToken::new();
-        let given = Given { account: true, root_ca: Some("PEM".into()) };
-        let running = tokio::spawn(run(client.clone(), given, shutdown.clone()));
+        let defaults = NamespaceDefaults { account: true, root_ca: Some("PEM".into()) };
+        let running = tokio::spawn(run(client.clone(), defaults, shutdown.clone()));
         let maps = Api::<ConfigMap>::namespaced(client.clone(), "default");
         let accounts = Api::<ServiceAccount>::namespaced(client.clone(), "default");
         let is_whole = || async {

@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// A pause after a failed accept: without it a process out of file descriptors would do nothing else.
-const PAUSE: Duration = Duration::from_millis(50);
+const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Why the hub cannot listen.
 #[derive(Debug, thiserror::Error)]
@@ -144,7 +144,7 @@ impl Hub {
                         let error = &error as &dyn std::error::Error;
                         warn!(times, error, "a connection could not be accepted");
                     }
-                    sleep(PAUSE).await;
+                    sleep(ACCEPT_RETRY_INTERVAL).await;
                 }
             }
         }

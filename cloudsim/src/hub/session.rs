@@ -34,11 +34,11 @@ use crate::{
 };
 
 /// Requests of the node that wait for their turn. A full queue stops reading from the socket: the node is slowed down.
-const REQUESTS: usize = 32;
+const REQUEST_QUEUE: usize = 32;
 /// Answers and acknowledgements on their way to the next step.
-const QUEUE: usize = 32;
+const ANSWER_QUEUE: usize = 32;
 /// Messages in the lane, at most, while one of them is repeated in vain; else an object's state is read when its turn comes.
-const STUCK: usize = 256;
+const MAX_LANE_WHILE_REPEATING: usize = 256;
 
 /// Runs until the connection ends or the session's token is cancelled.
 pub(super) async fn run(
@@ -59,9 +59,9 @@ async fn serve(
     mailbox: &Mailbox,
     registered: &Registered,
 ) -> Ended {
-    let (requests, waiting) = mpsc::channel(REQUESTS);
-    let (answers, replies) = mpsc::channel(QUEUE);
-    let (records, to_write) = mpsc::channel(QUEUE);
+    let (requests, waiting) = mpsc::channel(REQUEST_QUEUE);
+    let (answers, replies) = mpsc::channel(ANSWER_QUEUE);
+    let (records, to_write) = mpsc::channel(ANSWER_QUEUE);
     let clerk = tokio::spawn(carry_out(node.to_owned(), shared.controllers.clone(), waiting, answers));
     let recorder = tokio::spawn(write_down(node.to_owned(), shared.records.clone(), to_write));
     let session = Session {
@@ -166,7 +166,7 @@ impl Session<'_> {
                     Err(error) => Err(Ended::Failed(error)),
                 },
                 // cancel-safe: an answer is taken only when this arm wins
-                Some(reply) = replies.recv(), if self.early.as_ref().is_none_or(|early| early.len() < QUEUE) => {
+                Some(reply) = replies.recv(), if self.early.as_ref().is_none_or(|early| early.len() < ANSWER_QUEUE) => {
                     self.answer(reply).await
                 }
                 // cancel-safe, both: what is closed stays closed. Who reads these ends before the session only by a panic
@@ -243,16 +243,16 @@ impl Session<'_> {
                 Step::Idle => None,
             };
             // what a node does not acknowledge keeps nothing else from it
-            let is_stuck = self.lane.is_repeating() && self.lane.len() < STUCK;
+            let is_stuck = self.lane.is_repeating() && self.lane.len() < MAX_LANE_WHILE_REPEATING;
             if until.is_some() && !is_stuck {
                 return Ok(until);
             }
             let Some(path) = self.work_queue.next(now()) else {
                 return Ok(until.into_iter().chain(self.work_queue.due()).min());
             };
-            match self.look(&path).await {
+            match self.update(&path).await {
                 Ok(replies) => {
-                    if !self.tell(replies).await? {
+                    if !self.send_all(replies).await? {
                         self.work_queue.put_off(path, now());
                     }
                 }
@@ -273,14 +273,14 @@ impl Session<'_> {
     }
 
     /// What the node lacks of the object at `path`.
-    async fn look(&mut self, path: &ObjectPath) -> Result<Vec<Reply>, kube::Error> {
+    async fn update(&mut self, path: &ObjectPath) -> Result<Vec<Reply>, kube::Error> {
         match path.kind {
             ObjectKind::Device | ObjectKind::DeviceModel => {
-                let look = self.shared.controllers.devices.look(self.node, path, &self.synced).await?;
-                if look.again {
+                let update = self.shared.controllers.devices.update(self.node, path, &self.synced).await?;
+                if update.again {
                     self.work_queue.follow(path.clone());
                 }
-                Ok(look.replies)
+                Ok(update.replies)
             }
             ObjectKind::Node
             | ObjectKind::ConfigMap
@@ -295,7 +295,7 @@ impl Session<'_> {
     }
 
     /// False: as [`Self::offer`].
-    async fn tell(&mut self, replies: Vec<Reply>) -> Result<bool, Ended> {
+    async fn send_all(&mut self, replies: Vec<Reply>) -> Result<bool, Ended> {
         let mut deliveries = Vec::new();
         for reply in replies {
             match reply {

@@ -9,7 +9,7 @@ use std::{
 use crate::mailbox::ObjectPath;
 
 /// After the API failed; it is in this process or near it.
-const RETRY: Duration = Duration::from_secs(1);
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The work queue of one session.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl WorkQueue {
     /// To be looked at again in a while; the others need not wait for it.
     pub(super) fn put_off(&mut self, path: ObjectPath, now: Instant) {
         self.failed.insert(path);
-        self.retry.get_or_insert(now + RETRY);
+        self.retry.get_or_insert(now + RETRY_INTERVAL);
     }
 
     /// To be looked at again when the end of what was there before is acknowledged.
@@ -100,13 +100,16 @@ mod tests {
         let (start, mut work_queue) = (Instant::now(), of(["a", "b"]));
         assert_eq!((work_queue.next(start), work_queue.due()), (Some(pod("a")), None));
         work_queue.put_off(pod("a"), start);
-        assert_eq!((work_queue.next(start), work_queue.due()), (Some(pod("b")), Some(start + RETRY)));
-        work_queue.put_off(pod("b"), start + RETRY / 2);
+        assert_eq!(
+            (work_queue.next(start), work_queue.due()),
+            (Some(pod("b")), Some(start + RETRY_INTERVAL))
+        );
+        work_queue.put_off(pod("b"), start + RETRY_INTERVAL / 2);
         assert_eq!((work_queue.next(start), work_queue.len(), work_queue.has_begun()), (None, 2, false));
-        assert_eq!(work_queue.next(start + RETRY), Some(pod("a")));
-        assert_eq!((work_queue.next(start + RETRY), work_queue.due()), (Some(pod("b")), None));
+        assert_eq!(work_queue.next(start + RETRY_INTERVAL), Some(pod("a")));
+        assert_eq!((work_queue.next(start + RETRY_INTERVAL), work_queue.due()), (Some(pod("b")), None));
         assert!(!work_queue.has_begun(), "the last one is still looked at");
-        assert_eq!((work_queue.next(start + RETRY), work_queue.has_begun()), (None, true));
+        assert_eq!((work_queue.next(start + RETRY_INTERVAL), work_queue.has_begun()), (None, true));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! Source: KubeEdge's CloudHub (preparation of CA, server certificate and token).
 
 mod client_ca;
+mod error;
 mod grace;
 mod join_token;
 mod node_certificates;
@@ -25,6 +26,7 @@ pub use self::secrets::NAMESPACE;
 use self::secrets::Secrets;
 pub use self::{
     client_ca::publish as publish_client_ca,
+    error::PkiError,
     join_token::{JoinToken, JoinTokens, NoToken, TokenRequest},
     node_certificates::{LostRecords, Name, NodeCertificates, RecordError, UNKNOWN},
     records::RecordsError,
@@ -37,38 +39,6 @@ const CA: (&str, &str, &str) = ("casecret", "cadata", "cakeydata");
 const SERVER: (&str, &str, &str) = ("cloudcoresecret", "cloudcoredata", "cloudcorekeydata");
 /// Not CloudCore's: a real cluster signs service account tokens itself.
 const ACCOUNTS: (&str, &str) = ("serviceaccountsecret", "keydata");
-
-/// Why the cloud has no keys.
-#[derive(Debug, thiserror::Error)]
-pub enum PkiError {
-    /// The API refused or failed.
-    #[error("the Secrets with the cloud's keys cannot be read or written in namespace kubeedge")]
-    Api(#[from] kube::Error),
-    /// The API refused or failed.
-    #[error(
-        "the clients' authority cannot be written to ConfigMap kube-system/extension-apiserver-authentication"
-    )]
-    ClientCa(#[source] kube::Error),
-    /// A Secret holds something else.
-    #[error(
-        "Secret kubeedge/{secret} is unusable: {why}; delete it, and a new one is made (nodes must then enrol anew)"
-    )]
-    Secret {
-        /// Which.
-        secret: &'static str,
-        /// What is wrong.
-        why: String,
-    },
-    /// A certificate could not be made.
-    #[error("a certificate could not be made")]
-    Certificate(#[from] CertError),
-    /// A token could not be made.
-    #[error("the join token could not be made")]
-    Token(#[from] TokenError),
-    /// TLS does not take the certificate.
-    #[error("TLS cannot use the cloud's certificate")]
-    Tls(#[source] Box<dyn std::error::Error + Send + Sync>),
-}
 
 /// A server certificate with its key, and the CA that signed it.
 #[derive(Debug)]

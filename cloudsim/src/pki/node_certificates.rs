@@ -16,7 +16,7 @@ use kubeapi::store::{Key, Resource, Store};
 use wire::enroll::sha256_hex;
 
 pub use self::lost::LostRecords;
-use self::record::{Given, Record, given, now, object, read};
+use self::record::{IssuedCertificate, Record, given, now, object, read};
 use super::records::{Change, Entry, Expected, Records, RecordsError};
 
 mod lost;
@@ -125,7 +125,7 @@ impl NodeCertificates {
         grace: Duration,
         token: Option<&str>,
     ) -> Result<bool, RecordError> {
-        let given = Given { token: token.map(str::to_owned), ..given(certificate, authority) };
+        let given = IssuedCertificate { token: token.map(str::to_owned), ..given(certificate, authority) };
         let mut begins = false;
         let change = |record: Option<Record>| {
             begins = !record.is_some_and(|record| record.is_held(&given.authority, grace, now()));
@@ -157,7 +157,7 @@ impl NodeCertificates {
 
     /// Whether the node may come with this certificate, which TLS has verified; it is the node's from then on.
     pub async fn admit(&self, node: &str, certificate: &[u8], authority: &[u8]) -> Result<bool, RecordError> {
-        let shown = Given { used: true, ..given(certificate, authority) };
+        let shown = IssuedCertificate { used: true, ..given(certificate, authority) };
         if let Some(mut record) = self.read(node).await?.0 {
             match record.find(&shown.sha256) {
                 None => return Ok(false),

@@ -37,7 +37,7 @@ const FIRST_ANSWER: Duration = Duration::from_secs(8);
 /// How long one node may take.
 const NODE_TIMEOUT: Duration = Duration::from_secs(6);
 /// How many nodes are asked at the same time.
-const AT_ONCE: usize = 32;
+const CONCURRENT_SCRAPES: usize = 32;
 /// The largest page, bytes: a thousand containers take less than one MiB.
 const LARGEST_PAGE: usize = 4 << 20;
 
@@ -122,7 +122,7 @@ impl Scraper {
                 let _ = asked.changed().await;
             }
             let began = Instant::now();
-            if let Err(error) = self.look_at_all().await {
+            if let Err(error) = self.scrape_all().await {
                 warn!(error = &error as &dyn std::error::Error, "the nodes to be measured cannot be listed");
             }
             self.ready.send_replace(true);
@@ -138,7 +138,7 @@ impl Scraper {
     }
 
     /// Looks at every node, and soon again at those of which there was nothing to compare with.
-    async fn look_at_all(self: &Arc<Self>) -> Result<(), StoreError> {
+    async fn scrape_all(self: &Arc<Self>) -> Result<(), StoreError> {
         let scope = Scope { resource: Resource::new("", "nodes"), namespace: None };
         let nodes = self.store.list(&scope, &ListPage::default()).await?.items;
         // in the order of their names
@@ -148,8 +148,8 @@ impl Scraper {
             if look > 0 {
                 sleep(SECOND_LOOK).await;
             }
-            let looks: Vec<_> = names.iter().map(|name| Arc::clone(self).look_at(name.clone())).collect();
-            stream::iter(looks).for_each_concurrent(AT_ONCE, |look| look).await;
+            let looks: Vec<_> = names.iter().map(|name| Arc::clone(self).scrape_node(name.clone())).collect();
+            stream::iter(looks).for_each_concurrent(CONCURRENT_SCRAPES, |look| look).await;
             let known = self.known.lock();
             names.retain(|name| {
                 known.get(name).is_some_and(|known| known.answers && known.history.needs_another())
@@ -161,7 +161,7 @@ impl Scraper {
         Ok(())
     }
 
-    fn look_at(self: Arc<Self>, name: String) -> BoxFuture<'static, ()> {
+    fn scrape_node(self: Arc<Self>, name: String) -> BoxFuture<'static, ()> {
         let look = async move {
             let page = timeout(NODE_TIMEOUT, self.page(&name)).await.unwrap_or(Err(Unknown::Late));
             if let Err(error) = &page {

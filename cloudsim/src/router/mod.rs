@@ -4,7 +4,7 @@
 //! a caller shows a bearer token ([`auth`]). Refusals are JSON: `{"code": 404, "reason": "RuleNotFound", "message": "…"}`.
 
 mod auth;
-mod room;
+mod body;
 
 use std::{
     convert::Infallible,
@@ -27,7 +27,7 @@ use tower::Service;
 use wire::{bus::MAX_BODY, enroll::is_node_name};
 
 pub(crate) use self::auth::Auth;
-use self::room::{Limits, Rooms};
+use self::body::{BodyMemory, Limits};
 use crate::{
     controllers::rules::{Call, CallAnswer, CallError, Rules},
     pki::{self, PkiError, ServerIdentity},
@@ -59,7 +59,7 @@ pub(crate) struct Router {
     rules: Rules,
     /// Nothing where anybody may call.
     auth: Option<Auth>,
-    rooms: Rooms,
+    memory: BodyMemory,
     /// Where everybody on this machine may call: the names by which it is called, so that pages of browsers may not.
     hosts: Option<Hosts>,
 }
@@ -76,8 +76,8 @@ impl Router {
         let auth = Some(auth).filter(|_| !is_local && !anonymous);
         let tls = if is_local { None } else { Some(pki::api_tls(identity)?) };
         let hosts = is_local.then(|| Hosts::new(Vec::new(), Scheme::Http));
-        let rooms = Rooms::new(Limits::default());
-        Ok(Server::bind(address, tls, Self { rules, auth, rooms, hosts }).await?)
+        let memory = BodyMemory::new(Limits::default());
+        Ok(Server::bind(address, tls, Self { rules, auth, memory, hosts }).await?)
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Result<CallAnswer, CallError> {
@@ -99,14 +99,14 @@ impl Router {
         if length.is_some_and(|length| length > MAX_BODY) {
             // whoever asks first is told before anything is sent
             if !head.headers.contains_key(header::EXPECT) {
-                room::throw_away(body);
+                body::discard(body);
             }
-            return Err(room::too_large());
+            return Err(body::too_large());
         }
         let client = head.extensions.get::<PeerAddress>();
         let client = client.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |PeerAddress(address)| *address);
         // kept until the call has ended
-        let (body, _room) = self.rooms.read(client, body, length).await?;
+        let (body, _room) = self.memory.read(client, body, length).await?;
         let call = Call {
             node: place.node.to_owned(),
             namespace: place.namespace.to_owned(),

@@ -36,16 +36,16 @@ fn a_request_names_node_namespace_and_path() {
 
 /// A router on the loopback interface without rules.
 async fn listener() -> (SocketAddr, DropGuard) {
-    listener_with(Rooms::new(Limits::default())).await
+    listener_with(BodyMemory::new(Limits::default())).await
 }
 
-async fn listener_with(rooms: Rooms) -> (SocketAddr, DropGuard) {
+async fn listener_with(memory: BodyMemory) -> (SocketAddr, DropGuard) {
     let client =
         kubeapi::Api::builder(MemoryStore::new()).registry(kinds::registry()).build().client("default");
     let (rules, stop) = (Rules::new(client, |_| false, LONG), CancellationToken::new());
     tokio::spawn(rules.clone().run(stop.clone()));
     rules.complete().await;
-    let router = Router { rules, auth: None, rooms, hosts: None };
+    let router = Router { rules, auth: None, memory, hosts: None };
     let server = Server::bind(([127, 0, 0, 1], 0).into(), None, router).await.unwrap();
     let address = server.local_addr();
     tokio::spawn(server.run(stop.clone()));
@@ -142,8 +142,8 @@ async fn bodies_that_do_not_come_hold_no_room_of_others() {
         step,
         ..Limits::default()
     };
-    let rooms = Rooms::new(limits);
-    let (address, _stop) = listener_with(rooms.clone()).await;
+    let memory = BodyMemory::new(limits);
+    let (address, _stop) = listener_with(memory.clone()).await;
     let (one, other) = ([127, 0, 0, 1], [127, 0, 0, 2]);
     let mut slow = Vec::new();
     for _ in 0..3 {
@@ -151,7 +151,7 @@ async fn bodies_that_do_not_come_hold_no_room_of_others() {
     }
     // three steps of 64 KiB each
     let taken = async {
-        while rooms.taken() < 3 * 3 * 64 {
+        while memory.taken() < 3 * 3 * 64 {
             tokio::task::yield_now().await;
         }
     };

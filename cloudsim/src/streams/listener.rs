@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// A pause after a failed accept: without it a process out of file descriptors would do nothing else.
-const PAUSE: Duration = Duration::from_millis(50);
+const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 /// TLS, upgrade and what else comes before a tunnel.
 const HANDSHAKE: Duration = Duration::from_secs(30);
 
@@ -131,7 +131,7 @@ impl StreamServer {
                         let error = &error as &dyn std::error::Error;
                         warn!(times, error, "a connection for a stream tunnel could not be accepted");
                     }
-                    sleep(PAUSE).await;
+                    sleep(ACCEPT_RETRY_INTERVAL).await;
                 }
             }
         }

@@ -1,7 +1,6 @@
 //! Command line of `cloudsim faults`.
 
 use clap::{Args, Subcommand};
-
 use cloudsim::faults::{Answers, Certificate, Conditions, Link, Period, Profile, Schedule, Shape, Whom};
 
 /// What to break or mend.

@@ -1,6 +1,7 @@
 //! The cluster that `cloudsim up` stands before: its address and who this cloud is there, from a kubeconfig or from the pod that it runs in.
 
 use anyhow::Context;
+use cloudsim::ClusterOptions;
 use kube::{
     Config,
     config::{KubeConfigOptions, Kubeconfig},
@@ -8,7 +9,6 @@ use kube::{
 use uuid::Uuid;
 
 use crate::{cli::ClusterArgs, reach::OwnNames};
-use cloudsim::ClusterOptions;
 
 /// What the cloud is started with.
 pub(super) async fn options(args: &ClusterArgs) -> anyhow::Result<ClusterOptions> {

@@ -3,17 +3,17 @@
 use std::{path::Path, process::ExitCode, sync::Arc};
 
 use anyhow::{Context, bail};
-use kubeapi::store::{
-    Health, Inspection, Repaired, Seal, SqliteOptions, SqliteStore, Store, StoreError, StoreLock,
-};
-
-use super::say;
-use crate::cli::{DbCommand, DbPlace};
 use cloudsim::{
     DATABASE,
     pki::{NodeCertificates, UNKNOWN, lost_records},
     seal,
 };
+use kubeapi::store::{
+    Health, Inspection, Repaired, Seal, SqliteOptions, SqliteStore, Store, StoreError, StoreLock,
+};
+
+use super::print_line;
+use crate::cli::{DbCommand, DbPlace};
 
 pub(super) async fn run(command: &DbCommand) -> anyhow::Result<ExitCode> {
     match command {
@@ -35,10 +35,10 @@ async fn check(place: &DbPlace) -> anyhow::Result<ExitCode> {
     };
     require_keys(place, &health)?;
     for fault in &health.faults {
-        say(&format!("fault: {fault}"));
+        print_line(&format!("fault: {fault}"));
     }
     for (object, why) in &health.damaged {
-        say(&format!("damaged: {object}: {why}"));
+        print_line(&format!("damaged: {object}: {why}"));
     }
     let Health { faults, damaged, objects, sealed, revision, bytes, free_bytes, .. } = &health;
     let verdict = match (faults.is_empty(), damaged.is_empty()) {
@@ -48,7 +48,7 @@ async fn check(place: &DbPlace) -> anyhow::Result<ExitCode> {
         }
         (false, _) => "damaged: `cloudsim db repair` writes it anew with all that can be read of it",
     };
-    say(&format!(
+    print_line(&format!(
         "{verdict}; {objects} objects, {sealed} of them encrypted, revision {revision}; {bytes} bytes, {free_bytes} of them free"
     ));
     let is_whole = faults.is_empty() && damaged.is_empty();
@@ -77,37 +77,39 @@ async fn repair(place: &DbPlace) -> anyhow::Result<ExitCode> {
     let is_empty = std::fs::metadata(&path).is_ok_and(|file| file.len() == 0);
     let repaired = SqliteStore::repair(&path, seal.as_ref(), &lost_records()).await;
     let Some(repaired) = repaired.map_err(told)? else {
-        say("whole: nothing was done");
+        print_line("whole: nothing was done");
         return Ok(ExitCode::SUCCESS);
     };
     let Repaired { set_aside, kept, lost, is_torn, is_finished } = repaired;
     if is_finished {
-        say(&format!(
+        print_line(&format!(
             "an earlier repair was cut off, and is finished now: {kept} objects are in the new file"
         ));
         return Ok(ExitCode::SUCCESS);
     }
     for lost in &lost {
-        say(&format!("lost: {}: {}", lost.key, lost.why));
+        print_line(&format!("lost: {}: {}", lost.key, lost.why));
     }
     if is_torn {
-        say("pages could not be read, or are not what they should be: there may have been other objects");
+        print_line(
+            "pages could not be read, or are not what they should be: there may have been other objects",
+        );
     }
-    say(&format!(
+    print_line(&format!(
         "written anew with {kept} objects; {} are lost; the damaged file is {}",
         if is_torn { format!("{} or more", lost.len()) } else { lost.len().to_string() },
         set_aside.display()
     ));
     let store = SqliteStore::open_with(&path, SqliteOptions { seal, ..SqliteOptions::default() }).await?;
     if kept > 0 && store.get(&lost_records().authority).await?.is_none() {
-        say(
+        print_line(
             "the key of the cloud's authority is lost: the next start makes another one, which all machines have to join anew \
              (`edge-agent reset`, then join). If there is a copy of the file, put it in its place instead",
         );
     }
     closed_names(store).await?;
     if kept == 0 && !is_empty {
-        say(
+        print_line(
             "nothing could be read: the new file is empty, and the next start makes another cloud with another authority, which all \
              machines have to join anew. If there is a copy of the file, put it in its place instead",
         );
@@ -119,7 +121,7 @@ async fn repair(place: &DbPlace) -> anyhow::Result<ExitCode> {
 /// Says which names are closed since their records were lost.
 async fn closed_names(store: Arc<dyn Store>) -> anyhow::Result<()> {
     for name in NodeCertificates::new(store).lost().await? {
-        say(&match name.as_str() {
+        print_line(&match name.as_str() {
             UNKNOWN => "closed: every name of which nothing is on record: it is not known which records were lost. No certificate of \
                         theirs counts and no token gives one, until `cloudsim node reset NAME`, or `cloudsim node reset --lost` for all"
                 .to_owned(),

@@ -3,13 +3,13 @@
 use std::{path::Path, process::ExitCode, time::Instant};
 
 use anyhow::Context;
+use cloudsim::{Cloud, Options};
 
-use super::{Signals, connect, paste, say, stop, written};
+use super::{Signals, connect, paste, print_line, stop, written};
 use crate::{
     demo::{Seen, Steps, manifests},
     fleet::{self, Fleet},
 };
-use cloudsim::{Cloud, Options};
 
 pub(super) async fn run(once: bool, manifests: &Path, kubeconfig: Option<&Path>) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::listen()?;
@@ -22,7 +22,7 @@ pub(super) async fn run(once: bool, manifests: &Path, kubeconfig: Option<&Path>)
     written::permit(kubeconfig).await?;
     let options = Options { kubeconfig: Some(kubeconfig.to_owned()), ..Options::default().any_ports() };
     let cloud = Cloud::start(options).await?;
-    let progress = |text: &str| say(&format!("{:>7.3} s  {text}", begun.elapsed().as_secs_f64()));
+    let progress = |text: &str| print_line(&format!("{:>7.3} s  {text}", begun.elapsed().as_secs_f64()));
     progress("cloudsim is ready");
     let fleet =
         Fleet::start(cloud.addresses(), cloud.token(), &fleet::Options::new(1, temporary.path())).await?;
@@ -37,20 +37,20 @@ pub(super) async fn run(once: bool, manifests: &Path, kubeconfig: Option<&Path>)
             ExitCode::SUCCESS
         }
         Err(error) => {
-            say(&format!("not everything was seen: {error:#}"));
+            print_line(&format!("not everything was seen: {error:#}"));
             ExitCode::FAILURE
         }
     };
     if !once {
-        say("");
-        say("Go on by hand in another terminal, end here with Ctrl-C:");
-        say(&format!("  export KUBECONFIG={}", paste::path(kubeconfig)));
-        say("  kubectl get pods -o wide");
+        print_line("");
+        print_line("Go on by hand in another terminal, end here with Ctrl-C:");
+        print_line(&format!("  export KUBECONFIG={}", paste::path(kubeconfig)));
+        print_line("  kubectl get pods -o wide");
         if let Ok(seen) = &outcome {
-            say(&format!("  kubectl logs {}", seen.pod));
-            say(&format!("  kubectl exec -it {} -- sh", seen.pod));
+            print_line(&format!("  kubectl logs {}", seen.pod));
+            print_line(&format!("  kubectl exec -it {} -- sh", seen.pod));
         }
-        say(&format!("  {} devices --kubeconfig {}", paste::program(), paste::path(kubeconfig)));
+        print_line(&format!("  {} devices --kubeconfig {}", paste::program(), paste::path(kubeconfig)));
         tokio::select! {
             // cancel-safe, both: the program ends then
             () = signals.wait() => {}
@@ -64,14 +64,14 @@ pub(super) async fn run(once: bool, manifests: &Path, kubeconfig: Option<&Path>)
 
 fn table(seen: &Seen, begun: Instant) {
     let after = |at: Instant| format!("{:.3} s", at.duration_since(begun).as_secs_f64());
-    say("");
-    say(&format!("{:<28} {:<10} {}", "SEEN", "AFTER", "WHAT"));
-    say(&format!("{:<28} {:<10} {}", "node Ready", after(seen.node_ready), seen.node));
-    say(&format!("{:<28} {:<10} {}", "pod Running", after(seen.pod_running), seen.pod));
+    print_line("");
+    print_line(&format!("{:<28} {:<10} {}", "SEEN", "AFTER", "WHAT"));
+    print_line(&format!("{:<28} {:<10} {}", "node Ready", after(seen.node_ready), seen.node));
+    print_line(&format!("{:<28} {:<10} {}", "pod Running", after(seen.pod_running), seen.pod));
     for (what, value) in &seen.inside {
-        say(&format!("{:<28} {:<10} {}", what, after(seen.looked_inside), value));
+        print_line(&format!("{:<28} {:<10} {}", what, after(seen.looked_inside), value));
     }
     for (what, value) in &seen.twin {
-        say(&format!("{:<28} {:<10} {}", what, after(seen.twin_followed), value));
+        print_line(&format!("{:<28} {:<10} {}", what, after(seen.twin_followed), value));
     }
 }

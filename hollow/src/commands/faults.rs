@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use anyhow::{Context, bail};
+use cloudsim::faults::{Conditions, Link, Profile, Shape, Whom};
 use http::Method;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use serde_json::{Value, json};
 
-use super::{nodes::sessions, print, remote::Remote, say, table::Table};
+use super::{nodes::sessions, print, print_line, remote::Remote, table::Table};
 use crate::cli::{FaultsCommand, Output};
-use cloudsim::faults::{Conditions, Link, Profile, Shape, Whom};
 
 pub(super) async fn run(
     kubeconfig: Option<&Path>,
@@ -78,12 +78,12 @@ async fn send(cloud: &Remote, output: Option<Output>, node: &str, shapes: &[Shap
         match sent {
             Ok(_) => {
                 outcomes.push(json!({"shape": name, "sent": true}));
-                tell(output, &format!("{name:<18} sent to {node}"));
+                print_outcome(output, &format!("{name:<18} sent to {node}"));
             }
             // a node ends its session over many of them, and is back in a moment
             Err(error) if shapes.len() != 1 => {
                 outcomes.push(json!({"shape": name, "sent": false, "error": format!("{error:#}")}));
-                tell(output, &format!("{name:<18} not sent: {error:#}"));
+                print_outcome(output, &format!("{name:<18} not sent: {error:#}"));
             }
             Err(error) => return Err(error),
         }
@@ -99,9 +99,9 @@ async fn send(cloud: &Remote, output: Option<Output>, node: &str, shapes: &[Shap
 }
 
 /// Tells a person; a program is told at the end.
-fn tell(output: Option<Output>, line: &str) {
+fn print_outcome(output: Option<Output>, line: &str) {
     if output.is_none() {
-        say(line);
+        print_line(line);
     }
 }
 
@@ -112,7 +112,11 @@ fn profiles(output: Option<Output>) -> anyhow::Result<()> {
     }
     for profile in Profile::ALL {
         let text = serde_json::to_string(&profile.conditions())?;
-        say(&format!("{:<12} {}", profile.name(), text.replace(['{', '}', '"'], "").replace(',', "  ")));
+        print_line(&format!(
+            "{:<12} {}",
+            profile.name(),
+            text.replace(['{', '}', '"'], "").replace(',', "  ")
+        ));
     }
     Ok(())
 }
@@ -126,6 +130,6 @@ fn shapes(output: Option<Output>) -> anyhow::Result<()> {
     for shape in Shape::ALL {
         table.row(vec![shape.name().to_owned(), shape.about().to_owned()]);
     }
-    say(table.to_string().trim_end());
+    print_line(table.to_string().trim_end());
     Ok(())
 }

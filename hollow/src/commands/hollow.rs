@@ -4,6 +4,7 @@ use std::{io::ErrorKind, path::Path, time::Duration};
 
 use agent::edgehub::Link;
 use anyhow::{Context, anyhow};
+use cloudsim::kubeconfig::in_url;
 use futures::future::{pending, select_all};
 use serde_json::json;
 use tokio::{
@@ -13,24 +14,23 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{Signals, say};
+use super::{Signals, print_line};
 use crate::{
     cli::{Hollow, JoinArgs},
     fleet::{self, Endpoints, Fleet, HollowNode},
 };
-use cloudsim::kubeconfig::in_url;
 
 /// The pause between two looks for the token: a new cloud makes it, and a mounted Secret comes a while after that.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A node is connected within this after the start, or the program ends: whoever has named a wrong port is told so.
-const CONNECTED: Duration = Duration::from_secs(60);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long a port that nodes dial may take to answer.
-const ANSWER: Duration = Duration::from_secs(3);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A token's limit, bytes.
-const LIMIT: u64 = 64 * 1024;
+const MAX_TOKEN_BYTES: u64 = 64 * 1024;
 
 pub(super) async fn run(options: Hollow) -> anyhow::Result<()> {
     let mut signals = Signals::listen()?;
@@ -54,7 +54,7 @@ pub(super) async fn run(options: Hollow) -> anyhow::Result<()> {
         // cancel-safe: the program ends then
         () = signals.wait() => return Ok(()),
     };
-    say(&format!("{} nodes run, and join the cloud at {}", options.nodes, options.join.cloud));
+    print_line(&format!("{} nodes run, and join the cloud at {}", options.nodes, options.join.cloud));
     let links = fleet.nodes().iter().filter_map(HollowNode::link).collect();
     let outcome = tokio::select! {
         // cancel-safe, all: the program ends then
@@ -75,7 +75,7 @@ async fn never_connected(links: Vec<watch::Receiver<Link>>, join: &JoinArgs) -> 
         // the link of a node that has given up ends
         Box::pin(async move { link.wait_for(|link| *link != Link::Down).await.is_ok() })
     });
-    match timeout(CONNECTED, select_all(connected)).await {
+    match timeout(CONNECT_TIMEOUT, select_all(connected)).await {
         Ok(_) => pending().await,
         Err(_) => anyhow!("no node was connected within {CONNECTED:?}: {}", unreachable(join).await),
     }
@@ -86,7 +86,7 @@ pub(super) async fn unreachable(join: &JoinArgs) -> String {
     let mut closed = Vec::new();
     for (port, option) in [(join.https_port, "--https-port"), (join.ws_port, "--ws-port")] {
         let address = format!("{}:{port}", in_url(&join.cloud));
-        let why = match timeout(ANSWER, TcpStream::connect(&address)).await {
+        let why = match timeout(ANSWER_TIMEOUT, TcpStream::connect(&address)).await {
             Ok(Ok(_)) => continue,
             Ok(Err(error)) => error.to_string(),
             Err(_) => format!("no answer in {ANSWER:?}"),
@@ -132,7 +132,7 @@ pub(super) async fn token(file: &Path) -> anyhow::Result<String> {
         match tokio::fs::File::open(file).await {
             Ok(open) => {
                 let mut text = String::new();
-                open.take(LIMIT)
+                open.take(MAX_TOKEN_BYTES)
                     .read_to_string(&mut text)
                     .await
                     .with_context(|| format!("{} holds no token", file.display()))?;
@@ -147,7 +147,7 @@ pub(super) async fn token(file: &Path) -> anyhow::Result<String> {
             }
         }
         if !told {
-            say(&format!("waiting for the join token in {}", file.display()));
+            print_line(&format!("waiting for the join token in {}", file.display()));
             told = true;
         }
         sleep(POLL_INTERVAL).await;

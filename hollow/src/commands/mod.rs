@@ -22,23 +22,22 @@ mod token;
 mod up;
 mod written;
 
-use std::{io::Write, panic::set_hook, process::ExitCode, time::Duration};
+use std::{io::Write, panic::set_hook, process::ExitCode};
 
-use agent::log::{self, LogFormat};
-use anyhow::{Context, bail};
-use clap::CommandFactory;
-use serde::Serialize;
-use tokio::{
-    signal::unix::{Signal, SignalKind, signal},
-    time::timeout,
+use agent::{
+    log::{self, LogFormat},
+    signals::{DrainError, Signals},
 };
+use anyhow::Context;
+use clap::CommandFactory;
+use cloudsim::Cloud;
+use serde::Serialize;
 use wire::text::printable_lines;
 
 use crate::{
     cli::{Cli, Command, Output},
     fleet::Fleet,
 };
-use cloudsim::Cloud;
 
 /// Carries the command out.
 pub fn run(cli: Cli) -> ExitCode {
@@ -73,7 +72,8 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
     // rustls takes the one provider that is compiled in; a second call changes nothing
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    runtime.context("no threads could be started")?.block_on(async {
+    let runtime = runtime.context("no threads could be started")?;
+    let ended = runtime.block_on(async {
         tokio::spawn(log::report_left_out(throttle));
         match cli.command {
             Command::Up(options) => up::run(options).await.map(|()| ExitCode::SUCCESS),
@@ -108,34 +108,15 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Roles { install_crds } => roles::run(install_crds).map(|()| ExitCode::SUCCESS),
             Command::Completions { .. } => Ok(ExitCode::SUCCESS),
         }
-    })
-}
-
-/// Ctrl-C and the service manager's end. Made before anything runs that should end well.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn listen() -> anyhow::Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    });
+    if ended.as_ref().is_err_and(|error: &anyhow::Error| error.is::<DrainError>()) {
+        // a thread that is held would be waited for
+        runtime.shutdown_background();
     }
-
-    /// Waits for one of them, also for one that came before.
-    async fn wait(&mut self) {
-        tokio::select! {
-            // cancel-safe: a signal that is not seen waits for the next call
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
+    ended
 }
 
-/// A signal that comes sooner after the first is the same one, sent to this process and to its group.
-const SECOND_SIGNAL: Duration = Duration::from_millis(500);
-
-/// Ends nodes and cloud; a second signal ends the wait for them.
+/// Ends nodes and cloud.
 async fn stop(fleet: Option<Fleet>, cloud: Cloud, signals: &mut Signals) -> anyhow::Result<()> {
     let stopping = async {
         if let Some(fleet) = fleet {
@@ -143,25 +124,12 @@ async fn stop(fleet: Option<Fleet>, cloud: Cloud, signals: &mut Signals) -> anyh
         }
         cloud.stop().await
     };
-    let again = async {
-        let same = async {
-            loop {
-                signals.wait().await;
-            }
-        };
-        let _: Result<(), _> = timeout(SECOND_SIGNAL, same).await;
-        signals.wait().await;
-    };
-    tokio::select! {
-        // cancel-safe, both: the program ends then
-        stopped = stopping => Ok(stopped?),
-        () = again => bail!("ended by a second signal, before everything had stopped"),
-    }
+    Ok(signals.drain(stopping).await??)
 }
 
 /// Prints a document for programs.
 fn print(output: Output, value: &impl Serialize) -> anyhow::Result<()> {
-    say(output.document(value)?.trim_end());
+    print_line(output.document(value)?.trim_end());
     Ok(())
 }
 
@@ -171,6 +139,6 @@ fn warn(line: &str) {
 }
 
 /// Tells a person; nobody reading is no error. Some of it nodes and devices have said.
-fn say(line: &str) {
+fn print_line(line: &str) {
     let _ = writeln!(std::io::stdout().lock(), "{}", printable_lines(line));
 }

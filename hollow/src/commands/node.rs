@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use anyhow::bail;
+use cloudsim::pki::{NodeCertificates, UNKNOWN};
 use http::Method;
 use k8s_openapi::api::core::v1::Node;
 use kube::{Api, Client};
 use serde::Deserialize;
 
-use super::{remote::Remote, say};
+use super::{print_line, remote::Remote};
 use crate::cli::NodeCommand;
-use cloudsim::pki::{NodeCertificates, UNKNOWN};
 
 #[derive(Deserialize)]
 struct Done {
@@ -31,7 +31,7 @@ pub(super) async fn run(kubeconfig: Option<&Path>, command: NodeCommand) -> anyh
             bail!("a cloud before a cluster keeps no database: no record of a node can be lost with one");
         }
         let opened: Opened = cloud.ask(Method::POST, "reset", &()).await?;
-        say(&told(&opened.lost));
+        print_line(&message(&opened.lost));
         return Ok(());
     };
     let done = if is_a_cluster {
@@ -39,7 +39,7 @@ pub(super) async fn run(kubeconfig: Option<&Path>, command: NodeCommand) -> anyh
     } else {
         cloud.ask(Method::POST, &format!("reset/{name}"), &()).await?
     };
-    say(&if done.reset {
+    print_line(&if done.reset {
         format!("{name}: its certificates count no more; a machine may join with a token under this name")
     } else {
         format!("{name}: it had no certificate; a machine may join with a token under this name")
@@ -59,7 +59,7 @@ async fn reset(client: &Client, name: &str) -> anyhow::Result<bool> {
 }
 
 /// What was opened.
-fn told(lost: &[String]) -> String {
+fn message(lost: &[String]) -> String {
     let name = |name: &String| match name.as_str() {
         UNKNOWN => "names of which nothing is on record".to_owned(),
         name => name.to_owned(),
@@ -79,8 +79,8 @@ mod tests {
 
     #[test]
     fn what_was_opened_is_told() {
-        assert!(told(&[]).contains("nothing was done"));
-        let told = told(&[UNKNOWN.to_owned(), "edge-1".to_owned()]);
-        assert!(told.starts_with("names of which nothing is on record, edge-1: "), "{told}");
+        assert!(message(&[]).contains("nothing was done"));
+        let message = message(&[UNKNOWN.to_owned(), "edge-1".to_owned()]);
+        assert!(message.starts_with("names of which nothing is on record, edge-1: "), "{message}");
     }
 }

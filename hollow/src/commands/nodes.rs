@@ -3,6 +3,10 @@
 use std::{collections::BTreeMap, path::Path};
 
 use anyhow::Context;
+use cloudsim::{
+    hub::{Carrier, Count, NodeSession},
+    of_all_replicas,
+};
 use http::Method;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
@@ -10,12 +14,8 @@ use kube::{Api, ResourceExt, api::ListParams};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{print, remote::Remote, say, table::Table};
+use super::{print, print_line, remote::Remote, table::Table};
 use crate::cli::Output;
-use cloudsim::{
-    hub::{Carrier, Count, NodeSession},
-    of_all_replicas,
-};
 
 #[derive(Deserialize)]
 struct Sessions {
@@ -32,9 +32,9 @@ pub(super) async fn run(kubeconfig: Option<&Path>, output: Option<Output>) -> an
         return print(output, &document(&ready, &sessions));
     }
     let now = Timestamp::now();
-    say(table(&ready, &sessions, now).to_string().trim_end());
+    print_line(table(&ready, &sessions, now).to_string().trim_end());
     for line in rivals(&sessions, now) {
-        say(&line);
+        print_line(&line);
     }
     Ok(())
 }

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
+use cloudsim::{ADMIN_PREFIX, LEASE, pki::NAMESPACE};
 use http::{Method, Request, Uri};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::connect::connect;
-use cloudsim::{ADMIN_PREFIX, LEASE, pki::NAMESPACE};
 
 /// A running cloud.
 pub(super) struct Remote {

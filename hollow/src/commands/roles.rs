@@ -1,5 +1,6 @@
 //! `cloudsim roles`: what a cloud before a cluster needs to be allowed to do there, as manifests to be applied.
 
+use cloudsim::{Rules, pki::NAMESPACE};
 use k8s_openapi::{
     api::{
         core::v1::{Namespace, ServiceAccount},
@@ -9,8 +10,7 @@ use k8s_openapi::{
 };
 use serde::Serialize;
 
-use super::say;
-use cloudsim::{Rules, pki::NAMESPACE};
+use super::print_line;
 
 /// What all of it is called.
 const NAME: &str = "cloudsim";
@@ -18,8 +18,8 @@ const NAME: &str = "cloudsim";
 /// Prints them; `makes_crds`: the cloud makes KubeEdge's kinds itself.
 pub(super) fn run(makes_crds: bool) -> anyhow::Result<()> {
     for document in documents(makes_crds)? {
-        say("---");
-        say(document.trim_end());
+        print_line("---");
+        print_line(document.trim_end());
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use kube::{Api, ResourceExt, api::ListParams};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{print, remote::Remote, say, table::Table};
+use super::{print, print_line, remote::Remote, table::Table};
 use crate::cli::{Output, RulesCommand};
 
 /// The longest error in the table, characters.
@@ -40,7 +40,7 @@ pub(super) async fn run(
             cloud.ask(Method::POST, &format!("rules/{node}"), &json!({"to": to, "body": body})).await?;
         match output {
             Some(output) => print(output, &sent)?,
-            None => say(&format!("{} {}", sent.status, sent.body.trim_end())),
+            None => print_line(&format!("{} {}", sent.status, sent.body.trim_end())),
         }
         return Ok(sent.exit_code());
     }
@@ -48,7 +48,7 @@ pub(super) async fn run(
     let rules = rules.with_context(|| format!("{} lists no rules", cloud.server))?;
     match output {
         Some(output) => print(output, &json!({"rules": rules.iter().map(document).collect::<Vec<_>>()}))?,
-        None => say(table(&rules.items).to_string().trim_end()),
+        None => print_line(table(&rules.items).to_string().trim_end()),
     }
     Ok(ExitCode::SUCCESS)
 }

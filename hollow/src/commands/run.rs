@@ -7,14 +7,14 @@ use std::{
 
 use anyhow::{Context, bail};
 
-use super::say;
+use super::print_line;
 use crate::{
     cli::Run,
     scenario::{self, Scenario, StepOutcome, Verdict},
 };
 
 /// A scenario's limit, bytes.
-const LIMIT: u64 = 1024 * 1024;
+const MAX_SCENARIO_BYTES: u64 = 1024 * 1024;
 /// The exit code where a file is no scenario.
 const NO_SCENARIO: u8 = 2;
 
@@ -26,7 +26,7 @@ pub(super) async fn run(options: Run) -> anyhow::Result<ExitCode> {
         match read(&file) {
             Ok(scenario) => scenarios.push((file, scenario)),
             Err(error) => {
-                say(&format!("{}: {error:#}", file.display()));
+                print_line(&format!("{}: {error:#}", file.display()));
                 wrong = true;
             }
         }
@@ -36,9 +36,9 @@ pub(super) async fn run(options: Run) -> anyhow::Result<ExitCode> {
     }
     let mut outcomes = Vec::new();
     for (file, scenario) in &scenarios {
-        say(&format!("{} ({})", scenario.name, file.display()));
+        print_line(&format!("{} ({})", scenario.name, file.display()));
         let directory = tempfile::tempdir().context("there is no temporary directory for the nodes")?;
-        outcomes.push(scenario::run(scenario, file, directory.path(), options.seed, &tell).await);
+        outcomes.push(scenario::run(scenario, file, directory.path(), options.seed, &print_step).await);
     }
     if let Some(junit) = &options.junit {
         std::fs::write(junit, scenario::junit(&outcomes)).with_context(|| {
@@ -46,11 +46,11 @@ pub(super) async fn run(options: Run) -> anyhow::Result<ExitCode> {
         })?;
     }
     let passed = outcomes.iter().filter(|outcome| outcome.passed()).count();
-    say(&format!("{passed} of {} scenarios came true", outcomes.len()));
+    print_line(&format!("{passed} of {} scenarios came true", outcomes.len()));
     Ok(if passed == outcomes.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn tell(step: &StepOutcome) {
+fn print_step(step: &StepOutcome) {
     let place = if step.line == 0 { String::new() } else { format!("line {}", step.line) };
     let took = step.took.as_secs_f64();
     let (mark, why) = match &step.verdict {
@@ -58,7 +58,7 @@ fn tell(step: &StepOutcome) {
         Verdict::Failed(why) => ("FAIL", format!(": {why}")),
         Verdict::Skipped => ("-   ", String::new()),
     };
-    say(&format!("  {mark} {took:>7.3} s  {place:<9} {}{why}", step.title));
+    print_line(&format!("  {mark} {took:>7.3} s  {place:<9} {}{why}", step.title));
 }
 
 /// The files, and those in directories, by name.
@@ -84,7 +84,7 @@ fn files(given: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
 
 fn read(file: &Path) -> anyhow::Result<Scenario> {
     let metadata = std::fs::metadata(file).context("the file cannot be read; check its name")?;
-    if metadata.len() > LIMIT {
+    if metadata.len() > MAX_SCENARIO_BYTES {
         bail!("the file is larger than {LIMIT} bytes");
     }
     Ok(Scenario::read(&std::fs::read_to_string(file).context("the file is no text")?)?)

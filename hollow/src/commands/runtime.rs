@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Signals, say};
+use super::{Signals, print_line};
 use crate::runtime::{Options, SimRuntime};
 
 pub(super) async fn run(socket: &Path, root: Option<PathBuf>) -> anyhow::Result<()> {
@@ -12,7 +12,7 @@ pub(super) async fn run(socket: &Path, root: Option<PathBuf>) -> anyhow::Result<
     let runtime = SimRuntime::new(Options { root, ..Options::default() })?;
     let shutdown = CancellationToken::new();
     let serving = runtime.serve_unix(socket, shutdown.clone())?;
-    say(&format!(
+    print_line(&format!(
         "the simulated runtime serves CRI v1 on unix://{}",
         std::path::absolute(socket).as_deref().unwrap_or(socket).display()
     ));

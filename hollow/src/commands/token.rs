@@ -3,6 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use anyhow::Context;
+use cloudsim::pki::{JoinToken, JoinTokens, Name, NodeCertificates, Pki, TokenRequest};
 
 use http::Method;
 use jiff::Timestamp;
@@ -10,9 +11,8 @@ use kube::Client;
 use serde::{Deserialize, Serialize};
 use wire::enroll::Token;
 
-use super::{connect::connect, print, remote::Remote, say, warn};
+use super::{connect::connect, print, print_line, remote::Remote, warn};
 use crate::cli::{Output, TokenScope};
-use cloudsim::pki::{JoinToken, JoinTokens, Name, NodeCertificates, Pki, TokenRequest};
 
 #[derive(Deserialize)]
 struct Made {
@@ -24,7 +24,7 @@ struct Made {
 
 /// A token and what it is good for, for programs.
 #[derive(Debug, PartialEq, Serialize)]
-struct Told<'a> {
+struct PrintedToken<'a> {
     token: &'a str,
     /// The only node that it is for.
     node: Option<String>,
@@ -33,7 +33,7 @@ struct Told<'a> {
     expires: Timestamp,
 }
 
-impl<'a> Told<'a> {
+impl<'a> PrintedToken<'a> {
     fn of(token: &'a str, uses: Option<u32>) -> anyhow::Result<Self> {
         let scope = Token::parse(token)?.claims()?;
         let expires = i64::try_from(scope.expires)?;
@@ -72,9 +72,9 @@ pub(super) async fn run(
         (token.context("this cloud has no join token")?, None)
     };
     match output {
-        Some(output) => print(output, &Told::of(token.trim(), uses)?),
+        Some(output) => print(output, &PrintedToken::of(token.trim(), uses)?),
         None => {
-            say(token.trim());
+            print_line(token.trim());
             Ok(())
         }
     }
@@ -111,12 +111,12 @@ mod tests {
         let ca = Ca::generate(now).unwrap();
         let scope = Scope { node: Some("edge-1".to_owned()), id: Some("t".to_owned()) };
         let token = Token::mint_for(&ca, now, Duration::from_secs(600), &scope).unwrap();
-        let told = serde_json::to_value(Told::of(&token, Some(1)).unwrap()).unwrap();
+        let told = serde_json::to_value(PrintedToken::of(&token, Some(1)).unwrap()).unwrap();
         let expected = serde_json::json!({"token": token, "node": "edge-1", "uses": 1, "expires": "2023-11-14T22:23:20Z"});
         assert_eq!(told, expected);
         let shared = Token::mint(&ca, now, Duration::from_secs(1)).unwrap();
-        let told = Told::of(&shared, None).unwrap();
+        let told = PrintedToken::of(&shared, None).unwrap();
         assert_eq!((told.node, told.uses), (None, None));
-        assert!(Told::of("a.b.c.d", None).is_err());
+        assert!(PrintedToken::of("a.b.c.d", None).is_err());
     }
 }

@@ -3,14 +3,14 @@
 use std::time::Instant;
 
 use anyhow::Context;
+use cloudsim::{Addresses, Cloud, Options, hub::Limits, router::RouterOptions, streams::KubeletOptions};
 
-use super::{Signals, cluster, join_line, paste, say, stop, written};
+use super::{Signals, cluster, join_line, paste, print_line, stop, written};
 use crate::{
     cli::Up,
     fleet::{self, Fleet},
     reach::{OwnNames, Reach},
 };
-use cloudsim::{Addresses, Cloud, Options, hub::Limits, router::RouterOptions, streams::KubeletOptions};
 
 pub(super) async fn run(up: Up) -> anyhow::Result<()> {
     let mut signals = Signals::listen()?;
@@ -25,18 +25,18 @@ pub(super) async fn run(up: Up) -> anyhow::Result<()> {
     written::permit(&up.kubeconfig).await?;
     let cloud = Cloud::start(options).await?;
     let addresses = cloud.addresses();
-    say(&format!("cloudsim is ready after {} ms", begun.elapsed().as_millis()));
+    print_line(&format!("cloudsim is ready after {} ms", begun.elapsed().as_millis()));
     if let Some(api) = addresses.api {
-        say(&format!("  API        https://{api}"));
+        print_line(&format!("  API        https://{api}"));
     }
-    tell_servers(addresses);
+    print_servers(addresses);
     let (program, kubeconfig) = (paste::program(), paste::path(&up.kubeconfig));
-    say("For kubectl:");
-    say(&format!("  export KUBECONFIG={kubeconfig}"));
-    say("The join token for nodes:");
-    say(&format!("  {program} token --kubeconfig {kubeconfig}"));
+    print_line("For kubectl:");
+    print_line(&format!("  export KUBECONFIG={kubeconfig}"));
+    print_line("The join token for nodes:");
+    print_line(&format!("  {program} token --kubeconfig {kubeconfig}"));
     for line in join_line::lines(&reach, addresses, cloud.token(), up.data_dir.is_some()) {
-        say(&line);
+        print_line(&line);
     }
     let temporary = tempfile::tempdir().context("there is no temporary directory for the nodes")?;
     // nodes are configured with paths from the root
@@ -63,21 +63,21 @@ pub(super) async fn run(up: Up) -> anyhow::Result<()> {
 }
 
 /// The servers that every cloud has.
-fn tell_servers(addresses: Addresses) {
-    say(&format!("  enrolment  https://{}", addresses.https));
-    say(&format!("  CloudHub   wss://{}", addresses.websocket));
+fn print_servers(addresses: Addresses) {
+    print_line(&format!("  enrolment  https://{}", addresses.https));
+    print_line(&format!("  CloudHub   wss://{}", addresses.websocket));
     if let Some(quic) = addresses.quic {
-        say(&format!("  QUIC       {quic}"));
+        print_line(&format!("  QUIC       {quic}"));
     }
     if let Some(tunnel) = addresses.tunnel {
-        say(&format!("  streams    wss://{tunnel}"));
+        print_line(&format!("  streams    wss://{tunnel}"));
     }
     if let Some(kubelets) = addresses.kubelets {
-        say(&format!("  kubelets   https://{kubelets}"));
+        print_line(&format!("  kubelets   https://{kubelets}"));
     }
     if let Some(router) = addresses.router {
         let scheme = if router.ip().is_loopback() { "http" } else { "https" };
-        say(&format!("  router     {scheme}://{router}"));
+        print_line(&format!("  router     {scheme}://{router}"));
     }
 }
 
@@ -91,15 +91,15 @@ async fn serve_cluster(options: Options, begun: Instant, mut signals: Signals) -
         () = signals.wait() => anyhow::bail!("ended by a signal before it had started"),
     };
     let addresses = cloud.addresses();
-    say(&format!("cloudsim is ready after {} ms", begun.elapsed().as_millis()));
-    say(&format!("  cluster    {}", server.unwrap_or_default()));
-    tell_servers(addresses);
+    print_line(&format!("cloudsim is ready after {} ms", begun.elapsed().as_millis()));
+    print_line(&format!("  cluster    {}", server.unwrap_or_default()));
+    print_servers(addresses);
     if let Some(health) = addresses.health {
-        say(&format!("  health     http://{health}"));
+        print_line(&format!("  health     http://{health}"));
     }
     // not the token itself: this may be the log of a pod, which more people read than Secrets
-    say("The join token for nodes, with a kubeconfig of the cluster:");
-    say(&format!("  {} token --kubeconfig FILE", paste::program()));
+    print_line("The join token for nodes, with a kubeconfig of the cluster:");
+    print_line(&format!("  {} token --kubeconfig FILE", paste::program()));
     tokio::select! {
         // cancel-safe, both: the program ends then
         () = signals.wait() => {}

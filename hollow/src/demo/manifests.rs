@@ -14,7 +14,7 @@ use kube::{
 /// The field manager.
 const MANAGER: &str = "cloudsim-demo";
 /// A manifest's limit, bytes; an API server takes no more either.
-const LIMIT: u64 = 3 * 1024 * 1024;
+const MAX_MANIFEST_BYTES: u64 = 3 * 1024 * 1024;
 
 /// What was applied and is watched.
 pub(super) struct Applied {
@@ -79,7 +79,7 @@ pub(crate) fn read(directory: &Path) -> anyhow::Result<Vec<DynamicObject>> {
         if path.extension().is_none_or(|extension| extension != "yaml") {
             continue;
         }
-        if std::fs::metadata(&path)?.len() > LIMIT {
+        if std::fs::metadata(&path)?.len() > MAX_MANIFEST_BYTES {
             bail!("{} is larger than {LIMIT} bytes", path.display());
         }
         let text = std::fs::read_to_string(&path)?;

@@ -3,12 +3,12 @@
 
 use std::io::ErrorKind;
 
+use cloudsim::Cloud;
 use rustls_pki_types::{CertificateDer, pem::PemObject};
 use tokio::fs;
 use tracing::{info, warn};
 
 use super::{Error, Options};
-use cloudsim::Cloud;
 
 /// What an agent keeps of its identity, in the directory of a node.
 pub(super) const FILES: [&str; 3] = ["node.crt", "node.key", "ca.crt"];

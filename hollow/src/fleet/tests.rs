@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, fs, path::Path, process::ExitCode};
 
 use agent::cli::Cli;
 use clap::Parser;
+use cloudsim::{Addresses, Cloud};
 use kubeapi::store::{Expect, Key, Resource, SqliteStore, Store, Write};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -14,7 +15,6 @@ use wire::cri::{
 
 use super::*;
 use crate::runtime::SimRuntime;
-use cloudsim::{Addresses, Cloud};
 
 mod probes;
 

@@ -19,7 +19,7 @@ use super::{
 };
 
 /// Pieces of output that wait for one who is attached.
-const WAITING: usize = 16;
+const QUEUE_LENGTH: usize = 16;
 /// How long one who is attached may take nothing; until then the container waits, as it does in containerd.
 const STALL: Duration = Duration::from_secs(5);
 /// The longest line of a log; the rest is in the next record.
@@ -63,7 +63,7 @@ pub(super) struct Attachment {
 impl Attached {
     /// Attaches to a container: its output from now on, beginning with the line that is not ended.
     pub(super) fn attach(&self, id: &str) -> Attachment {
-        let (sender, output) = mpsc::channel(WAITING);
+        let (sender, output) = mpsc::channel(QUEUE_LENGTH);
         let mut all = self.0.lock();
         all.retain(|_, entry| entry.is_needed());
         let entry = all.entry(id.to_owned()).or_default();
@@ -85,7 +85,7 @@ impl Attached {
     }
 
     /// Tells those who are attached of output. One who takes nothing is left behind.
-    pub(super) async fn tell(&self, id: &str, source: Source, bytes: &Bytes) {
+    pub(super) async fn notify(&self, id: &str, source: Source, bytes: &Bytes) {
         let readers = {
             let mut all = self.0.lock();
             let Some(entry) = all.get_mut(id) else { return };
@@ -190,7 +190,7 @@ async fn record(
     let mut line = Vec::new();
     while let Some(bytes) = output.recv().await {
         let Some(core) = core.upgrade() else { return };
-        core.attached.tell(id, source, &bytes).await;
+        core.attached.notify(id, source, &bytes).await;
         line.extend_from_slice(&bytes);
         line = write_lines(log.clone(), source, line, false).await;
     }

@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use cloudsim::tasks::Tasks;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -14,7 +15,6 @@ use super::{
     Error, Options, attached::Attached, calls::Calls, clock, events::Subscribers, exec::AllFiles,
     persist::Store, state::Nanos, state::State, streaming::Streaming,
 };
-use cloudsim::tasks::Tasks;
 
 pub(super) struct Core {
     pub(super) options: Options,
@@ -68,13 +68,13 @@ impl Core {
         Ok(core)
     }
 
-    pub(super) fn read<T>(&self, look: impl FnOnce(&State) -> T) -> T {
-        look(&self.shared.lock().state)
+    pub(super) fn read<T>(&self, with_state: impl FnOnce(&State) -> T) -> T {
+        with_state(&self.shared.lock().state)
     }
 
     /// As [`Self::read`], for what tells the time too.
-    pub(super) fn look<T>(&self, look: impl FnOnce(&State, Nanos) -> T) -> T {
-        self.read(|state| look(state, now()))
+    pub(super) fn with_state<T>(&self, with_state: impl FnOnce(&State, Nanos) -> T) -> T {
+        self.read(|state| with_state(state, now()))
     }
 
     /// The lock is held while the changed records (about a kilobyte each) are written: their order on disk is the
@@ -90,7 +90,7 @@ impl Core {
         if let Some(store) = &self.store {
             store.save(state, &changes);
         }
-        subscribers.tell(changes.events);
+        subscribers.notify(changes.events);
         drop(shared);
         self.version.send_modify(|version| *version = version.wrapping_add(1));
         self.deadline_changed.notify_one();

@@ -24,7 +24,7 @@ impl Subscribers {
         receiver
     }
 
-    pub(super) fn tell(&mut self, events: Vec<ContainerEventResponse>) {
+    pub(super) fn notify(&mut self, events: Vec<ContainerEventResponse>) {
         for event in events {
             self.senders.retain(|sender| sender.try_send(event.clone()).is_ok());
         }
@@ -44,7 +44,7 @@ mod tests {
         let mut subscribers = Subscribers::new(2);
         let (mut slow, mut fast) = (subscribers.add(), subscribers.add());
         for id in ["a", "b", "c"] {
-            subscribers.tell(vec![event(id)]);
+            subscribers.notify(vec![event(id)]);
             assert_eq!(fast.try_recv().unwrap().container_id, id);
         }
         assert_eq!(slow.try_recv().unwrap().container_id, "a");

@@ -28,7 +28,7 @@ const LAST_WORDS: &str = "io.kubernetes.container.terminationMessagePath";
 /// The label of a container with the uid of its pod, as the kubelet gives it.
 const POD_UID: &str = "io.kubernetes.pod.uid";
 /// Pieces of output that wait for whoever takes them.
-const WAITING: usize = 4;
+const QUEUE_LENGTH: usize = 4;
 
 /// The files of the containers in which commands have run.
 #[derive(Default)]
@@ -97,8 +97,8 @@ pub(super) async fn run(
     }
     let running = core.read(|state| state.running(id))?;
     let inside = inside(core, id, running);
-    let (stdout, out) = mpsc::channel(WAITING);
-    let (stderr, err) = mpsc::channel(WAITING);
+    let (stdout, out) = mpsc::channel(QUEUE_LENGTH);
+    let (stderr, err) = mpsc::channel(QUEUE_LENGTH);
     let command = command::execute(words, inside, Channels { stdin: None, stdout, stderr }, false);
     let all = async { tokio::join!(command, collect(out), collect(err)) };
     let timeout = async {

@@ -58,12 +58,12 @@ mod tests;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
+use cloudsim::tasks::TaskPanicked;
 use tonic::Status;
 use wire::cri;
 
 use self::core::Core;
 pub use self::state::PodCidr;
-use cloudsim::tasks::TaskPanicked;
 
 /// What a simulated runtime is like; [`Options::default`] is fast, forgets everything at its end and never fails.
 #[derive(Clone, Debug)]

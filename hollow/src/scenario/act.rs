@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use agent::edgehub::Link;
+use cloudsim::faults::{Conditions, Link as Standing, Whom};
 use kube::{
     Api,
     api::{DeleteParams, DynamicObject, Patch, PatchParams},
@@ -19,14 +20,13 @@ use super::{
     story,
 };
 use crate::fleet::HollowNode;
-use cloudsim::faults::{Conditions, Link as Standing, Whom};
 
 /// The field manager.
 const MANAGER: &str = "cloudsim-run";
 /// How often what has no events is looked at.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// A file's limit, bytes; an API server takes no larger object either.
-const LIMIT: u64 = 3 * 1024 * 1024;
+const MAX_MANIFEST_BYTES: u64 = 3 * 1024 * 1024;
 
 /// Why a step did not come true.
 type Why = String;
@@ -230,7 +230,7 @@ fn target(object: &Value) -> Result<Target, Why> {
 /// The documents of a file.
 async fn read(file: &std::path::Path) -> Result<Vec<Value>, Why> {
     let unreadable = |error: std::io::Error| format!("{} cannot be read: {error}", file.display());
-    if tokio::fs::metadata(file).await.map_err(unreadable)?.len() > LIMIT {
+    if tokio::fs::metadata(file).await.map_err(unreadable)?.len() > MAX_MANIFEST_BYTES {
         return Err(format!("{} is larger than {LIMIT} bytes", file.display()));
     }
     let text = tokio::fs::read_to_string(file).await.map_err(unreadable)?;

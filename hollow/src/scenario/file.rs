@@ -2,13 +2,13 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
+use cloudsim::faults::{Certificate, Conditions, Period, Shape};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_saphyr::Spanned;
 use wire::enroll::is_node_name;
 
 use super::expect::Path;
-use cloudsim::faults::{Certificate, Conditions, Period, Shape};
 
 /// A scenario.
 #[derive(Clone, Debug, Deserialize)]

@@ -8,7 +8,8 @@ mod act;
 mod expect;
 mod file;
 mod junit;
-mod say;
+mod messages;
+
 mod stage;
 
 use std::{

@@ -6,6 +6,7 @@ use std::{
 };
 
 use agent::config::{HostPort, Transport as Carrier};
+use cloudsim::{Cloud, Options, StartError, hub::Limits};
 use kube::Client;
 use wire::cri::ContainerState;
 
@@ -14,7 +15,6 @@ use super::{
     file::{NodeSpec, Transport},
 };
 use crate::fleet::{self, HollowNode};
-use cloudsim::{Cloud, Options, StartError, hub::Limits};
 
 /// The label under which a container names its pod, and its own name.
 const LABELS: [&str; 2] = ["io.kubernetes.pod.uid", "io.kubernetes.container.name"];

@@ -25,6 +25,7 @@ mod manifests;
 
 use std::fmt::Debug;
 
+use cloudsim::{Cloud, faults::Faults};
 pub use crds;
 pub use k8s_openapi;
 use k8s_openapi::api::core::v1::Node;
@@ -43,7 +44,6 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub use self::{builder::Builder, error::Error};
 use crate::fleet::{Fleet, HollowNode};
-use cloudsim::{Cloud, faults::Faults};
 
 /// A cloud and its nodes, called `edge-1`, `edge-2`, …, which run pods on the simulated runtime. All of it ends when this is dropped;
 /// [`Self::stop`] waits for the end.

@@ -14,7 +14,7 @@ use tracing::info;
 const MANAGER: &str = "cloudsim";
 /// A definition that was made is served within this.
 const ESTABLISHED: Duration = Duration::from_secs(60);
-const RETRY: Duration = Duration::from_millis(250);
+const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 /// Groups without whose kinds nothing works; of the others nothing acts on in a cluster yet.
 const NEEDED: [&str; 4] =
     ["devices.kubeedge.io", "policy.kubeedge.io", "reliablesyncs.kubeedge.io", "rules.kubeedge.io"];
@@ -128,6 +128,6 @@ async fn established(api: &Api<CustomResourceDefinition>, name: &str) -> Result<
             let why = why.unwrap_or_else(|| "it has no condition".to_owned());
             return Err(CrdError::NotEstablished { name: name.to_owned(), why });
         }
-        sleep(RETRY).await;
+        sleep(RETRY_INTERVAL).await;
     }
 }

@@ -37,7 +37,7 @@ const DEADLINE: Duration = Duration::from_secs(10);
 /// How often the holder renews it.
 const RENEW: Duration = Duration::from_secs(5);
 /// How often the others look at it, and how long one look may take.
-const RETRY: Duration = Duration::from_secs(2);
+const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Whether this replica leads; cheap to clone.
 #[derive(Clone, Debug)]
@@ -151,7 +151,7 @@ impl Election {
                     self.seen = Some((spec, begun));
                 }
             }
-            sleep(RETRY).await;
+            sleep(RETRY_INTERVAL).await;
         }
     }
 
@@ -181,7 +181,7 @@ impl Election {
                     }
                 }
             }
-            let pause = if *self.leads.borrow() { RENEW } else { RETRY };
+            let pause = if *self.leads.borrow() { RENEW } else { RETRY_INTERVAL };
             // cancel-safe: sleeping holds no data
             if stop.run_until_cancelled(sleep(pause)).await.is_none() {
                 break;
@@ -190,7 +190,7 @@ impl Election {
         if *self.leads.borrow() {
             self.set(false);
             // another one may begin at once
-            let _ = timeout(RETRY, self.give_up()).await;
+            let _ = timeout(RETRY_INTERVAL, self.give_up()).await;
         }
     }
 

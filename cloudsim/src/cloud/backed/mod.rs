@@ -39,9 +39,9 @@ use crate::{
 };
 
 /// The cluster says who it is within this.
-const ANSWER: Duration = Duration::from_secs(15);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 /// A connection to the API server is made within this.
-const CONNECT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The cluster's own authority, as it stands in every namespace.
 const ROOT_CA: (&str, &str) = ("kube-root-ca.crt", "ca.crt");
 
@@ -105,7 +105,7 @@ pub enum ClusterError {
         source: kube::Error,
     },
     /// It does not answer at all.
-    #[error("the cluster at {server} has not answered in {} s; check that it runs, and the context of --kube-context", ANSWER.as_secs())]
+    #[error("the cluster at {server} has not answered in {} s; check that it runs, and the context of --kube-context", ANSWER_TIMEOUT.as_secs())]
     Silent {
         /// Its address.
         server: String,
@@ -156,7 +156,7 @@ impl Backed {
         }
         let client =
             client(options).map_err(|source| ClusterError::Client { server: server.clone(), source })?;
-        match timeout(ANSWER, client.apiserver_version()).await {
+        match timeout(ANSWER_TIMEOUT, client.apiserver_version()).await {
             Ok(Ok(version)) => info!(server, version = version.git_version, "a cluster is served"),
             Ok(Err(source)) => return Err(ClusterError::NoAnswer { server, source }),
             Err(_) => return Err(ClusterError::Silent { server }),
@@ -256,7 +256,7 @@ pub(super) enum ClusterOrPki {
 fn client(options: &ClusterOptions) -> Result<Client, kube::Error> {
     // what the server has no time for (429, 503) is asked again, as it says or after longer and longer pauses
     let mut config = options.config.clone();
-    config.connect_timeout = Some(CONNECT);
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.default_retry = true;
     let builder = ClientBuilder::try_from(config)?;
     Ok(builder.with_layer(&option_layer(options.calls.clone())).build())

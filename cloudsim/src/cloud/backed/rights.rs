@@ -15,7 +15,7 @@ use kube::{Api, Client, api::PostParams};
 use serde::Deserialize;
 
 /// Questions that are asked at a time.
-const AT_ONCE: usize = 8;
+const CONCURRENT_REVIEWS: usize = 8;
 /// The rules, for roles and for people.
 pub const RULES: &str = include_str!("rules.yaml");
 
@@ -120,7 +120,7 @@ pub(super) async fn check(client: &Client, makes_crds: bool) -> Result<(), Right
         let allowed = is_allowed(client, &right).await?;
         Ok::<_, kube::Error>((!allowed).then_some(right))
     };
-    let asked = stream::iter(rights).map(ask).buffered(AT_ONCE);
+    let asked = stream::iter(rights).map(ask).buffered(CONCURRENT_REVIEWS);
     let missing: Vec<Right> = asked.try_filter_map(|missing| async { Ok(missing) }).try_collect().await?;
     if missing.is_empty() { Ok(()) } else { Err(RightsError::Missing(missing)) }
 }

@@ -10,9 +10,10 @@ use k8s_openapi::api::{
 use super::{
     cycle::{Cycle, Known, Refusal},
     filters::refusal,
+    messages,
     nodes::Place,
     preemption::{self, Preemption},
-    scores, words,
+    scores,
 };
 
 /// What becomes of a pod.
@@ -36,9 +37,9 @@ pub(super) fn decide(pod: &Pod, known: Known<'_>, budgets: &[Arc<PodDisruptionBu
     let mut cycle = match Cycle::new(pod, spec, known) {
         Ok(cycle) => cycle,
         Err(reason) => {
-            let first = words::of_pod(count, &reason);
+            let first = messages::of_pod(count, &reason);
             let unhelpful = std::iter::repeat_n("Preemption is not helpful for scheduling", count);
-            return Decision::Wait(words::all(&first, &words::of_nodes(count, unhelpful)));
+            return Decision::Wait(messages::all(&first, &messages::of_nodes(count, unhelpful)));
         }
     };
     let nominated = pod.status.as_ref().and_then(|status| status.nominated_node_name.as_deref());
@@ -59,10 +60,10 @@ pub(super) fn decide(pod: &Pod, known: Known<'_>, budgets: &[Arc<PodDisruptionBu
         return Decision::Bind(node);
     }
     let reasons = refusals.values().flat_map(|refused| refused.reasons.iter().map(String::as_str));
-    let first = words::of_nodes(count, reasons);
+    let first = messages::of_nodes(count, reasons);
     match preemption::choose(&mut cycle, &refusals, budgets) {
         Ok(preemption) => Decision::Preempt(preemption, first),
-        Err(why) => Decision::Wait(words::all(&first, &why)),
+        Err(why) => Decision::Wait(messages::all(&first, &why)),
     }
 }
 

@@ -6,9 +6,8 @@ use k8s_openapi::api::core::v1::{Node, Pod, Toleration};
 use kube::ResourceExt;
 
 use super::{
-    EDGE_LABEL,
     cycle::{Cycle, Refusal},
-    is_ready,
+    node_state::{EDGE_LABEL, is_ready},
     nodes::Place,
 };
 use crate::controllers::workloads::affinity;

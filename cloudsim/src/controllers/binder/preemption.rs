@@ -21,8 +21,8 @@ use kube::{
 use super::{
     cycle::{Cycle, Refusal, priority},
     filters::refusal,
+    messages,
     nodes::Place,
-    words,
 };
 
 /// The fewest nodes that are looked at, and the share of all of them.
@@ -74,7 +74,7 @@ pub(super) fn choose(
     cycle.hide(BTreeSet::new());
     match candidates.into_iter().min_by_key(cost) {
         Some(best) => Ok(best.preemption),
-        None => Err(words::of_nodes(all, reasons.iter().map(String::as_str))),
+        None => Err(messages::of_nodes(all, reasons.iter().map(String::as_str))),
     }
 }
 

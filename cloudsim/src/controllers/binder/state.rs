@@ -9,7 +9,7 @@ use k8s_openapi::api::{
 use kube::ResourceExt;
 
 use super::{
-    is_ready,
+    node_state::is_ready,
     nodes::{Nodes, node_of},
     queue::Queue,
     storage::{Storage, claims_of},

@@ -11,7 +11,7 @@ use kube::{
 use serde_json::{Value, json};
 
 use super::{cycle::priority, preemption::Preemption};
-use crate::controllers::events::{Component, Recorder, Told};
+use crate::controllers::events::{Component, NewEvent, Recorder};
 
 /// Writes, and tells of it.
 pub(super) struct Writer {
@@ -58,7 +58,7 @@ impl Writer {
         if is_bound {
             let message =
                 format!("Successfully assigned {}/{name} to {node}", pod.namespace().unwrap_or_default());
-            self.events.tell(pod, Told::normal(Component::Scheduler, "Scheduled", message));
+            self.events.record(pod, NewEvent::normal(Component::Scheduler, "Scheduled", message));
         }
         Ok(is_bound)
     }
@@ -85,7 +85,8 @@ impl Writer {
             return Ok(());
         }
         if !is_known {
-            self.events.tell(pod, Told::warning(Component::Scheduler, "FailedScheduling", why.to_owned()));
+            self.events
+                .record(pod, NewEvent::warning(Component::Scheduler, "FailedScheduling", why.to_owned()));
         }
         let condition = json!({
             "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": why, "lastTransitionTime": now(),
@@ -146,7 +147,7 @@ impl Writer {
         let preconditions = Some(Preconditions { uid: victim.uid(), resource_version: None });
         raced(api.delete(&name, &DeleteParams { preconditions, ..DeleteParams::default() }).await)?;
         let message = format!("Preempted by pod {} on node {node}", by.uid().unwrap_or_default());
-        self.events.tell(victim, Told::normal(Component::Scheduler, "Preempted", message));
+        self.events.record(victim, NewEvent::normal(Component::Scheduler, "Preempted", message));
         Ok(())
     }
 }

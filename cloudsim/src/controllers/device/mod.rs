@@ -2,16 +2,16 @@
 //! DeviceStatuses.
 //!
 //! In: events of Devices and DeviceModels (they fill the mailboxes of the nodes concerned); reports ([`Devices::report`]). Out:
-//! the messages that a node lacks ([`Devices::look`]), confirmations. A node reports only devices that are bound to it. A desired
+//! the messages that a node lacks ([`Devices::update`]), confirmations. A node reports only devices that are bound to it. A desired
 //! value goes down within its Device, as CloudCore 1.23 sends it.
 //!
 //! Source: KubeEdge's DeviceController. Differences: what changed while a node was away is sent when it is back; a node that asks
 //! for its devices (`membership/detail`) gets them; a report that is refused is answered, so that it is not repeated for ever.
 
 mod index;
-mod look;
 mod report;
 mod status;
+mod update;
 mod watch;
 
 use std::{collections::BTreeSet, sync::Arc};
@@ -24,16 +24,17 @@ use tokio::sync::watch as state;
 use uuid::Uuid;
 use wire::{Downstream, Header};
 
-pub use self::look::Look;
+pub use self::update::DeviceUpdate;
 use self::{
     index::Index,
-    look::{Before, Live},
     report::Owed,
+    update::{Live, UpdatePlanner},
 };
 use crate::{
+    clock::now_ms,
     controllers::{
         edge::objects,
-        events::{Component, Recorder, Told},
+        events::{Component, NewEvent, Recorder},
         sync::Synced,
     },
     delivery::Reply,
@@ -71,20 +72,25 @@ impl Devices {
     }
 
     /// What brings `node` from what it has acknowledged to the newest state of the device or model at `path`.
-    pub async fn look(&self, node: &str, path: &ObjectPath, synced: &Synced) -> Result<Look, kube::Error> {
+    pub async fn update(
+        &self,
+        node: &str,
+        path: &ObjectPath,
+        synced: &Synced,
+    ) -> Result<DeviceUpdate, kube::Error> {
         let object = objects::get(&self.client, path).await?;
         let now = now_ms();
         if path.kind == ObjectKind::DeviceModel {
             let index = self.index.read();
-            return Ok(Before { node, path, synced, index: &index, now }.model(object));
+            return Ok(UpdatePlanner { node, path, synced, index: &index, now }.model(object));
         }
         let live = match object.filter(|device| device["spec"]["nodeName"] == node) {
             Some(device) => Some(Live { model: self.model_of(path, &device).await?, device }),
             None => None,
         };
-        self.tell_of_missing_model(live.as_ref());
+        self.record_missing_model(live.as_ref());
         let index = self.index.read();
-        Ok(Before { node, path, synced, index: &index, now }.device(live))
+        Ok(UpdatePlanner { node, path, synced, index: &index, now }.device(live))
     }
 
     async fn model_of(&self, path: &ObjectPath, device: &Value) -> Result<Option<Value>, kube::Error> {
@@ -95,12 +101,12 @@ impl Devices {
         objects::get(&self.client, &ObjectPath::new(ObjectKind::DeviceModel, &path.namespace, name)).await
     }
 
-    fn tell_of_missing_model(&self, live: Option<&Live>) {
+    fn record_missing_model(&self, live: Option<&Live>) {
         let Some(Live { device, model: None }) = live else { return };
         let Ok(device) = serde_json::from_value::<Device>(device.clone()) else { return };
         if let Some(model) = &device.spec.device_model_ref {
             let message = format!("waits for DeviceModel {}, which is not there; apply it", model.name);
-            self.events.tell(&device, Told::warning(Component::Device, "ModelMissing", message));
+            self.events.record(&device, NewEvent::warning(Component::Device, "ModelMissing", message));
         }
     }
 
@@ -119,8 +125,4 @@ impl std::fmt::Debug for Devices {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Devices").finish_non_exhaustive()
     }
-}
-
-fn now_ms() -> i64 {
-    jiff::Timestamp::now().as_millisecond()
 }

@@ -16,15 +16,15 @@ use tracing::{debug, warn};
 use wire::{Downstream, Header, ResourcePath};
 
 use super::{
-    Devices, now_ms,
+    Devices,
     status::{self, Report},
 };
-use crate::{controllers::edge::status as failures, delivery::Reply};
+use crate::{clock::now_ms, controllers::edge::status as failures, delivery::Reply};
 
 /// DeviceStatuses that are made at one time.
-const AT_ONCE: usize = 8;
+const CONCURRENT_CREATES: usize = 8;
 /// How often a write begins anew because somebody else wrote meanwhile.
-const ATTEMPTS: usize = 8;
+const MAX_WRITE_ATTEMPTS: usize = 8;
 
 impl Devices {
     /// Takes a report of `node`; the confirmation, or why it was refused. Either ends the node's repeats.
@@ -44,7 +44,7 @@ impl Devices {
     async fn take(&self, node: &str, path: &ResourcePath, content: &Value) -> Result<(), Value> {
         let (namespace, name, report) = status::read(path, content)
             .map_err(|malformed| failures::failure(400, "BadRequest", &malformed.to_string()))?;
-        let mut attempts = ATTEMPTS;
+        let mut attempts = MAX_WRITE_ATTEMPTS;
         loop {
             attempts -= 1;
             // between two attempts it may have moved, or another one may have come under its name
@@ -117,7 +117,9 @@ impl Devices {
             if owed.is_empty() {
                 self.owed.more.notified().await;
             }
-            stream::iter(owed).for_each_concurrent(AT_ONCE, |device| self.ensure_status(device)).await;
+            stream::iter(owed)
+                .for_each_concurrent(CONCURRENT_CREATES, |device| self.ensure_status(device))
+                .await;
         }
     }
 

@@ -26,7 +26,7 @@ mod status;
 
 use self::status::Expected;
 use super::{
-    events::{Component, Told},
+    events::{Component, NewEvent},
     informers::{Change, Failure, Informer, Triggers, work},
     workloads::{Cluster, pods::controller_of},
 };
@@ -82,10 +82,10 @@ async fn reconcile(budget: Arc<PodDisruptionBudget>, cluster: Arc<Cluster>) -> R
     pods.retain(|pod| status::selects(&budget, pod));
     let now = Timestamp::now();
     if pods.is_empty() {
-        tell(
+        record(
             &cluster,
             &budget,
-            Told::normal(Component::Disruption, "NoPods", "No matching pods found".into()),
+            NewEvent::normal(Component::Disruption, "NoPods", "No matching pods found".into()),
         );
     }
     let expected = match status::needs_scale(&budget) {
@@ -94,8 +94,8 @@ async fn reconcile(budget: Arc<PodDisruptionBudget>, cluster: Arc<Cluster>) -> R
     };
     if let Err(message) = &expected {
         let message = format!("Failed to calculate the number of expected pods: {message}");
-        let told = Told::warning(Component::Disruption, "CalculateExpectedPodCountFailed", message);
-        tell(&cluster, &budget, told);
+        let told = NewEvent::warning(Component::Disruption, "CalculateExpectedPodCountFailed", message);
+        record(&cluster, &budget, told);
     }
     let (status, look_again) = match expected {
         Ok(expected) => status::status(&budget, &pods, expected, now),
@@ -105,8 +105,8 @@ async fn reconcile(budget: Arc<PodDisruptionBudget>, cluster: Arc<Cluster>) -> R
     Ok(look_again.map_or_else(Action::await_change, Action::requeue))
 }
 
-fn tell(cluster: &Cluster, budget: &PodDisruptionBudget, told: Told) {
-    cluster.events.tell(budget, told);
+fn record(cluster: &Cluster, budget: &PodDisruptionBudget, told: NewEvent) {
+    cluster.events.record(budget, told);
 }
 
 /// How many pods the controllers of these want together, or why that is not known.
@@ -138,7 +138,7 @@ async fn scale(
             "Pods selected by this PodDisruptionBudget (selector: {}) were found to be unmanaged. As a result, the status of the PDB cannot be calculated correctly, which may result in undefined behavior. To account for these pods please set \".spec.minAvailable\" field of the PDB to an integer value.",
             status::selector_text(budget)
         );
-        tell(cluster, budget, Told::warning(Component::Disruption, "UnmanagedPods", message));
+        record(cluster, budget, NewEvent::warning(Component::Disruption, "UnmanagedPods", message));
     }
     Ok(Ok(scales.values().fold(0, |sum, replicas| sum.saturating_add(*replicas))))
 }

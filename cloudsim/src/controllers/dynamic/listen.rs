@@ -17,7 +17,10 @@ use tracing::debug;
 use wire::{Change, Downstream, ResourcePath, Source, application::Target};
 
 use super::request::Call;
-use crate::delivery::{Delivery, DeliveryKey, Reply};
+use crate::{
+    clock::now_ms,
+    delivery::{Delivery, DeliveryKey, Reply},
+};
 
 /// Tells until nobody listens.
 pub(super) async fn run(client: Client, call: Call, replies: mpsc::Sender<Reply>) {
@@ -28,7 +31,7 @@ pub(super) async fn run(client: Client, call: Call, replies: mpsc::Sender<Reply>
     };
     let api = api(client, &call.target);
     let mut events = pin!(watcher::watcher(api, config).default_backoff());
-    let mut told = Told { target: call.target, known: HashMap::new(), listed: None };
+    let mut told = WatchedObjects { target: call.target, known: HashMap::new(), listed: None };
     while let Some(event) = events.next().await {
         let changes = match event {
             Ok(event) => told.changes(event),
@@ -62,8 +65,8 @@ fn api(client: Client, target: &Target) -> Api<DynamicObject> {
     }
 }
 
-/// What the node was told.
-struct Told {
+/// The objects that the node knows of by one watch.
+struct WatchedObjects {
     target: Target,
     /// The last words on each object that there is, by UID.
     known: HashMap<String, Value>,
@@ -71,7 +74,7 @@ struct Told {
     listed: Option<Vec<String>>,
 }
 
-impl Told {
+impl WatchedObjects {
     fn changes(&mut self, event: Event<DynamicObject>) -> Vec<Delivery> {
         match event {
             Event::Init => {
@@ -140,5 +143,5 @@ fn kind(object: &DynamicObject) -> String {
 fn message(change: Change, kind: &str, (namespace, name): (&str, &str), object: Value) -> wire::Message {
     let path = ResourcePath::object(namespace, &kind.to_lowercase().into(), name);
     let body = Downstream::Object { origin: Source::DynamicController, change, path, object };
-    body.into_message(jiff::Timestamp::now().as_millisecond())
+    body.into_message(now_ms())
 }

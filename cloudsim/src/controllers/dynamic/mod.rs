@@ -38,7 +38,7 @@ use self::{
     request::Call,
 };
 use super::edge::Edge;
-use crate::{delivery::Reply, mailbox::ObjectPath};
+use crate::{clock::now_ms, delivery::Reply, mailbox::ObjectPath};
 
 /// The largest outcome of a call, so that in base64 it fits into one message.
 const OUTCOME: usize = wire::json::DEFAULT_LIMIT / 4 * 3 - 64 * 1024;
@@ -352,7 +352,7 @@ fn is_about_the_api(path: &str) -> bool {
 }
 
 fn direct(answer: Downstream, header: &Header) -> Reply {
-    let now = jiff::Timestamp::now().as_millisecond();
+    let now = now_ms();
     Reply::Direct(answer.into_message(now).answering(&header.msg_id))
 }
 

@@ -21,7 +21,7 @@ use super::{
 use crate::controllers::certificates::approved;
 
 /// How many requests of one node there may be; they are deleted an hour after they were answered.
-const LIMIT: usize = 32;
+const MAX_REQUESTS_PER_NODE: usize = 32;
 /// The annotation of a request that this cloud has made for a node: its name.
 const ASKED_BY: &str = "cloudsim/node";
 
@@ -55,7 +55,7 @@ impl Edge {
                 }
                 let own =
                     api.list(&ListParams::default()).await?.iter().filter(|found| is_own(found)).count();
-                if own >= LIMIT {
+                if own >= MAX_REQUESTS_PER_NODE {
                     let why = format!(
                         "node {node} has {own} certificate requests; they are deleted an hour after they are answered"
                     );

@@ -137,7 +137,3 @@ impl Edge {
         Ok(difference(path, mine, synced))
     }
 }
-
-fn now_ms() -> i64 {
-    jiff::Timestamp::now().as_millisecond()
-}

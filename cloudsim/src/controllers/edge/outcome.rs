@@ -3,11 +3,9 @@
 use serde_json::Value;
 use wire::{Answer, Downstream, ObjectResp, ResourcePath, ResourceType};
 
-use super::{
-    now_ms,
-    request::{Request, Verb},
-};
+use super::request::{Request, Verb};
 use crate::{
+    clock::now_ms,
     delivery::{Delivery, DeliveryKey, ObjectRef, Reply},
     mailbox::ObjectPath,
 };

@@ -15,12 +15,13 @@ use wire::{Answer, Downstream, Header, ObjectResp, ResourcePath, ResourceType};
 use super::{
     Edge,
     authorize::{Denied, Rule, Stored, authorize, patch_of, rule},
-    now_ms, objects,
+    objects,
     outcome::{Outcome, refuse, reply},
     request::{Request, Verb},
     status,
 };
 use crate::{
+    clock::now_ms,
     delivery::Reply,
     mailbox::{ObjectKind, ObjectPath},
 };

@@ -9,8 +9,8 @@ use serde_json::Value;
 use tracing::warn;
 use wire::{Answer, Downstream, Group, Header, Message, Operation, ResourcePath, Route, Source, text::short};
 
-use super::{now_ms, request::Verb, status};
-use crate::delivery::Reply;
+use super::{request::Verb, status};
+use crate::{clock::now_ms, delivery::Reply};
 
 /// What has been said of such messages; cheap to clone.
 #[derive(Clone, Debug, Default)]

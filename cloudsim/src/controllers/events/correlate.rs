@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
 
 use super::{
-    Told,
+    NewEvent,
     token_bucket::{PER_OBJECT, TokenBucket},
 };
 
@@ -60,7 +60,7 @@ fn identity(about: &ObjectReference) -> String {
 
 impl Correlator {
     /// What to write of an occurrence.
-    pub(super) fn judge(&mut self, about: &ObjectReference, told: &Told, now: Timestamp) -> Verdict {
+    pub(super) fn judge(&mut self, about: &ObjectReference, told: &NewEvent, now: Timestamp) -> Verdict {
         self.forget(now);
         let object = identity(about);
         let key: Key = (told.by.name(), object.clone(), told.reason);
@@ -79,14 +79,14 @@ impl Correlator {
     }
 
     /// The event of an occurrence was written under this name.
-    pub(super) fn wrote(&mut self, about: &ObjectReference, told: &Told, name: String, now: Timestamp) {
+    pub(super) fn wrote(&mut self, about: &ObjectReference, told: &NewEvent, name: String, now: Timestamp) {
         let key: Key = (told.by.name(), identity(about), told.reason);
         let (slot, _) = self.merged(&key, told, now);
         self.seen.insert((key, slot), Seen { name, count: 1, last: now });
     }
 
     /// The message by which the occurrence is known, and the one that it has.
-    fn merged(&mut self, key: &Key, told: &Told, now: Timestamp) -> (String, String) {
+    fn merged(&mut self, key: &Key, told: &NewEvent, now: Timestamp) -> (String, String) {
         let (messages, last) = self.alike.entry(key.clone()).or_insert_with(|| (HashSet::new(), now));
         *last = now;
         if messages.len() < ALIKE || messages.contains(&told.message) {

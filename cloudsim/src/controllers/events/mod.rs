@@ -17,7 +17,7 @@ pub(crate) mod token_bucket;
 mod write;
 
 /// How many occurrences may wait: those of a deployment of thousands, or of its nodes going away at once.
-const WAITING: usize = 8192;
+const QUEUE_LENGTH: usize = 8192;
 
 /// Who tells, by the names of Kubernetes' own programs and controllers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -58,16 +58,16 @@ impl Component {
     }
 }
 
-/// What happened.
+/// An event to record: who says it, whether it warns, its reason and its message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct NewEvent {
     by: Component,
     warns: bool,
     reason: &'static str,
     message: String,
 }
 
-impl Told {
+impl NewEvent {
     /// As it should be.
     pub(crate) fn normal(by: Component, reason: &'static str, message: String) -> Self {
         Self { by, warns: false, reason, message }
@@ -81,7 +81,7 @@ impl Told {
 
 struct Occurrence {
     about: ObjectReference,
-    told: Told,
+    told: NewEvent,
 }
 
 /// Tells. Cheap to clone.
@@ -103,7 +103,7 @@ impl Recorder {
 
     /// The same where events expire by themselves, as a cluster's do.
     pub fn spawn_writer(tasks: &Tasks, client: &Client, stop: &CancellationToken) -> Self {
-        let (sender, receiver) = mpsc::channel(WAITING);
+        let (sender, receiver) = mpsc::channel(QUEUE_LENGTH);
         let writer = write::run(client.clone(), receiver);
         let stopping = stop.child_token();
         tasks.spawn("events", async move {
@@ -112,8 +112,8 @@ impl Recorder {
         Self(sender)
     }
 
-    /// Tells of `object`.
-    pub(crate) fn tell<K: Resource<DynamicType = ()>>(&self, object: &K, told: Told) {
+    /// Records an event about `object`; it is dropped where too many wait.
+    pub(crate) fn record<K: Resource<DynamicType = ()>>(&self, object: &K, told: NewEvent) {
         // a full channel means that nobody could read them all anyway
         let _ = self.0.try_send(Occurrence { about: object.object_ref(&()), told });
     }

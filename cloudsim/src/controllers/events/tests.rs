@@ -21,12 +21,12 @@ fn pod(name: &str) -> Pod {
     Pod { metadata, ..Pod::default() }
 }
 
-fn created(number: usize) -> Told {
-    Told::normal(Component::ReplicaSet, "SuccessfulCreate", format!("Created pod: {number}"))
+fn created(number: usize) -> NewEvent {
+    NewEvent::normal(Component::ReplicaSet, "SuccessfulCreate", format!("Created pod: {number}"))
 }
 
 /// Tells, and answers what comes of it.
-fn judge(correlator: &mut Correlator, told: &Told, now: Timestamp) -> Verdict {
+fn judge(correlator: &mut Correlator, told: &NewEvent, now: Timestamp) -> Verdict {
     let about = pod("a").object_ref(&());
     let verdict = correlator.judge(&about, told, now);
     if let Verdict::Create { message } = &verdict {
@@ -67,8 +67,9 @@ async fn what_is_told_is_written_once_and_goes_after_an_hour() {
     let node =
         Node { metadata: ObjectMeta { name: Some("n".into()), ..ObjectMeta::default() }, ..Node::default() };
     for _ in 0..3 {
-        recorder.tell(&pod("a"), Told::warning(Component::Scheduler, "FailedScheduling", "no node".into()));
-        recorder.tell(&node, Told::normal(Component::Node, "RegisteredNode", "it came".into()));
+        recorder
+            .record(&pod("a"), NewEvent::warning(Component::Scheduler, "FailedScheduling", "no node".into()));
+        recorder.record(&node, NewEvent::normal(Component::Node, "RegisteredNode", "it came".into()));
     }
     let api = Api::<Event>::default_namespaced(client.clone());
     let is_told = |events: &[Event]| {

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tracing::debug;
 
 use super::{
-    Component, Occurrence, Told,
+    Component, NewEvent, Occurrence,
     correlate::{Correlator, Verdict},
 };
 
@@ -61,11 +61,11 @@ async fn write(
     Ok(())
 }
 
-fn is_series(told: &Told) -> bool {
+fn is_series(told: &NewEvent) -> bool {
     told.by == Component::Scheduler
 }
 
-fn again(told: &Told, count: i32, message: &str, now: Timestamp) -> serde_json::Value {
+fn again(told: &NewEvent, count: i32, message: &str, now: Timestamp) -> serde_json::Value {
     if is_series(told) {
         return json!({"message": message, "series": {"count": count, "lastObservedTime": MicroTime(micros(now))}});
     }
@@ -80,7 +80,7 @@ fn micros(time: Timestamp) -> Timestamp {
     time.round(Unit::Microsecond).unwrap_or(time)
 }
 
-fn event(about: &ObjectReference, told: &Told, message: String, now: Timestamp) -> Event {
+fn event(about: &ObjectReference, told: &NewEvent, message: String, now: Timestamp) -> Event {
     let component = told.by.name().to_owned();
     let event = Event {
         metadata: ObjectMeta {

@@ -10,7 +10,6 @@ use serde_json::json;
 use tracing::warn;
 
 use super::{
-    Done,
     graph::{Decision, Node, ORPHAN, Owner, Propagation},
     kinds::{self, Kinds},
 };
@@ -18,6 +17,14 @@ use crate::controllers::workloads::or_null;
 
 /// After a failed call.
 const AFTER_ERROR: Duration = Duration::from_secs(1);
+
+/// What came of dealing with an object.
+pub(super) struct Done {
+    pub(super) uid: String,
+    /// Owners that are no more.
+    pub(super) absent: Vec<String>,
+    pub(super) again: bool,
+}
 
 /// Who does it. Cheap to clone.
 #[derive(Clone)]

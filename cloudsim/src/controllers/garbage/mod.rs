@@ -2,7 +2,7 @@
 //! (`orphan`).
 //!
 //! One watch of each kind's metadata feeds one graph, which one task owns; what follows from it is done by at most
-//! [`AT_ONCE`] tasks.
+//! [`CONCURRENT_DELETES`] tasks.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -28,7 +28,7 @@ mod kinds;
 
 pub(crate) use self::kinds::{ServedKind, served};
 use self::{
-    act::Actor,
+    act::{Actor, Done},
     graph::{Decision, Graph, KindId, Node, Owner},
     kinds::Kinds,
 };
@@ -40,7 +40,7 @@ const REDISCOVER: Duration = Duration::from_secs(30);
 /// How many events may wait: the graph takes them in at once.
 const WAITING_EVENTS: usize = 1024;
 /// How many objects are dealt with at the same time.
-const AT_ONCE: usize = 32;
+const CONCURRENT_DELETES: usize = 32;
 /// How many owners that are no more are remembered, to ask for each only once.
 const REMEMBERED: usize = 10_000;
 
@@ -104,14 +104,6 @@ struct Collector {
     tasks: JoinSet<Done>,
     /// The cloud's tasks, among which each kind's watch runs: a panic of one is told.
     cloud: Tasks,
-}
-
-/// What came of dealing with an object.
-struct Done {
-    uid: String,
-    /// Owners that are no more.
-    absent: Vec<String>,
-    again: bool,
 }
 
 impl Collector {
@@ -235,7 +227,7 @@ impl Collector {
         }
         // those that are being dealt with come again when that is done
         for _ in 0..self.queue.len() {
-            if self.busy.len() >= AT_ONCE {
+            if self.busy.len() >= CONCURRENT_DELETES {
                 return;
             }
             let Some(uid) = self.queue.pop_front() else { return };

@@ -88,11 +88,11 @@ where
             return;
         }
         for change in changes {
-            self.tell(change).await;
+            self.notify(change).await;
         }
     }
 
-    async fn tell(&self, change: Change<K>) {
+    async fn notify(&self, change: Change<K>) {
         let listeners = self.0.listeners.lock().clone();
         let mut closed = false;
         for listener in &listeners {

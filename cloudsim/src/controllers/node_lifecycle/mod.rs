@@ -37,7 +37,7 @@ use self::{
     seen::{News, Seen},
     taints::ready,
 };
-use super::events::{Component, Recorder, Told};
+use super::events::{Component, NewEvent, Recorder};
 
 /// The namespace of node leases.
 pub const LEASES: &str = "kube-node-lease";
@@ -84,9 +84,11 @@ pub async fn run(client: Client, events: Recorder, grace: Duration, shutdown: Ca
 async fn reconcile(node: Arc<Node>, context: Arc<Context>) -> Result<Action, kube::Error> {
     let name = node.name_any();
     let lease = Api::<Lease>::namespaced(context.client.clone(), LEASES).get_opt(&name).await?;
-    let News { left, is_new, has_failed } = look(&node, lease.as_ref(), &context);
+    let News { left, is_new, has_failed } = observe(&node, lease.as_ref(), &context);
     let tell = |reason, what: String| {
-        context.events.tell(&*node, Told::normal(Component::Node, reason, format!("Node {name} {what}")));
+        context
+            .events
+            .record(&*node, NewEvent::normal(Component::Node, reason, format!("Node {name} {what}")));
     };
     if is_new {
         tell("RegisteredNode", format!("event: Registered Node {name} in Controller"));
@@ -124,14 +126,14 @@ async fn mark_pods(node: &Node, context: &Context) -> Result<(), kube::Error> {
 }
 
 /// A node's signs of life are a renewed lease and a reported status.
-fn look(node: &Node, lease: Option<&Lease>, context: &Context) -> News {
+fn observe(node: &Node, lease: Option<&Lease>, context: &Context) -> News {
     let renewed = lease.and_then(|lease| lease.spec.as_ref()?.renew_time.as_ref()).map(|time| time.0);
     let condition = ready(node);
     let reported = condition.and_then(|condition| condition.last_heartbeat_time.as_ref()).map(|time| time.0);
     let is_ready = condition.is_some_and(|condition| condition.status == "True");
     let (name, uid) = (node.name_any(), node.uid().unwrap_or_default());
     let mut seen = context.seen.lock();
-    let news = seen.look((&name, &uid), (renewed, reported), is_ready, context.grace, Instant::now());
+    let news = seen.observe((&name, &uid), (renewed, reported), is_ready, context.grace, Instant::now());
     if news.is_new {
         seen.retain(|name| context.nodes.get(&ObjectRef::new(name)).is_some());
     }

@@ -10,7 +10,7 @@ use kube::{
 use serde_json::json;
 
 use crate::controllers::{
-    events::{Component, Recorder, Told},
+    events::{Component, NewEvent, Recorder},
     workloads::pods::is_ready,
 };
 
@@ -27,7 +27,8 @@ pub(super) async fn mark_not_ready(
     for pod in Api::<Pod>::all(client.clone()).list(&here).await? {
         let api = Api::<Pod>::namespaced(client.clone(), &pod.namespace().unwrap_or_default());
         if mark(&api, pod.clone()).await? {
-            events.tell(&pod, Told::warning(Component::Node, "NodeNotReady", "Node is not ready".into()));
+            events
+                .record(&pod, NewEvent::warning(Component::Node, "NodeNotReady", "Node is not ready".into()));
         }
     }
     Ok(())

@@ -36,7 +36,7 @@ pub(super) struct News {
 
 impl Seen {
     /// Takes in a node as it is at `now`. One that is new has all of `grace`: it could not be heard before.
-    pub(super) fn look(
+    pub(super) fn observe(
         &mut self,
         (name, uid): (&str, &str),
         signs: Signs,
@@ -75,44 +75,44 @@ mod tests {
     #[test]
     fn a_node_with_a_wrong_clock_is_heard_as_well() {
         let (mut seen, begin) = (Seen::default(), Instant::now());
-        let mut look = |lease: &str, after: u64| {
+        let mut observe = |lease: &str, after: u64| {
             let signs = (Some(lease.parse().unwrap()), None);
-            seen.look(("n", "1"), signs, true, GRACE, begin + Duration::from_secs(after)).left
+            seen.observe(("n", "1"), signs, true, GRACE, begin + Duration::from_secs(after)).left
         };
         // an hour behind, an hour ahead, then backwards: each is a sign of life
-        assert_eq!(look("2025-06-01T00:00:00Z", 0), Some(GRACE));
-        assert_eq!(look("2025-06-01T02:00:00Z", 39), Some(GRACE));
-        assert_eq!(look("2025-05-01T00:00:00Z", 78), Some(GRACE));
-        assert_eq!(look("2025-05-01T00:00:00Z", 100), Some(Duration::from_secs(18)));
-        assert_eq!(look("2025-05-01T00:00:00Z", 118), None);
-        assert_eq!(look("2025-05-01T00:00:01Z", 200), Some(GRACE));
+        assert_eq!(observe("2025-06-01T00:00:00Z", 0), Some(GRACE));
+        assert_eq!(observe("2025-06-01T02:00:00Z", 39), Some(GRACE));
+        assert_eq!(observe("2025-05-01T00:00:00Z", 78), Some(GRACE));
+        assert_eq!(observe("2025-05-01T00:00:00Z", 100), Some(Duration::from_secs(18)));
+        assert_eq!(observe("2025-05-01T00:00:00Z", 118), None);
+        assert_eq!(observe("2025-05-01T00:00:01Z", 200), Some(GRACE));
     }
 
     #[test]
     fn a_node_that_is_ready_again_has_been_heard() {
         let (mut seen, begin) = (Seen::default(), Instant::now());
-        let mut look = |ready, after: u64| {
-            seen.look(("n", "1"), (None, None), ready, GRACE, begin + Duration::from_secs(after)).left
+        let mut observe = |ready, after: u64| {
+            seen.observe(("n", "1"), (None, None), ready, GRACE, begin + Duration::from_secs(after)).left
         };
-        assert_eq!(look(true, 0), Some(GRACE));
-        assert_eq!(look(true, 40), None);
-        assert_eq!(look(false, 41), None, "given up");
-        assert_eq!(look(true, 42), Some(GRACE), "reported with the heartbeat of before");
-        assert_eq!(look(true, 82), None);
+        assert_eq!(observe(true, 0), Some(GRACE));
+        assert_eq!(observe(true, 40), None);
+        assert_eq!(observe(false, 41), None, "given up");
+        assert_eq!(observe(true, 42), Some(GRACE), "reported with the heartbeat of before");
+        assert_eq!(observe(true, 82), None);
     }
 
     #[test]
     fn what_is_new_is_told_once() {
         let (mut seen, now) = (Seen::default(), Instant::now());
-        let mut look = |uid: &str, ready| {
-            let News { is_new, has_failed, .. } = seen.look(("n", uid), (None, None), ready, GRACE, now);
+        let mut observe = |uid: &str, ready| {
+            let News { is_new, has_failed, .. } = seen.observe(("n", uid), (None, None), ready, GRACE, now);
             (is_new, has_failed)
         };
-        assert_eq!(look("1", false), (true, false));
-        assert_eq!(look("1", true), (false, false));
-        assert_eq!(look("1", false), (false, true));
-        assert_eq!(look("1", false), (false, false));
-        assert_eq!(look("2", false), (true, false), "another node of this name");
+        assert_eq!(observe("1", false), (true, false));
+        assert_eq!(observe("1", true), (false, false));
+        assert_eq!(observe("1", false), (false, true));
+        assert_eq!(observe("1", false), (false, false));
+        assert_eq!(observe("2", false), (true, false), "another node of this name");
         seen.retain(|_| false);
         assert!(seen.0.is_empty());
     }

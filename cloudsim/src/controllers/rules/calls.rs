@@ -13,7 +13,8 @@ use wire::{
     topic::check_publication,
 };
 
-use super::{Rules, check::Target, nodes::NotSent, now_ms, pending::NodeAnswer, table::ActiveRule};
+use super::{Rules, check::Target, nodes::NotSent, pending::NodeAnswer, table::ActiveRule};
+use crate::clock::now_ms;
 
 /// How long a node that was disconnected may take to come back with an answer.
 const RETURN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -124,7 +125,7 @@ impl Rules {
         let body = Downstream::Publish { topic, payload: payload.content() };
         // EdgeCore does not tell what becomes of it
         let answered =
-            if is_ours { self.ask(&call.node, body).await? } else { self.tell(&call.node, body).await? };
+            if is_ours { self.ask(&call.node, body).await? } else { self.publish(&call.node, body).await? };
         match answered {
             NodeAnswer::Published => {}
             NodeAnswer::Service(other) | NodeAnswer::Refused(other) => {
@@ -142,7 +143,7 @@ impl Rules {
         })
     }
 
-    async fn tell(&self, node: &str, body: Downstream) -> Result<NodeAnswer, CallError> {
+    async fn publish(&self, node: &str, body: Downstream) -> Result<NodeAnswer, CallError> {
         let sent = self.nodes().send(node, body.into_message(now_ms())).await;
         sent.map_err(|error| not_sent(node, error)).map(|_| NodeAnswer::Published)
     }

@@ -10,13 +10,13 @@
 mod calls;
 pub(crate) mod check;
 mod counters;
-mod lanes;
 mod nodes;
 mod pending;
 mod status;
 mod table;
 mod targets;
 mod trial;
+mod upload_queue;
 mod uploads;
 
 use std::{sync::Arc, time::Duration};
@@ -37,11 +37,11 @@ pub(crate) use self::{
 };
 use self::{
     counters::{Counters, Place},
-    lanes::Lanes,
     nodes::Nodes,
     pending::Pending,
     table::Table,
     targets::Targets,
+    upload_queue::UploadQueues,
 };
 use super::informers::{Change, Informer};
 use crate::delivery::Reply;
@@ -72,7 +72,7 @@ struct Inner {
     pending: Pending,
     counters: Counters,
     targets: Targets,
-    lanes: Lanes,
+    upload_queue: UploadQueues,
     refusals: Mutex<Repeated>,
     tasks: TaskTracker,
 }
@@ -93,7 +93,7 @@ impl Rules {
             pending: Pending::default(),
             counters: Counters::default(),
             targets: Targets::default(),
-            lanes: Lanes::default(),
+            upload_queue: UploadQueues::default(),
             refusals: Mutex::default(),
             tasks: TaskTracker::new(),
         }))
@@ -227,8 +227,8 @@ impl Rules {
         &self.0.targets
     }
 
-    fn lanes(&self) -> &Lanes {
-        &self.0.lanes
+    fn upload_queue(&self) -> &UploadQueues {
+        &self.0.upload_queue
     }
 
     fn refusals(&self) -> parking_lot::MutexGuard<'_, Repeated> {
@@ -238,10 +238,6 @@ impl Rules {
     fn call_timeout(&self) -> Duration {
         self.0.call_timeout
     }
-}
-
-fn now_ms() -> i64 {
-    jiff::Timestamp::now().as_millisecond()
 }
 
 #[cfg(test)]

@@ -29,9 +29,9 @@ pub(super) enum NotSent {
     Stuck,
 }
 
-/// What one node was told.
+/// The subscriptions that one node was sent.
 #[derive(Debug, Default)]
-struct Told {
+struct SentSubscriptions {
     /// The session to which it was told.
     session: u64,
     subscriptions: BTreeSet<Subscription>,
@@ -41,7 +41,7 @@ struct Told {
 struct Node {
     /// Of the session that runs, with its number.
     sender: Option<(mpsc::Sender<Reply>, u64)>,
-    told: Arc<AsyncMutex<Told>>,
+    told: Arc<AsyncMutex<SentSubscriptions>>,
 }
 
 #[derive(Debug, Default)]
@@ -152,7 +152,7 @@ pub(super) fn announcement(on: bool, one: &Subscription) -> Message {
         }
         Subscription::Url(url) => Downstream::ServiceTarget { on, url: url.clone(), content: Value::Null },
     };
-    body.into_message(super::now_ms())
+    body.into_message(crate::clock::now_ms())
 }
 
 impl Drop for OpenNode {

@@ -7,9 +7,9 @@ use tokio::sync::oneshot;
 use wire::{Header, Message, Up, Upstream, bus::ServiceResponse};
 
 /// Calls of one node at a time.
-const PER_NODE: usize = 256;
+const MAX_CALLS_PER_NODE: usize = 256;
 /// Calls of all nodes at a time.
-const ALL: usize = 4096;
+const MAX_CALLS: usize = 4096;
 
 /// What a node answered.
 #[derive(Debug, PartialEq)]
@@ -48,7 +48,7 @@ impl Pending {
     pub(super) fn begin(&self, node: &str, id: &str) -> Option<PendingCall> {
         let mut waiting = self.0.lock();
         let own = waiting.by_node.get(node).copied().unwrap_or_default();
-        if own >= PER_NODE || waiting.calls.len() >= ALL {
+        if own >= MAX_CALLS_PER_NODE || waiting.calls.len() >= MAX_CALLS {
             return None;
         }
         let (sender, answer) = oneshot::channel();

@@ -1,7 +1,7 @@
 //! Messages of nodes: from MQTT or a local application through a rule to a server that the cloud calls, and back.
 //!
 //! A node's message meets the rules alone that name this node. Each is carried out once, however often it is sent, and those of one topic
-//! in their order ([`lanes`](super::lanes)). Where too much of a node waits already, a message is left unanswered, and an agent of ours
+//! in their order ([`upload_queue`](super::upload_queue)). Where too much of a node waits already, a message is left unanswered, and an agent of ours
 //! sends it again.
 
 use std::{sync::Arc, time::Instant};
@@ -22,18 +22,15 @@ use super::{
     CallAnswer, CallError, Rules,
     calls::headers_for,
     check::{self as rule, Target},
-    lanes::{Admitted, Applicant, Turn},
     nodes::announcement,
-    now_ms,
     table::{ActiveRule, Subscription},
     targets::{TargetAnswer, TargetCall},
+    upload_queue::{Admitted, Outcome, QueuedUpload, UploadInfo},
 };
+use crate::clock::now_ms;
 
 const JSON: &str = "application/json";
 const BYTES: &str = "application/octet-stream";
-
-/// What became of a message: the content of its answer, or why it failed for good.
-pub(super) type Outcome = Result<Value, String>;
 
 /// A message, as rules look at it.
 #[derive(Clone, Debug)]
@@ -50,10 +47,10 @@ struct Upload {
 }
 
 impl Upload {
-    fn applicant(&self, is_answered: bool) -> Applicant<'_> {
+    fn info(&self, is_answered: bool) -> UploadInfo<'_> {
         // programs call each for itself
         let topic = (self.origin == Source::Bus).then_some(self.resource.as_str());
-        Applicant {
+        UploadInfo {
             node: &self.node,
             id: &self.id,
             size: self.body.len() + self.id.len(),
@@ -126,7 +123,7 @@ impl Rules {
         }
         let uids: Vec<_> = rules.iter().map(|rule| rule.uid.as_str()).collect();
         let is_answered = self.is_answered(&upload);
-        match self.lanes().admit(upload.applicant(is_answered), &uids) {
+        match self.upload_queue().admit(upload.info(is_answered), &uids) {
             Admitted::Known(None) => {}
             Admitted::Known(Some(outcome)) => {
                 let (this, node, id) = (self.clone(), upload.node, upload.id);
@@ -135,12 +132,12 @@ impl Rules {
                 });
             }
             Admitted::Full => self.full(&upload, &rules),
-            Admitted::New(turns) => {
+            Admitted::New(queued) => {
                 let this = self.clone();
                 self.spawn(async move {
-                    let outcome = this.deliver(&upload, &rules, turns).await;
+                    let outcome = this.deliver(&upload, &rules, queued).await;
                     let uids: Vec<_> = rules.iter().map(|rule| rule.uid.as_str()).collect();
-                    this.lanes().done(upload.applicant(is_answered), &uids, &outcome);
+                    this.upload_queue().done(upload.info(is_answered), &uids, &outcome);
                     this.reply(&upload.node, &upload.id, (upload.origin.clone(), &upload.resource), outcome)
                         .await;
                 });
@@ -166,9 +163,14 @@ impl Rules {
     }
 
     /// Carries a message to the targets of all its rules, each when its turn has come.
-    async fn deliver(&self, upload: &Upload, rules: &[Arc<ActiveRule>], turns: Vec<Turn>) -> Outcome {
-        let delivering = rules.iter().zip(turns).map(|(rule, mut turn)| async move {
-            match turn.come().await {
+    async fn deliver(
+        &self,
+        upload: &Upload,
+        rules: &[Arc<ActiveRule>],
+        queued: Vec<QueuedUpload>,
+    ) -> Outcome {
+        let delivering = rules.iter().zip(queued).map(|(rule, mut queued)| async move {
+            match queued.ready().await {
                 Ok(()) => self.deliver_one(upload, rule).await,
                 Err(why) => {
                     self.counters().count(&rule.uid, Err(&format!("{}: {why}", upload.node)));

@@ -81,7 +81,7 @@ async fn pass(cluster: &Cluster, said: &mut Said) -> Result<bool, Failure> {
     let known =
         Known { claims: &claims, volumes: &volumes, pods: &pods, nodes: &nodes, late_classes: &waiting };
     let steps = choose::steps(&known);
-    let some_wait = said.tell(&cluster.events, (&known, classes.as_slice()), &steps, Instant::now());
+    let some_wait = said.record(&cluster.events, (&known, classes.as_slice()), &steps, Instant::now());
     for step in steps {
         act(cluster, step).await?;
     }

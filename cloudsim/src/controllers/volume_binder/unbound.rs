@@ -14,7 +14,7 @@ use k8s_openapi::api::{
 use kube::ResourceExt;
 
 use super::choose::{Known, Step, is_pending, users};
-use crate::controllers::events::{Component, Recorder, Told};
+use crate::controllers::events::{Component, NewEvent, Recorder};
 
 /// The same is said again after this, as events are forgotten after an hour.
 pub(super) const AGAIN: Duration = Duration::from_mins(5);
@@ -24,11 +24,11 @@ const PLUGINS: &str = "kubernetes.io/";
 
 /// What was said of each claim, by uid, and when.
 #[derive(Debug, Default)]
-pub(super) struct Said(BTreeMap<String, (Told, Instant)>);
+pub(super) struct Said(BTreeMap<String, (NewEvent, Instant)>);
 
 impl Said {
     /// Says of each claim that waits and is in none of the `steps` why it does. Whether there are such claims.
-    pub(super) fn tell(
+    pub(super) fn record(
         &mut self,
         events: &Recorder,
         (known, classes): (&Known<'_>, &[StorageClass]),
@@ -52,7 +52,7 @@ impl Said {
                 before.remove(&uid).filter(|(said, at)| *said == why && now.duration_since(*at) < AGAIN);
             let at = last.map(|(_, at)| at);
             if at.is_none() {
-                events.tell(&**claim, why.clone());
+                events.record(&**claim, why.clone());
             }
             self.0.insert(uid, (why, at.unwrap_or(now)));
         }
@@ -61,50 +61,50 @@ impl Said {
 }
 
 /// Why the claim is not bound; `None` where Kubernetes says nothing either.
-fn why(claim: &PersistentVolumeClaim, known: &Known<'_>, classes: &[StorageClass]) -> Option<Told> {
+fn why(claim: &PersistentVolumeClaim, known: &Known<'_>, classes: &[StorageClass]) -> Option<NewEvent> {
     let by = Component::PersistentVolume;
     let spec = claim.spec.as_ref()?;
     if let Some(wanted) = spec.volume_name.as_deref().filter(|name| !name.is_empty()) {
         let volume = known.volumes.iter().find(|volume| volume.name_any() == wanted)?;
         if is_of_another(volume, claim) {
             let message = format!("volume {wanted:?} already bound to a different claim.");
-            return Some(Told::warning(by, "FailedBinding", message));
+            return Some(NewEvent::warning(by, "FailedBinding", message));
         }
         return None;
     }
     let class = spec.storage_class_name.as_deref().filter(|class| !class.is_empty());
     let Some(name) = class else {
         let message = "no persistent volumes available for this claim and no storage class is set";
-        return Some(Told::normal(by, "FailedBinding", message.to_owned()));
+        return Some(NewEvent::normal(by, "FailedBinding", message.to_owned()));
     };
     if known.late_classes.iter().any(|late| late == name) {
         let mut users: Vec<_> = users(claim, known.pods).collect();
         users.retain(|pod| pod.metadata.deletion_timestamp.is_none());
         if users.is_empty() {
             let message = "waiting for first consumer to be created before binding";
-            return Some(Told::normal(by, "WaitForFirstConsumer", message.to_owned()));
+            return Some(NewEvent::normal(by, "WaitForFirstConsumer", message.to_owned()));
         }
         if let Some(pod) =
             users.into_iter().find(|pod| pod.spec.as_ref().is_none_or(|spec| spec.node_name.is_none()))
         {
             let message = format!("waiting for pod {} to be scheduled", pod.name_any());
-            return Some(Told::normal(by, "WaitForPodScheduled", message));
+            return Some(NewEvent::normal(by, "WaitForPodScheduled", message));
         }
     }
     let Some(class) = classes.iter().find(|class| class.name_any() == name) else {
         let message = format!("storageclass.storage.k8s.io {name:?} not found");
-        return Some(Told::warning(by, "ProvisioningFailed", message));
+        return Some(NewEvent::warning(by, "ProvisioningFailed", message));
     };
     let provisioner = &class.provisioner;
     if provisioner.starts_with(PLUGINS) {
         let message = format!("no volume plugin matched name: {provisioner}");
-        return Some(Told::warning(by, "ProvisioningFailed", message));
+        return Some(NewEvent::warning(by, "ProvisioningFailed", message));
     }
     let message = format!(
         "Waiting for a volume to be created either by the external provisioner '{provisioner}' or manually by the system administrator. If \
          volume creation is delayed, please verify that the provisioner is running and correctly registered."
     );
-    Some(Told::normal(by, "ExternalProvisioning", message))
+    Some(NewEvent::normal(by, "ExternalProvisioning", message))
 }
 
 fn is_of_another(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
@@ -158,8 +158,8 @@ mod tests {
             why(&claim(spec), &known, &classes)
         };
         let by = Component::PersistentVolume;
-        let normal = |reason, message: &str| Some(Told::normal(by, reason, message.into()));
-        let warning = |reason, message: &str| Some(Told::warning(by, reason, message.into()));
+        let normal = |reason, message: &str| Some(NewEvent::normal(by, reason, message.into()));
+        let warning = |reason, message: &str| Some(NewEvent::warning(by, reason, message.into()));
         assert_eq!(
             said(json!({}), &[]),
             normal(

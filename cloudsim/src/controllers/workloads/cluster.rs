@@ -39,7 +39,7 @@ use crate::{
 };
 
 /// How many pods one reconciliation makes or deletes at the same time.
-pub(super) const AT_ONCE: usize = 16;
+pub(super) const CONCURRENT_WRITES: usize = 16;
 
 /// What the controllers know and write. Cheap to clone.
 #[derive(Clone)]
@@ -282,7 +282,7 @@ impl Cluster {
     ) -> Result<(), Failure> {
         let deleted =
             stream::iter(objects).map(|object| async move { self.delete(informer, &*object).await });
-        let results: Vec<_> = deleted.buffer_unordered(AT_ONCE).collect().await;
+        let results: Vec<_> = deleted.buffer_unordered(CONCURRENT_WRITES).collect().await;
         results.into_iter().collect()
     }
 

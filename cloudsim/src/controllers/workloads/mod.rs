@@ -18,10 +18,11 @@ pub(crate) mod deployment;
 mod hash;
 mod history;
 pub(super) mod job;
-pub(crate) mod pods;
+pub(crate) mod pod_control;
+mod pods;
 pub(super) mod replica_set;
 pub(super) mod stateful_set;
-mod told;
+
 mod triggers;
 
 pub(crate) use cluster::{Cluster, or_null};

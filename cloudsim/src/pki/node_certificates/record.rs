@@ -13,7 +13,7 @@ pub(super) const MAX_CERTIFICATES: usize = 16;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
     /// The certificates that it may show, the newest last.
-    pub(super) certificates: Vec<Given>,
+    pub(super) certificates: Vec<IssuedCertificate>,
     /// The uid of the Node that the node has, once it has one: when that is gone, so is the right to the name.
     #[serde(default)]
     pub(super) registered: Option<String>,
@@ -26,7 +26,7 @@ pub(super) struct Record {
 /// A certificate that was given.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Given {
+pub(super) struct IssuedCertificate {
     /// Of the whole certificate, hex.
     pub(super) sha256: String,
     /// The authority that signed it, the same of its certificate.
@@ -50,7 +50,7 @@ impl Record {
     }
 
     /// With one certificate.
-    pub(super) fn of(given: Given) -> Self {
+    pub(super) fn of(given: IssuedCertificate) -> Self {
         Self { certificates: vec![given], ..Self::default() }
     }
 
@@ -59,27 +59,27 @@ impl Record {
         self.withheld || !self.certificates.is_empty()
     }
 
-    pub(super) fn find(&mut self, sha256: &str) -> Option<&mut Given> {
+    pub(super) fn find(&mut self, sha256: &str) -> Option<&mut IssuedCertificate> {
         self.certificates.iter_mut().find(|given| given.sha256 == sha256).filter(|_| !self.withheld)
     }
 
     /// Whether a node of this name is alive: one that has come with a certificate of `authority` that is good at `now`, or was
     /// `grace` ago.
     pub(super) fn is_held(&self, authority: &str, grace: Duration, now: u64) -> bool {
-        let good = |given: &Given| given.not_after.saturating_add(grace.as_secs()) > now;
-        let alive = |given: &Given| given.used && given.authority == authority && good(given);
+        let good = |given: &IssuedCertificate| given.not_after.saturating_add(grace.as_secs()) > now;
+        let alive = |given: &IssuedCertificate| given.used && given.authority == authority && good(given);
         self.withheld || self.certificates.iter().any(alive)
     }
 
     /// Whether the newest certificate was given for this join token and this key, and has not been used.
     pub(super) fn is_repeated(&self, token: &str, key: &str) -> bool {
-        let is_same = |given: &Given| {
+        let is_same = |given: &IssuedCertificate| {
             !given.used && given.token.as_deref() == Some(token) && given.key.as_deref() == Some(key)
         };
         !self.withheld && self.certificates.last().is_some_and(is_same)
     }
 
-    pub(super) fn add(&mut self, given: Given) {
+    pub(super) fn add(&mut self, given: IssuedCertificate) {
         self.certificates.retain(|other| other.sha256 != given.sha256);
         self.certificates.push(given);
         let surplus = self.certificates.len().saturating_sub(MAX_CERTIFICATES);
@@ -98,9 +98,9 @@ pub(super) fn read(object: &Value) -> Result<Record, serde_json::Error> {
 }
 
 /// A certificate (DER, as its authority's) that nobody has come with.
-pub(super) fn given(certificate: &[u8], authority: &[u8]) -> Given {
+pub(super) fn given(certificate: &[u8], authority: &[u8]) -> IssuedCertificate {
     let end = validity_of(certificate).ok().and_then(|(_, end)| end.duration_since(UNIX_EPOCH).ok());
-    Given {
+    IssuedCertificate {
         sha256: sha256_hex(certificate),
         authority: sha256_hex(authority),
         not_after: end.unwrap_or_default().as_secs(),

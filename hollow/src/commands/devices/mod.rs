@@ -12,7 +12,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::{connect::connect, print, say};
+use super::{connect::connect, print, print_line};
 use crate::cli::{DeviceCommand, Output};
 
 /// How often a change begins anew because somebody else changed the device meanwhile.
@@ -40,7 +40,7 @@ async fn list(kubeconfig: Option<&Path>, output: Option<Output>) -> anyhow::Resu
     }
     let now = jiff::Timestamp::now().as_millisecond();
     for line in table::lines(&table::rows(&devices.items, &statuses.items, now)) {
-        say(&line);
+        print_line(&line);
     }
     Ok(())
 }
@@ -67,7 +67,7 @@ async fn set(kubeconfig: Option<&Path>, device: &str, values: &[(String, String)
         }
     }
     for (property, value) in values {
-        say(&format!("{namespace}/{name} {property} shall be {value}"));
+        print_line(&format!("{namespace}/{name} {property} shall be {value}"));
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use anyhow::Context;
 use kube::{Client, Config};
 use uuid::Uuid;
 
-use super::{Signals, hollow, say};
+use super::{Signals, hollow, print_line};
 use crate::{cli::Selftest, demo::Steps, fleet, fleet::HollowNode};
 
 /// What the node and all objects of a test are called.
@@ -19,7 +19,7 @@ const PREFIX: &str = "cloudsim-selftest";
 pub(super) async fn run(options: Selftest) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::listen()?;
     let begun = Instant::now();
-    let progress = |text: &str| say(&format!("{:>7.3} s  {text}", begun.elapsed().as_secs_f64()));
+    let progress = |text: &str| print_line(&format!("{:>7.3} s  {text}", begun.elapsed().as_secs_f64()));
     let config = Config::infer().await.context(
         "no cluster is known here: give its kubeconfig in $KUBECONFIG, or run this in a pod of it",
     )?;
@@ -58,11 +58,11 @@ pub(super) async fn run(options: Selftest) -> anyhow::Result<ExitCode> {
     };
     Ok(match outcome.and(cleaned.await) {
         Ok(()) => {
-            say(&format!("all was seen, and cleaned up, in {:.1} s", begun.elapsed().as_secs_f64()));
+            print_line(&format!("all was seen, and cleaned up, in {:.1} s", begun.elapsed().as_secs_f64()));
             ExitCode::SUCCESS
         }
         Err(error) => {
-            say(&format!("not everything was seen: {error:#}"));
+            print_line(&format!("not everything was seen: {error:#}"));
             ExitCode::FAILURE
         }
     })

@@ -15,7 +15,7 @@ const MAX_OWN: usize = 4 * 1024 * 1024;
 /// Bytes that they may move in each further second.
 const OWN_A_SECOND: usize = 64 * 1024;
 /// After so many bytes others run.
-const PIECE: usize = 64 * 1024;
+const CHUNK_BYTES: usize = 64 * 1024;
 /// Bytes of one write.
 const CHUNK: usize = 16 * 1024;
 /// The exit code of a program that writes to nobody: 128 and SIGPIPE.
@@ -65,7 +65,9 @@ impl Shell {
                 tokio::time::sleep(Duration::from_secs(u64::try_from(seconds).unwrap_or(1))).await;
                 self.bytes = MAX_OWN - OWN_A_SECOND;
             }
-            World::Real(_) if before / PIECE != self.bytes / PIECE => tokio::task::yield_now().await,
+            World::Real(_) if before / CHUNK_BYTES != self.bytes / CHUNK_BYTES => {
+                tokio::task::yield_now().await
+            }
             _ => {}
         }
         Ok(())

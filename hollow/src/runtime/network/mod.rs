@@ -45,7 +45,7 @@ pub(super) fn open(behaviour: Arc<Behaviour>, age: Duration) -> DuplexStream {
 impl PodNetwork for SimNetwork {
     fn connect<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, io::Result<Box<dyn Connection>>> {
         Box::pin(async move {
-            match self.0.look(|state, now| state.listener(host, port, now)) {
+            match self.0.with_state(|state, now| state.listener(host, port, now)) {
                 Found::Server(behaviour, age) => Ok(Box::new(open(behaviour, age)) as Box<dyn Connection>),
                 Found::Refused => Err(io::ErrorKind::ConnectionRefused.into()),
                 Found::Elsewhere => {

@@ -97,7 +97,7 @@ async fn write_later(core: Weak<Core>, id: String, path: Option<PathBuf>, lines:
         {
             return;
         }
-        core.attached.tell(&id, Source::Stdout, &seen).await;
+        core.attached.notify(&id, Source::Stdout, &seen).await;
     }
 }
 

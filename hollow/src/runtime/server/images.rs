@@ -67,7 +67,7 @@ impl ImageService for Service {
     }
 
     async fn image_fs_info(&self, _: Request<cri::ImageFsInfoRequest>) -> Reply<cri::ImageFsInfoResponse> {
-        let (count, timestamp) = self.core.look(|state, now| (state.images().count() as u64, now));
+        let (count, timestamp) = self.core.with_state(|state, now| (state.images().count() as u64, now));
         let root = self.core.options.root.as_deref().unwrap_or(std::path::Path::new("/"));
         let usage = cri::FilesystemUsage {
             timestamp,

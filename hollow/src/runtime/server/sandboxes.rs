@@ -15,7 +15,7 @@ impl Service {
     }
 
     pub(super) fn sandbox_status(&self, id: &str) -> Result<PodSandboxStatusResponse, Status> {
-        Ok(self.core.look(|state, timestamp| {
+        Ok(self.core.with_state(|state, timestamp| {
             let sandbox = state.sandbox(id)?;
             let containers_statuses = state.statuses_in(sandbox);
             let status = Some(sandbox.status());
@@ -29,6 +29,6 @@ impl Service {
     }
 
     pub(super) fn sandbox_stats(&self, id: &str) -> Result<PodSandboxStats, Status> {
-        Ok(self.core.look(|state, now| Ok::<_, Refusal>(state.stats_of(state.sandbox(id)?, now)))?)
+        Ok(self.core.with_state(|state, now| Ok::<_, Refusal>(state.stats_of(state.sandbox(id)?, now)))?)
     }
 }

@@ -160,7 +160,8 @@ impl RuntimeService for Service {
         request: Request<cri::ContainerStatsRequest>,
     ) -> Reply<cri::ContainerStatsResponse> {
         let id = &request.get_ref().container_id;
-        let stats = self.core.look(|state, now| state.container(id).map(|container| container.stats(now)))?;
+        let stats =
+            self.core.with_state(|state, now| state.container(id).map(|container| container.stats(now)))?;
         Ok(Response::new(cri::ContainerStatsResponse { stats: Some(stats) }))
     }
 
@@ -169,7 +170,7 @@ impl RuntimeService for Service {
         request: Request<cri::ListContainerStatsRequest>,
     ) -> Reply<cri::ListContainerStatsResponse> {
         let filter = request.into_inner().filter.unwrap_or_default();
-        let stats = self.core.look(|state, now| state.container_stats(&filter, now));
+        let stats = self.core.with_state(|state, now| state.container_stats(&filter, now));
         Ok(Response::new(cri::ListContainerStatsResponse { stats }))
     }
 
@@ -186,7 +187,7 @@ impl RuntimeService for Service {
         request: Request<cri::ListPodSandboxStatsRequest>,
     ) -> Reply<cri::ListPodSandboxStatsResponse> {
         let filter = request.into_inner().filter.unwrap_or_default();
-        let stats = self.core.look(|state, now| state.sandbox_stats(&filter, now));
+        let stats = self.core.with_state(|state, now| state.sandbox_stats(&filter, now));
         Ok(Response::new(cri::ListPodSandboxStatsResponse { stats }))
     }
 

@@ -15,7 +15,7 @@ use crate::runtime::{
 };
 
 /// Pieces of bytes that wait at each end.
-const WAITING: usize = 4;
+const QUEUE_LENGTH: usize = 4;
 /// The exit code of what ended with its container: 128 and SIGKILL.
 const KILLED: i32 = 137;
 
@@ -50,9 +50,9 @@ pub(super) struct Client {
 
 /// Both ends; without `stdin` there is no input.
 pub(super) fn channels(wanted: Wanted) -> (Client, Channels) {
-    let (stdin, typed) = mpsc::channel(WAITING);
-    let (stdout, out) = mpsc::channel(WAITING);
-    let (stderr, err) = mpsc::channel(WAITING);
+    let (stdin, typed) = mpsc::channel(QUEUE_LENGTH);
+    let (stdout, out) = mpsc::channel(QUEUE_LENGTH);
+    let (stderr, err) = mpsc::channel(QUEUE_LENGTH);
     (
         Client { stdin, stdout: out, stderr: err },
         Channels { stdin: wanted.stdin.then_some(typed), stdout, stderr },

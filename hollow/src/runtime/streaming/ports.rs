@@ -32,11 +32,12 @@ const CHUNK: usize = 16 * 1024;
 /// Ports over one WebSocket: their channels are numbered by one byte.
 const MAX_PORTS: usize = 128;
 /// Messages that wait for one connection, and to the client.
-const WAITING: usize = 4;
+const QUEUE_LENGTH: usize = 4;
 
 /// A connection to a port at which a container of the sandbox listens.
 fn connect(core: &Weak<Core>, sandbox: &str, port: u16) -> Result<DuplexStream, String> {
-    let found = core.upgrade().map(|core| core.look(|state, now| state.listener_in(sandbox, port, now)));
+    let found =
+        core.upgrade().map(|core| core.with_state(|state, now| state.listener_in(sandbox, port, now)));
     match found {
         Some(Ok(Found::Server(behaviour, age))) => Ok(network::open(behaviour, age)),
         Some(Err(why)) => Err(format!("error forwarding port {port} to pod {sandbox}, uid : {why}")),
@@ -164,11 +165,11 @@ pub(super) async fn over_websocket<T: AsyncRead + AsyncWrite + Send>(
     let ports: Vec<u16> =
         ask.port.iter().filter_map(|port| u16::try_from(*port).ok()).take(MAX_PORTS).collect();
     let (mut reader, mut writer) = websocket::ends(io);
-    let (to_client, messages) = mpsc::channel(WAITING);
+    let (to_client, messages) = mpsc::channel(QUEUE_LENGTH);
     let mut inputs = Vec::new();
     let mut connections = FuturesUnordered::new();
     for (data, port) in (0..=u8::MAX).step_by(2).zip(&ports) {
-        let (input, received) = mpsc::channel(WAITING);
+        let (input, received) = mpsc::channel(QUEUE_LENGTH);
         inputs.push(input);
         connections.push(channel(&core, &ask.pod_sandbox_id, (data, *port), received, to_client.clone()));
     }

@@ -23,7 +23,7 @@ pub(super) const PROTOCOLS: [&str; 2] = [WITH_CLOSE, "v4.channel.k8s.io"];
 /// The largest message of a client; kubectl's are of 32 KiB.
 const MAX_MESSAGE: usize = 1 << 20;
 /// Messages to the client that wait.
-const WAITING: usize = 4;
+const QUEUE_LENGTH: usize = 4;
 /// How long a client may take to take what is left at the end.
 const FLUSH: Duration = Duration::from_secs(10);
 
@@ -113,7 +113,7 @@ pub(super) async fn serve<T: AsyncRead + AsyncWrite + Send>(
     with_close: bool,
 ) {
     let (mut reader, mut writer) = ends(io);
-    let (to_client, messages) = mpsc::channel(WAITING);
+    let (to_client, messages) = mpsc::channel(QUEUE_LENGTH);
     let wanted = Wanted::of(&ask);
     let (client, channels) = command::channels(wanted);
     let first = if wanted.stdout {

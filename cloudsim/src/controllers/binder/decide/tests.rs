@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::controllers::{
-    binder::{EDGE_LABEL, state::State},
+    binder::{node_state::EDGE_LABEL, state::State},
     informers::Change,
 };
 

@@ -18,7 +18,7 @@ mod schedule;
 use self::schedule::Schedule;
 use super::{cluster::Cluster, pods::controller_reference};
 use crate::controllers::{
-    events::{Component, Told},
+    events::{Component, NewEvent},
     informers::{Failure, Triggers, work},
 };
 
@@ -42,7 +42,7 @@ async fn reconcile(cron: Arc<CronJob>, cluster: Arc<Cluster>) -> Result<Action, 
     let Some(schedule) = read(&cron, spec, &cluster) else { return Ok(Action::await_change()) };
     let now = Timestamp::now();
     let jobs = cluster.jobs.controlled_by(cron.meta().uid.as_deref().unwrap_or_default());
-    tell_completed(&cron, &jobs, &cluster);
+    record_completed(&cron, &jobs, &cluster);
     clean_up(&cron, spec, &jobs, &cluster).await?;
     let active: Vec<_> = jobs.iter().filter(|job| end(job).is_none()).cloned().collect();
     let last = cron.status.as_ref().and_then(|status| status.last_schedule_time.as_ref()).map(|time| time.0);
@@ -53,11 +53,13 @@ async fn reconcile(cron: Arc<CronJob>, cluster: Arc<Cluster>) -> Result<Action, 
     if misses {
         let why =
             "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew";
-        cluster.events.tell(&*cron, Told::warning(Component::CronJob, "TooManyMissedTimes", why.into()));
+        cluster
+            .events
+            .record(&*cron, NewEvent::warning(Component::CronJob, "TooManyMissedTimes", why.into()));
     }
     let next = schedule.next(now);
     if next.is_none() && spec.suspend != Some(true) {
-        cluster.events.tell(&*cron, never(spec));
+        cluster.events.record(&*cron, never(spec));
     }
     let started = match due {
         Some(time) => start(&cron, spec, time, &active, &cluster).await?,
@@ -78,7 +80,7 @@ fn read(cron: &CronJob, spec: &CronJobSpec, cluster: &Cluster) -> Option<Schedul
         Ok(schedule) => return Some(schedule),
         Err(told) => told,
     };
-    cluster.events.tell(cron, Told::warning(Component::CronJob, reason, message));
+    cluster.events.record(cron, NewEvent::warning(Component::CronJob, reason, message));
     None
 }
 
@@ -96,9 +98,9 @@ fn parse(spec: &CronJobSpec) -> Result<Schedule, (&'static str, String)> {
 
 /// What is told of a schedule that can be read and never comes, as February 31, in the words of Kubernetes, which finds the next time and
 /// the one after it at no distance.
-fn never(spec: &CronJobSpec) -> Told {
+fn never(spec: &CronJobSpec) -> NewEvent {
     let why = "time difference between two schedules is less than 1 second";
-    Told::warning(
+    NewEvent::warning(
         Component::CronJob,
         "InvalidSchedule",
         format!("invalid schedule: {} : {why}", spec.schedule),
@@ -143,14 +145,16 @@ async fn start(
     match spec.concurrency_policy.as_deref() {
         Some("Forbid") if !active.is_empty() => {
             let why = "Not starting job because prior execution is running and concurrency policy is Forbid";
-            cluster.events.tell(cron, Told::normal(Component::CronJob, "JobAlreadyActive", why.into()));
+            cluster.events.record(cron, NewEvent::normal(Component::CronJob, "JobAlreadyActive", why.into()));
             return Ok(false);
         }
         Some("Replace") => {
             cluster.delete_all(&cluster.jobs, active.to_vec()).await?;
             for job in active {
                 let message = format!("Deleted job {}", job.name_any());
-                cluster.events.tell(cron, Told::normal(Component::CronJob, "SuccessfulDelete", message));
+                cluster
+                    .events
+                    .record(cron, NewEvent::normal(Component::CronJob, "SuccessfulDelete", message));
             }
         }
         _ => {}
@@ -158,14 +162,14 @@ async fn start(
     match cluster.create(&cluster.jobs, &job(cron, spec, time)).await {
         Ok(job) => {
             let message = format!("Created job {}", job.name_any());
-            cluster.events.tell(cron, Told::normal(Component::CronJob, "SuccessfulCreate", message));
+            cluster.events.record(cron, NewEvent::normal(Component::CronJob, "SuccessfulCreate", message));
             Ok(true)
         }
         // made before, and not written down
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(true),
         Err(error) => {
             let message = format!("Error creating job: {error}");
-            cluster.events.tell(cron, Told::warning(Component::CronJob, "FailedCreate", message));
+            cluster.events.record(cron, NewEvent::warning(Component::CronJob, "FailedCreate", message));
             Err(error.into())
         }
     }
@@ -199,20 +203,20 @@ fn end(job: &Job) -> Option<&str> {
 }
 
 /// Tells of the jobs that ended since the status was last written.
-fn tell_completed(cron: &CronJob, jobs: &[Arc<Job>], cluster: &Cluster) {
+fn record_completed(cron: &CronJob, jobs: &[Arc<Job>], cluster: &Cluster) {
     let active = cron.status.iter().flat_map(|status| status.active.iter().flatten());
     let active: Vec<_> = active.map(|job| job.uid.clone()).collect();
     for job in jobs.iter().filter(|job| active.contains(&job.metadata.uid)) {
         if let Some(end) = end(job) {
             let message = format!("Saw completed job: {}, condition: {end}", job.name_any());
-            cluster.events.tell(cron, Told::normal(Component::CronJob, "SawCompletedJob", message));
+            cluster.events.record(cron, NewEvent::normal(Component::CronJob, "SawCompletedJob", message));
         }
     }
     let is_there = |uid: &Option<String>| jobs.iter().any(|job| job.metadata.uid == *uid);
     for job in cron.status.iter().flat_map(|status| status.active.iter().flatten()) {
         if !is_there(&job.uid) {
             let message = format!("Active job went missing: {}", job.name.as_deref().unwrap_or_default());
-            cluster.events.tell(cron, Told::normal(Component::CronJob, "MissingJob", message));
+            cluster.events.record(cron, NewEvent::normal(Component::CronJob, "MissingJob", message));
         }
     }
 }
@@ -233,7 +237,7 @@ async fn clean_up(
         for job in ended {
             cluster.delete(&cluster.jobs, &*job).await?;
             let message = format!("Deleted job {}", job.name_any());
-            cluster.events.tell(cron, Told::normal(Component::CronJob, "SuccessfulDelete", message));
+            cluster.events.record(cron, NewEvent::normal(Component::CronJob, "SuccessfulDelete", message));
         }
     }
     Ok(())
@@ -331,7 +335,7 @@ mod tests {
         assert_eq!(due(&cron, &spec, &schedule, None, now), (None, false));
         let message =
             "invalid schedule: 59 23 31 2 * : time difference between two schedules is less than 1 second";
-        assert_eq!(never(&spec), Told::warning(Component::CronJob, "InvalidSchedule", message.into()));
+        assert_eq!(never(&spec), NewEvent::warning(Component::CronJob, "InvalidSchedule", message.into()));
     }
 
     #[test]

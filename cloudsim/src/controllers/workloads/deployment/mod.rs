@@ -27,7 +27,7 @@ use super::{
     triggers::adopters,
 };
 use crate::controllers::{
-    events::{Component, Told},
+    events::{Component, NewEvent},
     informers::{Change, Failure, Triggers, work},
 };
 
@@ -151,11 +151,13 @@ async fn recreate(
 }
 
 /// Tells that a replica set of this name was given another number of pods.
-fn tell_scaled(deployment: &Deployment, name: &str, (from, to): (i32, i32), cluster: &Cluster) {
+fn record_scaled(deployment: &Deployment, name: &str, (from, to): (i32, i32), cluster: &Cluster) {
     if from != to {
         let way = if from < to { "up" } else { "down" };
         let message = format!("Scaled {way} replica set {name} from {from} to {to}");
-        cluster.events.tell(deployment, Told::normal(Component::Deployment, "ScalingReplicaSet", message));
+        cluster
+            .events
+            .record(deployment, NewEvent::normal(Component::Deployment, "ScalingReplicaSet", message));
     }
 }
 
@@ -175,7 +177,7 @@ async fn scale(
         });
         // fails where the replica set's own controller wrote its status meanwhile: what that says counts
         cluster.patch(&cluster.replica_sets, &**set, &patch).await?;
-        tell_scaled(deployment, &name, (Set::of(set).wanted, replicas), cluster);
+        record_scaled(deployment, &name, (Set::of(set).wanted, replicas), cluster);
     }
     Ok(())
 }

@@ -35,7 +35,7 @@ use super::{
     triggers::adopters,
 };
 use crate::controllers::{
-    events::{Component, Told},
+    events::{Component, NewEvent},
     informers::{Failure, Triggers, work},
 };
 
@@ -82,7 +82,7 @@ async fn sync(job: Arc<Job>, cluster: &Cluster, now: Timestamp) -> Result<Action
     let pods = cluster.pods.controlled_by(uid);
     plan::observe(&mut status, &pods, free.is_empty(), now);
     cluster.write_status(&cluster.jobs, &*job, &job.status, &status).await?;
-    tell(&job, &status, cluster);
+    record(&job, &status, cluster);
     untrack(cluster, &free).await?;
     // what could be written is; the rest is tried again
     created?;
@@ -94,7 +94,7 @@ async fn sync(job: Arc<Job>, cluster: &Cluster, now: Timestamp) -> Result<Action
 }
 
 /// Tells what the new status says and the old one did not.
-fn tell(job: &Job, status: &JobStatus, cluster: &Cluster) {
+fn record(job: &Job, status: &JobStatus, cluster: &Cluster) {
     let old = job.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
     for new in status.conditions.iter().flatten() {
         if old.iter().any(|old| old.type_ == new.type_ && old.status == new.status) {
@@ -102,7 +102,7 @@ fn tell(job: &Job, status: &JobStatus, cluster: &Cluster) {
         }
         let message = new.message.clone().unwrap_or_default();
         let told = match (new.type_.as_str(), new.status.as_str()) {
-            ("Complete", "True") => Told::normal(Component::Job, "Completed", "Job completed".into()),
+            ("Complete", "True") => NewEvent::normal(Component::Job, "Completed", "Job completed".into()),
             ("Failed", "True") => {
                 let reasons = [
                     "BackoffLimitExceeded",
@@ -112,13 +112,13 @@ fn tell(job: &Job, status: &JobStatus, cluster: &Cluster) {
                     "PodFailurePolicy",
                 ];
                 let reason = reasons.into_iter().find(|reason| new.reason.as_deref() == Some(reason));
-                Told::warning(Component::Job, reason.unwrap_or("Failed"), message)
+                NewEvent::warning(Component::Job, reason.unwrap_or("Failed"), message)
             }
-            ("Suspended", "True") => Told::normal(Component::Job, "Suspended", message),
-            ("Suspended", "False") => Told::normal(Component::Job, "Resumed", message),
+            ("Suspended", "True") => NewEvent::normal(Component::Job, "Suspended", message),
+            ("Suspended", "False") => NewEvent::normal(Component::Job, "Resumed", message),
             _ => continue,
         };
-        cluster.events.tell(job, told);
+        cluster.events.record(job, told);
     }
 }
 

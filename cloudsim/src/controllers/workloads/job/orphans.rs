@@ -16,7 +16,7 @@ use super::{ending::is_finished, is_foreign, tally::is_tracked, untrack};
 use crate::controllers::{
     informers::{Change, Failure},
     workloads::{
-        cluster::{AT_ONCE, Cluster},
+        cluster::{CONCURRENT_WRITES, Cluster},
         pods::controller_of,
     },
 };
@@ -73,10 +73,10 @@ fn of_job(cluster: &Cluster, change: &Change<Job>) -> Vec<Key> {
 /// Looks at pods, and keeps those that could not be dealt with.
 async fn release(cluster: &Cluster, pending: &mut BTreeSet<Key>) {
     let looked = stream::iter(std::mem::take(pending)).map(|key| async move {
-        let done = look(cluster, &key).await;
+        let done = release(cluster, &key).await;
         (key, done)
     });
-    let looked: Vec<_> = looked.buffer_unordered(AT_ONCE).collect().await;
+    let looked: Vec<_> = looked.buffer_unordered(CONCURRENT_WRITES).collect().await;
     for (key, done) in looked {
         let Err(error) = done else { continue };
         if !error.is_race() {
@@ -90,7 +90,7 @@ async fn release(cluster: &Cluster, pending: &mut BTreeSet<Key>) {
     }
 }
 
-async fn look(cluster: &Cluster, (namespace, name): &Key) -> Result<(), Failure> {
+async fn release(cluster: &Cluster, (namespace, name): &Key) -> Result<(), Failure> {
     let Some(pod) = cluster.pods.get(namespace, name).filter(|pod| is_tracked(pod)) else { return Ok(()) };
     let owner = controller_of(&*pod).filter(|owner| owner.kind == Job::kind(&()));
     if let Some(owner) = owner {

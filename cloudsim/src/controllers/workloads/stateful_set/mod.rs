@@ -23,7 +23,7 @@ use super::{
     triggers::adopters,
 };
 use crate::controllers::{
-    events::{Component, Told},
+    events::{Component, NewEvent},
     informers::{Failure, Triggers, work},
 };
 
@@ -66,7 +66,7 @@ async fn reconcile(set: Arc<StatefulSet>, cluster: Arc<Cluster>) -> Result<Actio
                     continue;
                 }
                 cluster.delete(&cluster.pods, &*pod).await?;
-                tell(&set, "SuccessfulDelete", format!("delete Pod {}", pod.name_any()), &cluster);
+                record(&set, "SuccessfulDelete", format!("delete Pod {}", pod.name_any()), &cluster);
             }
         }
     }
@@ -106,7 +106,7 @@ async fn create(
                 result => {
                     result?;
                     let what = format!("create Claim {name} Pod {}-{ordinal}", set.name_any());
-                    tell(set, "SuccessfulCreate", what, cluster);
+                    record(set, "SuccessfulCreate", what, cluster);
                 }
             }
         }
@@ -122,19 +122,19 @@ async fn create(
                 pod.name_any(),
                 set.name_any()
             );
-            cluster.events.tell(set, Told::warning(Component::StatefulSet, "FailedCreate", message));
+            cluster.events.record(set, NewEvent::warning(Component::StatefulSet, "FailedCreate", message));
             Err(error.into())
         }
         Ok(_) => {
-            tell(set, "SuccessfulCreate", format!("create Pod {}", pod.name_any()), cluster);
+            record(set, "SuccessfulCreate", format!("create Pod {}", pod.name_any()), cluster);
             Ok(())
         }
     }
 }
 
-fn tell(set: &StatefulSet, reason: &'static str, what: String, cluster: &Cluster) {
+fn record(set: &StatefulSet, reason: &'static str, what: String, cluster: &Cluster) {
     let message = format!("{what} in StatefulSet {} successful", set.name_any());
-    cluster.events.tell(set, Told::normal(Component::StatefulSet, reason, message));
+    cluster.events.record(set, NewEvent::normal(Component::StatefulSet, reason, message));
 }
 
 fn status(view: &Set<'_>, pods: &[Arc<Pod>], now: Timestamp) -> StatefulSetStatus {

@@ -18,22 +18,23 @@ use tokio::{
 };
 use wire::enroll::sha256_hex;
 
-use super::uploads::Outcome;
+/// What became of a message: the content of its answer, or why it failed for good.
+pub(super) type Outcome = Result<Value, String>;
 
 /// Calls of targets for one node at a time.
-const OF_NODE: usize = 64;
+const MAX_CALLS_PER_NODE: usize = 64;
 /// The part of these that one rule may have.
-const OF_RULE: usize = 16;
+const MAX_CALLS_PER_RULE: usize = 16;
 /// Kilobytes of messages of one node that wait for their turn; each message counts for one at least.
-const WAITING: usize = 32 * 1024;
+const MAX_WAITING_KIB: usize = 32 * 1024;
 /// The part of these that one rule may have.
-const WAITING_OF_RULE: usize = WAITING / 4 * 3;
+const MAX_WAITING_KIB_PER_RULE: usize = MAX_WAITING_KIB / 4 * 3;
 /// How many ids of a node are remembered with what became of them.
-const REMEMBERED: usize = 1024;
+const MAX_REMEMBERED_IDS: usize = 1024;
 /// The longest id that is remembered as it is, bytes; those of agents are UUIDs.
-const MAX_ID: usize = 64;
+const MAX_ID_BYTES: usize = 64;
 /// How long a message may wait for its turn where its sender waits for the answer: with the call itself less than it waits.
-const TURN: Duration = Duration::from_secs(15);
+const QUEUE_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// What is under way for one node.
 #[derive(Debug)]
@@ -43,7 +44,7 @@ struct NodeUploads {
     /// By the rule's uid.
     rules: HashMap<String, Share>,
     /// By topic and the rule's uid: who has the one permit is on its way.
-    lanes: HashMap<(String, String), Arc<Semaphore>>,
+    upload_queue: HashMap<(String, String), Arc<Semaphore>>,
     /// What became of each message; nothing yet of those that are under way.
     known: HashMap<String, Option<Outcome>>,
     order: VecDeque<String>,
@@ -59,10 +60,10 @@ struct Share {
 impl Default for NodeUploads {
     fn default() -> Self {
         Self {
-            running: Arc::new(Semaphore::new(OF_NODE)),
-            waiting: Arc::new(Semaphore::new(WAITING)),
+            running: Arc::new(Semaphore::new(MAX_CALLS_PER_NODE)),
+            waiting: Arc::new(Semaphore::new(MAX_WAITING_KIB)),
             rules: HashMap::new(),
-            lanes: HashMap::new(),
+            upload_queue: HashMap::new(),
             known: HashMap::new(),
             order: VecDeque::new(),
         }
@@ -71,11 +72,11 @@ impl Default for NodeUploads {
 
 /// What is under way for each node.
 #[derive(Debug, Default)]
-pub(super) struct Lanes(Mutex<HashMap<String, NodeUploads>>);
+pub(super) struct UploadQueues(Mutex<HashMap<String, NodeUploads>>);
 
-/// A message that asks to be carried out.
+/// What decides on a message of a node: whose it is, how large, and whether its order counts.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Applicant<'a> {
+pub(super) struct UploadInfo<'a> {
     pub(super) node: &'a str,
     pub(super) id: &'a str,
     /// Bytes.
@@ -89,8 +90,8 @@ pub(super) struct Applicant<'a> {
 /// What is to be done with a message.
 #[derive(Debug)]
 pub(super) enum Admitted {
-    /// It is carried out; a turn for each rule.
-    New(Vec<Turn>),
+    /// It is carried out: its place in the queue of each rule.
+    New(Vec<QueuedUpload>),
     /// It has come before.
     Known(Option<Outcome>),
     /// Too much waits.
@@ -99,25 +100,25 @@ pub(super) enum Admitted {
 
 type Acquiring = Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>> + Send>>;
 
-/// The place of one message on its way to one rule's target. Whoever comes later on the same way waits until this is dropped.
-pub(super) struct Turn {
+/// One message in the queue for one rule's target. Whoever comes later on the same way waits until this is dropped.
+pub(super) struct QueuedUpload {
     /// `None` where no order counts.
     lane: Option<Acquiring>,
     share: Arc<Semaphore>,
     of_node: Arc<Semaphore>,
-    patience: Option<Duration>,
+    timeout_after: Option<Duration>,
     held: Vec<OwnedSemaphorePermit>,
 }
 
-impl std::fmt::Debug for Turn {
+impl std::fmt::Debug for QueuedUpload {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Turn").field("held", &self.held).finish_non_exhaustive()
     }
 }
 
-impl Lanes {
+impl UploadQueues {
     /// A message asks to be carried out by the rules of these uids.
-    pub(super) fn admit(&self, message: Applicant<'_>, rules: &[&str]) -> Admitted {
+    pub(super) fn admit(&self, message: UploadInfo<'_>, rules: &[&str]) -> Admitted {
         let id = remembered(message.id);
         let mut all = self.0.lock();
         let own = all.entry(message.node.to_owned()).or_default();
@@ -129,27 +130,33 @@ impl Lanes {
             return Admitted::Full;
         };
         let mut place = Some(place);
-        let mut turns = Vec::with_capacity(rules.len());
+        let mut queued = Vec::with_capacity(rules.len());
         for &rule in rules {
             let share = own.rules.entry(rule.to_owned()).or_insert_with(Share::new).clone();
             let Ok(room) = share.waiting.try_acquire_many_owned(weight) else { return Admitted::Full };
             let lane = message.topic.map(|topic| own.lane(topic, rule));
-            let patience = message.is_answered.then_some(TURN);
+            let timeout_after = message.is_answered.then_some(QUEUE_TIMEOUT);
             let held = place.take().into_iter().chain([room]).collect();
-            turns.push(Turn { lane, share: share.running, of_node: own.running.clone(), patience, held });
+            queued.push(QueuedUpload {
+                lane,
+                share: share.running,
+                of_node: own.running.clone(),
+                timeout_after,
+                held,
+            });
         }
         own.known.insert(id.clone().into_owned(), None);
         own.order.push_back(id.into_owned());
-        if own.order.len() > REMEMBERED
+        if own.order.len() > MAX_REMEMBERED_IDS
             && let Some(oldest) = own.order.pop_front()
         {
             own.known.remove(&oldest);
         }
-        Admitted::New(turns)
+        Admitted::New(queued)
     }
 
     /// A message was carried out, and its turns are dropped.
-    pub(super) fn done(&self, message: Applicant<'_>, rules: &[&str], outcome: &Outcome) {
+    pub(super) fn done(&self, message: UploadInfo<'_>, rules: &[&str], outcome: &Outcome) {
         let mut all = self.0.lock();
         let Some(own) = all.get_mut(message.node) else { return };
         if let Some(known) = own.known.get_mut(&*remembered(message.id)) {
@@ -162,8 +169,8 @@ impl Lanes {
             }
             let Some(topic) = message.topic else { continue };
             let lane = (topic.to_owned(), rule.to_owned());
-            if own.lanes.get(&lane).is_some_and(|lane| Arc::strong_count(lane) == 1) {
-                own.lanes.remove(&lane);
+            if own.upload_queue.get(&lane).is_some_and(|lane| Arc::strong_count(lane) == 1) {
+                own.upload_queue.remove(&lane);
             }
         }
     }
@@ -173,7 +180,7 @@ impl NodeUploads {
     /// A place at the end of the lane.
     fn lane(&mut self, topic: &str, rule: &str) -> Acquiring {
         let key = (topic.to_owned(), rule.to_owned());
-        let lane = self.lanes.entry(key).or_insert_with(|| Arc::new(Semaphore::new(1))).clone();
+        let lane = self.upload_queue.entry(key).or_insert_with(|| Arc::new(Semaphore::new(1))).clone();
         let mut place = Box::pin(unconstrained(lane.acquire_owned()));
         // the queue is by who asks first
         match (&mut place).now_or_never() {
@@ -186,8 +193,8 @@ impl NodeUploads {
 impl Share {
     fn new() -> Self {
         Self {
-            running: Arc::new(Semaphore::new(OF_RULE)),
-            waiting: Arc::new(Semaphore::new(WAITING_OF_RULE)),
+            running: Arc::new(Semaphore::new(MAX_CALLS_PER_RULE)),
+            waiting: Arc::new(Semaphore::new(MAX_WAITING_KIB_PER_RULE)),
         }
     }
 
@@ -196,12 +203,14 @@ impl Share {
     }
 }
 
-impl Turn {
+impl QueuedUpload {
     /// Waits until the message may go; why it never will.
-    pub(super) async fn come(&mut self) -> Result<(), String> {
-        let Some(patience) = self.patience else { return self.acquire().await };
-        timeout(patience, self.acquire()).await.unwrap_or_else(|_| {
-            Err(format!("the rule's target is slow: the message has waited {patience:?} for those before it"))
+    pub(super) async fn ready(&mut self) -> Result<(), String> {
+        let Some(timeout_after) = self.timeout_after else { return self.acquire().await };
+        timeout(timeout_after, self.acquire()).await.unwrap_or_else(|_| {
+            Err(format!(
+                "the rule's target is slow: the message has waited {timeout_after:?} for those before it"
+            ))
         })
     }
 
@@ -222,85 +231,89 @@ impl Turn {
 
 /// What is kept of an id: itself, or its hash where it is longer than any that an agent makes.
 fn remembered(id: &str) -> Cow<'_, str> {
-    if id.len() <= MAX_ID { Cow::Borrowed(id) } else { Cow::Owned(sha256_hex(id.as_bytes())) }
+    if id.len() <= MAX_ID_BYTES { Cow::Borrowed(id) } else { Cow::Owned(sha256_hex(id.as_bytes())) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn message<'a>(id: &'a str, topic: Option<&'a str>) -> Applicant<'a> {
-        Applicant { node: "n", id, size: 1, topic, is_answered: true }
+    fn message<'a>(id: &'a str, topic: Option<&'a str>) -> UploadInfo<'a> {
+        UploadInfo { node: "n", id, size: 1, topic, is_answered: true }
     }
 
-    fn turn(lanes: &Lanes, id: &str, topic: Option<&str>, rule: &str) -> Turn {
-        match lanes.admit(message(id, topic), &[rule]) {
-            Admitted::New(mut turns) => turns.pop().unwrap(),
+    fn queued(upload_queue: &UploadQueues, id: &str, topic: Option<&str>, rule: &str) -> QueuedUpload {
+        match upload_queue.admit(message(id, topic), &[rule]) {
+            Admitted::New(mut queued) => queued.pop().unwrap(),
             other => panic!("{id}: {other:?}"),
         }
     }
 
     #[tokio::test]
     async fn messages_of_one_topic_keep_their_order_and_hold_up_no_others() {
-        let lanes = Lanes::default();
-        let mut first = turn(&lanes, "1", Some("a"), "slow");
-        let mut second = turn(&lanes, "2", Some("a"), "slow");
-        let mut third = turn(&lanes, "3", Some("a"), "slow");
+        let upload_queue = UploadQueues::default();
+        let mut first = queued(&upload_queue, "1", Some("a"), "slow");
+        let mut second = queued(&upload_queue, "2", Some("a"), "slow");
+        let mut third = queued(&upload_queue, "3", Some("a"), "slow");
         // whoever is looked at first does not go first
-        assert!(third.come().now_or_never().is_none() && second.come().now_or_never().is_none());
-        assert_eq!(first.come().now_or_never(), Some(Ok(())));
-        assert_eq!(turn(&lanes, "4", Some("b"), "slow").come().now_or_never(), Some(Ok(())));
-        assert_eq!(turn(&lanes, "5", Some("a"), "other").come().now_or_never(), Some(Ok(())));
+        assert!(third.ready().now_or_never().is_none() && second.ready().now_or_never().is_none());
+        assert_eq!(first.ready().now_or_never(), Some(Ok(())));
+        assert_eq!(queued(&upload_queue, "4", Some("b"), "slow").ready().now_or_never(), Some(Ok(())));
+        assert_eq!(queued(&upload_queue, "5", Some("a"), "other").ready().now_or_never(), Some(Ok(())));
         drop(first);
-        assert!(third.come().now_or_never().is_none());
-        assert_eq!(second.come().now_or_never(), Some(Ok(())));
+        assert!(third.ready().now_or_never().is_none());
+        assert_eq!(second.ready().now_or_never(), Some(Ok(())));
         drop(second);
-        assert_eq!(third.come().now_or_never(), Some(Ok(())));
+        assert_eq!(third.ready().now_or_never(), Some(Ok(())));
     }
 
     #[tokio::test]
     async fn a_slow_target_has_no_more_than_its_rules_share() {
-        let lanes = Lanes::default();
-        let topics: Vec<_> = (0..=OF_RULE).map(|number| format!("t/{number}")).collect();
-        let mut held: Vec<_> = topics.iter().map(|topic| turn(&lanes, topic, Some(topic), "slow")).collect();
-        let came = held.iter_mut().filter_map(|turn| turn.come().now_or_never()).count();
-        assert_eq!(came, OF_RULE);
-        assert_eq!(turn(&lanes, "x", Some("t/0"), "other").come().now_or_never(), Some(Ok(())));
+        let upload_queue = UploadQueues::default();
+        let topics: Vec<_> = (0..=MAX_CALLS_PER_RULE).map(|number| format!("t/{number}")).collect();
+        let mut held: Vec<_> =
+            topics.iter().map(|topic| queued(&upload_queue, topic, Some(topic), "slow")).collect();
+        let came = held.iter_mut().filter_map(|queued| queued.ready().now_or_never()).count();
+        assert_eq!(came, MAX_CALLS_PER_RULE);
+        assert_eq!(queued(&upload_queue, "x", Some("t/0"), "other").ready().now_or_never(), Some(Ok(())));
         // and not all of the room in which messages wait
-        let large = Applicant { size: WAITING_OF_RULE * 1024 - 64 * 1024, ..message("large", Some("t/0")) };
-        let _waits = lanes.admit(large, &["slow"]);
+        let large =
+            UploadInfo { size: MAX_WAITING_KIB_PER_RULE * 1024 - 64 * 1024, ..message("large", Some("t/0")) };
+        let _waits = upload_queue.admit(large, &["slow"]);
         assert!(matches!(
-            lanes.admit(Applicant { id: "l2", size: 100 * 1024, ..large }, &["slow"]),
+            upload_queue.admit(UploadInfo { id: "l2", size: 100 * 1024, ..large }, &["slow"]),
             Admitted::Full
         ));
         assert!(matches!(
-            lanes.admit(Applicant { id: "l3", size: 100 * 1024, ..large }, &["other"]),
+            upload_queue.admit(UploadInfo { id: "l3", size: 100 * 1024, ..large }, &["other"]),
             Admitted::New(_)
         ));
     }
 
     #[tokio::test(start_paused = true)]
     async fn whoever_is_waited_for_waits_so_long_and_no_longer() {
-        let lanes = Lanes::default();
-        let mut first = turn(&lanes, "1", Some("a"), "slow");
-        first.come().await.unwrap();
-        let mut second = turn(&lanes, "2", Some("a"), "slow");
-        assert!(second.come().await.unwrap_err().contains("target is slow"));
-        let unasked = Applicant { is_answered: false, ..message("3", Some("a")) };
-        let Admitted::New(mut third) = lanes.admit(unasked, &["slow"]) else { panic!() };
-        assert!(timeout(TURN * 4, third[0].come()).await.is_err(), "it waits as long as it takes");
+        let upload_queue = UploadQueues::default();
+        let mut first = queued(&upload_queue, "1", Some("a"), "slow");
+        first.ready().await.unwrap();
+        let mut second = queued(&upload_queue, "2", Some("a"), "slow");
+        assert!(second.ready().await.unwrap_err().contains("target is slow"));
+        let unasked = UploadInfo { is_answered: false, ..message("3", Some("a")) };
+        let Admitted::New(mut third) = upload_queue.admit(unasked, &["slow"]) else { panic!() };
+        assert!(timeout(QUEUE_TIMEOUT * 4, third[0].ready()).await.is_err(), "it waits as long as it takes");
     }
 
     #[test]
     fn what_is_done_is_forgotten_but_for_its_outcome() {
-        let lanes = Lanes::default();
-        let held = turn(&lanes, "1", Some("a"), "r");
-        assert!(matches!(lanes.admit(message("1", Some("a")), &["r"]), Admitted::Known(None)));
+        let upload_queue = UploadQueues::default();
+        let held = queued(&upload_queue, "1", Some("a"), "r");
+        assert!(matches!(upload_queue.admit(message("1", Some("a")), &["r"]), Admitted::Known(None)));
         drop(held);
-        lanes.done(message("1", Some("a")), &["r"], &Ok("a long answer".into()));
-        let Admitted::Known(Some(outcome)) = lanes.admit(message("1", Some("a")), &["r"]) else { panic!() };
+        upload_queue.done(message("1", Some("a")), &["r"], &Ok("a long answer".into()));
+        let Admitted::Known(Some(outcome)) = upload_queue.admit(message("1", Some("a")), &["r"]) else {
+            panic!()
+        };
         assert_eq!(outcome, Ok("OK".into()));
-        let all = lanes.0.lock();
-        assert!(all["n"].lanes.is_empty() && all["n"].rules.is_empty());
+        let all = upload_queue.0.lock();
+        assert!(all["n"].upload_queue.is_empty() && all["n"].rules.is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! Pods made and deleted for their owner, which is told of it.
+//! Pods made and deleted for their owner, with events about it: kube-controller-manager's `PodControl`.
 
 use std::sync::Arc;
 
@@ -6,9 +6,9 @@ use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
-use super::cluster::{AT_ONCE, Cluster, Namespaced};
+use super::cluster::{CONCURRENT_WRITES, Cluster, Namespaced};
 use crate::controllers::{
-    events::{Component, Told},
+    events::{Component, NewEvent},
     informers::Failure,
 };
 
@@ -23,13 +23,15 @@ impl Cluster {
         let made = stream::iter(pods).map(|pod| async move {
             let made = self.create(&self.pods, &pod).await;
             let told = match &made {
-                Ok(pod) => Told::normal(by, "SuccessfulCreate", format!("Created pod: {}", pod.name_any())),
-                Err(error) => Told::warning(by, "FailedCreate", format!("Error creating: {error}")),
+                Ok(pod) => {
+                    NewEvent::normal(by, "SuccessfulCreate", format!("Created pod: {}", pod.name_any()))
+                }
+                Err(error) => NewEvent::warning(by, "FailedCreate", format!("Error creating: {error}")),
             };
-            self.events.tell(owner, told);
+            self.events.record(owner, told);
             made.map(drop)
         });
-        let results: Vec<_> = made.buffer_unordered(AT_ONCE).collect().await;
+        let results: Vec<_> = made.buffer_unordered(CONCURRENT_WRITES).collect().await;
         results.into_iter().collect()
     }
 
@@ -43,10 +45,10 @@ impl Cluster {
         let deleted = stream::iter(pods).map(|pod| async move {
             self.delete(&self.pods, &*pod).await?;
             let message = format!("Deleted pod: {}", pod.name_any());
-            self.events.tell(owner, Told::normal(by, "SuccessfulDelete", message));
+            self.events.record(owner, NewEvent::normal(by, "SuccessfulDelete", message));
             Ok(())
         });
-        let results: Vec<_> = deleted.buffer_unordered(AT_ONCE).collect().await;
+        let results: Vec<_> = deleted.buffer_unordered(CONCURRENT_WRITES).collect().await;
         results.into_iter().collect()
     }
 }

@@ -14,17 +14,17 @@ use crate::{
     mailbox::{ObjectKind, ObjectPath},
 };
 
-/// What came of a look at an object.
+/// The messages that a node lacks of one device or model.
 #[derive(Debug, Default)]
-pub struct Look {
+pub struct DeviceUpdate {
     /// What to send, in this order.
     pub replies: Vec<Reply>,
     /// Whether there is more to say when this was acknowledged.
     pub again: bool,
 }
 
-/// What a look begins with.
-pub(super) struct Before<'a> {
+/// What is known when it is decided what a node lacks.
+pub(super) struct UpdatePlanner<'a> {
     pub(super) node: &'a str,
     pub(super) path: &'a ObjectPath,
     pub(super) synced: &'a Synced,
@@ -39,26 +39,26 @@ pub(super) struct Live {
     pub(super) model: Option<Value>,
 }
 
-impl Before<'_> {
+impl UpdatePlanner<'_> {
     /// A device: the membership first, then its model, then the device itself; when it goes, its model is the last.
     /// `None`: no device of this name is bound to the node.
-    pub(super) fn device(&self, live: Option<Live>) -> Look {
+    pub(super) fn device(&self, live: Option<Live>) -> DeviceUpdate {
         let live_uid = live.as_ref().map(|live| uid(&live.device)).unwrap_or_default();
         let gone = self.acknowledged().filter(|known| known.as_str() != live_uid);
-        let mut look = Look::default();
+        let mut update = DeviceUpdate::default();
         for gone in gone {
-            look.replies.push(Reply::Direct(self.membership("removed_devices")));
+            update.replies.push(Reply::Direct(self.membership("removed_devices")));
             let words = self.index.last_words(self.path, gone).unwrap_or_else(|| stub(self.path, gone));
-            look.replies.push(Reply::Acknowledged(delete(self.path, gone, words)));
+            update.replies.push(Reply::Acknowledged(delete(self.path, gone, words)));
         }
-        if !look.replies.is_empty() {
+        if !update.replies.is_empty() {
             // its successor of the same name comes when the node has let it go
-            look.again = live.is_some();
-            look.replies.extend(self.idle_models());
+            update.again = live.is_some();
+            update.replies.extend(self.idle_models());
         } else if let Some(live) = live {
-            look.replies = self.arrival(live);
+            update.replies = self.arrival(live);
         }
-        look
+        update
     }
 
     fn arrival(&self, Live { device, model }: Live) -> Vec<Reply> {
@@ -87,7 +87,7 @@ impl Before<'_> {
 
     /// A model on its own: what the node has of it becomes newer, or goes. A model that the node has not yet comes with the
     /// first of its devices.
-    pub(super) fn model(&self, live: Option<Value>) -> Look {
+    pub(super) fn model(&self, live: Option<Value>) -> DeviceUpdate {
         let live_uid = live.as_ref().map(uid).unwrap_or_default();
         let mut replies = Vec::new();
         if self.index.needs(self.node, &self.path.namespace, &self.path.name) {
@@ -101,7 +101,7 @@ impl Before<'_> {
         } else if !self.a_device_has_to_go() {
             replies = self.idle_models();
         }
-        Look { replies, again: false }
+        DeviceUpdate { replies, again: false }
     }
 
     /// The UIDs that the node has acknowledged at this path.

@@ -17,13 +17,13 @@ use wire::bus::MAX_BODY;
 use crate::controllers::rules::CallError;
 
 /// What is read of a body at least, while it comes in time; so much room is taken together, too.
-const STEP: usize = 64 * 1024;
+const READ_CHUNK: usize = 64 * 1024;
 /// Bytes of a refused body that are read and thrown away, so that its sender comes to read the answer.
-const LEFTOVER: usize = 64 * 1024 * 1024;
+const MAX_DISCARDED: usize = 64 * 1024 * 1024;
 /// How long that may take.
-const LEFTOVER_TIMEOUT: Duration = Duration::from_secs(10);
+const DISCARD_TIMEOUT: Duration = Duration::from_secs(10);
 /// And with how long a silence.
-const SILENCE: Duration = Duration::from_secs(1);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What bodies may have.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +34,7 @@ pub(super) struct Limits {
     pub(super) of_client: usize,
     /// How long a call waits for others to make room.
     pub(super) room: Duration,
-    /// How long a body may take for its next [`STEP`].
+    /// How long a body may take for its next [`READ_CHUNK`].
     pub(super) step: Duration,
     /// How long it may take in all.
     pub(super) arrival: Duration,
@@ -56,25 +56,25 @@ impl Default for Limits {
 /// The room of each client, with how many calls it has.
 type Clients = HashMap<IpAddr, (usize, Arc<Semaphore>)>;
 
-/// The room of all bodies; cheap to clone.
+/// The memory that bodies of calls may take, of all clients together and of each; cheap to clone.
 #[derive(Clone, Debug)]
-pub(super) struct Rooms {
+pub(super) struct BodyMemory {
     limits: Limits,
     all: Arc<Semaphore>,
     clients: Arc<Mutex<Clients>>,
 }
 
-/// The room of one body, kept until its call has ended.
+/// The memory of one body, held until its call has ended.
 #[derive(Debug)]
-pub(super) struct Room {
-    rooms: Rooms,
+pub(super) struct BodyPermit {
+    memory: BodyMemory,
     client: IpAddr,
     share: Arc<Semaphore>,
     bytes: usize,
     held: Vec<OwnedSemaphorePermit>,
 }
 
-impl Rooms {
+impl BodyMemory {
     pub(super) fn new(limits: Limits) -> Self {
         Self { limits, all: Arc::new(Semaphore::new(limits.all / 1024)), clients: Arc::default() }
     }
@@ -85,20 +85,20 @@ impl Rooms {
         client: IpAddr,
         mut body: B,
         announced: Option<usize>,
-    ) -> Result<(Bytes, Room), CallError>
+    ) -> Result<(Bytes, BodyPermit), CallError>
     where
         B: Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: std::fmt::Display + Send,
     {
         let mut room = self.enter(client);
-        let read = match room.grow(announced.unwrap_or(STEP)).await {
+        let read = match room.grow(announced.unwrap_or(READ_CHUNK)).await {
             Ok(()) => room.fill(&mut body).await,
             Err(refused) => Err(refused),
         };
         match read {
             Ok(bytes) => Ok((bytes, room)),
             Err(refused) => {
-                throw_away(body);
+                discard(body);
                 Err(refused)
             }
         }
@@ -110,24 +110,24 @@ impl Rooms {
         self.limits.all / 1024 - self.all.available_permits()
     }
 
-    fn enter(&self, client: IpAddr) -> Room {
+    fn enter(&self, client: IpAddr) -> BodyPermit {
         let mut clients = self.clients.lock();
         let own = || (0, Arc::new(Semaphore::new(self.limits.of_client / 1024)));
         let (calls, share) = clients.entry(client).or_insert_with(own);
         *calls += 1;
-        Room { rooms: self.clone(), client, share: share.clone(), bytes: 0, held: Vec::new() }
+        BodyPermit { memory: self.clone(), client, share: share.clone(), bytes: 0, held: Vec::new() }
     }
 }
 
-impl Room {
+impl BodyPermit {
     /// Reads a body within its bounds.
     async fn fill<B>(&mut self, body: &mut B) -> Result<Bytes, CallError>
     where
         B: Body<Data = Bytes> + Unpin,
         B::Error: std::fmt::Display,
     {
-        let Limits { step: patience, arrival, .. } = self.rooms.limits;
-        let (mut bytes, mut next) = (BytesMut::new(), STEP);
+        let Limits { step: patience, arrival, .. } = self.memory.limits;
+        let (mut bytes, mut next) = (BytesMut::new(), READ_CHUNK);
         let (late, mut due) = (Instant::now() + arrival, Instant::now() + patience);
         loop {
             let Ok(frame) = timeout_at(due.min(late), body.frame()).await else {
@@ -145,12 +145,12 @@ impl Room {
                 return Err(too_large());
             }
             if length > self.bytes {
-                self.grow(length.next_multiple_of(STEP)).await?;
+                self.grow(length.next_multiple_of(READ_CHUNK)).await?;
                 due = Instant::now() + patience;
             }
             bytes.extend_from_slice(&data);
             if length >= next {
-                next = length + STEP;
+                next = length + READ_CHUNK;
                 due = Instant::now() + patience;
             }
         }
@@ -159,8 +159,8 @@ impl Room {
     /// Waits for room for `bytes` in all.
     async fn grow(&mut self, bytes: usize) -> Result<(), CallError> {
         let more = u32::try_from(bytes.saturating_sub(self.bytes) / 1024 + 1).unwrap_or(u32::MAX);
-        for room in [self.share.clone(), self.rooms.all.clone()] {
-            match timeout(self.rooms.limits.room, room.acquire_many_owned(more)).await {
+        for room in [self.share.clone(), self.memory.all.clone()] {
+            match timeout(self.memory.limits.room, room.acquire_many_owned(more)).await {
                 Ok(Ok(room)) => self.held.push(room),
                 Ok(Err(_)) | Err(_) => {
                     let why = "the calls that are under way take all the room there is; try again later";
@@ -173,9 +173,9 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for BodyPermit {
     fn drop(&mut self) {
-        let mut clients = self.rooms.clients.lock();
+        let mut clients = self.memory.clients.lock();
         if let Some((calls, _)) = clients.get_mut(&self.client) {
             *calls -= 1;
             if *calls == 0 {
@@ -187,15 +187,15 @@ impl Drop for Room {
 
 /// Reads what is left of a refused body beside its answer. A stream of HTTP/2 that is not read is reset, and many programs read no
 /// answer before they have sent all.
-pub(super) fn throw_away<B>(mut body: B)
+pub(super) fn discard<B>(mut body: B)
 where
     B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Send,
 {
-    tokio::spawn(timeout(LEFTOVER_TIMEOUT, async move {
+    tokio::spawn(timeout(DISCARD_TIMEOUT, async move {
         let mut read = 0;
-        while read < LEFTOVER {
-            let Ok(Some(Ok(frame))) = timeout(SILENCE, body.frame()).await else { return };
+        while read < MAX_DISCARDED {
+            let Ok(Some(Ok(frame))) = timeout(IDLE_TIMEOUT, body.frame()).await else { return };
             read += frame.data_ref().map_or(0, Bytes::len);
         }
     }));

@@ -36,18 +36,18 @@ fn synced(rows: &[(&str, ObjectKind, &str, u64)]) -> Synced {
 }
 
 /// Looks at an object; what was said.
-fn look(
+fn update(
     index: &Index,
     synced: &Synced,
     path: &ObjectPath,
     live: Option<(Value, Option<Value>)>,
 ) -> (Vec<String>, bool) {
-    let before = Before { node: "a", path, synced, index, now: 1 };
-    let look = match path.kind {
+    let before = UpdatePlanner { node: "a", path, synced, index, now: 1 };
+    let update = match path.kind {
         ObjectKind::Device => before.device(live.map(|(device, model)| Live { device, model })),
         _ => before.model(live.map(|(model, _)| model)),
     };
-    let said = look.replies.into_iter().map(|reply| {
+    let said = update.replies.into_iter().map(|reply| {
         let message = match reply {
             Reply::Direct(message) => message,
             Reply::Acknowledged(delivery) => delivery.message,
@@ -61,7 +61,7 @@ fn look(
             other => format!("{other:?}"),
         }
     });
-    (said.collect(), look.again)
+    (said.collect(), update.again)
 }
 
 const NONE: Option<(Value, Option<Value>)> = None;
@@ -71,19 +71,19 @@ fn membership_then_model_then_device() {
     let live = device("d", "a", "d1", "7");
     let index = index(std::slice::from_ref(&live));
     let live = Some((live, Some(model("m1", "5"))));
-    let (said, again) = look(&index, &Synced::new(), &path(ObjectKind::Device, "d"), live.clone());
+    let (said, again) = update(&index, &Synced::new(), &path(ObjectKind::Device, "d"), live.clone());
     let membership = r#"+Some("ns/d") -None"#;
     assert_eq!(said, [membership, "Insert ns/devicemodel/m m1", "Insert ns/device/d d1"]);
     assert!(!again);
     // the second device of a model comes without it
     let known = synced(&[("m1", ObjectKind::DeviceModel, "m", 5)]);
-    let (said, _) = look(&index, &known, &path(ObjectKind::Device, "d"), live.clone());
+    let (said, _) = update(&index, &known, &path(ObjectKind::Device, "d"), live.clone());
     assert_eq!(said, [membership, "Insert ns/device/d d1"]);
     // the connection broke before the device was acknowledged: all of it again; after: nothing
     let all = synced(&[("m1", ObjectKind::DeviceModel, "m", 5), ("d1", ObjectKind::Device, "d", 7)]);
-    assert_eq!(look(&index, &all, &path(ObjectKind::Device, "d"), live).0, Vec::<String>::new());
+    assert_eq!(update(&index, &all, &path(ObjectKind::Device, "d"), live).0, Vec::<String>::new());
     assert_eq!(
-        look(&index, &all, &path(ObjectKind::DeviceModel, "m"), Some((model("m1", "5"), None))).0.len(),
+        update(&index, &all, &path(ObjectKind::DeviceModel, "m"), Some((model("m1", "5"), None))).0.len(),
         0
     );
 }
@@ -93,9 +93,10 @@ fn a_change_is_an_update_of_what_has_changed() {
     let live = device("d", "a", "d1", "9");
     let index = index(std::slice::from_ref(&live));
     let all = synced(&[("m1", ObjectKind::DeviceModel, "m", 5), ("d1", ObjectKind::Device, "d", 7)]);
-    let (said, _) = look(&index, &all, &path(ObjectKind::Device, "d"), Some((live, Some(model("m1", "5")))));
+    let (said, _) =
+        update(&index, &all, &path(ObjectKind::Device, "d"), Some((live, Some(model("m1", "5")))));
     assert_eq!(said, ["Update ns/device/d d1"]);
-    let (said, _) = look(&index, &all, &path(ObjectKind::DeviceModel, "m"), Some((model("m1", "8"), None)));
+    let (said, _) = update(&index, &all, &path(ObjectKind::DeviceModel, "m"), Some((model("m1", "8"), None)));
     assert_eq!(said, ["Update ns/devicemodel/m m1"]);
 }
 
@@ -103,11 +104,11 @@ fn a_change_is_an_update_of_what_has_changed() {
 fn a_device_waits_for_its_model() {
     let live = device("d", "a", "d1", "7");
     let index = index(std::slice::from_ref(&live));
-    let (said, again) = look(&index, &Synced::new(), &path(ObjectKind::Device, "d"), Some((live, None)));
+    let (said, again) = update(&index, &Synced::new(), &path(ObjectKind::Device, "d"), Some((live, None)));
     assert!(said.is_empty() && !again);
     // and the model for a device of it
     let live = Some((model("m1", "5"), None));
-    assert!(look(&index, &Synced::new(), &path(ObjectKind::DeviceModel, "m"), live).0.is_empty());
+    assert!(update(&index, &Synced::new(), &path(ObjectKind::DeviceModel, "m"), live).0.is_empty());
 }
 
 #[test]
@@ -120,17 +121,17 @@ fn the_model_goes_last_and_with_the_last_device_only() {
     ]);
     let mut index = index(&[d, e]);
     index.removed(&("ns".into(), "d".into()));
-    let (said, _) = look(&index, &known, &path(ObjectKind::Device, "d"), NONE);
+    let (said, _) = update(&index, &known, &path(ObjectKind::Device, "d"), NONE);
     assert_eq!(said, [r#"+None -Some("ns/d")"#, "Delete ns/device/d d1"]);
     let known = synced(&[("m1", ObjectKind::DeviceModel, "m", 5), ("e1", ObjectKind::Device, "e", 8)]);
     index.removed(&("ns".into(), "e".into()));
     // looked at first after a connection, the model waits for the device
-    assert!(look(&index, &known, &path(ObjectKind::DeviceModel, "m"), NONE).0.is_empty());
-    let (said, _) = look(&index, &known, &path(ObjectKind::Device, "e"), NONE);
+    assert!(update(&index, &known, &path(ObjectKind::DeviceModel, "m"), NONE).0.is_empty());
+    let (said, _) = update(&index, &known, &path(ObjectKind::Device, "e"), NONE);
     assert_eq!(said, [r#"+None -Some("ns/e")"#, "Delete ns/device/e e1", "Delete ns/devicemodel/m m1"]);
     // the connection broke between the two
     let known = synced(&[("m1", ObjectKind::DeviceModel, "m", 5)]);
-    let (said, _) = look(&index, &known, &path(ObjectKind::DeviceModel, "m"), NONE);
+    let (said, _) = update(&index, &known, &path(ObjectKind::DeviceModel, "m"), NONE);
     assert_eq!(said, ["Delete ns/devicemodel/m m1"]);
 }
 
@@ -139,12 +140,12 @@ fn a_model_that_was_deleted_stays_with_its_devices() {
     let live = device("d", "a", "d1", "7");
     let index = index(std::slice::from_ref(&live));
     let known = synced(&[("m1", ObjectKind::DeviceModel, "m", 5), ("d1", ObjectKind::Device, "d", 6)]);
-    assert!(look(&index, &known, &path(ObjectKind::DeviceModel, "m"), NONE).0.is_empty());
-    let (said, _) = look(&index, &known, &path(ObjectKind::Device, "d"), Some((live, None)));
+    assert!(update(&index, &known, &path(ObjectKind::DeviceModel, "m"), NONE).0.is_empty());
+    let (said, _) = update(&index, &known, &path(ObjectKind::Device, "d"), Some((live, None)));
     assert_eq!(said, ["Update ns/device/d d1"]);
     // made anew under its name
     let again = Some((model("m2", "9"), None));
-    let (said, _) = look(&index, &known, &path(ObjectKind::DeviceModel, "m"), again);
+    let (said, _) = update(&index, &known, &path(ObjectKind::DeviceModel, "m"), again);
     assert_eq!(said, ["Delete ns/devicemodel/m m1", "Insert ns/devicemodel/m m2"]);
 }
 
@@ -154,11 +155,11 @@ fn a_device_made_anew_under_its_name_goes_before_it_comes() {
     let index = index(&[device("d", "a", "d1", "7"), live.clone()]);
     let known = synced(&[("m1", ObjectKind::DeviceModel, "m", 5), ("d1", ObjectKind::Device, "d", 7)]);
     let live = Some((live, Some(model("m1", "5"))));
-    let (said, again) = look(&index, &known, &path(ObjectKind::Device, "d"), live.clone());
+    let (said, again) = update(&index, &known, &path(ObjectKind::Device, "d"), live.clone());
     assert_eq!(said, [r#"+None -Some("ns/d")"#, "Delete ns/device/d d1"]);
     assert!(again);
     let known = synced(&[("m1", ObjectKind::DeviceModel, "m", 5)]);
-    let (said, again) = look(&index, &known, &path(ObjectKind::Device, "d"), live);
+    let (said, again) = update(&index, &known, &path(ObjectKind::Device, "d"), live);
     assert_eq!(said, [r#"+Some("ns/d") -None"#, "Insert ns/device/d d2"]);
     assert!(!again);
 }
