@@ -3,7 +3,6 @@
 use std::{collections::BTreeMap, net::SocketAddr};
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-
 use kubeapi::quantity;
 
 use super::{

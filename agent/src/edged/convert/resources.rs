@@ -6,9 +6,8 @@ use k8s_openapi::{
     api::core::v1::{Container, Pod},
     apimachinery::pkg::api::resource::Quantity,
 };
-use wire::cri;
-
 use kubeapi::quantity;
+use wire::cri;
 
 use crate::edged::{specs, status};
 

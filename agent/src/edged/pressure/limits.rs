@@ -6,7 +6,6 @@ use k8s_openapi::{
     api::core::v1::{Container, Pod},
     apimachinery::pkg::api::resource::Quantity,
 };
-
 use kubeapi::quantity;
 
 use super::rank::{Counted, Usage};

@@ -5,7 +5,6 @@
 use std::{fs, path::Path};
 
 use k8s_openapi::api::core::v1::EmptyDirVolumeSource;
-
 use kubeapi::quantity;
 
 use super::{Error, atomic, memory, mounted, payload::fs_group};
