@@ -1,11 +1,11 @@
 //! The whole cloud as a value: an API over a store, controllers, and its servers.
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{net::SocketAddr, sync::Arc};
 
 use kube::Client;
 use kubeapi::{
-    serve::{BindError, Server},
-    store::{LockError, SealError, Store, StoreError, StoreLock},
+    serve::Server,
+    store::{Store, StoreLock},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -29,14 +29,12 @@ use crate::{
     controllers::node_certificates,
     enrolment::Enrolment,
     faults::Faults,
-    hub::{self, NodeSession, Sessions},
-    kubeconfig,
+    hub::{NodeSession, Sessions},
     metrics::Metrics,
     pki::{
         JoinToken, JoinTokens, NoToken, NodeCertificates, Pki, PkiError, RecordError, TokenRequest, Trust,
     },
-    router::NoRouter,
-    streams::{NoKeys, NoStreamServer, Tunnels},
+    streams::Tunnels,
     tasks::{TaskPanicked, Tasks},
 };
 

@@ -19,7 +19,7 @@ use std::{collections::BTreeMap, sync::Arc, time::SystemTime};
 use kube::Client;
 use kubeapi::store::{Key, Resource};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivateSec1KeyDer};
-use wire::enroll::{Ca, CertError, EcKey, TokenError, pem_certificate};
+use wire::enroll::{Ca, EcKey, pem_certificate};
 
 pub(crate) use self::records::{Change, Entry, Expected, LABEL as RECORDS_LABEL, Records};
 pub use self::secrets::NAMESPACE;

@@ -68,13 +68,13 @@ impl Core {
         Ok(core)
     }
 
-    pub(super) fn read<T>(&self, with_state: impl FnOnce(&State) -> T) -> T {
-        with_state(&self.shared.lock().state)
+    pub(super) fn read<T>(&self, read: impl FnOnce(&State) -> T) -> T {
+        read(&self.shared.lock().state)
     }
 
     /// As [`Self::read`], for what tells the time too.
-    pub(super) fn with_state<T>(&self, with_state: impl FnOnce(&State, Nanos) -> T) -> T {
-        self.read(|state| with_state(state, now()))
+    pub(super) fn with_state<T>(&self, read: impl FnOnce(&State, Nanos) -> T) -> T {
+        self.read(|state| read(state, now()))
     }
 
     /// The lock is held while the changed records (about a kilobyte each) are written: their order on disk is the

@@ -9,7 +9,6 @@ mod expect;
 mod file;
 mod junit;
 mod messages;
-
 mod stage;
 
 use std::{

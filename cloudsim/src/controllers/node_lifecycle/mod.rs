@@ -85,16 +85,16 @@ async fn reconcile(node: Arc<Node>, context: Arc<Context>) -> Result<Action, kub
     let name = node.name_any();
     let lease = Api::<Lease>::namespaced(context.client.clone(), LEASES).get_opt(&name).await?;
     let News { left, is_new, has_failed } = observe(&node, lease.as_ref(), &context);
-    let tell = |reason, what: String| {
+    let record = |reason, what: String| {
         context
             .events
             .record(&*node, NewEvent::normal(Component::Node, reason, format!("Node {name} {what}")));
     };
     if is_new {
-        tell("RegisteredNode", format!("event: Registered Node {name} in Controller"));
+        record("RegisteredNode", format!("event: Registered Node {name} in Controller"));
     }
     if has_failed {
-        tell("NodeNotReady", "status is now: NodeNotReady".to_owned());
+        record("NodeNotReady", "status is now: NodeNotReady".to_owned());
         context.failed.lock().insert(name.clone());
     }
     mark_pods(&node, &context).await?;

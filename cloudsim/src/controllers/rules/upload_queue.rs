@@ -11,6 +11,7 @@ use std::{
 
 use futures::FutureExt;
 use parking_lot::Mutex;
+use serde_json::Value;
 use tokio::{
     sync::{AcquireError, OwnedSemaphorePermit, Semaphore},
     task::unconstrained,
@@ -44,7 +45,7 @@ struct NodeUploads {
     /// By the rule's uid.
     rules: HashMap<String, Share>,
     /// By topic and the rule's uid: who has the one permit is on its way.
-    upload_queue: HashMap<(String, String), Arc<Semaphore>>,
+    by_topic: HashMap<(String, String), Arc<Semaphore>>,
     /// What became of each message; nothing yet of those that are under way.
     known: HashMap<String, Option<Outcome>>,
     order: VecDeque<String>,
@@ -63,7 +64,7 @@ impl Default for NodeUploads {
             running: Arc::new(Semaphore::new(MAX_CALLS_PER_NODE)),
             waiting: Arc::new(Semaphore::new(MAX_WAITING_KIB)),
             rules: HashMap::new(),
-            upload_queue: HashMap::new(),
+            by_topic: HashMap::new(),
             known: HashMap::new(),
             order: VecDeque::new(),
         }
@@ -112,7 +113,7 @@ pub(super) struct QueuedUpload {
 
 impl std::fmt::Debug for QueuedUpload {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Turn").field("held", &self.held).finish_non_exhaustive()
+        f.debug_struct("QueuedUpload").field("held", &self.held).finish_non_exhaustive()
     }
 }
 
@@ -155,7 +156,7 @@ impl UploadQueues {
         Admitted::New(queued)
     }
 
-    /// A message was carried out, and its turns are dropped.
+    /// A message was carried out, and its places in the queues are dropped.
     pub(super) fn done(&self, message: UploadInfo<'_>, rules: &[&str], outcome: &Outcome) {
         let mut all = self.0.lock();
         let Some(own) = all.get_mut(message.node) else { return };
@@ -169,8 +170,8 @@ impl UploadQueues {
             }
             let Some(topic) = message.topic else { continue };
             let lane = (topic.to_owned(), rule.to_owned());
-            if own.upload_queue.get(&lane).is_some_and(|lane| Arc::strong_count(lane) == 1) {
-                own.upload_queue.remove(&lane);
+            if own.by_topic.get(&lane).is_some_and(|lane| Arc::strong_count(lane) == 1) {
+                own.by_topic.remove(&lane);
             }
         }
     }
@@ -180,7 +181,7 @@ impl NodeUploads {
     /// A place at the end of the lane.
     fn lane(&mut self, topic: &str, rule: &str) -> Acquiring {
         let key = (topic.to_owned(), rule.to_owned());
-        let lane = self.upload_queue.entry(key).or_insert_with(|| Arc::new(Semaphore::new(1))).clone();
+        let lane = self.by_topic.entry(key).or_insert_with(|| Arc::new(Semaphore::new(1))).clone();
         let mut place = Box::pin(unconstrained(lane.acquire_owned()));
         // the queue is by who asks first
         match (&mut place).now_or_never() {
@@ -314,6 +315,6 @@ mod tests {
         };
         assert_eq!(outcome, Ok("OK".into()));
         let all = upload_queue.0.lock();
-        assert!(all["n"].upload_queue.is_empty() && all["n"].rules.is_empty());
+        assert!(all["n"].by_topic.is_empty() && all["n"].rules.is_empty());
     }
 }

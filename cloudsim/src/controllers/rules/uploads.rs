@@ -1,8 +1,8 @@
 //! Messages of nodes: from MQTT or a local application through a rule to a server that the cloud calls, and back.
 //!
 //! A node's message meets the rules alone that name this node. Each is carried out once, however often it is sent, and those of one topic
-//! in their order ([`upload_queue`](super::upload_queue)). Where too much of a node waits already, a message is left unanswered, and an agent of ours
-//! sends it again.
+//! in their order ([`upload_queue`](super::upload_queue)). Where too much of a node waits already, a message is left unanswered, and an
+//! agent of ours sends it again.
 
 use std::{sync::Arc, time::Instant};
 

@@ -18,11 +18,10 @@ pub(crate) mod deployment;
 mod hash;
 mod history;
 pub(super) mod job;
-pub(crate) mod pod_control;
-mod pods;
+mod pod_control;
+pub(crate) mod pods;
 pub(super) mod replica_set;
 pub(super) mod stateful_set;
-
 mod triggers;
 
 pub(crate) use cluster::{Cluster, or_null};

@@ -42,7 +42,7 @@ pub(super) async fn run(cluster: Cluster, stop: CancellationToken) {
     let mut pending: BTreeSet<Key> =
         cluster.pods.all().iter().filter(|pod| is_tracked(pod)).map(|pod| key(pod)).collect();
     loop {
-        release(&cluster, &mut pending).await;
+        release_all(&cluster, &mut pending).await;
         // every arm can be dropped at its await: what waits in a channel stays there, and a tick comes again
         tokio::select! {
             () = stop.cancelled() => return,
@@ -70,10 +70,10 @@ fn of_job(cluster: &Cluster, change: &Change<Job>) -> Vec<Key> {
     pods.iter().filter(|pod| is_tracked(pod)).map(|pod| key(pod)).collect()
 }
 
-/// Looks at pods, and keeps those that could not be dealt with.
-async fn release(cluster: &Cluster, pending: &mut BTreeSet<Key>) {
+/// Takes the finalizer off pods whose job is gone; those of which that fails stay in `pending`.
+async fn release_all(cluster: &Cluster, pending: &mut BTreeSet<Key>) {
     let looked = stream::iter(std::mem::take(pending)).map(|key| async move {
-        let done = release(cluster, &key).await;
+        let done = release_one(cluster, &key).await;
         (key, done)
     });
     let looked: Vec<_> = looked.buffer_unordered(CONCURRENT_WRITES).collect().await;
@@ -90,7 +90,7 @@ async fn release(cluster: &Cluster, pending: &mut BTreeSet<Key>) {
     }
 }
 
-async fn release(cluster: &Cluster, (namespace, name): &Key) -> Result<(), Failure> {
+async fn release_one(cluster: &Cluster, (namespace, name): &Key) -> Result<(), Failure> {
     let Some(pod) = cluster.pods.get(namespace, name).filter(|pod| is_tracked(pod)) else { return Ok(()) };
     let owner = controller_of(&*pod).filter(|owner| owner.kind == Job::kind(&()));
     if let Some(owner) = owner {
