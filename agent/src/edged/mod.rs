@@ -25,6 +25,7 @@
 
 mod admit;
 mod api;
+mod background;
 /// What pods ask for, as admission on nodes counts it: a scheduler must not count otherwise.
 pub mod requests {
     pub use super::admit::{Amounts, amounts, requests_of};
@@ -44,6 +45,7 @@ mod moment;
 mod names;
 mod node;
 mod observed;
+mod parts;
 mod plan;
 mod pleg;
 mod pod_network;

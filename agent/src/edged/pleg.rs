@@ -9,45 +9,67 @@ use std::{
 };
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::runtime::reflector::ObjectRef;
+use kube::runtime::reflector::{ObjectRef, Store};
+use tokio::sync::{Notify, mpsc};
 use wire::cri;
 
 use self::pace::{Found, Pace};
 use super::{
-    groups::{Held, Watch},
+    groups::{Groups, Held, Watch},
+    metrics::Metrics,
     names,
     observed::Item,
-    pods::{Context, PodCache, Trigger},
+    pods::{PodCache, trigger::Trigger},
     runtime::{CallError, Runtime},
 };
 use crate::rt::{Repeated, now};
 
 /// A stream of events that ended is asked for again after this; meanwhile the lists are compared.
-const RESUBSCRIBE: Duration = Duration::from_secs(5);
+const RESUBSCRIBE_DELAY: Duration = Duration::from_secs(5);
+
+/// What the generator follows, and whom it tells.
+pub(super) struct Deps {
+    /// The container runtime: events and lists.
+    pub(super) runtime: Runtime,
+    /// The pods' control groups, which tell when a container has ended.
+    pub(super) groups: Groups,
+    /// This node's pods.
+    pub(super) pods: Store<Pod>,
+    /// What the last sync of each pod has seen.
+    pub(super) pod_cache: PodCache,
+    /// Triggers pods.
+    pub(super) triggers: mpsc::Sender<Trigger>,
+    /// Counts comparisons of lists.
+    pub(super) metrics: Metrics,
+    /// Told when something was started or has ended.
+    pub(super) runtime_changed: Arc<Notify>,
+    /// Wakes whoever removes what pods left behind.
+    pub(super) orphaned: Arc<Notify>,
+}
 
 /// Triggers pods until the receiver is gone. Events are best; while the runtime has none to offer, its lists are compared
 /// every `relist`, and less often where the kernel tells when containers have ended.
-pub(super) async fn run(context: Arc<Context>, relist: Duration) {
-    let (groups, pace) = (context.groups.watch(), Pace::new(relist));
+pub(super) async fn run(deps: Deps, relist: Duration) {
+    let (groups, pace) = (deps.groups.watch(), Pace::new(relist));
     let mut lists = Lists {
         last: Snapshot::default(),
-        context: &context,
+        deps: &deps,
         groups,
         pace,
         watched: false,
         away: false,
         faults: Repeated::default(),
     };
-    let (runtime, mut wait) = (&context.runtime, Duration::ZERO);
+    let (runtime, mut wait) = (&deps.runtime, Duration::ZERO);
     loop {
         let stream = subscribe(wait, || runtime.events());
         let Some(stream) = beside(stream, lists.compare_with_tasks()).await else { return };
-        let ended = follow(stream, &context).await;
-        context.orphaned.notify_one();
+        let ended = follow(stream, &deps).await;
+        deps.orphaned.notify_one();
         if matches!(ended, Ended::Receiver) {
             return;
         }
-        wait = RESUBSCRIBE;
+        wait = RESUBSCRIBE_DELAY;
     }
 }
 
@@ -65,7 +87,7 @@ where
                 tracing::debug!(error = &error as &dyn std::error::Error, "no events: lists are compared");
             }
         }
-        wait = RESUBSCRIBE;
+        wait = RESUBSCRIBE_DELAY;
     }
 }
 
@@ -84,8 +106,8 @@ enum Ended {
     Receiver,
 }
 
-async fn follow(mut stream: tonic::Streaming<cri::ContainerEventResponse>, context: &Context) -> Ended {
-    let triggers = &context.triggers;
+async fn follow(mut stream: tonic::Streaming<cri::ContainerEventResponse>, deps: &Deps) -> Ended {
+    let triggers = &deps.triggers;
     // What happened before the stream began is not in it.
     if triggers.send(Trigger::All).await.is_err() {
         return Ended::Receiver;
@@ -99,7 +121,7 @@ async fn follow(mut stream: tonic::Streaming<cri::ContainerEventResponse>, conte
                 return Ended::Stream;
             }
         };
-        let Some(pod) = owner(event, &context.pod_cache, &context.pods.state()) else { continue };
+        let Some(pod) = owner(event, &deps.pod_cache, &deps.pods.state()) else { continue };
         if triggers.send(Trigger::Pod(pod)).await.is_err() {
             return Ended::Receiver;
         }
@@ -142,7 +164,7 @@ type Snapshot = BTreeMap<Owner, BTreeSet<Item>>;
 /// The lists as they were last.
 struct Lists<'a> {
     last: Snapshot,
-    context: &'a Context,
+    deps: &'a Deps,
     groups: Watch,
     pace: Pace,
     /// Whether the kernel tells of all containers.
@@ -156,10 +178,10 @@ struct Lists<'a> {
 impl Lists<'_> {
     /// Compares them, and sooner where containerd itself tells that there is something new. Returns only when the receiver is gone.
     async fn compare_with_tasks(&mut self) {
-        let context = self.context;
+        let deps = self.deps;
         tokio::select! {
             // cancel-safe: the stream is asked for again
-            () = context.runtime.follow_tasks(&context.moved) => {}
+            () = deps.runtime.follow_tasks(&deps.runtime_changed) => {}
             // cancel-safe, as in `beside`
             () = self.compare_for_ever() => {}
         }
@@ -169,26 +191,26 @@ impl Lists<'_> {
     async fn compare_for_ever(&mut self) {
         loop {
             let begun = Instant::now();
-            let wait = match snapshot(&self.context.runtime).await {
+            let wait = match snapshot(&self.deps.runtime).await {
                 Ok((mut now, held)) => {
                     let took = begun.elapsed();
-                    self.context.metrics.relisted(took);
-                    self.context.pod_cache.listed(now.keys().map(|owner| owner.uid.clone()).collect());
+                    self.deps.metrics.relisted(took);
+                    self.deps.pod_cache.listed(now.keys().map(|owner| owner.uid.clone()).collect());
                     let found = Found {
                         changed: now != self.last,
                         ended: has_ended(&self.last, &now),
                         watched: self.watched,
                     };
-                    put_off(&self.last, &mut now, &self.context.pod_cache);
-                    for pod in changed(&self.last, &now, &self.context.pod_cache) {
-                        if self.context.triggers.send(Trigger::Pod(pod)).await.is_err() {
+                    put_off(&self.last, &mut now, &self.deps.pod_cache);
+                    for pod in changed(&self.last, &now, &self.deps.pod_cache) {
+                        if self.deps.triggers.send(Trigger::Pod(pod)).await.is_err() {
                             return;
                         }
                     }
                     self.last = now;
                     if std::mem::take(&mut self.away) {
                         self.is_back();
-                        self.context.orphaned.notify_one();
+                        self.deps.orphaned.notify_one();
                     }
                     self.watched = self.groups.follow(&held);
                     self.pace.after(found, took, Instant::now())
@@ -205,7 +227,7 @@ impl Lists<'_> {
                     tracing::debug!("a control group has gone: the runtime's lists are compared");
                     self.pace.told(Instant::now());
                 }
-                () = self.context.moved.notified() => self.pace.moved(Instant::now()),
+                () = self.deps.runtime_changed.notified() => self.pace.moved(Instant::now()),
             }
             tokio::time::sleep(self.pace.soon()).await;
         }
@@ -298,7 +320,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_list_that_takes_longer_than_a_subscription_ends_all_the_same() {
         let refused = || std::future::ready(Err::<(), _>(std::fmt::Error));
-        let list = tokio::time::sleep(RESUBSCRIBE * 3);
+        let list = tokio::time::sleep(RESUBSCRIBE_DELAY * 3);
         assert_eq!(beside(subscribe(Duration::ZERO, refused), list).await, None);
     }
 

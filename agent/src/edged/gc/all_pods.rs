@@ -10,9 +10,9 @@ use std::{
 use futures::future::join_all;
 use tonic::transport::Channel;
 
+use super::entries;
 use crate::config::ControlGroups;
 use crate::edged::{
-    gc::orphans::entries,
     groups::Groups,
     names::{self, Dirs},
     runtime::{CallError, Runtime},

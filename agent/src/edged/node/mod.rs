@@ -25,9 +25,7 @@ pub use self::address::AddressSource;
 use self::status::RuntimeHealth;
 pub(super) use self::{address::Addresses, machine::Machine, object::Description};
 use super::{
-    Config, Progress, api_message,
-    pods::{Context, Trigger},
-    runtime::Runtime,
+    Config, Progress, api_message, pods::trigger::Trigger, pressure::Pressure, runtime::Runtime,
     status::difference,
 };
 use crate::rt::{Backoff, Heart};
@@ -35,16 +33,26 @@ use crate::rt::{Backoff, Heart};
 /// Waits between tries to register, as the kubelet's.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const MAX_WAIT: Duration = Duration::from_secs(7);
-/// A node that is not ready is looked at more often, so that it is ready soon after its runtime is.
-const NOT_READY: Duration = Duration::from_secs(1);
+/// The status of a node that is not ready is computed this often, so that it is ready soon after its runtime is.
+const NOT_READY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What the node's status is made from, and whom a change of its addresses is told to.
+pub(super) struct Deps {
+    /// The machine.
+    pub(super) machine: Machine,
+    /// The node's addresses.
+    pub(super) addresses: Addresses,
+    /// What the node is short of.
+    pub(super) pressure: Pressure,
+    /// The container runtime.
+    pub(super) runtime: Runtime,
+    /// Triggers pods, whose statuses have the node's addresses too.
+    pub(super) triggers: mpsc::Sender<Trigger>,
+}
 
 /// Registers the node, then reports its status and renews its lease, through all errors, for ever.
-pub(super) async fn run(
-    config: &Config,
-    context: Arc<Context>,
-    machine: Machine,
-    (progress, heart): (&watch::Sender<Progress>, &Heart),
-) {
+pub(super) async fn run(config: &Config, deps: Deps, progress: &watch::Sender<Progress>, heart: &Heart) {
+    let Deps { machine, addresses, pressure, runtime, triggers } = deps;
     let back_online = Arc::new(Notify::new());
     let (told, reported) = watch::channel(());
     let name = &config.node_name;
@@ -56,13 +64,13 @@ pub(super) async fn run(
         description: Description {
             name,
             config: &config.node,
-            addresses: context.addresses.of_status(name),
+            addresses: addresses.of_status(name),
             machine,
-            pressure: context.pressure.clone(),
+            pressure,
         },
-        addresses: context.addresses.clone(),
-        triggers: context.triggers.clone(),
-        runtime: context.runtime.clone(),
+        addresses,
+        triggers,
+        runtime,
         last: None,
         pod_cidr: String::new(),
         reported_at: None,
@@ -103,7 +111,7 @@ impl Reporter<'_> {
                     told.send_replace(());
                     progress.send_modify(|progress| progress.node_reported = true);
                     let frequency = self.description.config.status_frequency;
-                    if ready { frequency } else { frequency.min(NOT_READY) }
+                    if ready { frequency } else { frequency.min(NOT_READY_INTERVAL) }
                 }
                 Err(error) => {
                     let node = self.description.name;

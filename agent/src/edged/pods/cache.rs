@@ -12,7 +12,6 @@ use k8s_openapi::api::core::v1::PodStatus;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::{admission::Decision, hooks::PostStart, termination_messages::TerminationMessage};
 use crate::edged::{
     moment,
     observed::{Item, Observed},
@@ -107,6 +106,33 @@ pub(crate) struct Termination {
     pub(crate) disrupted: Option<String>,
 }
 
+/// What was decided about a pod, for good.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Decision {
+    /// It runs.
+    Admitted,
+    /// It never runs.
+    Rejected(Waiting),
+}
+
+/// A container's postStart hook, as long as it matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PostStart {
+    /// It runs.
+    Running,
+    /// It failed; its container has to go.
+    Failed,
+}
+
+/// What is known of the termination message of one container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum TerminationMessage {
+    /// The disk was asked and has not answered.
+    Asked,
+    /// What there was; whether there can be no more, and whether the disk was asked again.
+    Read { text: String, whole: bool, asked: bool },
+}
+
 /// Something that could not be done.
 #[derive(Clone, Debug)]
 pub(super) struct Blocked {
@@ -134,7 +160,7 @@ pub(super) enum Pull {
         /// When it is tried again.
         retry_at: Timestamp,
         /// Whether the failure itself was reported.
-        told: bool,
+        reported: bool,
     },
 }
 

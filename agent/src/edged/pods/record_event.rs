@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 
-use super::Context;
+use super::context::Context;
 use crate::edged::{
-    events::{Severity, reason},
+    events::{Recorder, Severity, reason},
     observed::Observed,
     plan::{self, Plan},
     specs::is_over,
@@ -13,19 +13,19 @@ use crate::edged::{
 };
 
 /// A sandbox has died and is replaced.
-pub(super) fn sandbox_changed(context: &Context, pod: &Pod) {
+pub(super) fn sandbox_changed(events: &Recorder, pod: &Pod) {
     let text = "Pod sandbox changed, it will be killed and re-created.".to_owned();
-    context.events.pod(pod, Severity::Normal, reason::SANDBOX_CHANGED, text);
+    events.pod(pod, Severity::Normal, reason::SANDBOX_CHANGED, text);
 }
 
 /// A sandbox could not be made.
-pub(super) fn sandbox_failed(context: &Context, pod: &Pod, message: &str) {
-    context.events.pod(pod, Severity::Warning, reason::FAILED_CREATE_POD_SANDBOX, message.to_owned());
+pub(super) fn sandbox_failed(events: &Recorder, pod: &Pod, message: &str) {
+    events.pod(pod, Severity::Warning, reason::FAILED_CREATE_POD_SANDBOX, message.to_owned());
 }
 
 /// Volumes could not be set up.
-pub(super) fn mount_failed(context: &Context, pod: &Pod, message: &str) {
-    context.events.pod(pod, Severity::Warning, reason::FAILED_MOUNT, message.to_owned());
+pub(super) fn mount_failed(events: &Recorder, pod: &Pod, message: &str) {
+    events.pod(pod, Severity::Warning, reason::FAILED_MOUNT, message.to_owned());
 }
 
 /// Containers wait before they are restarted; told once for each time they ended.

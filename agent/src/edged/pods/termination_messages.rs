@@ -5,9 +5,8 @@ use std::{collections::HashMap, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
-use kube::runtime::reflector::ObjectRef;
 
-use super::{Context, Trigger};
+use super::{cache::TerminationMessage, context::Context, trigger::Trigger};
 use crate::edged::{
     moment,
     observed::{Container, Observed, State, TerminationMessageFiles},
@@ -18,15 +17,6 @@ use crate::edged::{
 const READ_TIMEOUT: Duration = Duration::from_secs(1);
 /// By then a runtime has written the end of a log.
 const SETTLED: Duration = Duration::from_secs(2);
-
-/// What is known of the last words of one container.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum TerminationMessage {
-    /// The disk was asked and has not answered.
-    Asked,
-    /// What there was; whether there can be no more, and whether the disk was asked again.
-    Read { text: String, whole: bool, asked: bool },
-}
 
 /// Where the words are that have to be read: container id, place, exit code, and whether nothing is added any more.
 type Unread = Vec<(String, TerminationMessageFiles, i32, bool)>;
@@ -97,13 +87,13 @@ async fn read(context: &Context, pod: &Pod, uid: String, unread: Unread) {
         "a disk does not answer: the last words of containers come later"
     );
     let (pod_cache, triggers) = (context.pod_cache.clone(), context.triggers.clone());
-    let (shutdown, pod) = (context.shutdown.clone(), ObjectRef::from_obj(pod));
-    context.background.spawn(shutdown.run_until_cancelled_owned(async move {
+    let trigger = Trigger::of(pod);
+    context.background.spawn(async move {
         if let Ok(read) = reading.await {
             pod_cache.with(&uid, |state| state.words.extend(read));
-            let _ = triggers.send(Trigger::Pod(pod)).await;
+            let _ = triggers.send(trigger).await;
         }
-    }));
+    });
 }
 
 #[cfg(test)]

@@ -27,20 +27,19 @@ use std::{
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod};
-use kube::runtime::reflector::ObjectRef;
 use parking_lot::Mutex;
 use tokio::{
     sync::{mpsc, watch},
     task::AbortHandle,
 };
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub(crate) use self::{hook::run as run_hook, tally::Tallied};
 use self::{target::Target, timing::Timing, verdict::Found, worker::Job};
 use super::{
+    background::Background,
     events::Recorder,
     observed::{Observed, State},
-    pods::Trigger,
+    pods::trigger::Trigger,
     runtime::Runtime,
     specs,
 };
@@ -74,10 +73,8 @@ pub(crate) struct Deps {
     pub(crate) events: Recorder,
     /// Told of verdicts.
     pub(crate) triggers: mpsc::Sender<Trigger>,
-    /// Where the tasks run …
-    pub(crate) background: TaskTracker,
-    /// … until this.
-    pub(crate) shutdown: CancellationToken,
+    /// Where the tasks of probes run.
+    pub(crate) background: Background,
 }
 
 /// All probes of the node.
@@ -176,9 +173,8 @@ impl Probes {
                     timing,
                     wait: timing.first(started_at, Timestamp::now(), share),
                 };
-                let shutdown = self.deps.shutdown.clone();
-                let task = shutdown.run_until_cancelled_owned(worker::run(self.clone(), job));
-                Worker { task: self.deps.background.spawn(task).abort_handle(), target: sender }
+                let task = self.deps.background.spawn(worker::run(self.clone(), job));
+                Worker { task: task.abort_handle(), target: sender }
             });
         }
     }
@@ -211,9 +207,4 @@ fn containers(pod: &Pod) -> impl Iterator<Item = (&Container, Option<&ContainerS
         });
         (container, last.into_iter().find(|last| last.name == container.name))
     })
-}
-
-/// The pod, for a trigger.
-fn reference(pod: &Pod) -> ObjectRef<Pod> {
-    ObjectRef::from_obj(pod)
 }

@@ -22,6 +22,7 @@ use super::{
     target::{Address, Page, Target},
 };
 use crate::edged::{
+    background::Background,
     events::Recorder,
     observed::{Container, Observed, State},
     runtime::Runtime,
@@ -175,7 +176,7 @@ struct Followed {
     probes: std::sync::Arc<Probes>,
     pod: std::sync::Arc<k8s_openapi::api::core::v1::Pod>,
     observed: Observed,
-    _triggered: mpsc::Receiver<crate::edged::pods::Trigger>,
+    _triggered: mpsc::Receiver<crate::edged::pods::trigger::Trigger>,
 }
 
 impl Followed {
@@ -186,8 +187,7 @@ impl Followed {
             runtime: Runtime::new(Endpoint::from_static("http://127.0.0.1:1").connect_lazy(), None),
             events: Recorder::none(),
             triggers,
-            background: Default::default(),
-            shutdown: Default::default(),
+            background: Background::until(Default::default()),
         });
         let started_at = Timestamp::now() - jiff::SignedDuration::from_hours(2);
         let running =

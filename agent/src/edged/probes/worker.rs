@@ -12,12 +12,11 @@ use super::{
     Aim, Kind, Probes,
     check::check,
     outcome::Outcome,
-    reference,
     timing::{Tally, Timing},
 };
 use crate::edged::{
     events::{Severity, reason},
-    pods::Trigger,
+    pods::trigger::Trigger,
 };
 
 /// A probe that did not work is tried so often before the next period.
@@ -60,7 +59,7 @@ pub(super) async fn run(probes: Arc<Probes>, job: Job) {
         let Some(verdict) = tally.take(success) else { continue };
         let uid = job.pod.metadata.uid.as_deref().unwrap_or_default();
         if probes.note(uid, &job.id, job.kind, verdict) {
-            let _ = probes.deps.triggers.send(Trigger::Pod(reference(&job.pod))).await;
+            let _ = probes.deps.triggers.send(Trigger::of(&job.pod)).await;
         }
         if !verdict && job.kind != Kind::Readiness {
             return;

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::{Notify, mpsc};
 
 use crate::{
-    edged::{pods::Trigger, storage::Storage},
+    edged::{pods::trigger::Trigger, storage::Storage},
     rt::Vital,
 };
 

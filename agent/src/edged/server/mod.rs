@@ -40,7 +40,7 @@ use self::health::Health;
 use super::{
     Shown,
     metrics::Metrics,
-    pods::Trigger,
+    pods::trigger::Trigger,
     probes::Probes,
     runtime::Runtime,
     stats::{Machine, Stats},

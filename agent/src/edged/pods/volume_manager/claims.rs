@@ -4,7 +4,7 @@ use futures::future::join_all;
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod, Volume};
 use kube::Api;
 
-use super::{Context, Identity};
+use super::super::{context::Context, identity::Identity};
 use crate::{
     component,
     edged::{
@@ -23,7 +23,7 @@ pub(super) async fn of_pod(context: &Context, pod: &Pod, identity: &Identity<'_>
     if wanted.is_empty() {
         return Claims::new();
     }
-    let node = Api::<Node>::all(context.client.clone()).get_opt(&context.node_name).await;
+    let node = Api::<Node>::all(context.client.clone()).get_opt(&context.node.name).await;
     let node = node.ok().flatten().unwrap_or_default();
     let asked = wanted.into_iter().map(async |(volume, claim)| {
         (volume.name.clone(), one(context, identity.namespace, claim, &node).await)

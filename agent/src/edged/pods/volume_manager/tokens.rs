@@ -9,7 +9,7 @@ use k8s_openapi::api::{
 };
 use kube::{Api, api::PostParams};
 
-use super::{Context, Identity};
+use super::super::{context::Context, identity::Identity};
 use crate::{
     component,
     edged::{
