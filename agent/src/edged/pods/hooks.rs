@@ -9,7 +9,7 @@ use super::{cache::PostStart, context::Context, trigger::Trigger};
 use crate::edged::{
     events::{Severity, reason},
     observed::{Fault, Observed},
-    probes,
+    probes::{self, HookContainer},
 };
 
 /// A postStart hook has no limit of its own; it ends with its container. This one is for a runtime that loses it.
@@ -36,7 +36,8 @@ pub(super) async fn post_start(
     let (task, pod, container, id) = (context.clone(), pod.clone(), container.clone(), id.to_owned());
     let (told, quick) = tokio::sync::oneshot::channel::<()>();
     context.background.spawn(async move {
-        let running = probes::run_hook(&task.runtime, &hook, (&container, &id), &pod_ip, MAX_POST_START);
+        let target = HookContainer { spec: &container, id: &id, pod_ip: &pod_ip };
+        let running = probes::run_hook(&task.runtime, &hook, target, MAX_POST_START);
         // With the container that it was for, its end matters to nobody.
         let done = alive.run_until_cancelled(running).await.unwrap_or(Ok(()));
         if let Err(why) = &done {
@@ -87,8 +88,8 @@ pub(super) struct PreStop {
 impl PreStop {
     /// Runs it for at most `limit`. The container is stopped whatever comes of it.
     pub(super) async fn run(&self, context: &Context, pod: &Pod, id: &str, limit: Duration) {
-        let running =
-            probes::run_hook(&context.runtime, &self.hook, (&self.container, id), &self.pod_ip, limit);
+        let target = HookContainer { spec: &self.container, id, pod_ip: &self.pod_ip };
+        let running = probes::run_hook(&context.runtime, &self.hook, target, limit);
         if let Some(Err(why)) = self.alive.run_until_cancelled(running).await {
             let name = self.container.name.as_str();
             tracing::info!(pod = pod.metadata.name, container = name, why, "preStop hook failed");

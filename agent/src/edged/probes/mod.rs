@@ -4,8 +4,10 @@
 //! that changes something triggers the pod at once. Results live as long as the container, whatever becomes of its pod's
 //! plan; a restart of the agent forgets them, and until there are new ones the last status counts.
 //!
-//! [`timing`], [`verdict`] and [`target`] decide, [`check`] and below reach into the pod; hooks reach the same way.
+//! [`timing`], [`verdict`] and [`target`] decide, [`check`] and below reach into the pod. [`hook`] runs lifecycle hooks, which reach
+//! into it the same way.
 
+mod address;
 mod check;
 mod grpc;
 mod hook;
@@ -33,8 +35,11 @@ use tokio::{
     task::AbortHandle,
 };
 
-pub(crate) use self::{hook::run as run_hook, tally::Tallied};
-use self::{target::Target, timing::Timing, verdict::Found, worker::Job};
+pub(crate) use self::{
+    hook::{HookContainer, run as run_hook},
+    tally::Tallied,
+};
+use self::{target::ProbeTarget, timing::Timing, verdict::Found, worker::Job};
 use super::{
     background::Background,
     events::Recorder,
@@ -98,11 +103,11 @@ struct PodProbes {
 struct Worker {
     task: AbortHandle,
     /// What it reaches for, which changes with the address of the pod or of the node.
-    target: watch::Sender<Aim>,
+    target: watch::Sender<Resolved>,
 }
 
 /// What a probe does, or why it cannot.
-type Aim = Result<Target, String>;
+type Resolved = Result<ProbeTarget, String>;
 
 impl Drop for Worker {
     fn drop(&mut self) {
@@ -148,11 +153,11 @@ impl Probes {
         probes.found.retain(|id, _| observed.containers.iter().any(|container| container.id == *id));
         probes.workers.retain(|key, _| due.contains_key(key));
         for (key, (container, probe, started_at)) in due {
-            let aim = target::of_probe(probe, container, pod_ip);
+            let resolved = ProbeTarget::of(probe, container, pod_ip);
             if let Some(worker) = probes.workers.get(&key) {
                 worker.target.send_if_modified(|target| {
-                    let moved = *target != aim;
-                    *target = aim;
+                    let moved = *target != resolved;
+                    *target = resolved;
                     moved
                 });
                 continue;
@@ -163,7 +168,7 @@ impl Probes {
             let share = if after_startup { 0.0 } else { rand::random() };
             probes.workers.entry(key).or_insert_with_key(|(id, kind)| {
                 let timing = Timing::of(probe);
-                let (sender, target) = watch::channel(aim);
+                let (sender, target) = watch::channel(resolved);
                 let job = Job {
                     pod: pod.clone(),
                     container: container.name.clone(),

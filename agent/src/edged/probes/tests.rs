@@ -17,9 +17,10 @@ use tonic::transport::Endpoint;
 
 use super::{
     Deps, Kind, Probes,
+    address::{Address, HttpTarget},
     check::check,
     outcome::Outcome,
-    target::{Address, Page, Target},
+    target::ProbeTarget,
 };
 use crate::edged::{
     background::Background,
@@ -53,12 +54,12 @@ async fn nobody() -> Address {
     Address { host: "127.0.0.1".into(), port: listener.local_addr().unwrap().port() }
 }
 
-fn page(address: &Address, tls: bool, headers: &[(&str, &str)]) -> Target {
+fn page(address: &Address, tls: bool, headers: &[(&str, &str)]) -> ProbeTarget {
     let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    Target::Http(Page { address: address.clone(), tls, path: "/ok?a=b".into(), headers })
+    ProbeTarget::HttpGet(HttpTarget { address: address.clone(), tls, path: "/ok?a=b".into(), headers })
 }
 
-async fn outcome(target: Target, timeout: Duration) -> Outcome {
+async fn outcome(target: ProbeTarget, timeout: Duration) -> Outcome {
     let runtime = Runtime::new(Endpoint::from_static("http://127.0.0.1:1").connect_lazy(), None);
     check(&runtime, "c", &target, timeout).await
 }
@@ -110,24 +111,24 @@ async fn who_does_not_answer_in_time_has_failed() {
     let (mute, _mute) = server("").await;
     let text = failure(outcome(page(&mute, false, &[]), SHORT).await);
     assert!(text.contains("context deadline exceeded"), "{text}");
-    let text = failure(outcome(Target::Grpc(mute, String::new()), SHORT).await);
+    let text = failure(outcome(ProbeTarget::Grpc(mute, String::new()), SHORT).await);
     assert!(text.starts_with("timeout: "), "{text}");
 }
 
 #[tokio::test]
 async fn a_port_that_is_closed_says_so() {
     let address = nobody().await;
-    let text = failure(outcome(Target::Tcp(address.clone()), LONG).await);
+    let text = failure(outcome(ProbeTarget::TcpSocket(address.clone()), LONG).await);
     assert_eq!(text, format!("dial tcp {address}: connect: connection refused"));
-    let text = failure(outcome(Target::Grpc(address, "s".into()), LONG).await);
+    let text = failure(outcome(ProbeTarget::Grpc(address, "s".into()), LONG).await);
     assert!(text.starts_with("timeout: failed to connect service"), "{text}");
     let (open, _open) = server("x").await;
-    assert_eq!(outcome(Target::Tcp(open), LONG).await, Outcome::Success);
+    assert_eq!(outcome(ProbeTarget::TcpSocket(open), LONG).await, Outcome::Success);
 }
 
 #[tokio::test]
 async fn a_runtime_that_is_away_says_nothing_of_the_container() {
-    let outcome = outcome(Target::Exec(vec!["true".into()]), LONG).await;
+    let outcome = outcome(ProbeTarget::Exec(vec!["true".into()]), LONG).await;
     assert!(matches!(outcome, Outcome::Error(_)), "{outcome:?}");
 }
 
@@ -161,7 +162,7 @@ async fn health_server(message: &'static [u8], status: &'static str) -> Address 
 #[tokio::test]
 async fn a_grpc_service_is_healthy_when_it_serves() {
     let ask = async |message, status| {
-        outcome(Target::Grpc(health_server(message, status).await, "s".into()), LONG).await
+        outcome(ProbeTarget::Grpc(health_server(message, status).await, "s".into()), LONG).await
     };
     assert_eq!(ask(&[0x08, 1], "0").await, Outcome::Success);
     let text = failure(ask(&[0x08, 2], "0").await);

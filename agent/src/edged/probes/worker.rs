@@ -9,7 +9,7 @@ use tokio::{
 };
 
 use super::{
-    Aim, Kind, Probes,
+    Kind, Probes, Resolved,
     check::check,
     outcome::Outcome,
     timing::{Tally, Timing},
@@ -33,7 +33,7 @@ pub(super) struct Job {
     /// What it is for.
     pub(super) kind: Kind,
     /// What it does, or why it cannot; it may change.
-    pub(super) target: watch::Receiver<Aim>,
+    pub(super) target: watch::Receiver<Resolved>,
     /// Its numbers.
     pub(super) timing: Timing,
     /// How long until the first.
