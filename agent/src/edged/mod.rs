@@ -11,7 +11,7 @@
 //! | `probes` | what runs, judged from outside; hooks |
 //! | `events` | what people are told |
 //! | `groups` | control groups of pods |
-//! | `volumes`, `termination_message`, `usage` | files of pods, and what they take |
+//! | `volume_source`, `volumes`, `termination_message`, `usage` | files of pods, and what they take |
 //! | `runtime` | calls to the container runtime |
 //! | `pleg` | what happens in the runtime, as triggers of the controller |
 //! | `node` | registration, status, lease |
@@ -65,6 +65,7 @@ mod storage;
 mod task;
 mod termination_message;
 mod usage;
+mod volume_source;
 mod volumes;
 
 use std::{

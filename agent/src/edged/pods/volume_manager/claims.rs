@@ -9,16 +9,16 @@ use crate::{
     component,
     edged::{
         api_message,
+        volume_source::{self, VolumeSource},
         volumes::{self, Backing, ClaimError, Claims},
     },
 };
 
 /// What became of each claim.
 pub(super) async fn of_pod(context: &Context, pod: &Pod, identity: &Identity<'_>) -> Claims {
-    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
-    let wanted: Vec<(&Volume, &str)> = volumes
-        .filter_map(|volume| Some((volume, volume.persistent_volume_claim.as_ref()?.claim_name.as_str())))
-        .filter(|(volume, _)| !volumes::is_given(&context.dirs, pod, volume))
+    let wanted: Vec<(&Volume, &str)> = volume_source::volumes(pod)
+        .filter_map(|volume| Some((volume, VolumeSource::of(volume)?.claim()?.claim_name.as_str())))
+        .filter(|(volume, _)| volumes::place_of(&context.dirs, pod, volume).is_err())
         .collect();
     if wanted.is_empty() {
         return Claims::new();

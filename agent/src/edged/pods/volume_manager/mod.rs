@@ -20,7 +20,14 @@ use super::{
     record_event,
 };
 use crate::edged::{
-    downward::Downward, moment, observed::Observed, references, status::Waiting, volumes, with_causes,
+    downward::Downward,
+    moment,
+    observed::Observed,
+    references,
+    status::Waiting,
+    volume_source,
+    volumes::{self, Inputs},
+    with_causes,
 };
 
 /// Why volumes are not made yet.
@@ -46,11 +53,11 @@ pub(super) async fn refresh(
     if let Some(at) = fresh_until.or(retry_at).filter(|at| !moment::is_over(*at, now, longest)) {
         return Some(at);
     }
-    let pod_volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
-    let wanted: BTreeSet<_> = pod_volumes.flat_map(references::of_volume).collect();
+    let wanted: BTreeSet<_> = volume_source::volumes(pod).flat_map(references::of_volume).collect();
     let objects = fetch::objects(&context.client, identity.namespace, wanted).await;
     let (tokens, tokens_due) = tokens::of_pod(context, pod, identity, now).await;
     let claims = claims::of_pod(context, pod, identity).await;
+    let inputs = Inputs { objects, tokens, claims };
     let (task_context, task_pod) = (context.clone(), pod.clone());
     let (ips, host_ips) = (context.pod_ips(pod, observed), context.node.addresses.ips());
     let logs = context.dirs.pod_logs(identity.namespace, identity.name, identity.uid);
@@ -65,8 +72,7 @@ pub(super) async fn refresh(
             pod_ips: &ips,
             allocatable: task_context.node.allocatable,
         };
-        volumes::set_up(&task_context.dirs, &downward, &objects, &tokens, &claims)
-            .map_err(|error| with_causes(&error))
+        volumes::set_up(&task_context.dirs, &downward, &inputs).map_err(|error| with_causes(&error))
     });
     let done = done.await.unwrap_or_else(|error| Err(error.to_string()));
     if let Err(message) = &done {
