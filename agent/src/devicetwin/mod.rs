@@ -13,6 +13,7 @@
 //!
 //! Source: KubeEdge's DeviceTwin.
 
+mod commit;
 mod core;
 mod counts;
 mod device;
@@ -26,7 +27,7 @@ mod rules;
 mod store;
 mod task;
 mod tell;
-mod writing;
+mod work;
 
 use std::sync::Arc;
 

@@ -13,23 +13,24 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
-use wire::{Downstream, Message, topic::DeviceId};
+use wire::{Message, topic::DeviceId};
 
 use super::{
+    commit::{Commit, GatheredTurn, outcome},
     core::{Core, Due, Turn},
     counts::Counts,
     handle::{Catalogue, Command},
     history::History,
-    objects::{Objects, Seen},
+    objects::Objects,
     store::DeviceStore,
     tell::{Told, ask_for_members, tell},
-    writing::{Begun, Writing, written},
+    work::Work,
 };
 use crate::{
-    edgehub::{EdgeHub, Link, now_ms},
-    eventbus::{Bus, Received, Requests},
+    edgehub::{EdgeHub, Link},
+    eventbus::{Bus, Requests},
     metamanager::CloudMessages,
-    rt::{Heart, Part, PartError},
+    rt::{Heart, Part, PartError, unix_millis},
 };
 
 /// Requests of one turn, and so of one commit: enough that the sync of the disk no longer matters.
@@ -63,17 +64,6 @@ impl std::fmt::Debug for Task {
     }
 }
 
-/// What has come.
-pub(super) enum Work {
-    Commands(Vec<Command>),
-    Requests(Vec<Received>),
-    Message(Downstream),
-    Seen(Seen),
-    Confirmed(DeviceId, Due),
-    /// Some time has passed.
-    Remind,
-}
-
 impl Task {
     /// Runs until `shutdown`.
     pub async fn run(mut self, shutdown: CancellationToken) {
@@ -97,8 +87,8 @@ impl Task {
             heart,
             confirmed: BTreeSet::new(),
             again: None,
-            gathering: Begun::default(),
-            writing: None,
+            gathering: GatheredTurn::default(),
+            committing: None,
         };
         tokio::select! {
             // cancel-safe, both: whoever asked learns that the room has ended, or sends again
@@ -134,17 +124,6 @@ async fn load(store: &DeviceStore, node: &str) -> (Core, History) {
     }
 }
 
-impl Work {
-    /// How much of a turn it fills.
-    fn count(&self) -> usize {
-        match self {
-            Self::Commands(commands) => commands.len(),
-            Self::Requests(requests) => requests.len(),
-            Self::Message(_) | Self::Seen(_) | Self::Confirmed(..) | Self::Remind => 1,
-        }
-    }
-}
-
 /// The task at work.
 struct Room<'a> {
     core: Core,
@@ -156,9 +135,9 @@ struct Room<'a> {
     /// What nobody sends again soon and could not be written, and when it is tried again. What would come after it waits.
     again: Option<(Vec<Work>, Instant)>,
     /// The turn that takes what comes.
-    gathering: Begun,
+    gathering: GatheredTurn,
     /// The one before it.
-    writing: Option<Writing>,
+    committing: Option<Commit>,
 }
 
 impl Room<'_> {
@@ -180,10 +159,10 @@ impl Room<'_> {
             let again = self.again.as_ref().map(|(_, at)| *at);
             let left = TURN.saturating_sub(self.gathering.count);
             // what is being written has the deadline that it began with
-            let rest = self.writing.is_none().then(|| self.heart.rest());
+            let rest = self.committing.is_none().then(|| self.heart.rest());
             let work = tokio::select! {
                 // cancel-safe: the outcome stays until it is taken
-                outcome = written(&mut self.writing) => {
+                outcome = outcome(&mut self.committing) => {
                     self.written(outcome).await;
                     continue;
                 }
@@ -252,11 +231,11 @@ impl Room<'_> {
 
     /// A device that is none of `busy`, and what the cloud is to be told of it: nothing that is not on disk.
     fn next_due(&mut self, busy: &BTreeSet<DeviceId>) -> Option<(DeviceId, Due)> {
-        let writing = self.writing.as_ref().map(|writing| &writing.begun.turn);
+        let writing = self.committing.as_ref().map(|commit| &commit.gathered.turn);
         let unwritten: Vec<&Turn> = writing.into_iter().chain([&self.gathering.turn]).collect();
         loop {
             let id = self.core.next_due(busy)?;
-            if let Some(due) = self.core.due(&id, &unwritten, now_ms()) {
+            if let Some(due) = self.core.due(&id, &unwritten, unix_millis()) {
                 return Some((id, due));
             }
         }
@@ -285,7 +264,7 @@ impl Room<'_> {
 
     /// Writes what values have been.
     async fn note_history(&mut self) {
-        while let Some((number, chunk, over)) = self.history.chunk(now_ms()) {
+        while let Some((number, chunk, over)) = self.history.chunk(unix_millis()) {
             if let Err(failure) = self.task.store.write_chunk(number, &chunk, &over).await {
                 warn!(error = &failure as &dyn std::error::Error, "the history of devices cannot be written");
                 return;

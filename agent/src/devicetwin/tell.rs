@@ -11,7 +11,8 @@ use wire::{
 };
 
 use super::core::Due;
-use crate::edgehub::{EdgeHub, now_ms};
+use crate::edgehub::EdgeHub;
+use crate::rt::unix_millis;
 
 /// How long to wait for a confirmation. EdgeCore waits a minute; but CloudCore drops what it hears of a device that it has not read yet,
 /// as after its start, and until the confirmation newer values wait.
@@ -38,7 +39,7 @@ pub(super) async fn tell(hub: EdgeHub, id: DeviceId, due: Due) -> (DeviceId, Tol
     };
     let report =
         Upstream::Device { path: format!("device/{id}/{what}").into(), update: content.unwrap_or_default() };
-    let told = match hub.request(report.into_message(now_ms()), CONFIRM_TIMEOUT).await {
+    let told = match hub.request(report.into_message(unix_millis()), CONFIRM_TIMEOUT).await {
         Ok(answer) => match Down::from(answer).body {
             Downstream::TwinConfirmed(content) if content.get("ErrStatus").is_none() => Told::Confirmed(due),
             other => {
@@ -54,9 +55,9 @@ pub(super) async fn tell(hub: EdgeHub, id: DeviceId, due: Due) -> (DeviceId, Tol
 
 /// Asks the cloud for the devices of this node. KubeEdge's never answers, and others may: what comes back is a message of its own.
 pub(super) async fn ask_for_members(hub: EdgeHub, node: String) {
-    let event = Event { event_id: Message::new_id(), timestamp: now_ms() };
+    let event = Event { event_id: Message::new_id(), timestamp: unix_millis() };
     let question = serde_json::to_string(&MembershipQuestion::new(&node, event)).unwrap_or_default();
-    let message = Upstream::MembershipDetail(question.into()).into_message(now_ms());
+    let message = Upstream::MembershipDetail(question.into()).into_message(unix_millis());
     // the objects tell the same; this is for a cloud that only knows memberships
     let _ = hub.request(message, CONFIRM_TIMEOUT).await;
 }

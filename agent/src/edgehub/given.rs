@@ -11,7 +11,8 @@ use super::{
     liveness::Patience,
     metered::{Meter, Metered},
     network::Watcher,
-    session::{self, Ended},
+    session,
+    session_end::SessionEnd,
     task::Task,
     transport::Transport,
 };
@@ -56,7 +57,7 @@ impl Given {
             )
             .await;
             self.task.end(true);
-            patience.ended(matches!(ended, Ended::Silent), now().duration_since(begun));
+            patience.ended(matches!(ended, SessionEnd::Silent), now().duration_since(begun));
             debug!(error = &ended as &dyn std::error::Error, "disconnected");
         }
     }

@@ -20,6 +20,7 @@ mod rate;
 mod reach;
 mod redial;
 mod session;
+mod session_end;
 mod task;
 mod traffic;
 mod transport;
@@ -37,7 +38,6 @@ pub(crate) use self::{
     enroll::{Known, by_token_once as enroll, look},
     reach::{NoHub, reach},
     redial::{Cause, Redial},
-    session::now_ms,
 };
 pub use self::{
     dial::{DialError, Proxy, ProxyError},

@@ -18,7 +18,8 @@ use super::{
     liveness::Patience,
     network::{Network, Watcher},
     redial::Redial,
-    session::{self, Ended, Endpoints},
+    session::{self, Endpoints},
+    session_end::SessionEnd,
 };
 use crate::rt::{Heart, Part, PartError, Repeated, now};
 
@@ -192,7 +193,7 @@ impl Hub<'_> {
             // cancel-safe: what is not acknowledged is sent again
             ended = session::run(config, transport, endpoints, patience, &mut self.network, (shutdown, self.heart)) => (ended, None),
             // cancel-safe: the future is kept, see below
-            renewed = &mut renewing => (Ended::Shutdown, Some(renewed)),
+            renewed = &mut renewing => (SessionEnd::Shutdown, Some(renewed)),
         };
         // the cloud ends the old session as soon as it has the new one: this end may not know yet that it has it
         let renewed = match renewed {
@@ -200,7 +201,7 @@ impl Hub<'_> {
             renewed => renewed,
         };
         self.task.end(renewed.is_none());
-        self.patience.ended(matches!(ended, Ended::Silent), begun.elapsed());
+        self.patience.ended(matches!(ended, SessionEnd::Silent), begun.elapsed());
         self.redial.ended(begun, Instant::now(), endpoints.traffic.received() > received);
         self.redial.because(ended.cause());
         if renewed.is_none() && !shutdown.is_cancelled() {

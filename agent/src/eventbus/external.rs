@@ -21,7 +21,8 @@ use wire::topic::SUBSCRIPTIONS;
 
 use super::{
     Error, External, Sinks,
-    handle::{Connections, Inlet, Outlet, Passed, Publication, Receipt, Standing},
+    handle::{Inlet, Outlet, Passed, Publication, Standing},
+    receipt::{Connections, Receipt},
     route::Routed,
     tls::Dialler,
     topics,

@@ -15,8 +15,9 @@ use wire::topic::SUBSCRIPTIONS;
 use super::{
     Error, Internal, Sinks,
     figures::Running,
-    handle::{Inlet, Outlet, Passed, Progress, Publication, Receipt, Standing},
+    handle::{Inlet, Outlet, Passed, Progress, Publication, Standing},
     passwords,
+    receipt::Receipt,
     route::Routed,
 };
 use crate::{config::InternalAccess, rt::Heart};

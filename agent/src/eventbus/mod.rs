@@ -25,6 +25,7 @@ mod passwords;
 mod promises;
 mod prompt;
 mod publish;
+mod receipt;
 mod route;
 mod task;
 mod tls;

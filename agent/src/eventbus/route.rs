@@ -12,7 +12,8 @@ use wire::topic::Topic;
 
 use super::{
     Sinks,
-    handle::{Receipt, Received, Standing},
+    handle::{Received, Standing},
+    receipt::Receipt,
     upload::Upload,
 };
 
@@ -106,7 +107,7 @@ mod tests {
     use tokio::sync::{Semaphore, mpsc, watch};
 
     use super::{
-        super::{handle::Connections, promises::Promises, upload::HELD},
+        super::{promises::Promises, receipt::Connections, upload::HELD},
         *,
     };
 

@@ -15,9 +15,10 @@ use tokio::{sync::OwnedSemaphorePermit, time::Instant};
 use tracing::warn;
 use wire::{Message, Operation, Upstream, bus::Payload, text::short};
 
-use super::{handle::Receipt, promises::Promises};
+use super::{promises::Promises, receipt::Receipt};
+use crate::rt::unix_millis;
 use crate::{
-    edgehub::{EdgeHub, Unreachable, now_ms},
+    edgehub::{EdgeHub, Unreachable},
     outbox::{Deliver, Item, Limits},
 };
 
@@ -49,7 +50,7 @@ impl From<Upload> for Item {
     fn from(upload: Upload) -> Self {
         let Upload { topic, payload, receipt, held } = upload;
         let payload = Payload::from(Vec::from(payload)).content();
-        let message = Upstream::BusUpload { topic: topic.into(), payload }.into_message(now_ms());
+        let message = Upstream::BusUpload { topic: topic.into(), payload }.into_message(unix_millis());
         let kept = move || {
             receipt.give();
             drop(held);

@@ -10,7 +10,11 @@ use serde_json::{Value, json};
 use wire::Change;
 
 use super::{
-    desired::{Entry, Next, Placement, agrees},
+    desired::{
+        agree::agrees,
+        entry::Entry,
+        place::{Placement, StoreChange},
+    },
     record::Record,
 };
 
@@ -68,8 +72,9 @@ pub(super) fn place(
         (_, None, None) | (Change::Delete, None, _) => None,
         (Change::Delete, Some(_), _) => {
             let another = entry.record.as_ref().is_some_and(|record| !uid.is_empty() && record.uid != uid);
-            let record = if another || entry.record.is_none() { Next::Keep } else { Next::Remove };
-            Some(Placement { object: Next::Keep, record })
+            let record =
+                if another || entry.record.is_none() { StoreChange::Keep } else { StoreChange::Remove };
+            Some(Placement { object: StoreChange::Keep, record })
         }
         // another pod that has the name of one of ours: the one from the file goes before
         (_, Some(_), None) => Some(Placement::default()),
@@ -86,13 +91,13 @@ pub(super) fn place(
             }
             let deleted = pod.pointer("/metadata/deletionTimestamp").is_some();
             record.finished |= deleted || annotation(ours, HASH) != Some(hash);
-            Some(Placement { object: Next::Keep, record: Next::Set(record) })
+            Some(Placement { object: StoreChange::Keep, record: StoreChange::Set(record) })
         }
         // its file is gone
         (_, None, Some(_)) => {
             let record = record.cloned().unwrap_or_else(|| Record::of(uid, revision));
             let record = Record { revision, finished: true, ..record };
-            Some(Placement { object: Next::Remove, record: Next::Set(record) })
+            Some(Placement { object: StoreChange::Remove, record: StoreChange::Set(record) })
         }
     }
 }

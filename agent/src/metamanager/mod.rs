@@ -191,7 +191,3 @@ pub fn new(config: Config) -> (MetaManager, Endpoints) {
 pub(crate) fn confidential() -> Vec<Resource> {
     vec![Resource::new("", "secrets"), remote::token_resource()]
 }
-
-fn now_ms() -> i64 {
-    jiff::Timestamp::now().as_millisecond()
-}

@@ -8,7 +8,6 @@ use wire::{Answer, Change, Down, Downstream, Header, Message, ResourcePath, Sour
 use super::{
     desired::{Desired, Put, Refused},
     devices::Others,
-    now_ms,
     remote::Remote,
     report::Reporter,
     server::{Told, service_object},
@@ -19,7 +18,7 @@ use super::{
 use crate::{
     edgehub::{EdgeHub, Inbound},
     outbox::{Item, Outbox},
-    rt::{Heart, Part, PartError},
+    rt::{Heart, Part, PartError, unix_millis},
 };
 
 /// See [`super::new`].
@@ -113,7 +112,7 @@ async fn receive(
     (hub, heart): (&EdgeHub, &Heart),
     message: Message,
 ) {
-    let acknowledgement = needs_ack(&message).then(|| message.acknowledgement(now_ms()));
+    let acknowledgement = needs_ack(&message).then(|| message.acknowledgement(unix_millis()));
     let (is_taken, answer) = store(desired, readers, heart, message).await;
     for message in acknowledgement.filter(|_| is_taken).into_iter().chain(answer) {
         // offline by now: the cloud sends the message again, and this one is known then

@@ -28,8 +28,8 @@ use super::{
 };
 use crate::{
     config::CertificateFiles,
-    edgehub::{EdgeHub, Unreachable, now_ms},
-    rt::Backoff,
+    edgehub::{EdgeHub, Unreachable},
+    rt::{Backoff, unix_millis},
 };
 
 /// How long the body of a request may take to arrive.
@@ -179,7 +179,7 @@ impl Front {
         if !self.targets.has(&url) {
             return Err(local::not_registered(&url));
         }
-        let message = local::upload(url, &bytes).into_message(now_ms());
+        let message = local::upload(url, &bytes).into_message(unix_millis());
         drop(bytes);
         match self.hub.request(message, self.timeout).await {
             Ok(answer) => local::answer(answer),

@@ -24,9 +24,9 @@ use super::{
     targets::Unkept,
 };
 use crate::{
-    edgehub::{EdgeHub, now_ms},
+    edgehub::EdgeHub,
     metamanager::RouterMessages,
-    rt::{Heart, Part, PartError},
+    rt::{Heart, Part, PartError, unix_millis},
 };
 
 /// After the store failed.
@@ -172,7 +172,7 @@ impl Back {
     }
 
     async fn send(&self, header: &Header, message: Upstream) {
-        let message = message.into_message(now_ms()).answering(&header.msg_id);
+        let message = message.into_message(unix_millis()).answering(&header.msg_id);
         // without a connection nobody waits for it any more: whoever called was told when the connection ended
         if !matches!(timeout(SEND, self.hub.send(message)).await, Ok(Ok(()))) {
             self.figures.unsent();

@@ -289,6 +289,13 @@ impl PodState {
         });
     }
 
+    /// When the pod may be worked on, if not now: its volumes are not there, or its sandbox could not be made lately.
+    pub(super) fn held_up_until(&self, now: Timestamp) -> Option<Timestamp> {
+        let held_up = self.held_up.as_ref();
+        let held_up = held_up.filter(|one| !one.is_over(now) || self.volumes_until.is_none());
+        held_up.map(|held_up| held_up.retry_at)
+    }
+
     /// Something that the pod uses has changed: what failed may work now, and files may be out of date.
     pub(super) fn reconsider(&mut self) {
         self.changes = self.changes.wrapping_add(1);

@@ -1,8 +1,7 @@
-//! What came of the steps of a plan, and until when a step that failed is not tried again.
+//! What came of the steps of a plan.
 
 use jiff::Timestamp;
 
-use super::{context::Context, identity::Identity};
 use crate::edged::{moment, observed::Made, status::Waiting};
 
 /// What came of the steps of a plan.
@@ -68,13 +67,4 @@ impl StartError {
     pub(super) fn config(message: impl std::fmt::Display) -> Self {
         Self::Failed(Waiting::new("CreateContainerConfigError", message.to_string()))
     }
-}
-
-/// When the pod may be worked on, if not now: its volumes are not there, or its sandbox could not be made lately.
-pub(super) fn held_up_until(context: &Context, identity: &Identity<'_>, now: Timestamp) -> Option<Timestamp> {
-    context.pod_cache.with(identity.uid, |state| {
-        let held_up = state.held_up.as_ref();
-        let held_up = held_up.filter(|one| !one.is_over(now) || state.volumes_until.is_none());
-        held_up.map(|held_up| held_up.retry_at)
-    })
 }

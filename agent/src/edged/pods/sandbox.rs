@@ -5,11 +5,7 @@ use k8s_openapi::api::core::v1::Pod;
 use wire::cri;
 
 use super::{
-    cache::Blocked,
-    context::Context,
-    identity::Identity,
-    progress::{Progress, held_up_until},
-    record_event, unsupported,
+    cache::Blocked, context::Context, identity::Identity, progress::Progress, record_event, unsupported,
 };
 use crate::edged::{
     convert::{self, NodeDns},
@@ -20,7 +16,7 @@ use crate::edged::{
 /// Makes the `attempt`th sandbox of the pod, or remembers why not.
 pub(super) async fn create(context: &Context, pod: &Pod, identity: &Identity<'_>, attempt: u32) -> Progress {
     let now = Timestamp::now();
-    if let Some(at) = held_up_until(context, identity, now) {
+    if let Some(at) = context.pod_cache.with(identity.uid, |state| state.held_up_until(now)) {
         return Progress::retry_at(at);
     }
     if attempt > 0 {

@@ -11,7 +11,7 @@ use super::{
     context::Context,
     fetch, hooks,
     identity::Identity,
-    progress::{Progress, StartError, held_up_until},
+    progress::{Progress, StartError},
     record_event, sandbox, unsupported,
 };
 use crate::edged::{
@@ -53,11 +53,11 @@ pub(super) async fn container(
     wanted: Wanted<'_>,
 ) -> Progress {
     let now = Timestamp::now();
-    let blocked = context.pod_cache.with(identity.uid, |state| {
+    let not_before = context.pod_cache.with(identity.uid, |state| {
         let blocked = state.blocked.get(wanted.name).filter(|blocked| !blocked.is_over(now));
-        blocked.map(|blocked| blocked.retry_at)
+        blocked.map(|blocked| blocked.retry_at).or_else(|| state.held_up_until(now))
     });
-    if let Some(at) = blocked.or_else(|| held_up_until(context, identity, now)) {
+    if let Some(at) = not_before {
         return Progress::retry_at(at);
     }
     let (Some(spec), Some(sandbox)) = (&pod.spec, observed.current()) else { return Progress::default() };

@@ -18,9 +18,9 @@ use wire::{
 use super::{DialError, Target};
 use crate::edgehub::{
     Config,
-    session::now_ms,
     traffic::{Direction, Traffic},
 };
+use crate::rt::unix_millis;
 
 /// A connection on which nothing was heard for so long is dead. QUIC counts from the first packet that was sent after the last
 /// one that came, so that together with the time until that packet it makes three seconds.
@@ -115,7 +115,7 @@ async fn greet(config: &Config, connection: &Connection) -> Result<Message, Fail
         ..Route::default()
     };
     let who = json!({"Node_id": [config.node_name], "Project_id": [config.project_id]});
-    send.write_all(&frame::encode(&Message::new(route, who, now_ms()))).await?;
+    send.write_all(&frame::encode(&Message::new(route, who, unix_millis()))).await?;
     let mut decoder = Decoder::new(ANSWER);
     loop {
         if let Some((answer, _)) = decoder.take()? {

@@ -25,7 +25,7 @@ fn mirror(hash: &str) -> Value {
 
 fn record_of(placement: Option<Placement>) -> Record {
     match placement {
-        Some(Placement { object: Next::Keep, record: Next::Set(record) }) => record,
+        Some(Placement { object: StoreChange::Keep, record: StoreChange::Set(record) }) => record,
         other => panic!("{other:?}"),
     }
 }
@@ -71,7 +71,7 @@ fn a_mirror_that_is_deleted_or_old_goes_and_the_pod_stays() {
         assert!(record_of(place(Change::Update, &wrong, ("m1", 6), &stored("h1", None))).finished);
     }
     let known = stored("h1", Some(Record::of("m1", 5)));
-    let gone = Some(Placement { object: Next::Keep, record: Next::Remove });
+    let gone = Some(Placement { object: StoreChange::Keep, record: StoreChange::Remove });
     assert_eq!(place(Change::Delete, &mirror("h1"), ("m1", 6), &known), gone);
     assert_eq!(place(Change::Delete, &Value::Null, ("", 0), &known), gone);
     let kept = Some(Placement::default());
@@ -81,7 +81,7 @@ fn a_mirror_that_is_deleted_or_old_goes_and_the_pod_stays() {
 #[test]
 fn a_mirror_without_a_pod_is_to_be_deleted_in_the_cloud() {
     let placement = place(Change::Insert, &mirror("h1"), ("m1", 5), &Entry::default());
-    let Some(Placement { object: Next::Remove, record: Next::Set(record) }) = placement else {
+    let Some(Placement { object: StoreChange::Remove, record: StoreChange::Set(record) }) = placement else {
         panic!("{placement:?}")
     };
     assert!(record.finished);
@@ -90,7 +90,10 @@ fn a_mirror_without_a_pod_is_to_be_deleted_in_the_cloud() {
     let ended = Entry::of(None, Some(last_words.clone()));
     let placement = place(Change::Update, &mirror("h1"), ("m1", 6), &ended);
     let expected = Record { revision: 6, ..last_words };
-    assert_eq!(placement, Some(Placement { object: Next::Remove, record: Next::Set(expected) }));
+    assert_eq!(
+        placement,
+        Some(Placement { object: StoreChange::Remove, record: StoreChange::Set(expected) })
+    );
 }
 
 #[test]

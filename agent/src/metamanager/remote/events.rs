@@ -5,8 +5,9 @@ use kubeapi::Body;
 use serde_json::{Value, json};
 use wire::{Change, ResourcePath, ResourceType, Upstream};
 
-use super::{Refusal, Remote, found, now_ms};
+use super::{Refusal, Remote, found};
 use crate::outbox::{Item, Limits};
+use crate::rt::unix_millis;
 
 /// Events on their way to the outbox; whoever has more waits.
 pub(in crate::metamanager) const WAITING: usize = 64;
@@ -42,7 +43,7 @@ impl Remote {
 
     /// Waits for room in the outbox. A newer message of the same key says all that an older one would have said.
     async fn tell(&self, told: Upstream, key: Option<String>) -> Result<(), Refusal> {
-        let item = Item { message: told.into_message(now_ms()), key, kept: None };
+        let item = Item { message: told.into_message(unix_millis()), key, kept: None };
         self.waits.events.send(item).await.map_err(|_| Refusal::unavailable("the agent ends"))
     }
 }

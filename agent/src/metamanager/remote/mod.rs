@@ -36,8 +36,8 @@ use super::{
     PodsWhole,
     answer::{Refusal, object, refusal},
     desired::Desired,
-    now_ms,
 };
+use crate::rt::unix_millis;
 use crate::{
     edgehub::{EdgeHub, Unreachable},
     outbox::Item,
@@ -85,7 +85,7 @@ impl Remote {
         let end = Instant::now() + self.waits.timeout;
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            match self.hub.request(request.clone().into_message(now_ms()), ASK_AGAIN.min(left)).await {
+            match self.hub.request(request.clone().into_message(unix_millis()), ASK_AGAIN.min(left)).await {
                 Err(Unreachable::Timeout(_)) if left > ASK_AGAIN => {}
                 Err(Unreachable::Timeout(_)) => {
                     return answered(Err(Unreachable::Timeout(self.waits.timeout)));
@@ -97,7 +97,9 @@ impl Remote {
 
     /// The same, asked once: for what is asked again by itself.
     async fn ask_once(&self, request: Upstream) -> Result<(Answer, Message), Refusal> {
-        answered(self.hub.request(request.into_message(now_ms()), ASK_AGAIN.min(self.waits.timeout)).await)
+        answered(
+            self.hub.request(request.into_message(unix_millis()), ASK_AGAIN.min(self.waits.timeout)).await,
+        )
     }
 
     async fn handle(&self, place: Place, request: Request<ClientBody>) -> Result<Response<Body>, Refusal> {

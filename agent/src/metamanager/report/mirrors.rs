@@ -9,10 +9,11 @@ use wire::{Answer, Change, ResourceType, Upstream, lane::needs_ack};
 
 use super::{Failed, Reporter, Told};
 use crate::metamanager::{
-    desired::{Next, Placement, resource},
-    mirror, now_ms,
+    desired::{Placement, StoreChange, resource},
+    mirror,
     record::Record,
 };
+use crate::rt::unix_millis;
 
 /// While the cloud has not told the node's UID.
 const SOON: Duration = Duration::from_secs(1);
@@ -32,7 +33,7 @@ impl Reporter {
         let (answer, message) = self.ask(insert).await?;
         if needs_ack(&message) {
             // offline by now: the cloud does not wait for it
-            let _ = self.hub.send(message.acknowledgement(now_ms())).await;
+            let _ = self.hub.send(message.acknowledgement(unix_millis())).await;
         }
         let made = match answer {
             Answer::Response(response) => response.into_result(),
@@ -60,7 +61,7 @@ impl Reporter {
         let uid = made.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
         let noted = self.desired.change(key, |entry| match &entry.record {
             None if !uid.is_empty() => {
-                Placement { object: Next::Keep, record: Next::Set(Record::of(uid, 0)) }
+                Placement { object: StoreChange::Keep, record: StoreChange::Set(Record::of(uid, 0)) }
             }
             _ => Placement::default(),
         });

@@ -21,10 +21,10 @@ use wire::{Answer, Change, Down, Downstream, Message, ResourceType, Upstream};
 
 use super::{
     desired::{Desired, resource},
-    now_ms,
     record::GROUP,
 };
 use crate::edgehub::{EdgeHub, Link, Unreachable};
+use crate::rt::unix_millis;
 
 /// Reports on their way at one time. More would only wait in EdgeHub's queue.
 const AT_ONCE: usize = 16;
@@ -201,7 +201,7 @@ impl Reporter {
 
     /// The cloud's answer to one report.
     async fn ask(&self, report: Upstream) -> Result<(Answer, Message), Failed> {
-        let message = self.hub.request(report.into_message(now_ms()), CONFIRM_TIMEOUT).await?;
+        let message = self.hub.request(report.into_message(unix_millis()), CONFIRM_TIMEOUT).await?;
         match Down::from(message.clone()).body {
             Downstream::Answer { answer, .. } => Ok((answer, message)),
             _ => Err(Failed::Answer),

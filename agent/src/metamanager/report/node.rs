@@ -9,10 +9,10 @@ use wire::{Upstream, lane::needs_ack};
 
 use super::{Failed, Reporter, Told, outcome};
 use crate::metamanager::{
-    desired::{Next, Placement},
-    now_ms,
+    desired::{Placement, StoreChange},
     record::{Record, fingerprint},
 };
+use crate::rt::unix_millis;
 
 /// How long after its deletion a node registers itself again. CloudCore clears its ClusterObjectSyncs of a deleted node one by
 /// one, and stops at a node that is back: what is left then makes it disconnect the new node every five seconds, for ever.
@@ -69,7 +69,10 @@ impl Reporter {
                     Some(node) => identified(node, uid, now.disagreements, &fresh),
                     None => {
                         let next = now.confirmed(&told, &fresh);
-                        Placement { object: Next::Keep, record: next.map_or(Next::Keep, Next::Set) }
+                        Placement {
+                            object: StoreChange::Keep,
+                            record: next.map_or(StoreChange::Keep, StoreChange::Set),
+                        }
                     }
                 }
             })
@@ -83,7 +86,7 @@ impl Reporter {
         let forgotten = self.desired.change(key, |entry| match &entry.record {
             Some(record) if record.uid == uid => {
                 let record = Record { disagreements: record.disagreements, ..Record::default() };
-                Placement { object: Next::Keep, record: Next::Set(record) }
+                Placement { object: StoreChange::Keep, record: StoreChange::Set(record) }
             }
             _ => Placement::default(),
         });
@@ -104,7 +107,7 @@ impl Reporter {
         }
         let (answer, message) = self.insert_node(key, node).await?;
         if needs_ack(&message) {
-            let _ = self.hub.send(message.acknowledgement(now_ms())).await;
+            let _ = self.hub.send(message.acknowledgement(unix_millis())).await;
         }
         match outcome(answer) {
             Ok(_) => info!(node = %key.name, "registered with the cloud"),
@@ -123,5 +126,5 @@ fn identified(node: &Value, uid: &str, disagreements: u64, fingerprint: &str) ->
         metadata.insert("uid".into(), uid.into());
     }
     let record = Record { disagreements, reported: Some(fingerprint.to_owned()), ..Record::of(uid, 0) };
-    Placement { object: Next::Set(node), record: Next::Set(record) }
+    Placement { object: StoreChange::Set(node), record: StoreChange::Set(record) }
 }

@@ -7,7 +7,7 @@ use wire::Upstream;
 
 use super::{Failed, Reporter, Told, outcome};
 use crate::metamanager::{
-    desired::{Next, Placement, known_revision},
+    desired::{Placement, StoreChange, known_revision},
     mirror,
     record::{Record, fingerprint},
 };
@@ -67,7 +67,7 @@ impl Reporter {
             {
                 record.revision = record.revision.max(revision);
             }
-            Placement { object: Next::Keep, record: next.map_or(Next::Keep, Next::Set) }
+            Placement { object: StoreChange::Keep, record: next.map_or(StoreChange::Keep, StoreChange::Set) }
         });
         Ok(noted.await?)
     }

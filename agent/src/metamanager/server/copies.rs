@@ -16,7 +16,7 @@ use wire::{Change, application::Target};
 
 use super::super::{
     answer::Refusal,
-    desired::{Desired, Entry, Next, Placement, copy, same, stripped},
+    desired::{Desired, Entry, Placement, StoreChange, copy, same, stripped},
     record::Record,
 };
 use super::held::Held;
@@ -71,7 +71,7 @@ impl Copies {
 
     /// Removes the copy at `key`, and what is known of it.
     async fn drop(&self, key: &Key) -> Result<(), StoreError> {
-        let gone = |_: &Entry| Placement { object: Next::Remove, record: Next::Remove };
+        let gone = |_: &Entry| Placement { object: StoreChange::Remove, record: StoreChange::Remove };
         self.kept.change(key, gone).await
     }
 
@@ -115,7 +115,7 @@ impl Copies {
                 Some(record) if listed.contains(&record.uid) || record.revision > revision => {
                     Placement::default()
                 }
-                _ => Placement { object: Next::Remove, record: Next::Remove },
+                _ => Placement { object: StoreChange::Remove, record: StoreChange::Remove },
             })
             .await
     }
@@ -138,12 +138,18 @@ impl Copies {
                     Placement::default()
                 }
                 Some(current) if text(current, "/metadata/uid") != text(&object, "/metadata/uid") => {
-                    Placement { object: Next::Exchange(object.clone()), record: Next::Set(record.clone()) }
+                    Placement {
+                        object: StoreChange::Exchange(object.clone()),
+                        record: StoreChange::Set(record.clone()),
+                    }
                 }
                 Some(current) if same(current, &object) => {
-                    Placement { object: Next::Keep, record: Next::Set(record.clone()) }
+                    Placement { object: StoreChange::Keep, record: StoreChange::Set(record.clone()) }
                 }
-                _ => Placement { object: Next::Set(object.clone()), record: Next::Set(record.clone()) },
+                _ => Placement {
+                    object: StoreChange::Set(object.clone()),
+                    record: StoreChange::Set(record.clone()),
+                },
             })
             .await
     }

@@ -13,12 +13,12 @@ use tokio::{sync::mpsc, time::timeout};
 use wire::{Answer, Change, Downstream, Message, ObjectResp};
 
 use super::*;
+use crate::rt::unix_millis;
 use crate::{
     edgehub::line::{Line, line},
     metamanager::{
         PodsWhole,
         desired::{Desired, Put},
-        now_ms,
         remote::Waits,
         whole::Judge,
     },
@@ -116,7 +116,7 @@ fn answer(message: &Message, without: &str) -> Option<Message> {
         false if text.contains("configmap") => Answer::Found(object("configmaps", &name)),
         false => Answer::Found(object("secrets", &name)),
     };
-    Some(Downstream::Answer { path, answer }.into_message(now_ms()).answering(&message.header.msg_id))
+    Some(Downstream::Answer { path, answer }.into_message(unix_millis()).answering(&message.header.msg_id))
 }
 
 async fn serve(line: Line, without: &'static str) {

@@ -12,8 +12,8 @@ use wire::{
     lane::needs_ack,
 };
 
-use super::super::super::now_ms;
 use crate::edgehub::{EdgeHub, Unreachable};
+use crate::rt::unix_millis;
 
 /// Who signs.
 const SIGNER: &str = "kubernetes.io/kubelet-serving";
@@ -126,9 +126,9 @@ fn stage(request: &Value) -> Result<Stage, IssueError> {
 
 /// The object that the cloud answers with.
 async fn ask(hub: &EdgeHub, question: Upstream) -> Result<Value, IssueError> {
-    let message = hub.request(question.into_message(now_ms()), CLOUD_TIMEOUT).await?;
+    let message = hub.request(question.into_message(unix_millis()), CLOUD_TIMEOUT).await?;
     if needs_ack(&message) {
-        hub.send(message.acknowledgement(now_ms())).await?;
+        hub.send(message.acknowledgement(unix_millis())).await?;
     }
     let refused =
         |status: Value| IssueError::Refused(status["message"].as_str().unwrap_or_default().to_owned());
