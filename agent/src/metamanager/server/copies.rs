@@ -12,15 +12,17 @@ use std::{
 use kubeapi::store::{Key, Object, Resource, Store, StoreError};
 use parking_lot::Mutex;
 use serde_json::Value;
-use wire::{Change, application::Target};
+use wire::Change;
 
 use super::super::{
     answer::Refusal,
     desired::{Desired, Entry, Placement, StoreChange, copy, same, stripped},
     record::Record,
 };
-use super::held::Held;
+use super::{held::Held, keys::text};
 
+/// Bytes that the copies may take.
+pub(super) const MAX_COPIES_BYTES: u64 = 64 << 20;
 /// So many deletions are remembered: a list that was made before one of them must not bring the object back.
 const REMEMBERED: usize = 4096;
 
@@ -192,24 +194,4 @@ fn is_told_here(key: &Key) -> bool {
 
 fn is_older(ours: &Record, kept: Option<&Record>) -> bool {
     kept.is_some_and(|kept| kept.uid == ours.uid && kept.revision > ours.revision)
-}
-
-/// The target's collection.
-pub(super) fn resource(target: &Target) -> Resource {
-    Resource::new(&target.group, &target.plural)
-}
-
-/// Where an object of the target's collection stands.
-pub(super) fn key_of(target: &Target, object: &Value) -> Key {
-    Key::new(resource(target), text(object, "/metadata/namespace"), text(object, "/metadata/name"))
-}
-
-/// Where the target's object stands.
-pub(super) fn key(target: &Target) -> Key {
-    Key::new(resource(target), target.namespace.as_str(), target.name.as_str())
-}
-
-/// The string at `pointer`, empty where there is none.
-pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }

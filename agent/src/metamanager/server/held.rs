@@ -12,7 +12,7 @@ use wire::application::Target;
 
 use super::{
     super::desired::Desired,
-    copies::resource,
+    keys::resource,
     watches::{Collection, covers},
 };
 

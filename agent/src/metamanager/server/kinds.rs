@@ -14,7 +14,8 @@ use tracing::{debug, warn};
 use wire::application::Target;
 
 use super::{
-    copies::{Copies, resource, text},
+    copies::Copies,
+    keys::{resource, text},
     list::Lists,
     watches::Collection,
 };

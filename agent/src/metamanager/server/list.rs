@@ -9,9 +9,9 @@ use wire::application::Verb;
 use super::{
     super::answer::Refusal,
     ask::{Cloud, Failure},
-    copies::{Copies, key_of, text},
+    copies::{Copies, MAX_COPIES_BYTES},
+    keys::{key_of, text},
     local::Local,
-    room,
     watches::Collection,
 };
 
@@ -20,7 +20,7 @@ const PAGE: usize = 100;
 /// Objects in one list. A node that holds more is not what its owner meant.
 const MAX_OBJECTS: usize = 10_000;
 /// Bytes of one list: half of what all copies may take.
-const MAX_LIST_BYTES: u64 = room::MAX_BYTES / 2;
+const MAX_LIST_BYTES: u64 = MAX_COPIES_BYTES / 2;
 
 /// Brings collections; cheap to clone.
 #[derive(Clone)]

@@ -2,17 +2,20 @@
 //!
 //! In: HTTP requests of kubectl, controllers and pods. Out: answers from [`copies`], which follow this node's own objects
 //! ([`feed`]) and the cloud's: read through ([`ask`], [`list`]) or told by it while somebody watches ([`watches`]). Writes go to the
-//! cloud and nowhere else; logs and sessions of this node's pods come from its own kubelet API ([`kubelet`]). How much the copies may take is in [`room`].
+//! cloud and nowhere else; logs and sessions of this node's pods come from its own kubelet API ([`stream`]). How much the copies may take is in [`room`].
 //!
 //! Source: KubeEdge's MetaServer; <https://kubernetes.io/docs/reference/using-api/api-concepts/>.
 
 mod access;
 mod ask;
+mod authenticator;
 mod certificate;
 mod copies;
 mod feed;
 mod held;
 mod interface;
+mod json;
+mod keys;
 mod kinds;
 mod kubelet;
 mod list;
@@ -25,6 +28,7 @@ mod room;
 mod route;
 mod service;
 pub(super) mod service_object;
+mod stream;
 mod sync;
 mod tls;
 mod watches;
@@ -52,15 +56,17 @@ pub(crate) use self::interface::ensure as ensure_address;
 use self::{
     access::Access,
     ask::Cloud,
+    authenticator::Authenticator,
     certificate::Keeper,
-    copies::{Copies, key_of, text},
+    copies::Copies,
+    keys::{key_of, text},
     kinds::Kinds,
     kubelet::LateKubelet,
     list::Lists,
     local::Local,
     loopback::{Credentials, LocalClients, retract},
     room::Room,
-    service::{ApiServer, Authenticator},
+    service::ApiServer,
     watches::Kept,
 };
 pub use self::{

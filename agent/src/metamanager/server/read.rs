@@ -9,10 +9,11 @@ use wire::application::Verb;
 use super::{
     super::answer::Refusal,
     ask::{Away, Failure},
-    copies::{self, key},
+    json::{last_known, parsed, raw},
+    keys::{self, key},
     query::Query,
     route::Ask,
-    service::{ApiServer, last_known, raw},
+    service::ApiServer,
     watches::Collection,
 };
 
@@ -82,7 +83,7 @@ impl ApiServer {
         Err(away.refusal(&format!(
             "this node has never listed {} {place} and cannot tell which there are; list them once while the cloud is connected, or get \
              one by its name",
-            copies::resource(target)
+            keys::resource(target)
         )))
     }
 
@@ -189,9 +190,4 @@ fn collection(ask: &Ask, parts: &Parts) -> Collection {
     let mut target = ask.target.clone();
     target.name.clear();
     Collection { target, labels: selector("labelSelector"), fields: selector("fieldSelector") }
-}
-
-pub(super) fn parsed(answer: &[u8]) -> Result<Value, Refusal> {
-    serde_json::from_slice(answer)
-        .map_err(|error| Refusal::bad_gateway(&format!("the cloud's answer cannot be read: {error}")))
 }

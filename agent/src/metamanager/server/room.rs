@@ -13,15 +13,13 @@ use tokio::time::{MissedTickBehavior, interval_at};
 use tracing::{info, warn};
 
 use super::{
-    copies::{self, Copies},
-    held,
+    copies::{Copies, MAX_COPIES_BYTES},
+    held, keys,
     kinds::definitions,
     watches::Kept,
 };
 use crate::metamanager::record;
 
-/// Bytes that the copies may take.
-pub(super) const MAX_BYTES: u64 = 64 << 20;
 /// How often it is looked how much they take. What was asked for since the last look stays: whoever reads a list page by page
 /// must not find that it ends early.
 const CHECK_INTERVAL: Duration = Duration::from_mins(5);
@@ -48,7 +46,7 @@ impl Room {
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             looks.tick().await;
-            if let Err(error) = self.look(copies, kept, (MAX_BYTES, Instant::now())).await {
+            if let Err(error) = self.look(copies, kept, (MAX_COPIES_BYTES, Instant::now())).await {
                 warn!(
                     error = &error as &dyn std::error::Error,
                     "MetaServer's copies are not kept within their bounds"
@@ -65,7 +63,7 @@ impl Room {
     ) -> Result<(), StoreError> {
         let mut sizes = copies.sizes().await?;
         let stays = kept.all().into_iter().chain([definitions()]);
-        let stays: Vec<_> = stays.map(|collection| copies::resource(&collection.target)).collect();
+        let stays: Vec<_> = stays.map(|collection| keys::resource(&collection.target)).collect();
         let total = sizes.iter().map(|(_, bytes)| bytes).sum();
         sizes.retain(|(resource, _)| {
             !stays.contains(resource) && !record::is_records(resource) && *resource != held::place()

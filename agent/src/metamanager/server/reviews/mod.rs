@@ -11,9 +11,9 @@ use wire::application::{SelfReview, Target, Verb};
 use super::{
     super::answer::Refusal,
     access::Caller,
-    copies::text,
+    authenticator::Authenticator,
+    keys::text,
     route::{Ask, Route, route},
-    service::Authenticator,
 };
 
 /// The group of everybody who has said who they are.
