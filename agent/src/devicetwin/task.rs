@@ -16,6 +16,7 @@ use tracing::{error, warn};
 use wire::{Message, topic::DeviceId};
 
 use super::{
+    cloud_reports::{ReportOutcome, ask_for_members, report},
     commit::{Commit, GatheredTurn, outcome},
     core::{Core, Due, Turn},
     counts::Counts,
@@ -23,7 +24,6 @@ use super::{
     history::History,
     objects::Objects,
     store::DeviceStore,
-    tell::{Told, ask_for_members, tell},
     work::Work,
 };
 use crate::{
@@ -34,15 +34,15 @@ use crate::{
 };
 
 /// Requests of one turn, and so of one commit: enough that the sync of the disk no longer matters.
-const TURN: usize = 256;
+const MAX_TURN: usize = 256;
 /// Reports that wait for the cloud's confirmation.
-const AT_ONCE: usize = 16;
+const MAX_CONCURRENT_REPORTS: usize = 16;
 /// After the store failed.
-const RETRY: Duration = Duration::from_secs(1);
+const STORE_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// How often it is written what the cloud has confirmed.
-const NOTES: Duration = Duration::from_secs(5);
+const CONFIRMED_WRITE_INTERVAL: Duration = Duration::from_secs(5);
 /// How long the disk and the brokers may take at the end.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// See [`super::new`].
 pub struct Task {
@@ -96,7 +96,7 @@ impl Task {
             () = room.work() => {}
         }
         // whoever is to hear of what is on its way to the disk would not hear of it after a restart
-        if timeout(LAST_WORDS, room.note()).await.is_err() {
+        if timeout(SHUTDOWN_TIMEOUT, room.write_remaining()).await.is_err() {
             warn!("not all that devices have said was written; what was not acknowledged is said again");
         }
     }
@@ -118,7 +118,7 @@ async fn load(store: &DeviceStore, node: &str) -> (Core, History) {
             }
             Err(failure) => {
                 error!(error = &failure as &dyn std::error::Error, "the stored devices cannot be read");
-                tokio::time::sleep(RETRY).await;
+                tokio::time::sleep(STORE_RETRY_DELAY).await;
             }
         }
     }
@@ -147,17 +147,17 @@ impl Room<'_> {
         let mut online = false;
         let (mut under_way, mut resting, mut questions) =
             (FuturesUnordered::new(), FuturesUnordered::new(), FuturesUnordered::new());
-        let (mut busy, mut notes) = (BTreeSet::new(), every(NOTES));
+        let (mut busy, mut notes) = (BTreeSet::new(), every(CONFIRMED_WRITE_INTERVAL));
         loop {
             self.start().await;
-            while online && under_way.len() < AT_ONCE {
+            while online && under_way.len() < MAX_CONCURRENT_REPORTS {
                 let Some((id, due)) = self.next_due(&busy) else { break };
                 busy.insert(id.clone());
-                under_way.push(tell(self.task.hub.clone(), id, due));
+                under_way.push(report(self.task.hub.clone(), id, due));
             }
             let (mut commands, mut requests) = (Vec::new(), Vec::new());
             let again = self.again.as_ref().map(|(_, at)| *at);
-            let left = TURN.saturating_sub(self.gathering.count);
+            let left = MAX_TURN.saturating_sub(self.gathering.count);
             // what is being written has the deadline that it began with
             let rest = self.committing.is_none().then(|| self.heart.rest());
             let work = tokio::select! {
@@ -184,11 +184,11 @@ impl Room<'_> {
                 seen = self.task.objects.next(), if again.is_none() => Work::Seen(seen),
                 // cancel-safe, all: futures stay in the set until they are done
                 Some((id, told)) = under_way.next() => match told {
-                    Told::Confirmed(due) => {
+                    ReportOutcome::Confirmed(due) => {
                         busy.remove(&id);
                         Work::Confirmed(id, due)
                     }
-                    Told::Again(wait) => {
+                    ReportOutcome::RetryAfter(wait) => {
                         resting.push(rested(id, wait));
                         continue;
                     }
@@ -201,7 +201,7 @@ impl Room<'_> {
                 // cancel-safe: an interval keeps its ticks
                 _ = notes.tick() => {
                     drop(rest);
-                    self.note().await;
+                    self.write_remaining().await;
                     self.take(Work::Remind).await;
                     continue;
                 }
@@ -242,14 +242,14 @@ impl Room<'_> {
     }
 
     /// Writes all that is to be noted beside the turns, after them.
-    async fn note(&mut self) {
+    async fn write_remaining(&mut self) {
         self.settle().await;
-        self.note_confirmed().await;
-        self.note_history().await;
+        self.write_confirmed().await;
+        self.write_history().await;
     }
 
     /// Writes what the cloud has confirmed. Where that is lost the cloud is told once more, so it need not be written at once.
-    async fn note_confirmed(&mut self) {
+    async fn write_confirmed(&mut self) {
         let devices = self.confirmed.iter().filter_map(|id| Some((id, Some(self.core.device(id)?))));
         match self.task.store.write(devices).await {
             Ok(()) => self.confirmed.clear(),
@@ -263,7 +263,7 @@ impl Room<'_> {
     }
 
     /// Writes what values have been.
-    async fn note_history(&mut self) {
+    async fn write_history(&mut self) {
         while let Some((number, chunk, over)) = self.history.chunk(unix_millis()) {
             if let Err(failure) = self.task.store.write_chunk(number, &chunk, &over).await {
                 warn!(error = &failure as &dyn std::error::Error, "the history of devices cannot be written");

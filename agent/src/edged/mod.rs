@@ -81,7 +81,7 @@ use tonic::transport::Channel;
 pub(crate) use self::{
     api::{Answer, KubeletApi, OwnKubelet, Request},
     convert::parse_resolv_conf,
-    gc::all_pods::{Left, clear, end_pods, pods_on_disk},
+    gc::all_pods::{Removed, clear, end_pods, pods_on_disk},
     inquire::{NoRuntime, RuntimeFound, inquire},
 };
 pub use self::{
@@ -98,7 +98,7 @@ use crate::{
     component,
     config::{ControlGroups, Eviction, Housekeeping},
     edgehub::Traffic,
-    metamanager::{Online, PodsWhole},
+    metamanager::{Online, PodsComplete},
     rt::{Collector, Vitals},
 };
 
@@ -115,7 +115,7 @@ pub struct Config {
     /// The API as it has Services: the same, where there is no other.
     pub services: kube::Client,
     /// Whether the API has all pods of this node: until then, what runs of pods that it never had is kept.
-    pub pods_whole: PodsWhole,
+    pub pods_complete: PodsComplete,
     /// Word that the cloud is connected again.
     pub online: Online,
     /// The container runtime, CRI v1.
@@ -139,7 +139,7 @@ pub struct Config {
     pub images: Option<Channel>,
     /// How the node presents itself.
     pub node: NodeConfig,
-    /// How often things are looked at again.
+    /// How often things are synced.
     pub sync: SyncConfig,
     /// Where health, pods and metrics are served to whoever asks, without TLS or names; `None`: nowhere. Port 0 is any.
     pub server: Option<SocketAddr>,
@@ -267,7 +267,7 @@ impl Default for NodeConfig {
     }
 }
 
-/// How often things are looked at again although no event asked for it, and how much is done at once.
+/// How often things are synced although no event asked for it, and how much is done at once.
 #[derive(Clone, Debug)]
 pub struct SyncConfig {
     /// Each pod: the net below the events.

@@ -241,7 +241,7 @@ impl Parts {
             groups: self.groups.clone(),
             dirs: self.dirs.clone(),
             pods: self.pods.clone(),
-            pods_whole: self.config.pods_whole.clone(),
+            pods_complete: self.config.pods_complete.clone(),
             pod_cache: self.pod_cache.clone(),
             probes: self.probes.clone(),
             removing: self.removing.clone(),
@@ -258,7 +258,7 @@ impl Parts {
             runtime: self.runtime.clone(),
             dirs: self.dirs.clone(),
             pods: self.pods.clone(),
-            pods_whole: self.config.pods_whole.clone(),
+            pods_complete: self.config.pods_complete.clone(),
         }
     }
 

@@ -95,7 +95,7 @@ where
 /// event, and a list may take longer than the time between two attempts. `None` where comparing has ended.
 async fn beside<S>(subscribed: impl Future<Output = S>, compared: impl Future<Output = ()>) -> Option<S> {
     tokio::select! {
-        // cancel-safe, both: a look that is not made to its end is made again where it is needed
+        // Cancel-safe, both: a comparison that is not made to its end is made again where it is needed.
         stream = subscribed => Some(stream),
         () = compared => None,
     }
@@ -129,7 +129,7 @@ async fn follow(mut stream: tonic::Streaming<cri::ContainerEventResponse>, deps:
 }
 
 /// The pod that an event is about. One that comes when the sandbox is gone does not say, but for the container's own labels; else
-/// it is the pod that had something of this id at the last look.
+/// it is the pod that had something of this id at its last sync.
 fn owner(
     event: cri::ContainerEventResponse,
     pod_cache: &PodCache,
@@ -201,7 +201,7 @@ impl Lists<'_> {
                         ended: has_ended(&self.last, &now),
                         watched: self.watched,
                     };
-                    put_off(&self.last, &mut now, &self.deps.pod_cache);
+                    defer_syncing(&self.last, &mut now, &self.deps.pod_cache);
                     for pod in changed(&self.last, &now, &self.deps.pod_cache) {
                         if self.deps.triggers.send(Trigger::Pod(pod)).await.is_err() {
                             return;
@@ -220,12 +220,12 @@ impl Lists<'_> {
                     self.pace.every()
                 }
             };
-            // Cancel-safe, all: they only decide when the next look is.
+            // Cancel-safe, all: they only decide when the next comparison is.
             tokio::select! {
                 () = tokio::time::sleep(wait) => continue,
                 () = self.groups.ended() => {
                     tracing::debug!("a control group has gone: the runtime's lists are compared");
-                    self.pace.told(Instant::now());
+                    self.pace.group_gone(Instant::now());
                 }
                 () = self.deps.runtime_changed.notified() => self.pace.moved(Instant::now()),
             }
@@ -295,17 +295,17 @@ fn changed(last: &Snapshot, now: &Snapshot, pod_cache: &PodCache) -> Vec<ObjectR
     let owners: BTreeSet<_> = last.keys().chain(now.keys()).collect();
     let changed = owners.into_iter().filter(|owner| {
         let items = now.get(*owner);
-        last.get(*owner) != items && !items.is_some_and(|items| pod_cache.has_seen(&owner.uid, items))
+        last.get(*owner) != items && !items.is_some_and(|items| pod_cache.has_observed(&owner.uid, items))
     });
     changed.map(|owner| ObjectRef::new(&owner.name).within(&owner.namespace)).collect()
 }
 
-/// A pod that somebody looks at now stays as it was `last`, and is compared again next time.
-fn put_off(last: &Snapshot, now: &mut Snapshot, pod_cache: &PodCache) {
+/// A pod that is being synced now stays as it was `last`, and is compared again next time.
+fn defer_syncing(last: &Snapshot, now: &mut Snapshot, pod_cache: &PodCache) {
     let owners = last.keys().chain(now.keys());
-    let in_hand =
-        owners.filter(|owner| last.get(*owner) != now.get(*owner) && pod_cache.is_in_hand(&owner.uid));
-    for owner in in_hand.cloned().collect::<BTreeSet<_>>() {
+    let syncing =
+        owners.filter(|owner| last.get(*owner) != now.get(*owner) && pod_cache.is_syncing(&owner.uid));
+    for owner in syncing.cloned().collect::<BTreeSet<_>>() {
         match last.get(&owner) {
             Some(before) => now.insert(owner, before.clone()),
             None => now.remove(&owner),
@@ -358,22 +358,22 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_is_looked_at_is_compared_again_next_time() {
+    fn a_pod_that_is_synced_is_compared_again_next_time() {
         let running = |name, id| (name, id, cri::ContainerState::ContainerRunning);
         let last = snapshot(&[running("old", "1"), running("same", "3")]);
         let listed = snapshot(&[running("old", "2"), running("new", "4"), running("same", "3")]);
         let pod_cache = PodCache::default();
-        let hold = |in_hand| {
-            ["new", "old", "same"].map(|name| pod_cache.take_in_hand(&format!("uid of {name}"), in_hand))
+        let hold = |syncing| {
+            ["new", "old", "same"].map(|name| pod_cache.set_syncing(&format!("uid of {name}"), syncing))
         };
         hold(true);
         let mut now = listed.clone();
-        put_off(&last, &mut now, &pod_cache);
+        defer_syncing(&last, &mut now, &pod_cache);
         assert_eq!((changed(&last, &now, &pod_cache), &now), (vec![], &last));
         hold(false);
-        // what its own look has seen meanwhile is no news
-        let seen = listed.iter().filter(|(owner, _)| owner.name == "new");
-        seen.for_each(|(owner, items)| pod_cache.saw(&owner.uid, items.clone()));
+        // What its own sync has seen meanwhile is no news.
+        let new = listed.iter().filter(|(owner, _)| owner.name == "new");
+        new.for_each(|(owner, items)| pod_cache.observed(&owner.uid, items.clone()));
         assert_eq!(names(&now, &listed, &pod_cache), ["old"]);
     }
 
@@ -386,7 +386,7 @@ mod tests {
         };
         let pod_cache = PodCache::default();
         for (owner, items) in snapshot(&[("web", "1", cri::ContainerState::ContainerRunning)]) {
-            pod_cache.saw(&owner.uid, items);
+            pod_cache.observed(&owner.uid, items);
         }
         let pods = [pod("db"), pod("web")];
         let name = |event: cri::ContainerEventResponse| owner(event, &pod_cache, &pods).map(|pod| pod.name);
@@ -422,12 +422,12 @@ mod tests {
         let pod_cache = PodCache::default();
         let started = snapshot(&[("web", "1", ContainerRunning), ("db", "2", ContainerRunning)]);
         for (owner, items) in &started {
-            pod_cache.saw(&owner.uid, items.clone());
+            pod_cache.observed(&owner.uid, items.clone());
         }
         assert_eq!(names(&Snapshot::new(), &started, &pod_cache), [""; 0]);
         let ended = snapshot(&[("web", "1", ContainerExited), ("db", "2", ContainerRunning)]);
         assert_eq!(names(&started, &ended, &pod_cache), ["web"]);
-        // it went, and nobody has looked since
+        // It went, and was not synced since.
         assert_eq!(names(&ended, &Snapshot::new(), &pod_cache), ["db", "web"]);
     }
 }

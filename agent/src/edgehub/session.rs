@@ -26,7 +26,7 @@ use super::{
 use crate::rt::{Heart, now, unix_millis};
 
 /// Saying goodbye must not hold up the end of the program.
-const GOODBYE: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The program's ends of the connection; they outlive it.
 #[derive(Clone, Debug)]
@@ -45,15 +45,19 @@ struct Signals {
     listening: watch::Sender<bool>,
 }
 
+/// What a session runs with.
+pub(super) struct Session<'a> {
+    pub(super) config: &'a Config,
+    pub(super) endpoints: &'a Endpoints,
+    /// The silence after which the other end is taken for dead.
+    pub(super) patience: Duration,
+    pub(super) shutdown: &'a CancellationToken,
+    pub(super) heart: &'a Heart,
+}
+
 /// Runs the connection until it ends.
-pub(super) async fn run(
-    config: &Config,
-    transport: Transport,
-    endpoints: &Endpoints,
-    patience: Duration,
-    network: &mut Network,
-    (shutdown, heart): (&CancellationToken, &Heart),
-) -> SessionEnd {
+pub(super) async fn run(session: Session<'_>, transport: Transport, network: &mut Network) -> SessionEnd {
+    let Session { config, endpoints, patience, shutdown, heart } = session;
     let Transport { mut reader, mut writer, meter } = transport;
     let signals = Signals { ask: Notify::new(), listening: watch::Sender::new(true) };
     let ended = tokio::select! {
@@ -66,7 +70,7 @@ pub(super) async fn run(
         () = listen(meter.as_ref(), patience, &signals, network) => SessionEnd::Silent,
     };
     if matches!(ended, SessionEnd::Shutdown) {
-        writer.close(GOODBYE).await;
+        writer.close(CLOSE_TIMEOUT).await;
     }
     ended
 }

@@ -18,7 +18,7 @@ use super::{
     liveness::Patience,
     network::{Network, Watcher},
     redial::Redial,
-    session::{self, Endpoints},
+    session::{self, Endpoints, Session},
     session_end::SessionEnd,
 };
 use crate::rt::{Heart, Part, PartError, Repeated, now};
@@ -121,7 +121,7 @@ impl Hub<'_> {
                         renewed = renewal.after_expiry(config, &identity) => {
                             identity = renewed;
                             renewal = Renewal::new(&identity);
-                            kept(enroll::keep(config, &identity));
+                            log_renewal(enroll::keep(config, &identity));
                             continue;
                         }
                     }
@@ -187,11 +187,12 @@ impl Hub<'_> {
         let dialling = AtomicBool::new(false);
         let patience = self.patience.get();
         let received = endpoints.traffic.received();
+        let session = Session { config, endpoints, patience, shutdown, heart: self.heart };
         let (dialler, network) = (&mut self.dialler, self.network.clone());
-        let mut renewing = pin!(renew(config, identity, renewal, (dialler, network), &dialling));
+        let mut renewing = pin!(renew(config, identity, renewal, dialler, network, &dialling));
         let (ended, renewed) = tokio::select! {
             // cancel-safe: what is not acknowledged is sent again
-            ended = session::run(config, transport, endpoints, patience, &mut self.network, (shutdown, self.heart)) => (ended, None),
+            ended = session::run(session, transport, &mut self.network) => (ended, None),
             // cancel-safe: the future is kept, see below
             renewed = &mut renewing => (SessionEnd::Shutdown, Some(renewed)),
         };
@@ -224,7 +225,8 @@ async fn renew(
     config: &Config,
     identity: &Identity,
     renewal: &mut Renewal,
-    (dialler, mut network): (&mut Dialler, Network),
+    dialler: &mut Dialler,
+    mut network: Network,
     dialling: &AtomicBool,
 ) -> (Identity, Dialled) {
     loop {
@@ -237,7 +239,7 @@ async fn renew(
         dialling.store(false, Ordering::Relaxed);
         match dialled {
             Ok(dialled) => {
-                kept(enroll::keep(config, &renewed));
+                log_renewal(enroll::keep(config, &renewed));
                 return (renewed, dialled);
             }
             Err(_) => warn!("no connection with the new certificate; the old one stays"),
@@ -246,8 +248,8 @@ async fn renew(
 }
 
 /// A certificate that cannot be written is used all the same; after a restart it is renewed again.
-fn kept(kept: Result<(), EnrollError>) {
-    match kept {
+fn log_renewal(written: Result<(), EnrollError>) {
+    match written {
         Ok(()) => info!("the node's certificate was renewed"),
         Err(error) => {
             warn!(error = &error as &dyn std::error::Error, "the new certificate could not be kept")

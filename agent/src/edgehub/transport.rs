@@ -26,7 +26,7 @@ use super::{
 };
 
 /// Bytes read from QUIC at one time.
-const PORTION: usize = 64 * 1024;
+const READ_BYTES: usize = 64 * 1024;
 
 /// A connection.
 pub(super) struct Transport {
@@ -81,7 +81,7 @@ impl Reader {
                 if let Some(read) = decoder.take().map_err(SessionEnd::Frame)? {
                     return Ok(read);
                 }
-                match stream.read_chunk(PORTION, true).await {
+                match stream.read_chunk(READ_BYTES, true).await {
                     Ok(Some(chunk)) => decoder.push(&chunk.bytes),
                     Ok(None) => return Err(SessionEnd::Closed),
                     Err(ReadError::ConnectionLost(error)) => return Err(lost(error)),

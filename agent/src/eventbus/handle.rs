@@ -20,10 +20,10 @@ use super::{figures::Figures, receipt::Receipt};
 use crate::rt::{Metric, Queue};
 
 /// Publications that wait for a broker: those of one turn of DeviceTwin, and more.
-const WAITING: usize = 1024;
+const MAX_QUEUED_PUBLICATIONS: usize = 1024;
 
 /// How long a broker that goes on by itself may take nothing before it is taken to wait for whoever publishes.
-const STANDSTILL: Duration = Duration::from_secs(1);
+const STALL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Something to be published.
 #[derive(Clone, Debug)]
@@ -174,7 +174,7 @@ impl Outlet {
 
     fn with(name: &'static str, progress: Progress) -> (Self, Inlet) {
         let passed = Arc::<Passed>::default();
-        let (queue, publications) = mpsc::channel(WAITING);
+        let (queue, publications) = mpsc::channel(MAX_QUEUED_PUBLICATIONS);
         let (is_up, up) = watch::channel(false);
         let (failures, dropped) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
         let progress = Arc::new(progress);
@@ -211,7 +211,7 @@ impl Outlet {
             if done == progress.stood_at.load(Ordering::Relaxed) {
                 return;
             }
-            sleep(STANDSTILL).await;
+            sleep(STALL_TIMEOUT).await;
             if !*up.borrow() && done == progress.done.load(Ordering::Relaxed) {
                 progress.stood_at.store(done, Ordering::Relaxed);
             }

@@ -13,7 +13,7 @@ use super::{
     desired::{
         agree::agrees,
         entry::Entry,
-        place::{Placement, StoreChange},
+        place::{CloudVersion, Placement, StoreChange},
     },
     record::Record,
 };
@@ -62,9 +62,10 @@ pub(super) fn of(pod: &Value, node_name: &str, node_uid: &str) -> Value {
 pub(super) fn place(
     change: Change,
     pod: &Value,
-    (uid, revision): (&str, u64),
+    version: CloudVersion<'_>,
     entry: &Entry,
 ) -> Option<Placement> {
+    let CloudVersion { uid, revision } = version;
     let ours = entry.object.as_ref().filter(|object| is_static(object));
     let hash = annotation(pod, MIRROR);
     let record = entry.record.as_ref().filter(|record| record.uid == uid);

@@ -15,7 +15,7 @@ use super::{
         history::Past,
         work::Work,
     },
-    RETRY, Room,
+    Room, STORE_RETRY_DELAY,
 };
 use crate::eventbus::Received;
 use crate::rt::unix_millis;
@@ -64,11 +64,11 @@ impl Room<'_> {
                 commands.into_iter().for_each(|command| core.command(turn, command, now))
             }
             Work::Requests(requests) => {
-                requests.iter().for_each(|request| asked(core, turn, request, now));
+                requests.iter().for_each(|request| take_request(core, turn, request, now));
                 again.push(Work::Requests(requests));
             }
             Work::Message(message) => {
-                said(core, turn, message.clone(), now);
+                take_message(core, turn, message.clone(), now);
                 again.push(Work::Message(message));
             }
             Work::Seen(found) => {
@@ -114,7 +114,7 @@ impl Room<'_> {
             self.core.written(&gathered.turn);
             // what has gathered meanwhile is written while this is told
             self.start().await;
-            return self.tell(gathered).await;
+            return self.announce(gathered).await;
         };
         error!(
             error = &failure as &dyn std::error::Error,
@@ -125,15 +125,15 @@ impl Room<'_> {
         self.core.take_back(gathered.turn);
         let works: Vec<Work> = gathered.again.into_iter().chain(since.again).collect();
         if !works.is_empty() {
-            self.again = Some((works, Instant::now() + RETRY));
+            self.again = Some((works, Instant::now() + STORE_RETRY_DELAY));
         }
         if gathered.follows || since.follows {
-            self.task.objects.again_after(RETRY);
+            self.task.objects.again_after(STORE_RETRY_DELAY);
         }
     }
 
     /// What a turn has brought about is on disk: whoever is to hear of it does.
-    async fn tell(&mut self, gathered: GatheredTurn) {
+    async fn announce(&mut self, gathered: GatheredTurn) {
         let GatheredTurn { turn, again, .. } = gathered;
         turn.counts.iter().for_each(|count| self.task.counts.add(*count));
         for (topic, body) in turn.publish {
@@ -143,7 +143,7 @@ impl Room<'_> {
         }
         self.history.add(turn.past);
         if self.history.is_full() {
-            self.note_history().await;
+            self.write_history().await;
         }
         turn.replies.into_iter().for_each(Reply::send);
         for Question { device, done } in turn.questions {
@@ -171,7 +171,7 @@ fn acknowledge(request: Received) {
 }
 
 /// What a broker brings.
-fn asked(core: &mut Core, turn: &mut Turn, request: &Received, now: i64) {
+fn take_request(core: &mut Core, turn: &mut Turn, request: &Received, now: i64) {
     match request {
         Received::Message { topic, payload, .. } => core.message(turn, topic, payload, now),
         Received::Connected => core.deltas(turn, now),
@@ -179,7 +179,7 @@ fn asked(core: &mut Core, turn: &mut Turn, request: &Received, now: i64) {
 }
 
 /// What the cloud says of devices, beside objects.
-fn said(core: &mut Core, turn: &mut Turn, message: Downstream, now: i64) {
+fn take_message(core: &mut Core, turn: &mut Turn, message: Downstream, now: i64) {
     match message {
         Downstream::Membership(content) => core.membership(turn, content, now),
         Downstream::MembershipDetail(content) => core.membership_detail(turn, content, now),

@@ -48,7 +48,7 @@ pub(super) struct Series {
     node_name: String,
     hasher: RandomState,
     /// By what makes events equal: object, part, reason, message.
-    told: HashMap<Key, Told>,
+    recorded: HashMap<Key, Recorded>,
     /// By what makes them similar: the same without the message.
     similar: HashMap<Key, Similar>,
     /// By object.
@@ -56,7 +56,7 @@ pub(super) struct Series {
 }
 
 /// An event that was told: it has its name from when it was told first.
-struct Told {
+struct Recorded {
     first: Timestamp,
     count: i32,
 }
@@ -73,7 +73,7 @@ impl Series {
         Self {
             node_name,
             hasher: RandomState::new(),
-            told: HashMap::new(),
+            recorded: HashMap::new(),
             similar: HashMap::new(),
             budgets: HashMap::new(),
         }
@@ -88,9 +88,9 @@ impl Series {
         if !self.spend(self.hasher.hash_one(&occurrence.object.uid), now) {
             return None;
         }
-        let told = self.told.entry(key).or_insert(Told { first: now, count: 0 });
-        told.count = told.count.saturating_add(1);
-        let (first, count) = (told.first, told.count);
+        let recorded = self.recorded.entry(key).or_insert(Recorded { first: now, count: 0 });
+        recorded.count = recorded.count.saturating_add(1);
+        let (first, count) = (recorded.first, recorded.count);
         let event = self.event(occurrence, (first, now), count);
         Some(if count == 1 { Write::Create(event) } else { Write::Patch(event) })
     }
@@ -130,9 +130,9 @@ impl Series {
         if self.similar.len() >= MAX_REMEMBERED {
             self.similar.retain(|_, similar| !is_history(similar.last, now));
         }
-        let sizes = [self.told.len(), self.similar.len(), self.budgets.len()];
+        let sizes = [self.recorded.len(), self.similar.len(), self.budgets.len()];
         if sizes.into_iter().any(|size| size >= MAX_REMEMBERED) {
-            self.told.clear();
+            self.recorded.clear();
             self.similar.clear();
             self.budgets.clear();
         }

@@ -24,7 +24,7 @@ use crate::{
         names::{self, Dirs},
         runtime::{CallError, Runtime},
     },
-    metamanager::PodsWhole,
+    metamanager::PodsComplete,
     rt::Backoff,
 };
 
@@ -44,7 +44,7 @@ pub(in crate::edged) struct Deps {
     /// The pods that the API has.
     pub(in crate::edged) pods: Store<Pod>,
     /// Whether the API has all pods.
-    pub(in crate::edged) pods_whole: PodsWhole,
+    pub(in crate::edged) pods_complete: PodsComplete,
 }
 
 /// Asks until the API has all pods.
@@ -53,31 +53,31 @@ pub(in crate::edged) async fn run(deps: Deps, mut progress: watch::Receiver<Prog
         return;
     }
     let mut backoff = Backoff::new(FIRST_WAIT, MAX_WAIT);
-    while !deps.pods_whole.now() {
-        match here(&deps).await {
+    while !deps.pods_complete.now() {
+        match local_pods(&deps).await {
             Ok(here) => {
                 let mut none_is_known = !here.is_empty();
                 for (place, uids) in lost(here, &deps.pods) {
-                    none_is_known &= ask(&deps, &place, &uids).await == Answer::Unknown;
+                    none_is_known &= ask_api(&deps, &place, &uids).await == Answer::Unknown;
                 }
-                deps.pods_whole.cloud_knows_no_other(none_is_known);
+                deps.pods_complete.cloud_knows_no_other(none_is_known);
             }
             Err(error) => debug!(error = &error as &dyn std::error::Error, "lost pods are looked for later"),
         }
         // Cancel-safe: either only ends the wait.
         tokio::select! {
             () = tokio::time::sleep(backoff.next(1.0)) => {}
-            () = deps.pods_whole.until() => {}
+            () = deps.pods_complete.until() => {}
         }
     }
 }
 
 /// Namespace and name of a pod.
-type Place = (String, String);
+type PodName = (String, String);
 /// The pods of which something is here: for each name the UIDs.
-type Here = BTreeMap<Place, BTreeSet<String>>;
+type LocalPods = BTreeMap<PodName, BTreeSet<String>>;
 
-async fn here(deps: &Deps) -> Result<Here, CallError> {
+async fn local_pods(deps: &Deps) -> Result<LocalPods, CallError> {
     let sandboxes = deps.runtime.sandboxes(None).await?;
     let directory = deps.dirs.logs.clone();
     let logs = tokio::task::spawn_blocking(move || entries(&directory)).await.unwrap_or_default();
@@ -86,7 +86,7 @@ async fn here(deps: &Deps) -> Result<Here, CallError> {
         Some((label(names::POD_NAMESPACE)?, label(names::POD_NAME)?, label(names::POD_UID)?))
     });
     let logged = logs.iter().filter_map(|name| names::pod_of_logs(name));
-    let mut here = Here::new();
+    let mut here = LocalPods::new();
     for (namespace, name, uid) in labelled.chain(logged) {
         if is_component(namespace) && is_component(name) {
             here.entry((namespace.to_owned(), name.to_owned())).or_default().insert(uid.to_owned());
@@ -96,7 +96,7 @@ async fn here(deps: &Deps) -> Result<Here, CallError> {
 }
 
 /// Those of them that are not in the API, by UID or under their name.
-fn lost(mut here: Here, pods: &Store<Pod>) -> Here {
+fn lost(mut here: LocalPods, pods: &Store<Pod>) -> LocalPods {
     for pod in pods.state() {
         let (namespace, name) = (pod.metadata.namespace.clone(), pod.metadata.name.clone());
         here.remove(&(namespace.unwrap_or_default(), name.unwrap_or_default()));
@@ -115,7 +115,7 @@ enum Answer {
     None,
 }
 
-async fn ask(deps: &Deps, (namespace, name): &Place, uids: &BTreeSet<String>) -> Answer {
+async fn ask_api(deps: &Deps, (namespace, name): &PodName, uids: &BTreeSet<String>) -> Answer {
     match Api::<Pod>::namespaced(deps.client.clone(), namespace).get_opt(name).await {
         Ok(Some(pod)) if is_of(&pod, uids) => {
             info!(namespace, name, "a pod of this node was lost from the store and is there again");

@@ -27,7 +27,7 @@ use crate::{
         runtime::{CallError, Runtime},
         volumes,
     },
-    metamanager::PodsWhole,
+    metamanager::PodsComplete,
     rt::Backoff,
 };
 
@@ -36,7 +36,7 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// … up to this.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 /// Seconds that a container without a pod has, when it does not say how long it needs.
-const GRACE: Duration = Duration::from_secs(30);
+const DEFAULT_GRACE: Duration = Duration::from_secs(30);
 /// Directories are removed in a fraction of this, where the disk answers.
 const REMOVE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -52,7 +52,7 @@ pub(in crate::edged) struct Deps {
     /// The pods that the API has.
     pub(in crate::edged) pods: Store<Pod>,
     /// Whether the API has all pods.
-    pub(in crate::edged) pods_whole: PodsWhole,
+    pub(in crate::edged) pods_complete: PodsComplete,
     /// What is remembered of pods.
     pub(in crate::edged) pod_cache: PodCache,
     /// The probes of all pods.
@@ -82,21 +82,21 @@ pub(in crate::edged) async fn run(deps: Deps, mut progress: watch::Receiver<Prog
     let mut kept = None;
     let mut backoff = Backoff::new(FIRST_WAIT, every);
     // A runtime may still be giving up what the last agent had asked for when it was killed, or what it was doing when it was
-    // killed itself: it is looked at more often at first.
+    // killed itself: orphans are looked for more often at first.
     let mut settling = Backoff::new(FIRST_WAIT, every);
     loop {
-        let was_whole = deps.pods_whole.now();
+        let was_whole = deps.pods_complete.now();
         if let Err(error) = strays::trigger_pods(deps.of_strays()).await {
             tracing::debug!(error = &error as &dyn std::error::Error, "strays are looked for later");
         }
         let wait = match sweep(&deps, &mut kept).await {
-            Ok(Left::Nothing) => {
+            Ok(Remains::Nothing) => {
                 backoff.reset();
                 settling.next(1.0)
             }
-            Ok(Left::Files) => backoff.next(1.0),
+            Ok(Remains::Files) => backoff.next(1.0),
             Err(error) => {
-                error.tell("orphans are looked for later");
+                error.log("orphans are looked for later");
                 backoff.next(1.0)
             }
         };
@@ -105,14 +105,14 @@ pub(in crate::edged) async fn run(deps: Deps, mut progress: watch::Receiver<Prog
             () = tokio::time::sleep(wait) => {}
             () = deps.orphaned.notified() => settling.reset(),
             // what was kept until now is kept no longer
-            () = deps.pods_whole.until(), if !was_whole => {}
+            () = deps.pods_complete.until(), if !was_whole => {}
         }
     }
 }
 
-/// What a look could not remove.
+/// What a sweep could not remove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Left {
+enum Remains {
     Nothing,
     Files,
 }
@@ -122,12 +122,12 @@ enum Left {
 struct Wanted {
     /// The pods that the API has.
     known: BTreeSet<String>,
-    /// Those that were here at the first look, while the API may not have all pods yet.
+    /// Those that were here at the first sweep, while the API may not have all pods yet.
     kept: BTreeSet<String>,
 }
 
 impl Wanted {
-    /// What is wanted, when all this is `here` and that was `kept` at the last look; `None` before the first.
+    /// What is wanted, when all this is `here` and that was `kept` at the last sweep; `None` before the first.
     fn new(
         known: BTreeSet<String>,
         here: BTreeSet<String>,
@@ -148,7 +148,7 @@ impl Wanted {
 /// What is there of each pod: sandboxes, and containers with their grace.
 type Found = BTreeMap<String, (Vec<String>, Vec<(String, Duration)>)>;
 
-async fn sweep(deps: &Deps, kept: &mut Option<BTreeSet<String>>) -> Result<Left, CallError> {
+async fn sweep(deps: &Deps, kept: &mut Option<BTreeSet<String>>) -> Result<Remains, CallError> {
     // The runtime first: a pod is in the store before anything of it is in the runtime.
     let mut found = found(deps).await?;
     let dirs = deps.dirs.clone();
@@ -159,10 +159,10 @@ async fn sweep(deps: &Deps, kept: &mut Option<BTreeSet<String>>) -> Result<Left,
     let running: BTreeSet<String> = found.keys().cloned().collect();
     let logged = log_dirs.iter().filter_map(|name| Some(names::pod_of_logs(name)?.2));
     let here = running.iter().chain(&pod_dirs).map(String::as_str).chain(logged).map(str::to_owned).collect();
-    let is_unknown = !deps.pods_whole.now();
+    let is_unknown = !deps.pods_complete.now();
     let wanted = Wanted::new(known, here, kept.take(), !is_unknown);
     if wanted.kept.is_empty() {
-        deps.pods_whole.nothing_else_is_here();
+        deps.pods_complete.nothing_else_is_here();
     }
     // where a pod is damaged later, what is here then is kept
     *kept = is_unknown.then(|| wanted.kept.clone());
@@ -198,13 +198,13 @@ async fn sweep(deps: &Deps, kept: &mut Option<BTreeSet<String>>) -> Result<Left,
 }
 
 /// Removes what pods have left on disk, each for itself: where a disk does not answer, the others go all the same.
-async fn clear_all(deps: &Deps, gone: Vec<(String, Option<PathBuf>)>) -> Left {
-    let mut left = Left::Nothing;
+async fn clear_all(deps: &Deps, gone: Vec<(String, Option<PathBuf>)>) -> Remains {
+    let mut left = Remains::Nothing;
     let mut clearing = Vec::new();
     for (uid, logs) in gone {
         let place = logs.clone().unwrap_or_else(|| deps.dirs.pod(&uid)).display().to_string();
         if !deps.removing.begin(place.clone()) {
-            left = Left::Files;
+            left = Remains::Files;
             continue;
         }
         let (dirs, groups, removing) = (deps.dirs.clone(), deps.groups.clone(), deps.removing.clone());
@@ -215,21 +215,21 @@ async fn clear_all(deps: &Deps, gone: Vec<(String, Option<PathBuf>)>) -> Left {
             let done = if is_back { Ok(()) } else { clear(&dirs, &groups, &uid, logs) };
             removing.end(&place);
             match done {
-                Ok(()) => Left::Nothing,
+                Ok(()) => Remains::Nothing,
                 Err(error) => {
                     tracing::warn!(uid, error = &*error, "a pod that is gone leaves something behind");
-                    Left::Files
+                    Remains::Files
                 }
             }
         }));
     }
     match tokio::time::timeout(REMOVE_TIMEOUT, join_all(clearing)).await {
         // A task that cannot be waited for is one of a program that ends.
-        Ok(all) if all.iter().all(|one| matches!(one, Ok(Left::Nothing) | Err(_))) => left,
-        Ok(_) => Left::Files,
+        Ok(all) if all.iter().all(|one| matches!(one, Ok(Remains::Nothing) | Err(_))) => left,
+        Ok(_) => Remains::Files,
         Err(_) => {
             tracing::warn!("a disk does not answer: what pods that are gone left behind is removed later");
-            Left::Files
+            Remains::Files
         }
     }
 }
@@ -261,7 +261,7 @@ async fn found(deps: &Deps) -> Result<Found, CallError> {
     for container in containers {
         if let Some(uid) = container.labels.get(names::POD_UID) {
             let grace = container.annotations.get(names::GRACE).and_then(|text| text.parse().ok());
-            let grace = grace.map_or(GRACE, Duration::from_secs);
+            let grace = grace.map_or(DEFAULT_GRACE, Duration::from_secs);
             found.entry(uid.clone()).or_default().1.push((container.id, grace));
         }
     }

@@ -99,7 +99,7 @@ fn warn_of(id: &str, result: Result<(), CallError>) {
 
 fn warn(result: Result<(), CallError>, what: &str) {
     if let Err(error) = result {
-        error.tell(what);
+        error.log(what);
     }
 }
 
@@ -159,7 +159,7 @@ impl Keeper {
     async fn clean_images(&self, failed_before: bool) -> bool {
         let Err(error) = self.try_clean_images().await else { return false };
         match &error {
-            ImagesError::Runtime(error) => error.tell("images are not cleaned up"),
+            ImagesError::Runtime(error) => error.log("images are not cleaned up"),
             error => tracing::warn!(error = error as &dyn std::error::Error, "images are not cleaned up"),
         }
         if failed_before {

@@ -105,7 +105,7 @@ impl Reporter<'_> {
         let mut backoff = Backoff::new(FIRST_WAIT, MAX_WAIT);
         let mut pressure = self.description.pressure.subscribe();
         loop {
-            let wait = match self.once().await {
+            let wait = match self.sync_status().await {
                 Ok(ready) => {
                     backoff.reset();
                     told.send_replace(());
@@ -132,12 +132,12 @@ impl Reporter<'_> {
     }
 
     /// Looks at everything once, reports what changed, and says whether the node is ready.
-    async fn once(&mut self) -> Result<bool, kube::Error> {
-        if self.addresses.look() {
+    async fn sync_status(&mut self) -> Result<bool, kube::Error> {
+        if self.addresses.refresh() {
             self.description.addresses = self.addresses.of_status(self.description.name);
             let addresses = self.addresses.ips();
             tracing::info!(node = self.description.name, ?addresses, "the node has other addresses");
-            // Full: each pod is looked at again anyway, a little later.
+            // Where the channel is full: each pod is synced again anyway, a little later.
             let _ = self.triggers.try_send(Trigger::All);
         }
         let health = {
@@ -150,7 +150,7 @@ impl Reporter<'_> {
             Some(node) => node,
             None => return Ok(health.problem.is_none()),
         };
-        self.tell_pod_cidr(&base).await;
+        self.update_pod_cidr(&base).await;
         let old = base.status.clone().unwrap_or_default();
         let status = self.description.status(&old, &health, now);
         let due = self
@@ -163,10 +163,10 @@ impl Reporter<'_> {
         Ok(health.problem.is_none())
     }
 
-    /// Tells the runtime of the addresses that the cloud gives to this node's pods, once they are others. The next look tries again.
+    /// Tells the runtime of the addresses that the cloud gives to this node's pods, once they are others. The next status tries again.
     ///
     /// Source: the kubelet, `updatePodCIDR`.
-    async fn tell_pod_cidr(&mut self, node: &Node) {
+    async fn update_pod_cidr(&mut self, node: &Node) {
         let spec = node.spec.as_ref();
         let several = spec
             .and_then(|spec| spec.pod_cidrs.as_ref())

@@ -34,7 +34,7 @@ pub(super) async fn post_start(
         state.while_alive(id)
     });
     let (task, pod, container, id) = (context.clone(), pod.clone(), container.clone(), id.to_owned());
-    let (told, quick) = tokio::sync::oneshot::channel::<()>();
+    let (ended, quick) = tokio::sync::oneshot::channel::<()>();
     context.background.spawn(async move {
         let target = HookContainer { spec: &container, id: &id, pod_ip: &pod_ip };
         let running = probes::run_hook(&task.runtime, &hook, target, MAX_POST_START);
@@ -51,7 +51,7 @@ pub(super) async fn post_start(
             Ok(()) => state.hooks.remove(&id),
             Err(_) => state.hooks.insert(id, PostStart::Failed),
         });
-        if told.send(()).is_err() {
+        if ended.send(()).is_err() {
             let _ = task.triggers.send(Trigger::of(&pod)).await;
         }
     });

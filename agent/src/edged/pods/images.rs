@@ -80,7 +80,7 @@ impl ImagePuller {
                 failed(&error)
             })?
         {
-            // Nothing is present that was not looked for: one that was pulled for this container is told by its pull.
+            // Nothing is present that was not looked for: the pull of one that was pulled for this container has recorded it.
             if !self.pod_cache.with(identity.uid, |state| state.pulls.contains_key(&name)) {
                 let text = format!("Container image {name:?} already present on machine");
                 record(Severity::Normal, reason::PULLED, text);

@@ -44,7 +44,7 @@ impl Context {
     /// Adds to what the runtime says what others know.
     async fn complete(&self, pod: &Arc<Pod>, mut observed: Observed) -> Observed {
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-        self.pod_cache.saw(uid, observed.items());
+        self.pod_cache.observed(uid, observed.items());
         for id in self.pod_cache.with(uid, |state| state.unsettled(&observed)) {
             self.end_lost(uid, &id).await;
         }

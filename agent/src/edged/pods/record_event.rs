@@ -1,4 +1,4 @@
-//! What people are told of pods, in the kubelet's words. See also [`super::stop`], [`super::start`], [`super::images`].
+//! Events of pods, in the kubelet's words. See also [`super::stop`], [`super::start`], [`super::images`].
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
@@ -33,9 +33,10 @@ pub(super) fn back_off(context: &Context, pod: &Pod, observed: &Observed, plan: 
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
     for name in plan.back_off.keys() {
         let Some(last) = observed.latest(name) else { continue };
-        let told =
-            context.pod_cache.with(uid, |state| state.told_back_off.insert(name.clone(), last.id.clone()));
-        if told.as_ref() == Some(&last.id) {
+        let reported = context
+            .pod_cache
+            .with(uid, |state| state.reported_back_off.insert(name.clone(), last.id.clone()));
+        if reported.as_ref() == Some(&last.id) {
             continue;
         }
         let text = format!("Back-off restarting failed container {name} in pod {}", full_name(pod));
@@ -48,8 +49,8 @@ pub(super) fn deadline(context: &Context, pod: &Pod, now: Timestamp) -> Option<W
     plan::deadline(pod).filter(|at| *at <= now)?;
     let text = "Pod was active on the node longer than the specified deadline";
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-    let told = context.pod_cache.with(uid, |state| std::mem::replace(&mut state.told_deadline, true));
-    if !told && !is_over(pod) {
+    let reported = context.pod_cache.with(uid, |state| std::mem::replace(&mut state.reported_deadline, true));
+    if !reported && !is_over(pod) {
         context.events.pod(pod, Severity::Normal, "DeadlineExceeded", text.to_owned());
     }
     Some(Waiting::new("DeadlineExceeded", text))

@@ -111,12 +111,12 @@ async fn store(
         Ok(_) => {
             let runs = |status: &PodStatus| status.phase.as_deref() == Some("Running");
             let started = runs(&status) && !runs(&old);
-            let seen = context.pod_cache.with(identity.uid, |state| {
+            let first_seen = context.pod_cache.with(identity.uid, |state| {
                 state.reported = Some((version, status));
-                state.seen
+                state.first_seen
             });
-            if let Some(seen) = seen.filter(|_| started) {
-                context.metrics.pod_started(seen.elapsed());
+            if let Some(first_seen) = first_seen.filter(|_| started) {
+                context.metrics.pod_started(first_seen.elapsed());
             }
             Ok(())
         }

@@ -1,6 +1,6 @@
 //! What runs in a pod's control group and is not alive as far as the runtime knows: a runtime that is killed in the middle of a start
 //! or a stop may say of a container that it has ended, or know nothing of it, while its processes run on. Two of one container
-//! must not run side by side, so it is ended at the next look at its pod, and each pod is looked at that has any.
+//! must not run side by side, so it is ended at the next sync of its pod, and each pod that has any is synced.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -16,16 +16,16 @@ use crate::edged::{
     runtime::{CallError, Runtime},
 };
 
-/// Ends what the runtime has lost of this pod. Nobody starts anything of it meanwhile: whoever looks at a pod is alone with it.
+/// Ends what the runtime has lost of this pod. Nobody starts anything of it meanwhile: a pod has one sync at a time.
 pub(super) async fn end(context: &Context, pod: &Arc<Pod>, observed: &Observed) {
     // before the first, a sandbox may be on its way that an agent before this one has asked for
     if observed.sandboxes.is_empty() {
         return;
     }
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-    // that nothing has ended and nobody has told of any is what most looks find
-    let told = context.pod_cache.with(uid, |state| !std::mem::replace(&mut state.no_strays, true));
-    if !told && observed.containers.iter().all(|one| one.exit_code().is_none()) {
+    // Most syncs find that nothing has ended and that no strays were suspected.
+    let suspected = context.pod_cache.with(uid, |state| !std::mem::replace(&mut state.no_strays, true));
+    if !suspected && observed.containers.iter().all(|one| one.exit_code().is_none()) {
         return;
     }
     let alive = alive(observed);

@@ -33,14 +33,14 @@ const MAX_ROUNDS: usize = 16;
 pub(super) async fn reconcile(pod: Arc<Pod>, context: Arc<Context>) -> Result<Action, Error> {
     let identity = Identity::of(&pod)?;
     let begun = Instant::now();
-    context.pod_cache.take_in_hand(identity.uid, true);
-    context.pod_cache.with(identity.uid, |state| *state.seen.get_or_insert(begun));
+    context.pod_cache.set_syncing(identity.uid, true);
+    context.pod_cache.with(identity.uid, |state| *state.first_seen.get_or_insert(begun));
     let (operation, action) = if pod.metadata.deletion_timestamp.is_some() {
         ("kill", terminate::terminate(&context, &pod, &identity).await)
     } else {
         ("sync", sync_pod(&context, &pod, &identity).await)
     };
-    context.pod_cache.take_in_hand(identity.uid, false);
+    context.pod_cache.set_syncing(identity.uid, false);
     context.metrics.pod_worked(operation, begun.elapsed());
     let action = action?;
     context.pod_cache.with(identity.uid, |state| state.failures = 0);

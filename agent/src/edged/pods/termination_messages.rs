@@ -16,7 +16,7 @@ use crate::edged::{
 /// Disks answer in a fraction of this.
 const READ_TIMEOUT: Duration = Duration::from_secs(1);
 /// By then a runtime has written the end of a log.
-const SETTLED: Duration = Duration::from_secs(2);
+const LOG_WRITTEN_AFTER: Duration = Duration::from_secs(2);
 
 /// Where the words are that have to be read: container id, place, exit code, and whether nothing is added any more.
 type Unread = Vec<(String, TerminationMessageFiles, i32, bool)>;
@@ -24,14 +24,17 @@ type Unread = Vec<(String, TerminationMessageFiles, i32, bool)>;
 /// Adds the last words of those that have ended, in a pod of so many `containers`.
 pub(super) async fn add(context: &Context, pod: &Pod, observed: &mut Observed, containers: usize) {
     let uid = pod.metadata.uid.clone().unwrap_or_default();
-    let unread = context.pod_cache.with(&uid, |state| unread(&mut state.words, observed, Timestamp::now()));
+    let unread = context
+        .pod_cache
+        .with(&uid, |state| unread(&mut state.termination_messages, observed, Timestamp::now()));
     if !unread.is_empty() {
         read(context, pod, uid.clone(), unread).await;
     }
     context.pod_cache.with(&uid, |state| {
         for container in &mut observed.containers {
             let State::Exited { message, .. } = &mut container.state else { continue };
-            if let Some(TerminationMessage::Read { text, .. }) = state.words.get(&container.id) {
+            if let Some(TerminationMessage::Read { text, .. }) = state.termination_messages.get(&container.id)
+            {
                 termination_message::join(message, text, containers);
             }
         }
@@ -50,10 +53,10 @@ fn unread(known: &mut HashMap<String, TerminationMessage>, observed: &Observed, 
     };
     let ended = observed.containers.iter().filter(|container| !is_known(container));
     let unread: Unread = ended
-        .filter_map(|container| match (&container.state, &container.words) {
-            (State::Exited { finished_at, exit_code, .. }, Some(words)) => {
-                let whole = moment::since(*finished_at, now) >= SETTLED;
-                Some((container.id.clone(), words.clone(), *exit_code, whole))
+        .filter_map(|container| match (&container.state, &container.termination_message) {
+            (State::Exited { finished_at, exit_code, .. }, Some(termination_message)) => {
+                let whole = moment::since(*finished_at, now) >= LOG_WRITTEN_AFTER;
+                Some((container.id.clone(), termination_message.clone(), *exit_code, whole))
             }
             _ => None,
         })
@@ -79,7 +82,7 @@ async fn read(context: &Context, pod: &Pod, uid: String, unread: Unread) {
     });
     if let Ok(read) = tokio::time::timeout(READ_TIMEOUT, &mut reading).await {
         // A task that cannot be waited for is one of a program that ends.
-        context.pod_cache.with(&uid, |state| state.words.extend(read.unwrap_or_default()));
+        context.pod_cache.with(&uid, |state| state.termination_messages.extend(read.unwrap_or_default()));
         return;
     }
     tracing::warn!(
@@ -90,7 +93,7 @@ async fn read(context: &Context, pod: &Pod, uid: String, unread: Unread) {
     let trigger = Trigger::of(pod);
     context.background.spawn(async move {
         if let Ok(read) = reading.await {
-            pod_cache.with(&uid, |state| state.words.extend(read));
+            pod_cache.with(&uid, |state| state.termination_messages.extend(read));
             let _ = triggers.send(trigger).await;
         }
     });
@@ -108,8 +111,13 @@ mod tests {
             reason: String::new(),
             message: String::new(),
         };
-        let words = TerminationMessageFiles { file: "/words".into(), log: None };
-        Container { id: id.into(), state, words: Some(words), ..Container::test("web") }
+        let termination_message = TerminationMessageFiles { file: "/words".into(), log: None };
+        Container {
+            id: id.into(),
+            state,
+            termination_message: Some(termination_message),
+            ..Container::test("web")
+        }
     }
 
     #[test]

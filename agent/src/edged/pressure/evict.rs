@@ -10,11 +10,10 @@ use tokio::sync::mpsc;
 use super::{
     Condition, Pressure, limits,
     machine::Signals,
-    measure,
+    measure, messages,
     rank::{self, Counted},
-    signals::Reading,
+    signals::{ConditionText, Reading},
     state::{self, State},
-    words,
 };
 use crate::{
     component,
@@ -30,11 +29,11 @@ use crate::{
     },
 };
 
-/// Time between two looks; the kubelet's.
+/// Time between two readings; the kubelet's.
 const MONITORING_INTERVAL: Duration = Duration::from_secs(10);
-/// How long the next look waits for an evicted pod to be gone …
+/// How long the next reading waits for an evicted pod to be gone …
 const EVICTION_TIMEOUT: Duration = Duration::from_secs(30);
-/// … and how often it is looked for.
+/// … and how often that is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// What a pod has that is evicted by a hard threshold or a limit of its own.
 const HARD_EVICTION_GRACE: Duration = Duration::from_secs(1);
@@ -69,8 +68,8 @@ pub(crate) struct Evictor {
 pub(crate) async fn run(evictor: Evictor) {
     let mut state = State::default();
     loop {
-        match evictor.once(&mut state).await {
-            // Cancel-safe: a change that is missed is seen at the next look.
+        match evictor.synchronize(&mut state).await {
+            // Cancel-safe: a change that is missed is seen at the next reading.
             evicted if evicted.is_empty() => tokio::select! {
                 () = tokio::time::sleep(MONITORING_INTERVAL) => {}
                 () = evictor.signals.changed() => {}
@@ -84,8 +83,8 @@ pub(crate) async fn run(evictor: Evictor) {
 }
 
 impl Evictor {
-    /// One look: the pods that were evicted.
-    async fn once(&self, state: &mut State) -> Vec<Arc<Pod>> {
+    /// Reads the signals once and acts on them; the pods that were evicted.
+    async fn synchronize(&self, state: &mut State) -> Vec<Arc<Pod>> {
         let reading = match self.config.thresholds.is_empty() {
             true => Reading::default(),
             false => self.signals.read().await,
@@ -111,10 +110,10 @@ impl Evictor {
     /// Sets the node's conditions, and records those that have changed.
     fn report(&self, conditions: &BTreeSet<Condition>) {
         for (condition, holds) in self.pressure.set(conditions) {
-            let words = condition.words(holds);
-            let text = format!("Node {} status is now: {}", self.node_name, words.event);
-            tracing::info!(condition = words.kind, holds, "{}", words.message);
-            self.events.node(&self.node_name, Severity::Normal, words.event, text);
+            let ConditionText { kind, message, event, .. } = condition.text(holds);
+            let text = format!("Node {} status is now: {event}", self.node_name);
+            tracing::info!(condition = kind, holds, "{message}");
+            self.events.node(&self.node_name, Severity::Normal, event, text);
         }
     }
 
@@ -174,7 +173,7 @@ impl Evictor {
         rank::rank(&mut pods, resource, counted(worst.signal, reading.image_disk));
         let grace = if worst.grace.is_zero() { HARD_EVICTION_GRACE } else { self.config.max_pod_grace };
         let evicted = pods.into_iter().find(|(pod, usage)| {
-            let message = words::evicted(pod, usage.as_ref(), resource, met, reading);
+            let message = messages::evicted(pod, usage.as_ref(), resource, met, reading);
             self.evict(pod, message, grace, true)
         });
         if evicted.is_none() {
@@ -185,16 +184,16 @@ impl Evictor {
 
     /// Condemns the pod, unless the node cannot be without it.
     fn evict(&self, pod: &Arc<Pod>, message: String, grace: Duration, by_node: bool) -> bool {
-        if words::is_critical(pod) {
+        if messages::is_critical(pod) {
             return false;
         }
         tracing::info!(pod = pod.metadata.name, message, "evicted");
-        self.events.pod(pod, Severity::Warning, words::EVICTED, message.clone());
+        self.events.pod(pod, Severity::Warning, messages::EVICTED, message.clone());
         let disrupted = by_node.then(|| message.clone());
-        let why = Waiting::new(words::EVICTED, message);
+        let why = Waiting::new(messages::EVICTED, message);
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
         self.pod_cache.mark_for_termination(uid, Termination { why, grace: Some(grace), disrupted });
-        // Full: the pod is looked at anyway, a little later.
+        // Where the channel is full: the pod is synced anyway, a little later.
         let _ = self.triggers.try_send(Trigger::of(pod));
         true
     }

@@ -27,7 +27,7 @@ pub(crate) async fn usages(
 ) -> Vec<(Arc<Pod>, Option<Usage>)> {
     let (containers, sandboxes) = tokio::join!(runtime.container_stats(), runtime.sandbox_stats());
     let containers = containers.unwrap_or_else(|error| {
-        error.tell("what pods use is not known in full");
+        error.log("what pods use is not known in full");
         Vec::new()
     });
     // Not every runtime has these.

@@ -37,9 +37,9 @@ use tokio::{
 
 pub(crate) use self::{
     hook::{HookContainer, run as run_hook},
-    tally::Tallied,
+    tally::ProbeCounts,
 };
-use self::{target::ProbeTarget, timing::Timing, verdict::Found, worker::Job};
+use self::{target::ProbeTarget, timing::Timing, verdict::ProbeResults, worker::Job};
 use super::{
     background::Background,
     events::Recorder,
@@ -51,7 +51,7 @@ use super::{
 
 /// What a probe is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum ProbeKind {
     /// Whether the container has started.
     Startup,
     /// Whether it must be started again.
@@ -60,12 +60,12 @@ pub(crate) enum Kind {
     Readiness,
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for ProbeKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Kind::Startup => "Startup",
-            Kind::Liveness => "Liveness",
-            Kind::Readiness => "Readiness",
+            ProbeKind::Startup => "Startup",
+            ProbeKind::Liveness => "Liveness",
+            ProbeKind::Readiness => "Readiness",
         })
     }
 }
@@ -92,11 +92,11 @@ pub(crate) struct Probes {
 #[derive(Default)]
 struct PodProbes {
     /// By container id.
-    found: HashMap<String, Found>,
+    found: HashMap<String, ProbeResults>,
     /// By container id and kind.
-    workers: BTreeMap<(String, Kind), Worker>,
+    workers: BTreeMap<(String, ProbeKind), Worker>,
     /// By container name and kind.
-    tallied: BTreeMap<(String, Kind), Tallied>,
+    counts: BTreeMap<(String, ProbeKind), ProbeCounts>,
 }
 
 /// A task that ends when it is not wanted any more.
@@ -185,10 +185,10 @@ impl Probes {
     }
 
     /// A verdict; whether it is news.
-    fn note(&self, uid: &str, id: &str, kind: Kind, success: bool) -> bool {
+    fn record(&self, uid: &str, id: &str, kind: ProbeKind, success: bool) -> bool {
         let mut pods = self.pods.lock();
         let probes = pods.get_mut(uid);
-        probes.is_some_and(|probes| probes.found.entry(id.to_owned()).or_default().note(kind, success))
+        probes.is_some_and(|probes| probes.found.entry(id.to_owned()).or_default().record(kind, success))
     }
 
     /// The pod is gone.

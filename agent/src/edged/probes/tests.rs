@@ -16,7 +16,7 @@ use tokio::{
 use tonic::transport::Endpoint;
 
 use super::{
-    Deps, Kind, Probes,
+    Deps, ProbeKind, Probes,
     address::{Address, HttpTarget},
     check::check,
     outcome::Outcome,
@@ -212,7 +212,7 @@ async fn what_waits_for_the_startup_probe_begins_right_after_it() {
         json!({"name": "c", "startupProbe": probe(started.port), "readinessProbe": probe(ready.port)}),
     );
     followed.follow("127.0.0.1");
-    assert!(followed.probes.note("u", "1", Kind::Startup, true));
+    assert!(followed.probes.record("u", "1", ProbeKind::Startup, true));
     followed.follow("127.0.0.1");
     tokio::time::timeout(LONG, asked.recv()).await.expect("not after an hour").unwrap();
 }

@@ -42,7 +42,7 @@ const API_RETRY_DELAY: Duration = Duration::from_secs(1);
 pub struct StaticPods {
     /// The folder of manifests, or one of them.
     pub path: PathBuf,
-    /// How often it is looked at although nothing told of a change.
+    /// How often it is read although nothing told of a change.
     pub every: Duration,
 }
 
@@ -62,7 +62,7 @@ pub(super) struct Deps {
 pub(super) async fn run(deps: Deps, source: StaticPods) {
     let mut reported = BTreeMap::new();
     loop {
-        // Before the look, and a new one each time: what changes after it is told, and the folder may be another.
+        // Before the sync, and a new one each time: what changes after it is told, and the folder may be another.
         let watch = Watch::new(&source.path).ok();
         let wait = match sync(&deps, &source.path, &mut reported).await {
             Ok(()) => source.every,
@@ -72,7 +72,7 @@ pub(super) async fn run(deps: Deps, source: StaticPods) {
             }
         };
         tokio::select! {
-            // Cancel-safe, all three: each only shortens the wait for the next look at everything.
+            // Cancel-safe, all three: each only shortens the wait for the next sync.
             () = changed(watch.as_ref()) => {}
             () = deps.pod_deleted.notified() => {}
             () = tokio::time::sleep(wait) => {}
@@ -80,7 +80,7 @@ pub(super) async fn run(deps: Deps, source: StaticPods) {
     }
 }
 
-/// A folder that is not there, or cannot be watched, is only looked at now and then.
+/// A folder that is not there, or cannot be watched, is only read now and then.
 async fn changed(watch: Option<&Watch>) {
     let told = match watch {
         Some(watch) => watch.changed().await,
@@ -119,7 +119,7 @@ async fn create(deps: &Deps, pod: &Pod) -> Result<(), String> {
     let api = Api::<Pod>::namespaced(deps.client.clone(), namespace);
     match api.create(&PostParams::default(), pod).await {
         Ok(_) => tracing::info!(namespace, name = pod.metadata.name, "a static pod begins"),
-        // since a moment ago: the next look sees it
+        // Since a moment ago: the next sync sees it.
         Err(kube::Error::Api(answer)) if answer.code == 409 => {}
         Err(error) => return Err(api_message(&error)),
     }

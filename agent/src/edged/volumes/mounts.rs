@@ -46,7 +46,7 @@ pub(crate) fn of_container(
     let mounts = container.volume_mounts.iter().flatten();
     let mut all = mounts
         .enumerate()
-        .map(|(index, mount)| one(places, (container, index), mount, environment))
+        .map(|(index, mount)| one(places, container, index, mount, environment))
         .collect::<Result<Vec<cri::Mount>, Error>>()?;
     // Where the pod has a mount of its own, that counts.
     for (path, file) in [
@@ -67,7 +67,8 @@ pub(crate) fn of_container(
 
 fn one(
     places: &Places<'_>,
-    (container, index): (&Container, usize),
+    container: &Container,
+    index: usize,
     mount: &VolumeMount,
     environment: &Environment,
 ) -> Result<cri::Mount, Error> {

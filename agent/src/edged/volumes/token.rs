@@ -28,7 +28,7 @@ struct Claims {
 
 /// A token that a pod needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct WantedToken {
     /// The volume.
     pub(crate) volume: String,
     /// The file in it.
@@ -40,13 +40,13 @@ pub(crate) struct Wanted {
 }
 
 /// The tokens of the pod's projected volumes.
-pub(crate) fn wanted(pod: &Pod) -> Vec<Wanted> {
+pub(crate) fn wanted(pod: &Pod) -> Vec<WantedToken> {
     let pairs = volumes(pod).flat_map(|volume| {
         let projection = VolumeSource::of(volume).and_then(VolumeSource::projection);
         let sources = projection.into_iter().flat_map(|projected| projected.sources.iter().flatten());
         sources.filter_map(|source| Some((volume.name.clone(), source.service_account_token.as_ref()?)))
     });
-    let one = |(volume, source): (String, &ServiceAccountTokenProjection)| Wanted {
+    let one = |(volume, source): (String, &ServiceAccountTokenProjection)| WantedToken {
         volume,
         path: source.path.clone(),
         audience: source.audience.clone().unwrap_or_default(),

@@ -16,7 +16,7 @@ use wire::{Change, Header, ResourcePath, ResourceType};
 use self::place::{Status, place};
 pub(super) use self::{
     entry::Entry,
-    place::{Placement, StoreChange, known_revision, same, stripped},
+    place::{CloudVersion, Placement, StoreChange, known_revision, same, stripped},
     shape::fault as fault_of_shape,
 };
 use super::{
@@ -89,6 +89,10 @@ impl Put {
         Self { change, key, uid, revision, object }
     }
 
+    fn version(&self) -> CloudVersion<'_> {
+        CloudVersion { uid: &self.uid, revision: self.revision }
+    }
+
     /// Where it belongs.
     pub(super) fn key(&self) -> &Key {
         &self.key
@@ -101,8 +105,8 @@ impl Put {
 }
 
 /// What the cloud's state of an object makes of a copy that this node only reads.
-pub(super) fn copy(change: Change, object: &Value, (uid, revision): (&str, u64), entry: &Entry) -> Placement {
-    place(change, object, (uid, revision), entry, Status::Clouds, jiff::Timestamp::now())
+pub(super) fn copy(change: Change, object: &Value, version: CloudVersion<'_>, entry: &Entry) -> Placement {
+    place(change, object, version, entry, Status::Clouds, jiff::Timestamp::now())
 }
 
 /// The collection in which objects of this type are stored; those that nothing here reads keep the type's name.
@@ -154,12 +158,11 @@ impl Desired {
         };
         self.change(&key, |entry| {
             if status == Status::OursToEnd
-                && let Some(placement) =
-                    mirror::place(put.change, &put.object, (&put.uid, put.revision), entry)
+                && let Some(placement) = mirror::place(put.change, &put.object, put.version(), entry)
             {
                 return placement;
             }
-            place(put.change, &put.object, (&put.uid, put.revision), entry, status, jiff::Timestamp::now())
+            place(put.change, &put.object, put.version(), entry, status, jiff::Timestamp::now())
         })
         .await
         .map_err(Refused::from)

@@ -26,6 +26,15 @@ pub(in crate::metamanager) enum StoreChange<T> {
     Remove,
 }
 
+/// Which state of which object the cloud tells of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::metamanager) struct CloudVersion<'a> {
+    /// The object's UID; empty where the cloud does not tell.
+    pub(in crate::metamanager) uid: &'a str,
+    /// Its `resourceVersion` in the cloud; 0 where there is none.
+    pub(in crate::metamanager) revision: u64,
+}
+
 /// What becomes of an object and its record.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(in crate::metamanager) struct Placement {
@@ -48,11 +57,12 @@ pub(super) enum Status {
 pub(super) fn place(
     change: Change,
     object: &Value,
-    (uid, revision): (&str, u64),
+    version: CloudVersion<'_>,
     entry: &Entry,
     status: Status,
     now: Timestamp,
 ) -> Placement {
+    let CloudVersion { uid, revision } = version;
     match (&entry.record, change) {
         (record, Change::Delete) => removed(record.as_ref(), uid, entry, status, now),
         (Some(record), _) if record.uid == uid && record.revision >= revision => Placement::default(),

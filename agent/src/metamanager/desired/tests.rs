@@ -22,7 +22,7 @@ fn stored(uid: &str, image: &str, revision: u64) -> Entry {
 }
 
 fn placed(change: Change, object: &Value, at: (&str, u64), entry: &Entry) -> Placement {
-    place(change, object, at, entry, Status::OursToEnd, now())
+    place(change, object, CloudVersion { uid: at.0, revision: at.1 }, entry, Status::OursToEnd, now())
 }
 
 #[test]
@@ -138,11 +138,25 @@ fn a_pod_that_has_ended_here_does_not_come_back() {
 fn other_kinds_are_replaced_and_removed_as_they_come() {
     let map = |value: &str| json!({"metadata": {"name": "m", "uid": "u1"}, "data": {"k": value}});
     let entry = Entry { object: Some(map("a")), record: Some(Record::of("u1", 5)), ..Entry::default() };
-    let placement = place(Change::Update, &map("b"), ("u1", 6), &entry, Status::Clouds, now());
+    let placement = place(
+        Change::Update,
+        &map("b"),
+        CloudVersion { uid: "u1", revision: 6 },
+        &entry,
+        Status::Clouds,
+        now(),
+    );
     assert_eq!(placement.object, StoreChange::Set(map("b")));
     for content in [json!({"metadata": {"uid": "u1"}}), Value::Null] {
         let uid = content.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let placement = place(Change::Delete, &content, (&uid, 0), &entry, Status::Clouds, now());
+        let placement = place(
+            Change::Delete,
+            &content,
+            CloudVersion { uid: &uid, revision: 0 },
+            &entry,
+            Status::Clouds,
+            now(),
+        );
         assert_eq!(placement, Placement { object: StoreChange::Remove, record: StoreChange::Remove });
     }
 }

@@ -18,7 +18,6 @@ use std::{collections::BTreeMap, io, path::Path};
 use kubeapi::store::{Object, StoreError};
 use serde_json::Value;
 
-
 /// Why a database could not be written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ExportError {
@@ -73,7 +72,8 @@ pub(crate) type ReadDevice = fn(&Value) -> Option<DeviceRows>;
 /// An object cannot be read, or the file cannot be written; what stood at `path` stands there still.
 pub(crate) async fn export(
     objects: &[Object],
-    (node_name, read_device): (&str, ReadDevice),
+    node_name: &str,
+    read_device: ReadDevice,
     path: &Path,
 ) -> Result<Exported, ExportError> {
     let rows = objects::rows_of(objects, node_name, read_device)?;

@@ -80,9 +80,9 @@ mod tests {
         edgehub::line::{Line, line},
         metamanager::{
             desired::{Desired, Placement, StoreChange},
+            pods_complete::Judge,
             record::Record,
             remote::Waits,
-            whole::Judge,
         },
         rt::unix_millis,
     };
@@ -94,10 +94,10 @@ mod tests {
         let api = Api::builder(MemoryStore::new()).rules(Rules::Relay).build();
         let desired = Desired::new(MemoryStore::new(), "edge-1".into());
         let (hub, _, mut line) = line();
-        let (_, pods_whole) = Judge::new(desired.clone(), hub.link());
+        let (_, pods_complete) = Judge::new(desired.clone(), hub.link());
         line.up();
         let waits = Waits { events: tokio::sync::mpsc::channel(1).0, timeout: TIMEOUT };
-        (Remote::new(api.service(), desired.clone(), hub, pods_whole, waits), desired, line)
+        (Remote::new(api.service(), desired.clone(), hub, pods_complete, waits), desired, line)
     }
 
     async fn know_node(desired: &Desired, uid: &str) {

@@ -28,7 +28,7 @@ impl Remote {
         request: Request<ClientBody>,
     ) -> Result<Response<Body>, Refusal> {
         let key = Key::new(resource(&ResourceType::Pod), namespace, name);
-        if !self.pods_whole.now() && self.desired.get(&key).await?.is_none() {
+        if !self.pods_complete.now() && self.desired.get(&key).await?.is_none() {
             self.bring_back(&key).await?;
         }
         let mut local = self.local.clone();

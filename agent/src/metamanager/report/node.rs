@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tracing::info;
 use wire::{Upstream, lane::needs_ack};
 
-use super::{Failed, Reporter, Told, outcome};
+use super::{Failed, ReportOutcome, Reporter, outcome};
 use crate::metamanager::{
     desired::{Placement, StoreChange},
     record::{Record, fingerprint},
@@ -20,25 +20,25 @@ const REGISTER_AGAIN: Duration = Duration::from_secs(10);
 
 impl Reporter {
     /// Registers the node at `key` where the cloud does not know it, and tells its status.
-    pub(super) async fn node(&self, key: &Key) -> Result<Told, Failed> {
+    pub(super) async fn node(&self, key: &Key) -> Result<ReportOutcome, Failed> {
         if key.name != self.node_name {
-            return Ok(Told::Done);
+            return Ok(ReportOutcome::Done);
         }
         let link = *self.hub.link().borrow();
         let entry = self.desired.entry(key).await?;
-        let Some(node) = entry.object else { return Ok(Told::Done) };
+        let Some(node) = entry.object else { return Ok(ReportOutcome::Done) };
         let known = entry.record.as_ref().and_then(|record| record.reported.as_deref());
         let status = node.get("status").cloned().unwrap_or_else(|| json!({}));
         let fresh = fingerprint(&status);
         // behind a new connection there may be a cloud that has thought this node dead, whatever it had confirmed before
         if known == Some(&fresh) && *self.node_told.lock() == Some(link) {
-            return Ok(Told::Done);
+            return Ok(ReportOutcome::Done);
         }
         if entry.record.is_none() {
             self.register(key, &node).await?;
         }
         let report = Upstream::node_patch(&key.name, json!({"status": status}).to_string());
-        let shown = match outcome(self.ask(report).await?.0) {
+        let shown = match outcome(self.request(report).await?.0) {
             Ok(shown) => shown,
             // the cloud has lost the node, or never had it
             Err(status) if status["code"] == 404 => {
@@ -48,7 +48,7 @@ impl Reporter {
                     tokio::time::sleep(REGISTER_AGAIN).await;
                 }
                 self.register(key, &node).await?;
-                return Ok(Told::Again);
+                return Ok(ReportOutcome::Again);
             }
             Err(status) => return Err(Failed::Refused(status)),
         };
@@ -78,7 +78,7 @@ impl Reporter {
             })
             .await?;
         *self.node_told.lock() = Some(link);
-        Ok(Told::Done)
+        Ok(ReportOutcome::Done)
     }
 
     /// Forgets the UID of a node that the cloud does not have any more, where it has not told another one meanwhile.

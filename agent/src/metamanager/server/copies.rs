@@ -16,7 +16,7 @@ use wire::Change;
 
 use super::super::{
     answer::Refusal,
-    desired::{Desired, Entry, Placement, StoreChange, copy, same, stripped},
+    desired::{CloudVersion, Desired, Entry, Placement, StoreChange, copy, same, stripped},
     record::Record,
 };
 use super::{held::Held, keys::text};
@@ -24,7 +24,7 @@ use super::{held::Held, keys::text};
 /// Bytes that the copies may take.
 pub(super) const MAX_COPIES_BYTES: u64 = 64 << 20;
 /// So many deletions are remembered: a list that was made before one of them must not bring the object back.
-const REMEMBERED: usize = 4096;
+const MAX_REMEMBERED_DELETIONS: usize = 4096;
 
 /// The copies; cheap to clone.
 #[derive(Clone, Debug)]
@@ -84,7 +84,9 @@ impl Copies {
             return Ok(());
         }
         let revision = text(object, "/metadata/resourceVersion").parse().unwrap_or_default();
-        self.kept.change(key, |entry| copy(Change::Update, object, (uid, revision), entry)).await
+        self.kept
+            .change(key, |entry| copy(Change::Update, object, CloudVersion { uid, revision }, entry))
+            .await
     }
 
     /// The object with this UID is gone; an empty one is whichever it is.
@@ -95,11 +97,13 @@ impl Copies {
         if !uid.is_empty() {
             let mut deleted = self.deleted.lock();
             deleted.push_back(uid.to_owned());
-            if deleted.len() > REMEMBERED {
+            if deleted.len() > MAX_REMEMBERED_DELETIONS {
                 deleted.pop_front();
             }
         }
-        self.kept.change(key, |entry| copy(Change::Delete, &Value::Null, (uid, 0), entry)).await
+        self.kept
+            .change(key, |entry| copy(Change::Delete, &Value::Null, CloudVersion { uid, revision: 0 }, entry))
+            .await
     }
 
     /// Removes the copy at `key` unless its UID is among `listed` or it is newer than the list of `revision`.

@@ -121,7 +121,7 @@ impl ApiServer {
         self.cloud.ask(self.watch_call(collection)).await?;
         self.lists.renew(collection).await?;
         if let Some(link) = link {
-            self.kept.told(collection, link);
+            self.kept.confirm(collection, link);
         }
         Ok(())
     }
@@ -139,7 +139,7 @@ impl ApiServer {
 
     /// Whether the cloud tells of all changes of the collection now.
     pub(super) fn is_told(&self, collection: &Collection) -> bool {
-        self.cloud.link().is_some_and(|link| self.kept.tells_of(collection, link))
+        self.cloud.link().is_some_and(|link| self.kept.is_confirmed(collection, link))
     }
 
     /// A kind that is not known may have been defined since.

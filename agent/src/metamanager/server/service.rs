@@ -30,11 +30,11 @@ use super::{
     reviews::{self, identity},
     room::Room,
     route::{Route, route},
-    watches::Kept,
+    watches::ClientWatches,
 };
 
 /// The largest body taken; the API server's limit.
-const LIMIT: usize = 3 * 1024 * 1024;
+const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 
 /// The service; cheap to clone.
 #[derive(Clone)]
@@ -45,7 +45,7 @@ pub(super) struct ApiServer {
     pub(super) copies: Copies,
     pub(super) kinds: Kinds,
     pub(super) kubelet: LateKubelet,
-    pub(super) kept: Kept,
+    pub(super) kept: ClientWatches,
     pub(super) lists: Lists,
     pub(super) local: Local,
     pub(super) room: Room,
@@ -91,8 +91,8 @@ impl ApiServer {
         if let Some(review) = SelfReview::of(&ask.target).filter(|_| caller != Caller::Anonymous) {
             reviews::check(&ask)?;
             let question = object_of(&parts.headers, &read(body).await?)?;
-            let about = (parts, self.cloud.node());
-            let answer = reviews::answer(review, authenticator, &caller, about, &question).await?;
+            let node = self.cloud.node();
+            let answer = reviews::answer(review, authenticator, &caller, parts, node, &question).await?;
             return Ok(object(StatusCode::CREATED, &answer));
         }
         authenticator.authorize(&caller, &ask).await?;
@@ -133,7 +133,7 @@ where
     B: http_body::Body<Data = Bytes> + Send,
     B::Error: Into<BoxError>,
 {
-    gather(body, LIMIT).await.map_err(|unread| match unread {
+    gather(body, MAX_BODY_BYTES).await.map_err(|unread| match unread {
         Unread::TooLarge(limit) => Refusal::too_large(limit),
         late @ Unread::Late(_) => Refusal::late(&late.to_string()),
         broken @ Unread::Broken(_) => Refusal::bad_request(&broken.to_string()),

@@ -79,7 +79,7 @@ pub(super) async fn refresh(
         record_event::mount_failed(&context.events, pod, message);
     }
     context.pod_cache.with(identity.uid, |state| {
-        let due = note(state, done, tokens_due, context, now);
+        let due = remember(state, done, tokens_due, context, now);
         if state.changes != changes {
             // What was read may be what was there before the change, whose own trigger comes after this sync.
             state.reconsider();
@@ -96,7 +96,7 @@ fn metadata_hash(pod: &Pod) -> u64 {
 }
 
 /// Remembers whether the volumes are up to date, and says when they are due again.
-fn note(
+fn remember(
     state: &mut PodState,
     done: Result<(), String>,
     tokens_due: Option<Timestamp>,

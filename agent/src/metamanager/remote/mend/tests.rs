@@ -17,10 +17,10 @@ use crate::rt::unix_millis;
 use crate::{
     edgehub::line::{Line, line},
     metamanager::{
-        PodsWhole,
+        PodsComplete,
         desired::{Desired, Put},
+        pods_complete::Judge,
         remote::Waits,
-        whole::Judge,
     },
 };
 
@@ -75,7 +75,7 @@ struct Node {
     desired: Desired,
     store: Arc<dyn Store>,
     remote: Remote,
-    whole: PodsWhole,
+    whole: PodsComplete,
     line: Line,
 }
 

@@ -50,7 +50,8 @@ pub(super) async fn answer(
     review: SelfReview,
     who: &Authenticator,
     caller: &Caller,
-    (parts, node): (&Parts, &str),
+    parts: &Parts,
+    node: &str,
     question: &Value,
 ) -> Result<Value, Refusal> {
     let status = match review {
