@@ -7,9 +7,10 @@
 //! | part | what |
 //! |---|---|
 //! | `plan`, `admit`, `status`, `convert`, `env`, `services`, `downward`, `quantity`, `specs`, `fields` | decisions, pure |
+//! | `task`, `parts`, `background` | starts the parts and waits for them; what each of them is given; work that goes on beside them |
 //! | `pods` | the controller: observe, plan, act, report, one pod at a time |
 //! | `probes` | what runs, judged from outside; hooks |
-//! | `events` | what people are told |
+//! | `events` | events of pods and of the node |
 //! | `groups` | control groups of pods |
 //! | `volume_source`, `volumes`, `termination_message`, `usage` | files of pods, and what they take |
 //! | `runtime` | calls to the container runtime |

@@ -171,7 +171,7 @@ struct Lists<'a> {
     watched: bool,
     /// The runtime did not answer: when it does, it may have lost something.
     away: bool,
-    /// What was told of that.
+    /// How often that was logged.
     faults: Repeated,
 }
 

@@ -16,7 +16,7 @@ use k8s_openapi::{
 use super::Occurrence;
 use crate::edged::moment;
 
-/// So many different messages of one reason within [`WINDOW`] are told; more are told as one.
+/// So many different messages of one reason within [`WINDOW`] are events of their own; more are one event.
 const MAX_SIMILAR: usize = 10;
 /// What happened longer ago is history.
 const WINDOW: Duration = Duration::from_secs(600);
@@ -31,19 +31,19 @@ const MAX_MESSAGE: usize = 1024;
 /// What speaks: pods' events are the kubelet's, whoever plays it.
 const COMPONENT: &str = "kubelet";
 
-/// What to tell the API.
+/// What to write to the API.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Write {
     /// Something new.
     Create(Event),
-    /// Something that was told before has happened again.
+    /// Something that was recorded before has happened again.
     Patch(Event),
 }
 
 /// Stands for what an event is about: a node that starts and ends pods all day remembers thousands.
 type Key = u64;
 
-/// Remembers what was told.
+/// Remembers what was recorded.
 pub(super) struct Series {
     node_name: String,
     hasher: RandomState,
@@ -55,7 +55,7 @@ pub(super) struct Series {
     budgets: HashMap<Key, (f64, Timestamp)>,
 }
 
-/// An event that was told: it has its name from when it was told first.
+/// An event that was recorded: it has its name from when it was recorded first.
 struct Recorded {
     first: Timestamp,
     count: i32,
@@ -68,7 +68,7 @@ struct Similar {
 }
 
 impl Series {
-    /// Nothing told yet.
+    /// Nothing was recorded yet.
     pub(super) fn new(node_name: String) -> Self {
         Self {
             node_name,
@@ -79,7 +79,7 @@ impl Series {
         }
     }
 
-    /// What to tell of this, if anything.
+    /// What to write of this, if anything.
     pub(super) fn take(&mut self, mut occurrence: Occurrence) -> Option<Write> {
         let now = occurrence.at;
         self.tidy(now);

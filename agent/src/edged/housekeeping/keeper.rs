@@ -155,7 +155,7 @@ impl Keeper {
     }
 
     /// Removes images when the disk fills, and those that are too old; whether it failed. One failure may be of the moment
-    /// only: people are told of the second.
+    /// only: only the second has an event.
     async fn clean_images(&self, failed_before: bool) -> bool {
         let Err(error) = self.try_clean_images().await else { return false };
         match &error {

@@ -27,7 +27,7 @@ const PREEMPTED: &str = "Preempted in order to admit critical pod";
 /// What its condition says.
 const PREEMPTED_CONDITION: &str = "Pod was preempted by Kubelet to accommodate a critical pod.";
 
-/// What decisions depend on, and whom they are told to.
+/// What decisions depend on, and where they are recorded.
 pub(crate) struct AdmitterDeps {
     /// The API, which has the node.
     pub(crate) client: Client,

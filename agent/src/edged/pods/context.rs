@@ -39,7 +39,7 @@ pub(crate) struct Context {
     pub(crate) groups: Groups,
     /// Where pods live on disk.
     pub(crate) dirs: Dirs,
-    /// What pods are told of the node.
+    /// What pods learn of the node.
     pub(crate) node: NodeContext,
     /// This node's pods.
     pub(crate) pods: Store<Pod>,
@@ -69,7 +69,7 @@ pub(crate) struct Context {
     pub(crate) resync: Duration,
 }
 
-/// What pods are told of the node, and find on it.
+/// What pods learn of the node, and find on it.
 pub(crate) struct NodeContext {
     /// The node's name.
     pub(crate) name: String,

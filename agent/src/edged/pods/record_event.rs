@@ -28,7 +28,7 @@ pub(super) fn mount_failed(events: &Recorder, pod: &Pod, message: &str) {
     events.pod(pod, Severity::Warning, reason::FAILED_MOUNT, message.to_owned());
 }
 
-/// Containers wait before they are restarted; told once for each time they ended.
+/// Containers wait before they are restarted; recorded once for each time they ended.
 pub(super) fn back_off(context: &Context, pod: &Pod, observed: &Observed, plan: &Plan) {
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
     for name in plan.back_off.keys() {

@@ -120,7 +120,7 @@ async fn run(context: &Context, pod: &Arc<Pod>, id: &str, mut grace: Duration, h
     }
 }
 
-/// What people are told.
+/// The message of the event `Killing`.
 fn message(pod: &Pod, name: &str, spec: Option<&Container>, why: Why) -> String {
     let what = match why {
         Why::Ending => return format!("Stopping container {name}"),

@@ -36,7 +36,7 @@ pub(super) struct Error {
 type Request = Result<ReconcileRequest<Pod>, Error>;
 type Requests = futures::stream::BoxStream<'static, Request>;
 
-/// What the stream follows, and whom it tells of pods that went.
+/// What the stream follows, and whom it wakes when pods went.
 #[derive(Clone)]
 pub(crate) struct Sources {
     /// The API: pods, ConfigMaps and Secrets.
@@ -104,7 +104,7 @@ fn pods(sources: Sources, writer: Writer<Pod>, progress: watch::Sender<Progress>
             }
             if matches!(event, Event::InitDone) {
                 if listed {
-                    // What went between two lists was told by no event.
+                    // No event says what went between two lists.
                     sources.orphaned.notify_one();
                 } else {
                     listed = true;

@@ -11,7 +11,7 @@ use crate::edged::{
 /// Why the pod gets no sandbox.
 pub(super) async fn in_pod(context: &Context, pod: &Pod) -> Option<String> {
     let spec = pod.spec.as_ref()?;
-    // Containers and volumes have rules of their own, and are told by name.
+    // Containers and volumes have rules of their own, and are named in their messages.
     let own = PodSpec { containers: Vec::new(), init_containers: None, volumes: None, ..spec.clone() };
     if let Some(why) = first(context, fields::refused(Scope::Pod, &own)).await {
         return Some(why);
