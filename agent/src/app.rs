@@ -241,23 +241,23 @@ impl App {
         let listening = meta_server.as_ref().filter(|_| is_served).map(MetaServer::listening);
         let reads = meta_server.as_ref().map(MetaServer::client);
         let mut supervisor = Supervisor::new();
-        let services = services::Ground {
+        let services = services::Deps {
             store: store.clone(),
             hub: own_hub.clone(),
             messages: ends.service_messages,
             client: meta.client(),
         };
-        let ground = devices::Ground {
+        let deps = devices::Deps {
             store,
             objects: meta.devices(),
             hub: to_cloud,
             device_messages: ends.device_messages,
             topic_messages: ends.topic_messages,
         };
-        let (devices, dmi, bus) = devices::start(config, ground, &mut supervisor, &shutdown)?;
+        let (devices, dmi, bus) = devices::start(config, deps, &mut supervisor, &shutdown)?;
         let services =
-            services::start(config, services, (&bus, listening.as_ref()), (&mut supervisor, &shutdown))?;
-        let mesh = mesh::start(config, &meta, reads.clone(), (&mut supervisor, &shutdown));
+            services::start(config, services, &bus, listening.as_ref(), &mut supervisor, &shutdown)?;
+        let mesh = mesh::start(config, &meta, reads.clone(), &mut supervisor, &shutdown);
         let vitals = supervisor.vitals();
         let sources = metrics::Sources {
             services: services.clone(),
@@ -271,16 +271,16 @@ impl App {
         };
         let shown = Shown { traffic: traffic.clone(), vitals, storage, metrics: metrics::collector(sources) };
         let name_server =
-            mesh.as_ref().and_then(|mesh| mesh::start_dns(config, mesh, (&mut supervisor, &shutdown)));
+            mesh.as_ref().and_then(|mesh| mesh::start_dns(config, mesh, &mut supervisor, &shutdown));
         if config.edged.enable {
-            let given = Given {
+            let inputs = EdgedInputs {
                 runtime: parts.runtime,
                 signals: parts.signals,
                 pod_network: parts.pod_network,
                 secrets_in_memory: parts.secrets_in_memory,
                 services: reads.filter(|_| mesh.is_some()),
             };
-            let mut edged = edged_config(config, &meta, given, shown)?;
+            let mut edged = edged_config(config, &meta, inputs, shown)?;
             mesh::use_dns(&mut edged.node, name_server);
             let kubelet = start_edged(config, edged, &mut supervisor, &shutdown)?;
             if let Some(meta_server) = &meta_server {
@@ -378,7 +378,7 @@ pub(crate) fn hub_config(config: &Config) -> Result<edgehub::Config, Error> {
 }
 
 /// What [`Parts`] has for EdgeD.
-struct Given {
+struct EdgedInputs {
     runtime: Channel,
     signals: Option<Arc<dyn Signals>>,
     pod_network: Option<Arc<dyn PodNetwork>>,
@@ -422,7 +422,7 @@ fn edge_stream_config(config: &Config, address: AddressSource) -> Result<Option<
 fn edged_config(
     config: &Config,
     meta: &MetaManager,
-    given: Given,
+    inputs: EdgedInputs,
     shown: Shown,
 ) -> Result<edged::Config, Error> {
     let (node, pods) = (&config.node, &config.edged);
@@ -442,13 +442,13 @@ fn edged_config(
     Ok(edged::Config {
         node_name: node.name.clone(),
         client: meta.client(),
-        services: given.services.unwrap_or_else(|| meta.client()),
-        pods_whole: meta.pods_whole(),
+        services: inputs.services.unwrap_or_else(|| meta.client()),
+        pods_complete: meta.pods_complete(),
         online: meta.online(),
-        runtime: given.runtime,
+        runtime: inputs.runtime,
         root_dir: pods.root_dir.clone(),
         log_dir: pods.pod_logs_dir.clone(),
-        secrets_in_memory: given.secrets_in_memory,
+        secrets_in_memory: inputs.secrets_in_memory,
         report_events: pods.report_events,
         static_pods: pods
             .static_pod_path
@@ -488,8 +488,8 @@ fn edged_config(
         groups: pods.groups.clone(),
         sandbox_image: pods.sandbox_image.clone(),
         settings: pods.settings.clone(),
-        signals: given.signals,
-        pod_network: given.pod_network,
+        signals: inputs.signals,
+        pod_network: inputs.pod_network,
         server: Some(pods.server).filter(|address| address.port() != 0),
     })
 }

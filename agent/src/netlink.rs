@@ -38,9 +38,9 @@ const DONE: u16 = 3;
 /// The kernel answers at once.
 const TIMEOUT_SECONDS: i64 = 5;
 /// The most that the kernel puts into one answer.
-const ANSWER: usize = 64 * 1024;
+const MAX_ANSWER_BYTES: usize = 64 * 1024;
 /// So many answers are read to one question.
-const ANSWERS: usize = 100_000;
+const MAX_MESSAGES: usize = 100_000;
 
 /// A socket to the kernel. Each call waits until the kernel has answered, which it does at once.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl Kernel {
     /// Has the kernel do what a message with [`ASK`] says.
     pub(crate) fn tell(&self, message: &[u8]) -> Result<(), Errno> {
         self.send(message)?;
-        let mut answer = vec![0; ANSWER];
+        let mut answer = vec![0; MAX_ANSWER_BYTES];
         let size = recv(self.0.as_raw_fd(), &mut answer, MsgFlags::empty())?;
         outcome(answer.get(..size).unwrap_or_default())
     }
@@ -65,8 +65,8 @@ impl Kernel {
     /// The bodies of all messages of type `kind` that the kernel answers to the question `kind_of_question`.
     pub(crate) fn list(&self, question: u16, kind: u16, body: &[u8]) -> Result<Vec<Vec<u8>>, Errno> {
         self.send(&message(question, ALL, body))?;
-        let (mut all, mut answer) = (Vec::new(), vec![0; ANSWER]);
-        for _ in 0..ANSWERS {
+        let (mut all, mut answer) = (Vec::new(), vec![0; MAX_ANSWER_BYTES]);
+        for _ in 0..MAX_MESSAGES {
             let size = recv(self.0.as_raw_fd(), &mut answer, MsgFlags::empty())?;
             if !part(answer.get(..size).unwrap_or_default(), kind, &mut all)? {
                 return Ok(all);

@@ -14,7 +14,7 @@ use crate::{
     database,
     edgehub::Link,
     environment,
-    join::{self, Next},
+    join::{self, AfterJoin},
     log, reset,
     signals::{DrainError, Signals},
 };
@@ -46,8 +46,8 @@ pub fn run(cli: &Cli) -> ExitCode {
         Some(Command::Join(command)) => {
             let command = Join { place: command.place.or(&cli.config), ..Join::clone(command) };
             match join::run(&command, &mut out.lock()) {
-                Ok(Next::Done) => return ExitCode::SUCCESS,
-                Ok(Next::Run(path)) => config = path,
+                Ok(AfterJoin::Done) => return ExitCode::SUCCESS,
+                Ok(AfterJoin::Run(path)) => config = path,
                 Err(error) => return failed(&error),
             }
         }

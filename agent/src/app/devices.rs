@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// What they stand on.
-pub(super) struct Ground {
+pub(super) struct Deps {
     pub(super) store: Arc<dyn Store>,
     pub(super) objects: DeviceObjects,
     pub(super) hub: EdgeHub,
@@ -30,11 +30,11 @@ pub(super) struct Ground {
 /// Starts those of them that are switched on.
 pub(super) fn start(
     config: &Config,
-    ground: Ground,
+    deps: Deps,
     supervisor: &mut Supervisor,
     shutdown: &CancellationToken,
 ) -> Result<(Option<DeviceTwin>, Option<Dmi>, Bus), Error> {
-    let Ground { store, objects, hub, device_messages, topic_messages } = ground;
+    let Deps { store, objects, hub, device_messages, topic_messages } = deps;
     let (bus, requests) = match &config.event_bus {
         None => (Bus::nowhere(), Requests::none()),
         Some(wanted) => {

@@ -31,7 +31,7 @@ impl LostMessages {
     }
 
     /// Tells what was dropped since it was told last, if anything was.
-    fn tell(&mut self, recorder: &Recorder) {
+    fn record(&mut self, recorder: &Recorder) {
         let lost = self.bus.lost_uploads();
         let new = lost.saturating_sub(self.told);
         if new > 0 {
@@ -53,7 +53,7 @@ impl Part for LostMessages {
                 let rest = heart.rest();
                 tokio::time::sleep(INTERVAL).await;
                 drop(rest);
-                self.tell(&recorder);
+                self.record(&recorder);
             }
         };
         tokio::select! {

@@ -22,7 +22,8 @@ pub(super) fn start(
     config: &Config,
     meta: &MetaManager,
     services: Option<Client>,
-    (supervisor, shutdown): (&mut Supervisor, &CancellationToken),
+    supervisor: &mut Supervisor,
+    shutdown: &CancellationToken,
 ) -> Option<EdgeMesh> {
     let settings = config.edge_mesh.clone()?;
     let (mesh, task) = edgemesh::new(edgemesh::Config {
@@ -39,7 +40,8 @@ pub(super) fn start(
 pub(super) fn start_dns(
     config: &Config,
     mesh: &EdgeMesh,
-    (supervisor, shutdown): (&mut Supervisor, &CancellationToken),
+    supervisor: &mut Supervisor,
+    shutdown: &CancellationToken,
 ) -> Option<IpAddr> {
     let settings = &config.edge_mesh.as_ref()?.dns;
     match dns_server(config, settings, mesh) {

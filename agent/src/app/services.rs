@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The store, the link and the client that ServiceBus works with.
-pub(super) struct Ground {
+pub(super) struct Deps {
     pub(super) store: Arc<dyn Store>,
     pub(super) hub: EdgeHub,
     pub(super) messages: RouterMessages,
@@ -27,11 +27,13 @@ pub(super) struct Ground {
 /// Starts it where it is switched on, and who tells of messages that were lost.
 pub(super) fn start(
     config: &Config,
-    ground: Ground,
-    (bus, meta_server): (&Bus, Option<&Listening>),
-    (supervisor, shutdown): (&mut Supervisor, &CancellationToken),
+    deps: Deps,
+    bus: &Bus,
+    meta_server: Option<&Listening>,
+    supervisor: &mut Supervisor,
+    shutdown: &CancellationToken,
 ) -> Result<Option<ServiceBus>, Error> {
-    let Ground { store, hub, messages, client } = ground;
+    let Deps { store, hub, messages, client } = deps;
     if config.event_bus.is_some() {
         let lost = LostMessages::new(client, config.node.name.clone(), bus.clone());
         supervisor.keep("lost-messages", lost, shutdown);

@@ -32,8 +32,9 @@ fn given(change: Value) -> (Option<String>, Vec<String>) {
     let told = warnings.iter().map(ToString::to_string).collect();
     let (meta, ..) = metamanager::new(meta);
     let runtime = connect(&config.edged.runtime_endpoint).unwrap();
-    let given = Given { runtime, signals: None, pod_network: None, secrets_in_memory: true, services: None };
-    let Ok(edged) = edged_config(&config, &meta, given, edged::Shown::default()) else {
+    let inputs =
+        EdgedInputs { runtime, signals: None, pod_network: None, secrets_in_memory: true, services: None };
+    let Ok(edged) = edged_config(&config, &meta, inputs, edged::Shown::default()) else {
         return (None, told);
     };
     let Ok(server) = meta_server::config(&config, Some(MemoryStore::new())) else { return (None, told) };

@@ -33,8 +33,7 @@ pub(super) async fn run(
     refuse(&store, target, overwrite)?;
     let _lock = app::lock(&config)?;
     let objects = read(&store, seal.clone()).await?;
-    let exported =
-        metamanager::export(&objects, (&config.node.name, devicetwin::device_rows), target).await?;
+    let exported = metamanager::export(&objects, &config.node.name, devicetwin::device_rows, target).await?;
     if target == config.database {
         note(&store, SqliteOptions { seal, ..SqliteOptions::default() }, target).await.with_context(
             || format!("{} is written, but this could not be noted in {}", target.display(), store.display()),

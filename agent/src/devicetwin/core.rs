@@ -23,7 +23,7 @@ use super::{
     counts::Count,
     device::Device,
     handle::{Catalogue, Command, Done, Reading, Refused},
-    history::{PACE, Past},
+    history::{MIN_INTERVAL_MILLIS, Past},
     merge::{self, Outcome},
     report,
     rules::{Model, Rules, Spec},
@@ -38,7 +38,7 @@ pub(super) use self::{answer::Reply, cloud::Due};
 /// The longest request that is read, bytes: a thousand properties, many times over.
 pub(super) const MAX_PAYLOAD: usize = 256 * 1024;
 /// Devices whose mappers are told again in one turn.
-const REMINDERS: usize = 256;
+const MAX_REMINDERS: usize = 256;
 
 /// A device with what is known of it beside.
 #[derive(Clone, Debug, Default)]
@@ -66,21 +66,21 @@ struct Reminder {
 
 impl Reminder {
     /// The first wait.
-    const SOON: i64 = 10_000;
+    const FIRST_DELAY: i64 = 10_000;
     /// The longest; each is twice the one before.
-    const LATE: i64 = 60_000;
+    const MAX_DELAY: i64 = 60_000;
 
     fn after(now: i64) -> Self {
-        Self { at: now + Self::SOON, wait: Self::SOON }
+        Self { at: now + Self::FIRST_DELAY, wait: Self::FIRST_DELAY }
     }
 
     /// Whether it is time. A clock that was set back does not make it late.
     fn is_due(self, now: i64) -> bool {
-        self.at <= now || self.at - now > Self::LATE
+        self.at <= now || self.at - now > Self::MAX_DELAY
     }
 
     fn next(self, now: i64) -> Self {
-        let wait = (self.wait * 2).clamp(Self::SOON, Self::LATE);
+        let wait = (self.wait * 2).clamp(Self::FIRST_DELAY, Self::MAX_DELAY);
         Self { at: now + wait, wait }
     }
 }
@@ -144,7 +144,7 @@ impl Turn {
     }
 
     /// Something to be published; what is not JSON is not there.
-    fn say(&mut self, topic: Topic, body: &impl Serialize) {
+    fn publish(&mut self, topic: Topic, body: &impl Serialize) {
         self.publish.extend(serde_json::to_vec(body).ok().map(|body| (topic, body)));
     }
 }
@@ -248,12 +248,12 @@ impl Core {
     }
 
     /// Tells mappers what has changed in a device.
-    fn tell(&mut self, turn: &mut Turn, id: &DeviceId, event: &Event, outcome: &Outcome) {
+    fn notify_mappers(&mut self, turn: &mut Turn, id: &DeviceId, event: &Event, outcome: &Outcome) {
         let Some(known) = self.devices.get_mut(id) else { return };
         for property in &outcome.strangers {
             warn!(device = %id, property, "the device's object does not name this property: it is kept on this node, and the cloud does not show it; name it in spec.properties");
         }
-        turn.past.extend(noted(id, &mut known.device, outcome));
+        turn.past.extend(history_entries(id, &mut known.device, outcome));
         let bare = DeviceId::parse(id.name()).filter(|_| known.is_bare);
         let delta = report::delta(&known.device);
         if delta.is_none() {
@@ -265,12 +265,12 @@ impl Core {
             let topic = |topic| Topic::Device(device.clone(), topic);
             if !outcome.document.is_empty() {
                 let document = TwinDocument { event: event.clone(), twin: outcome.document.clone() };
-                turn.say(topic(DeviceTopic::TwinUpdateDocument), &document);
+                turn.publish(topic(DeviceTopic::TwinUpdateDocument), &document);
             }
             if let Some((twin, delta)) = &delta {
                 let event = Event { event_id: (self.new_id)(), timestamp: event.timestamp };
                 let delta = TwinDelta { event, twin: twin.clone(), delta: delta.clone() };
-                turn.say(topic(DeviceTopic::TwinUpdateDelta), &delta);
+                turn.publish(topic(DeviceTopic::TwinUpdateDelta), &delta);
             }
         }
         if outcome.desired {
@@ -295,7 +295,7 @@ impl Core {
 }
 
 /// What goes into the history: values that have become others.
-fn noted(id: &DeviceId, device: &mut Device, outcome: &Outcome) -> Vec<Past> {
+fn history_entries(id: &DeviceId, device: &mut Device, outcome: &Outcome) -> Vec<Past> {
     let value = |twin: &Option<twin::Twin>| twin.as_ref()?.actual.as_ref()?.value.clone();
     let mut past = Vec::new();
     for (name, change) in &outcome.document {
@@ -306,7 +306,7 @@ fn noted(id: &DeviceId, device: &mut Device, outcome: &Outcome) -> Vec<Past> {
             continue;
         }
         property.is_noted &= current == value(&change.last);
-        if !property.is_noted && at.abs_diff(property.noted) >= PACE.unsigned_abs() {
+        if !property.is_noted && at.abs_diff(property.noted) >= MIN_INTERVAL_MILLIS.unsigned_abs() {
             (property.noted, property.is_noted) = (at, true);
             past.push(Past { device: id.clone(), property: name.clone(), value: current, at });
         }

@@ -8,15 +8,15 @@ use serde::{Deserialize, Serialize};
 use wire::topic::DeviceId;
 
 /// How long they are kept, milliseconds.
-pub(super) const KEPT: i64 = 24 * 3600 * 1000;
+pub(super) const RETENTION_MILLIS: i64 = 24 * 3600 * 1000;
 /// Chunks that are kept.
-const CHUNKS: usize = 256;
+const MAX_CHUNKS: usize = 256;
 /// Entries of a chunk.
-const ENTRIES: usize = 512;
+const CHUNK_ENTRIES: usize = 512;
 /// Entries that wait for a disk that fails; older ones are let go.
-const WAITING: usize = 8 * ENTRIES;
+const MAX_UNWRITTEN_ENTRIES: usize = 8 * CHUNK_ENTRIES;
 /// The least time between two entries of one property, milliseconds.
-pub(super) const PACE: i64 = 1000;
+pub(super) const MIN_INTERVAL_MILLIS: i64 = 1000;
 
 /// A value that a property had.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,20 +57,22 @@ impl History {
     /// Notes what has happened.
     pub(super) fn add(&mut self, past: impl IntoIterator<Item = Past>) {
         self.waiting.extend(past);
-        let too_many = self.waiting.len().saturating_sub(WAITING);
+        let too_many = self.waiting.len().saturating_sub(MAX_UNWRITTEN_ENTRIES);
         self.waiting.drain(..too_many);
     }
 
     /// Whether a chunk is full.
     pub(super) fn is_full(&self) -> bool {
-        self.waiting.len() >= ENTRIES
+        self.waiting.len() >= CHUNK_ENTRIES
     }
 
     /// What is to be written next, with its number, and the chunks that are to go; `None`: nothing waits.
     pub(super) fn chunk(&self, now: i64) -> Option<(u64, Chunk, Vec<u64>)> {
-        let entries: Vec<Past> = self.waiting.iter().take(ENTRIES).cloned().collect();
-        let too_many = (self.written.len() + 1).saturating_sub(CHUNKS);
-        let is_over = |(place, (_, newest)): &(usize, &(u64, i64))| *place < too_many || *newest < now - KEPT;
+        let entries: Vec<Past> = self.waiting.iter().take(CHUNK_ENTRIES).cloned().collect();
+        let too_many = (self.written.len() + 1).saturating_sub(MAX_CHUNKS);
+        let is_over = |(place, (_, newest)): &(usize, &(u64, i64))| {
+            *place < too_many || *newest < now - RETENTION_MILLIS
+        };
         let over = self.written.iter().enumerate().filter(is_over).map(|(_, (number, _))| *number).collect();
         (!entries.is_empty()).then_some((self.next, Chunk { entries }, over))
     }
@@ -102,15 +104,15 @@ mod tests {
     fn chunks_come_and_go() {
         let mut history = History::new([]);
         assert_eq!(history.chunk(0), None);
-        for number in 0..2 * CHUNKS as i64 {
+        for number in 0..2 * MAX_CHUNKS as i64 {
             history.add([past(number)]);
             let (next, chunk, over) = history.chunk(number).unwrap();
             assert_eq!((next, chunk.entries.len()), (number as u64, 1));
             history.written(&chunk, &over);
-            assert!(history.written.len() <= CHUNKS);
+            assert!(history.written.len() <= MAX_CHUNKS);
         }
-        history.add([past(KEPT + 400)]);
-        let (_, chunk, over) = history.chunk(KEPT + 400).unwrap();
+        history.add([past(RETENTION_MILLIS + 400)]);
+        let (_, chunk, over) = history.chunk(RETENTION_MILLIS + 400).unwrap();
         // those of times before 400 are too old
         assert_eq!(over.last(), Some(&399));
         history.written(&chunk, &over);
@@ -121,11 +123,11 @@ mod tests {
     #[test]
     fn a_disk_that_fails_costs_the_oldest() {
         let mut history = History::new([]);
-        history.add((0..WAITING as i64 + 7).map(past));
+        history.add((0..MAX_UNWRITTEN_ENTRIES as i64 + 7).map(past));
         assert!(history.is_full());
         let (_, chunk, _) = history.chunk(0).unwrap();
-        assert_eq!((chunk.entries.len(), chunk.entries[0].at), (ENTRIES, 7));
-        assert_eq!(history.waiting(&DeviceId::parse("d").unwrap()).count(), WAITING);
+        assert_eq!((chunk.entries.len(), chunk.entries[0].at), (CHUNK_ENTRIES, 7));
+        assert_eq!(history.waiting(&DeviceId::parse("d").unwrap()).count(), MAX_UNWRITTEN_ENTRIES);
         assert_eq!(history.waiting(&DeviceId::parse("other").unwrap()).count(), 0);
     }
 }

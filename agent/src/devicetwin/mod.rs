@@ -7,12 +7,14 @@
 //! |---|---|
 //! | `device`, `rules`, `merge`, `report`, `core` | decisions, pure |
 //! | `kept`, `history` | the devices in the store, and what they were |
-//! | `task`, `tell` | the one owner: takes what has come, commits it, then answers; what the cloud is told |
+//! | `task`, `work`, `commit`, `cloud_reports` | the one owner: takes what has come, commits it, then answers; what the cloud is told |
 //! | `dmi` | mappers over gRPC |
 //! | `handle` | the doors for other rooms |
 //!
 //! Source: KubeEdge's DeviceTwin.
 
+mod cloud_reports;
+mod commit;
 mod core;
 mod counts;
 mod device;
@@ -25,8 +27,7 @@ mod report;
 mod rules;
 mod store;
 mod task;
-mod tell;
-mod writing;
+mod work;
 
 use std::sync::Arc;
 

@@ -13,7 +13,7 @@ use super::core::{Core, Turn};
 use crate::metamanager::{DeviceObject, DeviceObjects};
 
 /// After the store failed.
-const RETRY: Duration = Duration::from_secs(1);
+const STORE_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// What was seen of objects.
 #[derive(Debug)]
@@ -81,7 +81,7 @@ impl Objects {
                         error = &error as &dyn std::error::Error,
                         "what the cloud wants of devices cannot be read"
                     );
-                    self.again_after(RETRY);
+                    self.again_after(STORE_RETRY_DELAY);
                 }
             }
         }

@@ -17,8 +17,8 @@ pub(super) fn delta(device: &Device) -> Option<(Twins, BTreeMap<String, String>)
 }
 
 /// What the cloud is told: what it has not confirmed. Also the proof by which its confirmation counts.
-pub(super) fn report(device: &Device) -> Option<(Twins, Told)> {
-    let mut told = Told { uid: device.uid.clone(), twins: BTreeMap::new() };
+pub(super) fn report(device: &Device) -> Option<(Twins, ReportedTwins)> {
+    let mut told = ReportedTwins { uid: device.uid.clone(), twins: BTreeMap::new() };
     let mut twins = Twins::new();
     for (name, property) in device.twins.iter().filter(|(_, property)| property.is_due()) {
         let (expected, actual) = (&property.expected, &property.actual);
@@ -41,14 +41,14 @@ pub(super) fn report(device: &Device) -> Option<(Twins, Told)> {
 
 /// What was told, to compare with what is when the cloud has confirmed it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Told {
+pub(super) struct ReportedTwins {
     /// Of the device: another one may have come under its name since.
     uid: String,
     twins: BTreeMap<String, (Version, Option<String>, Version)>,
 }
 
 /// The cloud has confirmed what it was told; what has changed since is told again.
-pub(super) fn confirmed(device: &mut Device, told: &Told) {
+pub(super) fn confirmed(device: &mut Device, told: &ReportedTwins) {
     if device.uid != told.uid {
         return;
     }
@@ -65,16 +65,16 @@ pub(super) fn confirmed(device: &mut Device, told: &Told) {
 
 /// The state that was told: the device's UID, and the number of the state.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct ToldState(String, u64);
+pub(super) struct ReportedState(String, u64);
 
 /// The state that the cloud is told.
-pub(super) fn told_state(device: &Device) -> ToldState {
-    ToldState(device.uid.clone(), device.state_due)
+pub(super) fn reported_state(device: &Device) -> ReportedState {
+    ReportedState(device.uid.clone(), device.state_due)
 }
 
 /// The cloud has confirmed a state; one that has come since is told again.
-pub(super) fn confirmed_state(device: &mut Device, told: &ToldState) {
-    if told_state(device) == *told {
+pub(super) fn confirmed_state(device: &mut Device, told: &ReportedState) {
+    if reported_state(device) == *told {
         device.state_due = 0;
     }
 }

@@ -13,35 +13,36 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
-use wire::{Downstream, Message, topic::DeviceId};
+use wire::{Message, topic::DeviceId};
 
 use super::{
+    cloud_reports::{ReportOutcome, ask_for_members, report},
+    commit::{Commit, GatheredTurn, outcome},
     core::{Core, Due, Turn},
     counts::Counts,
     handle::{Catalogue, Command},
     history::History,
-    objects::{Objects, Seen},
+    objects::Objects,
     store::DeviceStore,
-    tell::{Told, ask_for_members, tell},
-    writing::{Begun, Writing, written},
+    work::Work,
 };
 use crate::{
-    edgehub::{EdgeHub, Link, now_ms},
-    eventbus::{Bus, Received, Requests},
+    edgehub::{EdgeHub, Link},
+    eventbus::{Bus, Requests},
     metamanager::CloudMessages,
-    rt::{Heart, Part, PartError},
+    rt::{Heart, Part, PartError, unix_millis},
 };
 
 /// Requests of one turn, and so of one commit: enough that the sync of the disk no longer matters.
-const TURN: usize = 256;
+const MAX_TURN: usize = 256;
 /// Reports that wait for the cloud's confirmation.
-const AT_ONCE: usize = 16;
+const MAX_CONCURRENT_REPORTS: usize = 16;
 /// After the store failed.
-const RETRY: Duration = Duration::from_secs(1);
+const STORE_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// How often it is written what the cloud has confirmed.
-const NOTES: Duration = Duration::from_secs(5);
+const CONFIRMED_WRITE_INTERVAL: Duration = Duration::from_secs(5);
 /// How long the disk and the brokers may take at the end.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// See [`super::new`].
 pub struct Task {
@@ -61,17 +62,6 @@ impl std::fmt::Debug for Task {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Task").field("node", &self.node).finish_non_exhaustive()
     }
-}
-
-/// What has come.
-pub(super) enum Work {
-    Commands(Vec<Command>),
-    Requests(Vec<Received>),
-    Message(Downstream),
-    Seen(Seen),
-    Confirmed(DeviceId, Due),
-    /// Some time has passed.
-    Remind,
 }
 
 impl Task {
@@ -97,8 +87,8 @@ impl Task {
             heart,
             confirmed: BTreeSet::new(),
             again: None,
-            gathering: Begun::default(),
-            writing: None,
+            gathering: GatheredTurn::default(),
+            committing: None,
         };
         tokio::select! {
             // cancel-safe, both: whoever asked learns that the room has ended, or sends again
@@ -106,7 +96,7 @@ impl Task {
             () = room.work() => {}
         }
         // whoever is to hear of what is on its way to the disk would not hear of it after a restart
-        if timeout(LAST_WORDS, room.note()).await.is_err() {
+        if timeout(SHUTDOWN_TIMEOUT, room.write_remaining()).await.is_err() {
             warn!("not all that devices have said was written; what was not acknowledged is said again");
         }
     }
@@ -128,19 +118,8 @@ async fn load(store: &DeviceStore, node: &str) -> (Core, History) {
             }
             Err(failure) => {
                 error!(error = &failure as &dyn std::error::Error, "the stored devices cannot be read");
-                tokio::time::sleep(RETRY).await;
+                tokio::time::sleep(STORE_RETRY_DELAY).await;
             }
-        }
-    }
-}
-
-impl Work {
-    /// How much of a turn it fills.
-    fn count(&self) -> usize {
-        match self {
-            Self::Commands(commands) => commands.len(),
-            Self::Requests(requests) => requests.len(),
-            Self::Message(_) | Self::Seen(_) | Self::Confirmed(..) | Self::Remind => 1,
         }
     }
 }
@@ -156,9 +135,9 @@ struct Room<'a> {
     /// What nobody sends again soon and could not be written, and when it is tried again. What would come after it waits.
     again: Option<(Vec<Work>, Instant)>,
     /// The turn that takes what comes.
-    gathering: Begun,
+    gathering: GatheredTurn,
     /// The one before it.
-    writing: Option<Writing>,
+    committing: Option<Commit>,
 }
 
 impl Room<'_> {
@@ -168,22 +147,22 @@ impl Room<'_> {
         let mut online = false;
         let (mut under_way, mut resting, mut questions) =
             (FuturesUnordered::new(), FuturesUnordered::new(), FuturesUnordered::new());
-        let (mut busy, mut notes) = (BTreeSet::new(), every(NOTES));
+        let (mut busy, mut notes) = (BTreeSet::new(), every(CONFIRMED_WRITE_INTERVAL));
         loop {
             self.start().await;
-            while online && under_way.len() < AT_ONCE {
+            while online && under_way.len() < MAX_CONCURRENT_REPORTS {
                 let Some((id, due)) = self.next_due(&busy) else { break };
                 busy.insert(id.clone());
-                under_way.push(tell(self.task.hub.clone(), id, due));
+                under_way.push(report(self.task.hub.clone(), id, due));
             }
             let (mut commands, mut requests) = (Vec::new(), Vec::new());
             let again = self.again.as_ref().map(|(_, at)| *at);
-            let left = TURN.saturating_sub(self.gathering.count);
+            let left = MAX_TURN.saturating_sub(self.gathering.count);
             // what is being written has the deadline that it began with
-            let rest = self.writing.is_none().then(|| self.heart.rest());
+            let rest = self.committing.is_none().then(|| self.heart.rest());
             let work = tokio::select! {
                 // cancel-safe: the outcome stays until it is taken
-                outcome = written(&mut self.writing) => {
+                outcome = outcome(&mut self.committing) => {
                     self.written(outcome).await;
                     continue;
                 }
@@ -205,11 +184,11 @@ impl Room<'_> {
                 seen = self.task.objects.next(), if again.is_none() => Work::Seen(seen),
                 // cancel-safe, all: futures stay in the set until they are done
                 Some((id, told)) = under_way.next() => match told {
-                    Told::Confirmed(due) => {
+                    ReportOutcome::Confirmed(due) => {
                         busy.remove(&id);
                         Work::Confirmed(id, due)
                     }
-                    Told::Again(wait) => {
+                    ReportOutcome::RetryAfter(wait) => {
                         resting.push(rested(id, wait));
                         continue;
                     }
@@ -222,7 +201,7 @@ impl Room<'_> {
                 // cancel-safe: an interval keeps its ticks
                 _ = notes.tick() => {
                     drop(rest);
-                    self.note().await;
+                    self.write_remaining().await;
                     self.take(Work::Remind).await;
                     continue;
                 }
@@ -252,25 +231,25 @@ impl Room<'_> {
 
     /// A device that is none of `busy`, and what the cloud is to be told of it: nothing that is not on disk.
     fn next_due(&mut self, busy: &BTreeSet<DeviceId>) -> Option<(DeviceId, Due)> {
-        let writing = self.writing.as_ref().map(|writing| &writing.begun.turn);
+        let writing = self.committing.as_ref().map(|commit| &commit.gathered.turn);
         let unwritten: Vec<&Turn> = writing.into_iter().chain([&self.gathering.turn]).collect();
         loop {
             let id = self.core.next_due(busy)?;
-            if let Some(due) = self.core.due(&id, &unwritten, now_ms()) {
+            if let Some(due) = self.core.due(&id, &unwritten, unix_millis()) {
                 return Some((id, due));
             }
         }
     }
 
     /// Writes all that is to be noted beside the turns, after them.
-    async fn note(&mut self) {
+    async fn write_remaining(&mut self) {
         self.settle().await;
-        self.note_confirmed().await;
-        self.note_history().await;
+        self.write_confirmed().await;
+        self.write_history().await;
     }
 
     /// Writes what the cloud has confirmed. Where that is lost the cloud is told once more, so it need not be written at once.
-    async fn note_confirmed(&mut self) {
+    async fn write_confirmed(&mut self) {
         let devices = self.confirmed.iter().filter_map(|id| Some((id, Some(self.core.device(id)?))));
         match self.task.store.write(devices).await {
             Ok(()) => self.confirmed.clear(),
@@ -284,8 +263,8 @@ impl Room<'_> {
     }
 
     /// Writes what values have been.
-    async fn note_history(&mut self) {
-        while let Some((number, chunk, over)) = self.history.chunk(now_ms()) {
+    async fn write_history(&mut self) {
+        while let Some((number, chunk, over)) = self.history.chunk(unix_millis()) {
             if let Err(failure) = self.task.store.write_chunk(number, &chunk, &over).await {
                 warn!(error = &failure as &dyn std::error::Error, "the history of devices cannot be written");
                 return;

@@ -7,11 +7,12 @@
 //! | part | what |
 //! |---|---|
 //! | `plan`, `admit`, `status`, `convert`, `env`, `services`, `downward`, `quantity`, `specs`, `fields` | decisions, pure |
+//! | `task`, `parts`, `background` | starts the parts and waits for them; what each of them is given; work that goes on beside them |
 //! | `pods` | the controller: observe, plan, act, report, one pod at a time |
 //! | `probes` | what runs, judged from outside; hooks |
-//! | `events` | what people are told |
+//! | `events` | events of pods and of the node |
 //! | `groups` | control groups of pods |
-//! | `volumes`, `termination_message`, `usage` | files of pods, and what they take |
+//! | `volume_source`, `volumes`, `termination_message`, `usage` | files of pods, and what they take |
 //! | `runtime` | calls to the container runtime |
 //! | `pleg` | what happens in the runtime, as triggers of the controller |
 //! | `node` | registration, status, lease |
@@ -25,6 +26,7 @@
 
 mod admit;
 mod api;
+mod background;
 mod convert;
 mod downward;
 mod env;
@@ -40,6 +42,7 @@ mod moment;
 mod names;
 mod node;
 mod observed;
+mod parts;
 mod plan;
 mod pleg;
 mod pod_network;
@@ -58,6 +61,7 @@ mod storage;
 mod task;
 mod termination_message;
 mod usage;
+mod volume_source;
 mod volumes;
 
 use std::{
@@ -73,7 +77,7 @@ use tonic::transport::Channel;
 pub(crate) use self::{
     api::{Answer, KubeletApi, OwnKubelet, Request},
     convert::parse_resolv_conf,
-    gc::all_pods::{Left, clear, end_pods, pods_on_disk},
+    gc::all_pods::{Removed, clear, end_pods, pods_on_disk},
     inquire::{NoRuntime, RuntimeFound, inquire},
 };
 pub use self::{
@@ -90,7 +94,7 @@ use crate::{
     component,
     config::{ControlGroups, Eviction, Housekeeping},
     edgehub::Traffic,
-    metamanager::{Online, PodsWhole},
+    metamanager::{Online, PodsComplete},
     rt::{Collector, Vitals},
 };
 
@@ -107,7 +111,7 @@ pub struct Config {
     /// The API as it has Services: the same, where there is no other.
     pub services: kube::Client,
     /// Whether the API has all pods of this node: until then, what runs of pods that it never had is kept.
-    pub pods_whole: PodsWhole,
+    pub pods_complete: PodsComplete,
     /// Word that the cloud is connected again.
     pub online: Online,
     /// The container runtime, CRI v1.
@@ -131,7 +135,7 @@ pub struct Config {
     pub images: Option<Channel>,
     /// How the node presents itself.
     pub node: NodeConfig,
-    /// How often things are looked at again.
+    /// How often things are synced.
     pub sync: SyncConfig,
     /// Where health, pods and metrics are served to whoever asks, without TLS or names; `None`: nowhere. Port 0 is any.
     pub server: Option<SocketAddr>,
@@ -259,7 +263,7 @@ impl Default for NodeConfig {
     }
 }
 
-/// How often things are looked at again although no event asked for it, and how much is done at once.
+/// How often things are synced although no event asked for it, and how much is done at once.
 #[derive(Clone, Debug)]
 pub struct SyncConfig {
     /// Each pod: the net below the events.

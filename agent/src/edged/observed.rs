@@ -21,14 +21,14 @@ pub(crate) struct Observed {
     pub(crate) containers: Vec<Container>,
 }
 
-/// A sandbox or container in a state, as the runtime's lists tell of it: two looks that give the same items found the same.
+/// A sandbox or container in a state, as the runtime's lists tell of it: two observations with the same items are the same.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Item {
     id: String,
     state: &'static str,
 }
 
-/// What was made for a pod since it was looked at.
+/// What was made for a pod since it was observed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Made {
     /// A sandbox, after so many others.
@@ -78,7 +78,7 @@ pub(crate) struct Container {
     /// What it does.
     pub(crate) state: State,
     /// Where its last words are.
-    pub(crate) words: Option<TerminationMessageFiles>,
+    pub(crate) termination_message: Option<TerminationMessageFiles>,
     /// What the runtime cannot know.
     pub(crate) health: Health,
 }
@@ -229,7 +229,7 @@ impl Observed {
         self.current().map(|sandbox| sandbox.ips.as_slice()).unwrap_or_default()
     }
 
-    /// When to look again at a container that was killed just now: some runtimes learn only a moment later that it was for
+    /// When to observe again a container that was killed just now: some runtimes learn only a moment later that it was for
     /// want of memory, and tell nobody.
     pub(crate) fn settles_at(&self, now: Timestamp) -> Option<Timestamp> {
         let ends = self.containers.iter().filter_map(|container| match &container.state {
@@ -263,7 +263,7 @@ impl Container {
             recursive_read_only: Vec::new(),
             created_at: Timestamp::UNIX_EPOCH,
             state: State::Created,
-            words: None,
+            termination_message: None,
             health: Health::default(),
         }
     }

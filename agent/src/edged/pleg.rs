@@ -9,45 +9,67 @@ use std::{
 };
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::runtime::reflector::ObjectRef;
+use kube::runtime::reflector::{ObjectRef, Store};
+use tokio::sync::{Notify, mpsc};
 use wire::cri;
 
 use self::pace::{Found, Pace};
 use super::{
-    groups::{Held, Watch},
+    groups::{Groups, Held, Watch},
+    metrics::Metrics,
     names,
     observed::Item,
-    pods::{Context, PodCache, Trigger},
+    pods::{PodCache, trigger::Trigger},
     runtime::{CallError, Runtime},
 };
 use crate::rt::{Repeated, now};
 
 /// A stream of events that ended is asked for again after this; meanwhile the lists are compared.
-const RESUBSCRIBE: Duration = Duration::from_secs(5);
+const RESUBSCRIBE_DELAY: Duration = Duration::from_secs(5);
+
+/// What the generator follows, and whom it tells.
+pub(super) struct Deps {
+    /// The container runtime: events and lists.
+    pub(super) runtime: Runtime,
+    /// The pods' control groups, which tell when a container has ended.
+    pub(super) groups: Groups,
+    /// This node's pods.
+    pub(super) pods: Store<Pod>,
+    /// What the last sync of each pod has seen.
+    pub(super) pod_cache: PodCache,
+    /// Triggers pods.
+    pub(super) triggers: mpsc::Sender<Trigger>,
+    /// Counts comparisons of lists.
+    pub(super) metrics: Metrics,
+    /// Told when something was started or has ended.
+    pub(super) runtime_changed: Arc<Notify>,
+    /// Wakes whoever removes what pods left behind.
+    pub(super) orphaned: Arc<Notify>,
+}
 
 /// Triggers pods until the receiver is gone. Events are best; while the runtime has none to offer, its lists are compared
 /// every `relist`, and less often where the kernel tells when containers have ended.
-pub(super) async fn run(context: Arc<Context>, relist: Duration) {
-    let (groups, pace) = (context.groups.watch(), Pace::new(relist));
+pub(super) async fn run(deps: Deps, relist: Duration) {
+    let (groups, pace) = (deps.groups.watch(), Pace::new(relist));
     let mut lists = Lists {
         last: Snapshot::default(),
-        context: &context,
+        deps: &deps,
         groups,
         pace,
         watched: false,
         away: false,
         faults: Repeated::default(),
     };
-    let (runtime, mut wait) = (&context.runtime, Duration::ZERO);
+    let (runtime, mut wait) = (&deps.runtime, Duration::ZERO);
     loop {
         let stream = subscribe(wait, || runtime.events());
         let Some(stream) = beside(stream, lists.compare_with_tasks()).await else { return };
-        let ended = follow(stream, &context).await;
-        context.orphaned.notify_one();
+        let ended = follow(stream, &deps).await;
+        deps.orphaned.notify_one();
         if matches!(ended, Ended::Receiver) {
             return;
         }
-        wait = RESUBSCRIBE;
+        wait = RESUBSCRIBE_DELAY;
     }
 }
 
@@ -65,7 +87,7 @@ where
                 tracing::debug!(error = &error as &dyn std::error::Error, "no events: lists are compared");
             }
         }
-        wait = RESUBSCRIBE;
+        wait = RESUBSCRIBE_DELAY;
     }
 }
 
@@ -73,7 +95,7 @@ where
 /// event, and a list may take longer than the time between two attempts. `None` where comparing has ended.
 async fn beside<S>(subscribed: impl Future<Output = S>, compared: impl Future<Output = ()>) -> Option<S> {
     tokio::select! {
-        // cancel-safe, both: a look that is not made to its end is made again where it is needed
+        // Cancel-safe, both: a comparison that is not made to its end is made again where it is needed.
         stream = subscribed => Some(stream),
         () = compared => None,
     }
@@ -84,8 +106,8 @@ enum Ended {
     Receiver,
 }
 
-async fn follow(mut stream: tonic::Streaming<cri::ContainerEventResponse>, context: &Context) -> Ended {
-    let triggers = &context.triggers;
+async fn follow(mut stream: tonic::Streaming<cri::ContainerEventResponse>, deps: &Deps) -> Ended {
+    let triggers = &deps.triggers;
     // What happened before the stream began is not in it.
     if triggers.send(Trigger::All).await.is_err() {
         return Ended::Receiver;
@@ -99,7 +121,7 @@ async fn follow(mut stream: tonic::Streaming<cri::ContainerEventResponse>, conte
                 return Ended::Stream;
             }
         };
-        let Some(pod) = owner(event, &context.pod_cache, &context.pods.state()) else { continue };
+        let Some(pod) = owner(event, &deps.pod_cache, &deps.pods.state()) else { continue };
         if triggers.send(Trigger::Pod(pod)).await.is_err() {
             return Ended::Receiver;
         }
@@ -107,7 +129,7 @@ async fn follow(mut stream: tonic::Streaming<cri::ContainerEventResponse>, conte
 }
 
 /// The pod that an event is about. One that comes when the sandbox is gone does not say, but for the container's own labels; else
-/// it is the pod that had something of this id at the last look.
+/// it is the pod that had something of this id at its last sync.
 fn owner(
     event: cri::ContainerEventResponse,
     pod_cache: &PodCache,
@@ -142,24 +164,24 @@ type Snapshot = BTreeMap<Owner, BTreeSet<Item>>;
 /// The lists as they were last.
 struct Lists<'a> {
     last: Snapshot,
-    context: &'a Context,
+    deps: &'a Deps,
     groups: Watch,
     pace: Pace,
     /// Whether the kernel tells of all containers.
     watched: bool,
     /// The runtime did not answer: when it does, it may have lost something.
     away: bool,
-    /// What was told of that.
+    /// How often that was logged.
     faults: Repeated,
 }
 
 impl Lists<'_> {
     /// Compares them, and sooner where containerd itself tells that there is something new. Returns only when the receiver is gone.
     async fn compare_with_tasks(&mut self) {
-        let context = self.context;
+        let deps = self.deps;
         tokio::select! {
             // cancel-safe: the stream is asked for again
-            () = context.runtime.follow_tasks(&context.moved) => {}
+            () = deps.runtime.follow_tasks(&deps.runtime_changed) => {}
             // cancel-safe, as in `beside`
             () = self.compare_for_ever() => {}
         }
@@ -169,26 +191,26 @@ impl Lists<'_> {
     async fn compare_for_ever(&mut self) {
         loop {
             let begun = Instant::now();
-            let wait = match snapshot(&self.context.runtime).await {
+            let wait = match snapshot(&self.deps.runtime).await {
                 Ok((mut now, held)) => {
                     let took = begun.elapsed();
-                    self.context.metrics.relisted(took);
-                    self.context.pod_cache.listed(now.keys().map(|owner| owner.uid.clone()).collect());
+                    self.deps.metrics.relisted(took);
+                    self.deps.pod_cache.listed(now.keys().map(|owner| owner.uid.clone()).collect());
                     let found = Found {
                         changed: now != self.last,
                         ended: has_ended(&self.last, &now),
                         watched: self.watched,
                     };
-                    put_off(&self.last, &mut now, &self.context.pod_cache);
-                    for pod in changed(&self.last, &now, &self.context.pod_cache) {
-                        if self.context.triggers.send(Trigger::Pod(pod)).await.is_err() {
+                    defer_syncing(&self.last, &mut now, &self.deps.pod_cache);
+                    for pod in changed(&self.last, &now, &self.deps.pod_cache) {
+                        if self.deps.triggers.send(Trigger::Pod(pod)).await.is_err() {
                             return;
                         }
                     }
                     self.last = now;
                     if std::mem::take(&mut self.away) {
                         self.is_back();
-                        self.context.orphaned.notify_one();
+                        self.deps.orphaned.notify_one();
                     }
                     self.watched = self.groups.follow(&held);
                     self.pace.after(found, took, Instant::now())
@@ -198,14 +220,14 @@ impl Lists<'_> {
                     self.pace.every()
                 }
             };
-            // Cancel-safe, all: they only decide when the next look is.
+            // Cancel-safe, all: they only decide when the next comparison is.
             tokio::select! {
                 () = tokio::time::sleep(wait) => continue,
                 () = self.groups.ended() => {
                     tracing::debug!("a control group has gone: the runtime's lists are compared");
-                    self.pace.told(Instant::now());
+                    self.pace.group_gone(Instant::now());
                 }
-                () = self.context.moved.notified() => self.pace.moved(Instant::now()),
+                () = self.deps.runtime_changed.notified() => self.pace.moved(Instant::now()),
             }
             tokio::time::sleep(self.pace.soon()).await;
         }
@@ -273,17 +295,17 @@ fn changed(last: &Snapshot, now: &Snapshot, pod_cache: &PodCache) -> Vec<ObjectR
     let owners: BTreeSet<_> = last.keys().chain(now.keys()).collect();
     let changed = owners.into_iter().filter(|owner| {
         let items = now.get(*owner);
-        last.get(*owner) != items && !items.is_some_and(|items| pod_cache.has_seen(&owner.uid, items))
+        last.get(*owner) != items && !items.is_some_and(|items| pod_cache.has_observed(&owner.uid, items))
     });
     changed.map(|owner| ObjectRef::new(&owner.name).within(&owner.namespace)).collect()
 }
 
-/// A pod that somebody looks at now stays as it was `last`, and is compared again next time.
-fn put_off(last: &Snapshot, now: &mut Snapshot, pod_cache: &PodCache) {
+/// A pod that is being synced now stays as it was `last`, and is compared again next time.
+fn defer_syncing(last: &Snapshot, now: &mut Snapshot, pod_cache: &PodCache) {
     let owners = last.keys().chain(now.keys());
-    let in_hand =
-        owners.filter(|owner| last.get(*owner) != now.get(*owner) && pod_cache.is_in_hand(&owner.uid));
-    for owner in in_hand.cloned().collect::<BTreeSet<_>>() {
+    let syncing =
+        owners.filter(|owner| last.get(*owner) != now.get(*owner) && pod_cache.is_syncing(&owner.uid));
+    for owner in syncing.cloned().collect::<BTreeSet<_>>() {
         match last.get(&owner) {
             Some(before) => now.insert(owner, before.clone()),
             None => now.remove(&owner),
@@ -298,7 +320,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_list_that_takes_longer_than_a_subscription_ends_all_the_same() {
         let refused = || std::future::ready(Err::<(), _>(std::fmt::Error));
-        let list = tokio::time::sleep(RESUBSCRIBE * 3);
+        let list = tokio::time::sleep(RESUBSCRIBE_DELAY * 3);
         assert_eq!(beside(subscribe(Duration::ZERO, refused), list).await, None);
     }
 
@@ -336,22 +358,22 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_is_looked_at_is_compared_again_next_time() {
+    fn a_pod_that_is_synced_is_compared_again_next_time() {
         let running = |name, id| (name, id, cri::ContainerState::ContainerRunning);
         let last = snapshot(&[running("old", "1"), running("same", "3")]);
         let listed = snapshot(&[running("old", "2"), running("new", "4"), running("same", "3")]);
         let pod_cache = PodCache::default();
-        let hold = |in_hand| {
-            ["new", "old", "same"].map(|name| pod_cache.take_in_hand(&format!("uid of {name}"), in_hand))
+        let hold = |syncing| {
+            ["new", "old", "same"].map(|name| pod_cache.set_syncing(&format!("uid of {name}"), syncing))
         };
         hold(true);
         let mut now = listed.clone();
-        put_off(&last, &mut now, &pod_cache);
+        defer_syncing(&last, &mut now, &pod_cache);
         assert_eq!((changed(&last, &now, &pod_cache), &now), (vec![], &last));
         hold(false);
-        // what its own look has seen meanwhile is no news
-        let seen = listed.iter().filter(|(owner, _)| owner.name == "new");
-        seen.for_each(|(owner, items)| pod_cache.saw(&owner.uid, items.clone()));
+        // What its own sync has seen meanwhile is no news.
+        let new = listed.iter().filter(|(owner, _)| owner.name == "new");
+        new.for_each(|(owner, items)| pod_cache.observed(&owner.uid, items.clone()));
         assert_eq!(names(&now, &listed, &pod_cache), ["old"]);
     }
 
@@ -364,7 +386,7 @@ mod tests {
         };
         let pod_cache = PodCache::default();
         for (owner, items) in snapshot(&[("web", "1", cri::ContainerState::ContainerRunning)]) {
-            pod_cache.saw(&owner.uid, items);
+            pod_cache.observed(&owner.uid, items);
         }
         let pods = [pod("db"), pod("web")];
         let name = |event: cri::ContainerEventResponse| owner(event, &pod_cache, &pods).map(|pod| pod.name);
@@ -400,12 +422,12 @@ mod tests {
         let pod_cache = PodCache::default();
         let started = snapshot(&[("web", "1", ContainerRunning), ("db", "2", ContainerRunning)]);
         for (owner, items) in &started {
-            pod_cache.saw(&owner.uid, items.clone());
+            pod_cache.observed(&owner.uid, items.clone());
         }
         assert_eq!(names(&Snapshot::new(), &started, &pod_cache), [""; 0]);
         let ended = snapshot(&[("web", "1", ContainerExited), ("db", "2", ContainerRunning)]);
         assert_eq!(names(&started, &ended, &pod_cache), ["web"]);
-        // it went, and nobody has looked since
+        // It went, and was not synced since.
         assert_eq!(names(&ended, &Snapshot::new(), &pod_cache), ["db", "web"]);
     }
 }

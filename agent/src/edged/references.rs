@@ -6,9 +6,9 @@ use std::{
     sync::Arc,
 };
 
-use k8s_openapi::api::core::v1::{ConfigMap, Container, Pod, Secret, Volume};
+use k8s_openapi::api::core::v1::{ConfigMap, Container, Pod, Secret, Volume, VolumeProjection};
 
-use super::specs;
+use super::{specs, volume_source::VolumeSource};
 
 /// A ConfigMap or Secret in the pod's namespace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -144,14 +144,23 @@ pub(crate) fn of_env(container: &Container) -> BTreeSet<Reference> {
 
 /// What the volume needs.
 pub(crate) fn of_volume(volume: &Volume) -> BTreeSet<Reference> {
-    let mut all = BTreeSet::new();
-    all.extend(volume.config_map.iter().map(|s| Reference::ConfigMap(s.name.clone())));
-    all.extend(volume.secret.iter().filter_map(|s| s.secret_name.clone()).map(Reference::Secret));
-    for source in volume.projected.iter().flat_map(|p| p.sources.iter().flatten()) {
-        all.extend(source.config_map.iter().map(|s| Reference::ConfigMap(s.name.clone())));
-        all.extend(source.secret.iter().map(|s| Reference::Secret(s.name.clone())));
+    let Some(source) = VolumeSource::of(volume) else { return BTreeSet::new() };
+    match source {
+        VolumeSource::ConfigMap(source) => [Reference::ConfigMap(source.name.clone())].into(),
+        VolumeSource::Secret(source) => {
+            source.secret_name.clone().map(Reference::Secret).into_iter().collect()
+        }
+        VolumeSource::Projected(source) => source.sources.iter().flatten().flat_map(of_projection).collect(),
+        VolumeSource::HostPath(_)
+        | VolumeSource::PersistentVolumeClaim(_)
+        | VolumeSource::EmptyDir(_)
+        | VolumeSource::DownwardApi(_) => BTreeSet::new(),
     }
-    all
+}
+
+fn of_projection(source: &VolumeProjection) -> impl Iterator<Item = Reference> {
+    let config_map = source.config_map.iter().map(|s| Reference::ConfigMap(s.name.clone()));
+    config_map.chain(source.secret.iter().map(|s| Reference::Secret(s.name.clone())))
 }
 
 /// The Secrets with which the pod's images are pulled.

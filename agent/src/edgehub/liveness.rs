@@ -9,7 +9,7 @@ const ASK_AGAIN: Duration = Duration::from_millis(500);
 /// So much longer than the slowest recent answer may the next one take, on links where answers are slow.
 const SLACK: u32 = 4;
 /// However slow a link is, so much silence ends the connection.
-const LIMIT: Duration = Duration::from_secs(15);
+const MAX_SILENCE: Duration = Duration::from_secs(15);
 /// Who looks so long after the time for it was held up, and may be the one who is to blame for the silence.
 const HELD_UP: Duration = Duration::from_millis(500);
 
@@ -95,7 +95,7 @@ impl Liveness {
     }
 
     fn patience(&self) -> Duration {
-        (ASK_AFTER + self.slowest * SLACK).max(self.patience).min(LIMIT.max(self.patience))
+        (ASK_AFTER + self.slowest * SLACK).max(self.patience).min(MAX_SILENCE.max(self.patience))
     }
 }
 

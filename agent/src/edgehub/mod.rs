@@ -6,7 +6,6 @@
 
 mod dial;
 mod enroll;
-mod given;
 mod handle;
 mod kind;
 mod lanes;
@@ -15,11 +14,13 @@ pub(crate) mod line;
 mod liveness;
 mod metered;
 mod network;
+mod preconnected;
 mod queue;
 mod rate;
 mod reach;
 mod redial;
 mod session;
+mod session_end;
 mod task;
 mod traffic;
 mod transport;
@@ -34,17 +35,16 @@ use tokio::{
 
 pub(crate) use self::{
     dial::tcp::connect as connect_tcp,
-    enroll::{Known, by_token_once as enroll, look},
+    enroll::{Known, by_token_once as enroll, probe},
     reach::{NoHub, reach},
     redial::{Cause, Redial},
-    session::now_ms,
 };
 pub use self::{
     dial::{DialError, Proxy, ProxyError},
     enroll::EnrollError,
-    given::Given,
     handle::{EdgeHub, Inbound, Link, Unreachable},
     kind::Kind,
+    preconnected::Preconnected,
     task::Task,
     traffic::{Direction, Flow, Octets, Traffic},
 };
@@ -103,9 +103,9 @@ pub enum Error {
 
 /// Builds the room for connections that are made, and trusted, elsewhere: a simulation hands in its own. No configuration leads
 /// here.
-pub fn over(config: Config, connections: mpsc::Receiver<DuplexStream>) -> (EdgeHub, Inbound, Given) {
+pub fn over(config: Config, connections: mpsc::Receiver<DuplexStream>) -> (EdgeHub, Inbound, Preconnected) {
     let (hub, inbound, task) = new(config);
-    (hub, inbound, Given::new(task, connections))
+    (hub, inbound, Preconnected::new(task, connections))
 }
 
 /// Builds the room. Files are read and the connection is made by [`Task::run`].

@@ -7,7 +7,6 @@ use tokio::{
     sync::{Notify, mpsc, watch},
     time::{MissedTickBehavior, interval, sleep_until},
 };
-use tokio_tungstenite::tungstenite;
 use tokio_util::sync::CancellationToken;
 use wire::{Message, Upstream};
 
@@ -19,15 +18,15 @@ use super::{
     network::Network,
     queue::Queue,
     rate::Rate,
-    redial::Cause,
+    session_end::SessionEnd,
     traffic::{Direction, Traffic},
     transport::{Reader, Transport, Writer},
     waiters::Waiters,
 };
-use crate::rt::{Heart, now};
+use crate::rt::{Heart, now, unix_millis};
 
 /// Saying goodbye must not hold up the end of the program.
-const GOODBYE: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The program's ends of the connection; they outlive it.
 #[derive(Clone, Debug)]
@@ -38,47 +37,6 @@ pub(super) struct Endpoints {
     pub(super) traffic: Traffic,
 }
 
-/// Why a session ended.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Ended {
-    #[error("shutdown")]
-    Shutdown,
-    #[error("the cloud closed the connection")]
-    Closed,
-    #[error("{0}; a name is one machine's: give one of the two another, or end one")]
-    TakenOver(String),
-    #[error("the cloud has not been heard of for too long; the link is dead")]
-    Silent,
-    #[error("the socket failed")]
-    Socket(#[source] Box<tungstenite::Error>),
-    #[error("a message could not be written in time; the link is stalled")]
-    Stalled,
-    #[error("the cloud sent a malformed message")]
-    Malformed(#[source] wire::json::DecodeError),
-    #[error("the cloud sent a malformed frame")]
-    Frame(#[source] wire::frame::FrameError),
-    #[error("the cloud sent a compressed message that cannot be read")]
-    Compression(#[source] wire::compression::CompressionError),
-    #[error("the QUIC connection failed")]
-    Stream(#[source] Box<dyn std::error::Error + Send + Sync>),
-}
-
-impl Ended {
-    /// Whose fault it was: the other end's, where it still had a way to say so.
-    pub(super) fn cause(&self) -> Cause {
-        match self {
-            Self::TakenOver(_) => Cause::Rival,
-            Self::Closed | Self::Socket(_) | Self::Stream(_) => Cause::Cloud,
-            Self::Shutdown
-            | Self::Silent
-            | Self::Stalled
-            | Self::Malformed(_)
-            | Self::Frame(_)
-            | Self::Compression(_) => Cause::Way,
-        }
-    }
-}
-
 /// What the parts of a session tell each other.
 struct Signals {
     /// A sign of life is to be asked for.
@@ -87,28 +45,32 @@ struct Signals {
     listening: watch::Sender<bool>,
 }
 
+/// What a session runs with.
+pub(super) struct Session<'a> {
+    pub(super) config: &'a Config,
+    pub(super) endpoints: &'a Endpoints,
+    /// The silence after which the other end is taken for dead.
+    pub(super) patience: Duration,
+    pub(super) shutdown: &'a CancellationToken,
+    pub(super) heart: &'a Heart,
+}
+
 /// Runs the connection until it ends.
-pub(super) async fn run(
-    config: &Config,
-    transport: Transport,
-    endpoints: &Endpoints,
-    patience: Duration,
-    network: &mut Network,
-    (shutdown, heart): (&CancellationToken, &Heart),
-) -> Ended {
+pub(super) async fn run(session: Session<'_>, transport: Transport, network: &mut Network) -> SessionEnd {
+    let Session { config, endpoints, patience, shutdown, heart } = session;
     let Transport { mut reader, mut writer, meter } = transport;
     let signals = Signals { ask: Notify::new(), listening: watch::Sender::new(true) };
     let ended = tokio::select! {
         // what has come in is seen before it is called missing
         biased;
         // cancel-safe, all: whichever wins, the session is over
-        () = shutdown.cancelled() => Ended::Shutdown,
+        () = shutdown.cancelled() => SessionEnd::Shutdown,
         ended = read(config, &mut reader, endpoints, &signals, heart.another("reader")) => ended,
         ended = write(config, &mut writer, endpoints, &signals, heart.another("writer")) => ended,
-        () = listen(meter.as_ref(), patience, &signals, network) => Ended::Silent,
+        () = listen(meter.as_ref(), patience, &signals, network) => SessionEnd::Silent,
     };
-    if matches!(ended, Ended::Shutdown) {
-        writer.close(GOODBYE).await;
+    if matches!(ended, SessionEnd::Shutdown) {
+        writer.close(CLOSE_TIMEOUT).await;
     }
     ended
 }
@@ -120,7 +82,7 @@ async fn read(
     endpoints: &Endpoints,
     signals: &Signals,
     heart: Heart,
-) -> Ended {
+) -> SessionEnd {
     loop {
         // without a place nothing is read: the cloud is slowed down, nothing is dropped
         let place = match endpoints.inbox.try_reserve() {
@@ -128,7 +90,7 @@ async fn read(
             Err(_) => {
                 let _rest = heart.rest();
                 signals.listening.send_replace(false);
-                let Ok(place) = endpoints.inbox.reserve().await else { return Ended::Shutdown };
+                let Ok(place) = endpoints.inbox.reserve().await else { return SessionEnd::Shutdown };
                 signals.listening.send_replace(true);
                 place
             }
@@ -164,7 +126,7 @@ async fn write(
     endpoints: &Endpoints,
     signals: &Signals,
     heart: Heart,
-) -> Ended {
+) -> SessionEnd {
     let mut rate = Rate::new(config.qps, config.burst, now());
     let mut keepalive = interval(config.heartbeat);
     keepalive.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -175,7 +137,7 @@ async fn write(
             // cancel-safe: a question not asked yet stays
             () = signals.ask.notified() => None,
             // cancel-safe: an interval keeps its ticks
-            _ = keepalive.tick() => Some(Upstream::keepalive().into_message(now_ms())),
+            _ = keepalive.tick() => Some(Upstream::keepalive().into_message(unix_millis())),
             // cancel-safe: a message is taken from the queue only when this arm wins
             message = endpoints.queue.next(&mut rate) => Some(message),
         };
@@ -227,8 +189,4 @@ fn ask(meter: &Meter, signals: &Signals) {
     // before the question is written: its answer cannot come sooner
     meter.asking();
     signals.ask.notify_one();
-}
-
-pub(crate) fn now_ms() -> i64 {
-    jiff::Timestamp::now().as_millisecond()
 }

@@ -18,7 +18,8 @@ use super::{
     liveness::Patience,
     network::{Network, Watcher},
     redial::Redial,
-    session::{self, Ended, Endpoints},
+    session::{self, Endpoints, Session},
+    session_end::SessionEnd,
 };
 use crate::rt::{Heart, Part, PartError, Repeated, now};
 
@@ -120,7 +121,7 @@ impl Hub<'_> {
                         renewed = renewal.after_expiry(config, &identity) => {
                             identity = renewed;
                             renewal = Renewal::new(&identity);
-                            kept(enroll::keep(config, &identity));
+                            log_renewal(enroll::keep(config, &identity));
                             continue;
                         }
                     }
@@ -186,13 +187,14 @@ impl Hub<'_> {
         let dialling = AtomicBool::new(false);
         let patience = self.patience.get();
         let received = endpoints.traffic.received();
+        let session = Session { config, endpoints, patience, shutdown, heart: self.heart };
         let (dialler, network) = (&mut self.dialler, self.network.clone());
-        let mut renewing = pin!(renew(config, identity, renewal, (dialler, network), &dialling));
+        let mut renewing = pin!(renew(config, identity, renewal, dialler, network, &dialling));
         let (ended, renewed) = tokio::select! {
             // cancel-safe: what is not acknowledged is sent again
-            ended = session::run(config, transport, endpoints, patience, &mut self.network, (shutdown, self.heart)) => (ended, None),
+            ended = session::run(session, transport, &mut self.network) => (ended, None),
             // cancel-safe: the future is kept, see below
-            renewed = &mut renewing => (Ended::Shutdown, Some(renewed)),
+            renewed = &mut renewing => (SessionEnd::Shutdown, Some(renewed)),
         };
         // the cloud ends the old session as soon as it has the new one: this end may not know yet that it has it
         let renewed = match renewed {
@@ -200,7 +202,7 @@ impl Hub<'_> {
             renewed => renewed,
         };
         self.task.end(renewed.is_none());
-        self.patience.ended(matches!(ended, Ended::Silent), begun.elapsed());
+        self.patience.ended(matches!(ended, SessionEnd::Silent), begun.elapsed());
         self.redial.ended(begun, Instant::now(), endpoints.traffic.received() > received);
         self.redial.because(ended.cause());
         if renewed.is_none() && !shutdown.is_cancelled() {
@@ -223,7 +225,8 @@ async fn renew(
     config: &Config,
     identity: &Identity,
     renewal: &mut Renewal,
-    (dialler, mut network): (&mut Dialler, Network),
+    dialler: &mut Dialler,
+    mut network: Network,
     dialling: &AtomicBool,
 ) -> (Identity, Dialled) {
     loop {
@@ -236,7 +239,7 @@ async fn renew(
         dialling.store(false, Ordering::Relaxed);
         match dialled {
             Ok(dialled) => {
-                kept(enroll::keep(config, &renewed));
+                log_renewal(enroll::keep(config, &renewed));
                 return (renewed, dialled);
             }
             Err(_) => warn!("no connection with the new certificate; the old one stays"),
@@ -245,8 +248,8 @@ async fn renew(
 }
 
 /// A certificate that cannot be written is used all the same; after a restart it is renewed again.
-fn kept(kept: Result<(), EnrollError>) {
-    match kept {
+fn log_renewal(written: Result<(), EnrollError>) {
+    match written {
         Ok(()) => info!("the node's certificate was renewed"),
         Err(error) => {
             warn!(error = &error as &dyn std::error::Error, "the new certificate could not be kept")

@@ -22,11 +22,11 @@ use super::{
         websocket::Socket,
     },
     metered::Meter,
-    session::Ended,
+    session_end::SessionEnd,
 };
 
 /// Bytes read from QUIC at one time.
-const PORTION: usize = 64 * 1024;
+const READ_BYTES: usize = 64 * 1024;
 
 /// A connection.
 pub(super) struct Transport {
@@ -70,22 +70,22 @@ impl Transport {
 
 impl Reader {
     /// The next message of at most `limit` bytes, and its size. Cancel-safe: what is not whole stays.
-    pub(super) async fn next(&mut self, limit: usize) -> Result<(Message, usize), Ended> {
+    pub(super) async fn next(&mut self, limit: usize) -> Result<(Message, usize), SessionEnd> {
         match self {
             Self::WebSocket(reader, decompressor) => {
                 let bytes = text(reader, decompressor.as_mut(), limit).await?;
-                let message = wire::json::decode(&bytes, limit).map_err(Ended::Malformed)?;
+                let message = wire::json::decode(&bytes, limit).map_err(SessionEnd::Malformed)?;
                 Ok((message, bytes.len()))
             }
             Self::Quic(stream, decoder) => loop {
-                if let Some(read) = decoder.take().map_err(Ended::Frame)? {
+                if let Some(read) = decoder.take().map_err(SessionEnd::Frame)? {
                     return Ok(read);
                 }
-                match stream.read_chunk(PORTION, true).await {
+                match stream.read_chunk(READ_BYTES, true).await {
                     Ok(Some(chunk)) => decoder.push(&chunk.bytes),
-                    Ok(None) => return Err(Ended::Closed),
+                    Ok(None) => return Err(SessionEnd::Closed),
                     Err(ReadError::ConnectionLost(error)) => return Err(lost(error)),
-                    Err(error) => return Err(Ended::Stream(error.into())),
+                    Err(error) => return Err(SessionEnd::Stream(error.into())),
                 }
             },
         }
@@ -97,19 +97,19 @@ async fn text(
     reader: &mut SplitStream<Socket>,
     decompressor: Option<&mut Decompressor>,
     limit: usize,
-) -> Result<bytes::Bytes, Ended> {
+) -> Result<bytes::Bytes, SessionEnd> {
     loop {
         match reader.next().await {
             Some(Ok(tungstenite::Message::Close(Some(frame)))) if u16::from(frame.code) == TAKEN_OVER => {
-                return Err(Ended::TakenOver(wire::text::printable(&frame.reason)));
+                return Err(SessionEnd::TakenOver(wire::text::printable(&frame.reason)));
             }
-            None | Some(Ok(tungstenite::Message::Close(_))) => return Err(Ended::Closed),
-            Some(Err(error)) => return Err(Ended::Socket(Box::new(error))),
+            None | Some(Ok(tungstenite::Message::Close(_))) => return Err(SessionEnd::Closed),
+            Some(Err(error)) => return Err(SessionEnd::Socket(Box::new(error))),
             Some(Ok(frame @ (tungstenite::Message::Text(_) | tungstenite::Message::Binary(_)))) => {
                 let is_binary = frame.is_binary();
                 let bytes = frame.into_data();
                 let Some(decompressor) = decompressor else { return Ok(bytes) };
-                return decompressor.read(bytes, is_binary, limit).map_err(Ended::Compression);
+                return decompressor.read(bytes, is_binary, limit).map_err(SessionEnd::Compression);
             }
             // pings are answered by the library; pongs have done their work by arriving
             Some(Ok(_)) => {}
@@ -119,7 +119,7 @@ async fn text(
 
 impl Writer {
     /// Writes a message within `limit`; its size.
-    pub(super) async fn send(&mut self, message: &Message, limit: Duration) -> Result<usize, Ended> {
+    pub(super) async fn send(&mut self, message: &Message, limit: Duration) -> Result<usize, SessionEnd> {
         match self {
             Self::WebSocket(writer, compressor) => {
                 let text = wire::json::encode(message);
@@ -132,9 +132,9 @@ impl Writer {
             Self::Quic(stream, _) => {
                 let frame = frame::encode(message);
                 match timeout(limit, stream.write_all(&frame)).await {
-                    Err(_) => Err(Ended::Stalled),
+                    Err(_) => Err(SessionEnd::Stalled),
                     Ok(Err(WriteError::ConnectionLost(error))) => Err(lost(error)),
-                    Ok(Err(error)) => Err(Ended::Stream(error.into())),
+                    Ok(Err(error)) => Err(SessionEnd::Stream(error.into())),
                     Ok(Ok(())) => Ok(frame.len()),
                 }
             }
@@ -142,7 +142,7 @@ impl Writer {
     }
 
     /// Asks the other end for a sign of life, where the transport does not do so by itself.
-    pub(super) async fn ping(&mut self, limit: Duration) -> Result<(), Ended> {
+    pub(super) async fn ping(&mut self, limit: Duration) -> Result<(), SessionEnd> {
         match self {
             Self::WebSocket(writer, _) => {
                 write(writer, tungstenite::Message::Ping(Default::default()), limit).await
@@ -166,18 +166,18 @@ async fn write(
     writer: &mut SplitSink<Socket, tungstenite::Message>,
     frame: tungstenite::Message,
     limit: Duration,
-) -> Result<(), Ended> {
+) -> Result<(), SessionEnd> {
     match timeout(limit, writer.send(frame)).await {
-        Err(_) => Err(Ended::Stalled),
-        Ok(Err(error)) => Err(Ended::Socket(Box::new(error))),
+        Err(_) => Err(SessionEnd::Stalled),
+        Ok(Err(error)) => Err(SessionEnd::Socket(Box::new(error))),
         Ok(Ok(())) => Ok(()),
     }
 }
 
-fn lost(error: ConnectionError) -> Ended {
+fn lost(error: ConnectionError) -> SessionEnd {
     match error {
-        ConnectionError::TimedOut => Ended::Silent,
-        ConnectionError::ApplicationClosed(_) | ConnectionError::ConnectionClosed(_) => Ended::Closed,
-        error => Ended::Stream(error.into()),
+        ConnectionError::TimedOut => SessionEnd::Silent,
+        ConnectionError::ApplicationClosed(_) | ConnectionError::ConnectionClosed(_) => SessionEnd::Closed,
+        error => SessionEnd::Stream(error.into()),
     }
 }

@@ -87,7 +87,7 @@ async fn connect_now(config: &Config) -> Result<Dialled, DialError> {
     let stream = connect_tcp(&config.server, &config.proxy).await.map_err(connect_failed)?;
     let stream = TlsConnector::from(client).connect(name, stream).await;
     let stream = stream.map_err(|error| DialError::Tls(address.clone(), error))?;
-    let ip = config.address.look().map(|ip| ip.to_string()).unwrap_or_default();
+    let ip = config.address.detect().map(|ip| ip.to_string()).unwrap_or_default();
     upgrade(stream, &address, &config.node_name, &ip).await
 }
 

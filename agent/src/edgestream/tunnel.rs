@@ -34,7 +34,7 @@ const READ: usize = 16 * 1024;
 /// EdgeCore's interval of pings; shorter where the read deadline is.
 const PING_INTERVAL: Duration = Duration::from_secs(5);
 /// How long a goodbye, and the ends of streams, may take.
-pub(super) const GOODBYE: Duration = Duration::from_secs(1);
+pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// What is told of the cloud's reasons.
 const MAX_REASON: usize = 200;
 
@@ -89,7 +89,7 @@ pub(super) async fn run<T: AsyncRead + AsyncWrite>(
         io::Result::Ok(())
     };
     // a cloud that takes nothing needs no goodbye
-    let _ = timeout(GOODBYE, goodbye).await;
+    let _ = timeout(CLOSE_TIMEOUT, goodbye).await;
     ended
 }
 

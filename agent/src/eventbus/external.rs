@@ -21,7 +21,8 @@ use wire::topic::SUBSCRIPTIONS;
 
 use super::{
     Error, External, Sinks,
-    handle::{Connections, Inlet, Outlet, Passed, Publication, Receipt, Standing},
+    handle::{Inlet, Outlet, Passed, Publication, Standing},
+    receipt::{Connections, Receipt},
     route::Routed,
     tls::Dialler,
     topics,
@@ -42,7 +43,7 @@ const UNDER_WAY: u16 = 256;
 /// some unanswered for ever.
 const UNDER_WAY_AT_QOS_2: u16 = 20;
 /// Requests to the client that wait for the connection.
-const WAITING: usize = 1024;
+const MAX_QUEUED_REQUESTS: usize = 1024;
 
 /// The client, not connected yet.
 #[derive(Debug)]
@@ -94,7 +95,7 @@ impl Broker {
         let Inlet { publications, standing, failures, passed, .. } = inlet;
         let passed: &Passed = passed;
         standing.down();
-        let built = AsyncClient::builder(options.clone()).capacity(WAITING).try_build();
+        let built = AsyncClient::builder(options.clone()).capacity(MAX_QUEUED_REQUESTS).try_build();
         let (client, events) = built.map_err(|error| Error::Client(error.to_string()))?;
         let publisher = client.clone();
         let publish = async {

@@ -15,20 +15,21 @@ use wire::topic::SUBSCRIPTIONS;
 use super::{
     Error, Internal, Sinks,
     figures::Running,
-    handle::{Inlet, Outlet, Passed, Progress, Publication, Receipt, Standing},
+    handle::{Inlet, Outlet, Passed, Progress, Publication, Standing},
     passwords,
+    receipt::Receipt,
     route::Routed,
 };
 use crate::{config::InternalAccess, rt::Heart};
 
 /// Messages of one subscription that wait for this room.
-const WAITING: usize = 512;
+const MAX_QUEUED_MESSAGES: usize = 512;
 /// Publications that wait for the broker's disk, or for subscribers.
-const AT_ONCE: usize = 128;
+const MAX_CONCURRENT_PUBLICATIONS: usize = 128;
 /// How long DeviceTwin may be busy before it is taken to wait for the broker.
 const BUSY: Duration = Duration::from_millis(200);
 /// Time between two questions to the broker.
-const ASK: Duration = Duration::from_secs(15);
+const LIVENESS_INTERVAL: Duration = Duration::from_secs(15);
 /// A filter that nothing is heard by: the broker is asked to remove it.
 const ASKED: &str = "$SYS/asked";
 /// A broker that was dropped lets go of its port soon after: so often, and so long each time, it is waited for.
@@ -70,7 +71,8 @@ impl Broker {
         &mut self,
         sinks: Sinks,
         topics: watch::Receiver<BTreeSet<String>>,
-        (shutdown, heart): (CancellationToken, Heart),
+        shutdown: CancellationToken,
+        heart: Heart,
     ) -> Result<(), Error> {
         let Self { config, access, inlet, address, running } = self;
         let Inlet { publications, standing, progress, passed, .. } = inlet;
@@ -84,13 +86,32 @@ impl Broker {
         info!(address = ?listening, "the internal MQTT broker listens");
         standing.up();
         let qos = QoS::from_number(config.qos).unwrap_or(QoS::AtMostOnce);
+        let progress = progress.clone();
+        let outgoing = Outgoing { publications, progress, passed, qos, retain: config.retain };
+        let incoming = Incoming { sinks, standing, passed };
         tokio::select! {
             // cancel-safe, all: the broker's own end is waited for; what was not committed was not acknowledged
             ended = task.run(shutdown) => Ok(ended?),
-            () = publish(handle.clone(), (publications, progress.clone(), passed), (qos, config.retain)) => Ok(()),
-            () = subscribe(handle.clone(), (sinks, standing, passed), topics, heart) => Ok(()),
+            () = publish(handle.clone(), outgoing) => Ok(()),
+            () = subscribe(handle.clone(), incoming, topics, heart) => Ok(()),
         }
     }
+}
+
+/// What this node publishes.
+struct Outgoing<'a> {
+    publications: &'a mut mpsc::Receiver<Publication>,
+    progress: Arc<Progress>,
+    passed: &'a Passed,
+    qos: QoS,
+    retain: bool,
+}
+
+/// Where messages of clients go.
+struct Incoming<'a> {
+    sinks: Sinks,
+    standing: &'a mut Standing,
+    passed: &'a Passed,
 }
 
 /// Binds the broker; one that `has_run` may still be letting go of its port.
@@ -130,11 +151,8 @@ fn broker(config: &Internal) -> mqtt::Config {
 
 /// In the order in which they come: one after the other is given to the broker, and only its answers are waited for side by side.
 /// A slow subscriber holds up so many at most.
-async fn publish(
-    handle: Handle,
-    (publications, progress, passed): (&mut mpsc::Receiver<Publication>, Arc<Progress>, &Passed),
-    (qos, retain): (QoS, bool),
-) {
+async fn publish(handle: Handle, outgoing: Outgoing<'_>) {
+    let Outgoing { publications, progress, passed, qos, retain } = outgoing;
     let publications = futures::stream::poll_fn(|context| publications.poll_recv(context));
     let given = publications.then(move |Publication { topic, payload, told }| {
         let handle = handle.clone();
@@ -152,7 +170,7 @@ async fn publish(
             outcome.map_err(|error| (topic, error))
         }
     });
-    let mut published = std::pin::pin!(published.buffered(AT_ONCE));
+    let mut published = std::pin::pin!(published.buffered(MAX_CONCURRENT_PUBLICATIONS));
     while let Some(outcome) = published.next().await {
         if outcome.is_ok() {
             Passed::count(&passed.published);
@@ -167,13 +185,14 @@ async fn publish(
 /// One receiver for all filters: what a rule listens to and this room listens to anyway comes once.
 async fn subscribe(
     handle: Handle,
-    (sinks, standing, passed): (Sinks, &mut Standing, &Passed),
+    incoming: Incoming<'_>,
     topics: watch::Receiver<BTreeSet<String>>,
     heart: Heart,
 ) {
+    let Incoming { sinks, standing, passed } = incoming;
     let [first, others @ ..] = SUBSCRIPTIONS;
     let listening = async {
-        let subscription = handle.subscribe(first, WAITING).await?;
+        let subscription = handle.subscribe(first, MAX_QUEUED_MESSAGES).await?;
         let filters = subscription.filters();
         for filter in others {
             filters.add(filter).await?;
@@ -229,7 +248,7 @@ async fn follow(filters: Filters, mut topics: watch::Receiver<BTreeSet<String>>,
 async fn asked_or(topics: &mut watch::Receiver<BTreeSet<String>>, heart: &Heart) -> Option<()> {
     let _rest = heart.rest();
     // cancel-safe: a change that was not seen stays
-    match timeout(ASK, topics.changed()).await {
+    match timeout(LIVENESS_INTERVAL, topics.changed()).await {
         Ok(_) => None,
         Err(_) => Some(()),
     }

@@ -25,6 +25,7 @@ mod passwords;
 mod promises;
 mod prompt;
 mod publish;
+mod receipt;
 mod route;
 mod task;
 mod tls;
@@ -148,16 +149,16 @@ struct Sinks {
 pub fn new(config: Config) -> Result<(Bus, Requests, Task), Error> {
     let Config { internal, external, store, hub, messages } = config;
     let (requests, received) = mpsc::channel(REQUESTS);
-    let (uploads, items) = mpsc::channel(upload::WAITING);
+    let (uploads, items) = mpsc::channel(upload::MAX_QUEUED_UPLOADS);
     let promises = promises::Promises::default();
     let dropped = Arc::<upload::Dropped>::default();
     let outbox = outbox::Config {
         what: "uploads",
-        limits: upload::LIMITS,
+        limits: upload::OUTBOX_LIMITS,
         store: store.clone(),
         hub: hub.clone(),
         deliver: upload::deliver(hub.clone(), promises.clone(), dropped.clone()),
-        at_once: upload::AT_ONCE,
+        at_once: upload::MAX_CONCURRENT_DELIVERIES,
         dropped: dropped.of_outbox(),
     };
     let outbox = outbox::new(outbox, items);
@@ -166,7 +167,7 @@ pub fn new(config: Config) -> Result<(Bus, Requests, Task), Error> {
     let sinks = Sinks {
         requests,
         uploads,
-        held: Arc::new(Semaphore::new(upload::HELD)),
+        held: Arc::new(Semaphore::new(upload::MAX_UNACKNOWLEDGED)),
         connections: Arc::new(connections),
         has_devices: true,
         dropped,

@@ -8,7 +8,8 @@ use tracing::warn;
 use wire::{Header, Upstream, bus::Payload, text::short, topic::check_publication};
 
 use super::{Bus, handle::Published};
-use crate::edgehub::{EdgeHub, now_ms};
+use crate::edgehub::EdgeHub;
+use crate::rt::unix_millis;
 
 /// How long a broker may need for a message before the cloud is told that it has not taken it.
 const PUBLISH_TIMEOUT: Duration = Duration::from_secs(8);
@@ -50,7 +51,8 @@ impl<'a> Publisher<'a> {
             let content = outcome.err().unwrap_or_else(|| "OK".to_owned()).into();
             let answer = Upstream::BusAnswer { topic: topic.into(), failed, content };
             // a cloud that is gone has told whoever waited for it
-            let _ = timeout(PUBLISH_TIMEOUT, hub.send(answer.into_message(now_ms()).answering(&id))).await;
+            let _ =
+                timeout(PUBLISH_TIMEOUT, hub.send(answer.into_message(unix_millis()).answering(&id))).await;
         });
     }
 }

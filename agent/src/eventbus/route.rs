@@ -12,7 +12,8 @@ use wire::topic::Topic;
 
 use super::{
     Sinks,
-    handle::{Receipt, Received, Standing},
+    handle::{Received, Standing},
+    receipt::Receipt,
     upload::Upload,
 };
 
@@ -106,7 +107,7 @@ mod tests {
     use tokio::sync::{Semaphore, mpsc, watch};
 
     use super::{
-        super::{handle::Connections, promises::Promises, upload::HELD},
+        super::{promises::Promises, receipt::Connections, upload::MAX_UNACKNOWLEDGED},
         *,
     };
 
@@ -130,7 +131,7 @@ mod tests {
             let sinks = Sinks {
                 requests: to_devices,
                 uploads: to_cloud,
-                held: Arc::new(Semaphore::new(HELD)),
+                held: Arc::new(Semaphore::new(MAX_UNACKNOWLEDGED)),
                 connections: Arc::new(watch::Sender::new(0)),
                 has_devices,
                 dropped: Arc::default(),
@@ -156,14 +157,14 @@ mod tests {
     fn a_few_messages_for_the_cloud_are_not_acknowledged_before_it_has_them() {
         const TOPIC: &str = "$hw/events/upload/x";
         let mut rig = Rig::new(true);
-        for _ in 0..HELD {
+        for _ in 0..MAX_UNACKNOWLEDGED {
             assert_eq!(rig.routes(TOPIC), 0);
         }
-        for given in 1..=ROOM - HELD {
+        for given in 1..=ROOM - MAX_UNACKNOWLEDGED {
             assert_eq!(rig.routes(TOPIC), given);
         }
         // one that is dropped too
-        assert_eq!(rig.routes(TOPIC), ROOM - HELD + 1);
+        assert_eq!(rig.routes(TOPIC), ROOM - MAX_UNACKNOWLEDGED + 1);
         for _ in 0..ROOM {
             rig.uploads.try_recv().unwrap().receipt.give();
         }

@@ -20,11 +20,11 @@ use crate::{
 };
 
 /// After the store failed.
-const RETRY: Duration = Duration::from_secs(1);
+const STORE_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Topics that rules may listen to: a few for each of a thousand rules.
 const MAX_TOPICS: usize = 4096;
 /// How long the internal broker may take to end.
-const LAST_WORDS: Duration = Duration::from_secs(3);
+const BROKER_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// See [`super::new`].
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl Task {
         let (mine, of_external) = (sinks.clone(), topics.clone());
         let inside = async {
             match internal {
-                Some(broker) => broker.run(mine, topics, (stop, heart.another("internal broker"))).await,
+                Some(broker) => broker.run(mine, topics, stop, heart.another("internal broker")).await,
                 None => std::future::pending().await,
             }
         };
@@ -100,7 +100,7 @@ impl Part for Task {
 async fn ended(shutdown: &CancellationToken, has_last_words: bool) {
     shutdown.cancelled().await;
     if has_last_words {
-        tokio::time::sleep(LAST_WORDS).await;
+        tokio::time::sleep(BROKER_SHUTDOWN_TIMEOUT).await;
     }
 }
 
@@ -121,7 +121,7 @@ async fn load(store: &Arc<dyn Store>, promises: &Promises) -> BTreeSet<String> {
 
 async fn failed(failure: &StoreError) {
     error!(error = failure as &dyn std::error::Error, "the topics of rules cannot be read or written");
-    tokio::time::sleep(RETRY).await;
+    tokio::time::sleep(STORE_RETRY_DELAY).await;
 }
 
 /// The topics of the cloud's rules, where they are kept, and the ways to the brokers and the cloud.

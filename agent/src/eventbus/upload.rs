@@ -15,25 +15,26 @@ use tokio::{sync::OwnedSemaphorePermit, time::Instant};
 use tracing::warn;
 use wire::{Message, Operation, Upstream, bus::Payload, text::short};
 
-use super::{handle::Receipt, promises::Promises};
+use super::{promises::Promises, receipt::Receipt};
+use crate::rt::unix_millis;
 use crate::{
-    edgehub::{EdgeHub, Unreachable, now_ms},
+    edgehub::{EdgeHub, Unreachable},
     outbox::{Deliver, Item, Limits},
 };
 
 /// Messages on their way to the outbox; more are dropped, and said to be: neither cloud nor disk takes them.
-pub(super) const WAITING: usize = 512;
+pub(super) const MAX_QUEUED_UPLOADS: usize = 512;
 /// What the outbox keeps while the cloud is not connected: a message a second for nearly three hours.
-pub(super) const LIMITS: Limits = Limits { messages: 10_000, bytes: 16 << 20 };
+pub(super) const OUTBOX_LIMITS: Limits = Limits { messages: 10_000, bytes: 16 << 20 };
 /// So many of them are not acknowledged before they are sent to the cloud, which never answers one, or on disk. A broker sends a
 /// client only so many more while it waits for acknowledgements (20 at Mosquitto), and requests about devices are to be among them.
-pub(super) const HELD: usize = 4;
+pub(super) const MAX_UNACKNOWLEDGED: usize = 4;
 /// Messages on their way to the cloud at the same time.
-pub(super) const AT_ONCE: usize = 32;
+pub(super) const MAX_CONCURRENT_DELIVERIES: usize = 32;
 /// How long the cloud may take to answer for one, where it has promised to.
-const ANSWER: Duration = Duration::from_secs(30);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often it is said that messages are dropped.
-const SAID_EVERY: Duration = Duration::from_secs(60);
+const WARNING_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A message for the cloud.
 #[derive(Debug)]
@@ -49,7 +50,7 @@ impl From<Upload> for Item {
     fn from(upload: Upload) -> Self {
         let Upload { topic, payload, receipt, held } = upload;
         let payload = Payload::from(Vec::from(payload)).content();
-        let message = Upstream::BusUpload { topic: topic.into(), payload }.into_message(now_ms());
+        let message = Upstream::BusUpload { topic: topic.into(), payload }.into_message(unix_millis());
         let kept = move || {
             receipt.give();
             drop(held);
@@ -68,7 +69,7 @@ pub(super) fn deliver(hub: EdgeHub, promises: Promises, dropped: Arc<Dropped>) -
             if !promises.of(&topic).answered {
                 return hub.deliver(message).await;
             }
-            match hub.request(message, ANSWER).await {
+            match hub.request(message, ANSWER_TIMEOUT).await {
                 Ok(answer) => {
                     promises.kept(&topic);
                     if answer.route.operation == Operation::Error {
@@ -171,7 +172,7 @@ impl Dropped {
     fn is_to_be_said(&self, now: Instant) -> Option<u64> {
         let (said, count) = &mut *self.said.lock();
         *count += 1;
-        if said.is_some_and(|said| now.saturating_duration_since(said) < SAID_EVERY) {
+        if said.is_some_and(|said| now.saturating_duration_since(said) < WARNING_INTERVAL) {
             return None;
         }
         *said = Some(now);
@@ -188,8 +189,8 @@ mod tests {
         let (dropped, start) = (Dropped::default(), Instant::now());
         assert_eq!(dropped.count(start), Some(1));
         assert_eq!(dropped.count(start), None);
-        assert_eq!(dropped.count(start + SAID_EVERY / 2), None);
-        assert_eq!(dropped.count(start + SAID_EVERY), Some(3));
-        assert_eq!(dropped.count(start + SAID_EVERY), None);
+        assert_eq!(dropped.count(start + WARNING_INTERVAL / 2), None);
+        assert_eq!(dropped.count(start + WARNING_INTERVAL), Some(3));
+        assert_eq!(dropped.count(start + WARNING_INTERVAL), None);
     }
 }

@@ -14,7 +14,7 @@ use std::{
 use tokio::time::timeout;
 
 use super::{
-    look::{Broker, Machine, STREAM_PORT},
+    machine::{Broker, Machine, STREAM_PORT},
     report::{Report, Verdict},
 };
 use crate::{
@@ -34,7 +34,7 @@ const MAX_NAMED: usize = 5;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What is checked.
-pub(super) struct Ground<'a> {
+pub(super) struct CheckInputs<'a> {
     /// What was asked for.
     pub(super) join: &'a Join,
     /// Where the configuration is to be.
@@ -48,33 +48,33 @@ pub(super) struct Ground<'a> {
 }
 
 /// Makes all checks.
-pub(super) async fn all(ground: &Ground<'_>, report: &mut Report<'_>) {
-    report.add("root", root(ground));
-    report.add("clean", clean(ground));
-    report.add("processes", others(ground));
-    report.add("runtime", runtime(ground));
-    report.add("cgroups", cgroups(ground));
-    report.add("mqtt", mqtt(ground.machine));
-    report.add("streams", streams(ground));
-    report.add("ports", ports(ground.config));
-    report.add("name", name(ground));
-    report.add("cloud", cloud(ground).await);
+pub(super) async fn all(inputs: &CheckInputs<'_>, report: &mut Report<'_>) {
+    report.add("root", root(inputs));
+    report.add("clean", clean(inputs));
+    report.add("processes", others(inputs));
+    report.add("runtime", runtime(inputs));
+    report.add("cgroups", cgroups(inputs));
+    report.add("mqtt", mqtt(inputs.machine));
+    report.add("streams", streams(inputs));
+    report.add("ports", ports(inputs.config));
+    report.add("name", name(inputs));
+    report.add("cloud", cloud(inputs).await);
 }
 
-fn root(ground: &Ground<'_>) -> Verdict {
+fn root(inputs: &CheckInputs<'_>) -> Verdict {
     if nix::unistd::geteuid().is_root() {
         return Verdict::Good("this program may do everything".into());
     }
-    if ground.join.place.is_machine() {
+    if inputs.join.place.is_machine() {
         return Verdict::bad("this is not root", "run the same line as root, as with sudo in front of it");
     }
     Verdict::Note("this is not root: pods get no volumes in memory, and no limits as a whole".into())
 }
 
 /// Files of an agent that was here before.
-pub(super) fn clean(ground: &Ground<'_>) -> Verdict {
-    let (config, hub) = (ground.config, &ground.config.edge_hub);
-    let all = [ground.path, &hub.tls.cert, &hub.tls.key, &app::database(config)].map(Path::to_owned);
+pub(super) fn clean(inputs: &CheckInputs<'_>) -> Verdict {
+    let (config, hub) = (inputs.config, &inputs.config.edge_hub);
+    let all = [inputs.path, &hub.tls.cert, &hub.tls.key, &app::database(config)].map(Path::to_owned);
     let here = |path: &PathBuf| path.exists();
     if !here(&all[0]) && config.database.exists() {
         return Verdict::bad(
@@ -96,9 +96,9 @@ pub(super) fn clean(ground: &Ground<'_>) -> Verdict {
 }
 
 /// Programs that do the same.
-fn others(ground: &Ground<'_>) -> Verdict {
+fn others(inputs: &CheckInputs<'_>) -> Verdict {
     // a second agent on one machine has a place of its own
-    let mut names = if ground.join.place.is_machine() { vec!["edge-agent", "edgecore"] } else { Vec::new() };
+    let mut names = if inputs.join.place.is_machine() { vec!["edge-agent", "edgecore"] } else { Vec::new() };
     if !environment::is_switched_off(|name| std::env::var(name).ok()) {
         names.push(environment::KUBELET);
     }
@@ -122,9 +122,9 @@ fn others(ground: &Ground<'_>) -> Verdict {
     Verdict::bad(format!("{} runs here", list.join(", ")), cure)
 }
 
-pub(super) fn runtime(ground: &Ground<'_>) -> Verdict {
-    let machine = ground.machine;
-    if ground.join.runtime_endpoint.is_none() && !ground.join.place.is_machine() {
+pub(super) fn runtime(inputs: &CheckInputs<'_>) -> Verdict {
+    let machine = inputs.machine;
+    if inputs.join.runtime_endpoint.is_none() && !inputs.join.place.is_machine() {
         return Verdict::bad(
             "no runtime was named, and with --root or --config none is looked for: the machine's own is for the machine's own agent",
             "name one that no other agent has, as --runtime-endpoint unix:///PATH; one without containers: `cloudsim runtime --socket PATH`",
@@ -132,7 +132,7 @@ pub(super) fn runtime(ground: &Ground<'_>) -> Verdict {
     }
     let answering: Vec<_> = machine.answering().collect();
     match answering.as_slice() {
-        [(endpoint, found)] if !found.pods.is_empty() && !app::database(ground.config).exists() => {
+        [(endpoint, found)] if !found.pods.is_empty() && !app::database(inputs.config).exists() => {
             of_another(endpoint, found)
         }
         [(endpoint, found)] => {
@@ -190,7 +190,7 @@ fn no_runtime(machine: &Machine) -> Verdict {
     }
 }
 
-fn cgroups(ground: &Ground<'_>) -> Verdict {
+fn cgroups(inputs: &CheckInputs<'_>) -> Verdict {
     let base = Path::new("/sys/fs/cgroup");
     let unified = std::fs::read_to_string(base.join("cgroup.controllers"));
     let has = |name: &&str| match &unified {
@@ -198,7 +198,7 @@ fn cgroups(ground: &Ground<'_>) -> Verdict {
         Err(_) => base.join(name).is_dir(),
     };
     let missing: Vec<&str> = CONTROLLERS.into_iter().filter(|name| !has(name)).collect();
-    let driver = match ground.config.edged.groups.driver {
+    let driver = match inputs.config.edged.groups.driver {
         crate::config::CgroupDriver::Systemd => "systemd",
         crate::config::CgroupDriver::Cgroupfs => "the runtime (cgroupfs)",
     };
@@ -229,15 +229,15 @@ fn mqtt(machine: &Machine) -> Verdict {
     }
 }
 
-fn streams(ground: &Ground<'_>) -> Verdict {
-    match ground.machine.tunnel_port {
+fn streams(inputs: &CheckInputs<'_>) -> Verdict {
+    match inputs.machine.tunnel_port {
         Some(port) => {
-            Verdict::Good(format!("logs, exec and port-forward go over {}:{port}", ground.join.cloud.host))
+            Verdict::Good(format!("logs, exec and port-forward go over {}:{port}", inputs.join.cloud.host))
         }
         None => Verdict::Note(format!(
             "nothing listens at {}:{STREAM_PORT}: there will be no logs, exec and port-forward of this node; where the cloud's stream server has \
              another port, name it with --tunnel-port",
-            ground.join.cloud.host
+            inputs.join.cloud.host
         )),
     }
 }
@@ -274,9 +274,9 @@ pub(super) fn ports(config: &Config) -> Verdict {
     Verdict::Good(if all.is_empty() { "none is needed".into() } else { format!("{} free", all.join(", ")) })
 }
 
-fn name(ground: &Ground<'_>) -> Verdict {
-    let name = &ground.config.node.name;
-    if ground.join.name.is_none() && ground.host.is_nameless() {
+fn name(inputs: &CheckInputs<'_>) -> Verdict {
+    let name = &inputs.config.node.name;
+    if inputs.join.name.is_none() && inputs.host.is_nameless() {
         return Verdict::bad(
             "this machine's own name cannot be a node's",
             "give one with --name: small letters, digits, dashes and dots",
@@ -285,23 +285,23 @@ fn name(ground: &Ground<'_>) -> Verdict {
     Verdict::Good(name.clone())
 }
 
-async fn cloud(ground: &Ground<'_>) -> Verdict {
-    if ground.token().is_none() {
+async fn cloud(inputs: &CheckInputs<'_>) -> Verdict {
+    if inputs.token().is_none() {
         return Verdict::bad(
             "there is no token",
             "give the one that `cloudsim token` or `keadm gettoken` prints",
         );
     }
-    let config = match app::hub_config(ground.config) {
+    let config = match app::hub_config(inputs.config) {
         Ok(config) => config,
         Err(error) => return Verdict::bad(error.to_string(), "correct HTTPS_PROXY in the environment"),
     };
-    let (known, ca) = match edgehub::look(&config).await {
+    let (known, ca) = match edgehub::probe(&config).await {
         Ok(found) => found,
         Err(error) => return refused(&error),
     };
     let name = &config.node_name;
-    if let Some(taken) = taken(name, known, ground.join.rejoin) {
+    if let Some(taken) = taken(name, known, inputs.join.rejoin) {
         return taken;
     }
     let hub = timeout(CONNECT_TIMEOUT, edgehub::reach(&config, &ca)).await;
@@ -316,7 +316,7 @@ async fn cloud(ground: &Ground<'_>) -> Verdict {
             );
         }
         Ok(Err(error)) => error.to_string(),
-        Err(_) => format!("no answer from {}", ground.join.cloud),
+        Err(_) => format!("no answer from {}", inputs.join.cloud),
     };
     Verdict::bad(
         format!("its CloudHub is not reached: {failed}"),

@@ -6,13 +6,13 @@
 //!
 //! | part | what |
 //! |---|---|
-//! | `look` | the runtime, the broker and the processes of this machine |
+//! | `machine` | the runtime, the broker and the processes of this machine |
 //! | `settings` | edgecore.yaml from what was asked for and found. Pure |
 //! | `checks` | what must be so |
 //! | `report` | what was found, for people. Pure |
 
 mod checks;
-mod look;
+mod machine;
 mod report;
 mod settings;
 
@@ -24,7 +24,7 @@ use std::{
 
 use anyhow::{Context, bail};
 
-use self::{checks::Ground, look::Machine, report::Report};
+use self::{checks::CheckInputs, machine::Machine, report::Report};
 use crate::{
     app,
     cli::Join,
@@ -36,7 +36,7 @@ use crate::{
 
 /// What is to be done when the machine has joined.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum AfterJoin {
     /// Nothing.
     Done,
     /// The agent is to run here, with this configuration.
@@ -47,24 +47,27 @@ pub(crate) enum Next {
 ///
 /// # Errors
 /// A check has failed, the cloud gives no certificate, or the service does not start.
-pub(crate) fn run(join: &Join, out: &mut impl Write) -> anyhow::Result<Next> {
+pub(crate) fn run(join: &Join, out: &mut impl Write) -> anyhow::Result<AfterJoin> {
     // rustls takes the one provider that is compiled in; a second call changes nothing
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(go(join, out))
 }
 
-async fn go(join: &Join, out: &mut impl Write) -> anyhow::Result<Next> {
+async fn go(join: &Join, out: &mut impl Write) -> anyhow::Result<AfterJoin> {
     let token = token(&join.token, &mut std::io::stdin().lock())?;
     let path = join.place.config();
     let host = Host::detect();
     writeln!(out, "Looking at this machine and at {}:", join.cloud)?;
-    let machine = Machine::look(join).await;
+    let machine = Machine::inspect(join).await;
     let text = settings::edgecore_yaml(join, &host, &machine)?;
-    let (config, _) = config::parse(&path, &text, Some(token), &host).map_err(asked)?;
+    let (config, _) = config::parse(&path, &text, Some(token), &host).map_err(config_error)?;
     let mut report = Report::new(&join.ignore_checks);
-    checks::all(&Ground { join, path: &path, config: &config, machine: &machine, host: &host }, &mut report)
-        .await;
+    checks::all(
+        &CheckInputs { join, path: &path, config: &config, machine: &machine, host: &host },
+        &mut report,
+    )
+    .await;
     // some of it a cloud or a runtime has said
     write!(out, "{}", wire::text::printable_lines(&report.to_string()))?;
     out.flush()?;
@@ -79,7 +82,7 @@ async fn go(join: &Join, out: &mut impl Write) -> anyhow::Result<Next> {
 }
 
 /// Faults of the command line, by the settings that it stands for.
-fn asked(error: config::Error) -> anyhow::Error {
+fn config_error(error: config::Error) -> anyhow::Error {
     match error {
         config::Error::Faults { faults, .. } => {
             let lines: String = faults.iter().map(|fault| format!("\n  {fault}")).collect();
@@ -92,12 +95,12 @@ fn asked(error: config::Error) -> anyhow::Error {
 /// The token itself, or the first line of stdin.
 fn token(given: &str, stdin: &mut impl Read) -> anyhow::Result<String> {
     /// No token is as long.
-    const LIMIT: u64 = 64 * 1024;
+    const MAX_TOKEN_BYTES: u64 = 64 * 1024;
     if given != "-" {
         return Ok(given.trim().to_owned());
     }
     let mut line = String::new();
-    stdin.take(LIMIT).read_to_string(&mut line).context("stdin gives no token")?;
+    stdin.take(MAX_TOKEN_BYTES).read_to_string(&mut line).context("stdin gives no token")?;
     Ok(line.trim().to_owned())
 }
 
@@ -129,24 +132,24 @@ fn program() -> String {
     std::env::current_exe().map_or_else(|_| "edge-agent".to_owned(), |path| path.display().to_string())
 }
 
-async fn start(join: &Join, path: PathBuf, out: &mut impl Write) -> anyhow::Result<Next> {
+async fn start(join: &Join, path: PathBuf, out: &mut impl Write) -> anyhow::Result<AfterJoin> {
     if join.no_start {
         writeln!(out, "Start it with: {} --config {}", program(), path.display())?;
-        return Ok(Next::Done);
+        return Ok(AfterJoin::Done);
     }
     // one machine has one service; what is kept below a folder of one's own is for trying
     if join.foreground || !join.place.is_machine() || !systemd::is_running() {
         writeln!(out, "The agent runs here until Ctrl-C.")?;
         out.flush()?;
-        return Ok(Next::Run(path));
+        return Ok(AfterJoin::Run(path));
     }
     let program = std::env::current_exe().context("this program has no path that a service could name")?;
     systemd::install(&systemd::unit(&program, &path, |name| std::env::var(name).ok())).await?;
     writeln!(out, "The agent runs as a service: journalctl -u {} -f", systemd::UNIT)?;
-    Ok(Next::Done)
+    Ok(AfterJoin::Done)
 }
 
-impl Ground<'_> {
+impl CheckInputs<'_> {
     /// The token, for those who ask the cloud.
     fn token(&self) -> Option<&Secret> {
         self.config.edge_hub.token.as_ref()

@@ -3,7 +3,7 @@
 use anyhow::Context;
 use serde_json::{Map, Value, json};
 
-use super::look::{Machine, STREAM_PORT};
+use super::machine::{Machine, STREAM_PORT};
 use crate::{
     cli::{Driver, Join},
     config::{self, CgroupDriver, Host, HostPort},

@@ -6,7 +6,7 @@ use clap::Parser;
 
 use super::{
     checks,
-    look::{Broker, Machine},
+    machine::{Broker, Machine},
     report::Verdict,
     *,
 };
@@ -140,7 +140,13 @@ fn runtime_check(options: &str, runtimes: Vec<(&str, Result<RuntimeFound, NoRunt
     let (join, host) = (join(options), host());
     let machine = Machine { runtimes, ..machine(None, Broker::Open) };
     let (config, path) = (config(&join, &machine), join.place.config());
-    checks::runtime(&Ground { join: &join, path: &path, config: &config, machine: &machine, host: &host })
+    checks::runtime(&CheckInputs {
+        join: &join,
+        path: &path,
+        config: &config,
+        machine: &machine,
+        host: &host,
+    })
 }
 
 fn cure(verdict: Verdict) -> String {
@@ -167,7 +173,7 @@ async fn a_runtime_with_pods_of_another_agent_is_refused_and_a_second_agent_name
     assert!(matches!(runtime_check(&own, vec![("unix:///a", Ok(others()))]), Verdict::Good(_)));
     // the machine's own is not looked for
     let second = join(&format!("--root {root}"));
-    assert!(Machine::look(&second).await.runtimes.is_empty());
+    assert!(Machine::inspect(&second).await.runtimes.is_empty());
     assert!(cure(runtime_check(&format!("--root {root}"), vec![])).contains("--runtime-endpoint"));
     assert!(cure(runtime_check("--config /a.yaml", vec![])).contains("--runtime-endpoint"));
 }
@@ -179,7 +185,13 @@ fn a_machine_that_was_a_node_is_told_apart_from_a_clean_one() {
     let (machine, host, path) = (machine(None, Broker::Open), host(), join.place.config());
     let config = config(&join, &machine);
     let clean = || {
-        checks::clean(&Ground { join: &join, path: &path, config: &config, machine: &machine, host: &host })
+        checks::clean(&CheckInputs {
+            join: &join,
+            path: &path,
+            config: &config,
+            machine: &machine,
+            host: &host,
+        })
     };
     let write = |path: &PathBuf| {
         fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -16,7 +16,7 @@ use super::desired::{Desired, resource};
 use crate::rt::Queue;
 
 /// Messages that wait for whoever looks after devices. A full queue makes MetaManager wait, and so the cloud.
-const WAITING: usize = 64;
+const MAX_QUEUED_MESSAGES: usize = 64;
 
 /// Devices and models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +108,7 @@ impl RouterMessages {
     /// Those that a test sends.
     #[cfg(test)]
     pub(crate) fn of_test() -> (mpsc::Sender<Down>, Self) {
-        let (sender, messages) = mpsc::channel(WAITING);
+        let (sender, messages) = mpsc::channel(MAX_QUEUED_MESSAGES);
         (sender, Self(messages))
     }
 }
@@ -132,9 +132,9 @@ pub(super) struct Others {
 impl Others {
     /// With the ends that read.
     pub(super) fn new() -> (Self, Readers) {
-        let (devices, of_devices) = mpsc::channel(WAITING);
-        let (topics, of_topics) = mpsc::channel(WAITING);
-        let (services, of_services) = mpsc::channel(WAITING);
+        let (devices, of_devices) = mpsc::channel(MAX_QUEUED_MESSAGES);
+        let (topics, of_topics) = mpsc::channel(MAX_QUEUED_MESSAGES);
+        let (services, of_services) = mpsc::channel(MAX_QUEUED_MESSAGES);
         let readers = Readers {
             devices: CloudMessages(of_devices),
             topics: RouterMessages(of_topics),
@@ -155,7 +155,7 @@ impl Others {
     }
 
     /// Hands a message on where it is about devices, topics or services and somebody reads these, else gives it back.
-    pub(super) async fn tell(&self, header: &Header, message: Downstream) -> Option<Downstream> {
+    pub(super) async fn forward(&self, header: &Header, message: Downstream) -> Option<Downstream> {
         let reader = match &message {
             Downstream::Membership(_) | Downstream::MembershipDetail(_) | Downstream::TwinDesired { .. } => {
                 return self.devices.send(message).await.err().map(|unread| unread.0);

@@ -10,7 +10,11 @@ use serde_json::{Value, json};
 use wire::Change;
 
 use super::{
-    desired::{Entry, Next, Placement, agrees},
+    desired::{
+        agree::agrees,
+        entry::Entry,
+        place::{CloudVersion, Placement, StoreChange},
+    },
     record::Record,
 };
 
@@ -58,9 +62,10 @@ pub(super) fn of(pod: &Value, node_name: &str, node_uid: &str) -> Value {
 pub(super) fn place(
     change: Change,
     pod: &Value,
-    (uid, revision): (&str, u64),
+    version: CloudVersion<'_>,
     entry: &Entry,
 ) -> Option<Placement> {
+    let CloudVersion { uid, revision } = version;
     let ours = entry.object.as_ref().filter(|object| is_static(object));
     let hash = annotation(pod, MIRROR);
     let record = entry.record.as_ref().filter(|record| record.uid == uid);
@@ -68,8 +73,9 @@ pub(super) fn place(
         (_, None, None) | (Change::Delete, None, _) => None,
         (Change::Delete, Some(_), _) => {
             let another = entry.record.as_ref().is_some_and(|record| !uid.is_empty() && record.uid != uid);
-            let record = if another || entry.record.is_none() { Next::Keep } else { Next::Remove };
-            Some(Placement { object: Next::Keep, record })
+            let record =
+                if another || entry.record.is_none() { StoreChange::Keep } else { StoreChange::Remove };
+            Some(Placement { object: StoreChange::Keep, record })
         }
         // another pod that has the name of one of ours: the one from the file goes before
         (_, Some(_), None) => Some(Placement::default()),
@@ -86,13 +92,13 @@ pub(super) fn place(
             }
             let deleted = pod.pointer("/metadata/deletionTimestamp").is_some();
             record.finished |= deleted || annotation(ours, HASH) != Some(hash);
-            Some(Placement { object: Next::Keep, record: Next::Set(record) })
+            Some(Placement { object: StoreChange::Keep, record: StoreChange::Set(record) })
         }
         // its file is gone
         (_, None, Some(_)) => {
             let record = record.cloned().unwrap_or_else(|| Record::of(uid, revision));
             let record = Record { revision, finished: true, ..record };
-            Some(Placement { object: Next::Remove, record: Next::Set(record) })
+            Some(Placement { object: StoreChange::Remove, record: StoreChange::Set(record) })
         }
     }
 }

@@ -13,6 +13,7 @@ mod export;
 mod lost;
 pub(crate) mod mirror;
 mod online;
+mod pods_complete;
 mod record;
 mod remote;
 mod report;
@@ -21,7 +22,6 @@ mod takeover;
 mod task;
 mod unhandled;
 mod watched;
-mod whole;
 
 use std::{sync::Arc, time::Duration};
 
@@ -35,20 +35,21 @@ use tokio::sync::mpsc;
 use self::{
     desired::Desired,
     devices::{Others, Readers},
+    pods_complete::Judge,
     remote::Remote,
     report::Reporter,
-    whole::Judge,
+    unhandled::Unhandled,
 };
 pub use self::{
     devices::{CloudMessages, DeviceObject, DeviceObjects, RouterMessages},
     online::Online,
+    pods_complete::PodsComplete,
     server::{
         Authentication, CredentialsError, Guard, KeyError, Listening, Loopback, MetaServer, MetaServerConfig,
         MetaServerError, TlsError, TokenRules, loopback_files,
     },
     takeover::take_over,
     task::Task,
-    whole::PodsWhole,
 };
 pub(crate) use self::{
     export::{DeviceRows, Exported, export},
@@ -99,7 +100,7 @@ impl Default for Timing {
 #[derive(Clone)]
 pub struct MetaManager {
     client: Client,
-    pods_whole: PodsWhole,
+    pods_complete: PodsComplete,
     devices: DeviceObjects,
     online: Online,
     queues: Arc<dyn Fn() -> Vec<Queue> + Send + Sync>,
@@ -113,8 +114,8 @@ impl MetaManager {
     }
 
     /// Whether the stored pods are all that the cloud has for this node.
-    pub fn pods_whole(&self) -> PodsWhole {
-        self.pods_whole.clone()
+    pub fn pods_complete(&self) -> PodsComplete {
+        self.pods_complete.clone()
     }
 
     /// The objects of devices and their models.
@@ -153,11 +154,11 @@ pub fn new(config: Config) -> (MetaManager, Endpoints) {
     let Config { node_name, store, hub, inbound, timing, server } = config;
     let api = Api::builder(Arc::clone(&store)).rules(Rules::Relay).build();
     let desired = Desired::new(store, node_name.clone());
-    let (judge, pods_whole) = Judge::new(desired.clone(), hub.link());
-    let (events, items) = mpsc::channel(remote::events::WAITING);
+    let (judge, pods_complete) = Judge::new(desired.clone(), hub.link());
+    let (events, items) = mpsc::channel(remote::events::MAX_QUEUED_EVENTS);
     let outbox = outbox::Config {
         what: "events",
-        limits: remote::events::LIMITS,
+        limits: remote::events::EVENT_OUTBOX_LIMITS,
         store: desired.store(),
         hub: hub.clone(),
         deliver: outbox::Deliver::written(hub.clone()),
@@ -168,10 +169,10 @@ pub fn new(config: Config) -> (MetaManager, Endpoints) {
     let outbox = outbox::new(outbox, items);
     let length = outbox.length();
     let waits = remote::Waits { events, timeout: timing.query_timeout };
-    let remote = Remote::new(api.service(), desired.clone(), hub.clone(), pods_whole.clone(), waits);
+    let remote = Remote::new(api.service(), desired.clone(), hub.clone(), pods_complete.clone(), waits);
     let client = client_of(remote.clone(), "default");
     let service = server.as_ref().and_then(MetaServerConfig::service);
-    let (server, told) =
+    let (server, watched) =
         server.map(|config| server::new(config, &node_name, desired.clone(), hub.clone())).unzip();
     let online = Online::new(hub.link());
     let reporter = Reporter::new(desired.clone(), hub.clone(), node_name, timing.pod_status_interval);
@@ -180,9 +181,21 @@ pub fn new(config: Config) -> (MetaManager, Endpoints) {
     let Readers { devices: device_messages, topics: topic_messages, services: service_messages } = readers;
     let queues = others.queues();
     let queues = Arc::new(move || queues().into_iter().chain([length.queue()]).collect::<Vec<_>>());
-    let task = Task::new(inbound, hub, desired, (reporter, judge, outbox, remote), (told, others, service));
+    let task = Task {
+        inbound,
+        hub,
+        desired,
+        reporter,
+        judge,
+        outbox,
+        remote,
+        watched,
+        others,
+        unhandled: Unhandled::default(),
+        service,
+    };
     (
-        MetaManager { client, pods_whole, devices, online, queues },
+        MetaManager { client, pods_complete, devices, online, queues },
         Endpoints { task, server, device_messages, topic_messages, service_messages },
     )
 }
@@ -190,8 +203,4 @@ pub fn new(config: Config) -> (MetaManager, Endpoints) {
 /// The collections that hold what nobody else may read: Secrets, and tokens of service accounts.
 pub(crate) fn confidential() -> Vec<Resource> {
     vec![Resource::new("", "secrets"), remote::token_resource()]
-}
-
-fn now_ms() -> i64 {
-    jiff::Timestamp::now().as_millisecond()
 }

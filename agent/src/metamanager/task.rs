@@ -8,39 +8,38 @@ use wire::{Answer, Change, Down, Downstream, Header, Message, ResourcePath, Sour
 use super::{
     desired::{Desired, Put, Refused},
     devices::Others,
-    now_ms,
+    pods_complete::Judge,
     remote::Remote,
     report::Reporter,
-    server::{Told, service_object},
+    server::{WatchedChanges, service_object},
     unhandled::Unhandled,
     watched::{Own, own},
-    whole::Judge,
 };
 use crate::{
     edgehub::{EdgeHub, Inbound},
     outbox::{Item, Outbox},
-    rt::{Heart, Part, PartError},
+    rt::{Heart, Part, PartError, unix_millis},
 };
 
 /// See [`super::new`].
 pub struct Task {
-    inbound: Inbound,
-    hub: EdgeHub,
-    desired: Desired,
-    reporter: Reporter,
-    judge: Judge,
+    pub(super) inbound: Inbound,
+    pub(super) hub: EdgeHub,
+    pub(super) desired: Desired,
+    pub(super) reporter: Reporter,
+    pub(super) judge: Judge,
     /// Events that wait for the cloud.
-    outbox: Outbox<Item>,
+    pub(super) outbox: Outbox<Item>,
     /// Asks the cloud for what was damaged.
-    remote: Remote,
+    pub(super) remote: Remote,
     /// Takes what the dynamic controller says; `None` where nobody has asked it.
-    told: Option<Told>,
+    pub(super) watched: Option<WatchedChanges>,
     /// Takes what is about devices and topics.
-    others: Others,
+    pub(super) others: Others,
     /// Answers what nobody takes.
-    unhandled: Unhandled,
+    pub(super) unhandled: Unhandled,
     /// The service by which pods find the API.
-    service: Option<Value>,
+    pub(super) service: Option<Value>,
 }
 
 impl std::fmt::Debug for Task {
@@ -50,17 +49,6 @@ impl std::fmt::Debug for Task {
 }
 
 impl Task {
-    pub(super) fn new(
-        inbound: Inbound,
-        hub: EdgeHub,
-        desired: Desired,
-        (reporter, judge, outbox, remote): (Reporter, Judge, Outbox<Item>, Remote),
-        (told, others, service): (Option<Told>, Others, Option<Value>),
-    ) -> Self {
-        let unhandled = Unhandled::default();
-        Self { inbound, hub, desired, reporter, judge, outbox, remote, told, others, unhandled, service }
-    }
-
     /// Runs until `shutdown`.
     pub async fn run(mut self, shutdown: CancellationToken) {
         self.run_again(&Heart::unheard(), shutdown).await;
@@ -68,8 +56,19 @@ impl Task {
 
     /// The same for whoever may drop it in its middle, and call it again: a message that was not acknowledged comes again.
     async fn run_again(&mut self, heart: &Heart, shutdown: CancellationToken) {
-        let Self { inbound, hub, desired, reporter, judge, outbox, remote, told, others, unhandled, service } =
-            self;
+        let Self {
+            inbound,
+            hub,
+            desired,
+            reporter,
+            judge,
+            outbox,
+            remote,
+            watched,
+            others,
+            unhandled,
+            service,
+        } = self;
         heart.beat();
         if let Err(error) = desired.set(&service_object::key(), service.clone()).await {
             warn!(error = &error as &dyn std::error::Error, "new pods are not told where the API is");
@@ -80,7 +79,8 @@ impl Task {
                 let message = inbound.next().await;
                 drop(rest);
                 let Some(message) = message else { return };
-                receive(desired, (told.as_ref(), others, unhandled), (hub, heart), message).await;
+                let handlers = Handlers { watched: watched.as_ref(), others, unhandled };
+                receive(desired, handlers, hub, heart, message).await;
             }
         };
         tokio::select! {
@@ -102,19 +102,19 @@ impl Part for Task {
 }
 
 /// Who takes what this node does not run.
-type Readers<'a> = (Option<&'a Told>, &'a Others, &'a Unhandled);
+#[derive(Clone, Copy)]
+struct Handlers<'a> {
+    watched: Option<&'a WatchedChanges>,
+    others: &'a Others,
+    unhandled: &'a Unhandled,
+}
 
 /// Whether a message is dealt with and may be acknowledged, and what it is answered beside that.
 type Taken = (bool, Option<Message>);
 
-async fn receive(
-    desired: &Desired,
-    readers: Readers<'_>,
-    (hub, heart): (&EdgeHub, &Heart),
-    message: Message,
-) {
-    let acknowledgement = needs_ack(&message).then(|| message.acknowledgement(now_ms()));
-    let (is_taken, answer) = store(desired, readers, heart, message).await;
+async fn receive(desired: &Desired, handlers: Handlers<'_>, hub: &EdgeHub, heart: &Heart, message: Message) {
+    let acknowledgement = needs_ack(&message).then(|| message.acknowledgement(unix_millis()));
+    let (is_taken, answer) = store(desired, handlers, heart, message).await;
     for message in acknowledgement.filter(|_| is_taken).into_iter().chain(answer) {
         // offline by now: the cloud sends the message again, and this one is known then
         let _rest = heart.rest();
@@ -123,17 +123,13 @@ async fn receive(
 }
 
 /// Takes a message, or says why not.
-async fn store(
-    desired: &Desired,
-    (told, others, unhandled): Readers<'_>,
-    heart: &Heart,
-    message: Message,
-) -> Taken {
+async fn store(desired: &Desired, handlers: Handlers<'_>, heart: &Heart, message: Message) -> Taken {
+    let Handlers { watched, others, unhandled } = handlers;
     let down = Down::from(message);
     let put = match down.body {
         Downstream::Object { origin: Source::DynamicController, change, path, object } => {
-            if let Some(told) = told
-                && let Err(error) = told.change(change, &object).await
+            if let Some(watched) = watched
+                && let Err(error) = watched.change(change, &object).await
             {
                 return (is_stored(Err(error.into())), None);
             }
@@ -148,7 +144,7 @@ async fn store(
         other => {
             // whoever takes it has a heart of its own
             let _rest = heart.rest();
-            let unread = others.tell(&down.header, other).await;
+            let unread = others.forward(&down.header, other).await;
             let node = desired.node_name();
             return (true, unread.and_then(|unread| unhandled.answer(node, &down.header, unread)));
         }

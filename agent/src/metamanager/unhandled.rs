@@ -10,8 +10,7 @@ use wire::{
     bus::ServiceResponse, text::short,
 };
 
-use super::now_ms;
-use crate::rt::{Repeated, now};
+use crate::rt::{Repeated, now, unix_millis};
 
 /// How ServiceBus is enabled.
 const ENABLE_SERVICE_BUS: &str =
@@ -104,7 +103,7 @@ fn name(body: &Downstream) -> String {
 /// The failure in the form of the message's own answer.
 fn answer(node: &str, name: &str, body: Downstream) -> Option<Message> {
     let why = format!("this agent does not handle {name}");
-    let told = |body: Upstream| Some(body.into_message(now_ms()));
+    let told = |body: Upstream| Some(body.into_message(unix_millis()));
     match body {
         // an answer to an answer would go to and fro
         Downstream::Unknown { route, .. }
@@ -131,7 +130,7 @@ fn answer(node: &str, name: &str, body: Downstream) -> Option<Message> {
 fn error(group: Group, resource: ResourcePath, why: String) -> Message {
     let (source, operation) = (Source::MetaManager, Operation::Error);
     let route = Route { source, group, operation, resource, destination: String::new() };
-    Message::new(route, Value::from(why), now_ms())
+    Message::new(route, Value::from(why), unix_millis())
 }
 
 /// A node's part of a job, failed. The older tasks and those of `operations.kubeedge.io` have forms of their own.

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// After the store failed.
-const RETRY: Duration = Duration::from_secs(1);
+const STORE_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Writing what waits must not hold up the end of the program.
 const LAST_WRITE: Duration = Duration::from_secs(2);
 /// Where the disk takes nothing, so many wait in memory; then the oldest are dropped.
@@ -295,7 +295,7 @@ impl<T: Into<Item>> Outbox<T> {
             let (what, error) = (self.config.what, failure as &dyn std::error::Error);
             error!(what, times, error, "what waits for the cloud cannot be read or written");
         }
-        tokio::time::sleep(RETRY).await;
+        tokio::time::sleep(STORE_RETRY_DELAY).await;
     }
 }
 

@@ -13,7 +13,7 @@ use super::Metric;
 
 /// How long one piece of work may take. The longest that is done without a wait in between are calls of the cloud, ten seconds, and
 /// writes to a disk that is slow.
-pub(crate) const LIMIT: Duration = Duration::from_secs(90);
+pub(crate) const HANG_LIMIT: Duration = Duration::from_secs(90);
 /// Health names a part that has been at one piece of work for so long; many writes to a slow disk.
 pub(crate) const SUSPECT: Duration = Duration::from_secs(60);
 
@@ -40,7 +40,7 @@ pub(crate) struct Vital {
 struct Loops {
     /// Numbers them: there may be two of one name.
     next: u64,
-    /// Those at work: since when, and how much longer than [`LIMIT`] this piece may take.
+    /// Those at work: since when, and how much longer than [`HANG_LIMIT`] this piece may take.
     at_work: BTreeMap<u64, (&'static str, Instant, Duration)>,
     restarts: u64,
 }
@@ -99,7 +99,7 @@ impl Pulse {
 
     /// The loop that is past its deadline, if one is, and how long it has been at its work.
     pub(crate) fn hangs(&self) -> Option<(&'static str, Duration)> {
-        self.0.lock().longest(Instant::now()).filter(|(_, spent)| *spent >= LIMIT)
+        self.0.lock().longest(Instant::now()).filter(|(_, spent)| *spent >= HANG_LIMIT)
     }
 
     /// The part was started anew: what its loops were at is no more. How often that has been.
@@ -175,7 +175,7 @@ mod tests {
         let vitals = Vitals::default();
         let pulse = vitals.part("part");
         let (first, second) = (pulse.heart("first"), pulse.heart("second"));
-        advance(LIMIT * 2).await;
+        advance(HANG_LIMIT * 2).await;
         assert_eq!(pulse.hangs(), None, "nothing has begun yet");
         first.beat();
         let rest = second.rest();
@@ -187,13 +187,13 @@ mod tests {
         assert_eq!(pulse.hangs(), None, "it has got on");
         drop(first.rest());
         drop(rest);
-        second.beat_for(LIMIT);
-        advance(LIMIT).await;
-        assert_eq!(pulse.hangs(), Some(("first", LIMIT)));
+        second.beat_for(HANG_LIMIT);
+        advance(HANG_LIMIT).await;
+        assert_eq!(pulse.hangs(), Some(("first", HANG_LIMIT)));
         drop(first);
         assert_eq!(vitals.read(), stuck(None), "a loop that has ended is none");
-        advance(LIMIT).await;
-        assert_eq!(pulse.hangs(), Some(("second", LIMIT)));
+        advance(HANG_LIMIT).await;
+        assert_eq!(pulse.hangs(), Some(("second", HANG_LIMIT)));
         assert_eq!(pulse.restarted(), 1);
         assert_eq!(vitals.read(), [Vital { part: "part", restarts: 1, stuck: None }]);
     }

@@ -12,7 +12,7 @@ mod supervise;
 pub(crate) mod tls_files;
 
 pub(crate) use backoff::Backoff;
-pub(crate) use clock::now;
+pub(crate) use clock::{now, unix_millis};
 pub(crate) use heart::{Heart, Vital, Vitals};
 pub use limits::Repeated;
 pub(crate) use metric::{Collector, Metric, MetricKind, Queue};

@@ -7,14 +7,14 @@ use tokio::{task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::error;
 
-use super::heart::{Heart, LIMIT, Pulse, Vitals};
+use super::heart::{HANG_LIMIT, Heart, Pulse, Vitals};
 
 pub(crate) type Error = Box<dyn std::error::Error + Send + Sync>;
 
 /// Time between two looks for tasks that hang.
 const CHECK: Duration = Duration::from_secs(10);
 /// A task that could not be started anew by then holds its thread, and nothing else can be done for it.
-const HOPELESS: Duration = LIMIT.saturating_add(Duration::from_secs(60));
+const HOPELESS: Duration = HANG_LIMIT.saturating_add(Duration::from_secs(60));
 
 /// A task that can be started anew.
 pub(crate) trait Part: Send + 'static {
@@ -193,7 +193,7 @@ mod tests {
             assert!(self.stops.iter().all(CancellationToken::is_cancelled), "what was beside it has ended");
             self.stops.push(shutdown.clone());
             let rest = heart.rest();
-            sleep(LIMIT * 3).await;
+            sleep(HANG_LIMIT * 3).await;
             drop(rest);
             if is_first {
                 pending::<()>().await;
@@ -215,7 +215,7 @@ mod tests {
             Ok(())
         });
         let mut running = tokio::spawn(supervisor.run(shutdown.clone()));
-        sleep(LIMIT * 3 + Duration::from_secs(65)).await;
+        sleep(HANG_LIMIT * 3 + Duration::from_secs(65)).await;
         assert_eq!(vitals.read()[0].stuck.map(|(at, _)| at), Some("main"), "health names it");
         assert_eq!(runs.load(Ordering::Relaxed), 1);
         let hung = Instant::now() - Duration::from_secs(65);
@@ -223,7 +223,7 @@ mod tests {
             sleep(Duration::from_secs(1)).await;
         }
         assert!(hung.elapsed() < Duration::from_secs(120), "{:?}", hung.elapsed());
-        assert!(timeout(LIMIT * 20, &mut running).await.is_err(), "all go on");
+        assert!(timeout(HANG_LIMIT * 20, &mut running).await.is_err(), "all go on");
         assert_eq!(runs.load(Ordering::Relaxed), 2);
         assert_eq!((vitals.read()[0].restarts, vitals.read()[0].stuck), (1, None));
         shutdown.cancel();

@@ -13,7 +13,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem, pem::PemObject};
 use crate::config::TlsFiles;
 
 /// Largest PEM file; a chain of certificates stays far below.
-const LIMIT: u64 = 256 * 1024;
+const MAX_FILE_BYTES: u64 = 256 * 1024;
 
 /// The files of TLS cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -84,6 +84,6 @@ fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
     let failed = |source| TlsError::File { path: path.to_owned(), source };
     let mut text = Vec::new();
     let file = File::open(path).map_err(failed)?;
-    file.take(LIMIT).read_to_end(&mut text).map_err(failed)?;
+    file.take(MAX_FILE_BYTES).read_to_end(&mut text).map_err(failed)?;
     Ok(text)
 }

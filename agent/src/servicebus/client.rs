@@ -27,7 +27,7 @@ use super::{
 /// How long a connection that is not used is kept. Servers keep theirs for five seconds and more.
 const IDLE: Duration = Duration::from_secs(2);
 /// Connections that are kept for one server.
-const KEPT: usize = 16;
+const MAX_IDLE_CONNECTIONS: usize = 16;
 /// The largest head of an answer that is read.
 const MAX_HEAD: usize = 64 * 1024;
 /// Most interim answers (1xx) before the one that counts.
@@ -43,7 +43,7 @@ impl Client {
         connector.set_nodelay(true);
         let client = legacy::Client::builder(TokioExecutor::new())
             .pool_idle_timeout(IDLE)
-            .pool_max_idle_per_host(KEPT)
+            .pool_max_idle_per_host(MAX_IDLE_CONNECTIONS)
             .pool_timer(TokioTimer::new())
             .http1_max_buf_size(MAX_HEAD)
             .build(connector);

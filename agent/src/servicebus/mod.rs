@@ -120,7 +120,7 @@ pub fn new(config: Config) -> Result<(ServiceBus, Task), Error> {
     let figures = Arc::<Figures>::default();
     let (listens, listening) = watch::channel(None);
     let ports = ports.and(listening.clone());
-    let front = Arc::new(server::Front {
+    let handler = Arc::new(server::RequestHandler {
         targets: Targets::new(store),
         hub: hub.clone(),
         timeout,
@@ -128,7 +128,7 @@ pub fn new(config: Config) -> Result<(ServiceBus, Task), Error> {
         large: body::Large::default(),
         address,
     });
-    let back = Arc::new(task::Back {
+    let runner = Arc::new(task::CallRunner {
         client: client::Client::new(),
         call_timeout,
         ports,
@@ -137,5 +137,5 @@ pub fn new(config: Config) -> Result<(ServiceBus, Task), Error> {
         hub,
         figures: figures.clone(),
     });
-    Ok((ServiceBus { figures, listening }, Task { messages, front, back, tls, listens }))
+    Ok((ServiceBus { figures, listening }, Task { messages, handler, runner, tls, listens }))
 }

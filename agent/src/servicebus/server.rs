@@ -28,8 +28,8 @@ use super::{
 };
 use crate::{
     config::CertificateFiles,
-    edgehub::{EdgeHub, Unreachable, now_ms},
-    rt::Backoff,
+    edgehub::{EdgeHub, Unreachable},
+    rt::{Backoff, unix_millis},
 };
 
 /// How long the body of a request may take to arrive.
@@ -40,7 +40,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 /// What the server's answers are made from.
 #[derive(Debug)]
-pub(super) struct Front {
+pub(super) struct RequestHandler {
     pub(super) targets: Targets,
     pub(super) hub: EdgeHub,
     pub(super) timeout: Duration,
@@ -66,7 +66,7 @@ pub(super) fn tls(files: &CertificateFiles) -> Result<ServerConfig, Error> {
 
 /// Serves until `shutdown`; a port that is taken is tried again until it is free.
 pub(super) async fn run(
-    front: Arc<Front>,
+    handler: Arc<RequestHandler>,
     tls: Option<ServerConfig>,
     listens: &watch::Sender<Option<SocketAddr>>,
     shutdown: CancellationToken,
@@ -74,7 +74,7 @@ pub(super) async fn run(
     let mut backoff = Backoff::new(FIRST_WAIT, LONGEST_WAIT);
     let mut is_told = false;
     loop {
-        match bind(front.clone(), tls.clone()).await {
+        match bind(handler.clone(), tls.clone()).await {
             Ok(server) => {
                 listens.send_replace(Some(server.local_addr()));
                 info!(address = %server.local_addr(), "ServiceBus takes requests of local programs");
@@ -97,7 +97,7 @@ pub(super) async fn run(
 }
 
 async fn bind(
-    front: Arc<Front>,
+    handler: Arc<RequestHandler>,
     tls: Option<ServerConfig>,
 ) -> Result<
     Server<
@@ -111,11 +111,11 @@ async fn bind(
 > {
     let scheme = if tls.is_some() { Scheme::Https } else { Scheme::Http };
     // an address of the network has names that nobody here knows
-    let hosts = front.address.ip().is_loopback().then(|| Hosts::new(Vec::new(), scheme));
-    let (address, limits) = (front.address, limits(front.timeout));
+    let hosts = handler.address.ip().is_loopback().then(|| Hosts::new(Vec::new(), scheme));
+    let (address, limits) = (handler.address, limits(handler.timeout));
     let service = tower::service_fn(move |request: Request<Incoming>| {
-        let (front, hosts) = (front.clone(), hosts.clone());
-        async move { Ok::<_, Infallible>(front.serve(request, hosts.as_ref()).await) }
+        let (handler, hosts) = (handler.clone(), hosts.clone());
+        async move { Ok::<_, Infallible>(handler.serve(request, hosts.as_ref()).await) }
     });
     Ok(Server::bind(address, tls, service).await?.limits(limits))
 }
@@ -130,7 +130,7 @@ fn limits(timeout: Duration) -> ServerLimits {
     }
 }
 
-impl Front {
+impl RequestHandler {
     async fn serve(&self, request: Request<Incoming>, hosts: Option<&Hosts>) -> Response<Body> {
         let (status, told) = match self.answer(request, hosts).await {
             Ok(answered) => answered,
@@ -179,7 +179,7 @@ impl Front {
         if !self.targets.has(&url) {
             return Err(local::not_registered(&url));
         }
-        let message = local::upload(url, &bytes).into_message(now_ms());
+        let message = local::upload(url, &bytes).into_message(unix_millis());
         drop(bytes);
         match self.hub.request(message, self.timeout).await {
             Ok(answer) => local::answer(answer),

@@ -13,7 +13,7 @@ pub(super) const ALL: usize = 512;
 /// Of one server: a quarter, so that three that hang leave room.
 const OF_ONE: usize = ALL / 4;
 /// Requests that one server has before it at a time; more wait for these.
-const AT_ONCE: usize = 32;
+const MAX_PER_SERVER: usize = 32;
 
 /// The shares; cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -43,7 +43,7 @@ impl Shares {
             return full(format!("{ALL} calls of services on this node are under way; call again later"));
         }
         let (count, places) =
-            table.ports.entry(port).or_insert_with(|| (0, Arc::new(Semaphore::new(AT_ONCE))));
+            table.ports.entry(port).or_insert_with(|| (0, Arc::new(Semaphore::new(MAX_PER_SERVER))));
         if *count >= OF_ONE {
             return full(format!("{OF_ONE} calls of port {port} are under way; call again later"));
         }
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn a_few_calls_are_before_a_server_and_the_others_wait() {
         let shares = Shares::default();
-        let places: Vec<Place> = (0..=AT_ONCE).map(|_| shares.admit(1).unwrap()).collect();
+        let places: Vec<Place> = (0..=MAX_PER_SERVER).map(|_| shares.admit(1).unwrap()).collect();
         let mut turns: Vec<_> =
             places[1..].iter().map(|place| place.turn().now_or_never().unwrap()).collect();
         assert!(places[0].turn().now_or_never().is_none());

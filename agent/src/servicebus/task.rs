@@ -19,20 +19,20 @@ use super::{
     client::Client,
     figures::Figures,
     ports::Ports,
-    server::{self, Front},
+    server::{self, RequestHandler},
     shares::{self, Place, Shares},
     targets::Unkept,
 };
 use crate::{
-    edgehub::{EdgeHub, now_ms},
+    edgehub::EdgeHub,
     metamanager::RouterMessages,
-    rt::{Heart, Part, PartError},
+    rt::{Heart, Part, PartError, unix_millis},
 };
 
 /// After the store failed.
-const RETRY: Duration = Duration::from_secs(1);
+const STORE_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// How long an answer may wait for room on the way to the cloud.
-const SEND: Duration = Duration::from_secs(30);
+const SEND_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Calls and refusals that are not sent yet; beyond them the cloud is not read. Each ends by its deadlines.
 const MAX_TASKS: usize = 2 * shares::ALL;
@@ -41,15 +41,15 @@ const MAX_TASKS: usize = 2 * shares::ALL;
 #[derive(Debug)]
 pub struct Task {
     pub(super) messages: RouterMessages,
-    pub(super) front: Arc<Front>,
-    pub(super) back: Arc<Back>,
+    pub(super) handler: Arc<RequestHandler>,
+    pub(super) runner: Arc<CallRunner>,
     pub(super) tls: Option<ServerConfig>,
     pub(super) listens: watch::Sender<Option<SocketAddr>>,
 }
 
 /// What calls of the cloud are carried out with.
 #[derive(Debug)]
-pub(super) struct Back {
+pub(super) struct CallRunner {
     pub(super) client: Client,
     pub(super) call_timeout: Duration,
     pub(super) ports: Ports,
@@ -76,25 +76,25 @@ impl Task {
     /// The same for whoever may drop it in its middle, and call it again: what was called then is not answered, and the cloud's caller is
     /// told so by its timeout.
     async fn run_again(&mut self, heart: &Heart, shutdown: CancellationToken) {
-        let Self { messages, front, back, tls, listens } = self;
-        back.figures.watch(back.shares.clone());
+        let Self { messages, handler, runner, tls, listens } = self;
+        runner.figures.watch(runner.shares.clone());
         heart.beat();
-        while let Err(failure) = front.targets.load().await {
+        while let Err(failure) = handler.targets.load().await {
             error!(
                 error = &failure as &dyn std::error::Error,
                 "the URLs that rules have registered cannot be read"
             );
-            tokio::time::sleep(RETRY).await;
+            tokio::time::sleep(STORE_RETRY_DELAY).await;
             heart.beat();
         }
         // what serves ends with this, however this ends
         let serving = shutdown.child_token();
         let _end = serving.clone().drop_guard();
-        let serve = server::run(front.clone(), tls.clone(), listens, serving);
+        let serve = server::run(handler.clone(), tls.clone(), listens, serving);
         tokio::select! {
             // cancel-safe, all: a call that is not answered ends by its caller's timeout
             () = shutdown.cancelled() => {}
-            ((), ()) = async { tokio::join!(serve, listen(messages, front, back, heart)) } => {}
+            ((), ()) = async { tokio::join!(serve, listen(messages, handler, runner, heart)) } => {}
         }
     }
 }
@@ -107,7 +107,12 @@ impl Part for Task {
 }
 
 /// Takes what the cloud says, and never waits for a local server.
-async fn listen(messages: &mut RouterMessages, front: &Front, back: &Arc<Back>, heart: &Heart) {
+async fn listen(
+    messages: &mut RouterMessages,
+    handler: &RequestHandler,
+    runner: &Arc<CallRunner>,
+    heart: &Heart,
+) {
     let mut calls = JoinSet::new();
     loop {
         let rest = heart.rest();
@@ -124,11 +129,11 @@ async fn listen(messages: &mut RouterMessages, front: &Front, back: &Arc<Back>, 
         drop(rest);
         let Some(Down { header, body }) = message else { break };
         match body {
-            Downstream::ServiceTarget { on, url, .. } => register(front, &url, on).await,
+            Downstream::ServiceTarget { on, url, .. } => register(handler, &url, on).await,
             Downstream::ServiceCall { method, target, request } => {
-                match back.admit(&method, &target, &request) {
-                    Ok(admitted) => drop(calls.spawn(carry_out(back.clone(), header, admitted))),
-                    Err(refused) => drop(calls.spawn(refuse(back.clone(), header, refused))),
+                match runner.admit(&method, &target, &request) {
+                    Ok(admitted) => drop(calls.spawn(carry_out(runner.clone(), header, admitted))),
+                    Err(refused) => drop(calls.spawn(refuse(runner.clone(), header, refused))),
                 }
             }
             other => warn!(what = other.kind(), "this is not for ServiceBus"),
@@ -139,16 +144,16 @@ async fn listen(messages: &mut RouterMessages, front: &Front, back: &Arc<Back>, 
     std::future::pending().await
 }
 
-async fn register(front: &Front, url: &str, on: bool) {
+async fn register(handler: &RequestHandler, url: &str, on: bool) {
     loop {
-        match front.targets.set(url, on).await {
+        match handler.targets.set(url, on).await {
             Ok(()) => return,
             Err(Unkept::Store(failure)) => {
                 error!(
                     error = &failure as &dyn std::error::Error,
                     "a URL that a rule registers cannot be kept"
                 );
-                tokio::time::sleep(RETRY).await;
+                tokio::time::sleep(STORE_RETRY_DELAY).await;
             }
             Err(unkept @ (Unkept::NoUrl | Unkept::TooMany)) => {
                 warn!(url = short(url), %unkept, "a URL that a rule registers is not kept");
@@ -158,7 +163,7 @@ async fn register(front: &Front, url: &str, on: bool) {
     }
 }
 
-impl Back {
+impl CallRunner {
     /// Whether a call may be carried out; what cannot be even begun with costs nothing.
     fn admit(&self, method: &str, target: &str, request: &serde_json::Value) -> Result<Admitted, Refusal> {
         let call = Call::read(method, target, request)?;
@@ -172,44 +177,44 @@ impl Back {
     }
 
     async fn send(&self, header: &Header, message: Upstream) {
-        let message = message.into_message(now_ms()).answering(&header.msg_id);
+        let message = message.into_message(unix_millis()).answering(&header.msg_id);
         // without a connection nobody waits for it any more: whoever called was told when the connection ended
-        if !matches!(timeout(SEND, self.hub.send(message)).await, Ok(Ok(()))) {
+        if !matches!(timeout(SEND_TIMEOUT, self.hub.send(message)).await, Ok(Ok(()))) {
             self.figures.unsent();
             debug!("the answer of a local server did not reach the cloud");
         }
     }
 }
 
-async fn carry_out(back: Arc<Back>, header: Header, admitted: Admitted) {
+async fn carry_out(runner: Arc<CallRunner>, header: Header, admitted: Admitted) {
     let Admitted { call, place, _large } = admitted;
-    let (port, patience) = (call.port, back.call_timeout);
+    let (port, patience) = (call.port, runner.call_timeout);
     let called = async {
         // the turn ends with the answer: whoever waits for it does not wait for the cloud
         let _turn = place.turn().await;
-        back.client.call(call, &back.large).await
+        runner.client.call(call, &runner.large).await
     };
     match timeout(patience, called).await {
         Ok(Ok((answer, _large_answer))) => {
-            back.figures.answered();
-            back.send(&header, call::message(answer)).await;
+            runner.figures.answered();
+            runner.send(&header, call::message(answer)).await;
         }
-        Ok(Err(refused)) => refuse(back.clone(), header, refused).await,
+        Ok(Err(refused)) => refuse(runner.clone(), header, refused).await,
         Err(_) => {
             let why = format!(
                 "the service at port {port} of this node did not answer within {patience:?} (modules.serviceBus.callTimeout)"
             );
-            refuse(back.clone(), header, Refusal::new(StatusCode::GATEWAY_TIMEOUT, why)).await;
+            refuse(runner.clone(), header, Refusal::new(StatusCode::GATEWAY_TIMEOUT, why)).await;
         }
     }
 }
 
-async fn refuse(back: Arc<Back>, header: Header, refused: Refusal) {
+async fn refuse(runner: Arc<CallRunner>, header: Header, refused: Refusal) {
     debug!(
         status = refused.status.as_u16(),
         why = refused.why,
         "a call of the cloud has no answer of a local server"
     );
-    back.figures.refused(refused.status);
-    back.send(&header, call::refusal(&refused)).await;
+    runner.figures.refused(refused.status);
+    runner.send(&header, call::refusal(&refused)).await;
 }

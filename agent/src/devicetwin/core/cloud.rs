@@ -10,9 +10,9 @@ use super::{super::handle::Listed, *};
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::devicetwin) enum Due {
     /// `device/<id>/twin/edge_updated`.
-    Twin(TwinUpdate, report::Told),
+    Twin(TwinUpdate, report::ReportedTwins),
     /// `device/<id>/state/update`, and the state that it tells.
-    State(StateResult, report::ToldState),
+    State(StateResult, report::ReportedState),
 }
 
 impl Due {
@@ -89,7 +89,7 @@ impl Core {
             }
         }
         if news.added.is_some() || news.removed.is_some() {
-            turn.say(Topic::Node(self.node.clone(), NodeTopic::MembershipUpdated), &news);
+            turn.publish(Topic::Node(self.node.clone(), NodeTopic::MembershipUpdated), &news);
         }
     }
 
@@ -115,7 +115,7 @@ impl Core {
         if !attributes.is_empty() {
             let event = self.event("", now);
             let update = twin::DeviceUpdate { event, state: String::new(), attributes };
-            turn.say(Topic::Device(member.id.clone(), DeviceTopic::Updated), &update);
+            turn.publish(Topic::Device(member.id.clone(), DeviceTopic::Updated), &update);
         }
     }
 
@@ -142,9 +142,9 @@ impl Core {
         let event = self.event(&update.event.event_id, now);
         if outcome.desired {
             let told = TwinUpdate { event: event.clone(), twin: Some(without_versions(twins)) };
-            turn.say(Topic::Device(id.clone(), DeviceTopic::TwinCloudUpdated), &told);
+            turn.publish(Topic::Device(id.clone(), DeviceTopic::TwinCloudUpdated), &told);
         }
-        self.tell(turn, &id, &event, &outcome);
+        self.notify_mappers(turn, &id, &event, &outcome);
     }
 
     /// A device's object as it is now; `None`: it is gone, and so is the device.
@@ -160,7 +160,7 @@ impl Core {
                 let event = self.event("", now);
                 let removed = Some(vec![known.device.on_wire(id)]);
                 let news = MembershipUpdate { event, added: None, removed };
-                turn.say(Topic::Node(self.node.clone(), NodeTopic::MembershipUpdated), &news);
+                turn.publish(Topic::Node(self.node.clone(), NodeTopic::MembershipUpdated), &news);
             }
             return;
         };
@@ -178,7 +178,7 @@ impl Core {
             let event = self.event("", now);
             let added = Some(vec![Member::new(id.clone())]);
             let news = MembershipUpdate { event, added, removed: None };
-            turn.say(Topic::Node(self.node.clone(), NodeTopic::MembershipUpdated), &news);
+            turn.publish(Topic::Node(self.node.clone(), NodeTopic::MembershipUpdated), &news);
         }
         self.change(turn, id, |device, _| device.uid.clone_from(&uid));
         let listed = Listed {
@@ -232,7 +232,7 @@ impl Core {
         }
         if !outcome.document.is_empty() {
             let event = self.event("", now);
-            self.tell(turn, id, &event, &outcome);
+            self.notify_mappers(turn, id, &event, &outcome);
         }
     }
 
@@ -256,23 +256,23 @@ impl Core {
         let devices: Vec<_> = self.unheeded.keys().cloned().collect();
         for id in devices {
             self.unheeded.insert(id.clone(), Reminder::after(now));
-            self.tell_again(turn, &id, now);
+            self.notify_again(turn, &id, now);
         }
     }
 
     /// Tells mappers again what is wanted and is not so, at growing intervals: one that has subscribed since has missed it.
     pub(in crate::devicetwin) fn remind(&mut self, turn: &mut Turn, now: i64) {
         let late = self.unheeded.iter().filter(|(_, reminder)| reminder.is_due(now));
-        let late: Vec<_> = late.take(REMINDERS).map(|(id, reminder)| (id.clone(), *reminder)).collect();
+        let late: Vec<_> = late.take(MAX_REMINDERS).map(|(id, reminder)| (id.clone(), *reminder)).collect();
         for (id, reminder) in late {
             self.unheeded.insert(id.clone(), reminder.next(now));
-            self.tell_again(turn, &id, now);
+            self.notify_again(turn, &id, now);
         }
     }
 
-    fn tell_again(&mut self, turn: &mut Turn, id: &DeviceId, now: i64) {
+    fn notify_again(&mut self, turn: &mut Turn, id: &DeviceId, now: i64) {
         let event = self.event("", now);
-        self.tell(turn, id, &event, &Outcome::default());
+        self.notify_mappers(turn, id, &event, &Outcome::default());
     }
 
     /// A device of which the cloud does not know everything, and that is none of `busy`: each in its turn.
@@ -298,7 +298,7 @@ impl Core {
                 Some((twin, told)) => Some(Due::Twin(TwinUpdate { event, twin: Some(twin) }, told)),
                 None if known.device.is_state_due() => {
                     let device = requests::state_of(id, &known.device);
-                    Some(Due::State(StateResult { event, device }, report::told_state(&known.device)))
+                    Some(Due::State(StateResult { event, device }, report::reported_state(&known.device)))
                 }
                 None => None,
             }

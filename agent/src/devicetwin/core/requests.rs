@@ -76,7 +76,7 @@ impl Core {
                     _ => Count::Bad,
                 });
                 let event = self.event(&event_id, now);
-                turn.say(Topic::Device(device.clone(), result), &Refusal { event, code, reason });
+                turn.publish(Topic::Device(device.clone(), result), &Refusal { event, code, reason });
             }
         }
     }
@@ -97,8 +97,8 @@ impl Core {
         let event = self.event(event_id, now);
         let outcome = self.update(turn, &id, &twins, now)?;
         let result = TwinUpdate { event: event.clone(), twin: Some(outcome.result.clone()) };
-        turn.say(Topic::Device(asked.clone(), DeviceTopic::TwinUpdateResult), &result);
-        self.tell(turn, &id, &event, &outcome);
+        turn.publish(Topic::Device(asked.clone(), DeviceTopic::TwinUpdateResult), &result);
+        self.notify_mappers(turn, &id, &event, &outcome);
         Ok(())
     }
 
@@ -124,7 +124,7 @@ impl Core {
         event_id.clone_from(&question.event_id);
         let id = self.asked_for(asked, "getting twin")?;
         let result = TwinUpdate { event: self.event(event_id, now), twin: Some(self.twins(&id)) };
-        turn.say(Topic::Device(asked.clone(), DeviceTopic::TwinGetResult), &result);
+        turn.publish(Topic::Device(asked.clone(), DeviceTopic::TwinGetResult), &result);
         Ok(())
     }
 
@@ -145,7 +145,7 @@ impl Core {
         let id = self.asked_for(asked, "updating state")?;
         let device = self.set_state(turn, &id, &update.state, now)?;
         let event = self.event(event_id, now);
-        turn.say(
+        turn.publish(
             Topic::Device(asked.clone(), DeviceTopic::StateUpdateResult),
             &StateResult { event, device },
         );
@@ -186,11 +186,11 @@ impl Core {
             Ok(question) => {
                 let event = self.event(&question.event_id, now);
                 turn.counts.push(Count::Done);
-                turn.say(topic, &MembershipList { event, devices: devices(self) });
+                turn.publish(topic, &MembershipList { event, devices: devices(self) });
             }
             Err(Refused { code, reason }) => {
                 turn.counts.push(if code == TOO_LARGE { Count::TooLarge } else { Count::Bad });
-                turn.say(topic, &Refusal { event: self.event("", now), code, reason });
+                turn.publish(topic, &Refusal { event: self.event("", now), code, reason });
             }
         }
     }
@@ -203,7 +203,7 @@ impl Core {
         turn.counts.push(Count::Bad);
         let refusal =
             Refusal { event: self.event(&event_id, now), code: NOT_FOUND, reason: reason.to_owned() };
-        turn.say(Topic::Node(self.node.clone(), NodeTopic::AuthInfoGetResult), &refusal);
+        turn.publish(Topic::Node(self.node.clone(), NodeTopic::AuthInfoGetResult), &refusal);
     }
 
     /// The devices with their attributes and properties.
@@ -238,7 +238,7 @@ impl Core {
                 let updated = self.find(&device).and_then(|id| {
                     let outcome = self.update(turn, &id, &twins, now)?;
                     let event = self.event(&event.event_id, now);
-                    self.tell(turn, &id, &event, &outcome);
+                    self.notify_mappers(turn, &id, &event, &outcome);
                     Ok(outcome.result)
                 });
                 turn.counts.push(count(updated.as_ref().map(drop)));
@@ -288,7 +288,7 @@ impl Core {
         let read = self.change(turn, id, |device, rules| merge::read(device, rules, readings, now));
         let outcome = read.unwrap_or_else(|| Err(not_found(id, "reporting")))?;
         let event = self.event("", now);
-        self.tell(turn, id, &event, &outcome);
+        self.notify_mappers(turn, id, &event, &outcome);
         Ok(())
     }
 

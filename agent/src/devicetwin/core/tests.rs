@@ -371,7 +371,7 @@ fn what_is_not_heeded_is_told_again_less_and_less_often() {
     // another value is told soon again, one that is so no more
     object(&mut core, "d", "1", "21");
     let mut turn = Turn::default();
-    core.remind(&mut turn, NOW + Reminder::SOON);
+    core.remind(&mut turn, NOW + Reminder::FIRST_DELAY);
     assert_eq!(published(turn).len(), 1);
     said(
         &mut core,

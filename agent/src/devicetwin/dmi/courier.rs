@@ -25,9 +25,9 @@ use crate::{
 };
 
 /// The first wait after a mapper did not answer.
-const SOON: Duration = Duration::from_millis(100);
+const FIRST_RETRY_DELAY: Duration = Duration::from_millis(100);
 /// The longest: a mapper that comes back registers, which ends the wait.
-const LATE: Duration = Duration::from_secs(30);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
 /// So many calls are told again at most if the agent ends in their middle.
 const NOTE_EVERY: usize = 512;
 
@@ -67,7 +67,7 @@ impl Courier {
 
     /// Runs until it is dropped, or DeviceTwin has ended. What was told is on disk at each of its waits.
     pub(super) async fn run(mut self, heart: Heart) {
-        let mut backoff = Backoff::new(SOON, LATE);
+        let mut backoff = Backoff::new(FIRST_RETRY_DELAY, MAX_RETRY_DELAY);
         let rest = heart.rest();
         let Some(mut catalogue) = self.devices.next().await else { return };
         drop(rest);

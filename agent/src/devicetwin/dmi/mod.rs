@@ -21,6 +21,7 @@ mod convert;
 mod courier;
 mod database;
 mod gather;
+mod mapper;
 mod plan;
 mod registry;
 mod report;
@@ -103,7 +104,7 @@ impl Dmi {
     /// The registered mappers.
     pub fn mappers(&self) -> Vec<MapperView> {
         let mappers = self.registry.mappers().borrow().clone();
-        let view = |mapper: &registry::Mapper| MapperView {
+        let view = |mapper: &mapper::Mapper| MapperView {
             name: mapper.name.clone(),
             version: mapper.version.clone(),
             protocol: mapper.protocol.clone(),

@@ -1,6 +1,6 @@
 //! The mappers of this node and what each was told, on disk: neither has to be said again when the agent starts anew.
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use kubeapi::store::{Expect, Key, Page, Resource, Scope, Store, StoreError, Write};
@@ -13,7 +13,7 @@ use tokio::{
 use tracing::{info, warn};
 use wire::dmi::MapperInfo;
 
-use super::{calls::Calls, plan::Known, server::checked};
+use super::{calls::Calls, mapper::Mapper, plan::Known};
 
 /// Where mappers stand in the store.
 const GROUP: &str = "mappers.outrigger.dev";
@@ -34,17 +34,6 @@ pub(super) enum Unregistered {
     /// The store failed.
     #[error("the registration could not be kept: {0}; register again")]
     Store(#[from] StoreError),
-}
-
-/// A mapper.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Mapper {
-    pub(super) name: String,
-    pub(super) version: String,
-    /// The devices that are its own. There is one mapper for each protocol: the one that registered last.
-    pub(super) protocol: String,
-    /// The unix socket on which it serves.
-    pub(super) socket: PathBuf,
 }
 
 /// A mapper, and which registration of it this is.
@@ -195,7 +184,9 @@ fn edgecores(kept: &Value) -> Option<Mapper> {
         address: address.into(),
         ..MapperInfo::default()
     };
-    checked(info).inspect_err(|error| warn!(error, "a mapper of EdgeCore is left to register anew")).ok()
+    Mapper::from_info(info)
+        .inspect_err(|error| warn!(error, "a mapper of EdgeCore is left to register anew"))
+        .ok()
 }
 
 fn resource() -> Resource {

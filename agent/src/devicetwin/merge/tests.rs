@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, from_value, json};
 
 use super::{
-    super::report::{Told, confirmed, delta, report},
+    super::report::{ReportedTwins, confirmed, delta, report},
     *,
 };
 

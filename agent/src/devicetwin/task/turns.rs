@@ -9,14 +9,16 @@ use wire::{Downstream, topic::DeviceId, twin::INTERNAL};
 
 use super::{
     super::{
+        commit::{self, Commit, GatheredTurn},
         core::{Core, Question, Reply, Turn},
         handle::{Command, Done, Refused},
         history::Past,
-        writing::{Begun, Writing, written},
+        work::Work,
     },
-    RETRY, Room, Work,
+    Room, STORE_RETRY_DELAY,
 };
-use crate::{edgehub::now_ms, eventbus::Received};
+use crate::eventbus::Received;
+use crate::rt::unix_millis;
 
 impl Room<'_> {
     /// Carries out what other rooms ask. What waits for the disk is older: while it cannot be written, nothing newer is.
@@ -54,19 +56,19 @@ impl Room<'_> {
 
     /// Carries out what has come, in memory: nobody hears of it before it is on disk.
     pub(super) fn gather(&mut self, work: Work) {
-        let (core, now) = (&mut self.core, now_ms());
-        let Begun { turn, again, follows, count } = &mut self.gathering;
+        let (core, now) = (&mut self.core, unix_millis());
+        let GatheredTurn { turn, again, follows, count } = &mut self.gathering;
         *count += work.count();
         match work {
             Work::Commands(commands) => {
                 commands.into_iter().for_each(|command| core.command(turn, command, now))
             }
             Work::Requests(requests) => {
-                requests.iter().for_each(|request| asked(core, turn, request, now));
+                requests.iter().for_each(|request| take_request(core, turn, request, now));
                 again.push(Work::Requests(requests));
             }
             Work::Message(message) => {
-                said(core, turn, message.clone(), now);
+                take_message(core, turn, message.clone(), now);
                 again.push(Work::Message(message));
             }
             Work::Seen(found) => {
@@ -77,8 +79,8 @@ impl Room<'_> {
             }
             Work::Confirmed(id, due) => {
                 core.confirmed(turn, &id, &due);
-                if let Some(writing) = &mut self.writing {
-                    writing.begun.turn.confirmed(&id, &due);
+                if let Some(commit) = &mut self.committing {
+                    commit.gathered.turn.confirmed(&id, &due);
                 }
                 self.confirmed.insert(id);
             }
@@ -88,31 +90,31 @@ impl Room<'_> {
 
     /// Begins to write what was gathered, unless something is being written.
     pub(super) async fn start(&mut self) {
-        if self.writing.is_none() && self.gathering.count > 0 {
+        if self.committing.is_none() && self.gathering.count > 0 {
             self.heart.beat();
-            let begun = mem::take(&mut self.gathering);
-            let writes = self.task.store.write(begun.turn.writes(&self.core));
-            self.writing = Some(Writing::start(begun, writes).await);
+            let gathered = mem::take(&mut self.gathering);
+            let writes = self.task.store.write(gathered.turn.writes(&self.core));
+            self.committing = Some(Commit::start(gathered, writes).await);
         }
     }
 
     /// Waits until all is written, or could not be.
     pub(super) async fn settle(&mut self) {
         self.start().await;
-        while self.writing.is_some() {
-            let outcome = written(&mut self.writing).await;
+        while self.committing.is_some() {
+            let outcome = commit::outcome(&mut self.committing).await;
             self.written(outcome).await;
         }
     }
 
     /// A turn has been written, or could not be: then what was gathered since, which builds on it, is taken back with it.
     pub(super) async fn written(&mut self, outcome: Result<(), StoreError>) {
-        let Some(Writing { begun, .. }) = self.writing.take() else { return };
+        let Some(Commit { gathered, .. }) = self.committing.take() else { return };
         let Err(failure) = outcome else {
-            self.core.written(&begun.turn);
+            self.core.written(&gathered.turn);
             // what has gathered meanwhile is written while this is told
             self.start().await;
-            return self.tell(begun).await;
+            return self.announce(gathered).await;
         };
         error!(
             error = &failure as &dyn std::error::Error,
@@ -120,19 +122,19 @@ impl Room<'_> {
         );
         let since = mem::take(&mut self.gathering);
         self.core.take_back(since.turn);
-        self.core.take_back(begun.turn);
-        let works: Vec<Work> = begun.again.into_iter().chain(since.again).collect();
+        self.core.take_back(gathered.turn);
+        let works: Vec<Work> = gathered.again.into_iter().chain(since.again).collect();
         if !works.is_empty() {
-            self.again = Some((works, Instant::now() + RETRY));
+            self.again = Some((works, Instant::now() + STORE_RETRY_DELAY));
         }
-        if begun.follows || since.follows {
-            self.task.objects.again_after(RETRY);
+        if gathered.follows || since.follows {
+            self.task.objects.again_after(STORE_RETRY_DELAY);
         }
     }
 
     /// What a turn has brought about is on disk: whoever is to hear of it does.
-    async fn tell(&mut self, begun: Begun) {
-        let Begun { turn, again, .. } = begun;
+    async fn announce(&mut self, gathered: GatheredTurn) {
+        let GatheredTurn { turn, again, .. } = gathered;
         turn.counts.iter().for_each(|count| self.task.counts.add(*count));
         for (topic, body) in turn.publish {
             // one after the other: each may have to wait for room at a broker
@@ -141,7 +143,7 @@ impl Room<'_> {
         }
         self.history.add(turn.past);
         if self.history.is_full() {
-            self.note_history().await;
+            self.write_history().await;
         }
         turn.replies.into_iter().for_each(Reply::send);
         for Question { device, done } in turn.questions {
@@ -169,7 +171,7 @@ fn acknowledge(request: Received) {
 }
 
 /// What a broker brings.
-fn asked(core: &mut Core, turn: &mut Turn, request: &Received, now: i64) {
+fn take_request(core: &mut Core, turn: &mut Turn, request: &Received, now: i64) {
     match request {
         Received::Message { topic, payload, .. } => core.message(turn, topic, payload, now),
         Received::Connected => core.deltas(turn, now),
@@ -177,7 +179,7 @@ fn asked(core: &mut Core, turn: &mut Turn, request: &Received, now: i64) {
 }
 
 /// What the cloud says of devices, beside objects.
-fn said(core: &mut Core, turn: &mut Turn, message: Downstream, now: i64) {
+fn take_message(core: &mut Core, turn: &mut Turn, message: Downstream, now: i64) {
     match message {
         Downstream::Membership(content) => core.membership(turn, content, now),
         Downstream::MembershipDetail(content) => core.membership_detail(turn, content, now),

@@ -54,17 +54,17 @@ pub(crate) enum Verdict {
 
 /// Something that stands against a pod.
 #[derive(Debug)]
-enum Obstacle {
+enum PredicateFailure {
     /// More is needed of a resource than there is.
-    Short { name: String, requested: i64, used: i64, capacity: i64 },
+    InsufficientResource { name: String, requested: i64, used: i64, capacity: i64 },
     /// One of the scheduler's filters: its name, and why.
     Filter(&'static str, &'static str),
 }
 
-impl Obstacle {
+impl PredicateFailure {
     fn waiting(&self) -> Waiting {
         match self {
-            Self::Short { name, requested, used, capacity } => Waiting {
+            Self::InsufficientResource { name, requested, used, capacity } => Waiting {
                 reason: format!("OutOf{name}"),
                 message: format!(
                     "Node didn't have enough resource: {name}, requested: {requested}, used: {used}, capacity: {capacity}"
@@ -80,20 +80,22 @@ pub(crate) fn admit(pod: &Pod, others: &[&Pod], place: &NodeInfo) -> Verdict {
     if let Some(waiting) = sysctl::forbidden(pod, &place.unsafe_sysctls).or_else(|| foreign_system(pod)) {
         return Verdict::Rejected(waiting);
     }
-    let obstacles = obstacles(pod, others, place);
-    if let Some(first) = obstacles.first() {
+    let predicate_failures = predicate_failures(pod, others, place);
+    if let Some(first) = predicate_failures.first() {
         if !is_critical(pod) {
             return Verdict::Rejected(first.waiting());
         }
         // A critical pod never fails for lack of room alone.
-        if let Some(other) = obstacles.iter().find(|obstacle| matches!(obstacle, Obstacle::Filter(..))) {
+        if let Some(other) =
+            predicate_failures.iter().find(|failure| matches!(failure, PredicateFailure::Filter(..)))
+        {
             return Verdict::Rejected(other.waiting());
         }
-        let short = obstacles.iter().filter_map(|obstacle| match obstacle {
-            Obstacle::Short { name, requested, used, capacity } => {
+        let short = predicate_failures.iter().filter_map(|failure| match failure {
+            PredicateFailure::InsufficientResource { name, requested, used, capacity } => {
                 Some((name.clone(), requested - (capacity - used)))
             }
-            Obstacle::Filter(..) => None,
+            PredicateFailure::Filter(..) => None,
         });
         return match preempt::victims(pod, others, short.collect()) {
             Ok(victims) => Verdict::Preempts(victims),
@@ -112,12 +114,12 @@ pub(crate) fn admit(pod: &Pod, others: &[&Pod], place: &NodeInfo) -> Verdict {
     Verdict::Admitted
 }
 
-fn obstacles(pod: &Pod, others: &[&Pod], place: &NodeInfo) -> Vec<Obstacle> {
+fn predicate_failures(pod: &Pod, others: &[&Pod], place: &NodeInfo) -> Vec<PredicateFailure> {
     let mut all = requests::short(pod, others, &place.allocatable);
     let (node, spec) = (&place.node, pod.spec.as_ref());
     let mut filter = |passes: bool, name, why| {
         if !passes {
-            all.push(Obstacle::Filter(name, why));
+            all.push(PredicateFailure::Filter(name, why));
         }
     };
     filter(affinity::matches(pod, node), "NodeAffinity", "node(s) didn't match Pod's node affinity/selector");

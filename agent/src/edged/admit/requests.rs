@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 pub(crate) use kubeapi::resources::{Amounts, amounts, limits_of, requests_of};
 use kubeapi::{quantity, resources::add};
 
-use super::Obstacle;
+use super::PredicateFailure;
 use crate::edged::specs;
 
 /// How much of this the pod may use as a whole. What one container may use without limit, the pod may.
@@ -18,12 +18,17 @@ pub(crate) fn limit_of(pod: &Pod, name: &str) -> Option<i64> {
 }
 
 /// What the pod asks for and the node has not, the number of pods first.
-pub(super) fn short(pod: &Pod, others: &[&Pod], allocatable: &Amounts) -> Vec<Obstacle> {
+pub(super) fn short(pod: &Pod, others: &[&Pod], allocatable: &Amounts) -> Vec<PredicateFailure> {
     let mut short = Vec::new();
     let count = i64::try_from(others.len()).unwrap_or(i64::MAX);
     let most = allocatable.get("pods").copied().unwrap_or(i64::MAX);
     if count.saturating_add(1) > most {
-        short.push(Obstacle::Short { name: "pods".into(), requested: 1, used: count, capacity: most });
+        short.push(PredicateFailure::InsufficientResource {
+            name: "pods".into(),
+            requested: 1,
+            used: count,
+            capacity: most,
+        });
     }
     let mut used = Amounts::new();
     others.iter().for_each(|other| add(&mut used, &requests_of(other)));
@@ -40,7 +45,12 @@ pub(super) fn short(pod: &Pod, others: &[&Pod], allocatable: &Amounts) -> Vec<Ob
         };
         let used = used.get(name).copied().unwrap_or(0);
         if *requested > capacity.saturating_sub(used) {
-            short.push(Obstacle::Short { name: name.clone(), requested: *requested, used, capacity });
+            short.push(PredicateFailure::InsufficientResource {
+                name: name.clone(),
+                requested: *requested,
+                used,
+                capacity,
+            });
         }
     }
     short

@@ -1,5 +1,5 @@
-//! Events: what people are told beside the status. Nobody waits for them: where more than [`MAX_WAITING`] wait to be told, the newest
-//! are lost. What was told is the API's, which keeps it while the cloud is away.
+//! Events of pods and of the node, beside their statuses. Nobody waits for them: where more than [`MAX_WAITING`] wait to be written,
+//! the newest are lost. What was written is the API's, which keeps it while the cloud is away.
 
 pub(crate) mod reason;
 mod series;
@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 pub(crate) use self::write::run;
 
-/// Events that wait to be told. More than a node makes at once; beyond them they are lost.
+/// Events that wait to be written. More than a node makes at once; beyond them they are lost.
 const MAX_WAITING: usize = 512;
 
 /// Whether somebody should care.
@@ -55,7 +55,7 @@ pub(crate) fn recorder() -> (Recorder, mpsc::Receiver<Occurrence>) {
 }
 
 impl Recorder {
-    /// Nobody is told anything.
+    /// A recorder that records nothing.
     pub(crate) fn none() -> Self {
         Self(None)
     }

@@ -16,7 +16,7 @@ use k8s_openapi::{
 use super::Occurrence;
 use crate::edged::moment;
 
-/// So many different messages of one reason within [`WINDOW`] are told; more are told as one.
+/// So many different messages of one reason within [`WINDOW`] are events of their own; more are one event.
 const MAX_SIMILAR: usize = 10;
 /// What happened longer ago is history.
 const WINDOW: Duration = Duration::from_secs(600);
@@ -31,32 +31,32 @@ const MAX_MESSAGE: usize = 1024;
 /// What speaks: pods' events are the kubelet's, whoever plays it.
 const COMPONENT: &str = "kubelet";
 
-/// What to tell the API.
+/// What to write to the API.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Write {
     /// Something new.
     Create(Event),
-    /// Something that was told before has happened again.
+    /// Something that was recorded before has happened again.
     Patch(Event),
 }
 
 /// Stands for what an event is about: a node that starts and ends pods all day remembers thousands.
 type Key = u64;
 
-/// Remembers what was told.
+/// Remembers what was recorded.
 pub(super) struct Series {
     node_name: String,
     hasher: RandomState,
     /// By what makes events equal: object, part, reason, message.
-    told: HashMap<Key, Told>,
+    recorded: HashMap<Key, Recorded>,
     /// By what makes them similar: the same without the message.
     similar: HashMap<Key, Similar>,
     /// By object.
     budgets: HashMap<Key, (f64, Timestamp)>,
 }
 
-/// An event that was told: it has its name from when it was told first.
-struct Told {
+/// An event that was recorded: it has its name from when it was recorded first.
+struct Recorded {
     first: Timestamp,
     count: i32,
 }
@@ -68,18 +68,18 @@ struct Similar {
 }
 
 impl Series {
-    /// Nothing told yet.
+    /// Nothing was recorded yet.
     pub(super) fn new(node_name: String) -> Self {
         Self {
             node_name,
             hasher: RandomState::new(),
-            told: HashMap::new(),
+            recorded: HashMap::new(),
             similar: HashMap::new(),
             budgets: HashMap::new(),
         }
     }
 
-    /// What to tell of this, if anything.
+    /// What to write of this, if anything.
     pub(super) fn take(&mut self, mut occurrence: Occurrence) -> Option<Write> {
         let now = occurrence.at;
         self.tidy(now);
@@ -88,9 +88,9 @@ impl Series {
         if !self.spend(self.hasher.hash_one(&occurrence.object.uid), now) {
             return None;
         }
-        let told = self.told.entry(key).or_insert(Told { first: now, count: 0 });
-        told.count = told.count.saturating_add(1);
-        let (first, count) = (told.first, told.count);
+        let recorded = self.recorded.entry(key).or_insert(Recorded { first: now, count: 0 });
+        recorded.count = recorded.count.saturating_add(1);
+        let (first, count) = (recorded.first, recorded.count);
         let event = self.event(occurrence, (first, now), count);
         Some(if count == 1 { Write::Create(event) } else { Write::Patch(event) })
     }
@@ -130,9 +130,9 @@ impl Series {
         if self.similar.len() >= MAX_REMEMBERED {
             self.similar.retain(|_, similar| !is_history(similar.last, now));
         }
-        let sizes = [self.told.len(), self.similar.len(), self.budgets.len()];
+        let sizes = [self.recorded.len(), self.similar.len(), self.budgets.len()];
         if sizes.into_iter().any(|size| size >= MAX_REMEMBERED) {
-            self.told.clear();
+            self.recorded.clear();
             self.similar.clear();
             self.budgets.clear();
         }

@@ -27,7 +27,7 @@ pub(crate) async fn run<F: Future<Output = ()>>(
     while let Some(occurrence) = occurrences.recv().await {
         for occurrence in held(occurrence, &mut occurrences, wait_for_room()).await {
             let Some(write) = series.take(occurrence) else { continue };
-            if let Err(error) = tell(&client, write).await {
+            if let Err(error) = send(&client, write).await {
                 // An event about an event would be one too many.
                 tracing::debug!(error = &error as &dyn std::error::Error, "an event is lost");
             }
@@ -60,7 +60,7 @@ async fn held(
     all
 }
 
-async fn tell(client: &Client, write: Write) -> kube::Result<()> {
+async fn send(client: &Client, write: Write) -> kube::Result<()> {
     let (Write::Create(event) | Write::Patch(event)) = &write;
     let api =
         Api::<Event>::namespaced(client.clone(), event.metadata.namespace.as_deref().unwrap_or("default"));

@@ -10,9 +10,9 @@ use std::{
 use futures::future::join_all;
 use tonic::transport::Channel;
 
+use super::entries;
 use crate::config::ControlGroups;
 use crate::edged::{
-    gc::orphans::entries,
     groups::Groups,
     names::{self, Dirs},
     runtime::{CallError, Runtime},
@@ -20,14 +20,14 @@ use crate::edged::{
 };
 
 /// The longest that one container is given to end: the kubelet's default.
-const GRACE: Duration = Duration::from_secs(30);
+const DEFAULT_GRACE: Duration = Duration::from_secs(30);
 
 /// What a pod's directory has, EdgeCore's and kubelets' included.
 const OF_PODS: [&str; 5] = ["containers", "etc-hosts", "plugins", "volume-subpaths", "volumes"];
 
 /// What went.
 #[derive(Debug, Default)]
-pub(crate) struct Left {
+pub(crate) struct Removed {
     /// Pods by namespace and name, as the runtime or their logs know them.
     pub(crate) pods: BTreeSet<String>,
     /// What could not be removed, each with the reason.
@@ -63,7 +63,7 @@ pub(crate) async fn end_pods(
     let containers = containers.into_iter().filter(|one| is_own(&one.labels));
     let stops = containers.map(|container| {
         let grace = container.annotations.get(names::GRACE).and_then(|text| text.parse().ok());
-        let grace = grace.map_or(GRACE, Duration::from_secs).min(GRACE);
+        let grace = grace.map_or(DEFAULT_GRACE, Duration::from_secs).min(DEFAULT_GRACE);
         let runtime = runtime.clone();
         async move {
             runtime.stop_container(&container.id, grace).await?;
@@ -90,10 +90,10 @@ pub(crate) fn clear(
     groups: ControlGroups,
     channel: Channel,
     ended: BTreeMap<String, String>,
-) -> Left {
+) -> Removed {
     let dirs = Dirs { root: root.to_owned(), logs: logs.to_owned(), secrets_in_memory: true };
     let groups = Groups::new(groups, Runtime::new(channel, None), 0);
-    let mut left = Left { pods: ended.values().cloned().collect(), ..Left::default() };
+    let mut left = Removed { pods: ended.values().cloned().collect(), ..Removed::default() };
     let mut note = |what: Result<(), String>| left.failed.extend(what.err());
     let uids: BTreeSet<String> = ended.into_keys().chain(pods_on_disk(root, logs)).collect();
     for uid in uids {

@@ -8,67 +8,85 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
     time::Duration,
 };
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::{Api, runtime::reflector::Store};
+use kube::{Api, Client, runtime::reflector::Store};
 use tokio::sync::watch;
 use tracing::{debug, info};
 
-use crate::edged::{Progress, gc::orphans::entries, names, pods::Context, runtime::CallError};
-use crate::{component::is_component, rt::Backoff};
+use super::entries;
+use crate::{
+    component::is_component,
+    edged::{
+        Progress,
+        names::{self, Dirs},
+        runtime::{CallError, Runtime},
+    },
+    metamanager::PodsComplete,
+    rt::Backoff,
+};
 
 /// While the cloud is not connected the question costs nothing, and should be answered soon after it is …
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// … but a pod that the cloud does not have is no reason to ask all the time.
 const MAX_WAIT: Duration = Duration::from_secs(30);
 
+/// Where lost pods are looked for, and whom they are asked of.
+pub(in crate::edged) struct Deps {
+    /// The API, which asks the cloud for what it does not have.
+    pub(in crate::edged) client: Client,
+    /// Has their sandboxes.
+    pub(in crate::edged) runtime: Runtime,
+    /// Where their logs are.
+    pub(in crate::edged) dirs: Dirs,
+    /// The pods that the API has.
+    pub(in crate::edged) pods: Store<Pod>,
+    /// Whether the API has all pods.
+    pub(in crate::edged) pods_complete: PodsComplete,
+}
+
 /// Asks until the API has all pods.
-pub(in crate::edged) async fn run(
-    context: Arc<Context>,
-    pods: Store<Pod>,
-    mut progress: watch::Receiver<Progress>,
-) {
+pub(in crate::edged) async fn run(deps: Deps, mut progress: watch::Receiver<Progress>) {
     if progress.wait_for(|progress| progress.pods_listed).await.is_err() {
         return;
     }
     let mut backoff = Backoff::new(FIRST_WAIT, MAX_WAIT);
-    while !context.pods_whole.now() {
-        match here(&context).await {
+    while !deps.pods_complete.now() {
+        match local_pods(&deps).await {
             Ok(here) => {
                 let mut none_is_known = !here.is_empty();
-                for (place, uids) in lost(here, &pods) {
-                    none_is_known &= ask(&context, &place, &uids).await == Answer::Unknown;
+                for (place, uids) in lost(here, &deps.pods) {
+                    none_is_known &= ask_api(&deps, &place, &uids).await == Answer::Unknown;
                 }
-                context.pods_whole.cloud_knows_no_other(none_is_known);
+                deps.pods_complete.cloud_knows_no_other(none_is_known);
             }
             Err(error) => debug!(error = &error as &dyn std::error::Error, "lost pods are looked for later"),
         }
         // Cancel-safe: either only ends the wait.
         tokio::select! {
             () = tokio::time::sleep(backoff.next(1.0)) => {}
-            () = context.pods_whole.until() => {}
+            () = deps.pods_complete.until() => {}
         }
     }
 }
 
 /// Namespace and name of a pod.
-type Place = (String, String);
+type PodName = (String, String);
 /// The pods of which something is here: for each name the UIDs.
-type Here = BTreeMap<Place, BTreeSet<String>>;
+type LocalPods = BTreeMap<PodName, BTreeSet<String>>;
 
-async fn here(context: &Context) -> Result<Here, CallError> {
-    let sandboxes = context.runtime.sandboxes(None).await?;
-    let directory = context.dirs.logs.clone();
+async fn local_pods(deps: &Deps) -> Result<LocalPods, CallError> {
+    let sandboxes = deps.runtime.sandboxes(None).await?;
+    let directory = deps.dirs.logs.clone();
     let logs = tokio::task::spawn_blocking(move || entries(&directory)).await.unwrap_or_default();
     let labelled = sandboxes.iter().filter_map(|sandbox| {
         let label = |name| sandbox.labels.get(name).map(String::as_str);
         Some((label(names::POD_NAMESPACE)?, label(names::POD_NAME)?, label(names::POD_UID)?))
     });
     let logged = logs.iter().filter_map(|name| names::pod_of_logs(name));
-    let mut here = Here::new();
+    let mut here = LocalPods::new();
     for (namespace, name, uid) in labelled.chain(logged) {
         if is_component(namespace) && is_component(name) {
             here.entry((namespace.to_owned(), name.to_owned())).or_default().insert(uid.to_owned());
@@ -78,7 +96,7 @@ async fn here(context: &Context) -> Result<Here, CallError> {
 }
 
 /// Those of them that are not in the API, by UID or under their name.
-fn lost(mut here: Here, pods: &Store<Pod>) -> Here {
+fn lost(mut here: LocalPods, pods: &Store<Pod>) -> LocalPods {
     for pod in pods.state() {
         let (namespace, name) = (pod.metadata.namespace.clone(), pod.metadata.name.clone());
         here.remove(&(namespace.unwrap_or_default(), name.unwrap_or_default()));
@@ -97,8 +115,8 @@ enum Answer {
     None,
 }
 
-async fn ask(context: &Context, (namespace, name): &Place, uids: &BTreeSet<String>) -> Answer {
-    match Api::<Pod>::namespaced(context.client.clone(), namespace).get_opt(name).await {
+async fn ask_api(deps: &Deps, (namespace, name): &PodName, uids: &BTreeSet<String>) -> Answer {
+    match Api::<Pod>::namespaced(deps.client.clone(), namespace).get_opt(name).await {
         Ok(Some(pod)) if is_of(&pod, uids) => {
             info!(namespace, name, "a pod of this node was lost from the store and is there again");
             Answer::Known

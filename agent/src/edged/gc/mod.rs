@@ -11,3 +11,11 @@ pub(super) mod all_pods;
 pub(super) mod missing_pods;
 pub(super) mod orphans;
 pub(super) mod removing;
+
+use std::path::Path;
+
+/// Names of what is in a directory; none where it cannot be read.
+fn entries(directory: &Path) -> Vec<String> {
+    let all = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    all.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}

@@ -64,15 +64,15 @@ struct Inner {
     cpu: i64,
     driver: OnceCell<CgroupDriver>,
     /// That this program may not write was said.
-    told: AtomicBool,
+    warned: AtomicBool,
 }
 
 impl Groups {
     /// Asks and writes nothing yet. `cpu`: thousandths of a core that pods may use.
     pub(crate) fn new(config: ControlGroups, runtime: Runtime, cpu: i64) -> Self {
         let kernel = Kernel::at(HIERARCHIES.into());
-        let (driver, told) = (OnceCell::new(), AtomicBool::new(false));
-        Self(Arc::new(Inner { config, runtime, kernel, cpu, driver, told }))
+        let (driver, warned) = (OnceCell::new(), AtomicBool::new(false));
+        Self(Arc::new(Inner { config, runtime, kernel, cpu, driver, warned }))
     }
 
     /// The group in which the runtime is to make the pod's sandbox and containers; empty where it may choose.
@@ -115,7 +115,7 @@ impl Groups {
         });
         match done.await {
             Ok(Ok(found)) => return found && stays,
-            Ok(Err(error)) if refused(&error) => self.0.say(&error),
+            Ok(Err(error)) if refused(&error) => self.0.warn_once(&error),
             // The group has just gone, or holds more memory already than it may.
             Ok(Err(error)) => {
                 let uid = pod.metadata.uid.as_deref();
@@ -139,7 +139,7 @@ impl Groups {
         let inner = &self.0;
         for group in inner.possible(uid) {
             match inner.kernel.remove(&group) {
-                Err(error) if refused(&error) => inner.say(&error),
+                Err(error) if refused(&error) => inner.warn_once(&error),
                 Err(source) => return Err(Stays { group, source }),
                 Ok(()) => {}
             }
@@ -208,9 +208,9 @@ impl Groups {
     async fn naming(&self) -> Naming {
         let inner = &self.0;
         let asked = inner.driver.get_or_try_init(|| async {
-            let told = inner.runtime.cgroup_driver().await?;
-            let driver = told.unwrap_or(inner.config.driver);
-            tracing::debug!(?driver, told = told.is_some(), "control groups");
+            let reported = inner.runtime.cgroup_driver().await?;
+            let driver = reported.unwrap_or(inner.config.driver);
+            tracing::debug!(?driver, reported = reported.is_some(), "control groups");
             Ok::<_, super::runtime::CallError>(driver)
         });
         // A runtime that does not answer makes nothing now, and is asked again.
@@ -236,8 +236,8 @@ impl Inner {
     }
 
     /// Once is enough: it is the same for all pods.
-    fn say(&self, error: &io::Error) {
-        if !self.told.swap(true, Ordering::Relaxed) {
+    fn warn_once(&self, error: &io::Error) {
+        if !self.warned.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 error = error as &dyn std::error::Error,
                 "pods are not limited as a whole: this machine does not let control groups below {} be written",

@@ -15,11 +15,12 @@ use crate::{
     config::Housekeeping,
     edged::{
         Progress,
-        events::{Severity, reason},
+        events::{Recorder, Severity, reason},
+        housekeeping::remove_container,
         links,
-        pods::Context,
+        names::Dirs,
         pressure,
-        runtime::CallError,
+        runtime::{CallError, Runtime},
         specs::{self, is_over},
     },
 };
@@ -37,15 +38,27 @@ enum ImagesError {
     TooFew { wanted: u64, freed: u64 },
 }
 
+/// What housekeeping works on.
+pub(crate) struct Deps {
+    /// The container runtime.
+    pub(crate) runtime: Runtime,
+    /// Where pods live on disk.
+    pub(crate) dirs: Dirs,
+    /// This node's pods.
+    pub(crate) pods: Store<Pod>,
+    /// The node's name.
+    pub(crate) node_name: String,
+    /// Records events of the node.
+    pub(crate) events: Recorder,
+    /// The image of sandboxes, as configured.
+    pub(crate) sandbox_image: String,
+}
+
 /// Keeps the node tidy.
 pub(crate) struct Keeper {
-    /// The pods' controller.
-    pub(super) context: Arc<Context>,
+    pub(super) deps: Deps,
     /// What is kept.
     pub(super) limits: Housekeeping,
-    pods: Store<Pod>,
-    /// The image of sandboxes, as configured.
-    sandbox_image: String,
     /// Held while images are removed, so that two never free the same room.
     ledger: Mutex<Ledger>,
 }
@@ -78,7 +91,7 @@ pub(crate) async fn run(keeper: Arc<Keeper>, mut progress: watch::Receiver<Progr
 }
 
 /// One that cannot be removed is tried again the next time, and keeps no other from being removed.
-fn told(id: &str, result: Result<(), CallError>) {
+fn warn_of(id: &str, result: Result<(), CallError>) {
     if let Err(error) = result {
         tracing::warn!(id, error = &error as &dyn std::error::Error, "it has ended and is not removed");
     }
@@ -86,19 +99,18 @@ fn told(id: &str, result: Result<(), CallError>) {
 
 fn warn(result: Result<(), CallError>, what: &str) {
     if let Err(error) = result {
-        error.tell(what);
+        error.log(what);
     }
 }
 
 impl Keeper {
     /// A keeper that has seen no image yet.
-    pub(crate) fn new(
-        context: Arc<Context>,
-        pods: Store<Pod>,
-        limits: Housekeeping,
-        sandbox_image: String,
-    ) -> Self {
-        Self { context, limits, pods, sandbox_image, ledger: Mutex::default() }
+    pub(crate) fn new(deps: Deps, limits: Housekeeping) -> Self {
+        Self { deps, limits, ledger: Mutex::default() }
+    }
+
+    fn record(&self, reason: &'static str, message: String) {
+        self.deps.events.node(&self.deps.node_name, Severity::Warning, reason, message);
     }
 
     /// Frees all that no pod needs: the disk is full.
@@ -125,38 +137,33 @@ impl Keeper {
 
     /// Forgets containers and sandboxes that have ended. `all`: none of a pod that is over is kept.
     async fn clean_containers(&self, all: bool) -> Result<(), CallError> {
-        let runtime = &self.context.runtime;
+        let runtime = &self.deps.runtime;
         let listed = runtime.containers(None).await?;
-        let pods = self.pods.state();
+        let pods = self.deps.pods.state();
         let (owner, now) = (|uid: &str| Self::owner(&pods, uid), Timestamp::now());
         let gone = containers::surplus(containers::dead(&listed), owner, &self.limits, all, now);
         for id in &gone {
-            told(id, self.context.remove_container(id).await);
+            warn_of(id, remove_container(runtime, &self.deps.dirs, id).await);
         }
         let (sandboxes, listed) = tokio::try_join!(runtime.sandboxes(None), runtime.containers(None))?;
         for id in containers::empty(&sandboxes, &listed, owner, &self.limits, now) {
-            told(&id, runtime.remove_sandbox(&id).await);
+            warn_of(&id, runtime.remove_sandbox(&id).await);
         }
-        let dirs = self.context.dirs.clone();
+        let dirs = self.deps.dirs.clone();
         let _ = tokio::task::spawn_blocking(move || links::remove_dead(&dirs)).await;
         Ok(())
     }
 
     /// Removes images when the disk fills, and those that are too old; whether it failed. One failure may be of the moment
-    /// only: people are told of the second.
+    /// only: only the second has an event.
     async fn clean_images(&self, failed_before: bool) -> bool {
         let Err(error) = self.try_clean_images().await else { return false };
         match &error {
-            ImagesError::Runtime(error) => error.tell("images are not cleaned up"),
+            ImagesError::Runtime(error) => error.log("images are not cleaned up"),
             error => tracing::warn!(error = error as &dyn std::error::Error, "images are not cleaned up"),
         }
         if failed_before {
-            self.context.events.node(
-                &self.context.node_name,
-                Severity::Warning,
-                reason::IMAGE_GC_FAILED,
-                error.to_string(),
-            );
+            self.record(reason::IMAGE_GC_FAILED, error.to_string());
         }
         true
     }
@@ -170,17 +177,12 @@ impl Keeper {
             self.remove(old, u64::MAX).await;
             self.note(&mut ledger).await?;
         }
-        let Some(root) = pressure::image_root(&self.context.runtime).await else { return Ok(()) };
+        let Some(root) = pressure::image_root(&self.deps.runtime).await else { return Ok(()) };
         let seen = tokio::task::spawn_blocking(move || pressure::disk(&root)).await.ok().flatten();
         let Some((bytes, _)) = seen else { return Ok(()) };
         if bytes.capacity == 0 {
             let error = ImagesError::Capacity;
-            self.context.events.node(
-                &self.context.node_name,
-                Severity::Warning,
-                reason::INVALID_DISK_CAPACITY,
-                error.to_string(),
-            );
+            self.record(reason::INVALID_DISK_CAPACITY, error.to_string());
             return Err(error);
         }
         let disk = Fullness { capacity: bytes.capacity, available: bytes.available };
@@ -195,28 +197,23 @@ impl Keeper {
             "Insufficient free disk space on the node's image filesystem ({percent}% of {} used). Failed to free sufficient space by deleting unused images (freed {freed} bytes). Consider resizing the disk or deleting unused files.",
             size(disk.capacity)
         );
-        self.context.events.node(
-            &self.context.node_name,
-            Severity::Warning,
-            reason::FREE_DISK_SPACE_FAILED,
-            text,
-        );
+        self.record(reason::FREE_DISK_SPACE_FAILED, text);
         Err(ImagesError::TooFew { wanted, freed })
     }
 
     /// Takes note of what there is and who uses it. Images of pods that are to run are in use, whether or not they are here
     /// yet: a node that is offline could not get them again.
     async fn note(&self, ledger: &mut Ledger) -> Result<(), CallError> {
-        let runtime = &self.context.runtime;
+        let runtime = &self.deps.runtime;
         let (images, containers) = tokio::try_join!(runtime.list_images(), runtime.containers(None))?;
-        let mut used: BTreeSet<String> = [self.sandbox_image.clone()].into();
+        let mut used: BTreeSet<String> = [self.deps.sandbox_image.clone()].into();
         used.extend(runtime.sandbox_image().await?);
         for container in containers {
             used.insert(container.image_ref);
             used.extend(container.image.map(|image| image.image));
         }
         let runs = |pod: &&Arc<Pod>| pod.metadata.deletion_timestamp.is_none() && !is_over(pod);
-        for pod in self.pods.state().iter().filter(runs) {
+        for pod in self.deps.pods.state().iter().filter(runs) {
             used.extend(specs::containers_of(pod).filter_map(|container| container.image.clone()));
         }
         used.remove("");
@@ -231,7 +228,7 @@ impl Keeper {
             if freed >= wanted {
                 break;
             }
-            match self.context.runtime.remove_image(&image.id).await {
+            match self.deps.runtime.remove_image(&image.id).await {
                 Ok(()) => {
                     tracing::info!(
                         image = image.id,

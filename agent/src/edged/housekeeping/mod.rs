@@ -14,10 +14,22 @@ mod keeper;
 mod logs;
 mod rotate;
 
-pub(crate) use self::keeper::{Keeper, run};
+use std::path::PathBuf;
 
-/// Removes a container's log files.
-pub(crate) async fn remove_log(path: std::path::PathBuf) {
-    // A task that cannot be waited for is one of a program that ends.
-    let _ = tokio::task::spawn_blocking(move || logs::remove(&path)).await;
+pub(crate) use self::keeper::{Deps, Keeper, run};
+use super::{
+    names::Dirs,
+    runtime::{CallError, Runtime},
+};
+
+/// Removes a container that has ended, and its log files.
+pub(crate) async fn remove_container(runtime: &Runtime, dirs: &Dirs, id: &str) -> Result<(), CallError> {
+    let log = runtime.log_path(id).await?;
+    runtime.remove_container(id).await?;
+    // Only what is where logs of pods are: the path is what the runtime says.
+    if let Some(log) = log.map(PathBuf::from).filter(|log| log.starts_with(&dirs.logs)) {
+        // A task that cannot be waited for is one of a program that ends.
+        let _ = tokio::task::spawn_blocking(move || logs::remove(&log)).await;
+    }
+    Ok(())
 }

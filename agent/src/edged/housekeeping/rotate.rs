@@ -10,14 +10,14 @@ impl Keeper {
     /// Rotates the logs that are too large.
     pub(super) async fn rotate(&self) -> Result<(), CallError> {
         let Some(most) = self.limits.log_max_size else { return Ok(()) };
-        let root = self.context.dirs.logs.clone();
+        let root = self.deps.dirs.logs.clone();
         let large = tokio::task::spawn_blocking(move || logs::large(&root, most)).await.unwrap_or_default();
         if large.is_empty() {
             return Ok(());
         }
         let state = cri::ContainerStateValue { state: cri::ContainerState::ContainerRunning as i32 };
         let filter = cri::ContainerFilter { state: Some(state), ..Default::default() };
-        let running = self.context.runtime.containers(Some(filter)).await?;
+        let running = self.deps.runtime.containers(Some(filter)).await?;
         for log in large {
             // Nothing is added to the log of one that has ended, and an empty one would stand in for it.
             let writer = running.iter().find(|container| {
@@ -42,7 +42,7 @@ impl Keeper {
             logs::set_aside(&path, Timestamp::now())
         });
         let aside = aside.await.map_err(|error| error.to_string())?.map_err(|error| with_causes(&error))?;
-        if let Err(error) = self.context.runtime.reopen_log(id).await {
+        if let Err(error) = self.deps.runtime.reopen_log(id).await {
             logs::take_back(&aside, &log.path).map_err(|error| with_causes(&error))?;
             return Err(error.to_string());
         }

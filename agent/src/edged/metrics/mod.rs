@@ -33,7 +33,7 @@ pub(crate) struct Metrics(Arc<Mutex<Counted>>);
 pub(crate) struct Counted {
     /// From the first sight of a pod until it runs.
     pub(crate) pod_start: Histogram,
-    /// Looks at pods, by what for: `sync`, `kill`.
+    /// Syncs of pods, by what for: `sync`, `kill`.
     pub(crate) pod_worker: BTreeMap<&'static str, Histogram>,
     /// Comparisons of the runtime's lists.
     pub(crate) relist: Histogram,
@@ -61,7 +61,7 @@ impl Metrics {
         self.0.lock().pod_start.observe(took);
     }
 
-    /// A pod was looked at.
+    /// A pod was synced.
     pub(crate) fn pod_worked(&self, operation: &'static str, took: Duration) {
         let mut counted = self.0.lock();
         counted.pod_worker.entry(operation).or_insert_with(|| Histogram::new(QUICK)).observe(took);

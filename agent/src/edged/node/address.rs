@@ -20,7 +20,7 @@ pub enum AddressSource {
 
 impl AddressSource {
     /// The address as it is now, if there is one. Asks the kernel, which answers at once.
-    pub fn look(&self) -> Option<IpAddr> {
+    pub fn detect(&self) -> Option<IpAddr> {
         match self {
             Self::Fixed(address) => Some(*address),
             Self::Interface(name) => Host::address_of(name),
@@ -39,13 +39,13 @@ pub(crate) struct Addresses {
 impl Addresses {
     /// Looks them up for the first time. A machine without a network reaches itself.
     pub(crate) fn new(source: AddressSource) -> Self {
-        let first = source.look().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let first = source.detect().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
         Self { source, known: watch::Sender::new(vec![first.to_string()]) }
     }
 
     /// Looks them up again; whether they have changed. While there is none, the last one counts.
-    pub(crate) fn look(&self) -> bool {
-        let Some(now) = self.source.look() else { return false };
+    pub(crate) fn refresh(&self) -> bool {
+        let Some(now) = self.source.detect() else { return false };
         let now = vec![now.to_string()];
         self.known.send_if_modified(|known| {
             let changed = *known != now;
@@ -83,14 +83,14 @@ mod tests {
     fn an_address_is_looked_up_again_and_kept_while_there_is_none() {
         let fixed = |text: &str| AddressSource::Fixed(text.parse().unwrap());
         let mut addresses = Addresses::new(fixed("192.0.2.1"));
-        assert!(!addresses.look());
+        assert!(!addresses.refresh());
         for (source, changed, ip) in [
             (fixed("192.0.2.2"), true, "192.0.2.2"),
             (AddressSource::Interface("no-such".into()), false, "192.0.2.2"),
             (AddressSource::Interface("lo".into()), true, "127.0.0.1"),
         ] {
             addresses.source = source;
-            assert_eq!((addresses.look(), addresses.ips()), (changed, vec![ip.to_owned()]));
+            assert_eq!((addresses.refresh(), addresses.ips()), (changed, vec![ip.to_owned()]));
         }
         assert_eq!(Addresses::new(AddressSource::Interface("no-such".into())).ips(), ["127.0.0.1"]);
         let told = addresses.of_status("edge-1");

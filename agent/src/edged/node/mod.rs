@@ -25,9 +25,7 @@ pub use self::address::AddressSource;
 use self::status::RuntimeHealth;
 pub(super) use self::{address::Addresses, machine::Machine, object::Description};
 use super::{
-    Config, Progress, api_message,
-    pods::{Context, Trigger},
-    runtime::Runtime,
+    Config, Progress, api_message, pods::trigger::Trigger, pressure::Pressure, runtime::Runtime,
     status::difference,
 };
 use crate::rt::{Backoff, Heart};
@@ -35,16 +33,26 @@ use crate::rt::{Backoff, Heart};
 /// Waits between tries to register, as the kubelet's.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const MAX_WAIT: Duration = Duration::from_secs(7);
-/// A node that is not ready is looked at more often, so that it is ready soon after its runtime is.
-const NOT_READY: Duration = Duration::from_secs(1);
+/// The status of a node that is not ready is computed this often, so that it is ready soon after its runtime is.
+const NOT_READY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What the node's status is made from, and whom a change of its addresses is told to.
+pub(super) struct Deps {
+    /// The machine.
+    pub(super) machine: Machine,
+    /// The node's addresses.
+    pub(super) addresses: Addresses,
+    /// What the node is short of.
+    pub(super) pressure: Pressure,
+    /// The container runtime.
+    pub(super) runtime: Runtime,
+    /// Triggers pods, whose statuses have the node's addresses too.
+    pub(super) triggers: mpsc::Sender<Trigger>,
+}
 
 /// Registers the node, then reports its status and renews its lease, through all errors, for ever.
-pub(super) async fn run(
-    config: &Config,
-    context: Arc<Context>,
-    machine: Machine,
-    (progress, heart): (&watch::Sender<Progress>, &Heart),
-) {
+pub(super) async fn run(config: &Config, deps: Deps, progress: &watch::Sender<Progress>, heart: &Heart) {
+    let Deps { machine, addresses, pressure, runtime, triggers } = deps;
     let back_online = Arc::new(Notify::new());
     let (told, reported) = watch::channel(());
     let name = &config.node_name;
@@ -56,13 +64,13 @@ pub(super) async fn run(
         description: Description {
             name,
             config: &config.node,
-            addresses: context.addresses.of_status(name),
+            addresses: addresses.of_status(name),
             machine,
-            pressure: context.pressure.clone(),
+            pressure,
         },
-        addresses: context.addresses.clone(),
-        triggers: context.triggers.clone(),
-        runtime: context.runtime.clone(),
+        addresses,
+        triggers,
+        runtime,
         last: None,
         pod_cidr: String::new(),
         reported_at: None,
@@ -97,13 +105,13 @@ impl Reporter<'_> {
         let mut backoff = Backoff::new(FIRST_WAIT, MAX_WAIT);
         let mut pressure = self.description.pressure.subscribe();
         loop {
-            let wait = match self.once().await {
+            let wait = match self.sync_status().await {
                 Ok(ready) => {
                     backoff.reset();
                     told.send_replace(());
                     progress.send_modify(|progress| progress.node_reported = true);
                     let frequency = self.description.config.status_frequency;
-                    if ready { frequency } else { frequency.min(NOT_READY) }
+                    if ready { frequency } else { frequency.min(NOT_READY_INTERVAL) }
                 }
                 Err(error) => {
                     let node = self.description.name;
@@ -124,12 +132,12 @@ impl Reporter<'_> {
     }
 
     /// Looks at everything once, reports what changed, and says whether the node is ready.
-    async fn once(&mut self) -> Result<bool, kube::Error> {
-        if self.addresses.look() {
+    async fn sync_status(&mut self) -> Result<bool, kube::Error> {
+        if self.addresses.refresh() {
             self.description.addresses = self.addresses.of_status(self.description.name);
             let addresses = self.addresses.ips();
             tracing::info!(node = self.description.name, ?addresses, "the node has other addresses");
-            // Full: each pod is looked at again anyway, a little later.
+            // Where the channel is full: each pod is synced again anyway, a little later.
             let _ = self.triggers.try_send(Trigger::All);
         }
         let health = {
@@ -142,7 +150,7 @@ impl Reporter<'_> {
             Some(node) => node,
             None => return Ok(health.problem.is_none()),
         };
-        self.tell_pod_cidr(&base).await;
+        self.update_pod_cidr(&base).await;
         let old = base.status.clone().unwrap_or_default();
         let status = self.description.status(&old, &health, now);
         let due = self
@@ -155,10 +163,10 @@ impl Reporter<'_> {
         Ok(health.problem.is_none())
     }
 
-    /// Tells the runtime of the addresses that the cloud gives to this node's pods, once they are others. The next look tries again.
+    /// Tells the runtime of the addresses that the cloud gives to this node's pods, once they are others. The next status tries again.
     ///
     /// Source: the kubelet, `updatePodCIDR`.
-    async fn tell_pod_cidr(&mut self, node: &Node) {
+    async fn update_pod_cidr(&mut self, node: &Node) {
         let spec = node.spec.as_ref();
         let several = spec
             .and_then(|spec| spec.pod_cidrs.as_ref())

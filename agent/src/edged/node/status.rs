@@ -156,8 +156,8 @@ fn conditions(
     };
     let pressures = Condition::ALL.map(|condition| {
         let holds = pressure.contains(&condition);
-        let words = condition.words(holds);
-        (words.kind, if holds { "True" } else { "False" }, words.reason, words.message)
+        let text = condition.text(holds);
+        (text.kind, if holds { "True" } else { "False" }, text.reason, text.message)
     });
     let own = pressures.into_iter().chain([ready]);
     let mut all = old.conditions.clone().unwrap_or_default();

@@ -159,7 +159,7 @@ async fn the_status_follows_the_nodes_address_and_pods_are_looked_at() {
     let mut told = Vec::new();
     for address in [[192, 168, 1, 5], [192, 168, 1, 5], [10, 0, 0, 7]] {
         reporter.addresses = reporter.addresses.now_from(AddressSource::Fixed(address.into()));
-        reporter.once().await.unwrap();
+        reporter.sync_status().await.unwrap();
         let node = reporter.api.get("edge-1").await.unwrap();
         let address = node.status.unwrap().addresses.unwrap().remove(0).address;
         told.push((address, triggered.try_recv().is_ok()));

@@ -75,7 +75,7 @@ impl Desired {
         let spec = pod.spec.as_ref();
         let policy = RestartPolicy::of(pod);
         let wanted = |container: &Spec, role| {
-            let told = told(pod, &container.name);
+            let told = last_status(pod, &container.name);
             Wanted {
                 name: container.name.clone(),
                 hash: hash(container),
@@ -149,7 +149,7 @@ impl RestartPolicy {
 }
 
 /// What the pod's status says of a container.
-fn told<'a>(pod: &'a Pod, name: &str) -> Option<&'a ContainerStatus> {
+fn last_status<'a>(pod: &'a Pod, name: &str) -> Option<&'a ContainerStatus> {
     let status = pod.status.as_ref()?;
     let mains = status.container_statuses.iter().flatten();
     mains.chain(status.init_container_statuses.iter().flatten()).find(|last| last.name == name)

@@ -1,4 +1,4 @@
-//! From the pod that is wanted and what the runtime has of it: what to do now, and when to look again. Pure.
+//! From the pod that is wanted and what the runtime has of it: what to do now, and when to plan again. Pure.
 //!
 //! A plan holds every step that can be taken at once; whoever carries it out observes again and asks for the next one.
 

@@ -46,7 +46,7 @@ fn container(sandbox: &str, name: &str, attempt: u32, state: State) -> Container
         created_at: at(NOW - 4000),
         state,
         recursive_read_only: Vec::new(),
-        words: None,
+        termination_message: None,
         health: Health::default(),
     }
 }

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 /// How long it is left alone while the kernel tells what ends …
 const LONG: Duration = Duration::from_secs(5);
-/// … once so many looks have found nothing new.
+/// … once so many comparisons have found nothing new.
 const QUIET: u32 = 3;
-/// Something has moved: the next look comes after this, or after this many times as long as the last one took …
-const SOON: Duration = Duration::from_millis(50);
+/// Something has changed: the next comparison comes after this, or after this many times as long as the last one took …
+const MIN_DELAY: Duration = Duration::from_millis(50);
 const SHARE: u32 = 10;
 /// … and the one after it in this part of the time since. What ends is seen to have ended when it has done so for no longer than
 /// this part of the time for which it ran.
@@ -24,20 +24,20 @@ pub(super) struct Pace {
     quiet: u32,
     /// When the kernel told last.
     told: Option<Instant>,
-    /// When something was started, or somebody told that something has ended, while the next looks are about that.
+    /// When something was started, or somebody told that something has ended, while the next comparisons are about that.
     moved: Option<Instant>,
-    /// How long the last look took.
+    /// How long the last comparison took.
     took: Duration,
     /// Containers have ended and the kernel did not tell: this runtime keeps the groups of those that have ended.
     silent: bool,
 }
 
-/// What a look has found.
+/// What a comparison has found.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Found {
     /// Something new.
     pub(super) changed: bool,
-    /// A container that has ended since the last look.
+    /// A container that has ended since the last comparison.
     pub(super) ended: bool,
     /// The kernel was to tell of all of them.
     pub(super) watched: bool,
@@ -54,7 +54,7 @@ impl Pace {
         self.every
     }
 
-    /// How long to wait after a look that ends now and took so long.
+    /// How long to wait after a comparison that ends now and took so long.
     pub(super) fn after(&mut self, found: Found, took: Duration, now: Instant) -> Duration {
         self.took = took;
         self.quiet = if found.changed { 0 } else { self.quiet.saturating_add(1) };
@@ -73,7 +73,7 @@ impl Pace {
     }
 
     /// The kernel has told.
-    pub(super) fn told(&mut self, now: Instant) {
+    pub(super) fn group_gone(&mut self, now: Instant) {
         (self.quiet, self.told) = (0, Some(now));
         self.moved(now);
     }
@@ -83,9 +83,9 @@ impl Pace {
         self.moved = Some(now);
     }
 
-    /// How long to wait then: looks take no more than a tenth of all time, and the runtime needs a moment until it knows, too.
+    /// How long to wait then: comparisons take no more than a tenth of all time, and the runtime needs a moment until it knows, too.
     pub(super) fn soon(&self) -> Duration {
-        SOON.max(self.took.saturating_mul(SHARE))
+        MIN_DELAY.max(self.took.saturating_mul(SHARE))
     }
 }
 
@@ -100,7 +100,7 @@ mod tests {
         let idle = Found::default();
         let watched = Found { watched: true, ..idle };
         let ended = Found { changed: true, ended: true, watched: true };
-        // second, found: seconds until the next look
+        // second, found: seconds until the next comparison
         let table = [
             (1, idle, 1),
             (2, idle, 1),
@@ -126,14 +126,14 @@ mod tests {
         for (second, found, wait) in table {
             let now = begun + Duration::from_secs(second);
             if second == 10 {
-                pace.told(now);
+                pace.group_gone(now);
             }
             let found = pace.after(found, Duration::ZERO, now).as_secs_f64().ceil();
             assert_eq!(found, f64::from(wait), "after {second} s");
         }
     }
 
-    /// When the lists are compared after a start, in milliseconds, until nothing is in motion any more; `took`: each look.
+    /// When the lists are compared after a start, in milliseconds, until nothing is in motion any more; `took`: each comparison.
     fn looks(pace: &mut Pace, found: Found, took: Duration) -> Vec<u128> {
         let begun = Instant::now();
         pace.moved(begun);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn looks_take_a_tenth_of_the_time_and_no_more() {
+    fn comparisons_take_a_tenth_of_the_time_and_no_more() {
         let mut pace = Pace::new(Duration::from_secs(1));
         let took = Duration::from_millis(30);
         pace.after(Found::default(), took, Instant::now());

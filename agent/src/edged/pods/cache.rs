@@ -12,7 +12,6 @@ use k8s_openapi::api::core::v1::PodStatus;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::{admission::Decision, hooks::PostStart, termination_messages::TerminationMessage};
 use crate::edged::{
     moment,
     observed::{Item, Observed},
@@ -42,13 +41,13 @@ struct Entries {
 /// One pod's.
 #[derive(Default)]
 pub(crate) struct PodState {
-    /// When it was looked at first.
-    pub(super) seen: Option<Instant>,
-    /// Somebody looks at it now.
-    in_hand: bool,
-    /// What there was of it at the last look, if there was one.
+    /// When it was synced first.
+    pub(super) first_seen: Option<Instant>,
+    /// It is being synced now.
+    syncing: bool,
+    /// What there was of it at the last sync, if there was one.
     items: Option<BTreeSet<Item>>,
-    /// Looks in a row that failed.
+    /// Syncs in a row that failed.
     pub(super) failures: u32,
     /// Whether it was let in.
     pub(super) decision: Option<Decision>,
@@ -68,28 +67,28 @@ pub(crate) struct PodState {
     pub(super) end_by: Option<Timestamp>,
     /// PostStart hooks that run or have failed, by container id.
     pub(super) hooks: HashMap<String, PostStart>,
-    /// The last container of each name whose back-off was told.
-    pub(super) told_back_off: HashMap<String, String>,
+    /// The last container of each name whose back-off was recorded.
+    pub(super) reported_back_off: HashMap<String, String>,
     /// Why it has to end and fail, whatever its containers do, or may not even start.
     pub(super) termination: Option<Termination>,
     /// Its control group was limited, for good.
     pub(super) limited: bool,
     /// Its volumes were removed, since it is over.
     pub(super) volumes_removed: bool,
-    /// Its time is up, and that was told.
-    pub(super) told_deadline: bool,
+    /// Its time is up, and that was recorded.
+    pub(super) reported_deadline: bool,
     /// It has been ended in order.
     pub(super) ended: bool,
     /// Containers being stopped, and when their time is up.
     pub(super) stops: HashMap<String, Timestamp>,
     /// Images being pulled, or that could not be.
     pub(super) pulls: HashMap<String, Pull>,
-    /// Nothing runs that the runtime does not know, as far as anybody has told since the last time that it was looked for.
+    /// Nothing runs that the runtime does not know, as far as is known since that was looked for last.
     pub(super) no_strays: bool,
     /// Containers whose start failed and of which nothing runs.
     settled: BTreeSet<String>,
     /// What containers that have ended said last, by container id.
-    pub(super) words: HashMap<String, TerminationMessage>,
+    pub(super) termination_messages: HashMap<String, TerminationMessage>,
     /// Cancelled when the container of this id has ended.
     alive: HashMap<String, CancellationToken>,
     /// When this agent fetched the tokens of the pod's volumes, by volume and path.
@@ -105,6 +104,33 @@ pub(crate) struct Termination {
     pub(crate) grace: Option<Duration>,
     /// What its status says of having been disrupted, if that it ends is not its own fault.
     pub(crate) disrupted: Option<String>,
+}
+
+/// What was decided about a pod, for good.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Decision {
+    /// It runs.
+    Admitted,
+    /// It never runs.
+    Rejected(Waiting),
+}
+
+/// A container's postStart hook, as long as it matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PostStart {
+    /// It runs.
+    Running,
+    /// It failed; its container has to go.
+    Failed,
+}
+
+/// What is known of the termination message of one container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum TerminationMessage {
+    /// The disk was asked and has not answered.
+    Asked,
+    /// What there was; whether there can be no more, and whether the disk was asked again.
+    Read { text: String, whole: bool, asked: bool },
 }
 
 /// Something that could not be done.
@@ -134,7 +160,7 @@ pub(super) enum Pull {
         /// When it is tried again.
         retry_at: Timestamp,
         /// Whether the failure itself was reported.
-        told: bool,
+        reported: bool,
     },
 }
 
@@ -148,8 +174,8 @@ impl PodCache {
         act(states.entry(uid.to_owned()).or_default())
     }
 
-    /// What there is of the pod, at this look.
-    pub(crate) fn saw(&self, uid: &str, items: BTreeSet<Item>) {
+    /// What there is of the pod, as its sync observes it.
+    pub(crate) fn observed(&self, uid: &str, items: BTreeSet<Item>) {
         self.with(uid, |state| state.items = Some(items));
     }
 
@@ -158,7 +184,7 @@ impl PodCache {
         self.0.lock().listed = Some(uids);
     }
 
-    /// Whether nobody has looked at the pod, and the runtime had nothing of it when it was last asked for all that it has. Then
+    /// Whether the pod was never synced, and the runtime had nothing of it when it was last asked for all that it has. Then
     /// it has nothing now, but for what an agent before this one asked for as it was killed: the name of that is taken, which
     /// whoever makes it again is told.
     pub(super) fn is_new(&self, uid: &str) -> bool {
@@ -167,17 +193,17 @@ impl PodCache {
             && notes.states.get(uid).is_none_or(|state| state.items.is_none())
     }
 
-    /// Somebody looks at the pod from now on, or nobody any more.
-    pub(crate) fn take_in_hand(&self, uid: &str, in_hand: bool) {
-        self.with(uid, |state| state.in_hand = in_hand);
+    /// The pod is being synced from now on, or is not any more.
+    pub(crate) fn set_syncing(&self, uid: &str, syncing: bool) {
+        self.with(uid, |state| state.syncing = syncing);
     }
 
-    /// Whether somebody looks at the pod now.
-    pub(crate) fn is_in_hand(&self, uid: &str) -> bool {
-        self.0.lock().states.get(uid).is_some_and(|state| state.in_hand)
+    /// Whether the pod is being synced now.
+    pub(crate) fn is_syncing(&self, uid: &str) -> bool {
+        self.0.lock().states.get(uid).is_some_and(|state| state.syncing)
     }
 
-    /// The uid of the pod that had the sandbox or container of this id at the last look.
+    /// The uid of the pod that had the sandbox or container of this id at its last sync.
     pub(crate) fn owner(&self, id: &str) -> Option<String> {
         let notes = self.0.lock();
         let mut all = notes.states.iter();
@@ -185,8 +211,8 @@ impl PodCache {
             .map(|(uid, _)| uid.clone())
     }
 
-    /// Whether the last look found just that.
-    pub(crate) fn has_seen(&self, uid: &str, items: &BTreeSet<Item>) -> bool {
+    /// Whether the last sync observed just that.
+    pub(crate) fn has_observed(&self, uid: &str, items: &BTreeSet<Item>) -> bool {
         self.0.lock().states.get(uid).is_some_and(|state| state.items.as_ref() == Some(items))
     }
 
@@ -235,7 +261,7 @@ impl Entries {
 }
 
 impl PodState {
-    /// Containers that have ended without having begun, and were not here at the last look. A runtime may have lost sight of
+    /// Containers that have ended without having begun, and were not here at the last sync. A runtime may have lost sight of
     /// what it started for them.
     pub(super) fn unsettled(&mut self, observed: &Observed) -> Vec<String> {
         let failed = observed.containers.iter().filter(|container| container.never_ran());
@@ -245,7 +271,7 @@ impl PodState {
         new
     }
 
-    /// Cancelled when a look finds that the container has ended, or is gone.
+    /// Cancelled when a sync finds that the container has ended, or is gone.
     pub(super) fn while_alive(&mut self, id: &str) -> CancellationToken {
         self.alive.entry(id.to_owned()).or_default().clone()
     }
@@ -261,6 +287,13 @@ impl PodState {
             }
             lives
         });
+    }
+
+    /// When the pod may be worked on, if not now: its volumes are not there, or its sandbox could not be made lately.
+    pub(super) fn held_up_until(&self, now: Timestamp) -> Option<Timestamp> {
+        let held_up = self.held_up.as_ref();
+        let held_up = held_up.filter(|one| !one.is_over(now) || self.volumes_until.is_none());
+        held_up.map(|held_up| held_up.retry_at)
     }
 
     /// Something that the pod uses has changed: what failed may work now, and files may be out of date.
@@ -324,12 +357,12 @@ mod tests {
         assert!(!pod_cache.is_new("a"), "nothing was listed");
         pod_cache.listed(["old".to_owned()].into());
         assert_eq!(["a", "old"].map(|uid| pod_cache.is_new(uid)), [true, false]);
-        pod_cache.saw("a", BTreeSet::new());
+        pod_cache.observed("a", BTreeSet::new());
         assert!(!pod_cache.is_new("a"), "it was looked at");
         pod_cache.forget("a");
         pod_cache.retain(|uid| uid != "b");
         assert!(!pod_cache.is_new("a"), "what it had may still be there");
-        pod_cache.saw("c", BTreeSet::new());
+        pod_cache.observed("c", BTreeSet::new());
         pod_cache.retain(|_| false);
         assert!(!pod_cache.is_new("c"), "the same");
         pod_cache.listed(HashSet::new());

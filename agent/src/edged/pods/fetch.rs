@@ -28,7 +28,8 @@ pub(super) async fn objects(client: &Client, namespace: &str, references: BTreeS
 /// The variables of the services that the pod may know, which `services` has. They are a courtesy: where the API has no services, as on
 /// a node that is told of none, there are no variables. The API itself is found where `client` says, if it does.
 pub(super) async fn service_variables(
-    (client, services): (&Client, &Client),
+    client: &Client,
+    services: &Client,
     pod: &Pod,
     namespace: &str,
 ) -> Vec<(String, String)> {
@@ -101,7 +102,7 @@ mod tests {
         let hosts = async |links: Option<bool>| {
             let spec = json!({"spec": {"containers": [], "enableServiceLinks": links}});
             let pod: Pod = serde_json::from_value(spec).unwrap();
-            let all = service_variables((&client, &client), &pod, "shop").await;
+            let all = service_variables(&client, &client, &pod, "shop").await;
             all.into_iter().map(|(name, _)| name).filter(|name| name.ends_with("_HOST")).collect::<Vec<_>>()
         };
         assert_eq!(hosts(None).await, ["DB_SERVICE_HOST", "KUBERNETES_SERVICE_HOST"]);

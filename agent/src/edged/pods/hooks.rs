@@ -3,29 +3,19 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::{Container, LifecycleHandler, Pod};
-use kube::runtime::reflector::ObjectRef;
 use tokio_util::sync::CancellationToken;
 
-use super::{Context, Trigger};
+use super::{cache::PostStart, context::Context, trigger::Trigger};
 use crate::edged::{
     events::{Severity, reason},
     observed::{Fault, Observed},
-    probes,
+    probes::{self, HookContainer},
 };
 
 /// A postStart hook has no limit of its own; it ends with its container. This one is for a runtime that loses it.
 const MAX_POST_START: Duration = Duration::from_secs(24 * 60 * 60);
-/// A hook that is as quick as this needs no second look at the pod.
+/// A hook that is as quick as this needs no second sync of the pod.
 const QUICK_HOOK: Duration = Duration::from_millis(100);
-
-/// A container's postStart hook, as long as it matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PostStart {
-    /// It runs.
-    Running,
-    /// It failed; its container has to go.
-    Failed,
-}
 
 /// Runs the postStart hook of the container `id`, if it has one, and waits a moment for it. When it ends later, it triggers
 /// the pod.
@@ -44,10 +34,10 @@ pub(super) async fn post_start(
         state.while_alive(id)
     });
     let (task, pod, container, id) = (context.clone(), pod.clone(), container.clone(), id.to_owned());
-    let (told, quick) = tokio::sync::oneshot::channel::<()>();
-    let shutdown = context.shutdown.clone();
-    context.background.spawn(shutdown.run_until_cancelled_owned(async move {
-        let running = probes::run_hook(&task.runtime, &hook, (&container, &id), &pod_ip, MAX_POST_START);
+    let (ended, quick) = tokio::sync::oneshot::channel::<()>();
+    context.background.spawn(async move {
+        let target = HookContainer { spec: &container, id: &id, pod_ip: &pod_ip };
+        let running = probes::run_hook(&task.runtime, &hook, target, MAX_POST_START);
         // With the container that it was for, its end matters to nobody.
         let done = alive.run_until_cancelled(running).await.unwrap_or(Ok(()));
         if let Err(why) = &done {
@@ -61,10 +51,10 @@ pub(super) async fn post_start(
             Ok(()) => state.hooks.remove(&id),
             Err(_) => state.hooks.insert(id, PostStart::Failed),
         });
-        if told.send(()).is_err() {
-            let _ = task.triggers.send(Trigger::Pod(ObjectRef::from_obj(pod.as_ref()))).await;
+        if ended.send(()).is_err() {
+            let _ = task.triggers.send(Trigger::of(&pod)).await;
         }
-    }));
+    });
     let _ = tokio::time::timeout(QUICK_HOOK, quick).await;
 }
 
@@ -98,8 +88,8 @@ pub(super) struct PreStop {
 impl PreStop {
     /// Runs it for at most `limit`. The container is stopped whatever comes of it.
     pub(super) async fn run(&self, context: &Context, pod: &Pod, id: &str, limit: Duration) {
-        let running =
-            probes::run_hook(&context.runtime, &self.hook, (&self.container, id), &self.pod_ip, limit);
+        let target = HookContainer { spec: &self.container, id, pod_ip: &self.pod_ip };
+        let running = probes::run_hook(&context.runtime, &self.hook, target, limit);
         if let Some(Err(why)) = self.alive.run_until_cancelled(running).await {
             let name = self.container.name.as_str();
             tracing::info!(pod = pod.metadata.name, container = name, why, "preStop hook failed");

@@ -1,11 +1,11 @@
-//! What people are told of pods, in the kubelet's words. See also [`super::stop`], [`super::start`], [`super::images`].
+//! Events of pods, in the kubelet's words. See also [`super::stop`], [`super::start`], [`super::images`].
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 
-use super::Context;
+use super::context::Context;
 use crate::edged::{
-    events::{Severity, reason},
+    events::{Recorder, Severity, reason},
     observed::Observed,
     plan::{self, Plan},
     specs::is_over,
@@ -13,29 +13,30 @@ use crate::edged::{
 };
 
 /// A sandbox has died and is replaced.
-pub(super) fn sandbox_changed(context: &Context, pod: &Pod) {
+pub(super) fn sandbox_changed(events: &Recorder, pod: &Pod) {
     let text = "Pod sandbox changed, it will be killed and re-created.".to_owned();
-    context.events.pod(pod, Severity::Normal, reason::SANDBOX_CHANGED, text);
+    events.pod(pod, Severity::Normal, reason::SANDBOX_CHANGED, text);
 }
 
 /// A sandbox could not be made.
-pub(super) fn sandbox_failed(context: &Context, pod: &Pod, message: &str) {
-    context.events.pod(pod, Severity::Warning, reason::FAILED_CREATE_POD_SANDBOX, message.to_owned());
+pub(super) fn sandbox_failed(events: &Recorder, pod: &Pod, message: &str) {
+    events.pod(pod, Severity::Warning, reason::FAILED_CREATE_POD_SANDBOX, message.to_owned());
 }
 
 /// Volumes could not be set up.
-pub(super) fn mount_failed(context: &Context, pod: &Pod, message: &str) {
-    context.events.pod(pod, Severity::Warning, reason::FAILED_MOUNT, message.to_owned());
+pub(super) fn mount_failed(events: &Recorder, pod: &Pod, message: &str) {
+    events.pod(pod, Severity::Warning, reason::FAILED_MOUNT, message.to_owned());
 }
 
-/// Containers wait before they are restarted; told once for each time they ended.
+/// Containers wait before they are restarted; recorded once for each time they ended.
 pub(super) fn back_off(context: &Context, pod: &Pod, observed: &Observed, plan: &Plan) {
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
     for name in plan.back_off.keys() {
         let Some(last) = observed.latest(name) else { continue };
-        let told =
-            context.pod_cache.with(uid, |state| state.told_back_off.insert(name.clone(), last.id.clone()));
-        if told.as_ref() == Some(&last.id) {
+        let reported = context
+            .pod_cache
+            .with(uid, |state| state.reported_back_off.insert(name.clone(), last.id.clone()));
+        if reported.as_ref() == Some(&last.id) {
             continue;
         }
         let text = format!("Back-off restarting failed container {name} in pod {}", full_name(pod));
@@ -48,8 +49,8 @@ pub(super) fn deadline(context: &Context, pod: &Pod, now: Timestamp) -> Option<W
     plan::deadline(pod).filter(|at| *at <= now)?;
     let text = "Pod was active on the node longer than the specified deadline";
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-    let told = context.pod_cache.with(uid, |state| std::mem::replace(&mut state.told_deadline, true));
-    if !told && !is_over(pod) {
+    let reported = context.pod_cache.with(uid, |state| std::mem::replace(&mut state.reported_deadline, true));
+    if !reported && !is_over(pod) {
         context.events.pod(pod, Severity::Normal, "DeadlineExceeded", text.to_owned());
     }
     Some(Waiting::new("DeadlineExceeded", text))

@@ -33,7 +33,7 @@ pub(super) fn credentials(secrets: &Objects, pod: &Pod, image: &str) -> Vec<cri:
     let image = full(image);
     let all = references::of_pulls(pod).into_iter().flat_map(|reference| auths(secrets, &reference));
     let mut matching: Vec<_> = all
-        .map(|(server, entry)| (place(&server), entry))
+        .map(|(server, entry)| (server_pattern(&server), entry))
         .filter(|(place, _)| matches(place, &image))
         .collect();
     matching.sort_by_key(|(place, _)| Reverse(place.len()));
@@ -61,7 +61,7 @@ fn full(image: &str) -> String {
 }
 
 /// A key of `auths` as host and path.
-fn place(server: &str) -> String {
+fn server_pattern(server: &str) -> String {
     let bare = server.trim_start_matches("https://").trim_start_matches("http://");
     let bare = bare.trim_end_matches('/').trim_end_matches("/v1").trim_end_matches("/v2");
     bare.replacen("index.docker.io", "docker.io", 1)

@@ -10,7 +10,7 @@ use kube::{
 };
 use serde_json::json;
 
-use super::{Context, Error, Identity, record_event};
+use super::{context::Context, error::Error, identity::Identity, record_event};
 use crate::edged::{
     moment,
     observed::Observed,
@@ -60,7 +60,7 @@ pub(super) async fn report(
     };
     let (failed, disrupted) = termination.map(|termination| (termination.why, termination.disrupted)).unzip();
     let failed = failed.or_else(|| record_event::deadline(context, pod, Timestamp::now()));
-    let host_ips = context.addresses.ips();
+    let host_ips = context.node.addresses.ips();
     let status = status::of(&View {
         pod,
         observed: situation.observed,
@@ -111,12 +111,12 @@ async fn store(
         Ok(_) => {
             let runs = |status: &PodStatus| status.phase.as_deref() == Some("Running");
             let started = runs(&status) && !runs(&old);
-            let seen = context.pod_cache.with(identity.uid, |state| {
+            let first_seen = context.pod_cache.with(identity.uid, |state| {
                 state.reported = Some((version, status));
-                state.seen
+                state.first_seen
             });
-            if let Some(seen) = seen.filter(|_| started) {
-                context.metrics.pod_started(seen.elapsed());
+            if let Some(first_seen) = first_seen.filter(|_| started) {
+                context.metrics.pod_started(first_seen.elapsed());
             }
             Ok(())
         }

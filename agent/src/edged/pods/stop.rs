@@ -1,5 +1,5 @@
 //! Stops containers in the background: it takes as long as their preStop hooks and their grace period, and the pod must be
-//! looked at meanwhile.
+//! synced meanwhile.
 
 use std::{
     sync::Arc,
@@ -8,9 +8,8 @@ use std::{
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, Pod};
-use kube::runtime::reflector::ObjectRef;
 
-use super::{Context, Trigger, hooks};
+use super::{context::Context, hooks, trigger::Trigger};
 use crate::edged::{
     convert,
     events::{Severity, reason},
@@ -20,9 +19,9 @@ use crate::edged::{
 };
 
 /// A stop that failed is tried again after this.
-const RETRY: Duration = Duration::from_secs(1);
+const STOP_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// How exact timestamps of the API are.
-const TICK: Duration = Duration::from_secs(1);
+const TIMESTAMP_RESOLUTION: Duration = Duration::from_secs(1);
 /// What a container has at least, once its turn has come, unless it is to be killed at once; the kubelet's number.
 const MIN_GRACE: Duration = Duration::from_secs(2);
 
@@ -32,7 +31,7 @@ const MIN_GRACE: Duration = Duration::from_secs(2);
 fn deadline(pod: &Pod, now: Timestamp) -> Timestamp {
     let full = moment::after(now, Duration::from_secs(grace(pod)));
     match &pod.metadata.deletion_timestamp {
-        Some(at) if at.0 > now => full.min(moment::after(at.0, TICK)),
+        Some(at) if at.0 > now => full.min(moment::after(at.0, TIMESTAMP_RESOLUTION)),
         _ => full,
     }
 }
@@ -94,16 +93,15 @@ pub(super) fn container(context: &Arc<Context>, pod: &Arc<Pod>, observed: &Obser
         Some(hooks::PreStop { hook, container: spec, pod_ip, alive })
     });
     let (task, pod, id) = (context.clone(), pod.clone(), id.to_owned());
-    let shutdown = context.shutdown.clone();
-    context.background.spawn(shutdown.run_until_cancelled_owned(async move {
+    context.background.spawn(async move {
         run(&task, &pod, &id, moment::until(deadline, now), hook).await;
         task.pod_cache.with(&uid, |state| {
             if state.stops.get(&id) == Some(&deadline) {
                 state.stops.remove(&id);
             }
         });
-        let _ = task.triggers.send(Trigger::Pod(ObjectRef::from_obj(pod.as_ref()))).await;
-    }));
+        let _ = task.triggers.send(Trigger::of(&pod)).await;
+    });
 }
 
 /// The time is counted from now on, whatever becomes of the clock.
@@ -118,11 +116,11 @@ async fn run(context: &Context, pod: &Arc<Pod>, id: &str, mut grace: Duration, h
     if let Err(error) = context.runtime.stop_container(id, grace).await {
         let pod = &pod.metadata.name;
         tracing::warn!(pod, container = id, error = &error as &dyn std::error::Error, "not stopped");
-        tokio::time::sleep(RETRY).await;
+        tokio::time::sleep(STOP_RETRY_DELAY).await;
     }
 }
 
-/// What people are told.
+/// The message of the event `Killing`.
 fn message(pod: &Pod, name: &str, spec: Option<&Container>, why: Why) -> String {
     let what = match why {
         Why::Ending => return format!("Stopping container {name}"),

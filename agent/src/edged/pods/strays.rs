@@ -1,29 +1,31 @@
 //! What runs in a pod's control group and is not alive as far as the runtime knows: a runtime that is killed in the middle of a start
 //! or a stop may say of a container that it has ended, or know nothing of it, while its processes run on. Two of one container
-//! must not run side by side, so it is ended at the next look at its pod, and each pod is looked at that has any.
+//! must not run side by side, so it is ended at the next sync of its pod, and each pod that has any is synced.
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::runtime::reflector::{ObjectRef, Store};
+use kube::runtime::reflector::Store;
+use tokio::sync::mpsc;
 use wire::cri;
 
-use super::{Context, Trigger};
+use super::{cache::PodCache, context::Context, trigger::Trigger};
 use crate::edged::{
+    groups::Groups,
     observed::{Observed, State},
-    runtime::CallError,
+    runtime::{CallError, Runtime},
 };
 
-/// Ends what the runtime has lost of this pod. Nobody starts anything of it meanwhile: whoever looks at a pod is alone with it.
+/// Ends what the runtime has lost of this pod. Nobody starts anything of it meanwhile: a pod has one sync at a time.
 pub(super) async fn end(context: &Context, pod: &Arc<Pod>, observed: &Observed) {
     // before the first, a sandbox may be on its way that an agent before this one has asked for
     if observed.sandboxes.is_empty() {
         return;
     }
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-    // that nothing has ended and nobody has told of any is what most looks find
-    let told = context.pod_cache.with(uid, |state| !std::mem::replace(&mut state.no_strays, true));
-    if !told && observed.containers.iter().all(|one| one.exit_code().is_none()) {
+    // Most syncs find that nothing has ended and that no strays were suspected.
+    let suspected = context.pod_cache.with(uid, |state| !std::mem::replace(&mut state.no_strays, true));
+    if !suspected && observed.containers.iter().all(|one| one.exit_code().is_none()) {
         return;
     }
     let alive = alive(observed);
@@ -44,24 +46,32 @@ fn alive(observed: &Observed) -> BTreeSet<String> {
     sandboxes.map(|one| one.id.clone()).chain(containers.map(|one| one.id.clone())).collect()
 }
 
+/// Where strays are looked for, and the pods that may have them.
+#[derive(Clone, Copy)]
+pub(crate) struct Deps<'a> {
+    pub(crate) runtime: &'a Runtime,
+    pub(crate) groups: &'a Groups,
+    pub(crate) pods: &'a Store<Pod>,
+    pub(crate) pod_cache: &'a PodCache,
+    pub(crate) triggers: &'a mpsc::Sender<Trigger>,
+}
+
 /// Triggers the pods of which something runs that the runtime does not know, or believes to have ended.
-pub(crate) async fn tell(context: &Arc<Context>, pods: &Store<Pod>) -> Result<(), CallError> {
-    let (sandboxes, containers) =
-        tokio::try_join!(context.runtime.sandboxes(None), context.runtime.containers(None))?;
+pub(crate) async fn trigger_pods(deps: Deps<'_>) -> Result<(), CallError> {
+    let Deps { runtime, groups, pods, pod_cache, triggers } = deps;
+    let (sandboxes, containers) = tokio::try_join!(runtime.sandboxes(None), runtime.containers(None))?;
     let ready = sandboxes.into_iter().filter(|one| one.state() == cri::PodSandboxState::SandboxReady);
     let alive = containers.into_iter().filter(|one| one.state() != cri::ContainerState::ContainerExited);
     let alive: BTreeSet<String> = ready.map(|one| one.id).chain(alive.map(|one| one.id)).collect();
-    let (groups, all) = (context.groups.clone(), pods.state());
+    let (groups, all) = (groups.clone(), pods.state());
     let found = tokio::task::spawn_blocking(move || {
         let strays = |pod: &Arc<Pod>| !groups.strangers(pod, |id| alive.contains(id)).is_empty();
         all.into_iter().filter(strays).collect::<Vec<_>>()
     });
     for pod in found.await.unwrap_or_default() {
-        context
-            .pod_cache
-            .with(pod.metadata.uid.as_deref().unwrap_or_default(), |state| state.no_strays = false);
-        // fails only where nobody looks at pods any more
-        let _ = context.triggers.send(Trigger::Pod(ObjectRef::from_obj(pod.as_ref()))).await;
+        pod_cache.with(pod.metadata.uid.as_deref().unwrap_or_default(), |state| state.no_strays = false);
+        // Fails only where nobody syncs pods any more.
+        let _ = triggers.send(Trigger::of(&pod)).await;
     }
     Ok(())
 }

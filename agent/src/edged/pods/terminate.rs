@@ -11,9 +11,11 @@ use kube::{
 };
 
 use super::{
-    Context, Error, Identity,
+    context::Context,
+    error::Error,
+    identity::Identity,
     report::{Situation, report},
-    requeue, stop,
+    stop,
 };
 use crate::edged::{
     observed::Observed,
@@ -21,7 +23,7 @@ use crate::edged::{
     volumes,
 };
 
-/// Brings the pod closer to its end, and says when to look again. The object goes last, so that an agent that ends
+/// Brings the pod closer to its end, and says when to sync it again. The object goes last, so that an agent that ends
 /// half-way finds the rest to do when it comes back.
 pub(super) async fn terminate(
     context: &Arc<Context>,
@@ -42,7 +44,7 @@ pub(super) async fn terminate(
             }
         }
         report(context, pod, identity, &situation).await?;
-        return Ok(requeue(context, None));
+        return Ok(context.requeue(None));
     }
     match report(context, pod, identity, &situation).await {
         // Nobody waits for the last words of a pod that was deleted by force.

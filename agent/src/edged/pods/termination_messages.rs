@@ -5,9 +5,8 @@ use std::{collections::HashMap, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
-use kube::runtime::reflector::ObjectRef;
 
-use super::{Context, Trigger};
+use super::{cache::TerminationMessage, context::Context, trigger::Trigger};
 use crate::edged::{
     moment,
     observed::{Container, Observed, State, TerminationMessageFiles},
@@ -17,16 +16,7 @@ use crate::edged::{
 /// Disks answer in a fraction of this.
 const READ_TIMEOUT: Duration = Duration::from_secs(1);
 /// By then a runtime has written the end of a log.
-const SETTLED: Duration = Duration::from_secs(2);
-
-/// What is known of the last words of one container.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum TerminationMessage {
-    /// The disk was asked and has not answered.
-    Asked,
-    /// What there was; whether there can be no more, and whether the disk was asked again.
-    Read { text: String, whole: bool, asked: bool },
-}
+const LOG_WRITTEN_AFTER: Duration = Duration::from_secs(2);
 
 /// Where the words are that have to be read: container id, place, exit code, and whether nothing is added any more.
 type Unread = Vec<(String, TerminationMessageFiles, i32, bool)>;
@@ -34,14 +24,17 @@ type Unread = Vec<(String, TerminationMessageFiles, i32, bool)>;
 /// Adds the last words of those that have ended, in a pod of so many `containers`.
 pub(super) async fn add(context: &Context, pod: &Pod, observed: &mut Observed, containers: usize) {
     let uid = pod.metadata.uid.clone().unwrap_or_default();
-    let unread = context.pod_cache.with(&uid, |state| unread(&mut state.words, observed, Timestamp::now()));
+    let unread = context
+        .pod_cache
+        .with(&uid, |state| unread(&mut state.termination_messages, observed, Timestamp::now()));
     if !unread.is_empty() {
         read(context, pod, uid.clone(), unread).await;
     }
     context.pod_cache.with(&uid, |state| {
         for container in &mut observed.containers {
             let State::Exited { message, .. } = &mut container.state else { continue };
-            if let Some(TerminationMessage::Read { text, .. }) = state.words.get(&container.id) {
+            if let Some(TerminationMessage::Read { text, .. }) = state.termination_messages.get(&container.id)
+            {
                 termination_message::join(message, text, containers);
             }
         }
@@ -60,10 +53,10 @@ fn unread(known: &mut HashMap<String, TerminationMessage>, observed: &Observed, 
     };
     let ended = observed.containers.iter().filter(|container| !is_known(container));
     let unread: Unread = ended
-        .filter_map(|container| match (&container.state, &container.words) {
-            (State::Exited { finished_at, exit_code, .. }, Some(words)) => {
-                let whole = moment::since(*finished_at, now) >= SETTLED;
-                Some((container.id.clone(), words.clone(), *exit_code, whole))
+        .filter_map(|container| match (&container.state, &container.termination_message) {
+            (State::Exited { finished_at, exit_code, .. }, Some(termination_message)) => {
+                let whole = moment::since(*finished_at, now) >= LOG_WRITTEN_AFTER;
+                Some((container.id.clone(), termination_message.clone(), *exit_code, whole))
             }
             _ => None,
         })
@@ -89,7 +82,7 @@ async fn read(context: &Context, pod: &Pod, uid: String, unread: Unread) {
     });
     if let Ok(read) = tokio::time::timeout(READ_TIMEOUT, &mut reading).await {
         // A task that cannot be waited for is one of a program that ends.
-        context.pod_cache.with(&uid, |state| state.words.extend(read.unwrap_or_default()));
+        context.pod_cache.with(&uid, |state| state.termination_messages.extend(read.unwrap_or_default()));
         return;
     }
     tracing::warn!(
@@ -97,13 +90,13 @@ async fn read(context: &Context, pod: &Pod, uid: String, unread: Unread) {
         "a disk does not answer: the last words of containers come later"
     );
     let (pod_cache, triggers) = (context.pod_cache.clone(), context.triggers.clone());
-    let (shutdown, pod) = (context.shutdown.clone(), ObjectRef::from_obj(pod));
-    context.background.spawn(shutdown.run_until_cancelled_owned(async move {
+    let trigger = Trigger::of(pod);
+    context.background.spawn(async move {
         if let Ok(read) = reading.await {
-            pod_cache.with(&uid, |state| state.words.extend(read));
-            let _ = triggers.send(Trigger::Pod(pod)).await;
+            pod_cache.with(&uid, |state| state.termination_messages.extend(read));
+            let _ = triggers.send(trigger).await;
         }
-    }));
+    });
 }
 
 #[cfg(test)]
@@ -118,8 +111,13 @@ mod tests {
             reason: String::new(),
             message: String::new(),
         };
-        let words = TerminationMessageFiles { file: "/words".into(), log: None };
-        Container { id: id.into(), state, words: Some(words), ..Container::test("web") }
+        let termination_message = TerminationMessageFiles { file: "/words".into(), log: None };
+        Container {
+            id: id.into(),
+            state,
+            termination_message: Some(termination_message),
+            ..Container::test("web")
+        }
     }
 
     #[test]

@@ -1,47 +1,61 @@
 //! The loop: read, judge, say, and if there is no other way evict one pod.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::reflector::{ObjectRef, Store};
+use tokio::sync::mpsc;
 
 use super::{
-    Pressure, limits,
+    Condition, Pressure, limits,
     machine::Signals,
-    measure,
+    measure, messages,
     rank::{self, Counted},
-    signals::Reading,
+    signals::{ConditionText, Reading},
     state::{self, State},
-    words,
 };
 use crate::{
     component,
     config::{Eviction, Signal, Threshold},
     edged::{
-        events::{Severity, reason},
+        events::{Recorder, Severity, reason},
         housekeeping::Keeper,
-        pods::{Context, Termination, Trigger},
+        names::Dirs,
+        pods::{PodCache, Termination, trigger::Trigger},
+        runtime::Runtime,
         specs::is_over,
         status::Waiting,
     },
 };
 
-/// Time between two looks; the kubelet's.
-const INTERVAL: Duration = Duration::from_secs(10);
-/// How long the next look waits for an evicted pod to be gone …
+/// Time between two readings; the kubelet's.
+const MONITORING_INTERVAL: Duration = Duration::from_secs(10);
+/// How long the next reading waits for an evicted pod to be gone …
 const EVICTION_TIMEOUT: Duration = Duration::from_secs(30);
-/// … and how often it is looked for.
-const POLL: Duration = Duration::from_millis(500);
+/// … and how often that is checked.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// What a pod has that is evicted by a hard threshold or a limit of its own.
-const AT_ONCE: Duration = Duration::from_secs(1);
+const HARD_EVICTION_GRACE: Duration = Duration::from_secs(1);
 
 /// Keeps the node from running out of what its pods share.
 pub(crate) struct Evictor {
-    /// The pods' controller.
-    pub(crate) context: Arc<Context>,
+    /// The node's name.
+    pub(crate) node_name: String,
+    /// What the node is short of, as others learn it.
+    pub(crate) pressure: Pressure,
     /// The pods of this node.
     pub(crate) pods: Store<Pod>,
+    /// Where pods are marked for termination.
+    pub(crate) pod_cache: PodCache,
+    /// Triggers pods that were marked.
+    pub(crate) triggers: mpsc::Sender<Trigger>,
+    /// Records evictions, and events of the node.
+    pub(crate) events: Recorder,
+    /// Says what pods use.
+    pub(crate) runtime: Runtime,
+    /// Where pods live on disk.
+    pub(crate) dirs: Dirs,
     /// Frees what can be freed without any pod.
     pub(crate) keeper: Arc<Keeper>,
     /// Where readings come from.
@@ -54,10 +68,10 @@ pub(crate) struct Evictor {
 pub(crate) async fn run(evictor: Evictor) {
     let mut state = State::default();
     loop {
-        match evictor.once(&mut state).await {
-            // Cancel-safe: a change that is missed is seen at the next look.
+        match evictor.synchronize(&mut state).await {
+            // Cancel-safe: a change that is missed is seen at the next reading.
             evicted if evicted.is_empty() => tokio::select! {
-                () = tokio::time::sleep(INTERVAL) => {}
+                () = tokio::time::sleep(MONITORING_INTERVAL) => {}
                 () = evictor.signals.changed() => {}
             },
             // What they leave behind counts before anybody else has to go.
@@ -69,14 +83,14 @@ pub(crate) async fn run(evictor: Evictor) {
 }
 
 impl Evictor {
-    /// One look: the pods that were evicted.
-    async fn once(&self, state: &mut State) -> Vec<Arc<Pod>> {
+    /// Reads the signals once and acts on them; the pods that were evicted.
+    async fn synchronize(&self, state: &mut State) -> Vec<Arc<Pod>> {
         let reading = match self.config.thresholds.is_empty() {
             true => Reading::default(),
             false => self.signals.read().await,
         };
         let verdict = state.judge(&self.config, &reading, Timestamp::now());
-        self.say(&self.context.pressure, &verdict.conditions);
+        self.report(&verdict.conditions);
         let active = self.active();
         let evicted = self.over_limits(&active, reading.image_disk).await;
         if !evicted.is_empty() {
@@ -86,25 +100,20 @@ impl Evictor {
         let resource = worst.signal.resource();
         tracing::warn!(signal = worst.signal.name(), "the node is short of {resource}");
         let text = format!("Attempting to reclaim {resource}");
-        self.context.events.node(
-            &self.context.node_name,
-            Severity::Warning,
-            reason::EVICTION_THRESHOLD_MET,
-            text,
-        );
+        self.events.node(&self.node_name, Severity::Warning, reason::EVICTION_THRESHOLD_MET, text);
         if self.reclaim(worst.signal, reading.image_disk).await {
             return Vec::new();
         }
         self.evict_one(active, worst, &verdict.met, &reading).await.into_iter().collect()
     }
 
-    /// Tells the node's status and people what has changed.
-    fn say(&self, pressure: &Pressure, conditions: &std::collections::BTreeSet<super::Condition>) {
-        for (condition, holds) in pressure.set(conditions) {
-            let words = condition.words(holds);
-            let text = format!("Node {} status is now: {}", self.context.node_name, words.event);
-            tracing::info!(condition = words.kind, holds, "{}", words.message);
-            self.context.events.node(&self.context.node_name, Severity::Normal, words.event, text);
+    /// Sets the node's conditions, and records those that have changed.
+    fn report(&self, conditions: &BTreeSet<Condition>) {
+        for (condition, holds) in self.pressure.set(conditions) {
+            let ConditionText { kind, message, event, .. } = condition.text(holds);
+            let text = format!("Node {} status is now: {event}", self.node_name);
+            tracing::info!(condition = kind, holds, "{message}");
+            self.events.node(&self.node_name, Severity::Normal, event, text);
         }
     }
 
@@ -115,7 +124,7 @@ impl Evictor {
             let uid = pod.metadata.uid.as_deref().unwrap_or_default();
             pod.metadata.deletion_timestamp.is_none()
                 && !is_over(pod)
-                && !self.context.pod_cache.is_marked_for_termination(uid)
+                && !self.pod_cache.is_marked_for_termination(uid)
         });
         pods
     }
@@ -129,10 +138,10 @@ impl Evictor {
         if limited.is_empty() {
             return Vec::new();
         }
-        let usages = measure::usages(&self.context.runtime, &self.context.dirs, limited).await;
+        let usages = measure::usages(&self.runtime, &self.dirs, limited).await;
         let over = usages.into_iter().filter_map(|(pod, usage)| {
             let message = limits::exceeded(&pod, &usage?, image_disk)?;
-            self.evict(&pod, message, AT_ONCE, false).then_some(pod)
+            self.evict(&pod, message, HARD_EVICTION_GRACE, false).then_some(pod)
         });
         over.collect()
     }
@@ -160,11 +169,11 @@ impl Evictor {
         reading: &Reading,
     ) -> Option<Arc<Pod>> {
         let resource = worst.signal.resource();
-        let mut pods = measure::usages(&self.context.runtime, &self.context.dirs, active).await;
+        let mut pods = measure::usages(&self.runtime, &self.dirs, active).await;
         rank::rank(&mut pods, resource, counted(worst.signal, reading.image_disk));
-        let grace = if worst.grace.is_zero() { AT_ONCE } else { self.config.max_pod_grace };
+        let grace = if worst.grace.is_zero() { HARD_EVICTION_GRACE } else { self.config.max_pod_grace };
         let evicted = pods.into_iter().find(|(pod, usage)| {
-            let message = words::evicted(pod, usage.as_ref(), resource, met, reading);
+            let message = messages::evicted(pod, usage.as_ref(), resource, met, reading);
             self.evict(pod, message, grace, true)
         });
         if evicted.is_none() {
@@ -175,17 +184,17 @@ impl Evictor {
 
     /// Condemns the pod, unless the node cannot be without it.
     fn evict(&self, pod: &Arc<Pod>, message: String, grace: Duration, by_node: bool) -> bool {
-        if words::is_critical(pod) {
+        if messages::is_critical(pod) {
             return false;
         }
         tracing::info!(pod = pod.metadata.name, message, "evicted");
-        self.context.events.pod(pod, Severity::Warning, words::EVICTED, message.clone());
+        self.events.pod(pod, Severity::Warning, messages::EVICTED, message.clone());
         let disrupted = by_node.then(|| message.clone());
-        let why = Waiting::new(words::EVICTED, message);
+        let why = Waiting::new(messages::EVICTED, message);
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-        self.context.pod_cache.mark_for_termination(uid, Termination { why, grace: Some(grace), disrupted });
-        // Full: the pod is looked at anyway, a little later.
-        let _ = self.context.triggers.try_send(Trigger::Pod(ObjectRef::from_obj(pod.as_ref())));
+        self.pod_cache.mark_for_termination(uid, Termination { why, grace: Some(grace), disrupted });
+        // Where the channel is full: the pod is synced anyway, a little later.
+        let _ = self.triggers.try_send(Trigger::of(pod));
         true
     }
 
@@ -197,13 +206,13 @@ impl Evictor {
         };
         for pod in evicted {
             let uid = pod.metadata.uid.as_deref().filter(|uid| component::is_component(uid));
-            let volumes = uid.map(|uid| self.context.dirs.volumes(uid));
+            let volumes = uid.map(|uid| self.dirs.volumes(uid));
             let keeps = async || match &volumes {
                 Some(volumes) => tokio::fs::try_exists(volumes).await.unwrap_or(false),
                 None => false,
             };
             while runs(pod) || keeps().await {
-                tokio::time::sleep(POLL).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
         }
     }

@@ -3,13 +3,16 @@
 //! Source: <https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/#resource-emphemeralstorage-consumption>.
 
 use k8s_openapi::{
-    api::core::v1::{Container, Pod},
+    api::core::v1::{Container, Pod, Volume},
     apimachinery::pkg::api::resource::Quantity,
 };
 use kubeapi::quantity;
 
 use super::rank::{Counted, Usage};
-use crate::edged::{admit, specs};
+use crate::edged::{
+    admit, specs,
+    volume_source::{VolumeSource, volumes},
+};
 
 const STORAGE: &str = "ephemeral-storage";
 
@@ -25,11 +28,14 @@ fn lasting(pod: &Pod) -> impl Iterator<Item = &Container> {
     pod.spec.iter().flat_map(|spec| spec.containers.iter()).chain(sidecars)
 }
 
+/// How much the volume may hold, if it has a limit.
+fn size_limit(volume: &Volume) -> Option<&Quantity> {
+    VolumeSource::of(volume)?.scratch()?.size_limit.as_ref()
+}
+
 /// Whether the pod's use of local storage has to be measured at all.
 pub(crate) fn has_any(pod: &Pod) -> bool {
-    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
-    let mut dirs = volumes.filter_map(|volume| volume.empty_dir.as_ref()?.size_limit.as_ref());
-    dirs.any(|size| quantity::positive(size).is_some())
+    volumes(pod).filter_map(size_limit).any(|size| quantity::positive(size).is_some())
         || specs::containers_of(pod).any(|one| limit(one).is_some())
 }
 
@@ -38,9 +44,7 @@ pub(crate) fn has_any(pod: &Pod) -> bool {
 pub(crate) fn exceeded(pod: &Pod, usage: &Usage, image_disk: bool) -> Option<String> {
     let spec = pod.spec.as_ref()?;
     for volume in spec.volumes.iter().flatten() {
-        let Some(size) = volume.empty_dir.as_ref().and_then(|source| source.size_limit.as_ref()) else {
-            continue;
-        };
+        let Some(size) = size_limit(volume) else { continue };
         let used = usage.volumes.get(&volume.name).map(|disk| disk.bytes);
         if matches!((used, quantity::positive(size)), (Some(used), Some(most)) if used > most) {
             return Some(format!(

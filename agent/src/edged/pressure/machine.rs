@@ -21,10 +21,10 @@ const READ_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Where readings come from.
 pub trait Signals: fmt::Debug + Send + Sync {
-    /// One look at the node.
+    /// Reads all signals once.
     fn read(&self) -> BoxFuture<'_, Reading>;
 
-    /// Ends when a look is due before its time; never, where nothing tells. Whoever waits may give it up.
+    /// Ends when a reading is due before its time; never, where nothing tells. Whoever waits may give it up.
     fn changed(&self) -> BoxFuture<'_, ()> {
         future::pending().boxed()
     }

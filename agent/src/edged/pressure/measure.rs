@@ -12,6 +12,7 @@ use crate::{
         names::{self, Dirs},
         runtime::Runtime,
         usage,
+        volume_source::{self, VolumeSource, is_in_memory},
     },
 };
 
@@ -26,7 +27,7 @@ pub(crate) async fn usages(
 ) -> Vec<(Arc<Pod>, Option<Usage>)> {
     let (containers, sandboxes) = tokio::join!(runtime.container_stats(), runtime.sandbox_stats());
     let containers = containers.unwrap_or_else(|error| {
-        error.tell("what pods use is not known in full");
+        error.log("what pods use is not known in full");
         Vec::new()
     });
     // Not every runtime has these.
@@ -99,12 +100,13 @@ fn on_disk(dirs: &Dirs, pod: &Pod, mut usage: Usage) -> Usage {
             usage.logs = tree(&logs.join(container));
         }
     }
-    for volume in pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten()) {
-        let Some(source) = &volume.empty_dir else { continue };
+    for volume in volume_source::volumes(pod) {
+        let Some(source) = VolumeSource::of(volume) else { continue };
+        let Some(scratch) = source.scratch() else { continue };
         if component::is_component(&volume.name) {
-            let used = tree(&dirs.volume(&uid, "empty-dir", &volume.name));
+            let used = tree(&dirs.volume(&uid, source.directory(), &volume.name));
             usage.volumes.insert(volume.name.clone(), used);
-            if source.medium.as_deref().is_some_and(|medium| !medium.is_empty()) {
+            if is_in_memory(scratch) {
                 usage.in_memory.push(volume.name.clone());
             }
         }

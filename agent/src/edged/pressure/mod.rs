@@ -4,7 +4,7 @@
 //!
 //! | part | what |
 //! |---|---|
-//! | `signals`, `state`, `rank`, `limits`, `words` | decisions, pure |
+//! | `signals`, `state`, `rank`, `limits`, `messages` | decisions, pure |
 //! | `machine`, `measure` | what there is, and who uses it |
 //! | `evict` | the loop |
 //!
@@ -14,10 +14,10 @@ mod evict;
 mod limits;
 mod machine;
 mod measure;
+mod messages;
 mod rank;
 mod signals;
 mod state;
-mod words;
 
 use std::collections::BTreeSet;
 
@@ -27,8 +27,8 @@ use tokio::sync::watch;
 pub(crate) use self::{
     evict::{Evictor, run},
     machine::{Machine, disk, image_root},
+    messages::EVICTED,
     signals::Condition,
-    words::EVICTED,
 };
 pub use self::{
     machine::Signals,
@@ -57,7 +57,7 @@ impl Pressure {
 
     /// Why a pod that is new may not start; `None` when it may.
     pub(crate) fn refuses(&self, pod: &Pod) -> Option<String> {
-        words::refused(pod, &self.0.borrow())
+        messages::refused(pod, &self.0.borrow())
     }
 
     /// Says what the node is short of; the conditions that changed.

@@ -40,7 +40,7 @@ pub(crate) enum Condition {
 }
 
 /// What the node's status, and an event, say of a condition.
-pub(crate) struct Words {
+pub(crate) struct ConditionText {
     /// The condition's type.
     pub(crate) kind: &'static str,
     /// Its reason.
@@ -56,7 +56,7 @@ impl Condition {
     pub(crate) const ALL: [Self; 3] = [Self::Memory, Self::Disk, Self::Pid];
 
     /// The kubelet's words for the condition, holding or not.
-    pub(crate) fn words(self, holds: bool) -> Words {
+    pub(crate) fn text(self, holds: bool) -> ConditionText {
         let (kind, reason, message, event) = match (self, holds) {
             (Self::Memory, true) => (
                 "MemoryPressure",
@@ -92,7 +92,7 @@ impl Condition {
                 "NodeHasSufficientPID",
             ),
         };
-        Words { kind, reason, message, event }
+        ConditionText { kind, reason, message, event }
     }
 }
 
@@ -126,7 +126,7 @@ pub struct Observation {
     pub capacity: i64,
 }
 
-/// One look at the node. A signal that cannot be read is missing, and never too little.
+/// One reading of the node's signals. A signal that cannot be read is missing, and never too little.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     /// By signal.

@@ -2,38 +2,40 @@
 
 use std::time::Duration;
 
-use super::{grpc, http, outcome::Outcome, target::Target};
+use super::{grpc, http, outcome::Outcome, target::ProbeTarget};
 use crate::edged::runtime::Runtime;
 
 /// Longest output of a command that is told.
 const MAX_OUTPUT: usize = 10 * 1024;
 
-/// Does it, in at most `timeout`.
-pub(super) async fn check(runtime: &Runtime, id: &str, target: &Target, timeout: Duration) -> Outcome {
+/// Carries out the probe of the container `id`, in at most `timeout`.
+pub(super) async fn check(runtime: &Runtime, id: &str, target: &ProbeTarget, timeout: Duration) -> Outcome {
     let network = runtime.network();
     let checked = async {
         match target {
-            Target::Exec(command) => exec(runtime, id, command, timeout).await,
-            Target::Http(page) => http::probe(&**network, page).await,
-            Target::Tcp(address) => match http::connect(&**network, address).await {
+            ProbeTarget::Exec(command) => exec(runtime, id, command, timeout).await,
+            ProbeTarget::HttpGet(page) => http::probe(&**network, page).await,
+            ProbeTarget::TcpSocket(address) => match http::connect(&**network, address).await {
                 Ok(_) => Outcome::Success,
                 Err(why) => Outcome::Failure(why),
             },
-            Target::Grpc(address, service) => grpc::probe(network, address, service, timeout).await,
-            Target::Sleep(_) => Outcome::Error("a probe cannot sleep".into()),
+            ProbeTarget::Grpc(address, service) => grpc::probe(network, address, service, timeout).await,
         }
     };
-    // The runtime counts a command's time itself, and answers a little later.
-    let limit = if matches!(target, Target::Exec(_)) { timeout.saturating_add(timeout) } else { timeout };
+    let limit = match target {
+        // The runtime counts a command's time itself, and answers a little later.
+        ProbeTarget::Exec(_) => timeout.saturating_add(timeout),
+        ProbeTarget::HttpGet(_) | ProbeTarget::TcpSocket(_) | ProbeTarget::Grpc(..) => timeout,
+    };
     tokio::time::timeout(limit, checked).await.unwrap_or_else(|_| {
         Outcome::Failure(match target {
-            Target::Http(page) => format!(
+            ProbeTarget::HttpGet(page) => format!(
                 "Get {:?}: context deadline exceeded (Client.Timeout exceeded while awaiting headers)",
                 page.url()
             ),
-            Target::Tcp(address) => format!("dial tcp {address}: i/o timeout"),
-            Target::Grpc(..) => format!("timeout: health rpc did not complete within {timeout:?}"),
-            Target::Exec(_) | Target::Sleep(_) => format!("timed out after {timeout:?}"),
+            ProbeTarget::TcpSocket(address) => format!("dial tcp {address}: i/o timeout"),
+            ProbeTarget::Grpc(..) => format!("timeout: health rpc did not complete within {timeout:?}"),
+            ProbeTarget::Exec(_) => format!("timed out after {timeout:?}"),
         })
     })
 }

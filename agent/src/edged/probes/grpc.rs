@@ -14,7 +14,7 @@ use tonic::{
 };
 use tower::service_fn;
 
-use super::{outcome::Outcome, target::Address};
+use super::{address::Address, outcome::Outcome};
 use crate::edged::pod_network::PodNetwork;
 
 /// The names of `ServingStatus`, by number.

@@ -5,36 +5,94 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Container, LifecycleHandler};
 
 use super::{
+    address::{self, Address, HttpTarget},
     http,
-    target::{Target, of_hook},
 };
 use crate::edged::runtime::Runtime;
 
-/// Runs the hook of the container `id`, in a pod with this address, for at most `limit`.
+/// What a hook does, with nothing left to look up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum HookAction {
+    /// Run a command in the container.
+    Exec(Vec<String>),
+    /// Get a page.
+    HttpGet(HttpTarget),
+    /// Connect.
+    TcpSocket(Address),
+    /// Wait.
+    Sleep(Duration),
+}
+
+impl HookAction {
+    /// What the hook does in a pod with this address, or why it cannot. The fields of the hook are all written down here, so that
+    /// a handler of a newer API is not forgotten.
+    fn of(hook: &LifecycleHandler, container: &Container, pod_ip: &str) -> Result<Self, String> {
+        let LifecycleHandler { exec, http_get, sleep, tcp_socket } = hook;
+        Ok(match (sleep, exec, http_get, tcp_socket) {
+            (Some(sleep), ..) => Self::Sleep(Duration::from_secs(u64::try_from(sleep.seconds).unwrap_or(0))),
+            (_, Some(exec), ..) => Self::Exec(address::command(exec, container)),
+            (.., Some(get), _) => Self::HttpGet(address::page(get, container, pod_ip)?),
+            (.., Some(tcp)) => Self::TcpSocket(address::socket(tcp, container, pod_ip)?),
+            (None, None, None, None) => return Err("the hook has no handler".into()),
+        })
+    }
+}
+
+/// A container that runs, and where its pod is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HookContainer<'a> {
+    /// Its specification.
+    pub(crate) spec: &'a Container,
+    /// The runtime's id of it.
+    pub(crate) id: &'a str,
+    /// The pod's address; empty for none.
+    pub(crate) pod_ip: &'a str,
+}
+
+/// Runs the hook of the container for at most `limit`.
 pub(crate) async fn run(
     runtime: &Runtime,
     hook: &LifecycleHandler,
-    (container, id): (&Container, &str),
-    pod_ip: &str,
+    container: HookContainer<'_>,
     limit: Duration,
 ) -> Result<(), String> {
-    let target = of_hook(hook, container, pod_ip)?;
+    let action = HookAction::of(hook, container.spec, container.pod_ip)?;
     let done = async {
-        match &target {
-            Target::Exec(command) => match runtime.exec(id, command, limit).await {
+        match &action {
+            HookAction::Exec(command) => match runtime.exec(container.id, command, limit).await {
                 Ok(answer) if answer.exit_code == 0 => Ok(()),
                 Ok(answer) => Err(format!("command exited with {}", answer.exit_code)),
                 Err(error) => Err(error.message().to_owned()),
             },
-            Target::Http(page) => http::get(&**runtime.network(), page).await.map(drop),
-            Target::Tcp(address) => http::connect(&**runtime.network(), address).await.map(drop),
-            Target::Sleep(seconds) => {
-                tokio::time::sleep(Duration::from_secs(*seconds)).await;
+            HookAction::HttpGet(page) => http::get(&**runtime.network(), page).await.map(drop),
+            HookAction::TcpSocket(address) => http::connect(&**runtime.network(), address).await.map(drop),
+            HookAction::Sleep(time) => {
+                tokio::time::sleep(*time).await;
                 Ok(())
             }
-            Target::Grpc(..) => Err("a hook has no gRPC".into()),
         }
     };
     let ended = tokio::time::timeout(limit, done).await;
     ended.unwrap_or_else(|_| Err(format!("it did not end within {} s", limit.as_secs())))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn a_hook_is_one_of_its_handlers() {
+        let container: Container = serde_json::from_value(json!({"name": "web"})).unwrap();
+        let action =
+            |hook: Value| HookAction::of(&serde_json::from_value(hook).unwrap(), &container, "10.0.0.1");
+        let address = Address { host: "10.0.0.1".into(), port: 80 };
+        assert_eq!(action(json!({"sleep": {"seconds": 3}})), Ok(HookAction::Sleep(Duration::from_secs(3))));
+        assert_eq!(action(json!({"sleep": {"seconds": -1}})), Ok(HookAction::Sleep(Duration::ZERO)));
+        assert_eq!(action(json!({"tcpSocket": {"port": 80}})), Ok(HookAction::TcpSocket(address)));
+        assert_eq!(action(json!({"exec": {"command": ["a"]}})), Ok(HookAction::Exec(vec!["a".into()])));
+        assert!(matches!(action(json!({"httpGet": {"port": 80}})), Ok(HookAction::HttpGet(_))));
+        assert_eq!(action(json!({})), Err("the hook has no handler".into()));
+    }
 }

@@ -12,8 +12,8 @@ use rustls_pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
+    address::{Address, HttpTarget},
     outcome::Outcome,
-    target::{Address, Page},
 };
 use crate::edged::pod_network::{Connection, PodNetwork};
 
@@ -26,7 +26,7 @@ const AGENT: &str = "kube-probe/1.32";
 
 /// Gets the page; every status from 200 to 399 is a success. A redirect to another host is not followed: what is probed is
 /// this pod.
-pub(super) async fn probe(network: &dyn PodNetwork, page: &Page) -> Outcome {
+pub(super) async fn probe(network: &dyn PodNetwork, page: &HttpTarget) -> Outcome {
     let mut page = page.clone();
     for _ in 0..=MAX_REDIRECTS {
         let answer = match get(network, &page).await {
@@ -37,17 +37,19 @@ pub(super) async fn probe(network: &dyn PodNetwork, page: &Page) -> Outcome {
         if !(200..400).contains(&status.as_u16()) {
             return Outcome::Failure(format!("HTTP probe failed with statuscode: {}", status.as_u16()));
         }
-        match next(&page, status, answer.headers().get(header::LOCATION)) {
-            Next::Done => return Outcome::Success,
-            Next::Elsewhere(url) => return Outcome::Warning(format!("Probe terminated redirects to {url}")),
-            Next::Follow(next) => page = next,
+        match redirect(&page, status, answer.headers().get(header::LOCATION)) {
+            Redirect::None => return Outcome::Success,
+            Redirect::Elsewhere(url) => {
+                return Outcome::Warning(format!("Probe terminated redirects to {url}"));
+            }
+            Redirect::Follow(to) => page = to,
         }
     }
     Outcome::Failure(format!("Get {:?}: stopped after {MAX_REDIRECTS} redirects", page.url()))
 }
 
 /// Gets the page; only that there is an answer counts.
-pub(super) async fn get(network: &dyn PodNetwork, page: &Page) -> Result<Response<Incoming>, String> {
+pub(super) async fn get(network: &dyn PodNetwork, page: &HttpTarget) -> Result<Response<Incoming>, String> {
     let stream = connect(network, &page.address).await?;
     if !page.tls {
         return ask(stream, page).await;
@@ -75,7 +77,7 @@ pub(super) async fn connect(
     })
 }
 
-async fn ask<S>(stream: S, page: &Page) -> Result<Response<Incoming>, String>
+async fn ask<S>(stream: S, page: &HttpTarget) -> Result<Response<Incoming>, String>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -94,7 +96,7 @@ where
     answer.map_err(|error| error.to_string())
 }
 
-fn request(page: &Page) -> Result<Request<Empty<Bytes>>, String> {
+fn request(page: &HttpTarget) -> Result<Request<Empty<Bytes>>, String> {
     let mut request =
         Request::get(page.path.as_str()).body(Empty::new()).map_err(|error| error.to_string())?;
     let headers = request.headers_mut();
@@ -119,30 +121,35 @@ fn request(page: &Page) -> Result<Request<Empty<Bytes>>, String> {
     Ok(request)
 }
 
-/// Where an answer leads.
+/// Where an answer redirects to.
 #[derive(Debug, PartialEq, Eq)]
-enum Next {
-    Done,
-    Follow(Page),
+enum Redirect {
+    None,
+    Follow(HttpTarget),
     Elsewhere(String),
 }
 
-fn next(page: &Page, status: StatusCode, location: Option<&HeaderValue>) -> Next {
+fn redirect(page: &HttpTarget, status: StatusCode, location: Option<&HeaderValue>) -> Redirect {
     let followed = matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308);
     let Some(location) = location.filter(|_| followed).and_then(|value| value.to_str().ok()) else {
-        return Next::Done;
+        return Redirect::None;
     };
-    let Ok(uri) = location.parse::<Uri>() else { return Next::Elsewhere(location.to_owned()) };
+    let Ok(uri) = location.parse::<Uri>() else { return Redirect::Elsewhere(location.to_owned()) };
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
     let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-    let Some(host) = uri.host() else { return Next::Follow(Page { path, ..page.clone() }) };
+    let Some(host) = uri.host() else { return Redirect::Follow(HttpTarget { path, ..page.clone() }) };
     let host = host.trim_matches(['[', ']']);
     if host != page.address.host {
-        return Next::Elsewhere(location.to_owned());
+        return Redirect::Elsewhere(location.to_owned());
     }
     let tls = uri.scheme_str() == Some("https");
     let port = uri.port_u16().unwrap_or(if tls { 443 } else { 80 });
-    Next::Follow(Page { address: Address { host: host.to_owned(), port }, tls, path, ..page.clone() })
+    Redirect::Follow(HttpTarget {
+        address: Address { host: host.to_owned(), port },
+        tls,
+        path,
+        ..page.clone()
+    })
 }
 
 #[cfg(test)]
@@ -152,13 +159,13 @@ mod tests {
     #[test]
     fn redirects_stay_on_the_host() {
         let address = Address { host: "10.0.0.1".into(), port: 8080 };
-        let page = Page { address, tls: false, path: "/".into(), headers: vec![] };
+        let page = HttpTarget { address, tls: false, path: "/".into(), headers: vec![] };
         let led = |code: u16, to: &str| {
             let location = HeaderValue::from_str(to).unwrap();
-            match next(&page, StatusCode::from_u16(code).unwrap(), Some(&location)) {
-                Next::Done => "done".to_owned(),
-                Next::Elsewhere(url) => format!("not to {url}"),
-                Next::Follow(page) => page.url(),
+            match redirect(&page, StatusCode::from_u16(code).unwrap(), Some(&location)) {
+                Redirect::None => "done".to_owned(),
+                Redirect::Elsewhere(url) => format!("not to {url}"),
+                Redirect::Follow(page) => page.url(),
             }
         };
         assert_eq!(led(200, "/a"), "done");

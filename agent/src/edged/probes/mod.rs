@@ -4,8 +4,10 @@
 //! that changes something triggers the pod at once. Results live as long as the container, whatever becomes of its pod's
 //! plan; a restart of the agent forgets them, and until there are new ones the last status counts.
 //!
-//! [`timing`], [`verdict`] and [`target`] decide, [`check`] and below reach into the pod; hooks reach the same way.
+//! [`timing`], [`verdict`] and [`target`] decide, [`check`] and below reach into the pod. [`hook`] runs lifecycle hooks, which reach
+//! into it the same way.
 
+mod address;
 mod check;
 mod grpc;
 mod hook;
@@ -27,27 +29,29 @@ use std::{
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod};
-use kube::runtime::reflector::ObjectRef;
 use parking_lot::Mutex;
 use tokio::{
     sync::{mpsc, watch},
     task::AbortHandle,
 };
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub(crate) use self::{hook::run as run_hook, tally::Tallied};
-use self::{target::Target, timing::Timing, verdict::Found, worker::Job};
+pub(crate) use self::{
+    hook::{HookContainer, run as run_hook},
+    tally::ProbeCounts,
+};
+use self::{target::ProbeTarget, timing::Timing, verdict::ProbeResults, worker::Job};
 use super::{
+    background::Background,
     events::Recorder,
     observed::{Observed, State},
-    pods::Trigger,
+    pods::trigger::Trigger,
     runtime::Runtime,
     specs,
 };
 
 /// What a probe is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum ProbeKind {
     /// Whether the container has started.
     Startup,
     /// Whether it must be started again.
@@ -56,12 +60,12 @@ pub(crate) enum Kind {
     Readiness,
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for ProbeKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Kind::Startup => "Startup",
-            Kind::Liveness => "Liveness",
-            Kind::Readiness => "Readiness",
+            ProbeKind::Startup => "Startup",
+            ProbeKind::Liveness => "Liveness",
+            ProbeKind::Readiness => "Readiness",
         })
     }
 }
@@ -74,10 +78,8 @@ pub(crate) struct Deps {
     pub(crate) events: Recorder,
     /// Told of verdicts.
     pub(crate) triggers: mpsc::Sender<Trigger>,
-    /// Where the tasks run …
-    pub(crate) background: TaskTracker,
-    /// … until this.
-    pub(crate) shutdown: CancellationToken,
+    /// Where the tasks of probes run.
+    pub(crate) background: Background,
 }
 
 /// All probes of the node.
@@ -90,22 +92,22 @@ pub(crate) struct Probes {
 #[derive(Default)]
 struct PodProbes {
     /// By container id.
-    found: HashMap<String, Found>,
+    found: HashMap<String, ProbeResults>,
     /// By container id and kind.
-    workers: BTreeMap<(String, Kind), Worker>,
+    workers: BTreeMap<(String, ProbeKind), Worker>,
     /// By container name and kind.
-    tallied: BTreeMap<(String, Kind), Tallied>,
+    counts: BTreeMap<(String, ProbeKind), ProbeCounts>,
 }
 
 /// A task that ends when it is not wanted any more.
 struct Worker {
     task: AbortHandle,
     /// What it reaches for, which changes with the address of the pod or of the node.
-    target: watch::Sender<Aim>,
+    target: watch::Sender<Resolved>,
 }
 
 /// What a probe does, or why it cannot.
-type Aim = Result<Target, String>;
+type Resolved = Result<ProbeTarget, String>;
 
 impl Drop for Worker {
     fn drop(&mut self) {
@@ -151,11 +153,11 @@ impl Probes {
         probes.found.retain(|id, _| observed.containers.iter().any(|container| container.id == *id));
         probes.workers.retain(|key, _| due.contains_key(key));
         for (key, (container, probe, started_at)) in due {
-            let aim = target::of_probe(probe, container, pod_ip);
+            let resolved = ProbeTarget::of(probe, container, pod_ip);
             if let Some(worker) = probes.workers.get(&key) {
                 worker.target.send_if_modified(|target| {
-                    let moved = *target != aim;
-                    *target = aim;
+                    let moved = *target != resolved;
+                    *target = resolved;
                     moved
                 });
                 continue;
@@ -166,7 +168,7 @@ impl Probes {
             let share = if after_startup { 0.0 } else { rand::random() };
             probes.workers.entry(key).or_insert_with_key(|(id, kind)| {
                 let timing = Timing::of(probe);
-                let (sender, target) = watch::channel(aim);
+                let (sender, target) = watch::channel(resolved);
                 let job = Job {
                     pod: pod.clone(),
                     container: container.name.clone(),
@@ -176,18 +178,17 @@ impl Probes {
                     timing,
                     wait: timing.first(started_at, Timestamp::now(), share),
                 };
-                let shutdown = self.deps.shutdown.clone();
-                let task = shutdown.run_until_cancelled_owned(worker::run(self.clone(), job));
-                Worker { task: self.deps.background.spawn(task).abort_handle(), target: sender }
+                let task = self.deps.background.spawn(worker::run(self.clone(), job));
+                Worker { task: task.abort_handle(), target: sender }
             });
         }
     }
 
     /// A verdict; whether it is news.
-    fn note(&self, uid: &str, id: &str, kind: Kind, success: bool) -> bool {
+    fn record(&self, uid: &str, id: &str, kind: ProbeKind, success: bool) -> bool {
         let mut pods = self.pods.lock();
         let probes = pods.get_mut(uid);
-        probes.is_some_and(|probes| probes.found.entry(id.to_owned()).or_default().note(kind, success))
+        probes.is_some_and(|probes| probes.found.entry(id.to_owned()).or_default().record(kind, success))
     }
 
     /// The pod is gone.
@@ -211,9 +212,4 @@ fn containers(pod: &Pod) -> impl Iterator<Item = (&Container, Option<&ContainerS
         });
         (container, last.into_iter().find(|last| last.name == container.name))
     })
-}
-
-/// The pod, for a trigger.
-fn reference(pod: &Pod) -> ObjectRef<Pod> {
-    ObjectRef::from_obj(pod)
 }

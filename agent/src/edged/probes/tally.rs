@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::{Kind, Probes, outcome::Outcome, worker::Job};
+use super::{ProbeKind, Probes, outcome::Outcome, worker::Job};
 use crate::edged::metrics::{Histogram, QUICK};
 
 /// How one probe of a container went, over the restarts of the container.
 #[derive(Clone, Debug)]
-pub(crate) struct Tallied {
+pub(crate) struct ProbeCounts {
     /// The pod's namespace.
     pub(crate) namespace: String,
     /// The pod's name.
@@ -17,7 +17,7 @@ pub(crate) struct Tallied {
     /// The container's name.
     pub(crate) container: String,
     /// What it is for.
-    pub(crate) kind: Kind,
+    pub(crate) kind: ProbeKind,
     /// As wanted.
     pub(crate) successful: u64,
     /// Not as wanted.
@@ -28,7 +28,7 @@ pub(crate) struct Tallied {
     pub(crate) took: Histogram,
 }
 
-impl Tallied {
+impl ProbeCounts {
     fn of(job: &Job) -> Self {
         let meta = &job.pod.metadata;
         Self {
@@ -64,13 +64,13 @@ impl Probes {
         let uid = job.pod.metadata.uid.as_deref().unwrap_or_default();
         let Some(probes) = pods.get_mut(uid) else { return };
         let key = (job.container.clone(), job.kind);
-        probes.tallied.entry(key).or_insert_with(|| Tallied::of(job)).count(outcome, took);
+        probes.counts.entry(key).or_insert_with(|| ProbeCounts::of(job)).count(outcome, took);
     }
 
     /// How all probes went, by namespace, pod, container and kind.
-    pub(crate) fn tallied(&self) -> Vec<Tallied> {
+    pub(crate) fn counts(&self) -> Vec<ProbeCounts> {
         let mut all: Vec<_> =
-            self.pods.lock().values().flat_map(|probes| probes.tallied.values().cloned()).collect();
+            self.pods.lock().values().flat_map(|probes| probes.counts.values().cloned()).collect();
         all.sort_by(|a, b| {
             (&a.namespace, &a.pod, &a.uid, &a.container, a.kind).cmp(&(
                 &b.namespace,

@@ -16,12 +16,14 @@ use tokio::{
 use tonic::transport::Endpoint;
 
 use super::{
-    Deps, Kind, Probes,
+    Deps, ProbeKind, Probes,
+    address::{Address, HttpTarget},
     check::check,
     outcome::Outcome,
-    target::{Address, Page, Target},
+    target::ProbeTarget,
 };
 use crate::edged::{
+    background::Background,
     events::Recorder,
     observed::{Container, Observed, State},
     runtime::Runtime,
@@ -52,12 +54,12 @@ async fn nobody() -> Address {
     Address { host: "127.0.0.1".into(), port: listener.local_addr().unwrap().port() }
 }
 
-fn page(address: &Address, tls: bool, headers: &[(&str, &str)]) -> Target {
+fn page(address: &Address, tls: bool, headers: &[(&str, &str)]) -> ProbeTarget {
     let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    Target::Http(Page { address: address.clone(), tls, path: "/ok?a=b".into(), headers })
+    ProbeTarget::HttpGet(HttpTarget { address: address.clone(), tls, path: "/ok?a=b".into(), headers })
 }
 
-async fn outcome(target: Target, timeout: Duration) -> Outcome {
+async fn outcome(target: ProbeTarget, timeout: Duration) -> Outcome {
     let runtime = Runtime::new(Endpoint::from_static("http://127.0.0.1:1").connect_lazy(), None);
     check(&runtime, "c", &target, timeout).await
 }
@@ -109,24 +111,24 @@ async fn who_does_not_answer_in_time_has_failed() {
     let (mute, _mute) = server("").await;
     let text = failure(outcome(page(&mute, false, &[]), SHORT).await);
     assert!(text.contains("context deadline exceeded"), "{text}");
-    let text = failure(outcome(Target::Grpc(mute, String::new()), SHORT).await);
+    let text = failure(outcome(ProbeTarget::Grpc(mute, String::new()), SHORT).await);
     assert!(text.starts_with("timeout: "), "{text}");
 }
 
 #[tokio::test]
 async fn a_port_that_is_closed_says_so() {
     let address = nobody().await;
-    let text = failure(outcome(Target::Tcp(address.clone()), LONG).await);
+    let text = failure(outcome(ProbeTarget::TcpSocket(address.clone()), LONG).await);
     assert_eq!(text, format!("dial tcp {address}: connect: connection refused"));
-    let text = failure(outcome(Target::Grpc(address, "s".into()), LONG).await);
+    let text = failure(outcome(ProbeTarget::Grpc(address, "s".into()), LONG).await);
     assert!(text.starts_with("timeout: failed to connect service"), "{text}");
     let (open, _open) = server("x").await;
-    assert_eq!(outcome(Target::Tcp(open), LONG).await, Outcome::Success);
+    assert_eq!(outcome(ProbeTarget::TcpSocket(open), LONG).await, Outcome::Success);
 }
 
 #[tokio::test]
 async fn a_runtime_that_is_away_says_nothing_of_the_container() {
-    let outcome = outcome(Target::Exec(vec!["true".into()]), LONG).await;
+    let outcome = outcome(ProbeTarget::Exec(vec!["true".into()]), LONG).await;
     assert!(matches!(outcome, Outcome::Error(_)), "{outcome:?}");
 }
 
@@ -160,7 +162,7 @@ async fn health_server(message: &'static [u8], status: &'static str) -> Address 
 #[tokio::test]
 async fn a_grpc_service_is_healthy_when_it_serves() {
     let ask = async |message, status| {
-        outcome(Target::Grpc(health_server(message, status).await, "s".into()), LONG).await
+        outcome(ProbeTarget::Grpc(health_server(message, status).await, "s".into()), LONG).await
     };
     assert_eq!(ask(&[0x08, 1], "0").await, Outcome::Success);
     let text = failure(ask(&[0x08, 2], "0").await);
@@ -175,7 +177,7 @@ struct Followed {
     probes: std::sync::Arc<Probes>,
     pod: std::sync::Arc<k8s_openapi::api::core::v1::Pod>,
     observed: Observed,
-    _triggered: mpsc::Receiver<crate::edged::pods::Trigger>,
+    _triggered: mpsc::Receiver<crate::edged::pods::trigger::Trigger>,
 }
 
 impl Followed {
@@ -186,8 +188,7 @@ impl Followed {
             runtime: Runtime::new(Endpoint::from_static("http://127.0.0.1:1").connect_lazy(), None),
             events: Recorder::none(),
             triggers,
-            background: Default::default(),
-            shutdown: Default::default(),
+            background: Background::until(Default::default()),
         });
         let started_at = Timestamp::now() - jiff::SignedDuration::from_hours(2);
         let running =
@@ -211,7 +212,7 @@ async fn what_waits_for_the_startup_probe_begins_right_after_it() {
         json!({"name": "c", "startupProbe": probe(started.port), "readinessProbe": probe(ready.port)}),
     );
     followed.follow("127.0.0.1");
-    assert!(followed.probes.note("u", "1", Kind::Startup, true));
+    assert!(followed.probes.record("u", "1", ProbeKind::Startup, true));
     followed.follow("127.0.0.1");
     tokio::time::timeout(LONG, asked.recv()).await.expect("not after an hour").unwrap();
 }

@@ -2,12 +2,12 @@
 
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Probe};
 
-use super::Kind;
+use super::ProbeKind;
 use crate::edged::observed::{Fault, Health};
 
 /// What the probes of one container have found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct ProbeResults {
     /// Of the startup probe.
     pub(super) started: bool,
     /// Of the readiness probe.
@@ -16,16 +16,16 @@ pub(super) struct Found {
     pub(super) fault: Option<Fault>,
 }
 
-impl Found {
+impl ProbeResults {
     /// One more verdict; whether it is news.
-    pub(super) fn note(&mut self, kind: Kind, success: bool) -> bool {
+    pub(super) fn record(&mut self, kind: ProbeKind, success: bool) -> bool {
         let before = *self;
         match (kind, success) {
-            (Kind::Startup, true) => self.started = true,
-            (Kind::Startup, false) => self.fault = Some(Fault::Startup),
-            (Kind::Liveness, true) => {}
-            (Kind::Liveness, false) => self.fault = Some(Fault::Liveness),
-            (Kind::Readiness, ready) => self.ready = Some(ready),
+            (ProbeKind::Startup, true) => self.started = true,
+            (ProbeKind::Startup, false) => self.fault = Some(Fault::Startup),
+            (ProbeKind::Liveness, true) => {}
+            (ProbeKind::Liveness, false) => self.fault = Some(Fault::Liveness),
+            (ProbeKind::Readiness, ready) => self.ready = Some(ready),
         }
         *self != before
     }
@@ -36,7 +36,7 @@ impl Found {
 pub(super) fn health(
     container: &Container,
     id: &str,
-    found: Option<&Found>,
+    found: Option<&ProbeResults>,
     last: Option<&ContainerStatus>,
 ) -> Health {
     let same = |last: &&ContainerStatus| {
@@ -57,13 +57,14 @@ pub(super) fn due<'a>(
     container: &'a Container,
     health: &Health,
     terminating: bool,
-) -> impl Iterator<Item = (Kind, &'a Probe)> {
+) -> impl Iterator<Item = (ProbeKind, &'a Probe)> {
     // A container that ends does not fail for that, and one that has to end need not be judged again.
     let alive = !terminating && health.fault.is_none();
     let startup = container.startup_probe.as_ref().filter(|_| alive && !health.started);
     let liveness = container.liveness_probe.as_ref().filter(|_| alive && health.started);
     let readiness = container.readiness_probe.as_ref().filter(|_| health.started);
-    let all = [(Kind::Startup, startup), (Kind::Liveness, liveness), (Kind::Readiness, readiness)];
+    let all =
+        [(ProbeKind::Startup, startup), (ProbeKind::Liveness, liveness), (ProbeKind::Readiness, readiness)];
     let starting = health.starting;
     all.into_iter().filter_map(move |(kind, probe)| Some((kind, probe.filter(|_| !starting)?)))
 }
@@ -82,7 +83,7 @@ mod tests {
         serde_json::from_value(json).unwrap()
     }
 
-    fn state(container: &Container, found: Option<Found>, last: Option<(&str, bool)>) -> (bool, bool) {
+    fn state(container: &Container, found: Option<ProbeResults>, last: Option<(&str, bool)>) -> (bool, bool) {
         let last = last.map(|(id, good)| ContainerStatus {
             container_id: Some(format!("containerd://{id}")),
             started: Some(good),
@@ -100,12 +101,12 @@ mod tests {
         assert_eq!(state(&all, None, None), (false, false));
         assert_eq!(state(&all, None, Some(("a", true))), (true, true));
         assert_eq!(state(&all, None, Some(("b", true))), (false, false), "another container");
-        let mut found = Found::default();
-        assert!(found.note(Kind::Startup, true) && !found.note(Kind::Startup, true));
+        let mut found = ProbeResults::default();
+        assert!(found.record(ProbeKind::Startup, true) && !found.record(ProbeKind::Startup, true));
         assert_eq!(state(&all, Some(found), None), (true, false));
-        found.note(Kind::Readiness, true);
+        found.record(ProbeKind::Readiness, true);
         assert_eq!(state(&all, Some(found), None), (true, true));
-        found.note(Kind::Readiness, false);
+        found.record(ProbeKind::Readiness, false);
         assert_eq!(state(&all, Some(found), Some(("a", true))), (true, false), "newer than the last status");
     }
 
@@ -116,10 +117,10 @@ mod tests {
             let health = Health { starting, started, ready: false, fault };
             due(&all, &health, terminating).map(|(kind, _)| kind).collect::<Vec<_>>()
         };
-        assert_eq!(due(false, false, None, false), [Kind::Startup]);
-        assert_eq!(due(true, false, None, false), [Kind::Liveness, Kind::Readiness]);
-        assert_eq!(due(true, false, Some(Fault::Liveness), false), [Kind::Readiness]);
-        assert_eq!(due(true, false, None, true), [Kind::Readiness]);
+        assert_eq!(due(false, false, None, false), [ProbeKind::Startup]);
+        assert_eq!(due(true, false, None, false), [ProbeKind::Liveness, ProbeKind::Readiness]);
+        assert_eq!(due(true, false, Some(Fault::Liveness), false), [ProbeKind::Readiness]);
+        assert_eq!(due(true, false, None, true), [ProbeKind::Readiness]);
         assert_eq!(due(false, false, None, true), []);
         assert_eq!(due(true, true, None, false), []);
     }

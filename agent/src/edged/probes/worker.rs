@@ -9,19 +9,18 @@ use tokio::{
 };
 
 use super::{
-    Aim, Kind, Probes,
+    ProbeKind, Probes, Resolved,
     check::check,
     outcome::Outcome,
-    reference,
     timing::{Tally, Timing},
 };
 use crate::edged::{
     events::{Severity, reason},
-    pods::Trigger,
+    pods::trigger::Trigger,
 };
 
 /// A probe that did not work is tried so often before the next period.
-const TRIES: usize = 3;
+const MAX_TRIES: usize = 3;
 
 /// One probe of one container.
 pub(super) struct Job {
@@ -32,9 +31,9 @@ pub(super) struct Job {
     /// The runtime's id of it.
     pub(super) id: String,
     /// What it is for.
-    pub(super) kind: Kind,
+    pub(super) kind: ProbeKind,
     /// What it does, or why it cannot; it may change.
-    pub(super) target: watch::Receiver<Aim>,
+    pub(super) target: watch::Receiver<Resolved>,
     /// Its numbers.
     pub(super) timing: Timing,
     /// How long until the first.
@@ -49,9 +48,9 @@ pub(super) async fn run(probes: Arc<Probes>, job: Job) {
     loop {
         ticks.tick().await;
         let begun = Instant::now();
-        let outcome = once(&probes, &job).await;
+        let outcome = run_probe(&probes, &job).await;
         probes.tally(&job, &outcome, begun.elapsed());
-        tell(&probes, &job, &outcome);
+        record_event(&probes, &job, &outcome);
         let success = match outcome {
             Outcome::Success | Outcome::Warning(_) => true,
             Outcome::Failure(_) => false,
@@ -59,22 +58,22 @@ pub(super) async fn run(probes: Arc<Probes>, job: Job) {
         };
         let Some(verdict) = tally.take(success) else { continue };
         let uid = job.pod.metadata.uid.as_deref().unwrap_or_default();
-        if probes.note(uid, &job.id, job.kind, verdict) {
-            let _ = probes.deps.triggers.send(Trigger::Pod(reference(&job.pod))).await;
+        if probes.record(uid, &job.id, job.kind, verdict) {
+            let _ = probes.deps.triggers.send(Trigger::of(&job.pod)).await;
         }
-        if !verdict && job.kind != Kind::Readiness {
+        if !verdict && job.kind != ProbeKind::Readiness {
             return;
         }
     }
 }
 
-async fn once(probes: &Probes, job: &Job) -> Outcome {
+async fn run_probe(probes: &Probes, job: &Job) -> Outcome {
     let target = match job.target.borrow().clone() {
         Ok(target) => target,
         Err(why) => return Outcome::Error(why),
     };
     let mut outcome = Outcome::Error(String::new());
-    for _ in 0..TRIES {
+    for _ in 0..MAX_TRIES {
         outcome = check(&probes.deps.runtime, &job.id, &target, job.timing.timeout).await;
         if !matches!(outcome, Outcome::Error(_)) {
             break;
@@ -83,7 +82,7 @@ async fn once(probes: &Probes, job: &Job) -> Outcome {
     outcome
 }
 
-fn tell(probes: &Probes, job: &Job, outcome: &Outcome) {
+fn record_event(probes: &Probes, job: &Job, outcome: &Outcome) {
     let kind = job.kind;
     let (reason, message) = match outcome {
         Outcome::Success => return,

@@ -18,7 +18,7 @@ use super::{Result, Runtime, limited};
 /// What the runtime that has this service calls itself.
 pub(super) const CONTAINERD: &str = "containerd";
 /// For each call: whoever waits for it has others to look after.
-const LIMIT: Duration = Duration::from_secs(10);
+const TASK_CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) fn request<T>(message: T) -> Request<T> {
     let mut request = Request::new(message);
@@ -56,21 +56,29 @@ impl Runtime {
         let (container_id, exec_id) = (id.to_owned(), String::new());
         let mut tasks = self.tasks.clone();
         let get = GetRequest { container_id: container_id.clone(), exec_id: exec_id.clone() };
-        let Some(task) = found(limited("Tasks.Get", LIMIT, tasks.get(request(get))).await)? else {
+        let Some(task) = found(limited("Tasks.Get", TASK_CALL_TIMEOUT, tasks.get(request(get))).await)?
+        else {
             return Ok(false);
         };
         if task.process.is_none_or(|process| process.status() != TaskStatus::Stopped) {
             let signal = Signal::SIGKILL as u32;
             let kill = KillRequest { container_id: container_id.clone(), exec_id, signal, all: true };
             // One that ends by itself meanwhile cannot be killed: the wait tells.
-            if let Err(error) = found(limited("Tasks.Kill", LIMIT, tasks.kill(request(kill))).await) {
+            if let Err(error) =
+                found(limited("Tasks.Kill", TASK_CALL_TIMEOUT, tasks.kill(request(kill))).await)
+            {
                 tracing::debug!(id, error = &error as &dyn std::error::Error, "not killed");
             }
             let wait = WaitRequest { container_id: container_id.clone(), exec_id: String::new() };
-            found(limited("Tasks.Wait", LIMIT, tasks.wait(request(wait))).await)?;
+            found(limited("Tasks.Wait", TASK_CALL_TIMEOUT, tasks.wait(request(wait))).await)?;
         }
         found(
-            limited("Tasks.Delete", LIMIT, tasks.delete(request(DeleteTaskRequest { container_id }))).await,
+            limited(
+                "Tasks.Delete",
+                TASK_CALL_TIMEOUT,
+                tasks.delete(request(DeleteTaskRequest { container_id })),
+            )
+            .await,
         )?;
         Ok(true)
     }

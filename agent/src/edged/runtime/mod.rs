@@ -2,10 +2,10 @@
 
 mod counted;
 mod finish;
-mod look;
 mod lost;
 mod network;
 mod observe;
+mod pod;
 mod remote;
 mod stats;
 mod tasks;
@@ -31,9 +31,9 @@ use super::{
 use crate::config::CgroupDriver;
 
 /// No call takes longer, but those that say so; the kubelet's limit.
-const CALL: Duration = Duration::from_secs(120);
+const CALL_TIMEOUT: Duration = Duration::from_secs(120);
 /// A pull that takes longer has stalled.
-const PULL: Duration = Duration::from_secs(30 * 60);
+const PULL_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// Another one each time the machine starts.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// Largest answer that is read: the list of a node full of containers and their annotations.
@@ -64,7 +64,7 @@ impl CallError {
     }
 
     /// Tells that something is not done now. Not where the runtime is away: that is told once for all that waits for it (PLEG).
-    pub(crate) fn tell(&self, what: &str) {
+    pub(crate) fn log(&self, what: &str) {
         if self.is_unreachable() {
             tracing::debug!("{what}: the container runtime is away");
         } else {
@@ -188,23 +188,25 @@ impl Runtime {
     /// Who the runtime is.
     pub(crate) async fn version(&self) -> Result<cri::VersionResponse> {
         let request = cri::VersionRequest { version: "v1".into() };
-        limited("Version", CALL, self.runtime.clone().version(request)).await
+        limited("Version", CALL_TIMEOUT, self.runtime.clone().version(request)).await
     }
 
     /// Whether it can run pods, and how.
     pub(crate) async fn status(&self) -> Result<cri::StatusResponse> {
-        limited("Status", CALL, self.runtime.clone().status(cri::StatusRequest::default())).await
+        limited("Status", CALL_TIMEOUT, self.runtime.clone().status(cri::StatusRequest::default())).await
     }
 
     /// The same with what it tells of itself beyond that.
     pub(crate) async fn verbose_status(&self) -> Result<cri::StatusResponse> {
-        limited("Status", CALL, self.runtime.clone().status(cri::StatusRequest { verbose: true })).await
+        limited("Status", CALL_TIMEOUT, self.runtime.clone().status(cri::StatusRequest { verbose: true }))
+            .await
     }
 
     /// Who makes control groups, where the runtime tells; older ones do not.
     pub(crate) async fn cgroup_driver(&self) -> Result<Option<CgroupDriver>> {
         let request = cri::RuntimeConfigRequest {};
-        let answer = limited("RuntimeConfig", CALL, self.runtime.clone().runtime_config(request)).await;
+        let answer =
+            limited("RuntimeConfig", CALL_TIMEOUT, self.runtime.clone().runtime_config(request)).await;
         match answer {
             Ok(answer) => Ok(answer.linux.map(|linux| match linux.cgroup_driver() {
                 cri::CgroupDriver::Systemd => CgroupDriver::Systemd,
@@ -218,7 +220,7 @@ impl Runtime {
     /// Whether the default handler says that it can do this; one that does not answer cannot.
     pub(crate) async fn can(&self, ability: Ability) -> bool {
         let answer =
-            limited("Status", CALL, self.runtime.clone().status(cri::StatusRequest::default())).await;
+            limited("Status", CALL_TIMEOUT, self.runtime.clone().status(cri::StatusRequest::default())).await;
         let answer = answer.unwrap_or_default();
         match ability {
             Ability::StrictGroups => answer.features.is_some_and(|can| can.supplemental_groups_policy),
@@ -235,7 +237,9 @@ impl Runtime {
         filter: Option<cri::PodSandboxFilter>,
     ) -> Result<Vec<cri::PodSandbox>> {
         let request = cri::ListPodSandboxRequest { filter };
-        Ok(limited("ListPodSandbox", CALL, self.runtime.clone().list_pod_sandbox(request)).await?.items)
+        Ok(limited("ListPodSandbox", CALL_TIMEOUT, self.runtime.clone().list_pod_sandbox(request))
+            .await?
+            .items)
     }
 
     /// Containers, all or those that a filter passes.
@@ -244,19 +248,22 @@ impl Runtime {
         filter: Option<cri::ContainerFilter>,
     ) -> Result<Vec<cri::Container>> {
         let request = cri::ListContainersRequest { filter };
-        Ok(limited("ListContainers", CALL, self.runtime.clone().list_containers(request)).await?.containers)
+        Ok(limited("ListContainers", CALL_TIMEOUT, self.runtime.clone().list_containers(request))
+            .await?
+            .containers)
     }
 
     async fn sandbox_status(&self, id: &str) -> Result<Option<cri::PodSandboxStatus>> {
         let request = cri::PodSandboxStatusRequest { pod_sandbox_id: id.to_owned(), verbose: false };
         let answer =
-            limited("PodSandboxStatus", CALL, self.runtime.clone().pod_sandbox_status(request)).await;
+            limited("PodSandboxStatus", CALL_TIMEOUT, self.runtime.clone().pod_sandbox_status(request)).await;
         Ok(gone_is_fine(answer)?.status)
     }
 
     async fn container_status(&self, id: &str) -> Result<Option<cri::ContainerStatus>> {
         let request = cri::ContainerStatusRequest { container_id: id.to_owned(), verbose: false };
-        let answer = limited("ContainerStatus", CALL, self.runtime.clone().container_status(request)).await;
+        let answer =
+            limited("ContainerStatus", CALL_TIMEOUT, self.runtime.clone().container_status(request)).await;
         Ok(gone_is_fine(answer)?.status)
     }
 
@@ -264,7 +271,7 @@ impl Runtime {
     pub(crate) async fn run_sandbox(&self, config: cri::PodSandboxConfig, handler: String) -> Result<String> {
         let request = cri::RunPodSandboxRequest { config: Some(config), runtime_handler: handler };
         let (name, mut client) = ("RunPodSandbox", self.runtime.clone());
-        let call = async move { limited(name, CALL, client.run_pod_sandbox(request)).await };
+        let call = async move { limited(name, CALL_TIMEOUT, client.run_pod_sandbox(request)).await };
         Ok(self.calls.run(name, call).await?.pod_sandbox_id)
     }
 
@@ -278,7 +285,8 @@ impl Runtime {
 
     async fn try_stop_sandbox(&self, id: &str) -> Result<()> {
         let request = cri::StopPodSandboxRequest { pod_sandbox_id: id.to_owned() };
-        let answer = limited("StopPodSandbox", CALL, self.runtime.clone().stop_pod_sandbox(request)).await;
+        let answer =
+            limited("StopPodSandbox", CALL_TIMEOUT, self.runtime.clone().stop_pod_sandbox(request)).await;
         gone_is_fine(answer).map(drop)
     }
 
@@ -287,7 +295,7 @@ impl Runtime {
         self.end_lost(id).await;
         let request = cri::RemovePodSandboxRequest { pod_sandbox_id: id.to_owned() };
         let answer =
-            limited("RemovePodSandbox", CALL, self.runtime.clone().remove_pod_sandbox(request)).await;
+            limited("RemovePodSandbox", CALL_TIMEOUT, self.runtime.clone().remove_pod_sandbox(request)).await;
         gone_is_fine(answer).map(drop)
     }
 
@@ -304,7 +312,7 @@ impl Runtime {
             sandbox_config: Some(sandbox),
         };
         let (name, mut client) = ("CreateContainer", self.runtime.clone());
-        let call = async move { limited(name, CALL, client.create_container(request)).await };
+        let call = async move { limited(name, CALL_TIMEOUT, client.create_container(request)).await };
         Ok(self.calls.run(name, call).await?.container_id)
     }
 
@@ -312,7 +320,7 @@ impl Runtime {
     pub(crate) async fn start_container(&self, id: &str) -> Result<()> {
         let request = cri::StartContainerRequest { container_id: id.to_owned() };
         let (name, mut client) = ("StartContainer", self.runtime.clone());
-        let call = async move { limited(name, CALL, client.start_container(request)).await };
+        let call = async move { limited(name, CALL_TIMEOUT, client.start_container(request)).await };
         self.calls.run(name, call).await.map(drop)
     }
 
@@ -320,7 +328,7 @@ impl Runtime {
     pub(crate) async fn stop_container(&self, id: &str, grace: Duration) -> Result<()> {
         let timeout = i64::try_from(grace.as_secs()).unwrap_or(i64::MAX);
         let request = cri::StopContainerRequest { container_id: id.to_owned(), timeout };
-        let limit = grace.saturating_add(CALL);
+        let limit = grace.saturating_add(CALL_TIMEOUT);
         gone_is_fine(limited("StopContainer", limit, self.runtime.clone().stop_container(request)).await)
             .map(drop)
     }
@@ -334,7 +342,7 @@ impl Runtime {
     ) -> Result<cri::ExecSyncResponse> {
         let timeout = i64::try_from(limit.as_secs()).unwrap_or(i64::MAX).max(1);
         let request = cri::ExecSyncRequest { container_id: id.to_owned(), cmd: command.to_vec(), timeout };
-        let patience = limit.saturating_add(CALL);
+        let patience = limit.saturating_add(CALL_TIMEOUT);
         limited("ExecSync", patience, self.runtime.clone().exec_sync(request)).await
     }
 
@@ -342,7 +350,8 @@ impl Runtime {
     pub(crate) async fn remove_container(&self, id: &str) -> Result<()> {
         self.end_lost(id).await;
         let request = cri::RemoveContainerRequest { container_id: id.to_owned() };
-        let answer = limited("RemoveContainer", CALL, self.runtime.clone().remove_container(request)).await;
+        let answer =
+            limited("RemoveContainer", CALL_TIMEOUT, self.runtime.clone().remove_container(request)).await;
         gone_is_fine(answer).map(drop)
     }
 
@@ -358,7 +367,7 @@ impl Runtime {
     pub(crate) async fn image(&self, image: &str) -> Result<Option<cri::Image>> {
         let image = Some(cri::ImageSpec { image: image.to_owned(), ..Default::default() });
         let request = cri::ImageStatusRequest { image, verbose: false };
-        Ok(limited("ImageStatus", CALL, self.images.clone().image_status(request)).await?.image)
+        Ok(limited("ImageStatus", CALL_TIMEOUT, self.images.clone().image_status(request)).await?.image)
     }
 
     /// Fetches an image.
@@ -370,6 +379,6 @@ impl Runtime {
     ) -> Result<()> {
         let image = Some(cri::ImageSpec { image: image.to_owned(), ..Default::default() });
         let request = cri::PullImageRequest { image, auth, sandbox_config: sandbox };
-        limited("PullImage", PULL, self.images.clone().pull_image(request)).await.map(drop)
+        limited("PullImage", PULL_TIMEOUT, self.images.clone().pull_image(request)).await.map(drop)
     }
 }

@@ -33,7 +33,7 @@ pub(super) fn update(sandbox: &mut Sandbox, status: cri::PodSandboxStatus) {
 
 /// `None` without a name: not one of ours.
 pub(super) fn container(status: cri::ContainerStatus, sandbox_id: String, boot: &str) -> Option<Container> {
-    let (state, words) = (state(&status), termination_message(&status));
+    let (state, termination_message) = (state(&status), termination_message(&status));
     let name = status.labels.get(names::CONTAINER_NAME)?.clone();
     let number = |annotation: &str| status.annotations.get(annotation).and_then(|text| text.parse().ok());
     // The machine has ended since: how often the container had failed before is forgotten, as by a kubelet.
@@ -53,7 +53,7 @@ pub(super) fn container(status: cri::ContainerStatus, sandbox_id: String, boot: 
         created_at: moment::from_nanos(status.created_at).unwrap_or(Timestamp::UNIX_EPOCH),
         id: status.id,
         state,
-        words,
+        termination_message,
         health: Health::default(),
     })
 }

@@ -3,7 +3,7 @@
 use tonic::Code;
 use wire::cri;
 
-use super::{CALL, CallError, Result, Runtime, limited};
+use super::{CALL_TIMEOUT, CallError, Result, Runtime, limited};
 
 impl CallError {
     /// What kind of failure it is.
@@ -15,17 +15,17 @@ impl CallError {
 impl Runtime {
     /// Where a command can be begun in a container.
     pub(crate) async fn exec_url(&self, request: cri::ExecRequest) -> Result<String> {
-        Ok(limited("Exec", CALL, self.runtime.clone().exec(request)).await?.url)
+        Ok(limited("Exec", CALL_TIMEOUT, self.runtime.clone().exec(request)).await?.url)
     }
 
     /// Where one is connected with a container.
     pub(crate) async fn attach_url(&self, request: cri::AttachRequest) -> Result<String> {
-        Ok(limited("Attach", CALL, self.runtime.clone().attach(request)).await?.url)
+        Ok(limited("Attach", CALL_TIMEOUT, self.runtime.clone().attach(request)).await?.url)
     }
 
     /// Where one is connected with ports of a sandbox.
     pub(crate) async fn port_forward_url(&self, request: cri::PortForwardRequest) -> Result<String> {
-        Ok(limited("PortForward", CALL, self.runtime.clone().port_forward(request)).await?.url)
+        Ok(limited("PortForward", CALL_TIMEOUT, self.runtime.clone().port_forward(request)).await?.url)
     }
 
     /// What a container does; `None` when it is gone.

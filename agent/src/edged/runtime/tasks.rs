@@ -50,16 +50,16 @@ impl Runtime {
 
     /// The stream. The answer may take until the first event, so there is no limit on its time.
     async fn task_events(&self) -> Result<Streaming<Envelope>> {
-        const CALL: &str = "Events.Subscribe";
+        const CALL_TIMEOUT: &str = "Events.Subscribe";
         if self.name().await? != lost::CONTAINERD {
             return Err(CallError {
-                call: CALL,
+                call: CALL_TIMEOUT,
                 status: tonic::Status::unimplemented("it is not containerd"),
             });
         }
         let filters = TOPICS.iter().map(|topic| format!("namespace=={CRI},topic==\"{topic}\"")).collect();
         let answer = self.task_events.clone().subscribe(lost::request(SubscribeRequest { filters })).await;
-        answer.map(tonic::Response::into_inner).map_err(|status| CallError { call: CALL, status })
+        answer.map(tonic::Response::into_inner).map_err(|status| CallError { call: CALL_TIMEOUT, status })
     }
 }
 

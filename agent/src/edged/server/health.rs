@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::{Notify, mpsc};
 
 use crate::{
-    edged::{pods::Trigger, storage::Storage},
+    edged::{pods::trigger::Trigger, storage::Storage},
     rt::Vital,
 };
 
@@ -34,7 +34,8 @@ pub(super) async fn check(
     one: Option<&str>,
     verbose: bool,
     triggers: &mpsc::Sender<Trigger>,
-    (parts, storage): (&[Vital], &Storage),
+    parts: &[Vital],
+    storage: &Storage,
     patience: Duration,
 ) -> Option<Health> {
     let is_asked = |name: &str| one.is_none_or(|one| one == name);
@@ -53,7 +54,7 @@ pub(super) async fn check(
             results.push(check);
         }
     }
-    (!results.is_empty()).then(|| told(&results, verbose && one.is_none()))
+    (!results.is_empty()).then(|| page(&results, verbose && one.is_none()))
 }
 
 /// What came of one check.
@@ -115,7 +116,7 @@ async fn loop_answers(triggers: &mpsc::Sender<Trigger>, patience: Duration) -> b
 }
 
 /// In the words of Kubernetes' own health pages.
-fn told(results: &[Check], verbose: bool) -> Health {
+fn page(results: &[Check], verbose: bool) -> Health {
     let well = results.iter().all(|check| check.fault.is_none());
     if well && !verbose {
         return Health { well, text: "ok".to_owned() };
@@ -152,11 +153,11 @@ mod tests {
     async fn a_loop_that_takes_triggers_is_well() {
         let triggers = answering();
         for one in [None, Some("ping"), Some("log"), Some("syncloop")] {
-            let health = check(one, false, &triggers, (&[], &Storage::default()), SHORT).await.unwrap();
+            let health = check(one, false, &triggers, &[], &Storage::default(), SHORT).await.unwrap();
             assert_eq!(health, Health { well: true, text: "ok".into() }, "{one:?}");
         }
-        assert_eq!(check(Some("other"), false, &triggers, (&[], &Storage::default()), SHORT).await, None);
-        let verbose = check(None, true, &triggers, (&[], &Storage::default()), SHORT).await.unwrap();
+        assert_eq!(check(Some("other"), false, &triggers, &[], &Storage::default(), SHORT).await, None);
+        let verbose = check(None, true, &triggers, &[], &Storage::default(), SHORT).await.unwrap();
         assert_eq!(verbose.text, "[+]ping ok\n[+]log ok\n[+]syncloop ok\nhealthz check passed\n");
     }
 
@@ -164,24 +165,18 @@ mod tests {
     async fn a_loop_that_hangs_fails_and_nothing_else_does() {
         let (triggers, _received) = mpsc::channel(1);
         for fills_the_queue in 0..2 {
-            let health = check(
-                Some("syncloop"),
-                false,
-                &triggers,
-                (&[], &Storage::default()),
-                Duration::from_millis(1),
-            )
-            .await
-            .unwrap();
+            let health =
+                check(Some("syncloop"), false, &triggers, &[], &Storage::default(), Duration::from_millis(1))
+                    .await
+                    .unwrap();
             assert!(
                 !health.well && health.text.contains("[-]syncloop failed"),
                 "{fills_the_queue}: {health:?}"
             );
         }
-        assert!(check(Some("ping"), false, &triggers, (&[], &Storage::default()), SHORT).await.unwrap().well);
-        let all = check(None, false, &triggers, (&[], &Storage::default()), Duration::from_millis(1))
-            .await
-            .unwrap();
+        assert!(check(Some("ping"), false, &triggers, &[], &Storage::default(), SHORT).await.unwrap().well);
+        let all =
+            check(None, false, &triggers, &[], &Storage::default(), Duration::from_millis(1)).await.unwrap();
         assert!(!all.well && all.text.ends_with("healthz check failed\n"), "{all:?}");
         assert!(all.text.starts_with("[+]ping ok\n[+]log ok\n[-]syncloop"), "{all:?}");
     }
@@ -190,7 +185,7 @@ mod tests {
     async fn a_loop_that_has_ended_fails_at_once() {
         let (triggers, received) = mpsc::channel(1);
         drop(received);
-        assert!(!check(None, false, &triggers, (&[], &Storage::default()), SHORT).await.unwrap().well);
+        assert!(!check(None, false, &triggers, &[], &Storage::default(), SHORT).await.unwrap().well);
     }
 
     #[tokio::test]
@@ -211,13 +206,13 @@ mod tests {
         sqlx::raw_sql("UPDATE objects SET value = x'7b'").execute(&mut hand).await.unwrap();
         let (triggers, store) = (answering(), SqliteStore::open(&path).await.unwrap());
         let storage = Storage::new(store.clone());
-        let told = check(None, false, &triggers, (&[], &storage), SHORT).await.unwrap();
+        let told = check(None, false, &triggers, &[], &storage, SHORT).await.unwrap();
         assert!(!told.well && told.text.contains("[-]storage failed: "), "{told:?}");
         assert!(told.text.contains("pods ns/web"), "{told:?}");
-        assert!(!check(Some("storage"), false, &triggers, (&[], &storage), SHORT).await.unwrap().well);
+        assert!(!check(Some("storage"), false, &triggers, &[], &storage, SHORT).await.unwrap().well);
         let delete = kubeapi::store::Write { key, expect: kubeapi::store::Expect::Anything, value: None };
         store.commit(vec![delete]).await.unwrap();
-        assert!(check(None, false, &triggers, (&[], &storage), SHORT).await.unwrap().well);
+        assert!(check(None, false, &triggers, &[], &storage, SHORT).await.unwrap().well);
     }
 
     #[tokio::test]
@@ -228,11 +223,11 @@ mod tests {
 
         let (triggers, disk) = (answering(), FullDisk::new());
         let storage = Storage::new(disk.clone());
-        let told = check(None, false, &triggers, (&[], &storage), SHORT).await.unwrap();
+        let told = check(None, false, &triggers, &[], &storage, SHORT).await.unwrap();
         assert!(!told.well && told.text.contains("[-]storage failed: nothing can be stored"), "{told:?}");
         assert!(told.text.contains("free some space on its disk"), "{told:?}");
         disk.is_full.store(false, Ordering::Relaxed);
-        let told = check(None, false, &triggers, (&[], &storage), SHORT).await.unwrap();
+        let told = check(None, false, &triggers, &[], &storage, SHORT).await.unwrap();
         assert_eq!(told, Health { well: true, text: "ok".into() });
     }
 
@@ -244,7 +239,7 @@ mod tests {
             Vital { part: "edgehub", restarts: 2, stuck: None },
             Vital { part: "devicetwin", restarts: 0, stuck },
         ];
-        let all = check(None, true, &triggers, (&parts, &Storage::default()), SHORT).await.unwrap();
+        let all = check(None, true, &triggers, &parts, &Storage::default(), SHORT).await.unwrap();
         assert!(!all.well);
         insta::assert_snapshot!(all.text, @r"
         [+]ping ok
@@ -255,13 +250,10 @@ mod tests {
         healthz check failed
         ");
         assert!(
-            check(Some("edgehub"), false, &triggers, (&parts, &Storage::default()), SHORT)
-                .await
-                .unwrap()
-                .well
+            check(Some("edgehub"), false, &triggers, &parts, &Storage::default(), SHORT).await.unwrap().well
         );
         assert!(
-            !check(Some("devicetwin"), false, &triggers, (&parts, &Storage::default()), SHORT)
+            !check(Some("devicetwin"), false, &triggers, &parts, &Storage::default(), SHORT)
                 .await
                 .unwrap()
                 .well

@@ -11,7 +11,8 @@
 //! | `/metrics/cadvisor` | [`cadvisor`] |
 //! | `/metrics/probes` | [`probes`] |
 //!
-//! Nothing can be changed here, a web page cannot ask under a name of its own ([`Hosts`]), and nothing that asks is let near more than [`AT_ONCE`] answers at a time.
+//! Nothing can be changed here, a web page cannot ask under a name of its own ([`Hosts`]), and there are no more than
+//! [`MAX_CONCURRENT_ANSWERS`] answers at a time, whoever asks.
 
 mod cadvisor;
 mod health;
@@ -40,7 +41,7 @@ use self::health::Health;
 use super::{
     Shown,
     metrics::Metrics,
-    pods::Trigger,
+    pods::trigger::Trigger,
     probes::Probes,
     runtime::Runtime,
     stats::{Machine, Stats},
@@ -48,7 +49,7 @@ use super::{
 use crate::rt::Queue;
 
 /// Answers under way at the same time: scrapers are few, and each answer asks the runtime for everything that it has.
-const AT_ONCE: usize = 16;
+const MAX_CONCURRENT_ANSWERS: usize = 16;
 /// What JSON is called.
 const JSON: &str = "application/json";
 
@@ -114,7 +115,7 @@ pub(crate) async fn run(
 impl Pages {
     /// The pages, made from `deps`.
     pub(crate) fn new(deps: Deps) -> Arc<Self> {
-        Arc::new(Self { deps, places: Semaphore::new(AT_ONCE) })
+        Arc::new(Self { deps, places: Semaphore::new(MAX_CONCURRENT_ANSWERS) })
     }
 
     /// One answer.
@@ -139,14 +140,14 @@ impl Pages {
             "/stats/summary" => self.summary(uri).await,
             "/metrics" => exposed(self.own().await),
             "/metrics/resource" => {
-                let usage = self.deps.stats.usage().await.inspect_err(tell).ok();
+                let usage = self.deps.stats.usage().await.inspect_err(log).ok();
                 exposed(resource::page(usage.as_deref()))
             }
             "/metrics/cadvisor" => match self.deps.stats.summary().await {
                 Ok(summary) => exposed(cadvisor::page(&summary, &self.deps.reader.state())),
                 Err(error) => failed(&error),
             },
-            "/metrics/probes" => exposed(probes::page(&self.deps.probes.tallied())),
+            "/metrics/probes" => exposed(probes::page(&self.deps.probes.counts())),
             _ => text(StatusCode::NOT_FOUND, "404 page not found\n".to_owned()),
         }
     }
@@ -157,8 +158,9 @@ impl Pages {
         let health = match (which.is_empty(), one) {
             (true, _) | (false, Some(_)) => {
                 let shown = &self.deps.shown;
-                let parts = (&*shown.vitals.read(), &shown.storage);
-                health::check(one, verbose, &self.deps.triggers, parts, health::TRIGGER_TIMEOUT).await
+                let (parts, storage) = (shown.vitals.read(), &shown.storage);
+                let triggers = &self.deps.triggers;
+                health::check(one, verbose, triggers, &parts, storage, health::TRIGGER_TIMEOUT).await
             }
             // another page, whose name begins alike
             (false, None) => None,
@@ -262,10 +264,10 @@ fn json(body: &impl Serialize) -> Response<Body> {
 }
 
 fn failed(error: &super::stats::Error) -> Response<Body> {
-    tell(error);
+    log(error);
     text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n"))
 }
 
-fn tell(error: &super::stats::Error) {
+fn log(error: &super::stats::Error) {
     tracing::debug!(error = error as &dyn std::error::Error, "no figures");
 }

@@ -2,10 +2,10 @@
 
 use kubeapi::exposition::{Label, Text, number};
 
-use crate::edged::probes::Tallied;
+use crate::edged::probes::ProbeCounts;
 
 /// The page.
-pub(super) fn page(probes: &[Tallied]) -> String {
+pub(super) fn page(probes: &[ProbeCounts]) -> String {
     let mut text = Text::default();
     let mut family = text.counter(
         "prober_probe_total",

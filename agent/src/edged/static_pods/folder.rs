@@ -90,7 +90,7 @@ fn same_name<'a>(files: &'a Files, pod: &Pod) -> Option<&'a String> {
     files.pods.iter().find(|(_, other)| place(other) == place(pod)).map(|(file, _)| file)
 }
 
-/// Tells when something in the folder has changed, once. What it misses, the next look finds.
+/// Tells when something in the folder has changed, once. What it misses, the next sync finds.
 #[derive(Debug)]
 pub(super) struct Watch(pipe::Receiver);
 

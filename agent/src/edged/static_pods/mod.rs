@@ -1,8 +1,8 @@
 //! Static pods: pods from files of this node, which need no cloud. In: a folder of manifests. Out: pods in the API, marked by
 //! annotations, which the controller runs like any others; what shows them to the cloud is MetaManager's business.
 //!
-//! A look reads all files and compares them with the pods that are stored; a change in the folder only shortens the wait for
-//! the next look. A file that changes is another pod, which starts when the old one has ended.
+//! A sync reads all files and compares them with the pods that are stored; a change in the folder only shortens the wait for
+//! the next sync. A file that changes is another pod, which starts when the old one has ended.
 //!
 //! Source: Kubernetes, "Create static Pods"; the kubelet's file source.
 
@@ -19,9 +19,11 @@ use std::{
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
-    Api,
+    Api, Client,
     api::{DeleteParams, ListParams, PostParams, Preconditions},
 };
+
+use tokio::sync::Notify;
 
 use self::{
     changes::{Change, changes},
@@ -29,45 +31,56 @@ use self::{
 };
 use super::{
     api_message, convert,
-    events::{Severity, reason},
-    pods::Context,
+    events::{Recorder, Severity, reason},
 };
 
-/// After the API failed.
-const RETRY: Duration = Duration::from_secs(1);
+/// After the API failed, manifests and pods are compared again after this.
+const API_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Where static pods come from.
 #[derive(Clone, Debug)]
 pub struct StaticPods {
     /// The folder of manifests, or one of them.
     pub path: PathBuf,
-    /// How often it is looked at although nothing told of a change.
+    /// How often it is read although nothing told of a change.
     pub every: Duration,
 }
 
+/// Where static pods are made, and whom they are told to.
+pub(super) struct Deps {
+    /// The API.
+    pub(super) client: Client,
+    /// The node's name.
+    pub(super) node_name: String,
+    /// Records manifests that are not taken.
+    pub(super) events: Recorder,
+    /// Told when a pod is gone from the API.
+    pub(super) pod_deleted: Arc<Notify>,
+}
+
 /// Follows the folder for ever.
-pub(super) async fn run(context: Arc<Context>, source: StaticPods) {
-    let mut told = BTreeMap::new();
+pub(super) async fn run(deps: Deps, source: StaticPods) {
+    let mut reported = BTreeMap::new();
     loop {
-        // Before the look, and a new one each time: what changes after it is told, and the folder may be another.
+        // Before the sync, and a new one each time: what changes after it is told, and the folder may be another.
         let watch = Watch::new(&source.path).ok();
-        let wait = match look(&context, &source.path, &mut told).await {
+        let wait = match sync(&deps, &source.path, &mut reported).await {
             Ok(()) => source.every,
             Err(error) => {
                 tracing::warn!(path = %source.path.display(), error, "static pods stay as they are");
-                RETRY
+                API_RETRY_DELAY
             }
         };
         tokio::select! {
-            // Cancel-safe, all three: each only shortens the wait for the next look at everything.
+            // Cancel-safe, all three: each only shortens the wait for the next sync.
             () = changed(watch.as_ref()) => {}
-            () = context.gone.notified() => {}
+            () = deps.pod_deleted.notified() => {}
             () = tokio::time::sleep(wait) => {}
         }
     }
 }
 
-/// A folder that is not there, or cannot be watched, is only looked at now and then.
+/// A folder that is not there, or cannot be watched, is only read now and then.
 async fn changed(watch: Option<&Watch>) {
     let told = match watch {
         Some(watch) => watch.changed().await,
@@ -79,41 +92,41 @@ async fn changed(watch: Option<&Watch>) {
 }
 
 /// Reads the files and brings what is stored in line with them.
-async fn look(context: &Context, path: &Path, told: &mut BTreeMap<String, String>) -> Result<(), String> {
-    let (folder, node) = (path.to_owned(), context.node_name.clone());
+async fn sync(deps: &Deps, path: &Path, reported: &mut BTreeMap<String, String>) -> Result<(), String> {
+    let (folder, node) = (path.to_owned(), deps.node_name.clone());
     let read = tokio::task::spawn_blocking(move || folder::read(&folder, &node)).await;
     let mut files = read.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
-    let all = Api::<Pod>::all(context.client.clone());
-    let own = ListParams::default().fields(&format!("spec.nodeName={}", context.node_name));
+    let all = Api::<Pod>::all(deps.client.clone());
+    let own = ListParams::default().fields(&format!("spec.nodeName={}", deps.node_name));
     let stored = all.list(&own).await.map_err(|error| api_message(&error))?.items;
     let mut taken = Vec::new();
     for change in changes(&files, &stored) {
         match change {
-            Change::Create(pod) => create(context, pod).await?,
-            Change::End(pod) => end(context, pod).await?,
+            Change::Create(pod) => create(deps, pod).await?,
+            Change::End(pod) => end(deps, pod).await?,
             Change::Taken(file) => taken.push(file.to_owned()),
         }
     }
     for file in taken {
         files.bad.insert(file, "the node has a pod of its name already, which is not from a file".into());
     }
-    tell(context, path, &files, told);
+    report(deps, path, &files, reported);
     Ok(())
 }
 
-async fn create(context: &Context, pod: &Pod) -> Result<(), String> {
+async fn create(deps: &Deps, pod: &Pod) -> Result<(), String> {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-    let api = Api::<Pod>::namespaced(context.client.clone(), namespace);
+    let api = Api::<Pod>::namespaced(deps.client.clone(), namespace);
     match api.create(&PostParams::default(), pod).await {
         Ok(_) => tracing::info!(namespace, name = pod.metadata.name, "a static pod begins"),
-        // since a moment ago: the next look sees it
+        // Since a moment ago: the next sync sees it.
         Err(kube::Error::Api(answer)) if answer.code == 409 => {}
         Err(error) => return Err(api_message(&error)),
     }
     Ok(())
 }
 
-async fn end(context: &Context, pod: &Pod) -> Result<(), String> {
+async fn end(deps: &Deps, pod: &Pod) -> Result<(), String> {
     let (namespace, name) = (pod.metadata.namespace.as_deref(), pod.metadata.name.as_deref());
     let (namespace, name) = (namespace.unwrap_or_default(), name.unwrap_or_default());
     let params = DeleteParams {
@@ -122,7 +135,7 @@ async fn end(context: &Context, pod: &Pod) -> Result<(), String> {
         preconditions: Some(Preconditions { uid: pod.metadata.uid.clone(), resource_version: None }),
         ..DeleteParams::default()
     };
-    match Api::<Pod>::namespaced(context.client.clone(), namespace).delete(name, &params).await {
+    match Api::<Pod>::namespaced(deps.client.clone(), namespace).delete(name, &params).await {
         Ok(_) => tracing::info!(namespace, name, "a static pod ends: its file is gone or another"),
         Err(kube::Error::Api(answer)) if answer.code == 404 || answer.code == 409 => {}
         Err(error) => return Err(api_message(&error)),
@@ -130,12 +143,12 @@ async fn end(context: &Context, pod: &Pod) -> Result<(), String> {
     Ok(())
 }
 
-/// Tells of files that are bad, once for each thing that is wrong with them.
-fn tell(context: &Context, path: &Path, files: &Files, told: &mut BTreeMap<String, String>) {
-    for (file, why) in files.bad.iter().filter(|(file, why)| told.get(*file) != Some(why)) {
+/// Reports files that are bad, once for each thing that is wrong with them.
+fn report(deps: &Deps, path: &Path, files: &Files, reported: &mut BTreeMap<String, String>) {
+    for (file, why) in files.bad.iter().filter(|(file, why)| reported.get(*file) != Some(why)) {
         tracing::warn!(folder = %path.display(), file, why, "a manifest of a static pod is not taken");
         let text = format!("Static pod manifest {file} is not taken: {why}");
-        context.events.node(&context.node_name, Severity::Warning, reason::INVALID_STATIC_POD, text);
+        deps.events.node(&deps.node_name, Severity::Warning, reason::INVALID_STATIC_POD, text);
     }
-    told.clone_from(&files.bad);
+    reported.clone_from(&files.bad);
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Pod, Volume};
+use k8s_openapi::api::core::v1::Pod;
 
 use super::{
     machine,
@@ -11,7 +11,12 @@ use super::{
 };
 use crate::{
     component,
-    edged::{names::Dirs, usage, volumes},
+    edged::{
+        names::Dirs,
+        usage,
+        volume_source::{self, VolumeSource},
+        volumes,
+    },
 };
 
 /// More files than this in one place are not counted: the answer would come too late.
@@ -32,17 +37,26 @@ impl PodDisk {
     /// Looks at all of it.
     pub(super) fn read(dirs: &Dirs, pod: &Pod, now: Timestamp) -> Self {
         let mut found = Self::default();
-        for volume in pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten()) {
-            let Some(place) = volumes::own_place(dirs, pod, volume) else { continue };
-            // a volume of its own is told by its disk: who else has files there, and how many, is not the pod's business
-            let claim = volume.persistent_volume_claim.as_ref();
-            let fs = if claim.is_some() { machine::whole_disk(&place, now) } else { used(&place, now) };
+        for volume in volume_source::volumes(pod) {
+            let Some(source) = VolumeSource::of(volume) else { continue };
+            let Ok(place) = volumes::place_of(dirs, pod, volume) else { continue };
+            let fs = match source {
+                // It is simply a part of the node.
+                VolumeSource::HostPath(_) => None,
+                // Its whole disk counts: who else has files there, and how many, is not the pod's business.
+                VolumeSource::PersistentVolumeClaim(_) => machine::whole_disk(&place, now),
+                VolumeSource::EmptyDir(_)
+                | VolumeSource::ConfigMap(_)
+                | VolumeSource::Secret(_)
+                | VolumeSource::DownwardApi(_)
+                | VolumeSource::Projected(_) => used(&place, now),
+            };
             let Some(fs) = fs else { continue };
-            if is_ephemeral(volume) {
+            if source.is_ephemeral() {
                 found.ephemeral.0 += fs.used_bytes.unwrap_or(0);
                 found.ephemeral.1 += fs.inodes_used.unwrap_or(0);
             }
-            let pvc_ref = claim.map(|claim| ClaimReference {
+            let pvc_ref = source.claim().map(|claim| ClaimReference {
                 name: claim.claim_name.clone(),
                 namespace: pod.metadata.namespace.clone().unwrap_or_default(),
             });
@@ -51,13 +65,6 @@ impl PodDisk {
         found.logs = logs(dirs, pod, now).unwrap_or_default();
         found
     }
-}
-
-/// On the node's disk, and gone with the pod.
-fn is_ephemeral(volume: &Volume) -> bool {
-    let in_memory = |medium: Option<&str>| medium.is_some_and(|medium| !medium.is_empty());
-    volume.config_map.is_some()
-        || volume.empty_dir.as_ref().is_some_and(|source| !in_memory(source.medium.as_deref()))
 }
 
 fn logs(dirs: &Dirs, pod: &Pod, now: Timestamp) -> Option<BTreeMap<String, FsStats>> {

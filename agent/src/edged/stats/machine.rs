@@ -12,7 +12,7 @@ use super::{
 /// The longest of these files is `/proc/stat` on a machine with many processors and interrupts.
 const MAX_FILE: u64 = 1024 * 1024;
 
-/// One look at the machine.
+/// One reading of the machine's counters.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Machine {
     /// When.

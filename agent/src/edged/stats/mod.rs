@@ -2,16 +2,16 @@
 //!
 //! Nothing is measured unless somebody asks, and whoever asks right after somebody else gets the same figures. Containers are
 //! measured by the runtime, the node by the kernel ([`machine`]), volumes and logs by counting their files, once a minute.
-//! How much is used in a second lies between two looks ([`rates`]); the first who asks waits for a second look.
+//! How much is used in a second lies between two samples ([`rates`]); the first who asks waits for a second sample.
 
 mod disk;
 mod machine;
+mod node;
 mod pods;
 mod procfs;
 mod rates;
 mod sandboxes;
 pub(crate) mod summary;
-mod whole;
 
 use std::{
     collections::HashMap,
@@ -38,8 +38,8 @@ use super::{
 };
 
 /// Figures of this age are as good as new ones: several scrapers often come at the same moment.
-const FRESH: Duration = Duration::from_secs(1);
-/// The first who asks waits so long for a second look.
+const CACHE_PERIOD: Duration = Duration::from_secs(1);
+/// The first who asks waits so long for a second sample.
 const WINDOW: Duration = Duration::from_millis(250);
 /// A runtime that answers later than this does not answer.
 const RUNTIME_TIMEOUT: Duration = Duration::from_secs(10);
@@ -105,7 +105,7 @@ impl Stats {
 
     /// What is used now.
     pub(crate) async fn usage(&self) -> Result<Arc<Usage>, Error> {
-        self.not_older_than(FRESH).await
+        self.not_older_than(CACHE_PERIOD).await
     }
 
     /// The kubelet's summary: of processors and memory, without waiting for anything else.
@@ -159,7 +159,7 @@ impl Stats {
         let Machine { started, memory, swap, .. } = usage.machine.clone();
         let node = NodeStats {
             node_name: self.node_name.clone(),
-            system_containers: whole::system_containers(usage),
+            system_containers: node::system_containers(usage),
             start_time: started,
             cpu: usage.cpu.clone(),
             memory,
@@ -182,7 +182,7 @@ fn measured(lists: Lists, machine: Machine, rates: &mut Rates) -> Usage {
             if let Some(cpu) = &mut container.cpu {
                 let at = i64::try_from(cpu.time.as_nanosecond()).unwrap_or(now);
                 cpu.usage_nano_cores =
-                    cpu.usage_core_nano_seconds.and_then(|sum| rates.look(&container.id, at, sum));
+                    cpu.usage_core_nano_seconds.and_then(|sum| rates.sample(&container.id, at, sum));
             }
         }
         pod.cpu = pods::cpu(pod.containers.iter().filter_map(|container| container.cpu.as_ref()));
@@ -193,12 +193,12 @@ fn measured(lists: Lists, machine: Machine, rates: &mut Rates) -> Usage {
     let mut cpu = |name, nanos: Option<u64>| {
         nanos.map(|sum| CpuStats {
             time: machine.at,
-            usage_nano_cores: rates.look(name, now, sum),
+            usage_nano_cores: rates.sample(name, now, sum),
             usage_core_nano_seconds: Some(sum),
         })
     };
     let node = cpu("/", machine.cpu_nanos);
     let agent_cpu = cpu("/kubelet", machine.agent.map(|agent| agent.cpu_nanos));
-    rates.forget_before(now.saturating_sub(rates::LONGEST));
+    rates.forget_before(now.saturating_sub(rates::MAX_INTERVAL_NANOS));
     Usage { machine, cpu: node, agent_cpu, pods }
 }

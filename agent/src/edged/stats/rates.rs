@@ -2,48 +2,48 @@
 
 use std::collections::HashMap;
 
-/// Two looks that are closer than this say nothing: the kernel counts in slices of time. Nanoseconds.
-const SHORTEST: i64 = 100_000_000;
+/// Two samples that are closer than this say nothing: the kernel counts in slices of time. Nanoseconds.
+const MIN_INTERVAL_NANOS: i64 = 100_000_000;
 /// The mean over a longer time says nothing of now. Nanoseconds.
-pub(super) const LONGEST: i64 = 300_000_000_000;
+pub(super) const MAX_INTERVAL_NANOS: i64 = 300_000_000_000;
 
-/// The last looks at every sum, by a name of it.
+/// The last samples of every sum, by a name of it.
 #[derive(Debug, Default)]
-pub(super) struct Rates(HashMap<String, Look>);
+pub(super) struct Rates(HashMap<String, Sample>);
 
 #[derive(Clone, Copy, Debug)]
-struct Look {
+struct Sample {
     /// Unix nanoseconds.
     at: i64,
     sum: u64,
-    /// In a second, between this look and the one before it.
+    /// In a second, between this sample and the one before it.
     rate: Option<u64>,
 }
 
 impl Rates {
-    /// One more look, at `at` (Unix nanoseconds): how much the sum grows in a second, once that is known.
-    pub(super) fn look(&mut self, name: &str, at: i64, sum: u64) -> Option<u64> {
+    /// One more sample, taken at `at` (Unix nanoseconds): how much the sum grows in a second, once that is known.
+    pub(super) fn sample(&mut self, name: &str, at: i64, sum: u64) -> Option<u64> {
         let Some(last) = self.0.get_mut(name) else {
-            self.0.insert(name.to_owned(), Look { at, sum, rate: None });
+            self.0.insert(name.to_owned(), Sample { at, sum, rate: None });
             return None;
         };
         let elapsed = at.saturating_sub(last.at);
-        if elapsed.abs() < SHORTEST {
+        if elapsed.abs() < MIN_INTERVAL_NANOS {
             return last.rate;
         }
-        // A clock that was set back, or a sum that began anew, is a first look.
-        let grown = sum.checked_sub(last.sum).filter(|_| (0..=LONGEST).contains(&elapsed));
+        // A clock that was set back, or a sum that began anew, is a first sample.
+        let grown = sum.checked_sub(last.sum).filter(|_| (0..=MAX_INTERVAL_NANOS).contains(&elapsed));
         let rate = grown.and_then(|grown| {
             let in_a_second = u128::from(grown) * 1_000_000_000 / u128::try_from(elapsed).ok()?;
             u64::try_from(in_a_second).ok()
         });
-        *last = Look { at, sum, rate };
+        *last = Sample { at, sum, rate };
         rate
     }
 
-    /// Forgets what was not looked at since `at`.
+    /// Forgets what was not sampled since `at`.
     pub(super) fn forget_before(&mut self, at: i64) {
-        self.0.retain(|_, look| look.at >= at);
+        self.0.retain(|_, sample| sample.at >= at);
     }
 }
 
@@ -54,13 +54,13 @@ mod tests {
     const SECOND: i64 = 1_000_000_000;
 
     #[test]
-    fn a_rate_is_what_lies_between_two_looks() {
+    fn a_rate_is_what_lies_between_two_samples() {
         let mut rates = Rates::default();
-        assert_eq!(rates.look("a", SECOND, 100), None, "one look");
-        assert_eq!(rates.look("a", 3 * SECOND, 300), Some(100));
-        assert_eq!(rates.look("a", 3 * SECOND + 5, 900), Some(100), "too soon: the last one counts");
-        assert_eq!(rates.look("b", 3 * SECOND, 1), None, "another sum");
-        assert_eq!(rates.look("a", 4 * SECOND, 300), Some(0), "nothing was used");
+        assert_eq!(rates.sample("a", SECOND, 100), None, "one sample");
+        assert_eq!(rates.sample("a", 3 * SECOND, 300), Some(100));
+        assert_eq!(rates.sample("a", 3 * SECOND + 5, 900), Some(100), "too soon: the last one counts");
+        assert_eq!(rates.sample("b", 3 * SECOND, 1), None, "another sum");
+        assert_eq!(rates.sample("a", 4 * SECOND, 300), Some(0), "nothing was used");
     }
 
     #[test]
@@ -68,17 +68,17 @@ mod tests {
         for (at, sum, why) in [
             (20 * SECOND, 1, "the sum was smaller"),
             (SECOND, 2_000, "the clock was set back"),
-            (10 * SECOND + LONGEST + 1, 2_000, "a long time ago"),
+            (10 * SECOND + MAX_INTERVAL_NANOS + 1, 2_000, "a long time ago"),
         ] {
             let mut rates = Rates::default();
-            rates.look("a", 10 * SECOND, 1_000);
-            assert_eq!(rates.look("a", at, sum), None, "{why}");
+            rates.sample("a", 10 * SECOND, 1_000);
+            assert_eq!(rates.sample("a", at, sum), None, "{why}");
         }
         let mut rates = Rates::default();
-        rates.look("old", SECOND, 1);
-        rates.look("new", 5 * SECOND, 1);
+        rates.sample("old", SECOND, 1);
+        rates.sample("new", 5 * SECOND, 1);
         rates.forget_before(2 * SECOND);
-        assert_eq!(rates.look("old", 6 * SECOND, 2), None);
-        assert_eq!(rates.look("new", 6 * SECOND, 2), Some(1));
+        assert_eq!(rates.sample("old", 6 * SECOND, 2), None);
+        assert_eq!(rates.sample("new", 6 * SECOND, 2), Some(1));
     }
 }

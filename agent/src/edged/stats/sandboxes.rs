@@ -22,7 +22,7 @@ use super::{
 use crate::edged::groups::HIERARCHIES;
 
 /// A runtime that has refused is asked again after this.
-const AGAIN: Duration = Duration::from_secs(600);
+const REFUSED_RETRY_DELAY: Duration = Duration::from_secs(600);
 
 /// What a pod uses as a whole.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -50,9 +50,9 @@ impl Stats {
         now: Timestamp,
     ) -> HashMap<String, SandboxStats> {
         let mut known = self.sandboxes.lock().await;
-        if known.refused.is_none_or(|at| at.elapsed() > AGAIN) {
+        if known.refused.is_none_or(|at| at.elapsed() > REFUSED_RETRY_DELAY) {
             match self.runtime.sandbox_stats().await {
-                Ok(all) => return all.into_iter().filter_map(said).collect(),
+                Ok(all) => return all.into_iter().filter_map(from_runtime).collect(),
                 Err(error) => {
                     tracing::debug!(
                         error = &error as &dyn std::error::Error,
@@ -70,14 +70,14 @@ impl Stats {
         let seen = pods.iter().filter_map(|pod| {
             let pid = known.pids.get(&pod.id)?;
             let containers = pod.containers.iter().map(|container| container.id.as_str());
-            Some((pod.id.clone(), seen(*pid, &pod.id, containers, now)))
+            Some((pod.id.clone(), from_kernel(*pid, &pod.id, containers, now)))
         });
         seen.collect()
     }
 }
 
 /// What the runtime says.
-fn said(stats: cri::PodSandboxStats) -> Option<(String, SandboxStats)> {
+fn from_runtime(stats: cri::PodSandboxStats) -> Option<(String, SandboxStats)> {
     let linux = stats.linux?;
     let network = linux.network.as_ref().and_then(pods::network);
     let processes = linux.process.and_then(|all| pods::value(all.process_count.as_ref()));
@@ -85,7 +85,7 @@ fn said(stats: cri::PodSandboxStats) -> Option<(String, SandboxStats)> {
 }
 
 /// What the kernel says of the sandbox `id`, whose first process is `pid`, and of its containers.
-fn seen<'a>(
+fn from_kernel<'a>(
     pid: u32,
     id: &'a str,
     containers: impl Iterator<Item = &'a str>,

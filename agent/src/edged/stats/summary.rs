@@ -110,7 +110,7 @@ pub(crate) struct ContainerStats {
 pub(crate) struct CpuStats {
     #[serde(serialize_with = "seconds")]
     pub(crate) time: Timestamp,
-    /// Of a second, over all cores, between the last two looks.
+    /// Of a second, over all cores, between the last two samples.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) usage_nano_cores: Option<u64>,
     /// Since the start, over all cores.

@@ -31,7 +31,7 @@ fn container(name: &str, attempt: u32, state: State) -> Container {
         created_at: at(0),
         state,
         recursive_read_only: Vec::new(),
-        words: None,
+        termination_message: None,
         health: Health::default(),
     }
 }

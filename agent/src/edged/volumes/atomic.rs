@@ -8,7 +8,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Error, Payload, payload::File};
+use super::{
+    error::Error,
+    payload::{File, Payload},
+};
 
 const DATA: &str = "..data";
 const DATA_NEW: &str = "..data_tmp";

@@ -14,48 +14,18 @@ use std::{
 };
 
 use k8s_openapi::api::core::v1::{
-    HostPathVolumeSource, Node, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec, Pod, Volume,
+    HostPathVolumeSource, Node, PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimVolumeSource,
+    PersistentVolumeSpec, Pod,
 };
 
-use super::{Error, fs_group, host, ownership, ownership::Policy};
-use crate::edged::{admit, names::Dirs};
-
-/// The directory in which a pod keeps its links.
-const PLUGIN: &str = "local-volume";
-
-/// Why a claim gives no volume.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum ClaimError {
-    /// No such claim.
-    #[error("failed to fetch PVC from API server: persistentvolumeclaims {0:?} not found")]
-    Missing(String),
-    /// Claim or volume may exist, nobody knows now.
-    #[error("{0:?} is not on this node and cannot be fetched now: {1}")]
-    Unavailable(String, String),
-    /// The claim is on its way out.
-    #[error("PVC is being deleted")]
-    Deleted,
-    /// It has no volume yet.
-    #[error(
-        "PVC is not bound: it waits for a PersistentVolume of its storage class, with room and access modes enough"
-    )]
-    Unbound,
-    /// The claim's volume is not there.
-    #[error("failed to fetch PV {0:?} from API server: persistentvolumes {0:?} not found")]
-    Gone(String),
-    /// The volume is another claim's.
-    #[error("PV {0:?} is bound to another claim")]
-    Others(String),
-    /// A raw device.
-    #[error("PV {0:?} has volumeMode Block, which is not supported on this node: use volumeMode Filesystem")]
-    Block(String),
-    /// Something that this node cannot mount.
-    #[error("PV {0:?} is of a kind that is not supported on this node: use local or hostPath")]
-    Kind(String),
-    /// The volume is elsewhere.
-    #[error("MountVolume.NodeAffinity check failed for PV {0:?}: no matching NodeSelectorTerms")]
-    Elsewhere(String),
-}
+use super::{
+    claim_error::ClaimError,
+    error::Error,
+    host,
+    ownership::{self, Policy},
+    payload::fs_group,
+};
+use crate::edged::admit;
 
 /// The place on this node that a claim stands for.
 #[derive(Clone, Debug, PartialEq)]
@@ -109,34 +79,28 @@ fn source(spec: &PersistentVolumeSpec) -> Option<Backing> {
     Some(Backing { source, local: true })
 }
 
-/// Whether the pod has been given this volume.
-pub(crate) fn is_given(dirs: &Dirs, pod: &Pod, volume: &Volume) -> bool {
-    super::place(dirs, pod, volume).is_ok()
-}
-
-/// Where the link is.
-pub(super) fn link(dirs: &Dirs, uid: &str, volume: &str) -> PathBuf {
-    dirs.volume(uid, PLUGIN, volume)
-}
-
 /// The place behind the link.
 pub(super) fn followed(link: &Path) -> Result<PathBuf, Error> {
     fs::read_link(link).map_err(Error::io(link))
 }
 
-/// Gives the pod the volume, if it does not have it.
-pub(super) fn set_up(link: &Path, pod: &Pod, volume: &Volume, claims: &Claims) -> Result<(), Error> {
+/// Gives the pod the volume, if it does not have it. `claim`: what became of the claim, if it was looked up.
+pub(super) fn set_up(
+    link: &Path,
+    pod: &Pod,
+    source: &PersistentVolumeClaimVolumeSource,
+    claim: Option<&Result<Backing, ClaimError>>,
+) -> Result<(), Error> {
     if followed(link).is_ok() {
         return Ok(());
     }
-    let Some(source) = &volume.persistent_volume_claim else { return Err(Error::Unsupported) };
     let failed = |error: ClaimError| {
         let namespace = pod.metadata.namespace.clone().unwrap_or_default();
         Error::Claim { claim: format!("{namespace}/{}", source.claim_name), source: error }
     };
-    let claimed = claims.get(&volume.name).cloned();
+    let claim = claim.cloned();
     let backing =
-        claimed.unwrap_or_else(|| Err(ClaimError::Missing(source.claim_name.clone()))).map_err(failed)?;
+        claim.unwrap_or_else(|| Err(ClaimError::Missing(source.claim_name.clone()))).map_err(failed)?;
     host::check(&backing.source)?;
     let place: PathBuf =
         Path::new(&backing.source.path).components().filter(|part| *part != Component::CurDir).collect();

@@ -7,7 +7,7 @@ use std::{fs, path::Path};
 use k8s_openapi::api::core::v1::EmptyDirVolumeSource;
 use kubeapi::quantity;
 
-use super::{Error, atomic, memory, mounted, payload::fs_group};
+use super::{atomic, error::Error, memory, mounted, payload::fs_group};
 use crate::edged::{admit, downward::Downward};
 
 /// Open to every user of the pod, as the kubelet's.

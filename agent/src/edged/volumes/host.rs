@@ -8,7 +8,7 @@ use std::{
 
 use k8s_openapi::api::core::v1::HostPathVolumeSource;
 
-use super::{Error, atomic};
+use super::{atomic, error::Error};
 
 /// Checks the path's type, and makes what may be made.
 pub(super) fn check(source: &HostPathVolumeSource) -> Result<(), Error> {

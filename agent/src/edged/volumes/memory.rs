@@ -9,7 +9,7 @@ use nix::{
     mount::{MsFlags, mount},
 };
 
-use super::{Error, atomic};
+use super::{atomic, error::Error};
 
 /// Nothing of it goes to swap. Kernels before 6.3 do not know the option.
 const NO_SWAP: &str = "noswap";

@@ -14,7 +14,7 @@ use nix::{
     mount::{MntFlags, MsFlags, mount, umount2},
 };
 
-use super::Error;
+use super::error::Error;
 
 /// What this program sees mounted, the newest last.
 const MOUNTS: &str = "/proc/self/mountinfo";

@@ -5,8 +5,13 @@ use std::path::PathBuf;
 use k8s_openapi::api::core::v1::{Container, Pod, VolumeMount};
 use wire::cri;
 
-use super::{Error, place, sub_path};
-use crate::edged::{convert::termination_message_path, env::Environment, names::Dirs};
+use super::{error::Error, place, sub_path};
+use crate::edged::{
+    convert::termination_message_path,
+    env::Environment,
+    names::Dirs,
+    volume_source::{VolumeSource, volumes},
+};
 
 /// Where everything is.
 pub(crate) struct Places<'a> {
@@ -41,7 +46,7 @@ pub(crate) fn of_container(
     let mounts = container.volume_mounts.iter().flatten();
     let mut all = mounts
         .enumerate()
-        .map(|(index, mount)| one(places, (container, index), mount, environment))
+        .map(|(index, mount)| one(places, container, index, mount, environment))
         .collect::<Result<Vec<cri::Mount>, Error>>()?;
     // Where the pod has a mount of its own, that counts.
     for (path, file) in [
@@ -62,16 +67,16 @@ pub(crate) fn of_container(
 
 fn one(
     places: &Places<'_>,
-    (container, index): (&Container, usize),
+    container: &Container,
+    index: usize,
     mount: &VolumeMount,
     environment: &Environment,
 ) -> Result<cri::Mount, Error> {
-    let volumes = places.pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
-    let volume = volumes
-        .into_iter()
+    let volume = volumes(places.pod)
         .find(|volume| volume.name == mount.name)
         .ok_or_else(|| Error::NoVolume(mount.name.clone()))?;
-    let root = place(places.dirs, places.pod, volume)?;
+    let root = place::of(places.dirs, places.pod, volume)?;
+    let source = VolumeSource::of(volume).ok_or(Error::Unsupported)?;
     let expanded = mount.sub_path_expr.as_deref().map(|text| {
         // Half a path would be another place.
         environment.expand_all(text).ok_or_else(|| Error::Variable(text.chars().take(256).collect()))
@@ -87,18 +92,13 @@ fn one(
         }
         None => root,
     };
-    let claim = volume.persistent_volume_claim.as_ref();
-    let of_node = volume.host_path.is_some() || claim.is_some();
-    let made_from_objects = !of_node && volume.empty_dir.is_none();
-    let only_claimed_to_read = claim.is_some_and(|claim| claim.read_only == Some(true));
+    let options = source.mount_options();
     Ok(cri::Mount {
         container_path: absolute(&mount.mount_path),
         host_path: host_path.to_string_lossy().into_owned(),
-        // What is made from objects belongs to the cloud; a container that writes there would only lose it.
-        readonly: mount.read_only.unwrap_or(false) || made_from_objects || only_claimed_to_read,
+        readonly: mount.read_only.unwrap_or(false) || options.read_only,
         recursive_read_only: places.recursive && mount.read_only == Some(true) && wants_recursive(mount),
-        // The node's own paths keep the label that they have.
-        selinux_relabel: !of_node,
+        selinux_relabel: options.relabel,
         propagation: match mount.mount_propagation.as_deref() {
             Some("HostToContainer") => cri::MountPropagation::PropagationHostToContainer,
             Some("Bidirectional") => cri::MountPropagation::PropagationBidirectional,

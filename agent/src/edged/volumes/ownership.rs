@@ -18,7 +18,7 @@ use nix::{
     sys::stat::Mode,
 };
 
-use super::Error;
+use super::error::Error;
 
 /// To be looked at and given away, never read.
 const ITSELF: OFlag = OFlag::O_PATH.union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);

@@ -3,10 +3,11 @@
 use std::{collections::BTreeMap, path::Path};
 
 use k8s_openapi::api::core::v1::{
-    Container, DownwardAPIVolumeFile, KeyToPath, Pod, Volume, VolumeProjection,
+    ConfigMapVolumeSource, Container, DownwardAPIVolumeFile, DownwardAPIVolumeSource, KeyToPath, Pod,
+    ProjectedVolumeSource, SecretVolumeSource, VolumeProjection,
 };
 
-use super::Error;
+use super::error::Error;
 use crate::edged::{
     downward::{self, Downward},
     names,
@@ -55,55 +56,69 @@ pub(crate) type Payload = BTreeMap<String, File>;
 /// Tokens by volume name and path, or why there is none.
 pub(crate) type Tokens = BTreeMap<(String, String), Result<String, String>>;
 
-/// The volume's files; `None` when it is not made from objects.
-pub(crate) fn payload(
-    volume: &Volume,
-    objects: &Objects,
-    downward: &Downward<'_>,
-    tokens: &Tokens,
-) -> Result<Option<Payload>, Error> {
-    let grouped = fs_group(downward.pod).is_some();
-    let (payload, user) = (Payload::new(), fs_user(downward.pod));
-    let mut files = Files { payload, default_mode: DEFAULT_MODE, grouped, user, objects };
-    if let Some(s) = &volume.config_map {
-        files.default_mode = s.default_mode.unwrap_or(DEFAULT_MODE);
-        files.object(Reference::ConfigMap(s.name.clone()), s.items.as_deref(), s.optional)?;
-    } else if let Some(s) = &volume.secret {
-        files.default_mode = s.default_mode.unwrap_or(DEFAULT_MODE);
-        let name = s.secret_name.clone().unwrap_or_default();
-        files.object(Reference::Secret(name), s.items.as_deref(), s.optional)?;
-    } else if let Some(s) = &volume.downward_api {
-        files.default_mode = s.default_mode.unwrap_or(DEFAULT_MODE);
-        files.downward(s.items.as_deref(), downward)?;
-    } else if let Some(s) = &volume.projected {
-        files.default_mode = s.default_mode.unwrap_or(DEFAULT_MODE);
-        for source in s.sources.iter().flatten() {
-            files.projection(&volume.name, source, downward, tokens)?;
-        }
-    } else {
-        return Ok(None);
-    }
-    Ok(Some(files.payload))
-}
-
-struct Files<'a> {
+/// Makes the files of one volume.
+pub(super) struct Files<'a> {
     payload: Payload,
     default_mode: i32,
     /// Files belong to the pod's group, which can read them.
     grouped: bool,
     /// Whose tokens are.
     user: Option<u32>,
+    /// The volume's name.
+    volume: &'a str,
+    downward: &'a Downward<'a>,
     objects: &'a Objects,
+    tokens: &'a Tokens,
+}
+
+impl<'a> Files<'a> {
+    /// No files yet, for this volume of the pod.
+    pub(super) fn new(
+        volume: &'a str,
+        downward: &'a Downward<'a>,
+        objects: &'a Objects,
+        tokens: &'a Tokens,
+    ) -> Self {
+        let grouped = fs_group(downward.pod).is_some();
+        let (payload, user) = (Payload::new(), fs_user(downward.pod));
+        Self { payload, default_mode: DEFAULT_MODE, grouped, user, volume, downward, objects, tokens }
+    }
+
+    /// The keys of a ConfigMap.
+    pub(super) fn of_config_map(mut self, source: &ConfigMapVolumeSource) -> Result<Payload, Error> {
+        self.default_mode = source.default_mode.unwrap_or(DEFAULT_MODE);
+        let reference = Reference::ConfigMap(source.name.clone());
+        self.object(reference, source.items.as_deref(), source.optional)?;
+        Ok(self.payload)
+    }
+
+    /// The keys of a Secret.
+    pub(super) fn of_secret(mut self, source: &SecretVolumeSource) -> Result<Payload, Error> {
+        self.default_mode = source.default_mode.unwrap_or(DEFAULT_MODE);
+        let reference = Reference::Secret(source.secret_name.clone().unwrap_or_default());
+        self.object(reference, source.items.as_deref(), source.optional)?;
+        Ok(self.payload)
+    }
+
+    /// Fields of the pod.
+    pub(super) fn of_downward_api(mut self, source: &DownwardAPIVolumeSource) -> Result<Payload, Error> {
+        self.default_mode = source.default_mode.unwrap_or(DEFAULT_MODE);
+        self.downward(source.items.as_deref())?;
+        Ok(self.payload)
+    }
+
+    /// Several of these, and tokens.
+    pub(super) fn of_projected(mut self, source: &ProjectedVolumeSource) -> Result<Payload, Error> {
+        self.default_mode = source.default_mode.unwrap_or(DEFAULT_MODE);
+        for projection in source.sources.iter().flatten() {
+            self.projection(projection)?;
+        }
+        Ok(self.payload)
+    }
 }
 
 impl Files<'_> {
-    fn projection(
-        &mut self,
-        volume: &str,
-        source: &VolumeProjection,
-        downward: &Downward<'_>,
-        tokens: &Tokens,
-    ) -> Result<(), Error> {
+    fn projection(&mut self, source: &VolumeProjection) -> Result<(), Error> {
         if let Some(s) = &source.config_map {
             self.object(Reference::ConfigMap(s.name.clone()), s.items.as_deref(), s.optional)?;
         }
@@ -111,12 +126,12 @@ impl Files<'_> {
             self.object(Reference::Secret(s.name.clone()), s.items.as_deref(), s.optional)?;
         }
         if let Some(s) = &source.downward_api {
-            self.downward(s.items.as_deref(), downward)?;
+            self.downward(s.items.as_deref())?;
         }
         if let Some(s) = &source.service_account_token {
-            let account = downward.pod.spec.as_ref().and_then(|spec| spec.service_account_name.clone());
+            let account = self.downward.pod.spec.as_ref().and_then(|spec| spec.service_account_name.clone());
             let fail = |why: &str| Error::Token(account.unwrap_or_else(|| "default".into()), why.to_owned());
-            match tokens.get(&(volume.to_owned(), s.path.clone())) {
+            match self.tokens.get(&(self.volume.to_owned(), s.path.clone())) {
                 // A token is for the pod's user or group, where there is one, and nobody else.
                 Some(Ok(token)) => {
                     let mode = (self.grouped || self.user.is_some()).then_some(0o600);
@@ -151,11 +166,8 @@ impl Files<'_> {
         Ok(())
     }
 
-    fn downward(
-        &mut self,
-        items: Option<&[DownwardAPIVolumeFile]>,
-        downward: &Downward<'_>,
-    ) -> Result<(), Error> {
+    fn downward(&mut self, items: Option<&[DownwardAPIVolumeFile]>) -> Result<(), Error> {
+        let downward = self.downward;
         for item in items.into_iter().flatten() {
             let text = match (&item.field_ref, &item.resource_field_ref) {
                 (Some(selector), _) => downward::field(downward, selector)?,

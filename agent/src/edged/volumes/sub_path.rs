@@ -16,7 +16,7 @@ use nix::{
     sys::stat::{Mode, fchmod, mkdirat},
 };
 
-use super::{Error, mounted};
+use super::{error::Error, mounted};
 use crate::edged::names;
 
 /// The only thing done with what is opened is to go on from it, and to bind it.

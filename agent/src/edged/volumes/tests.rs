@@ -1,21 +1,27 @@
 //! Tests of [`super`].
 
-use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt, path::Path, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
 use super::*;
 use crate::edged::{
+    downward::Downward,
     env::Environment,
-    references::{Fetched, Reference},
+    references::{Fetched, Objects, Reference},
 };
 
 struct World {
     dir: tempfile::TempDir,
     pod: Pod,
-    objects: Objects,
-    tokens: Tokens,
-    claims: Claims,
+    inputs: Inputs,
     secrets_in_memory: bool,
 }
 
@@ -26,9 +32,9 @@ impl World {
             "spec": {"serviceAccountName": "sa", "volumes": volumes, "containers": [{"name": "c"}]}
         }))
         .unwrap();
-        let (objects, tokens, claims) = (Objects::default(), Tokens::new(), Claims::new());
+        let inputs = Inputs { objects: Objects::default(), tokens: Tokens::new(), claims: Claims::new() };
         let dir = tempfile::tempdir().unwrap();
-        let mut world = Self { dir, pod, objects, tokens, claims, secrets_in_memory: false };
+        let mut world = Self { dir, pod, inputs, secrets_in_memory: false };
         world.config_map(&[("a.conf", "one"), ("b.conf", "two")]);
         world
     }
@@ -36,7 +42,7 @@ impl World {
     fn config_map(&mut self, data: &[(&str, &str)]) {
         let data: BTreeMap<String, Vec<u8>> =
             data.iter().map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec())).collect();
-        self.objects.insert(Reference::ConfigMap("cm".into()), Fetched::Found(Arc::new(data)));
+        self.inputs.objects.insert(Reference::ConfigMap("cm".into()), Fetched::Found(Arc::new(data)));
     }
 
     fn dirs(&self) -> Dirs {
@@ -47,8 +53,7 @@ impl World {
     fn set_up(&self) -> Result<(), String> {
         let downward =
             Downward { pod: &self.pod, host_ips: &[], pod_ips: &[], allocatable: Default::default() };
-        set_up(&self.dirs(), &downward, &self.objects, &self.tokens, &self.claims)
-            .map_err(|error| format!("{error}: {}", error.source))
+        set_up(&self.dirs(), &downward, &self.inputs).map_err(|error| format!("{error}: {}", error.source))
     }
 
     fn volume(&self, plugin: &str) -> PathBuf {
@@ -102,7 +107,7 @@ fn a_config_map_becomes_files_that_are_swapped_at_once() {
 fn files_stay_when_their_object_cannot_be_had_any_more() {
     let mut world = World::new(json!([{"name": "v", "configMap": {"name": "cm"}}]));
     world.set_up().unwrap();
-    world.objects.insert(Reference::ConfigMap("cm".into()), Fetched::Unavailable("offline".into()));
+    world.inputs.objects.insert(Reference::ConfigMap("cm".into()), Fetched::Unavailable("offline".into()));
     world.set_up().unwrap();
     assert_eq!(seen(&world.volume("configmap")), pairs(&[("a.conf", "one"), ("b.conf", "two")]));
 }
@@ -115,7 +120,7 @@ fn items_choose_paths_and_modes() {
             {"path": "name", "fieldRef": {"fieldPath": "metadata.name"}},
             {"path": "uid", "mode": 0o404, "fieldRef": {"fieldPath": "metadata.uid"}}]}},
         {"name": "s", "secret": {"secretName": "s", "items": [{"key": "k", "path": "deep/k"}]}}]));
-    world.objects.insert(
+    world.inputs.objects.insert(
         Reference::Secret("s".into()),
         Fetched::Found(Arc::new(
             [("k".to_owned(), b"v".to_vec()), ("other".to_owned(), b"w".to_vec())].into(),
@@ -178,10 +183,10 @@ fn a_projected_volume_puts_all_sources_together() {
         {"configMap": {"name": "cm", "items": [{"key": "a.conf", "path": "ca.crt"}]}},
         {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}]}}
     ]}}]));
-    world.tokens.insert(("v".into(), "token".into()), Err("the cloud is not connected".into()));
+    world.inputs.tokens.insert(("v".into(), "token".into()), Err("the cloud is not connected".into()));
     let error = world.set_up().unwrap_err();
     assert!(error.ends_with("no token of service account \"sa\": the cloud is not connected"), "{error}");
-    world.tokens.insert(("v".into(), "token".into()), Ok("t0k3n".into()));
+    world.inputs.tokens.insert(("v".into(), "token".into()), Ok("t0k3n".into()));
     world.set_up().unwrap();
     let wanted = pairs(&[("token", "t0k3n"), ("ca.crt", "one"), ("namespace", "n")]);
     assert_eq!(seen(&world.volume("projected")), wanted);
@@ -208,7 +213,7 @@ fn volumes_belong_to_the_pods_group() {
     let mut world = World::new(json!([{"name": "v", "configMap": {"name": "cm", "defaultMode": 0o600,
         "items": [{"key": "a.conf", "path": "deep/x"}]}}, {"name": "w", "emptyDir": {}},
         {"name": "t", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}]));
-    world.tokens.insert(("t".into(), "token".into()), Ok("t0k3n".into()));
+    world.inputs.tokens.insert(("t".into(), "token".into()), Ok("t0k3n".into()));
     // One that whoever runs the tests may give files to.
     let group = nix::unistd::getgid().as_raw();
     let context = json!({"fsGroup": group});
@@ -308,7 +313,7 @@ fn a_claimed_volume_is_kept_and_outlives_the_pod() {
     let disk = world.dir.path().join("disk");
     fs::create_dir(&disk).unwrap();
     fs::write(disk.join("kept"), "x").unwrap();
-    world.claims.insert("v".into(), Err(ClaimError::Unbound));
+    world.inputs.claims.insert("v".into(), Err(ClaimError::Unbound));
     let error = world.set_up().unwrap_err();
     assert!(error.contains("volume \"v\"") && error.contains("error processing PVC n/data"), "{error}");
     let claim = json!({"metadata": {"uid": "c-1"}});
@@ -319,10 +324,10 @@ fn a_claimed_volume_is_kept_and_outlives_the_pod() {
         &serde_json::from_value(volume).unwrap(),
         &Default::default(),
     );
-    world.claims.insert("v".into(), found);
+    world.inputs.claims.insert("v".into(), found);
     world.set_up().unwrap();
     // without the cloud, or with a claim that is gone
-    world.claims.clear();
+    world.inputs.claims.clear();
     world.set_up().unwrap();
     let mounts = world.mounts(json!([{"name": "v", "mountPath": "/v"}])).unwrap();
     assert_eq!(mounts, [(disk.display().to_string(), true)], "claimed to be read only");
@@ -341,7 +346,7 @@ fn a_local_volume_that_is_not_there_is_said() {
         &serde_json::from_value(volume).unwrap(),
         &Default::default(),
     );
-    world.claims.insert("v".into(), found);
+    world.inputs.claims.insert("v".into(), found);
     let error = world.set_up().unwrap_err();
     assert!(error.contains("/no/such is not a directory"), "{error}");
 }
@@ -367,8 +372,8 @@ fn what_is_secret_is_in_memory_and_nothing_of_it_on_disk() {
         {"name": "d", "downwardAPI": {"items": [{"path": "name", "fieldRef": {"fieldPath": "metadata.name"}}]}},
         {"name": "c", "configMap": {"name": "cm"}}]));
     world.secrets_in_memory = true;
-    world.objects.insert(Reference::Secret("s".into()), secret("first"));
-    world.tokens.insert(("p".into(), "t".into()), Ok("token".into()));
+    world.inputs.objects.insert(Reference::Secret("s".into()), secret("first"));
+    world.inputs.tokens.insert(("p".into(), "t".into()), Ok("token".into()));
     let of = |world: &World, plugin, name| world.dirs().volume("u-1", plugin, name);
     {
         let world = Unmounted(&world);
@@ -401,12 +406,12 @@ fn what_is_secret_is_in_memory_and_nothing_of_it_on_disk() {
 #[test]
 fn files_of_secrets_that_are_on_disk_already_are_not_hidden_from_those_who_use_them() {
     let mut world = World::new(json!([{"name": "s", "secret": {"secretName": "s"}}]));
-    world.objects.insert(Reference::Secret("s".into()), secret("first"));
+    world.inputs.objects.insert(Reference::Secret("s".into()), secret("first"));
     world.set_up().unwrap();
     let volume = world.dirs().volume("u-1", "secret", "s");
     let used = fs::File::open(&volume).unwrap();
     world.secrets_in_memory = true;
-    world.objects.insert(Reference::Secret("s".into()), secret("second"));
+    world.inputs.objects.insert(Reference::Secret("s".into()), secret("second"));
     let world = Unmounted(&world);
     world.0.set_up().unwrap();
     let through = format!("/proc/self/fd/{}/k", std::os::fd::AsRawFd::as_raw_fd(&used));

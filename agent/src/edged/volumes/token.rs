@@ -8,6 +8,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, ServiceAccountTokenProjection};
 use serde::Deserialize;
 
+use crate::edged::volume_source::{VolumeSource, volumes};
+
 /// The shortest life that the API grants, and the default of pods.
 const MIN_SECONDS: i64 = 600;
 const DEFAULT_SECONDS: i64 = 3600;
@@ -26,7 +28,7 @@ struct Claims {
 
 /// A token that a pod needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct WantedToken {
     /// The volume.
     pub(crate) volume: String,
     /// The file in it.
@@ -38,13 +40,13 @@ pub(crate) struct Wanted {
 }
 
 /// The tokens of the pod's projected volumes.
-pub(crate) fn wanted(pod: &Pod) -> Vec<Wanted> {
-    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
-    let pairs = volumes.flat_map(|volume| {
-        let sources = volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten());
+pub(crate) fn wanted(pod: &Pod) -> Vec<WantedToken> {
+    let pairs = volumes(pod).flat_map(|volume| {
+        let projection = VolumeSource::of(volume).and_then(VolumeSource::projection);
+        let sources = projection.into_iter().flat_map(|projected| projected.sources.iter().flatten());
         sources.filter_map(|source| Some((volume.name.clone(), source.service_account_token.as_ref()?)))
     });
-    let one = |(volume, source): (String, &ServiceAccountTokenProjection)| Wanted {
+    let one = |(volume, source): (String, &ServiceAccountTokenProjection)| WantedToken {
         volume,
         path: source.path.clone(),
         audience: source.audience.clone().unwrap_or_default(),

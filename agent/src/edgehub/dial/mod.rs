@@ -58,7 +58,7 @@ const HANGS_AT_MOST: Duration = Duration::from_secs(5);
 const TAKEN: Duration = Patience::USUAL;
 /// Attempts at one time; the oldest one makes room. Few enough for a small node, and enough that each has several seconds with
 /// a cloud to which all its nodes return at once.
-const AT_ONCE: usize = 16;
+const MAX_CONCURRENT_ATTEMPTS: usize = 16;
 
 /// Why a connection did not come about.
 #[derive(Debug, thiserror::Error)]
@@ -262,7 +262,7 @@ async fn rounds<'a>(
     // the earliest time at which a hint of the network begins an attempt
     let mut hinted = now();
     loop {
-        if pending.len() >= AT_ONCE {
+        if pending.len() >= MAX_CONCURRENT_ATTEMPTS {
             pending.pop_front();
         }
         let (begun, taken) = (now(), Taken::default());

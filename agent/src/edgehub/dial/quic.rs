@@ -18,19 +18,19 @@ use wire::{
 use super::{DialError, Target};
 use crate::edgehub::{
     Config,
-    session::now_ms,
     traffic::{Direction, Traffic},
 };
+use crate::rt::unix_millis;
 
 /// A connection on which nothing was heard for so long is dead. QUIC counts from the first packet that was sent after the last
 /// one that came, so that together with the time until that packet it makes three seconds.
-const SILENCE: VarInt = VarInt::from_u32(2_000);
+const IDLE_TIMEOUT_MILLIS: VarInt = VarInt::from_u32(2_000);
 /// A connection on which nothing is said is kept alive so often.
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
 /// The answer to the greeting.
-const ANSWER: usize = 4 * 1024;
+const MAX_GREETING_BYTES: usize = 4 * 1024;
 /// Bytes read at one time.
-const PORTION: usize = 16 * 1024;
+const READ_BYTES: usize = 16 * 1024;
 
 /// The stream of messages, both ways.
 pub(in crate::edgehub) struct Stream {
@@ -99,7 +99,7 @@ fn client(tls: &rustls::ClientConfig) -> Result<ClientConfig, Failure> {
     let mut tls = tls.clone();
     tls.alpn_protocols = vec![frame::ALPN.to_vec()];
     let mut transport = TransportConfig::default();
-    transport.max_idle_timeout(Some(IdleTimeout::from(SILENCE)));
+    transport.max_idle_timeout(Some(IdleTimeout::from(IDLE_TIMEOUT_MILLIS)));
     transport.keep_alive_interval(Some(KEEP_ALIVE));
     let mut client = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls)?));
     client.transport_config(Arc::new(transport));
@@ -115,13 +115,13 @@ async fn greet(config: &Config, connection: &Connection) -> Result<Message, Fail
         ..Route::default()
     };
     let who = json!({"Node_id": [config.node_name], "Project_id": [config.project_id]});
-    send.write_all(&frame::encode(&Message::new(route, who, now_ms()))).await?;
-    let mut decoder = Decoder::new(ANSWER);
+    send.write_all(&frame::encode(&Message::new(route, who, unix_millis()))).await?;
+    let mut decoder = Decoder::new(MAX_GREETING_BYTES);
     loop {
         if let Some((answer, _)) = decoder.take()? {
             return Ok(answer);
         }
-        match receive.read_chunk(PORTION, true).await? {
+        match receive.read_chunk(READ_BYTES, true).await? {
             Some(chunk) => decoder.push(&chunk.bytes),
             None => return Err("the cloud closed the connection before its answer".into()),
         }

@@ -78,9 +78,9 @@ pub(super) async fn connect(
             Err(DialError::Taken(address, line(&response)))
         }
         Err(tungstenite::Error::Http(response)) if response.status() == StatusCode::FORBIDDEN => {
-            Err(DialError::Forbidden(address, said(&response)))
+            Err(DialError::Forbidden(address, refusal_text(&response)))
         }
-        Err(tungstenite::Error::Http(response)) => Err(DialError::Refused(address, said(&response))),
+        Err(tungstenite::Error::Http(response)) => Err(DialError::Refused(address, refusal_text(&response))),
         Err(error) => Err(DialError::Upgrade(address, Box::new(error))),
     }
 }
@@ -112,7 +112,7 @@ fn upgrade(
 }
 
 /// Status and the first line of the body of a refusal.
-fn said(response: &tungstenite::http::Response<Option<Vec<u8>>>) -> String {
+fn refusal_text(response: &tungstenite::http::Response<Option<Vec<u8>>>) -> String {
     format!("{} {}", response.status(), line(response)).trim_end().to_owned()
 }
 

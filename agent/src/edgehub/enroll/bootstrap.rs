@@ -29,13 +29,13 @@ use crate::{
 mod deferred;
 
 /// Largest answer read: certificates and short refusals.
-const LIMIT: usize = 64 * 1024;
+const MAX_ANSWER_BYTES: usize = 64 * 1024;
 /// Names of a certificate that are told.
 const MAX_NAMES: usize = 16;
 /// Bytes of a refusal that are told.
 const MAX_REFUSAL: usize = 512;
 /// As EdgeCore's own client.
-const TIMEOUT: Duration = Duration::from_secs(30);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What is asked, of whom.
 struct Target<'a> {
@@ -177,9 +177,9 @@ async fn exchange(
     request: http::request::Builder,
     body: Bytes,
 ) -> Result<Vec<u8>, EnrollError> {
-    match tokio::time::timeout(TIMEOUT, send(target, tls, request, body)).await {
+    match tokio::time::timeout(REQUEST_TIMEOUT, send(target, tls, request, body)).await {
         Ok(answer) => answer,
-        Err(_) => Err(target.failed(format!("no answer within {TIMEOUT:?}"))),
+        Err(_) => Err(target.failed(format!("no answer within {REQUEST_TIMEOUT:?}"))),
     }
 }
 
@@ -218,7 +218,7 @@ where
     let asked = async {
         let answer = sender.send_request(request).await?;
         let status = answer.status();
-        let bytes = Limited::new(answer.into_body(), LIMIT).collect().await?.to_bytes();
+        let bytes = Limited::new(answer.into_body(), MAX_ANSWER_BYTES).collect().await?.to_bytes();
         Ok::<_, Failure>((status, bytes))
     };
     tokio::pin!(asked, connection);

@@ -15,7 +15,7 @@ use super::{Config, EnrollError};
 use crate::rt::file::replace;
 
 /// Largest PEM file read; a chain of certificates stays far below.
-const LIMIT: u64 = 64 * 1024;
+const MAX_FILE_BYTES: u64 = 64 * 1024;
 
 /// CA, certificate and key in memory.
 pub(super) struct Credentials {
@@ -98,7 +98,7 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>, EnrollError> {
         Err(error) => return Err(failed(error)),
     };
     let mut bytes = Vec::new();
-    file.take(LIMIT).read_to_end(&mut bytes).map_err(failed)?;
+    file.take(MAX_FILE_BYTES).read_to_end(&mut bytes).map_err(failed)?;
     Ok(Some(bytes))
 }
 

@@ -165,7 +165,7 @@ pub(crate) enum Known {
 
 /// What the cloud knows of a node of this name, which has no certificate yet, and the cloud's CA (DER). What is asked for that shows
 /// that the cloud is the one that the token was made for, and that it is reached by a name in its certificate.
-pub(crate) async fn look(config: &Config) -> Result<(Known, Vec<u8>), EnrollError> {
+pub(crate) async fn probe(config: &Config) -> Result<(Known, Vec<u8>), EnrollError> {
     let text = config.token.as_ref().ok_or_else(|| EnrollError::NoToken(config.cert_file.clone()))?;
     let token = Token::parse(text.expose()).map_err(EnrollError::Token)?;
     let mut last = EnrollError::Url(String::new());
@@ -205,7 +205,9 @@ fn request(node: &str) -> Result<Csr, EnrollError> {
 /// This node's identity: from the files where they hold one, else by the token. A certificate that has expired is used where no
 /// other can be had: pods run on, the cloud decides, and this machine's clock may be wrong.
 pub(super) async fn identity(config: &Config, first: &mut FirstRequest) -> Result<Identity, EnrollError> {
-    let Some(credentials) = files::load(config)? else { return kept(config, by_token(config, first).await?) };
+    let Some(credentials) = files::load(config)? else {
+        return keep_new(config, by_token(config, first).await?);
+    };
     let identity = Identity::new(credentials)?;
     if !identity.has_expired() {
         return Ok(identity);
@@ -216,7 +218,7 @@ pub(super) async fn identity(config: &Config, first: &mut FirstRequest) -> Resul
         return Ok(identity);
     }
     match by_token(config, first).await {
-        Ok(enrolled) => kept(config, enrolled),
+        Ok(enrolled) => keep_new(config, enrolled),
         Err(error) => {
             warn!(
                 error = &error as &dyn std::error::Error,
@@ -227,7 +229,7 @@ pub(super) async fn identity(config: &Config, first: &mut FirstRequest) -> Resul
     }
 }
 
-fn kept(config: &Config, identity: Identity) -> Result<Identity, EnrollError> {
+fn keep_new(config: &Config, identity: Identity) -> Result<Identity, EnrollError> {
     keep(config, &identity)?;
     info!(node = %config.node_name, "enrolled: the cloud issued this node's certificate");
     Ok(identity)
@@ -238,7 +240,7 @@ fn kept(config: &Config, identity: Identity) -> Result<Identity, EnrollError> {
 pub(super) async fn renew(config: &Config, old: &Identity) -> Result<Identity, EnrollError> {
     match &config.token {
         Some(_) if old.has_expired() => by_token(config, &mut FirstRequest::default()).await,
-        _ => ask(config, How::Renewal(old), &request(&config.node_name)?).await,
+        _ => request_certificate(config, How::Renewal(old), &request(&config.node_name)?).await,
     }
 }
 
@@ -250,7 +252,7 @@ pub(super) fn keep(config: &Config, identity: &Identity) -> Result<(), EnrollErr
 async fn by_token(config: &Config, first: &mut FirstRequest) -> Result<Identity, EnrollError> {
     let text = config.token.as_ref().ok_or_else(|| EnrollError::NoToken(config.cert_file.clone()))?;
     let token = Token::parse(text.expose()).map_err(EnrollError::Token)?;
-    ask(config, How::Token(&token), first.of(&config.node_name)?).await
+    request_certificate(config, How::Token(&token), first.of(&config.node_name)?).await
 }
 
 /// By what the cloud knows this node.
@@ -261,10 +263,10 @@ enum How<'a> {
 }
 
 /// Asks one server after the other until one answers. A refusal is an answer.
-async fn ask(config: &Config, how: How<'_>, csr: &Csr) -> Result<Identity, EnrollError> {
+async fn request_certificate(config: &Config, how: How<'_>, csr: &Csr) -> Result<Identity, EnrollError> {
     let mut last = EnrollError::Url(String::new());
     for server in &config.http_servers {
-        match ask_one(config, server, how, csr).await {
+        match request_from(config, server, how, csr).await {
             Err(error) if error.may_pass() => last = error,
             answer => {
                 let (ca, cert) = answer?;
@@ -276,7 +278,7 @@ async fn ask(config: &Config, how: How<'_>, csr: &Csr) -> Result<Identity, Enrol
 }
 
 /// The CA and this node's certificate.
-async fn ask_one(
+async fn request_from(
     config: &Config,
     server: &HostPort,
     how: How<'_>,

@@ -74,7 +74,7 @@ impl Watcher {
         let mut datagram = vec![0; DATAGRAM];
         let mut notices = Notices::default();
         loop {
-            match notices.told(socket.recv(&mut datagram).await, &datagram) {
+            match notices.receive(socket.recv(&mut datagram).await, &datagram) {
                 Ok(true) => {}
                 Ok(false) => continue,
                 Err(error) => return error,
@@ -85,7 +85,7 @@ impl Watcher {
                 match socket.try_recv(&mut datagram) {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                     received => {
-                        if let Err(error) = notices.told(received, &datagram) {
+                        if let Err(error) = notices.receive(received, &datagram) {
                             return error;
                         }
                     }
@@ -104,7 +104,7 @@ impl Watcher {
 
 impl Notices {
     /// Whether what was received may matter.
-    fn told(&mut self, received: io::Result<usize>, datagram: &[u8]) -> io::Result<bool> {
+    fn receive(&mut self, received: io::Result<usize>, datagram: &[u8]) -> io::Result<bool> {
         match received {
             Ok(size) => Ok(self.matter(datagram.get(..size).unwrap_or_default())),
             // more was to be told than fits: it may have mattered

@@ -52,9 +52,7 @@ async fn what_is_published_does_not_wait_for_requests_that_wait_for_whoever_publ
     let (sinks, mut asked, _uploaded) = sinks(1);
     let connections = sinks.connections.subscribe();
     let (_rules, topics) = watch::channel(BTreeSet::from([RULE.to_owned()]));
-    tokio::spawn(
-        async move { broker.run(sinks, topics, (CancellationToken::new(), Heart::unheard())).await },
-    );
+    tokio::spawn(async move { broker.run(sinks, topics, CancellationToken::new(), Heart::unheard()).await });
     bus.internal_address().await.unwrap();
     for _ in 0..4 {
         bus.publish(topic("d", "twin/get"), "{}").await;

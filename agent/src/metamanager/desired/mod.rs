@@ -1,8 +1,9 @@
 //! The objects of this node in the store, each with its record; the one place where what the cloud says is written.
 
-mod agree;
+pub(super) mod agree;
+pub(super) mod entry;
 mod others;
-mod place;
+pub(super) mod place;
 mod shape;
 
 use std::sync::Arc;
@@ -14,8 +15,8 @@ use wire::{Change, Header, ResourcePath, ResourceType};
 
 use self::place::{Status, place};
 pub(super) use self::{
-    agree::agrees,
-    place::{Next, Placement, known_revision, same, stripped},
+    entry::Entry,
+    place::{CloudVersion, Placement, StoreChange, known_revision, same, stripped},
     shape::fault as fault_of_shape,
 };
 use super::{
@@ -88,6 +89,10 @@ impl Put {
         Self { change, key, uid, revision, object }
     }
 
+    fn version(&self) -> CloudVersion<'_> {
+        CloudVersion { uid: &self.uid, revision: self.revision }
+    }
+
     /// Where it belongs.
     pub(super) fn key(&self) -> &Key {
         &self.key
@@ -100,8 +105,8 @@ impl Put {
 }
 
 /// What the cloud's state of an object makes of a copy that this node only reads.
-pub(super) fn copy(change: Change, object: &Value, (uid, revision): (&str, u64), entry: &Entry) -> Placement {
-    place(change, object, (uid, revision), entry, Status::Clouds, jiff::Timestamp::now())
+pub(super) fn copy(change: Change, object: &Value, version: CloudVersion<'_>, entry: &Entry) -> Placement {
+    place(change, object, version, entry, Status::Clouds, jiff::Timestamp::now())
 }
 
 /// The collection in which objects of this type are stored; those that nothing here reads keep the type's name.
@@ -114,25 +119,6 @@ pub(super) fn resource(kind: &ResourceType) -> Resource {
         ResourceType::PersistentVolume => Resource::new("", "persistentvolumes"),
         ResourceType::PersistentVolumeClaim => Resource::new("", "persistentvolumeclaims"),
         other => Resource::new("kubeedge.io", other.as_str()),
-    }
-}
-
-/// An object with its record, as stored.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Entry {
-    pub(super) object: Option<Value>,
-    pub(super) record: Option<Record>,
-    pub(super) object_revision: Option<u64>,
-    record_revision: Option<u64>,
-    /// Whether there is an object that cannot be read, and the same of its record: each counts as not there, and is written over.
-    is_damaged: (bool, bool),
-}
-
-#[cfg(test)]
-impl Entry {
-    /// One that was never read from a store.
-    pub(super) fn of(object: Option<Value>, record: Option<Record>) -> Self {
-        Self { object, record, ..Self::default() }
     }
 }
 
@@ -172,12 +158,11 @@ impl Desired {
         };
         self.change(&key, |entry| {
             if status == Status::OursToEnd
-                && let Some(placement) =
-                    mirror::place(put.change, &put.object, (&put.uid, put.revision), entry)
+                && let Some(placement) = mirror::place(put.change, &put.object, put.version(), entry)
             {
                 return placement;
             }
-            place(put.change, &put.object, (&put.uid, put.revision), entry, status, jiff::Timestamp::now())
+            place(put.change, &put.object, put.version(), entry, status, jiff::Timestamp::now())
         })
         .await
         .map_err(Refused::from)
@@ -289,22 +274,24 @@ fn writes(key: &Key, entry: &Entry, placement: Placement) -> Vec<Write> {
     let mut writes = Vec::new();
     let write = |key: Key, expect: Expect, value: Option<Value>| Write { key, expect, value };
     match placement.object {
-        Next::Keep => {}
-        Next::Remove if entry.object.is_none() && !entry.is_damaged.0 => {}
-        Next::Remove => writes.push(write(key.clone(), expect(entry.object_revision), None)),
-        Next::Set(value) => writes.push(write(key.clone(), expect(entry.object_revision), Some(value))),
+        StoreChange::Keep => {}
+        StoreChange::Remove if entry.object.is_none() && !entry.is_damaged.0 => {}
+        StoreChange::Remove => writes.push(write(key.clone(), expect(entry.object_revision), None)),
+        StoreChange::Set(value) => {
+            writes.push(write(key.clone(), expect(entry.object_revision), Some(value)))
+        }
         // watchers see the old one go and the new one come
-        Next::Exchange(value) => {
+        StoreChange::Exchange(value) => {
             writes.push(write(key.clone(), expect(entry.object_revision), None));
             writes.push(write(key.clone(), Expect::Absent, Some(value)));
         }
     }
     let record = record_key(key);
     match placement.record {
-        Next::Keep => {}
-        Next::Remove if entry.record_revision.is_none() && !entry.is_damaged.1 => {}
-        Next::Remove => writes.push(write(record, expect(entry.record_revision), None)),
-        Next::Set(value) | Next::Exchange(value) => {
+        StoreChange::Keep => {}
+        StoreChange::Remove if entry.record_revision.is_none() && !entry.is_damaged.1 => {}
+        StoreChange::Remove => writes.push(write(record, expect(entry.record_revision), None)),
+        StoreChange::Set(value) | StoreChange::Exchange(value) => {
             writes.push(write(record, expect(entry.record_revision), Some(value.write())));
         }
     }

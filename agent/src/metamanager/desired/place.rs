@@ -10,11 +10,11 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 use wire::Change;
 
-use super::{Entry, Record, agree::agrees, others::with_others};
+use super::{super::record::Record, agree::agrees, entry::Entry, others::with_others};
 
 /// What becomes of something stored.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(in crate::metamanager) enum Next<T> {
+pub(in crate::metamanager) enum StoreChange<T> {
     /// Nothing.
     #[default]
     Keep,
@@ -26,11 +26,20 @@ pub(in crate::metamanager) enum Next<T> {
     Remove,
 }
 
+/// Which state of which object the cloud tells of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::metamanager) struct CloudVersion<'a> {
+    /// The object's UID; empty where the cloud does not tell.
+    pub(in crate::metamanager) uid: &'a str,
+    /// Its `resourceVersion` in the cloud; 0 where there is none.
+    pub(in crate::metamanager) revision: u64,
+}
+
 /// What becomes of an object and its record.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(in crate::metamanager) struct Placement {
-    pub(in crate::metamanager) object: Next<Value>,
-    pub(in crate::metamanager) record: Next<Record>,
+    pub(in crate::metamanager) object: StoreChange<Value>,
+    pub(in crate::metamanager) record: StoreChange<Record>,
 }
 
 /// Who writes an object's status.
@@ -48,11 +57,12 @@ pub(super) enum Status {
 pub(super) fn place(
     change: Change,
     object: &Value,
-    (uid, revision): (&str, u64),
+    version: CloudVersion<'_>,
     entry: &Entry,
     status: Status,
     now: Timestamp,
 ) -> Placement {
+    let CloudVersion { uid, revision } = version;
     match (&entry.record, change) {
         (record, Change::Delete) => removed(record.as_ref(), uid, entry, status, now),
         (Some(record), _) if record.uid == uid && record.revision >= revision => Placement::default(),
@@ -64,8 +74,9 @@ pub(super) fn place(
         }
         _ => {
             let object = stripped(object);
-            let object = if entry.object.is_some() { Next::Exchange(object) } else { Next::Set(object) };
-            Placement { object, record: Next::Set(Record::of(uid, revision)) }
+            let object =
+                if entry.object.is_some() { StoreChange::Exchange(object) } else { StoreChange::Set(object) };
+            Placement { object, record: StoreChange::Set(Record::of(uid, revision)) }
         }
     }
 }
@@ -74,7 +85,7 @@ fn updated(record: &Record, object: &Value, revision: u64, entry: &Entry, status
     let mut record = Record { revision, ..record.clone() };
     let Some(current) = &entry.object else {
         // it has ended here: the cloud will hear of that, and nothing comes back to life
-        return Placement { object: Next::Keep, record: Next::Set(record) };
+        return Placement { object: StoreChange::Keep, record: StoreChange::Set(record) };
     };
     let mut object = stripped(object);
     if status != Status::Clouds {
@@ -92,8 +103,8 @@ fn updated(record: &Record, object: &Value, revision: u64, entry: &Entry, status
             map.insert("status".to_owned(), ours);
         }
     }
-    let object = if same(current, &object) { Next::Keep } else { Next::Set(object) };
-    Placement { object, record: Next::Set(record) }
+    let object = if same(current, &object) { StoreChange::Keep } else { StoreChange::Set(object) };
+    Placement { object, record: StoreChange::Set(record) }
 }
 
 fn removed(record: Option<&Record>, uid: &str, entry: &Entry, status: Status, now: Timestamp) -> Placement {
@@ -107,10 +118,11 @@ fn removed(record: Option<&Record>, uid: &str, entry: &Entry, status: Status, no
                 metadata.entry("deletionTimestamp").or_insert_with(|| stamp.into());
                 metadata.insert("deletionGracePeriodSeconds".into(), 0.into());
             }
-            let object = if entry.object.as_ref() == Some(&pod) { Next::Keep } else { Next::Set(pod) };
-            Placement { object, record: Next::Set(Record { gone: true, ..record.clone() }) }
+            let object =
+                if entry.object.as_ref() == Some(&pod) { StoreChange::Keep } else { StoreChange::Set(pod) };
+            Placement { object, record: StoreChange::Set(Record { gone: true, ..record.clone() }) }
         }
-        _ => Placement { object: Next::Remove, record: Next::Remove },
+        _ => Placement { object: StoreChange::Remove, record: StoreChange::Remove },
     }
 }
 

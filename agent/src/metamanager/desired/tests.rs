@@ -22,14 +22,14 @@ fn stored(uid: &str, image: &str, revision: u64) -> Entry {
 }
 
 fn placed(change: Change, object: &Value, at: (&str, u64), entry: &Entry) -> Placement {
-    place(change, object, at, entry, Status::OursToEnd, now())
+    place(change, object, CloudVersion { uid: at.0, revision: at.1 }, entry, Status::OursToEnd, now())
 }
 
 #[test]
 fn a_new_pod_is_stored_without_managed_fields() {
     let placement = placed(Change::Insert, &pod("u1", "a", json!({})), ("u1", 5), &Entry::default());
-    assert_eq!(placement.object, Next::Set(stripped(&pod("u1", "a", json!({})))));
-    assert_eq!(placement.record, Next::Set(Record::of("u1", 5)));
+    assert_eq!(placement.object, StoreChange::Set(stripped(&pod("u1", "a", json!({})))));
+    assert_eq!(placement.record, StoreChange::Set(Record::of("u1", 5)));
 }
 
 #[test]
@@ -49,10 +49,10 @@ fn a_change_keeps_the_status_of_this_node() {
         ("u1", 6),
         &stored("u1", "a", 5),
     );
-    let Next::Set(object) = placement.object else { panic!("{placement:?}") };
+    let StoreChange::Set(object) = placement.object else { panic!("{placement:?}") };
     assert_eq!(object["spec"]["containers"][0]["image"], "b");
     assert_eq!(object["status"], json!({"phase": "Running"}));
-    let Next::Set(record) = placement.record else { panic!() };
+    let StoreChange::Set(record) = placement.record else { panic!() };
     assert_eq!((record.revision, record.reported.as_deref()), (6, Some("f")));
 }
 
@@ -89,32 +89,32 @@ fn the_echo_of_an_own_report_moves_the_revision_and_nothing_else() {
         ("u1", 6),
         &stored("u1", "a", 5),
     );
-    assert_eq!(placement.object, Next::Keep);
+    assert_eq!(placement.object, StoreChange::Keep);
 }
 
 #[test]
 fn a_status_that_the_cloud_has_otherwise_is_reported_again() {
     let placement =
         placed(Change::Update, &pod("u1", "a", json!({"phase": "Failed"})), ("u1", 6), &stored("u1", "a", 5));
-    let Next::Set(record) = placement.record else { panic!() };
+    let StoreChange::Set(record) = placement.record else { panic!() };
     assert_eq!(record.reported, None);
 }
 
 #[test]
 fn another_uid_is_another_pod() {
     let placement = placed(Change::Insert, &pod("u2", "a", json!({})), ("u2", 1), &stored("u1", "a", 5));
-    assert!(matches!(placement.object, Next::Exchange(_)));
-    assert_eq!(placement.record, Next::Set(Record::of("u2", 1)));
+    assert!(matches!(placement.object, StoreChange::Exchange(_)));
+    assert_eq!(placement.record, StoreChange::Set(Record::of("u2", 1)));
 }
 
 #[test]
 fn a_pod_deleted_by_the_cloud_stays_until_it_has_ended() {
     let stub = json!({"metadata": {"name": "p", "uid": "u1"}});
     let placement = placed(Change::Delete, &stub, ("u1", 0), &stored("u1", "a", 5));
-    let Next::Set(object) = placement.object else { panic!() };
+    let StoreChange::Set(object) = placement.object else { panic!() };
     assert_eq!(object["metadata"]["deletionTimestamp"], "2026-01-01T00:00:00Z");
     assert_eq!(object["metadata"]["deletionGracePeriodSeconds"], 0);
-    assert!(matches!(placement.record, Next::Set(Record { gone: true, .. })));
+    assert!(matches!(placement.record, StoreChange::Set(Record { gone: true, .. })));
 }
 
 #[test]
@@ -127,22 +127,36 @@ fn the_delete_of_an_older_pod_leaves_the_newer_one_alone() {
 fn a_pod_that_has_ended_here_does_not_come_back() {
     let entry = Entry { record: Some(Record { finished: true, ..Record::of("u1", 5) }), ..Entry::default() };
     let placement = placed(Change::Update, &pod("u1", "a", json!({})), ("u1", 6), &entry);
-    assert_eq!(placement.object, Next::Keep);
-    assert!(matches!(placement.record, Next::Set(Record { finished: true, revision: 6, .. })));
+    assert_eq!(placement.object, StoreChange::Keep);
+    assert!(matches!(placement.record, StoreChange::Set(Record { finished: true, revision: 6, .. })));
     let stub = json!({"metadata": {"name": "p", "uid": "u1"}});
     let placement = placed(Change::Delete, &stub, ("u1", 0), &entry);
-    assert_eq!(placement, Placement { object: Next::Remove, record: Next::Remove });
+    assert_eq!(placement, Placement { object: StoreChange::Remove, record: StoreChange::Remove });
 }
 
 #[test]
 fn other_kinds_are_replaced_and_removed_as_they_come() {
     let map = |value: &str| json!({"metadata": {"name": "m", "uid": "u1"}, "data": {"k": value}});
     let entry = Entry { object: Some(map("a")), record: Some(Record::of("u1", 5)), ..Entry::default() };
-    let placement = place(Change::Update, &map("b"), ("u1", 6), &entry, Status::Clouds, now());
-    assert_eq!(placement.object, Next::Set(map("b")));
+    let placement = place(
+        Change::Update,
+        &map("b"),
+        CloudVersion { uid: "u1", revision: 6 },
+        &entry,
+        Status::Clouds,
+        now(),
+    );
+    assert_eq!(placement.object, StoreChange::Set(map("b")));
     for content in [json!({"metadata": {"uid": "u1"}}), Value::Null] {
         let uid = content.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let placement = place(Change::Delete, &content, (&uid, 0), &entry, Status::Clouds, now());
-        assert_eq!(placement, Placement { object: Next::Remove, record: Next::Remove });
+        let placement = place(
+            Change::Delete,
+            &content,
+            CloudVersion { uid: &uid, revision: 0 },
+            &entry,
+            Status::Clouds,
+            now(),
+        );
+        assert_eq!(placement, Placement { object: StoreChange::Remove, record: StoreChange::Remove });
     }
 }

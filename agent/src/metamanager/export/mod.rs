@@ -9,6 +9,7 @@
 //! Source: KubeEdge 1.23, `edge/pkg/metamanager/dao`; the tables are those that its ORM makes.
 
 mod file;
+mod objects;
 mod pods;
 mod rows;
 
@@ -16,8 +17,6 @@ use std::{collections::BTreeMap, io, path::Path};
 
 use kubeapi::store::{Object, StoreError};
 use serde_json::Value;
-
-use self::rows::Rows;
 
 /// Why a database could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -73,10 +72,11 @@ pub(crate) type ReadDevice = fn(&Value) -> Option<DeviceRows>;
 /// An object cannot be read, or the file cannot be written; what stood at `path` stands there still.
 pub(crate) async fn export(
     objects: &[Object],
-    (node_name, read_device): (&str, ReadDevice),
+    node_name: &str,
+    read_device: ReadDevice,
     path: &Path,
 ) -> Result<Exported, ExportError> {
-    let rows = Rows::of(objects, node_name, read_device)?;
+    let rows = objects::rows_of(objects, node_name, read_device)?;
     file::write(&rows, path).await?;
     let mut written = BTreeMap::new();
     for row in &rows.rows {

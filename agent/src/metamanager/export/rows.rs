@@ -1,4 +1,4 @@
-//! What an object of this node's store is in EdgeCore's database. Pure.
+//! Rows of EdgeCore's database. Pure.
 //!
 //! A row of `meta` has the resource of a message as its key and the object as its value; EdgeCore starts pods from those of type `pod`
 //! and asks for all others by key. A row of `meta_v2` is what MetaServer's clients read.
@@ -8,22 +8,11 @@
 use std::collections::BTreeMap;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use kubeapi::store::{Key, Object, Resource, StoreError};
+use kubeapi::store::{Key, Resource};
 use serde_json::{Map, Value, json};
 
-use super::{DeviceRows, ReadDevice, pods};
-use crate::{
-    metamanager::{
-        record::{GROUP as RECORDS, Record, record_key},
-        remote::token_resource,
-        server::service_object,
-        takeover::Asked,
-    },
-    outbox::GROUP as OUTBOX,
-};
-
-/// Where devices stand with their values.
-const DEVICES: &str = "devices.twins.outrigger.dev";
+use super::DeviceRows;
+use crate::metamanager::{record::Record, takeover::Asked};
 
 /// A table of EdgeCore's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -153,74 +142,6 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// The rows of all these objects.
-    ///
-    /// # Errors
-    /// One of them is no JSON.
-    pub(super) fn of(
-        objects: &[Object],
-        node_name: &str,
-        read_device: ReadDevice,
-    ) -> Result<Self, StoreError> {
-        let mut all = BTreeMap::new();
-        for object in objects {
-            all.insert(object.key.clone(), object.value()?);
-        }
-        let mut rows = Self::default();
-        for (key, value) in &all {
-            if key.resource.as_str() == DEVICES {
-                rows.device(read_device(value), key);
-            } else {
-                rows.object(&all, node_name, key, value);
-            }
-        }
-        Ok(rows)
-    }
-
-    fn object(&mut self, all: &BTreeMap<Key, Value>, node_name: &str, key: &Key, value: &Value) {
-        let resource = key.resource.as_str();
-        let record = || all.get(&record_key(key)).cloned().map(Record::read);
-        if *key == service_object::key() && value.pointer("/metadata/uid").is_none() {
-            // this agent's own word for where its MetaServer is
-            return;
-        }
-        if key.resource == token_resource() {
-            return self.token(all, key, value);
-        }
-        let (plural, group) = resource.split_once('.').unwrap_or((resource, ""));
-        match (plural, group) {
-            ("pods", "") => pods::rows(self, all, node_name, key, value, record()),
-            ("nodes", "") if key.name != node_name => {}
-            ("nodes", "") => self.cloud("node", "Node", key, clouds(value, record().as_ref())),
-            ("configmaps", "") => self.cloud("configmap", "ConfigMap", key, clouds(value, record().as_ref())),
-            ("secrets", "") => self.cloud("secret", "Secret", key, clouds(value, record().as_ref())),
-            ("persistentvolumes", "") => {
-                self.cloud("persistentvolume", "PersistentVolume", key, clouds(value, record().as_ref()));
-            }
-            ("persistentvolumeclaims", "") => self.cloud(
-                "persistentvolumeclaim",
-                "PersistentVolumeClaim",
-                key,
-                clouds(value, record().as_ref()),
-            ),
-            (kind, "kubeedge.io") => self.cloud(kind, "", key, clouds(value, record().as_ref())),
-            ("pods", RECORDS) => pods::record(self, key, value),
-            (_, group) if group == RECORDS || group.ends_with(&format!(".{RECORDS}")) => {}
-            ("chunks", "history.outrigger.dev") => self.left("what devices were before", "their history"),
-            ("mappers", "mappers.outrigger.dev") => self.mapper(&value["mapper"]),
-            ("topics", "eventbus.outrigger.dev") => {
-                self.push(Table::SubTopics, vec![key.name.clone().into()])
-            }
-            ("targets", "servicebus.outrigger.dev") => {
-                self.push(Table::TargetUrls, vec![key.name.clone().into()])
-            }
-            (table, "edgecore.outrigger.dev") => self.edgecores(table, key, &value["row"]),
-            (_, OUTBOX) => self.waiting(plural, value),
-            (_, group) if group.ends_with("outrigger.dev") => {}
-            _ => self.copy(key, &clouds(value, record().as_ref())),
-        }
-    }
-
     pub(super) fn push(&mut self, table: Table, values: Vec<Value>) {
         self.rows.push(Row { table, values });
     }
@@ -248,7 +169,7 @@ impl Rows {
     }
 
     /// What MetaServer's clients read; an object that does not say its kind is none of theirs.
-    fn copy(&mut self, key: &Key, object: &Value) {
+    pub(super) fn copy(&mut self, key: &Key, object: &Value) {
         let text = |field: &str| object.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
         let (Some(version), Some(kind)) = (text("apiVersion"), text("kind")) else { return };
         let (group, version) = version.split_once('/').unwrap_or(("", version));
@@ -274,7 +195,7 @@ impl Rows {
     }
 
     /// A token under the key that EdgeCore's kubelet asks with.
-    fn token(&mut self, all: &BTreeMap<Key, Value>, key: &Key, kept: &Value) {
+    pub(super) fn token(&mut self, all: &BTreeMap<Key, Value>, key: &Key, kept: &Value) {
         let pods = Resource::new("", "pods");
         let pod =
             all.iter().find(|(place, pod)| place.resource == pods && pod["metadata"]["uid"] == kept["pod"]);
@@ -288,12 +209,12 @@ impl Rows {
         }
     }
 
-    fn waiting(&mut self, what: &str, chunk: &Value) {
+    pub(super) fn waiting(&mut self, what: &str, chunk: &Value) {
         let count = chunk["messages"].as_array().map_or(0, Vec::len);
         self.left("messages that wait for the cloud", format!("{count} {what}"));
     }
 
-    fn device(&mut self, device: Option<DeviceRows>, key: &Key) {
+    pub(super) fn device(&mut self, device: Option<DeviceRows>, key: &Key) {
         let Some(device) = device else {
             return self.left("devices that cannot be read; the cloud sends them", key.name.as_str());
         };
@@ -310,7 +231,7 @@ impl Rows {
         }
     }
 
-    fn mapper(&mut self, mapper: &Value) {
+    pub(super) fn mapper(&mut self, mapper: &Value) {
         let text = |field: &str| mapper[field].as_str().unwrap_or_default();
         let row = json!({
             "name": text("name"), "version": text("version"), "protocol": text("protocol"),
@@ -326,7 +247,7 @@ impl Rows {
     }
 
     /// A row that EdgeCore has written and nobody here has taken over yet.
-    fn edgecores(&mut self, table: &str, key: &Key, row: &Value) {
+    pub(super) fn edgecores(&mut self, table: &str, key: &Key, row: &Value) {
         match Table::named(table) {
             Some(Table::SubTopics) => self.push(Table::SubTopics, vec![key.name.clone().into()]),
             Some(Table::TargetUrls) => self.push(Table::TargetUrls, vec![key.name.clone().into()]),

@@ -9,7 +9,7 @@ use sqlx::{ConnectOptions, Connection, Row as _, SqliteConnection, sqlite::Sqlit
 use super::*;
 use crate::metamanager::{
     record::{Record, fingerprint, record_key},
-    remote::kept_token,
+    remote::stored_token,
     take_over,
 };
 
@@ -94,7 +94,7 @@ async fn edgecore_finds_the_pods_that_are_there_and_none_that_the_cloud_has_dele
     node.pod("job", over, Record::of("uid-job", 44)).await;
     let ended = record_key(&Key::new(Resource::new("", "pods"), "default", "ended"));
     node.put_at(ended, Record { finished: true, ..Record::of("uid-ended", 45) }.write()).await;
-    let exported = export(&node.objects().await, ("edge-1", no_devices), &path).await.unwrap();
+    let exported = export(&node.objects().await, "edge-1", no_devices, &path).await.unwrap();
 
     let found = pods(&path).await;
     let names: Vec<&str> = found.keys().map(String::as_str).collect();
@@ -126,11 +126,11 @@ async fn a_static_pod_is_its_mirror_to_edgecore() {
     let key = Key::new(Resource::new("", "pods"), "default", "web-edge-1");
     node.put("", "nodes", ("", "edge-1"), json!({"metadata": {"name": "edge-1", "uid": "node-uid"}})).await;
     node.put_at(key.clone(), object.clone()).await;
-    export(&node.objects().await, ("edge-1", no_devices), &path).await.unwrap();
+    export(&node.objects().await, "edge-1", no_devices, &path).await.unwrap();
     assert!(pods(&path).await.is_empty(), "EdgeCore makes the mirror");
 
     node.put_at(record_key(&key), told("mirror-uid", 9, &running()).write()).await;
-    export(&node.objects().await, ("edge-1", no_devices), &path).await.unwrap();
+    export(&node.objects().await, "edge-1", no_devices, &path).await.unwrap();
     let mirror = &pods(&path).await["default/pod/web-edge-1"];
     let annotations = json!({
         "kubernetes.io/config.source": "file", "kubernetes.io/config.hash": "h", "kubernetes.io/config.mirror": "h",
@@ -162,7 +162,7 @@ async fn everything_that_edgecore_keeps_is_where_it_looks_for_it() {
         json!({"spec": {"audiences": [], "expirationSeconds": 3607, "boundObjectRef": {"uid": "uid-told"}}});
     let granted =
         json!({"spec": {"audiences": ["https://a"], "expirationSeconds": 3607}, "status": {"token": "t"}});
-    let (key, token) = kept_token("default", "app", &request, ("", granted.clone()));
+    let (key, token) = stored_token("default", "app", &request, "", granted.clone());
     node.put_at(key, token).await;
     node.pod("told", running(), told("uid-told", 41, &running())).await;
     let mapper = json!({"name": "m", "version": "1", "protocol": "modbus", "socket": "/run/m.sock"});
@@ -178,7 +178,7 @@ async fn everything_that_edgecore_keeps_is_where_it_looks_for_it() {
         json!({"metadata": {}, "detail": null}),
     )
     .await;
-    export(&node.objects().await, ("edge-1", no_devices), &path).await.unwrap();
+    export(&node.objects().await, "edge-1", no_devices, &path).await.unwrap();
 
     let meta: BTreeMap<_, _> = rows(&path, "SELECT key, type FROM meta").await.into_iter().collect();
     let token = r#""app"/"default"/[]string(nil)/3607/v1.BoundObjectReference{Kind:"Pod", APIVersion:"v1", Name:"told", UID:"uid-told"}"#;
@@ -223,7 +223,7 @@ async fn what_edgecore_left_is_what_it_finds_again() {
     let store: Arc<dyn Store> = node.0.clone();
     take_over(&old, &store, "ec1").await.unwrap();
     let objects = node.objects().await;
-    export(&objects, ("ec1", no_devices), &new).await.unwrap();
+    export(&objects, "ec1", no_devices, &new).await.unwrap();
     let (before, after) = (pods(&old).await, pods(&new).await);
     for name in ["crash", "job", "many-0"] {
         let key = format!("default/pod/{name}");
@@ -248,7 +248,7 @@ async fn the_journal_of_the_file_before_is_not_played_into_the_new_one() {
     let (node, directory) = (Node::new(), tempfile::tempdir().unwrap());
     let path = directory.path().join("edgecore.db");
     node.pod("old", running(), told("uid-old", 1, &running())).await;
-    export(&node.objects().await, ("edge-1", no_devices), &path).await.unwrap();
+    export(&node.objects().await, "edge-1", no_devices, &path).await.unwrap();
     // an EdgeCore that is cut off in a transaction
     let mut edgecore = SqliteConnectOptions::new().filename(&path).connect().await.unwrap();
     for statement in
@@ -268,7 +268,7 @@ async fn the_journal_of_the_file_before_is_not_played_into_the_new_one() {
     assert!(std::fs::metadata(cut.path().join("edgecore.db-journal")).unwrap().len() > 512);
     let node = Node::new();
     node.pod("new", running(), told("uid-new", 2, &running())).await;
-    export(&node.objects().await, ("edge-1", no_devices), &path).await.unwrap();
+    export(&node.objects().await, "edge-1", no_devices, &path).await.unwrap();
     assert_eq!(pods(&path).await.into_keys().collect::<Vec<_>>(), ["default/pod/new"]);
     assert_eq!(std::fs::read_dir(cut.path()).unwrap().count(), 1);
 }
@@ -278,8 +278,8 @@ async fn what_cannot_be_written_leaves_what_was_there() {
     let (node, directory) = (Node::new(), tempfile::tempdir().unwrap());
     let path = directory.path().join("edgecore.db");
     std::fs::create_dir(&path).unwrap();
-    assert!(export(&node.objects().await, ("edge-1", no_devices), &path).await.is_err());
+    assert!(export(&node.objects().await, "edge-1", no_devices, &path).await.is_err());
     assert!(path.is_dir());
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
-    assert!(export(&[], ("edge-1", no_devices), &directory.path().join("no/edgecore.db")).await.is_err());
+    assert!(export(&[], "edge-1", no_devices, &directory.path().join("no/edgecore.db")).await.is_err());
 }

@@ -25,7 +25,7 @@ fn mirror(hash: &str) -> Value {
 
 fn record_of(placement: Option<Placement>) -> Record {
     match placement {
-        Some(Placement { object: Next::Keep, record: Next::Set(record) }) => record,
+        Some(Placement { object: StoreChange::Keep, record: StoreChange::Set(record) }) => record,
         other => panic!("{other:?}"),
     }
 }
@@ -51,15 +51,28 @@ fn a_mirror_is_the_pod_with_its_hash_and_the_node_as_owner() {
 #[test]
 fn the_echo_of_a_mirror_is_noted_and_leaves_the_pod_alone() {
     for change in [Change::Insert, Change::Update] {
-        let record = record_of(place(change, &mirror("h1"), ("m1", 5), &stored("h1", None)));
+        let record = record_of(place(
+            change,
+            &mirror("h1"),
+            CloudVersion { uid: "m1", revision: 5 },
+            &stored("h1", None),
+        ));
         assert_eq!(record, Record::of("m1", 5));
     }
     let known = stored("h1", Some(Record::of("m1", 5)));
-    assert_eq!(place(Change::Update, &mirror("h1"), ("m1", 5), &known), Some(Placement::default()));
+    assert_eq!(
+        place(Change::Update, &mirror("h1"), CloudVersion { uid: "m1", revision: 5 }, &known),
+        Some(Placement::default())
+    );
     let mut pending = mirror("h1");
     pending["status"]["phase"] = "Pending".into();
     let reported = Record { reported: Some("f".into()), ..Record::of("m1", 5) };
-    let record = record_of(place(Change::Update, &pending, ("m1", 6), &stored("h1", Some(reported))));
+    let record = record_of(place(
+        Change::Update,
+        &pending,
+        CloudVersion { uid: "m1", revision: 6 },
+        &stored("h1", Some(reported)),
+    ));
     assert_eq!((record.revision, record.reported, record.disagreements), (6, None, 1));
 }
 
@@ -68,34 +81,56 @@ fn a_mirror_that_is_deleted_or_old_goes_and_the_pod_stays() {
     let mut deleted = mirror("h1");
     deleted["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
     for wrong in [deleted, mirror("h0")] {
-        assert!(record_of(place(Change::Update, &wrong, ("m1", 6), &stored("h1", None))).finished);
+        assert!(
+            record_of(place(
+                Change::Update,
+                &wrong,
+                CloudVersion { uid: "m1", revision: 6 },
+                &stored("h1", None)
+            ))
+            .finished
+        );
     }
     let known = stored("h1", Some(Record::of("m1", 5)));
-    let gone = Some(Placement { object: Next::Keep, record: Next::Remove });
-    assert_eq!(place(Change::Delete, &mirror("h1"), ("m1", 6), &known), gone);
-    assert_eq!(place(Change::Delete, &Value::Null, ("", 0), &known), gone);
+    let gone = Some(Placement { object: StoreChange::Keep, record: StoreChange::Remove });
+    assert_eq!(place(Change::Delete, &mirror("h1"), CloudVersion { uid: "m1", revision: 6 }, &known), gone);
+    assert_eq!(place(Change::Delete, &Value::Null, CloudVersion { uid: "", revision: 0 }, &known), gone);
     let kept = Some(Placement::default());
-    assert_eq!(place(Change::Delete, &mirror("h1"), ("m0", 4), &known), kept, "an older one of its name");
+    assert_eq!(
+        place(Change::Delete, &mirror("h1"), CloudVersion { uid: "m0", revision: 4 }, &known),
+        kept,
+        "an older one of its name"
+    );
 }
 
 #[test]
 fn a_mirror_without_a_pod_is_to_be_deleted_in_the_cloud() {
-    let placement = place(Change::Insert, &mirror("h1"), ("m1", 5), &Entry::default());
-    let Some(Placement { object: Next::Remove, record: Next::Set(record) }) = placement else {
+    let placement =
+        place(Change::Insert, &mirror("h1"), CloudVersion { uid: "m1", revision: 5 }, &Entry::default());
+    let Some(Placement { object: StoreChange::Remove, record: StoreChange::Set(record) }) = placement else {
         panic!("{placement:?}")
     };
     assert!(record.finished);
     assert_eq!(record.uid, "m1");
     let last_words = Record { finished: true, last_status: Some(json!({})), ..Record::of("m1", 5) };
     let ended = Entry::of(None, Some(last_words.clone()));
-    let placement = place(Change::Update, &mirror("h1"), ("m1", 6), &ended);
+    let placement = place(Change::Update, &mirror("h1"), CloudVersion { uid: "m1", revision: 6 }, &ended);
     let expected = Record { revision: 6, ..last_words };
-    assert_eq!(placement, Some(Placement { object: Next::Remove, record: Next::Set(expected) }));
+    assert_eq!(
+        placement,
+        Some(Placement { object: StoreChange::Remove, record: StoreChange::Set(expected) })
+    );
 }
 
 #[test]
 fn pods_of_the_cloud_are_no_concern_but_for_the_name_of_a_static_one() {
     let cloud = json!({"metadata": {"name": "web-edge-1"}, "spec": {}});
-    assert_eq!(place(Change::Insert, &cloud, ("u1", 5), &Entry::default()), None);
-    assert_eq!(place(Change::Insert, &cloud, ("u1", 5), &stored("h1", None)), Some(Placement::default()));
+    assert_eq!(
+        place(Change::Insert, &cloud, CloudVersion { uid: "u1", revision: 5 }, &Entry::default()),
+        None
+    );
+    assert_eq!(
+        place(Change::Insert, &cloud, CloudVersion { uid: "u1", revision: 5 }, &stored("h1", None)),
+        Some(Placement::default())
+    );
 }

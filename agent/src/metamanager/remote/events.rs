@@ -5,13 +5,14 @@ use kubeapi::Body;
 use serde_json::{Value, json};
 use wire::{Change, ResourcePath, ResourceType, Upstream};
 
-use super::{Refusal, Remote, found, now_ms};
+use super::{Refusal, Remote, found};
 use crate::outbox::{Item, Limits};
+use crate::rt::unix_millis;
 
 /// Events on their way to the outbox; whoever has more waits.
-pub(in crate::metamanager) const WAITING: usize = 64;
+pub(in crate::metamanager) const MAX_QUEUED_EVENTS: usize = 64;
 /// What waits while the cloud is not connected: the last hours of a node in trouble.
-pub(in crate::metamanager) const LIMITS: Limits = Limits { messages: 1_000, bytes: 2 << 20 };
+pub(in crate::metamanager) const EVENT_OUTBOX_LIMITS: Limits = Limits { messages: 1_000, bytes: 2 << 20 };
 
 impl Remote {
     /// Tells the cloud; there is no answer.
@@ -21,7 +22,7 @@ impl Remote {
             return Err(Refusal::bad_request("an event needs metadata.name"));
         }
         let put = Upstream::put(Change::Insert, namespace, &ResourceType::Event, &name, event.clone());
-        self.tell(put, None).await?;
+        self.queue(put, None).await?;
         Ok(found(&Method::POST, &event))
     }
 
@@ -36,13 +37,13 @@ impl Remote {
         let content = json!({"event": patch, "patchData": patch.to_string()});
         let path = ResourcePath::object(namespace, &ResourceType::Event, name);
         let key = path.as_str().to_owned();
-        self.tell(Upstream::Patch { path, patch: content }, Some(key)).await?;
+        self.queue(Upstream::Patch { path, patch: content }, Some(key)).await?;
         Ok(found(&Method::PATCH, &patch))
     }
 
     /// Waits for room in the outbox. A newer message of the same key says all that an older one would have said.
-    async fn tell(&self, told: Upstream, key: Option<String>) -> Result<(), Refusal> {
-        let item = Item { message: told.into_message(now_ms()), key, kept: None };
+    async fn queue(&self, told: Upstream, key: Option<String>) -> Result<(), Refusal> {
+        let item = Item { message: told.into_message(unix_millis()), key, kept: None };
         self.waits.events.send(item).await.map_err(|_| Refusal::unavailable("the agent ends"))
     }
 }
@@ -60,7 +61,7 @@ mod tests {
     use super::*;
     use crate::{
         edgehub::line::line,
-        metamanager::{desired::Desired, remote::Waits, whole::Judge},
+        metamanager::{desired::Desired, pods_complete::Judge, remote::Waits},
         outbox,
     };
 
@@ -75,11 +76,11 @@ mod tests {
         let api = Api::builder(store.clone()).rules(Rules::Relay).build();
         let desired = Desired::new(store.clone(), "edge-1".into());
         let (hub, _inbound, mut line) = line();
-        let (_, pods_whole) = Judge::new(desired.clone(), hub.link());
-        let (events, items) = mpsc::channel(WAITING);
+        let (_, pods_complete) = Judge::new(desired.clone(), hub.link());
+        let (events, items) = mpsc::channel(MAX_QUEUED_EVENTS);
         let config = outbox::Config {
             what: "events",
-            limits: LIMITS,
+            limits: EVENT_OUTBOX_LIMITS,
             store,
             hub: hub.clone(),
             deliver: outbox::Deliver::written(hub.clone()),
@@ -87,7 +88,8 @@ mod tests {
             dropped: Arc::default(),
         };
         let mut outbox = outbox::new(config, items);
-        let remote = Remote::new(api.service(), desired, hub, pods_whole, Waits { events, timeout: TIMEOUT });
+        let remote =
+            Remote::new(api.service(), desired, hub, pods_complete, Waits { events, timeout: TIMEOUT });
         let told = async {
             for index in 0..EVENTS {
                 remote.event("shop", json!({"metadata": {"name": format!("web.{index}")}})).await?;

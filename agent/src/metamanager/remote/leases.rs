@@ -79,12 +79,12 @@ mod tests {
     use crate::{
         edgehub::line::{Line, line},
         metamanager::{
-            desired::{Desired, Next, Placement},
-            now_ms,
+            desired::{Desired, Placement, StoreChange},
+            pods_complete::Judge,
             record::Record,
             remote::Waits,
-            whole::Judge,
         },
+        rt::unix_millis,
     };
 
     /// As EdgeCore's.
@@ -94,16 +94,16 @@ mod tests {
         let api = Api::builder(MemoryStore::new()).rules(Rules::Relay).build();
         let desired = Desired::new(MemoryStore::new(), "edge-1".into());
         let (hub, _, mut line) = line();
-        let (_, pods_whole) = Judge::new(desired.clone(), hub.link());
+        let (_, pods_complete) = Judge::new(desired.clone(), hub.link());
         line.up();
         let waits = Waits { events: tokio::sync::mpsc::channel(1).0, timeout: TIMEOUT };
-        (Remote::new(api.service(), desired.clone(), hub, pods_whole, waits), desired, line)
+        (Remote::new(api.service(), desired.clone(), hub, pods_complete, waits), desired, line)
     }
 
     async fn know_node(desired: &Desired, uid: &str) {
         let key = Key::new(resource(&ResourceType::Node), "", "edge-1");
         let record = Record::of(uid, 1);
-        let known = |_: &_| Placement { object: Next::Keep, record: Next::Set(record.clone()) };
+        let known = |_: &_| Placement { object: StoreChange::Keep, record: StoreChange::Set(record.clone()) };
         desired.change(&key, known).await.unwrap();
     }
 
@@ -125,7 +125,7 @@ mod tests {
                     let lease = message.content_json().unwrap();
                     let path = message.route.resource.clone();
                     let answer = Answer::Response(ObjectResp::ok(lease));
-                    let answer = Downstream::Answer { path, answer }.into_message(now_ms());
+                    let answer = Downstream::Answer { path, answer }.into_message(unix_millis());
                     line.say(answer.answering(&message.header.msg_id)).await;
                 };
                 let (answer, ()) = tokio::join!(asked, answered);

@@ -8,8 +8,9 @@ use serde_json::Value;
 use tracing::warn;
 use wire::{Answer, Change, Message, ResourcePath, ResourceType, Upstream, lane::needs_ack};
 
-use super::{Refusal, Remote, found, now_ms, object};
-use crate::metamanager::desired::{Next, Placement, Put, resource};
+use super::{Refusal, Remote, found, object};
+use crate::metamanager::desired::{Placement, Put, StoreChange, resource};
+use crate::rt::unix_millis;
 
 impl Remote {
     /// The object, from here or else from the cloud.
@@ -44,7 +45,10 @@ impl Remote {
             Err(refusal) => {
                 if refusal.is_not_found() {
                     self.desired
-                        .change(&key, |_| Placement { object: Next::Remove, record: Next::Remove })
+                        .change(&key, |_| Placement {
+                            object: StoreChange::Remove,
+                            record: StoreChange::Remove,
+                        })
                         .await?;
                 }
                 Err(refusal)
@@ -87,7 +91,7 @@ impl Remote {
             .map_err(|error| Refusal::bad_gateway(&error.to_string()))?;
         match self.desired.apply(put).await {
             Ok(()) if needs_ack(message) => {
-                let _ = self.hub.send(message.acknowledgement(now_ms())).await;
+                let _ = self.hub.send(message.acknowledgement(unix_millis())).await;
             }
             Ok(()) => {}
             Err(error) => {

@@ -12,7 +12,7 @@ use wire::ResourceType;
 use super::{Refusal, Remote, token_resource};
 use crate::{
     metamanager::{
-        desired::{Next, Placement, resource},
+        desired::{Placement, StoreChange, resource},
         record::{Record, is_records, object_key},
     },
     rt::Backoff,
@@ -155,7 +155,9 @@ impl Remote {
     }
 
     async fn forget(&self, key: &Key) -> Result<Mended, Failed> {
-        self.desired.change(key, |_| Placement { object: Next::Remove, record: Next::Remove }).await?;
+        self.desired
+            .change(key, |_| Placement { object: StoreChange::Remove, record: StoreChange::Remove })
+            .await?;
         Ok(Mended::Done)
     }
 

@@ -31,13 +31,13 @@ use tower::Service;
 use wire::{Answer, Down, Downstream, Message, Upstream};
 
 use self::place::{Place, place};
-pub(super) use self::tokens::{kept_token, resource as token_resource};
+pub(super) use self::tokens::{resource as token_resource, stored_token};
 use super::{
-    PodsWhole,
+    PodsComplete,
     answer::{Refusal, object, refusal},
     desired::Desired,
-    now_ms,
 };
+use crate::rt::unix_millis;
 use crate::{
     edgehub::{EdgeHub, Unreachable},
     outbox::Item,
@@ -47,7 +47,7 @@ use crate::{
 const ASK_AGAIN: Duration = Duration::from_secs(10);
 
 /// The largest body taken; the API server's limit.
-const LIMIT: usize = 3 * 1024 * 1024;
+const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 
 /// The service; cheap to clone.
 #[derive(Clone)]
@@ -55,7 +55,7 @@ pub(super) struct Remote {
     local: ApiService,
     desired: Desired,
     hub: EdgeHub,
-    pods_whole: PodsWhole,
+    pods_complete: PodsComplete,
     waits: Waits,
 }
 
@@ -73,10 +73,10 @@ impl Remote {
         local: ApiService,
         desired: Desired,
         hub: EdgeHub,
-        pods_whole: PodsWhole,
+        pods_complete: PodsComplete,
         waits: Waits,
     ) -> Self {
-        Self { local, desired, hub, pods_whole, waits }
+        Self { local, desired, hub, pods_complete, waits }
     }
 
     /// What the cloud answers, and the message that it was. Until the time is over it is asked again and again, since CloudCore
@@ -85,7 +85,7 @@ impl Remote {
         let end = Instant::now() + self.waits.timeout;
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            match self.hub.request(request.clone().into_message(now_ms()), ASK_AGAIN.min(left)).await {
+            match self.hub.request(request.clone().into_message(unix_millis()), ASK_AGAIN.min(left)).await {
                 Err(Unreachable::Timeout(_)) if left > ASK_AGAIN => {}
                 Err(Unreachable::Timeout(_)) => {
                     return answered(Err(Unreachable::Timeout(self.waits.timeout)));
@@ -97,7 +97,9 @@ impl Remote {
 
     /// The same, asked once: for what is asked again by itself.
     async fn ask_once(&self, request: Upstream) -> Result<(Answer, Message), Refusal> {
-        answered(self.hub.request(request.into_message(now_ms()), ASK_AGAIN.min(self.waits.timeout)).await)
+        answered(
+            self.hub.request(request.into_message(unix_millis()), ASK_AGAIN.min(self.waits.timeout)).await,
+        )
     }
 
     async fn handle(&self, place: Place, request: Request<ClientBody>) -> Result<Response<Body>, Refusal> {
@@ -129,7 +131,7 @@ fn answered(answer: Result<Message, Unreachable>) -> Result<(Answer, Message), R
 
 /// The object in a request's body.
 async fn body(request: Request<ClientBody>) -> Result<Value, Refusal> {
-    let bytes: Bytes = match Limited::new(request.into_body(), LIMIT).collect().await {
+    let bytes: Bytes = match Limited::new(request.into_body(), MAX_BODY_BYTES).collect().await {
         Ok(collected) => collected.to_bytes(),
         Err(error) => return Err(Refusal::bad_request(&format!("the body could not be read: {error}"))),
     };
@@ -168,7 +170,7 @@ mod tests {
     use wire::ResourceType;
 
     use super::*;
-    use crate::{edgehub::line::line, metamanager::whole::Judge};
+    use crate::{edgehub::line::line, metamanager::pods_complete::Judge};
 
     #[tokio::test(start_paused = true)]
     async fn a_cloud_that_is_silent_is_asked_again_until_the_time_is_over() {
@@ -176,10 +178,10 @@ mod tests {
             let api = kubeapi::Api::builder(MemoryStore::new()).rules(Rules::Relay).build();
             let desired = Desired::new(MemoryStore::new(), "edge-1".into());
             let (hub, _inbound, mut line) = line();
-            let (_, pods_whole) = Judge::new(desired.clone(), hub.link());
+            let (_, pods_complete) = Judge::new(desired.clone(), hub.link());
             let limit = Duration::from_secs(seconds);
             let waits = Waits { events: mpsc::channel(1).0, timeout: limit };
-            let remote = Remote::new(api.service(), desired, hub, pods_whole, waits);
+            let remote = Remote::new(api.service(), desired, hub, pods_complete, waits);
             line.up();
             let begun = Instant::now();
             let refusal = remote.lookup(ResourceType::ConfigMap, "ns", "settings").await.unwrap_err();

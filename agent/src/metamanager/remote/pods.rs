@@ -11,7 +11,7 @@ use wire::{Answer, ResourcePath, ResourceType, Upstream};
 
 use super::{Refusal, Remote, body, object, tokens};
 use crate::metamanager::{
-    desired::{Entry, Next, Placement, resource},
+    desired::{Entry, Placement, StoreChange, resource},
     mirror,
     record::{Record, fingerprint},
 };
@@ -28,7 +28,7 @@ impl Remote {
         request: Request<ClientBody>,
     ) -> Result<Response<Body>, Refusal> {
         let key = Key::new(resource(&ResourceType::Pod), namespace, name);
-        if !self.pods_whole.now() && self.desired.get(&key).await?.is_none() {
+        if !self.pods_complete.now() && self.desired.get(&key).await?.is_none() {
             self.bring_back(&key).await?;
         }
         let mut local = self.local.clone();
@@ -108,7 +108,7 @@ fn ending(entry: &Entry, uid: &str, grace: i64, now: Timestamp) -> Placement {
     let end = now.checked_add(SignedDuration::from_secs(grace)).unwrap_or(Timestamp::MAX);
     pod["metadata"]["deletionTimestamp"] = end.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into();
     pod["metadata"]["deletionGracePeriodSeconds"] = grace.into();
-    Placement { object: Next::Set(pod), record: Next::Keep }
+    Placement { object: StoreChange::Set(pod), record: StoreChange::Keep }
 }
 
 fn ended(entry: &Entry, uid: &str) -> Placement {
@@ -119,12 +119,16 @@ fn ended(entry: &Entry, uid: &str) -> Placement {
     };
     let record = match &entry.record {
         // the cloud knows already
-        Some(Record { gone: true, .. }) | None => Next::Remove,
+        Some(Record { gone: true, .. }) | None => StoreChange::Remove,
         Some(record) => {
             let status = pod.get("status").cloned().unwrap_or_else(|| json!({}));
             let told = record.reported.as_deref() == Some(fingerprint(&status).as_str());
-            Next::Set(Record { finished: true, last_status: (!told).then_some(status), ..record.clone() })
+            StoreChange::Set(Record {
+                finished: true,
+                last_status: (!told).then_some(status),
+                ..record.clone()
+            })
         }
     };
-    Placement { object: Next::Remove, record }
+    Placement { object: StoreChange::Remove, record }
 }

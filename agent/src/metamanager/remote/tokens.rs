@@ -50,18 +50,19 @@ impl Remote {
             (Err(refusal), None) => return Err(refusal),
         };
         let now = Timestamp::now().to_string();
-        let (key, entry) = kept_token(namespace, account, &request, (&now, token.clone()));
+        let (key, entry) = stored_token(namespace, account, &request, &now, token.clone());
         self.desired.set(&key, Some(entry)).await?;
         Ok(found(&Method::POST, &token))
     }
 }
 
 /// The place and the form in which a token is kept that was issued then.
-pub(in crate::metamanager) fn kept_token(
+pub(in crate::metamanager) fn stored_token(
     namespace: &str,
     account: &str,
     request: &Value,
-    (issued, token): (&str, Value),
+    issued: &str,
+    token: Value,
 ) -> (Key, Value) {
     let key = key(namespace, account, request);
     let entry = json!({

@@ -7,32 +7,33 @@ use serde_json::Value;
 use tracing::{info, warn};
 use wire::{Answer, Change, ResourceType, Upstream, lane::needs_ack};
 
-use super::{Failed, Reporter, Told};
+use super::{Failed, ReportOutcome, Reporter};
 use crate::metamanager::{
-    desired::{Next, Placement, resource},
-    mirror, now_ms,
+    desired::{Placement, StoreChange, resource},
+    mirror,
     record::Record,
 };
+use crate::rt::unix_millis;
 
 /// While the cloud has not told the node's UID.
-const SOON: Duration = Duration::from_secs(1);
+const NODE_UID_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// After the cloud refused a mirror: the pod runs without.
 const LATER: Duration = Duration::from_secs(30);
 
 impl Reporter {
     /// Makes a mirror of `pod`, whose status is told after that.
-    pub(super) async fn mirror(&self, key: &Key, pod: &Value) -> Result<Told, Failed> {
+    pub(super) async fn mirror(&self, key: &Key, pod: &Value) -> Result<ReportOutcome, Failed> {
         let node = Key::new(resource(&ResourceType::Node), "", self.node_name.as_str());
         let node_uid = self.desired.entry(&node).await?.record.map(|record| record.uid).unwrap_or_default();
         if node_uid.is_empty() {
-            return Ok(Told::Later(SOON));
+            return Ok(ReportOutcome::Later(NODE_UID_RETRY_DELAY));
         }
         let mirror = mirror::of(pod, &self.node_name, &node_uid);
         let insert = Upstream::put(Change::Insert, &key.namespace, &ResourceType::Pod, &key.name, mirror);
-        let (answer, message) = self.ask(insert).await?;
+        let (answer, message) = self.request(insert).await?;
         if needs_ack(&message) {
             // offline by now: the cloud does not wait for it
-            let _ = self.hub.send(message.acknowledgement(now_ms())).await;
+            let _ = self.hub.send(message.acknowledgement(unix_millis())).await;
         }
         let made = match answer {
             Answer::Response(response) => response.into_result(),
@@ -46,25 +47,25 @@ impl Reporter {
                 self.note(key, &made).await
             }
             // the one that is there is told by the cloud, and goes first where it is none of this pod
-            Err(status) if status["code"] == 409 => Ok(Told::Later(SOON)),
+            Err(status) if status["code"] == 409 => Ok(ReportOutcome::Later(NODE_UID_RETRY_DELAY)),
             Err(status) => {
                 let why = status["message"].as_str().unwrap_or_default();
                 warn!(pod = %key.name, namespace = %key.namespace, why, "a static pod runs, but the cloud does not show it");
-                Ok(Told::Later(LATER))
+                Ok(ReportOutcome::Later(LATER))
             }
         }
     }
 
     /// Which pod of the cloud is the mirror, unless the cloud has told that by itself meanwhile.
-    async fn note(&self, key: &Key, made: &Value) -> Result<Told, Failed> {
+    async fn note(&self, key: &Key, made: &Value) -> Result<ReportOutcome, Failed> {
         let uid = made.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
         let noted = self.desired.change(key, |entry| match &entry.record {
             None if !uid.is_empty() => {
-                Placement { object: Next::Keep, record: Next::Set(Record::of(uid, 0)) }
+                Placement { object: StoreChange::Keep, record: StoreChange::Set(Record::of(uid, 0)) }
             }
             _ => Placement::default(),
         });
         noted.await?;
-        Ok(Told::Done)
+        Ok(ReportOutcome::Done)
     }
 }

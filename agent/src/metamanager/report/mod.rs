@@ -21,20 +21,20 @@ use wire::{Answer, Change, Down, Downstream, Message, ResourceType, Upstream};
 
 use super::{
     desired::{Desired, resource},
-    now_ms,
     record::GROUP,
 };
 use crate::edgehub::{EdgeHub, Link, Unreachable};
+use crate::rt::unix_millis;
 
 /// Reports on their way at one time. More would only wait in EdgeHub's queue.
-const AT_ONCE: usize = 16;
+const MAX_CONCURRENT_REPORTS: usize = 16;
 /// How long the cloud may take to confirm one.
 const CONFIRM_TIMEOUT: Duration = Duration::from_secs(20);
 /// After the cloud refused or the store failed.
-const RETRY: Duration = Duration::from_secs(1);
+const REPORT_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// What became of one object's report.
-enum Told {
+enum ReportOutcome {
     /// The cloud has it, or it is none of the cloud's business.
     Done,
     /// Again, soon.
@@ -90,7 +90,7 @@ impl Reporter {
                     error = &error as &dyn std::error::Error,
                     "reports stop for a moment: the store cannot be read"
                 );
-                tokio::time::sleep(RETRY).await;
+                tokio::time::sleep(REPORT_RETRY_DELAY).await;
             }
         }
     }
@@ -121,25 +121,25 @@ impl Reporter {
                 listing.push(self.everything().boxed());
             }
             seen = now;
-            while online && under_way.len() < AT_ONCE {
+            while online && under_way.len() < MAX_CONCURRENT_REPORTS {
                 let Some(key) = next(&waiting, last.as_ref(), &busy) else { break };
                 waiting.remove(&key);
                 last = Some(key.clone());
                 busy.insert(key.clone());
-                under_way.push(self.tell(key.clone()).map(move |told| (key, told)));
+                under_way.push(self.report(key.clone()).map(move |told| (key, told)));
             }
             tokio::select! {
                 // the same order each time; what is done comes first, and makes room for no more than it took
                 biased;
                 // cancel-safe: futures stay in the set until they are done
                 Some((key, told)) = under_way.next() => match told {
-                    Told::Done => { busy.remove(&key); }
-                    Told::Again | Told::Offline => {
+                    ReportOutcome::Done => { busy.remove(&key); }
+                    ReportOutcome::Again | ReportOutcome::Offline => {
                         busy.remove(&key);
                         waiting.insert(key);
                     }
                     // busy until then: a change meanwhile would begin another row of attempts beside this one
-                    Told::Later(wait) => later.push(tokio::time::sleep(wait).map(move |()| key)),
+                    ReportOutcome::Later(wait) => later.push(tokio::time::sleep(wait).map(move |()| key)),
                 },
                 // cancel-safe, as above
                 Some(keys) = listing.next() => waiting.extend(keys?),
@@ -182,7 +182,7 @@ impl Reporter {
         Ok(keys)
     }
 
-    async fn tell(&self, key: Key) -> Told {
+    async fn report(&self, key: Key) -> ReportOutcome {
         let told = if key.resource == resource(&ResourceType::Pod) {
             self.pod(&key).await
         } else {
@@ -190,18 +190,18 @@ impl Reporter {
         };
         match told {
             Ok(told) => told,
-            Err(Failed::Unreachable(Unreachable::Offline)) => Told::Offline,
+            Err(Failed::Unreachable(Unreachable::Offline)) => ReportOutcome::Offline,
             Err(error) => {
                 warn!(object = %key.name, namespace = %key.namespace, error = &error as &dyn std::error::Error, "a report was not taken; it is told again");
-                tokio::time::sleep(RETRY).await;
-                Told::Again
+                tokio::time::sleep(REPORT_RETRY_DELAY).await;
+                ReportOutcome::Again
             }
         }
     }
 
     /// The cloud's answer to one report.
-    async fn ask(&self, report: Upstream) -> Result<(Answer, Message), Failed> {
-        let message = self.hub.request(report.into_message(now_ms()), CONFIRM_TIMEOUT).await?;
+    async fn request(&self, report: Upstream) -> Result<(Answer, Message), Failed> {
+        let message = self.hub.request(report.into_message(unix_millis()), CONFIRM_TIMEOUT).await?;
         match Down::from(message.clone()).body {
             Downstream::Answer { answer, .. } => Ok((answer, message)),
             _ => Err(Failed::Answer),
@@ -209,14 +209,14 @@ impl Reporter {
     }
 
     async fn delete(&self, key: &Key, uid: &str) -> Result<(), Failed> {
-        match self.ask(Upstream::pod_delete(&key.namespace, &key.name, uid)).await?.0 {
+        match self.request(Upstream::pod_delete(&key.namespace, &key.name, uid)).await?.0 {
             Answer::Failed(status) if status["code"] != 404 => Err(Failed::Refused(status)),
             _ => Ok(()),
         }
     }
 
     async fn insert_node(&self, key: &Key, node: serde_json::Value) -> Result<(Answer, Message), Failed> {
-        self.ask(Upstream::put(Change::Insert, "", &ResourceType::Node, &key.name, node)).await
+        self.request(Upstream::put(Change::Insert, "", &ResourceType::Node, &key.name, node)).await
     }
 }
 

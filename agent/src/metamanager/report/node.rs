@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 use tracing::info;
 use wire::{Upstream, lane::needs_ack};
 
-use super::{Failed, Reporter, Told, outcome};
+use super::{Failed, ReportOutcome, Reporter, outcome};
 use crate::metamanager::{
-    desired::{Next, Placement},
-    now_ms,
+    desired::{Placement, StoreChange},
     record::{Record, fingerprint},
 };
+use crate::rt::unix_millis;
 
 /// How long after its deletion a node registers itself again. CloudCore clears its ClusterObjectSyncs of a deleted node one by
 /// one, and stops at a node that is back: what is left then makes it disconnect the new node every five seconds, for ever.
@@ -20,25 +20,25 @@ const REGISTER_AGAIN: Duration = Duration::from_secs(10);
 
 impl Reporter {
     /// Registers the node at `key` where the cloud does not know it, and tells its status.
-    pub(super) async fn node(&self, key: &Key) -> Result<Told, Failed> {
+    pub(super) async fn node(&self, key: &Key) -> Result<ReportOutcome, Failed> {
         if key.name != self.node_name {
-            return Ok(Told::Done);
+            return Ok(ReportOutcome::Done);
         }
         let link = *self.hub.link().borrow();
         let entry = self.desired.entry(key).await?;
-        let Some(node) = entry.object else { return Ok(Told::Done) };
+        let Some(node) = entry.object else { return Ok(ReportOutcome::Done) };
         let known = entry.record.as_ref().and_then(|record| record.reported.as_deref());
         let status = node.get("status").cloned().unwrap_or_else(|| json!({}));
         let fresh = fingerprint(&status);
         // behind a new connection there may be a cloud that has thought this node dead, whatever it had confirmed before
         if known == Some(&fresh) && *self.node_told.lock() == Some(link) {
-            return Ok(Told::Done);
+            return Ok(ReportOutcome::Done);
         }
         if entry.record.is_none() {
             self.register(key, &node).await?;
         }
         let report = Upstream::node_patch(&key.name, json!({"status": status}).to_string());
-        let shown = match outcome(self.ask(report).await?.0) {
+        let shown = match outcome(self.request(report).await?.0) {
             Ok(shown) => shown,
             // the cloud has lost the node, or never had it
             Err(status) if status["code"] == 404 => {
@@ -48,7 +48,7 @@ impl Reporter {
                     tokio::time::sleep(REGISTER_AGAIN).await;
                 }
                 self.register(key, &node).await?;
-                return Ok(Told::Again);
+                return Ok(ReportOutcome::Again);
             }
             Err(status) => return Err(Failed::Refused(status)),
         };
@@ -69,13 +69,16 @@ impl Reporter {
                     Some(node) => identified(node, uid, now.disagreements, &fresh),
                     None => {
                         let next = now.confirmed(&told, &fresh);
-                        Placement { object: Next::Keep, record: next.map_or(Next::Keep, Next::Set) }
+                        Placement {
+                            object: StoreChange::Keep,
+                            record: next.map_or(StoreChange::Keep, StoreChange::Set),
+                        }
                     }
                 }
             })
             .await?;
         *self.node_told.lock() = Some(link);
-        Ok(Told::Done)
+        Ok(ReportOutcome::Done)
     }
 
     /// Forgets the UID of a node that the cloud does not have any more, where it has not told another one meanwhile.
@@ -83,7 +86,7 @@ impl Reporter {
         let forgotten = self.desired.change(key, |entry| match &entry.record {
             Some(record) if record.uid == uid => {
                 let record = Record { disagreements: record.disagreements, ..Record::default() };
-                Placement { object: Next::Keep, record: Next::Set(record) }
+                Placement { object: StoreChange::Keep, record: StoreChange::Set(record) }
             }
             _ => Placement::default(),
         });
@@ -104,7 +107,7 @@ impl Reporter {
         }
         let (answer, message) = self.insert_node(key, node).await?;
         if needs_ack(&message) {
-            let _ = self.hub.send(message.acknowledgement(now_ms())).await;
+            let _ = self.hub.send(message.acknowledgement(unix_millis())).await;
         }
         match outcome(answer) {
             Ok(_) => info!(node = %key.name, "registered with the cloud"),
@@ -123,5 +126,5 @@ fn identified(node: &Value, uid: &str, disagreements: u64, fingerprint: &str) ->
         metadata.insert("uid".into(), uid.into());
     }
     let record = Record { disagreements, reported: Some(fingerprint.to_owned()), ..Record::of(uid, 0) };
-    Placement { object: Next::Set(node), record: Next::Set(record) }
+    Placement { object: StoreChange::Set(node), record: StoreChange::Set(record) }
 }

@@ -5,22 +5,22 @@ use serde_json::{Value, json};
 use tracing::debug;
 use wire::Upstream;
 
-use super::{Failed, Reporter, Told, outcome};
+use super::{Failed, ReportOutcome, Reporter, outcome};
 use crate::metamanager::{
-    desired::{Next, Placement, known_revision},
+    desired::{Placement, StoreChange, known_revision},
     mirror,
     record::{Record, fingerprint},
 };
 
 impl Reporter {
     /// Tells the cloud what became of the pod at `key`.
-    pub(super) async fn pod(&self, key: &Key) -> Result<Told, Failed> {
+    pub(super) async fn pod(&self, key: &Key) -> Result<ReportOutcome, Failed> {
         let entry = self.desired.entry(key).await?;
         let static_pod = entry.object.as_ref().filter(|pod| mirror::is_static(pod));
         let Some(record) = entry.record else {
             return match static_pod.filter(|pod| pod.pointer("/metadata/deletionTimestamp").is_none()) {
                 Some(pod) => self.mirror(key, pod).await,
-                None => Ok(Told::Done),
+                None => Ok(ReportOutcome::Done),
             };
         };
         if record.finished {
@@ -29,7 +29,7 @@ impl Reporter {
                 Some(status) => self.status(key, &record, status).await?,
                 None => self.delete(key, &record.uid).await?,
             }
-            return Ok(Told::Done);
+            return Ok(ReportOutcome::Done);
         }
         // a pod that took another's name between the two reads; the change that it is leads back here
         let pod = entry
@@ -38,19 +38,19 @@ impl Reporter {
         let status = pod.as_ref().and_then(|pod| pod.get("status"));
         // nothing was observed yet: what stands there is the cloud's own
         let Some(status) = status.filter(|status| status.get("startTime").is_some()) else {
-            return Ok(Told::Done);
+            return Ok(ReportOutcome::Done);
         };
         let is_stale = self.stale.lock().remove(key);
         if !is_stale && record.reported.as_deref() == Some(fingerprint(status).as_str()) {
-            return Ok(Told::Done);
+            return Ok(ReportOutcome::Done);
         }
         self.status(key, &record, status).await?;
-        Ok(Told::Done)
+        Ok(ReportOutcome::Done)
     }
 
     async fn status(&self, key: &Key, record: &Record, status: &Value) -> Result<(), Failed> {
         let report = Upstream::pod_patch(&key.namespace, &key.name, patch(&record.uid, status).to_string());
-        let clouds = match outcome(self.ask(report).await?.0) {
+        let clouds = match outcome(self.request(report).await?.0) {
             Ok(object) => object,
             // gone, or another pod by now: its deletion is on its way
             Err(status) if matches!(status["code"].as_u64(), Some(404 | 409)) => {
@@ -67,7 +67,7 @@ impl Reporter {
             {
                 record.revision = record.revision.max(revision);
             }
-            Placement { object: Next::Keep, record: next.map_or(Next::Keep, Next::Set) }
+            Placement { object: StoreChange::Keep, record: next.map_or(StoreChange::Keep, StoreChange::Set) }
         });
         Ok(noted.await?)
     }

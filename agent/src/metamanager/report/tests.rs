@@ -10,7 +10,7 @@ use super::*;
 use crate::{
     edgehub::line::{Line, line},
     metamanager::{
-        desired::{Next, Placement},
+        desired::{Placement, StoreChange},
         record::Record,
     },
 };
@@ -48,7 +48,7 @@ async fn a_pod_that_changes_while_it_is_to_be_told_later_is_told_no_more_often()
     let desired = Desired::new(MemoryStore::new(), "edge-1".into());
     let (hub, _inbound, mut line) = line();
     let node = Key::new(resource(&ResourceType::Node), "", "edge-1");
-    let known = |_: &_| Placement { object: Next::Keep, record: Next::Set(Record::of("n", 1)) };
+    let known = |_: &_| Placement { object: StoreChange::Keep, record: StoreChange::Set(Record::of("n", 1)) };
     desired.change(&node, known).await.unwrap();
     line.up();
     let (asked, last) = (Arc::<AtomicUsize>::default(), Arc::<Mutex<Value>>::default());
@@ -138,7 +138,10 @@ async fn the_status_of_a_pod_is_told_again_at_the_interval_that_is_set() {
         "kind": "Pod", "metadata": {"name": "p", "namespace": "ns", "uid": "u"},
         "status": {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"},
     });
-    let placed = |_: &_| Placement { object: Next::Set(pod.clone()), record: Next::Set(Record::of("u", 1)) };
+    let placed = |_: &_| Placement {
+        object: StoreChange::Set(pod.clone()),
+        record: StoreChange::Set(Record::of("u", 1)),
+    };
     desired.change(&key, placed).await.unwrap();
     line.up();
     let begun = Instant::now();

@@ -13,8 +13,9 @@ use wire::{
     application::{Application, Status, Target, Verb, Watches},
 };
 
-use super::super::{answer::Refusal, now_ms};
+use super::super::answer::Refusal;
 use crate::edgehub::{EdgeHub, Link, Unreachable};
+use crate::rt::unix_millis;
 
 /// How long the cloud may take; EdgeCore's.
 const CLOUD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -147,7 +148,7 @@ impl Cloud {
         if let Some(away) = self.away(link) {
             return Err(Failure::Away(away));
         }
-        match self.hub.request(request.into_message(now_ms()), CLOUD_TIMEOUT).await {
+        match self.hub.request(request.into_message(unix_millis()), CLOUD_TIMEOUT).await {
             Ok(answer) => Ok(Down::from(answer)),
             Err(Unreachable::Timeout(_)) => {
                 *self.silent.lock() = Some((link, Instant::now()));

@@ -12,17 +12,19 @@ use std::{
 use kubeapi::store::{Key, Object, Resource, Store, StoreError};
 use parking_lot::Mutex;
 use serde_json::Value;
-use wire::{Change, application::Target};
+use wire::Change;
 
 use super::super::{
     answer::Refusal,
-    desired::{Desired, Entry, Next, Placement, copy, same, stripped},
+    desired::{CloudVersion, Desired, Entry, Placement, StoreChange, copy, same, stripped},
     record::Record,
 };
-use super::held::Held;
+use super::{held::Held, keys::text};
 
+/// Bytes that the copies may take.
+pub(super) const MAX_COPIES_BYTES: u64 = 64 << 20;
 /// So many deletions are remembered: a list that was made before one of them must not bring the object back.
-const REMEMBERED: usize = 4096;
+const MAX_REMEMBERED_DELETIONS: usize = 4096;
 
 /// The copies; cheap to clone.
 #[derive(Clone, Debug)]
@@ -71,7 +73,7 @@ impl Copies {
 
     /// Removes the copy at `key`, and what is known of it.
     async fn drop(&self, key: &Key) -> Result<(), StoreError> {
-        let gone = |_: &Entry| Placement { object: Next::Remove, record: Next::Remove };
+        let gone = |_: &Entry| Placement { object: StoreChange::Remove, record: StoreChange::Remove };
         self.kept.change(key, gone).await
     }
 
@@ -82,7 +84,9 @@ impl Copies {
             return Ok(());
         }
         let revision = text(object, "/metadata/resourceVersion").parse().unwrap_or_default();
-        self.kept.change(key, |entry| copy(Change::Update, object, (uid, revision), entry)).await
+        self.kept
+            .change(key, |entry| copy(Change::Update, object, CloudVersion { uid, revision }, entry))
+            .await
     }
 
     /// The object with this UID is gone; an empty one is whichever it is.
@@ -93,11 +97,13 @@ impl Copies {
         if !uid.is_empty() {
             let mut deleted = self.deleted.lock();
             deleted.push_back(uid.to_owned());
-            if deleted.len() > REMEMBERED {
+            if deleted.len() > MAX_REMEMBERED_DELETIONS {
                 deleted.pop_front();
             }
         }
-        self.kept.change(key, |entry| copy(Change::Delete, &Value::Null, (uid, 0), entry)).await
+        self.kept
+            .change(key, |entry| copy(Change::Delete, &Value::Null, CloudVersion { uid, revision: 0 }, entry))
+            .await
     }
 
     /// Removes the copy at `key` unless its UID is among `listed` or it is newer than the list of `revision`.
@@ -115,7 +121,7 @@ impl Copies {
                 Some(record) if listed.contains(&record.uid) || record.revision > revision => {
                     Placement::default()
                 }
-                _ => Placement { object: Next::Remove, record: Next::Remove },
+                _ => Placement { object: StoreChange::Remove, record: StoreChange::Remove },
             })
             .await
     }
@@ -138,12 +144,18 @@ impl Copies {
                     Placement::default()
                 }
                 Some(current) if text(current, "/metadata/uid") != text(&object, "/metadata/uid") => {
-                    Placement { object: Next::Exchange(object.clone()), record: Next::Set(record.clone()) }
+                    Placement {
+                        object: StoreChange::Exchange(object.clone()),
+                        record: StoreChange::Set(record.clone()),
+                    }
                 }
                 Some(current) if same(current, &object) => {
-                    Placement { object: Next::Keep, record: Next::Set(record.clone()) }
+                    Placement { object: StoreChange::Keep, record: StoreChange::Set(record.clone()) }
                 }
-                _ => Placement { object: Next::Set(object.clone()), record: Next::Set(record.clone()) },
+                _ => Placement {
+                    object: StoreChange::Set(object.clone()),
+                    record: StoreChange::Set(record.clone()),
+                },
             })
             .await
     }
@@ -186,24 +198,4 @@ fn is_told_here(key: &Key) -> bool {
 
 fn is_older(ours: &Record, kept: Option<&Record>) -> bool {
     kept.is_some_and(|kept| kept.uid == ours.uid && kept.revision > ours.revision)
-}
-
-/// The target's collection.
-pub(super) fn resource(target: &Target) -> Resource {
-    Resource::new(&target.group, &target.plural)
-}
-
-/// Where an object of the target's collection stands.
-pub(super) fn key_of(target: &Target, object: &Value) -> Key {
-    Key::new(resource(target), text(object, "/metadata/namespace"), text(object, "/metadata/name"))
-}
-
-/// Where the target's object stands.
-pub(super) fn key(target: &Target) -> Key {
-    Key::new(resource(target), target.namespace.as_str(), target.name.as_str())
-}
-
-/// The string at `pointer`, empty where there is none.
-pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }

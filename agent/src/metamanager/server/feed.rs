@@ -9,7 +9,7 @@ use super::{super::desired::Desired, copies::Copies};
 use crate::rt::Heart;
 
 /// After the store failed, or was too fast.
-const RETRY: Duration = Duration::from_secs(1);
+const STORE_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Copies from `own`; never ends.
 pub(super) async fn run(own: &Desired, copies: &Copies, heart: &Heart) {
@@ -28,7 +28,7 @@ async fn follow(own: &Desired, copies: &Copies, plural: &str, heart: Heart) {
         if let Err(error) = follow_once(own, copies, &resource, &heart).await {
             warn!(error = &error as &dyn std::error::Error, %resource, "begins anew to follow this node's own objects");
         }
-        tokio::time::sleep(RETRY).await;
+        tokio::time::sleep(STORE_RETRY_DELAY).await;
     }
 }
 

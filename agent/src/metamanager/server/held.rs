@@ -12,12 +12,12 @@ use wire::application::Target;
 
 use super::{
     super::desired::Desired,
-    copies::resource,
+    keys::resource,
     watches::{Collection, covers},
 };
 
 /// So many collections are known at most; the one that was listed first for the first time goes.
-const LIMIT: usize = 256;
+const MAX_COLLECTIONS: usize = 256;
 
 /// What is held; cheap to clone.
 #[derive(Clone, Debug)]
@@ -58,7 +58,7 @@ impl Held {
         }
         let mut new: Vec<_> = known.iter().filter(|held| !covers(collection, held)).cloned().collect();
         new.push(collection.clone());
-        let surplus = new.len().saturating_sub(LIMIT);
+        let surplus = new.len().saturating_sub(MAX_COLLECTIONS);
         new.drain(..surplus);
         self.write(known, new).await
     }
@@ -146,7 +146,7 @@ mod tests {
     #[tokio::test]
     async fn there_is_a_limit() {
         let held = Held::new(Desired::new(MemoryStore::new(), String::new()));
-        for number in 0..=LIMIT {
+        for number in 0..=MAX_COLLECTIONS {
             held.add(&collection("pods", &number.to_string(), "")).await.unwrap();
         }
         assert!(!held.has(&collection("pods", "0", "")).await.unwrap(), "the first has made room");

@@ -14,14 +14,15 @@ use tracing::{debug, warn};
 use wire::application::Target;
 
 use super::{
-    copies::{Copies, resource, text},
+    copies::Copies,
+    keys::{resource, text},
     list::Lists,
     watches::Collection,
 };
 use crate::edgehub::Link;
 
 /// For so long the cloud is not asked again: a client that begins asks a hundred times for all that there is.
-const FRESH: Duration = Duration::from_secs(5);
+const DEFINITIONS_FRESH_FOR: Duration = Duration::from_secs(5);
 
 /// The kinds; cheap to clone.
 #[derive(Clone)]
@@ -58,7 +59,7 @@ impl Kinds {
     pub(super) async fn refresh(&self, link: Option<Link>) {
         let Some(link) = link else { return };
         let mut asked = self.asked.lock().await;
-        if asked.is_some_and(|(then, since)| then == link && since.elapsed() < FRESH) {
+        if asked.is_some_and(|(then, since)| then == link && since.elapsed() < DEFINITIONS_FRESH_FOR) {
             return;
         }
         match self.lists.renew(&definitions()).await {

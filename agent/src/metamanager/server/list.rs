@@ -9,18 +9,18 @@ use wire::application::Verb;
 use super::{
     super::answer::Refusal,
     ask::{Cloud, Failure},
-    copies::{Copies, key_of, text},
+    copies::{Copies, MAX_COPIES_BYTES},
+    keys::{key_of, text},
     local::Local,
-    room,
     watches::Collection,
 };
 
 /// Objects in one answer of the cloud, which has to fit into one message.
-const PAGE: usize = 100;
+const PAGE_SIZE: usize = 100;
 /// Objects in one list. A node that holds more is not what its owner meant.
 const MAX_OBJECTS: usize = 10_000;
 /// Bytes of one list: half of what all copies may take.
-const MAX_LIST_BYTES: u64 = room::MAX_BYTES / 2;
+const MAX_LIST_BYTES: u64 = MAX_COPIES_BYTES / 2;
 
 /// Brings collections; cheap to clone.
 #[derive(Clone)]
@@ -67,7 +67,7 @@ impl Lists {
 
     /// A page, and its length in bytes.
     async fn page(&self, collection: &Collection, next: &str) -> Result<(Value, usize), Failure> {
-        let mut option = json!({"limit": PAGE});
+        let mut option = json!({"limit": PAGE_SIZE});
         for (name, value) in [
             ("labelSelector", collection.labels.as_str()),
             ("fieldSelector", &collection.fields),

@@ -2,17 +2,21 @@
 //!
 //! In: HTTP requests of kubectl, controllers and pods. Out: answers from [`copies`], which follow this node's own objects
 //! ([`feed`]) and the cloud's: read through ([`ask`], [`list`]) or told by it while somebody watches ([`watches`]). Writes go to the
-//! cloud and nowhere else; logs and sessions of this node's pods come from its own kubelet API ([`kubelet`]). How much the copies may take is in [`room`].
+//! cloud and nowhere else; logs and sessions of this node's pods come from its own kubelet API ([`stream`]). How much the
+//! copies may take is in [`room`].
 //!
 //! Source: KubeEdge's MetaServer; <https://kubernetes.io/docs/reference/using-api/api-concepts/>.
 
 mod access;
 mod ask;
+mod authenticator;
 mod certificate;
 mod copies;
 mod feed;
 mod held;
 mod interface;
+mod json;
+mod keys;
 mod kinds;
 mod kubelet;
 mod list;
@@ -25,6 +29,7 @@ mod room;
 mod route;
 mod service;
 pub(super) mod service_object;
+mod stream;
 mod sync;
 mod tls;
 mod watches;
@@ -52,16 +57,18 @@ pub(crate) use self::interface::ensure as ensure_address;
 use self::{
     access::Access,
     ask::Cloud,
+    authenticator::Authenticator,
     certificate::Keeper,
-    copies::{Copies, key_of, text},
+    copies::Copies,
+    keys::{key_of, text},
     kinds::Kinds,
     kubelet::LateKubelet,
     list::Lists,
     local::Local,
     loopback::{Credentials, LocalClients, retract},
     room::Room,
-    service::{ApiServer, Authenticator},
-    watches::Kept,
+    service::ApiServer,
+    watches::ClientWatches,
 };
 pub use self::{
     access::{KeyError, TokenRules},
@@ -137,12 +144,12 @@ pub type Listening = watch::Receiver<Option<SocketAddr>>;
 
 /// What the cloud tells of watched collections, on its way into the copies.
 #[derive(Clone)]
-pub(super) struct Told {
+pub(super) struct WatchedChanges {
     copies: Copies,
     kinds: Kinds,
 }
 
-impl Told {
+impl WatchedChanges {
     /// Takes over what the cloud's dynamic controller says of an object.
     pub(super) async fn change(&self, change: Change, object: &Value) -> Result<(), StoreError> {
         if text(object, "/metadata/name").is_empty() || text(object, "/kind").is_empty() {
@@ -166,7 +173,7 @@ pub struct MetaServer {
     own: Desired,
     copies: Copies,
     kinds: Kinds,
-    kept: Kept,
+    kept: ClientWatches,
     api_server: ApiServer,
     listening: watch::Sender<Option<SocketAddr>>,
 }
@@ -178,7 +185,12 @@ impl std::fmt::Debug for MetaServer {
 }
 
 /// Builds it over this node's `own` objects.
-pub(super) fn new(config: MetaServerConfig, node: &str, own: Desired, hub: EdgeHub) -> (MetaServer, Told) {
+pub(super) fn new(
+    config: MetaServerConfig,
+    node: &str,
+    own: Desired,
+    hub: EdgeHub,
+) -> (MetaServer, WatchedChanges) {
     let MetaServerConfig { address, copies, authentication } = config;
     let kubelet = LateKubelet::default();
     let api = Api::builder(Arc::clone(&copies)).rules(Rules::Relay);
@@ -188,8 +200,8 @@ pub(super) fn new(config: MetaServerConfig, node: &str, own: Desired, hub: EdgeH
     let cloud = Cloud::new(node, hub.clone());
     let lists = Lists::new(cloud.clone(), copies.clone(), local.clone());
     let kinds = Kinds::new(api, copies.clone(), lists.clone());
-    let kept = Kept::default();
-    let told = Told { copies: copies.clone(), kinds: kinds.clone() };
+    let kept = ClientWatches::default();
+    let told = WatchedChanges { copies: copies.clone(), kinds: kinds.clone() };
     let api_server = ApiServer {
         authenticator: None,
         cloud,

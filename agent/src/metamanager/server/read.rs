@@ -9,10 +9,11 @@ use wire::application::Verb;
 use super::{
     super::answer::Refusal,
     ask::{Away, Failure},
-    copies::{self, key},
+    json::{last_known, parsed, raw},
+    keys::{self, key},
     query::Query,
     route::Ask,
-    service::{ApiServer, last_known, raw},
+    service::ApiServer,
     watches::Collection,
 };
 
@@ -82,7 +83,7 @@ impl ApiServer {
         Err(away.refusal(&format!(
             "this node has never listed {} {place} and cannot tell which there are; list them once while the cloud is connected, or get \
              one by its name",
-            copies::resource(target)
+            keys::resource(target)
         )))
     }
 
@@ -120,7 +121,7 @@ impl ApiServer {
         self.cloud.ask(self.watch_call(collection)).await?;
         self.lists.renew(collection).await?;
         if let Some(link) = link {
-            self.kept.told(collection, link);
+            self.kept.confirm(collection, link);
         }
         Ok(())
     }
@@ -138,7 +139,7 @@ impl ApiServer {
 
     /// Whether the cloud tells of all changes of the collection now.
     pub(super) fn is_told(&self, collection: &Collection) -> bool {
-        self.cloud.link().is_some_and(|link| self.kept.tells_of(collection, link))
+        self.cloud.link().is_some_and(|link| self.kept.is_confirmed(collection, link))
     }
 
     /// A kind that is not known may have been defined since.
@@ -189,9 +190,4 @@ fn collection(ask: &Ask, parts: &Parts) -> Collection {
     let mut target = ask.target.clone();
     target.name.clear();
     Collection { target, labels: selector("labelSelector"), fields: selector("fieldSelector") }
-}
-
-pub(super) fn parsed(answer: &[u8]) -> Result<Value, Refusal> {
-    serde_json::from_slice(answer)
-        .map_err(|error| Refusal::bad_gateway(&format!("the cloud's answer cannot be read: {error}")))
 }

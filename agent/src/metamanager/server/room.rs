@@ -13,20 +13,18 @@ use tokio::time::{MissedTickBehavior, interval_at};
 use tracing::{info, warn};
 
 use super::{
-    copies::{self, Copies},
-    held,
+    copies::{Copies, MAX_COPIES_BYTES},
+    held, keys,
     kinds::definitions,
-    watches::Kept,
+    watches::ClientWatches,
 };
 use crate::metamanager::record;
 
-/// Bytes that the copies may take.
-pub(super) const MAX_BYTES: u64 = 64 << 20;
 /// How often it is looked how much they take. What was asked for since the last look stays: whoever reads a list page by page
 /// must not find that it ends early.
 const CHECK_INTERVAL: Duration = Duration::from_mins(5);
 /// Collections of which it is remembered when they were asked for. A cluster has some hundred.
-const REMEMBERED: usize = 4096;
+const MAX_REMEMBERED_COLLECTIONS: usize = 4096;
 
 /// When each collection was asked for last; cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -36,19 +34,19 @@ impl Room {
     /// A client asks for something of this collection.
     pub(super) fn asked(&self, resource: Resource, now: Instant) {
         let mut asked = self.0.lock();
-        if asked.len() < REMEMBERED || asked.contains_key(&resource) {
+        if asked.len() < MAX_REMEMBERED_COLLECTIONS || asked.contains_key(&resource) {
             asked.insert(resource, now);
         }
     }
 
     /// Keeps the copies within their bounds; never ends.
-    pub(super) async fn run(&self, copies: &Copies, kept: &Kept) {
+    pub(super) async fn run(&self, copies: &Copies, kept: &ClientWatches) {
         // not at the start, when pods wait for the disk, and nobody has asked for anything yet
         let mut looks = interval_at(tokio::time::Instant::now() + CHECK_INTERVAL, CHECK_INTERVAL);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             looks.tick().await;
-            if let Err(error) = self.look(copies, kept, (MAX_BYTES, Instant::now())).await {
+            if let Err(error) = self.evict(copies, kept, MAX_COPIES_BYTES, Instant::now()).await {
                 warn!(
                     error = &error as &dyn std::error::Error,
                     "MetaServer's copies are not kept within their bounds"
@@ -57,20 +55,21 @@ impl Room {
         }
     }
 
-    async fn look(
+    async fn evict(
         &self,
         copies: &Copies,
-        kept: &Kept,
-        (most, now): (u64, Instant),
+        kept: &ClientWatches,
+        most: u64,
+        now: Instant,
     ) -> Result<(), StoreError> {
         let mut sizes = copies.sizes().await?;
         let stays = kept.all().into_iter().chain([definitions()]);
-        let stays: Vec<_> = stays.map(|collection| copies::resource(&collection.target)).collect();
+        let stays: Vec<_> = stays.map(|collection| keys::resource(&collection.target)).collect();
         let total = sizes.iter().map(|(_, bytes)| bytes).sum();
         sizes.retain(|(resource, _)| {
             !stays.contains(resource) && !record::is_records(resource) && *resource != held::place()
         });
-        for resource in self.going(sizes, total, (most, now)) {
+        for resource in self.going(sizes, total, most, now) {
             info!(%resource, "MetaServer forgets what nobody has asked for longest: its copies take too much room");
             copies.forget(&resource).await?;
         }
@@ -82,7 +81,8 @@ impl Room {
         &self,
         mut sizes: Vec<(Resource, u64)>,
         mut total: u64,
-        (most, now): (u64, Instant),
+        most: u64,
+        now: Instant,
     ) -> Vec<Resource> {
         if total <= most {
             return Vec::new();
@@ -127,7 +127,7 @@ mod tests {
             room.asked(resource(name), begun + Duration::from_mins(minute));
         }
         let going =
-            |total, most, minute| room.going(sizes(), total, (most, begun + Duration::from_mins(minute)));
+            |total, most, minute| room.going(sizes(), total, most, begun + Duration::from_mins(minute));
         assert!(going(90, 90, 60).is_empty(), "they fit");
         // nobody has asked for `d` since the start
         assert_eq!(going(90, 89, 1), [resource("d")], "the others were asked for just now");
@@ -142,8 +142,8 @@ mod tests {
     #[test]
     fn what_is_remembered_of_askers_is_bounded() {
         let (room, now) = (Room::default(), Instant::now());
-        (0..=REMEMBERED).for_each(|number| room.asked(resource(&number.to_string()), now));
-        assert_eq!(room.0.lock().len(), REMEMBERED);
+        (0..=MAX_REMEMBERED_COLLECTIONS).for_each(|number| room.asked(resource(&number.to_string()), now));
+        assert_eq!(room.0.lock().len(), MAX_REMEMBERED_COLLECTIONS);
         room.asked(resource("0"), now + CHECK_INTERVAL);
         assert_eq!(room.0.lock()[&resource("0")], now + CHECK_INTERVAL);
     }
@@ -163,7 +163,7 @@ mod tests {
         for key in &all {
             copies.put(key, &object(&key.name)).await.unwrap();
         }
-        let kept = Kept::default();
+        let kept = ClientWatches::default();
         let target = wire::application::Target {
             version: "v1".into(),
             plural: "configmaps".into(),
@@ -172,7 +172,7 @@ mod tests {
         let _client =
             kept.enter(&Collection { target, labels: String::new(), fields: String::new() }).unwrap();
         let room = Room::default();
-        room.look(&copies, &kept, (1 << 20, Instant::now())).await.unwrap();
+        room.evict(&copies, &kept, 1 << 20, Instant::now()).await.unwrap();
         let left = async || {
             let mut left = Vec::new();
             for key in &all {
@@ -182,7 +182,7 @@ mod tests {
             left
         };
         assert_eq!(left().await, [true, true, true, true], "there is room");
-        room.look(&copies, &kept, (1000, Instant::now())).await.unwrap();
+        room.evict(&copies, &kept, 1000, Instant::now()).await.unwrap();
         assert_eq!(left().await, [true, false, true, true]);
         copies.put(&theirs, &object("theirs")).await.unwrap();
         assert_eq!(left().await, [true, true, true, true], "it can be read anew");

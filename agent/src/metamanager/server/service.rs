@@ -4,14 +4,12 @@ use std::{
     convert::Infallible,
     future::Future,
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll},
     time::Instant,
 };
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, StatusCode, header, request::Parts};
-use http_body_util::{BodyExt, Full};
+use http::{Request, Response, StatusCode, request::Parts};
 use kubeapi::{Body, BoxError, Unread, gather};
 use tower::Service;
 use tracing::debug;
@@ -19,34 +17,24 @@ use wire::application::{SelfReview, Verb};
 
 use super::{
     super::answer::{Refusal, object, refusal},
-    access::{Access, Caller},
-    ask::{Away, Cloud, Failure},
-    copies::{Copies, resource},
+    access::Caller,
+    ask::{Cloud, Failure},
+    authenticator::Authenticator,
+    copies::Copies,
+    json::{object_of, raw},
+    keys::resource,
     kinds::Kinds,
     kubelet::LateKubelet,
     list::Lists,
     local::Local,
-    loopback::LocalClients,
     reviews::{self, identity},
     room::Room,
-    route::{Ask, Route, route},
-    watches::Kept,
-    write::given,
+    route::{Route, route},
+    watches::ClientWatches,
 };
 
 /// The largest body taken; the API server's limit.
-const LIMIT: usize = 3 * 1024 * 1024;
-
-/// Finds out who asks, and what they may.
-#[derive(Clone)]
-pub(super) enum Authenticator {
-    /// Certificates of the cloud's CA and tokens of service accounts.
-    Accounts(Arc<Access>),
-    /// Programs of this machine.
-    Local(Arc<LocalClients>),
-    /// The agent's own rooms, which ask in process.
-    Agent,
-}
+const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 
 /// The service; cheap to clone.
 #[derive(Clone)]
@@ -57,7 +45,7 @@ pub(super) struct ApiServer {
     pub(super) copies: Copies,
     pub(super) kinds: Kinds,
     pub(super) kubelet: LateKubelet,
-    pub(super) kept: Kept,
+    pub(super) kept: ClientWatches,
     pub(super) lists: Lists,
     pub(super) local: Local,
     pub(super) room: Room,
@@ -85,32 +73,6 @@ where
     }
 }
 
-impl Authenticator {
-    async fn authenticate(&self, parts: &Parts) -> Result<Caller, Refusal> {
-        match self {
-            Self::Accounts(access) => access.caller(parts).await,
-            Self::Local(clients) => clients.authenticate(parts).map(|()| Caller::Owner),
-            Self::Agent => Ok(Caller::Owner),
-        }
-    }
-
-    /// Whether MetaServer lets the caller do this with objects.
-    pub(super) async fn authorize(&self, caller: &Caller, ask: &Ask) -> Result<(), Refusal> {
-        match self {
-            Self::Accounts(access) => {
-                access.check(caller, ask).await?;
-                if ask.is_session() && ask.verb == Verb::Get {
-                    // a GET that becomes a WebSocket does as much as a POST
-                    access.check(caller, &Ask { verb: Verb::Create, ..ask.clone() }).await?;
-                }
-                Ok(())
-            }
-            Self::Local(clients) => clients.authorize(ask),
-            Self::Agent => Ok(()),
-        }
-    }
-}
-
 impl ApiServer {
     async fn handle<B>(&self, parts: &Parts, body: B) -> Result<Response<Body>, Refusal>
     where
@@ -128,9 +90,9 @@ impl ApiServer {
         // who has not said who they are may ask nothing, as in Kubernetes
         if let Some(review) = SelfReview::of(&ask.target).filter(|_| caller != Caller::Anonymous) {
             reviews::check(&ask)?;
-            let question = given(&parts.headers, &read(body).await?)?;
-            let about = (parts, self.cloud.node());
-            let answer = reviews::answer(review, authenticator, &caller, about, &question).await?;
+            let question = object_of(&parts.headers, &read(body).await?)?;
+            let node = self.cloud.node();
+            let answer = reviews::answer(review, authenticator, &caller, parts, node, &question).await?;
             return Ok(object(StatusCode::CREATED, &answer));
         }
         authenticator.authorize(&caller, &ask).await?;
@@ -166,30 +128,12 @@ impl ApiServer {
     }
 }
 
-/// JSON as it came.
-pub(super) fn raw(code: StatusCode, json: Vec<u8>) -> Response<Body> {
-    let body = Full::new(Bytes::from(json)).map_err(|never| match never {}).boxed_unsync();
-    let mut response = Response::new(body);
-    *response.status_mut() = code;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
-}
-
-/// The same answer with a warning that clients print: it is as this node last knew it.
-pub(super) fn last_known(mut answer: Response<Body>, away: Away) -> Response<Body> {
-    let text = format!("299 - \"{}; this is what this node holds\"", away.why());
-    if let Ok(value) = HeaderValue::from_str(&text) {
-        answer.headers_mut().append(header::WARNING, value);
-    }
-    answer
-}
-
 async fn read<B>(body: B) -> Result<Bytes, Refusal>
 where
     B: http_body::Body<Data = Bytes> + Send,
     B::Error: Into<BoxError>,
 {
-    gather(body, LIMIT).await.map_err(|unread| match unread {
+    gather(body, MAX_BODY_BYTES).await.map_err(|unread| match unread {
         Unread::TooLarge(limit) => Refusal::too_large(limit),
         late @ Unread::Late(_) => Refusal::late(&late.to_string()),
         broken @ Unread::Broken(_) => Refusal::bad_request(&broken.to_string()),

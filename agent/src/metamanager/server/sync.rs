@@ -6,13 +6,13 @@ use tokio::time::{MissedTickBehavior, interval};
 use tracing::{debug, warn};
 use wire::application::Watches;
 
-use super::{service::ApiServer, watches::Kept};
+use super::{service::ApiServer, watches::ClientWatches};
 
 /// How often it is looked for watches that nobody needs any more, and those that the cloud could not take are offered again.
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Keeps the cloud telling of all that is watched; never ends.
-pub(super) async fn run(api_server: &ApiServer, kept: &Kept) {
+pub(super) async fn run(api_server: &ApiServer, kept: &ClientWatches) {
     let mut links = api_server.cloud.links();
     let mut looks = interval(CHECK_INTERVAL);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -20,7 +20,7 @@ pub(super) async fn run(api_server: &ApiServer, kept: &Kept) {
     loop {
         let link = *links.borrow_and_update();
         if kept.forget_idle(Instant::now()) || told != Some(link) {
-            told = tell(api_server, kept).await.then_some(link);
+            told = send_watches(api_server, kept).await.then_some(link);
         }
         for collection in kept.all() {
             if api_server.cloud.link().is_some()
@@ -39,7 +39,7 @@ pub(super) async fn run(api_server: &ApiServer, kept: &Kept) {
 }
 
 /// Whether the cloud knows now which watches there are.
-async fn tell(api_server: &ApiServer, kept: &Kept) -> bool {
+async fn send_watches(api_server: &ApiServer, kept: &ClientWatches) -> bool {
     if api_server.cloud.link().is_none() {
         return false;
     }

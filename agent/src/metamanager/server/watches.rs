@@ -12,10 +12,10 @@ use wire::application::Target;
 use crate::edgehub::Link;
 
 /// How many different collections the cloud is asked to tell of at a time.
-const LIMIT: usize = 256;
+const MAX_COLLECTIONS: usize = 256;
 /// How long the cloud goes on telling after the last client has gone: clients end their watches every few minutes and begin
 /// them anew.
-const LINGER: Duration = Duration::from_secs(60);
+const LINGER_PERIOD: Duration = Duration::from_secs(60);
 
 /// A collection, or a part of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -38,7 +38,7 @@ struct Entry {
 
 /// All of them; cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Kept(Arc<Mutex<All>>);
+pub(super) struct ClientWatches(Arc<Mutex<All>>);
 
 #[derive(Debug, Default)]
 struct All {
@@ -50,15 +50,15 @@ struct All {
 /// A client's watch; its end ends with this.
 #[derive(Debug)]
 pub(super) struct Client {
-    kept: Kept,
+    kept: ClientWatches,
     collection: Collection,
 }
 
-impl Kept {
+impl ClientWatches {
     /// A client begins to watch; `None`: too many different collections are watched.
     pub(super) fn enter(&self, collection: &Collection) -> Option<Client> {
         let mut kept = self.0.lock();
-        if kept.entries.len() >= LIMIT && !kept.entries.contains_key(collection) {
+        if kept.entries.len() >= MAX_COLLECTIONS && !kept.entries.contains_key(collection) {
             let idle =
                 kept.entries.iter().find(|(_, entry)| entry.clients == 0).map(|(idle, _)| idle.clone());
             kept.entries.remove(&idle?);
@@ -71,7 +71,7 @@ impl Kept {
     }
 
     /// Whether the cloud tells of everything in `collection`, over this connection.
-    pub(super) fn tells_of(&self, collection: &Collection, link: Link) -> bool {
+    pub(super) fn is_confirmed(&self, collection: &Collection, link: Link) -> bool {
         self.0
             .lock()
             .entries
@@ -80,7 +80,7 @@ impl Kept {
     }
 
     /// The cloud tells of `collection` from now on, over this connection.
-    pub(super) fn told(&self, collection: &Collection, link: Link) {
+    pub(super) fn confirm(&self, collection: &Collection, link: Link) {
         if let Some(entry) = self.0.lock().entries.get_mut(collection) {
             entry.told_over = Some(link);
         }
@@ -91,12 +91,13 @@ impl Kept {
         self.0.lock().entries.keys().cloned().collect()
     }
 
-    /// Forgets what nobody has watched for [`LINGER`]; whether any was forgotten since the last time.
+    /// Forgets what nobody has watched for [`LINGER_PERIOD`]; whether any was forgotten since the last time.
     pub(super) fn forget_idle(&self, now: Instant) -> bool {
         let mut kept = self.0.lock();
         let before = kept.entries.len();
-        kept.entries
-            .retain(|_, entry| entry.idle_since.is_none_or(|since| now.duration_since(since) < LINGER));
+        kept.entries.retain(|_, entry| {
+            entry.idle_since.is_none_or(|since| now.duration_since(since) < LINGER_PERIOD)
+        });
         std::mem::take(&mut kept.has_forgotten) || kept.entries.len() != before
     }
 }
@@ -153,11 +154,13 @@ mod tests {
 
     #[test]
     fn what_nobody_watches_is_told_for_a_while_and_then_forgotten() {
-        let kept = Kept::default();
+        let kept = ClientWatches::default();
         let (first, second) = (kept.enter(&pods("a", "")).unwrap(), kept.enter(&pods("a", "")).unwrap());
-        kept.told(&pods("a", ""), Link::Up(1));
-        assert!(kept.tells_of(&pods("a", ""), Link::Up(1)) && !kept.tells_of(&pods("a", ""), Link::Up(2)));
-        let late = Instant::now() + LINGER * 2;
+        kept.confirm(&pods("a", ""), Link::Up(1));
+        assert!(
+            kept.is_confirmed(&pods("a", ""), Link::Up(1)) && !kept.is_confirmed(&pods("a", ""), Link::Up(2))
+        );
+        let late = Instant::now() + LINGER_PERIOD * 2;
         drop(first);
         assert!(!kept.forget_idle(late), "one is left");
         drop(second);
@@ -168,14 +171,14 @@ mod tests {
 
     #[test]
     fn there_is_a_limit() {
-        let kept = Kept::default();
+        let kept = ClientWatches::default();
         let clients: Vec<_> =
-            (0..LIMIT).map(|number| kept.enter(&pods(&number.to_string(), "")).unwrap()).collect();
+            (0..MAX_COLLECTIONS).map(|number| kept.enter(&pods(&number.to_string(), "")).unwrap()).collect();
         assert!(kept.enter(&pods("one more", "")).is_none());
         assert!(kept.enter(&pods("0", "")).is_some());
         drop(clients);
         assert!(kept.enter(&pods("one more", "")).is_some(), "what nobody watches makes room");
-        assert_eq!(kept.all().len(), LIMIT);
+        assert_eq!(kept.all().len(), MAX_COLLECTIONS);
         assert!(kept.forget_idle(Instant::now()), "the cloud is to be told");
         assert!(!kept.forget_idle(Instant::now()));
     }

@@ -9,11 +9,11 @@ use wire::application::{PatchInfo, Target, Verb};
 use super::{
     super::answer::{Refusal, object},
     ask::Failure,
-    copies::{key, key_of, text},
+    json::{object_of, parsed, raw},
+    keys::{key, key_of, text},
     query::Query,
-    read::parsed,
     route::Ask,
-    service::{ApiServer, raw},
+    service::ApiServer,
 };
 
 /// Where an object says which state of it is meant.
@@ -32,7 +32,7 @@ impl ApiServer {
             Verb::Patch => (self.patch(ask, &query, &parts.headers, &body).await?, Vec::new()),
             Verb::Delete => (self.deletion(ask, &query, &parts.headers, &body).await?, Vec::new()),
             _ => {
-                let mut object = given(&parts.headers, &body)?;
+                let mut object = object_of(&parts.headers, &body)?;
                 self.make_clouds(&key(&ask.target), &mut object, REVISION).await?;
                 (query.write_options(), object.to_string().into_bytes())
             }
@@ -95,7 +95,7 @@ impl ApiServer {
         headers: &HeaderMap,
         body: &Bytes,
     ) -> Result<Value, Refusal> {
-        let options = if body.is_empty() { Value::Null } else { given(headers, body)? };
+        let options = if body.is_empty() { Value::Null } else { object_of(headers, body)? };
         let mut options = query.delete_options(options);
         self.make_clouds(&key(&ask.target), &mut options, "/preconditions/resourceVersion").await?;
         Ok(options)
@@ -152,9 +152,4 @@ impl ApiServer {
         }
         Ok(raw(StatusCode::OK, answer))
     }
-}
-
-/// The object that a request brings.
-pub(super) fn given(headers: &HeaderMap, body: &Bytes) -> Result<Value, Refusal> {
-    kubeapi::object_of(headers, body).map_err(|why| Refusal::bad_request(&why))
 }

@@ -10,7 +10,7 @@ use super::token::Asked;
 use crate::metamanager::{
     desired::{Put, fault_of_shape, resource},
     mirror,
-    remote::kept_token,
+    remote::stored_token,
 };
 
 /// Where rows stand that are kept as they are.
@@ -129,7 +129,7 @@ fn token(key: &str, value: Value) -> Row {
         return Row::Left("it has no token");
     }
     let issued = issued(&value).unwrap_or_default();
-    let (key, entry) = kept_token(&asked.namespace, &asked.account, &asked.request(), (&issued, value));
+    let (key, entry) = stored_token(&asked.namespace, &asked.account, &asked.request(), &issued, value);
     Row::Kept(key, entry)
 }
 

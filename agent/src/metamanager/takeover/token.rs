@@ -8,7 +8,7 @@
 use kubeapi::store::Key;
 use serde_json::{Value, json};
 
-use crate::metamanager::remote::kept_token;
+use crate::metamanager::remote::stored_token;
 
 /// Lifetimes that pods ask for where they do not say one, seconds.
 const USUAL_SECONDS: [i64; 2] = [3607, 3600];
@@ -61,7 +61,7 @@ impl Asked {
                 let (audiences, pod_uid, pod_name) = (audiences.clone(), pod_uid.clone(), pod_name.clone());
                 let asked = Self { account, namespace, audiences, seconds, pod_uid, pod_name };
                 let place =
-                    kept_token(&asked.namespace, &asked.account, &asked.request(), ("", Value::Null)).0;
+                    stored_token(&asked.namespace, &asked.account, &asked.request(), "", Value::Null).0;
                 if place == *key {
                     return Some(asked);
                 }
@@ -167,12 +167,12 @@ mod tests {
         ] {
             let asked = Asked::read(&key).unwrap();
             let granted = json!({"spec": {"audiences": ["https://a/b"], "expirationSeconds": asked.seconds}});
-            let (place, kept) = kept_token(&asked.namespace, &asked.account, &asked.request(), ("", granted));
+            let (place, kept) = stored_token(&asked.namespace, &asked.account, &asked.request(), "", granted);
             let found = Asked::of_kept(&place, &kept, pod).unwrap();
             assert_eq!((found.write(), found), (key, asked));
         }
         let (place, kept) =
-            kept_token("ns", "a", &json!({"spec": {"expirationSeconds": 77}}), ("", Value::Null));
+            stored_token("ns", "a", &json!({"spec": {"expirationSeconds": 77}}), "", Value::Null);
         assert_eq!(Asked::of_kept(&place, &kept, None), None, "nothing says what was asked for");
     }
 }

@@ -25,7 +25,14 @@ async fn what_a_watcher_is_told_counts_for_the_node_too() {
     let desired = Desired::new(MemoryStore::new(), "edge-1".into());
     let ((others, ..), unhandled) = (Others::new(), Unhandled::default());
     let stored = async |message| {
-        store(&desired, (None, &others, &unhandled), &Heart::unheard(), message).await == (true, None)
+        store(
+            &desired,
+            Handlers { watched: None, others: &others, unhandled: &unhandled },
+            &Heart::unheard(),
+            message,
+        )
+        .await
+            == (true, None)
     };
     let key = Key::new(Resource::new("", "configmaps"), "default", "settings");
     let mode = async || desired.get(&key).await.unwrap().map(|object| object["data"]["mode"].clone());

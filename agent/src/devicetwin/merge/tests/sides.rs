@@ -44,7 +44,7 @@ pub(super) struct World {
     up: VecDeque<Twin>,
     down: VecDeque<Downward>,
     /// What the edge has told and waits for.
-    told: Option<Told>,
+    told: Option<ReportedTwins>,
     edge_updates: usize,
     cloud_updates: usize,
     /// How many there may still be; `None`: any number.

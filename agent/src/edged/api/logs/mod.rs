@@ -52,7 +52,7 @@ pub(super) async fn answer(deps: &Deps, path: &PodPath, query: &str) -> Response
         Ok(Some(file)) if !file.is_empty() => file,
         Ok(_) => return gone(),
         Err(error) => {
-            error.tell("a container's log cannot be found");
+            error.log("a container's log cannot be found");
             return gone();
         }
     };

@@ -13,14 +13,14 @@ use tokio::{sync::mpsc, time::timeout};
 use wire::{Answer, Change, Downstream, Message, ObjectResp};
 
 use super::*;
+use crate::rt::unix_millis;
 use crate::{
     edgehub::line::{Line, line},
     metamanager::{
-        PodsWhole,
+        PodsComplete,
         desired::{Desired, Put},
-        now_ms,
+        pods_complete::Judge,
         remote::Waits,
-        whole::Judge,
     },
 };
 
@@ -75,7 +75,7 @@ struct Node {
     desired: Desired,
     store: Arc<dyn Store>,
     remote: Remote,
-    whole: PodsWhole,
+    whole: PodsComplete,
     line: Line,
 }
 
@@ -116,7 +116,7 @@ fn answer(message: &Message, without: &str) -> Option<Message> {
         false if text.contains("configmap") => Answer::Found(object("configmaps", &name)),
         false => Answer::Found(object("secrets", &name)),
     };
-    Some(Downstream::Answer { path, answer }.into_message(now_ms()).answering(&message.header.msg_id))
+    Some(Downstream::Answer { path, answer }.into_message(unix_millis()).answering(&message.header.msg_id))
 }
 
 async fn serve(line: Line, without: &'static str) {

@@ -33,7 +33,7 @@ use super::{
         desired::{Desired, resource},
     },
     ask::Cloud,
-    copies::text,
+    keys::text,
     route::Ask,
 };
 

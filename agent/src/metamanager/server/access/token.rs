@@ -8,7 +8,7 @@ use serde::Deserialize;
 /// How far the clocks of the cloud and of this node may differ, seconds.
 const SKEW: i64 = 60;
 /// The longest token that is read, bytes.
-const LIMIT: usize = 16 * 1024;
+const MAX_TOKEN_BYTES: usize = 16 * 1024;
 
 /// A token taken apart, its signature not yet looked at.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ struct Header {
 
 /// Takes a token apart; `None` where it is none.
 pub(super) fn read(text: &str) -> Option<Token<'_>> {
-    if text.len() > LIMIT {
+    if text.len() > MAX_TOKEN_BYTES {
         return None;
     }
     let (signed, signature) = text.rsplit_once('.')?;
@@ -177,7 +177,7 @@ mod tests {
             format!("{header}.{good}"),
             format!("{header}.{header}.AAAA"),
             format!("{header}.{good}.***"),
-            format!("{}.AAAA", "x".repeat(LIMIT)),
+            format!("{}.AAAA", "x".repeat(MAX_TOKEN_BYTES)),
         ];
         for text in bad {
             assert!(read(&text).is_none(), "{text}");

@@ -16,7 +16,7 @@ use super::Certificate;
 use crate::rt::file;
 
 /// Largest file read; a chain of certificates stays far below.
-const LIMIT: u64 = 64 * 1024;
+const MAX_FILE_BYTES: u64 = 64 * 1024;
 
 /// A key as it is made here.
 pub(super) fn key_of(sec1: Vec<u8>) -> PrivateKeyDer<'static> {
@@ -57,6 +57,6 @@ fn bytes(path: &Path) -> Result<Option<Vec<u8>>, String> {
         Err(error) => return Err(failed(error)),
     };
     let mut bytes = Vec::new();
-    file.take(LIMIT).read_to_end(&mut bytes).map_err(failed)?;
+    file.take(MAX_FILE_BYTES).read_to_end(&mut bytes).map_err(failed)?;
     Ok(Some(bytes))
 }

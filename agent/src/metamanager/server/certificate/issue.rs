@@ -12,8 +12,8 @@ use wire::{
     lane::needs_ack,
 };
 
-use super::super::super::now_ms;
 use crate::edgehub::{EdgeHub, Unreachable};
+use crate::rt::unix_millis;
 
 /// Who signs.
 const SIGNER: &str = "kubernetes.io/kubelet-serving";
@@ -22,10 +22,10 @@ const NAMESPACE: &str = "default";
 /// How long the cloud may take for an answer.
 const CLOUD_TIMEOUT: Duration = Duration::from_secs(10);
 /// The first wait between two questions; each is twice the one before.
-const SOON: Duration = Duration::from_millis(100);
-const SELDOM: Duration = Duration::from_secs(30);
+const FIRST_RETRY_DELAY: Duration = Duration::from_millis(100);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
 /// How long a request may wait for somebody to approve it before another one is made; the kubelet's.
-const PENDING: Duration = Duration::from_secs(15 * 60);
+const PENDING_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 
 /// Why there is no certificate.
 #[derive(Debug, thiserror::Error)]
@@ -38,7 +38,7 @@ pub(super) enum IssueError {
     Refused(String),
     /// Nobody has approved it.
     #[error(
-        "nobody has approved the certificate request {0} in {PENDING:?}; look at it with kubectl get csr, and approve it with \
+        "nobody has approved the certificate request {0} in {PENDING_TIMEOUT:?}; look at it with kubectl get csr, and approve it with \
          kubectl certificate approve {0}"
     )]
     Pending(String),
@@ -69,10 +69,10 @@ pub(super) async fn request(
     let kind = ResourceType::CertificateSigningRequest;
     let insert = Upstream::put(Change::Insert, NAMESPACE, &kind, &name, object(&name, csr.der()));
     ask(hub, insert).await?;
-    let (end, mut wait) = (Instant::now() + PENDING, SOON);
+    let (end, mut wait) = (Instant::now() + PENDING_TIMEOUT, FIRST_RETRY_DELAY);
     loop {
         sleep(wait).await;
-        wait = (wait * 2).min(SELDOM);
+        wait = (wait * 2).min(MAX_RETRY_DELAY);
         let answered = match ask(hub, Upstream::query(NAMESPACE, &kind, &name)).await {
             // it stands in the cloud, and is asked about again when the connection is back
             Err(IssueError::Unreachable(_)) => Stage::Pending,
@@ -126,9 +126,9 @@ fn stage(request: &Value) -> Result<Stage, IssueError> {
 
 /// The object that the cloud answers with.
 async fn ask(hub: &EdgeHub, question: Upstream) -> Result<Value, IssueError> {
-    let message = hub.request(question.into_message(now_ms()), CLOUD_TIMEOUT).await?;
+    let message = hub.request(question.into_message(unix_millis()), CLOUD_TIMEOUT).await?;
     if needs_ack(&message) {
-        hub.send(message.acknowledgement(now_ms())).await?;
+        hub.send(message.acknowledgement(unix_millis())).await?;
     }
     let refused =
         |status: Value| IssueError::Refused(status["message"].as_str().unwrap_or_default().to_owned());

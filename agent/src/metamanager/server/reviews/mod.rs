@@ -11,9 +11,9 @@ use wire::application::{SelfReview, Target, Verb};
 use super::{
     super::answer::Refusal,
     access::Caller,
-    copies::text,
+    authenticator::Authenticator,
+    keys::text,
     route::{Ask, Route, route},
-    service::Authenticator,
 };
 
 /// The group of everybody who has said who they are.
@@ -50,7 +50,8 @@ pub(super) async fn answer(
     review: SelfReview,
     who: &Authenticator,
     caller: &Caller,
-    (parts, node): (&Parts, &str),
+    parts: &Parts,
+    node: &str,
     question: &Value,
 ) -> Result<Value, Refusal> {
     let status = match review {

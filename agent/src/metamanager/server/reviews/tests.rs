@@ -51,7 +51,7 @@ async fn callers_are_told_who_they_are() {
     for (who, caller, certificate, user, mut groups) in rows {
         let parts = parts(certificate);
         let answer =
-            super::answer(SelfReview::Subject, who, &caller, (&parts, "edge-1"), &json!({})).await.unwrap();
+            super::answer(SelfReview::Subject, who, &caller, &parts, "edge-1", &json!({})).await.unwrap();
         groups.push("system:authenticated");
         assert_eq!(answer["status"]["userInfo"], json!({"username": user, "groups": groups}), "{caller:?}");
     }
@@ -63,7 +63,7 @@ async fn asked(who: &Authenticator, caller: &Caller, line: &str) -> Result<bool,
     let (resource, part) = resource.split_once('/').unwrap_or((resource, ""));
     let wanted = json!({"verb": verb, "resource": resource, "subresource": part, "namespace": namespace});
     let question = json!({"spec": {"resourceAttributes": wanted}});
-    let answer = super::answer(SelfReview::Access, who, caller, (&parts(None), "edge-1"), &question).await;
+    let answer = super::answer(SelfReview::Access, who, caller, &parts(None), "edge-1", &question).await;
     let allowed = answer.map(|answer| answer["status"]["allowed"].as_bool().unwrap());
     allowed.map_err(|refused| super::super::super::answer::refusal(&refused).status().as_u16())
 }
@@ -95,17 +95,16 @@ async fn callers_are_told_what_metaserver_lets_them_do() {
     let question = json!({"spec": {"namespace": "ns"}});
     let parts = parts(None);
     let answer =
-        super::answer(SelfReview::Rules, &accounts, &robot(), (&parts, "edge-1"), &question).await.unwrap();
+        super::answer(SelfReview::Rules, &accounts, &robot(), &parts, "edge-1", &question).await.unwrap();
     let resources: Vec<_> =
         answer["status"]["resourceRules"].as_array().unwrap().iter().map(|rule| &rule["resources"]).collect();
     assert_eq!(json!(resources), json!([["nodes"], ["configmaps"]]));
-    let refused =
-        super::answer(SelfReview::Rules, &local, &Caller::Owner, (&parts, "edge-1"), &question).await;
+    let refused = super::answer(SelfReview::Rules, &local, &Caller::Owner, &parts, "edge-1", &question).await;
     assert!(refused.is_err(), "the cloud decides what the node may do");
     for (path, expected) in [("/apis", true), ("/metrics", false)] {
         let question = json!({"spec": {"nonResourceAttributes": {"verb": "get", "path": path}}});
         let answer =
-            super::answer(SelfReview::Access, &local, &Caller::Owner, (&parts, "edge-1"), &question).await;
+            super::answer(SelfReview::Access, &local, &Caller::Owner, &parts, "edge-1", &question).await;
         assert_eq!(answer.unwrap()["status"]["allowed"], expected, "{path}");
     }
 }

@@ -109,7 +109,7 @@ fn a_token_is_kept_as_if_this_agent_had_asked_for_it() {
         panic!("it is not kept")
     };
     let request = json!({"spec": {"audiences": [], "expirationSeconds": 3607, "boundObjectRef": {"kind": "Pod", "uid": "u"}}});
-    assert_eq!(place, kept_token("ns", "app", &request, ("", Value::Null)).0);
+    assert_eq!(place, stored_token("ns", "app", &request, "", Value::Null).0);
     assert_eq!(entry["token"], value);
     assert_eq!((&entry["pod"], &entry["issued"]), (&json!("u"), &json!("2026-11-21T08:59:53Z")));
     for (key, value) in [(key, json!({"status": {"token": ""}})), ("ns/serviceaccounttoken/app", value)] {

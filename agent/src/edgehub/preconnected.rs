@@ -11,7 +11,8 @@ use super::{
     liveness::Patience,
     metered::{Meter, Metered},
     network::Watcher,
-    session::{self, Ended},
+    session::{self, Session},
+    session_end::SessionEnd,
     task::Task,
     transport::Transport,
 };
@@ -19,12 +20,12 @@ use crate::rt::{Heart, now};
 
 /// See [`super::over`].
 #[derive(Debug)]
-pub struct Given {
+pub struct Preconnected {
     task: Task,
     connections: mpsc::Receiver<DuplexStream>,
 }
 
-impl Given {
+impl Preconnected {
     pub(super) fn new(task: Task, connections: mpsc::Receiver<DuplexStream>) -> Self {
         Self { task, connections }
     }
@@ -46,17 +47,12 @@ impl Given {
             let begun = now();
             self.task.begin(self.task.endpoints.traffic.connected());
             let Task { config, endpoints, .. } = &self.task;
-            let ended = session::run(
-                config,
-                transport,
-                endpoints,
-                patience.get(),
-                &mut network,
-                (&shutdown, &Heart::unheard()),
-            )
-            .await;
+            let heart = Heart::unheard();
+            let (shutdown, heart) = (&shutdown, &heart);
+            let session = Session { config, endpoints, patience: patience.get(), shutdown, heart };
+            let ended = session::run(session, transport, &mut network).await;
             self.task.end(true);
-            patience.ended(matches!(ended, Ended::Silent), now().duration_since(begun));
+            patience.ended(matches!(ended, SessionEnd::Silent), now().duration_since(begun));
             debug!(error = &ended as &dyn std::error::Error, "disconnected");
         }
     }

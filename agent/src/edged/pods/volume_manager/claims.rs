@@ -4,26 +4,26 @@ use futures::future::join_all;
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod, Volume};
 use kube::Api;
 
-use super::{Context, Identity};
+use super::super::{context::Context, identity::Identity};
 use crate::{
     component,
     edged::{
         api_message,
+        volume_source::{self, VolumeSource},
         volumes::{self, Backing, ClaimError, Claims},
     },
 };
 
 /// What became of each claim.
 pub(super) async fn of_pod(context: &Context, pod: &Pod, identity: &Identity<'_>) -> Claims {
-    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
-    let wanted: Vec<(&Volume, &str)> = volumes
-        .filter_map(|volume| Some((volume, volume.persistent_volume_claim.as_ref()?.claim_name.as_str())))
-        .filter(|(volume, _)| !volumes::is_given(&context.dirs, pod, volume))
+    let wanted: Vec<(&Volume, &str)> = volume_source::volumes(pod)
+        .filter_map(|volume| Some((volume, VolumeSource::of(volume)?.claim()?.claim_name.as_str())))
+        .filter(|(volume, _)| volumes::place_of(&context.dirs, pod, volume).is_err())
         .collect();
     if wanted.is_empty() {
         return Claims::new();
     }
-    let node = Api::<Node>::all(context.client.clone()).get_opt(&context.node_name).await;
+    let node = Api::<Node>::all(context.client.clone()).get_opt(&context.node.name).await;
     let node = node.ok().flatten().unwrap_or_default();
     let asked = wanted.into_iter().map(async |(volume, claim)| {
         (volume.name.clone(), one(context, identity.namespace, claim, &node).await)

@@ -1,7 +1,7 @@
 //! Whether the pods that are stored are all that the cloud has for this node, so that whatever else runs is an orphan.
 //!
 //! A store that is new, or was lost and begins again, is empty although pods may run that the cloud still wants. It counts as
-//! whole once the cloud has been connected without a break for [`GRACE`] in which no pod came that was not there before, and
+//! whole once the cloud has been connected without a break for [`QUIET_PERIOD`] in which no pod came that was not there before, and
 //! at least one pod is there: a cloud that sends none may only not know yet that the node has lost them. Where none is there, the
 //! cloud must have said of each pod of which something is here that it does not know it. It counts as whole at once where nothing
 //! is here that it does not know. Either is written into the store, so that a store which was whole once is
@@ -27,23 +27,23 @@ use super::{
 use crate::{edgehub::Link, rt::now};
 
 /// Longer than a cloud takes to notice a node that has come back and to send it some hundred pods over a slow link.
-const GRACE: Duration = Duration::from_secs(120);
+const QUIET_PERIOD: Duration = Duration::from_secs(120);
 /// After the store failed.
-const RETRY: Duration = Duration::from_secs(1);
+const STORE_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Whether the stored pods are all; once they are, they stay so, but for those that were damaged since.
 #[derive(Clone, Debug)]
-pub struct PodsWhole {
-    whole: watch::Receiver<bool>,
+pub struct PodsComplete {
+    complete: watch::Receiver<bool>,
     damaged: Damaged,
     nothing_else: Arc<Notify>,
     unknown: Arc<watch::Sender<bool>>,
 }
 
-impl PodsWhole {
+impl PodsComplete {
     /// Whether they are now.
     pub fn now(&self) -> bool {
-        *self.whole.borrow() && !self.has_damaged()
+        *self.complete.borrow() && !self.has_damaged()
     }
 
     /// Whether a stored pod cannot be read: which one it was is then known by its name at most.
@@ -54,7 +54,7 @@ impl PodsWhole {
 
     /// Waits until they are; for ever where MetaManager ends before.
     pub(crate) async fn until(&self) {
-        if self.whole.clone().wait_for(|whole| *whole).await.is_err() {
+        if self.complete.clone().wait_for(|complete| *complete).await.is_err() {
             std::future::pending().await
         }
         let mut damaged = self.damaged.clone();
@@ -79,23 +79,23 @@ impl PodsWhole {
 pub(super) struct Judge {
     desired: Desired,
     link: watch::Receiver<Link>,
-    whole: watch::Sender<bool>,
+    complete: watch::Sender<bool>,
     nothing_else: Arc<Notify>,
     unknown: watch::Receiver<bool>,
 }
 
 impl Judge {
-    pub(super) fn new(desired: Desired, link: watch::Receiver<Link>) -> (Self, PodsWhole) {
-        let (whole, receiver) = watch::channel(false);
+    pub(super) fn new(desired: Desired, link: watch::Receiver<Link>) -> (Self, PodsComplete) {
+        let (complete, receiver) = watch::channel(false);
         let nothing_else = Arc::new(Notify::new());
         let (set, unknown) = watch::channel(false);
-        let handle = PodsWhole {
-            whole: receiver,
+        let handle = PodsComplete {
+            complete: receiver,
             damaged: desired.damaged(),
             nothing_else: nothing_else.clone(),
             unknown: Arc::new(set),
         };
-        (Self { desired, link, whole, nothing_else, unknown }, handle)
+        (Self { desired, link, complete, nothing_else, unknown }, handle)
     }
 
     /// Ends when the pods are whole.
@@ -105,7 +105,7 @@ impl Judge {
                 error = &error as &dyn std::error::Error,
                 "whether all pods are here is unknown; what seems to be an orphan is kept"
             );
-            tokio::time::sleep(RETRY).await;
+            tokio::time::sleep(STORE_RETRY_DELAY).await;
         }
     }
 
@@ -119,7 +119,7 @@ impl Judge {
             self.desired.set(&mark, Some(json!({"metadata": {}}))).await?;
             info!("the store has all pods of this node: others that run here are orphans");
         }
-        self.whole.send_replace(true);
+        self.complete.send_replace(true);
         Ok(())
     }
 
@@ -130,11 +130,12 @@ impl Judge {
             let link = *self.link.borrow_and_update();
             let unknown = *self.unknown.borrow_and_update();
             let pods = self.pods().await?;
-            quiet = match look(quiet, link, (pods, unknown), now()) {
-                Look::Whole => return Ok(true),
-                Look::Wait(quiet) => quiet,
+            quiet = match verdict(quiet, link, pods, unknown, now()) {
+                Verdict::Complete => return Ok(true),
+                Verdict::Wait(quiet) => quiet,
             };
-            let until = quiet.as_ref().map(|quiet| tokio::time::Instant::from_std(quiet.since + GRACE));
+            let until =
+                quiet.as_ref().map(|quiet| tokio::time::Instant::from_std(quiet.since + QUIET_PERIOD));
             let over = async {
                 match until {
                     Some(until) => tokio::time::sleep_until(until).await,
@@ -178,21 +179,21 @@ struct Quiet {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Look {
-    Whole,
-    /// To be looked at again when the link changes, or this has lasted for [`GRACE`].
+enum Verdict {
+    Complete,
+    /// To be looked at again when the link changes, or this has lasted for [`QUIET_PERIOD`].
     Wait(Option<Quiet>),
 }
 
 /// `unknown`: the cloud does not know what else is here.
-fn look(quiet: Option<Quiet>, link: Link, (pods, unknown): (BTreeSet<String>, bool), now: Instant) -> Look {
+fn verdict(quiet: Option<Quiet>, link: Link, pods: BTreeSet<String>, unknown: bool, now: Instant) -> Verdict {
     if link == Link::Down {
-        return Look::Wait(None);
+        return Verdict::Wait(None);
     }
     match quiet.filter(|quiet| quiet.link == link) {
-        Some(quiet) if now < quiet.since + GRACE => Look::Wait(Some(quiet)),
-        Some(quiet) if (unknown || !pods.is_empty()) && pods.is_subset(&quiet.pods) => Look::Whole,
-        _ => Look::Wait(Some(Quiet { link, since: now, pods })),
+        Some(quiet) if now < quiet.since + QUIET_PERIOD => Verdict::Wait(Some(quiet)),
+        Some(quiet) if (unknown || !pods.is_empty()) && pods.is_subset(&quiet.pods) => Verdict::Complete,
+        _ => Verdict::Wait(Some(Quiet { link, since: now, pods })),
     }
 }
 
@@ -209,39 +210,43 @@ mod tests {
     #[test]
     fn pods_are_whole_after_a_quiet_time_of_one_connection() {
         let start = Instant::now();
-        let (early, due) = (start + GRACE / 2, start + GRACE);
+        let (early, due) = (start + QUIET_PERIOD / 2, start + QUIET_PERIOD);
         let quiet = |link, uids: &[&str], since| Quiet { link, since, pods: pods(uids) };
         let (first, second) = (Link::Up(1), Link::Up(2));
         let known = || Some(quiet(first, &["a", "b"], start));
-        let begins = |link, uids: &[&str], since| Look::Wait(Some(quiet(link, uids, since)));
+        let begins = |link, uids: &[&str], since| Verdict::Wait(Some(quiet(link, uids, since)));
         let table = [
-            ("not connected", None, Link::Down, pods(&["a"]), due, Look::Wait(None)),
+            ("not connected", None, Link::Down, pods(&["a"]), due, Verdict::Wait(None)),
             ("connected now", None, first, pods(&["a"]), start, begins(first, &["a"], start)),
-            ("not long enough", known(), first, pods(&["a", "b"]), early, Look::Wait(known())),
-            ("the same pods", known(), first, pods(&["a", "b"]), due, Look::Whole),
-            ("one has gone", known(), first, pods(&["a"]), due, Look::Whole),
+            ("not long enough", known(), first, pods(&["a", "b"]), early, Verdict::Wait(known())),
+            ("the same pods", known(), first, pods(&["a", "b"]), due, Verdict::Complete),
+            ("one has gone", known(), first, pods(&["a"]), due, Verdict::Complete),
             ("one has come", known(), first, pods(&["a", "c"]), due, begins(first, &["a", "c"], due)),
             ("none at all", known(), first, pods(&[]), due, begins(first, &[], due)),
-            ("disconnected", known(), Link::Down, pods(&["a", "b"]), due, Look::Wait(None)),
+            ("disconnected", known(), Link::Down, pods(&["a", "b"]), due, Verdict::Wait(None)),
             ("connected anew", known(), second, pods(&["a"]), due, begins(second, &["a"], due)),
         ];
         for (name, before, link, uids, now, expected) in table {
-            assert_eq!(look(before, link, (uids, false), now), expected, "{name}");
+            assert_eq!(verdict(before, link, uids, false, now), expected, "{name}");
         }
-        assert_eq!(look(known(), first, (pods(&[]), true), due), Look::Whole, "none, and none is known");
-        assert_eq!(look(known(), first, (pods(&[]), true), early), Look::Wait(known()));
+        assert_eq!(
+            verdict(known(), first, pods(&[]), true, due),
+            Verdict::Complete,
+            "none, and none is known"
+        );
+        assert_eq!(verdict(known(), first, pods(&[]), true, early), Verdict::Wait(known()));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_store_without_pods_is_whole_when_the_cloud_knows_nothing_of_what_is_here() {
         let desired = Desired::new(MemoryStore::new(), "edge-1".into());
         let (_up, link) = watch::channel(Link::Up(1));
-        let (mut judge, whole) = Judge::new(desired, link);
+        let (mut judge, complete) = Judge::new(desired, link);
         let judging = tokio::spawn(async move { judge.run().await });
-        tokio::time::sleep(10 * GRACE).await;
-        assert!(!whole.now(), "nobody has asked the cloud");
-        whole.cloud_knows_no_other(true);
-        tokio::time::timeout(2 * GRACE, whole.until()).await.unwrap();
+        tokio::time::sleep(10 * QUIET_PERIOD).await;
+        assert!(!complete.now(), "nobody has asked the cloud");
+        complete.cloud_knows_no_other(true);
+        tokio::time::timeout(2 * QUIET_PERIOD, complete.until()).await.unwrap();
         judging.await.unwrap();
     }
 }

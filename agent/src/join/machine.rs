@@ -53,13 +53,13 @@ impl Broker {
 }
 
 /// A runtime and what it said.
-pub(super) type Asked = (String, Result<RuntimeFound, NoRuntime>);
+pub(super) type RuntimeAnswer = (String, Result<RuntimeFound, NoRuntime>);
 
 /// What is on this machine.
 #[derive(Debug)]
 pub(super) struct Machine {
     /// Runtimes that were asked, each by its endpoint.
-    pub(super) runtimes: Vec<Asked>,
+    pub(super) runtimes: Vec<RuntimeAnswer>,
     /// The one to take; the usual one where there is none.
     pub(super) endpoint: String,
     /// What is at [`Self::broker_port`].
@@ -72,7 +72,7 @@ pub(super) struct Machine {
 
 impl Machine {
     /// Looks, and changes nothing.
-    pub(super) async fn look(join: &Join) -> Self {
+    pub(super) async fn inspect(join: &Join) -> Self {
         let endpoints: Vec<String> = match &join.runtime_endpoint {
             Some(endpoint) if endpoint.starts_with("unix://") => vec![endpoint.clone()],
             Some(path) => vec![format!("unix://{path}")],

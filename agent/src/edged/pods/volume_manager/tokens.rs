@@ -9,14 +9,14 @@ use k8s_openapi::api::{
 };
 use kube::{Api, api::PostParams};
 
-use super::{Context, Identity};
+use super::super::{context::Context, identity::Identity};
 use crate::{
     component,
     edged::{
         api_message, moment,
         volumes::{
             Tokens,
-            token::{self, Wanted},
+            token::{self, WantedToken},
         },
     },
 };
@@ -53,7 +53,7 @@ pub(super) async fn of_pod(
     (tokens, next)
 }
 
-async fn on_disk(context: &Context, identity: &Identity<'_>, wanted: &Wanted) -> Option<String> {
+async fn on_disk(context: &Context, identity: &Identity<'_>, wanted: &WantedToken) -> Option<String> {
     if !component::is_component(&wanted.volume) || !crate::edged::names::is_below(wanted.path.as_ref()) {
         return None;
     }
@@ -65,7 +65,7 @@ async fn request(
     context: &Context,
     pod: &Pod,
     identity: &Identity<'_>,
-    wanted: &Wanted,
+    wanted: &WantedToken,
 ) -> Result<String, String> {
     let account =
         pod.spec.as_ref().and_then(|spec| spec.service_account_name.as_deref()).unwrap_or("default");

@@ -1,4 +1,4 @@
-//! All reasons to look at pods again, as one stream.
+//! All reasons to sync pods, as one stream.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
@@ -8,7 +8,7 @@ use std::{
 use futures::{StreamExt, TryStreamExt, stream::SelectAll};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube::{
-    Api, Resource, ResourceExt,
+    Api, Client, Resource, ResourceExt,
     runtime::{
         PredicateConfig, WatchStreamExt,
         controller::{ReconcileReason, ReconcileRequest, trigger_self},
@@ -16,10 +16,10 @@ use kube::{
         watcher::{self, Event},
     },
 };
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::{Context, Trigger};
+use super::{cache::PodCache, trigger::Trigger};
 use crate::edged::{
     Progress, plan,
     references::{self, Reference},
@@ -36,18 +36,33 @@ pub(super) struct Error {
 type Request = Result<ReconcileRequest<Pod>, Error>;
 type Requests = futures::stream::BoxStream<'static, Request>;
 
+/// What the stream follows, and whom it wakes when pods went.
+#[derive(Clone)]
+pub(crate) struct Sources {
+    /// The API: pods, ConfigMaps and Secrets.
+    pub(crate) client: Client,
+    /// The node whose pods these are.
+    pub(crate) node_name: String,
+    /// What is remembered of pods.
+    pub(crate) pod_cache: PodCache,
+    /// Wakes whoever waits for a pod to go.
+    pub(crate) pod_deleted: Arc<Notify>,
+    /// Wakes whoever removes what pods left behind.
+    pub(crate) orphaned: Arc<Notify>,
+}
+
 /// The stream of all triggers.
 pub(super) fn all(
-    context: &Arc<Context>,
+    sources: Sources,
     store: &Store<Pod>,
     writer: Writer<Pod>,
     received: mpsc::Receiver<Trigger>,
     progress: watch::Sender<Progress>,
 ) -> SelectAll<Requests> {
     let mut all = SelectAll::new();
-    all.push(pods(context, writer, progress));
-    all.push(objects::<ConfigMap>(context, store, "configmaps", Reference::ConfigMap));
-    all.push(objects::<Secret>(context, store, "secrets", Reference::Secret));
+    all.push(objects::<ConfigMap>(&sources, store, "configmaps", Reference::ConfigMap));
+    all.push(objects::<Secret>(&sources, store, "secrets", Reference::Secret));
+    all.push(pods(sources, writer, progress));
     let store = store.clone();
     let own = ReceiverStream::new(received).flat_map(move |trigger| {
         let pods = match trigger {
@@ -70,27 +85,27 @@ fn request(obj_ref: ObjectRef<Pod>, reason: &str) -> ReconcileRequest<Pod> {
 
 /// This node's pods. What changes nothing for their containers, above all the statuses that this agent itself reports,
 /// triggers nothing.
-fn pods(context: &Arc<Context>, writer: Writer<Pod>, progress: watch::Sender<Progress>) -> Requests {
-    let own = watcher::Config::default().fields(&format!("spec.nodeName={}", context.node_name));
-    let (context, mut listed) = (context.clone(), false);
-    let pods = watcher::watcher(Api::<Pod>::all(context.client.clone()), own)
+fn pods(sources: Sources, writer: Writer<Pod>, progress: watch::Sender<Progress>) -> Requests {
+    let own = watcher::Config::default().fields(&format!("spec.nodeName={}", sources.node_name));
+    let mut listed = false;
+    let pods = watcher::watcher(Api::<Pod>::all(sources.client.clone()), own)
         .default_backoff()
         .modify(|pod| pod.managed_fields_mut().clear())
         .reflect(writer)
         .inspect_ok(move |event| {
             // Nobody else looks after a pod that went without being ended, or whose name has another one already.
             if matches!(event, Event::Delete(_)) {
-                context.gone.notify_one();
+                sources.pod_deleted.notify_one();
             }
             if let Event::Delete(pod) = event
-                && !context.pod_cache.has_ended(pod.metadata.uid.as_deref().unwrap_or_default())
+                && !sources.pod_cache.has_ended(pod.metadata.uid.as_deref().unwrap_or_default())
             {
-                context.orphaned.notify_one();
+                sources.orphaned.notify_one();
             }
             if matches!(event, Event::InitDone) {
                 if listed {
-                    // What went between two lists was told by no event.
-                    context.orphaned.notify_one();
+                    // No event says what went between two lists.
+                    sources.orphaned.notify_one();
                 } else {
                     listed = true;
                     progress.send_modify(|progress| progress.pods_listed = true);
@@ -127,7 +142,7 @@ fn gates(pod: &Pod) -> impl Iterator<Item = (&str, &str)> {
 
 /// The pods that use an object of type `K` which has changed.
 fn objects<K>(
-    context: &Arc<Context>,
+    sources: &Sources,
     store: &Store<Pod>,
     kind: &'static str,
     reference: fn(String) -> Reference,
@@ -140,8 +155,8 @@ where
         + Send
         + 'static,
 {
-    let (context, store) = (context.clone(), store.clone());
-    let changed = watcher::watcher(Api::<K>::all(context.client.clone()), watcher::Config::default())
+    let (pod_cache, store) = (sources.pod_cache.clone(), store.clone());
+    let changed = watcher::watcher(Api::<K>::all(sources.client.clone()), watcher::Config::default())
         .default_backoff()
         .touched_objects();
     changed
@@ -153,9 +168,8 @@ where
                 .filter(move |pod| pod.metadata.namespace == namespace && references::uses(pod, &reference));
             let requests: Vec<Request> = users
                 .map(|pod| {
-                    context
-                        .pod_cache
-                        .with(pod.metadata.uid.as_deref().unwrap_or_default(), |m| m.reconsider());
+                    let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+                    pod_cache.with(uid, |state| state.reconsider());
                     Ok(request(ObjectRef::from_obj(pod.as_ref()), kind))
                 })
                 .collect();

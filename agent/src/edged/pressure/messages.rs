@@ -70,7 +70,7 @@ pub(crate) fn refused(pod: &Pod, conditions: &BTreeSet<Condition>) -> Option<Str
     if memory_only && (qos(pod) != "BestEffort" || tolerates_memory_pressure(pod)) {
         return None;
     }
-    let names: Vec<_> = conditions.iter().map(|condition| condition.words(true).kind).collect();
+    let names: Vec<_> = conditions.iter().map(|condition| condition.text(true).kind).collect();
     Some(format!("The node had condition: [{}]. ", names.join(" ")))
 }
 

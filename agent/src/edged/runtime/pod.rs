@@ -24,7 +24,7 @@ impl Runtime {
         let (sandboxes, containers) =
             tokio::try_join!(self.sandboxes(Some(filter)), self.containers(Some(containers)))?;
         let containers = containers.into_iter().map(|one| (one.id, one.pod_sandbox_id));
-        self.ask(sandboxes.into_iter().map(observe::sandbox).collect(), true, containers.collect()).await
+        self.inspect(sandboxes.into_iter().map(observe::sandbox).collect(), true, containers.collect()).await
     }
 
     /// The same of a pod that had what `last` says, and has got nothing since but what was `made`. Without lists, of which each
@@ -42,12 +42,12 @@ impl Runtime {
                 Made::Container { id, sandbox_id } => containers.push((id, sandbox_id)),
             }
         }
-        self.ask(sandboxes, anew, containers).await
+        self.inspect(sandboxes, anew, containers).await
     }
 
     /// What these do: the current sandbox, if it may be `anew`, and containers with the sandbox of each. A container that has no
     /// status is gone.
-    async fn ask(
+    async fn inspect(
         &self,
         sandboxes: Vec<Sandbox>,
         anew: bool,

@@ -2,25 +2,25 @@
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 
-use super::Context;
+use super::context::Context;
 use crate::edged::{
     convert,
     fields::{self, Refused, Scope},
 };
 
 /// Why the pod gets no sandbox.
-pub(super) async fn sandbox(context: &Context, pod: &Pod) -> Option<String> {
+pub(super) async fn in_pod(context: &Context, pod: &Pod) -> Option<String> {
     let spec = pod.spec.as_ref()?;
-    // Containers and volumes have rules of their own, and are told by name.
+    // Containers and volumes have rules of their own, and are named in their messages.
     let own = PodSpec { containers: Vec::new(), init_containers: None, volumes: None, ..spec.clone() };
     if let Some(why) = first(context, fields::refused(Scope::Pod, &own)).await {
         return Some(why);
     }
-    convert::check_hostname(pod, &context.dns.domain).err()
+    convert::check_hostname(pod, &context.node.dns.domain).err()
 }
 
 /// Why the container is not made.
-pub(super) async fn container(context: &Context, container: &Container) -> Option<String> {
+pub(super) async fn in_container(context: &Context, container: &Container) -> Option<String> {
     first(context, fields::refused(Scope::Container, container)).await
 }
 

@@ -1,0 +1,46 @@
+//! Why a connection to the cloud ends.
+
+use tokio_tungstenite::tungstenite;
+
+use super::redial::Cause;
+
+/// Why a session ended.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SessionEnd {
+    #[error("shutdown")]
+    Shutdown,
+    #[error("the cloud closed the connection")]
+    Closed,
+    #[error("{0}; a name is one machine's: give one of the two another, or end one")]
+    TakenOver(String),
+    #[error("the cloud has not been heard of for too long; the link is dead")]
+    Silent,
+    #[error("the socket failed")]
+    Socket(#[source] Box<tungstenite::Error>),
+    #[error("a message could not be written in time; the link is stalled")]
+    Stalled,
+    #[error("the cloud sent a malformed message")]
+    Malformed(#[source] wire::json::DecodeError),
+    #[error("the cloud sent a malformed frame")]
+    Frame(#[source] wire::frame::FrameError),
+    #[error("the cloud sent a compressed message that cannot be read")]
+    Compression(#[source] wire::compression::CompressionError),
+    #[error("the QUIC connection failed")]
+    Stream(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl SessionEnd {
+    /// Whose fault it was: the other end's, where it still had a way to say so.
+    pub(super) fn cause(&self) -> Cause {
+        match self {
+            Self::TakenOver(_) => Cause::Rival,
+            Self::Closed | Self::Socket(_) | Self::Stream(_) => Cause::Cloud,
+            Self::Shutdown
+            | Self::Silent
+            | Self::Stalled
+            | Self::Malformed(_)
+            | Self::Frame(_)
+            | Self::Compression(_) => Cause::Way,
+        }
+    }
+}

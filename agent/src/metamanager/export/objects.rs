@@ -1,0 +1,89 @@
+//! Which rows of EdgeCore's database an object of this node's store becomes. Pure.
+
+use std::collections::BTreeMap;
+
+use kubeapi::store::{Key, Object, StoreError};
+use serde_json::Value;
+
+use super::{
+    ReadDevice, pods,
+    rows::{Rows, Table, clouds},
+};
+use crate::{
+    metamanager::{
+        record::{GROUP as RECORDS, Record, record_key},
+        remote::token_resource,
+        server::service_object,
+    },
+    outbox::GROUP as OUTBOX,
+};
+
+/// Where devices stand with their values.
+const DEVICES: &str = "devices.twins.outrigger.dev";
+
+/// The rows of all these objects.
+///
+/// # Errors
+/// One of them is no JSON.
+pub(super) fn rows_of(
+    objects: &[Object],
+    node_name: &str,
+    read_device: ReadDevice,
+) -> Result<Rows, StoreError> {
+    let mut all = BTreeMap::new();
+    for object in objects {
+        all.insert(object.key.clone(), object.value()?);
+    }
+    let mut rows = Rows::default();
+    for (key, value) in &all {
+        if key.resource.as_str() == DEVICES {
+            rows.device(read_device(value), key);
+        } else {
+            object(&mut rows, &all, node_name, key, value);
+        }
+    }
+    Ok(rows)
+}
+
+/// Adds the rows of one object.
+fn object(rows: &mut Rows, all: &BTreeMap<Key, Value>, node_name: &str, key: &Key, value: &Value) {
+    let resource = key.resource.as_str();
+    let record = || all.get(&record_key(key)).cloned().map(Record::read);
+    if *key == service_object::key() && value.pointer("/metadata/uid").is_none() {
+        // this agent's own word for where its MetaServer is
+        return;
+    }
+    if key.resource == token_resource() {
+        return rows.token(all, key, value);
+    }
+    let (plural, group) = resource.split_once('.').unwrap_or((resource, ""));
+    match (plural, group) {
+        ("pods", "") => pods::rows(rows, all, node_name, key, value, record()),
+        ("nodes", "") if key.name != node_name => {}
+        ("nodes", "") => rows.cloud("node", "Node", key, clouds(value, record().as_ref())),
+        ("configmaps", "") => rows.cloud("configmap", "ConfigMap", key, clouds(value, record().as_ref())),
+        ("secrets", "") => rows.cloud("secret", "Secret", key, clouds(value, record().as_ref())),
+        ("persistentvolumes", "") => {
+            rows.cloud("persistentvolume", "PersistentVolume", key, clouds(value, record().as_ref()));
+        }
+        ("persistentvolumeclaims", "") => rows.cloud(
+            "persistentvolumeclaim",
+            "PersistentVolumeClaim",
+            key,
+            clouds(value, record().as_ref()),
+        ),
+        (kind, "kubeedge.io") => rows.cloud(kind, "", key, clouds(value, record().as_ref())),
+        ("pods", RECORDS) => pods::record(rows, key, value),
+        (_, group) if group == RECORDS || group.ends_with(&format!(".{RECORDS}")) => {}
+        ("chunks", "history.outrigger.dev") => rows.left("what devices were before", "their history"),
+        ("mappers", "mappers.outrigger.dev") => rows.mapper(&value["mapper"]),
+        ("topics", "eventbus.outrigger.dev") => rows.push(Table::SubTopics, vec![key.name.clone().into()]),
+        ("targets", "servicebus.outrigger.dev") => {
+            rows.push(Table::TargetUrls, vec![key.name.clone().into()])
+        }
+        (table, "edgecore.outrigger.dev") => rows.edgecores(table, key, &value["row"]),
+        (_, OUTBOX) => rows.waiting(plural, value),
+        (_, group) if group.ends_with("outrigger.dev") => {}
+        _ => rows.copy(key, &clouds(value, record().as_ref())),
+    }
+}

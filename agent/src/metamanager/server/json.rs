@@ -1,0 +1,38 @@
+//! JSON of requests and answers.
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full};
+use kubeapi::Body;
+use serde_json::Value;
+
+use super::{super::answer::Refusal, ask::Away};
+
+/// An answer of JSON as it came.
+pub(super) fn raw(code: StatusCode, json: Vec<u8>) -> Response<Body> {
+    let body = Full::new(Bytes::from(json)).map_err(|never| match never {}).boxed_unsync();
+    let mut response = Response::new(body);
+    *response.status_mut() = code;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// The same answer with a warning that clients print: it is as this node last knew it.
+pub(super) fn last_known(mut answer: Response<Body>, away: Away) -> Response<Body> {
+    let text = format!("299 - \"{}; this is what this node holds\"", away.why());
+    if let Ok(value) = HeaderValue::from_str(&text) {
+        answer.headers_mut().append(header::WARNING, value);
+    }
+    answer
+}
+
+/// What an answer of the cloud says.
+pub(super) fn parsed(answer: &[u8]) -> Result<Value, Refusal> {
+    serde_json::from_slice(answer)
+        .map_err(|error| Refusal::bad_gateway(&format!("the cloud's answer cannot be read: {error}")))
+}
+
+/// The object that a request brings.
+pub(super) fn object_of(headers: &HeaderMap, body: &Bytes) -> Result<Value, Refusal> {
+    kubeapi::object_of(headers, body).map_err(|why| Refusal::bad_request(&why))
+}
