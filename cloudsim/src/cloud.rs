@@ -34,6 +34,7 @@ use crate::{
     pki::{
         JoinToken, JoinTokens, NoToken, NodeCertificates, Pki, PkiError, RecordError, TokenRequest, Trust,
     },
+    relay::{NoRelay, Relays},
     router::NoRouter,
     streams::{NoKeys, NoStreamServer, Tunnels},
     tasks::{TaskPanicked, Tasks},
@@ -113,6 +114,9 @@ pub enum StartError {
     /// The same of the port for nodes' stream tunnels.
     #[error(transparent)]
     Streams(#[from] NoStreamServer),
+    /// The same of the relay between nodes.
+    #[error(transparent)]
+    Relay(#[from] NoRelay),
     /// The same of the router.
     #[error(transparent)]
     Router(#[from] NoRouter),
@@ -142,6 +146,8 @@ pub struct Addresses {
     pub quic: Option<SocketAddr>,
     /// What nodes dial for their stream tunnels, where it is served.
     pub tunnel: Option<SocketAddr>,
+    /// The relay between nodes, UDP, where it is served.
+    pub relay: Option<SocketAddr>,
     /// What an API server that stands elsewhere asks nodes' kubelets by, where it is served.
     pub kubelets: Option<SocketAddr>,
     /// The router's REST listener, where it is served.
@@ -160,6 +166,7 @@ impl Addresses {
             websocket: nowhere,
             quic: None,
             tunnel: None,
+            relay: None,
             kubelets: None,
             router: None,
         }
@@ -204,7 +211,7 @@ impl Cloud {
         let stop = || shutdown.child_token();
         let events = backend.recorder(&tasks, &shutdown);
         let streams = Streams::bind(&options, &trust, (&faults, &sessions), &client, pki.server()).await?;
-        let (tunnel, kubelets) = streams.addresses();
+        let (tunnel, kubelets, relay) = streams.addresses();
         let reached = Reached {
             root_ca: backend.root_ca(&pki).await?,
             kubelet_port: kubelets.map(|address| address.port()),
@@ -227,6 +234,7 @@ impl Cloud {
             websocket: hub.local_addr(),
             quic,
             tunnel,
+            relay,
             kubelets,
             router: routing.address(),
         };
@@ -301,6 +309,11 @@ impl Cloud {
     /// The stream tunnels of its nodes: the way to their kubelets.
     pub fn tunnels(&self) -> &Tunnels {
         self.sessions.tunnels()
+    }
+
+    /// The relay between its nodes.
+    pub fn relays(&self) -> &Relays {
+        self.sessions.relays()
     }
 
     /// A join token of the authority that counts now, which a fault may have put in the place of the cloud's own.

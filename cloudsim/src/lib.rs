@@ -21,6 +21,7 @@ pub mod mailbox;
 mod metrics;
 pub mod pki;
 mod reach;
+pub mod relay;
 mod resource_metrics;
 pub mod router;
 pub mod runtime;
