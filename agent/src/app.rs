@@ -11,6 +11,7 @@
 //! cloud ◀─ edgehub ◀──────────────── servicebus ◀─ programs of this machine
 //!
 //! cloud ─▶ edgehub ─▶ metamanager ─▶ edgemesh ◀─▶ pods and programs of this machine
+//! other nodes ◀─▶ cloud's relay ◀─▶ edgemesh
 //!
 //! cloud ◀─▶ edgestream ◀─▶ edged's kubelet API ◀─▶ logs, CRI
 //! ```
@@ -30,6 +31,7 @@
 //! | events | metamanager → its outbox | 64 | edged's events wait | askers are told that the agent ends |
 //! | outbound | edgestream's streams → the tunnel | 4 messages | a stream waits for its turn | the tunnel has ended: so do its streams |
 //! | pieces | the tunnel → each of its streams | 128 KiB | the tunnel is not read; after 5 s the stream is ended | the stream has ended: dropped |
+//! | datagrams | edgemesh's UDP clients → their streams over the relay | 16 each | dropped, as datagrams are | the stream has ended: so has the client's flow |
 //! | triggers | runtime events → edged | see edged | the relist finds it | edged has ended |
 
 mod meta_server;

@@ -17,12 +17,14 @@ use nix::{
     ifaddrs::getifaddrs,
     sys::{
         socket::{
-            AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto, setsockopt,
-            socket, sockopt::ReceiveTimeout,
+            AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, SockaddrStorage, recv,
+            sendto, setsockopt, socket, sockopt::ReceiveTimeout,
         },
         time::{TimeVal, TimeValLike},
     },
 };
+
+use crate::config::Network;
 
 /// `struct nlmsghdr`.
 const HEADER: usize = 16;
@@ -88,6 +90,19 @@ pub(crate) fn own_addresses() -> Result<BTreeSet<IpAddr>, Errno> {
         four.or_else(|| address.as_sockaddr_in6().map(|six| six.ip().into()))
     });
     Ok(addresses.collect())
+}
+
+/// The networks that this machine's interfaces have addresses in.
+pub(crate) fn own_networks() -> Result<Vec<Network>, Errno> {
+    let ip = |address: &SockaddrStorage| {
+        let four = address.as_sockaddr_in().map(|four| four.ip().into());
+        four.or_else(|| address.as_sockaddr_in6().map(|six| IpAddr::from(six.ip())))
+    };
+    let networks = getifaddrs()?.filter_map(|interface| {
+        let (address, mask) = (ip(interface.address.as_ref()?)?, ip(interface.netmask.as_ref()?)?);
+        Network::masked(address, mask)
+    });
+    Ok(networks.collect())
 }
 
 /// Takes the bodies of one answer; whether more answers follow.

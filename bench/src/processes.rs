@@ -146,6 +146,7 @@ fn addresses(said: &[String]) -> anyhow::Result<Addresses> {
         https: of("enrolment", "https://")?,
         websocket: of("CloudHub", "wss://")?,
         quic: None,
+        relay: None,
         tunnel: None,
         kubelets: None,
         router: None,

@@ -34,6 +34,7 @@ use crate::{
     pki::{
         JoinToken, JoinTokens, NoToken, NodeCertificates, Pki, PkiError, RecordError, TokenRequest, Trust,
     },
+    relay::Relays,
     streams::Tunnels,
     tasks::{TaskPanicked, Tasks},
 };
@@ -62,6 +63,8 @@ pub struct Addresses {
     pub quic: Option<SocketAddr>,
     /// What nodes dial for their stream tunnels, where it is served.
     pub tunnel: Option<SocketAddr>,
+    /// The relay between nodes, UDP, where it is served.
+    pub relay: Option<SocketAddr>,
     /// What an API server that stands elsewhere asks nodes' kubelets by, where it is served.
     pub kubelets: Option<SocketAddr>,
     /// The router's REST listener, where it is served.
@@ -79,6 +82,7 @@ impl Addresses {
             websocket: nowhere,
             quic: None,
             tunnel: None,
+            relay: None,
             kubelets: None,
             router: None,
         }
@@ -123,7 +127,7 @@ impl Cloud {
         let stop = || shutdown.child_token();
         let events = backend.recorder(&tasks, &shutdown);
         let streams = Streams::bind(&options, &trust, (&faults, &sessions), &client, pki.server()).await?;
-        let (tunnel, kubelets) = streams.addresses();
+        let (tunnel, kubelets, relay) = streams.addresses();
         let reached = Reached {
             root_ca: backend.root_ca(&pki).await?,
             kubelet_port: kubelets.map(|address| address.port()),
@@ -146,6 +150,7 @@ impl Cloud {
             websocket: hub.local_addr(),
             quic,
             tunnel,
+            relay,
             kubelets,
             router: routing.address(),
         };
@@ -220,6 +225,11 @@ impl Cloud {
     /// The stream tunnels of its nodes: the way to their kubelets.
     pub fn tunnels(&self) -> &Tunnels {
         self.sessions.tunnels()
+    }
+
+    /// The relay between its nodes.
+    pub fn relays(&self) -> &Relays {
+        self.sessions.relays()
     }
 
     /// A join token of the authority that counts now, which a fault may have put in the place of the cloud's own.

@@ -19,6 +19,7 @@ pub mod kubeconfig;
 pub mod mailbox;
 mod metrics;
 pub mod pki;
+pub mod relay;
 mod resource_metrics;
 pub mod router;
 pub mod streams;

@@ -176,6 +176,16 @@ pub enum Command {
         #[command(subcommand)]
         command: Option<RulesCommand>,
     },
+    /// List Services with their endpoints by node, and the ways between nodes: direct, or over the relay, and what went there
+    Mesh {
+        /// The kubeconfig that `up` wrote, or of the cluster that the cloud stands before [default: $KUBECONFIG, or
+        /// cloudsim.kubeconfig]
+        #[arg(long, value_name = "FILE")]
+        kubeconfig: Option<PathBuf>,
+        /// Print JSON or YAML instead of a table
+        #[arg(short, long, value_name = "FORMAT", value_enum)]
+        output: Option<Output>,
+    },
     /// Break links, certificates and messages of a running cloud on purpose, and mend them
     Faults {
         /// The kubeconfig that `up` wrote, or of the cluster that the cloud stands before [default: $KUBECONFIG, or
@@ -340,6 +350,10 @@ pub struct Up {
     /// Port that nodes dial for their stream tunnels, over which logs, exec, attach and port-forward go; off: none of them
     #[arg(long, value_name = "PORT", default_value = "10004", value_parser = port_or_off)]
     pub tunnel_port: Port,
+
+    /// UDP port of the relay between nodes that do not reach each other's pods, EdgeMesh's 20006; edge-agent's modules.edgeMesh.relay uses it
+    #[arg(long, value_name = "PORT")]
+    pub relay_port: Option<u16>,
 
     /// Port on which an API server that stands elsewhere finds the kubelets of all nodes, CloudCore's 10003
     #[arg(long, value_name = "PORT", requires = "stream_client_ca")]

@@ -39,6 +39,8 @@ pub struct Setup {
     pub meta_server: bool,
     /// Whether the cloud serves QUIC, too.
     pub quic: bool,
+    /// Whether the cloud relays between nodes.
+    pub relay: bool,
     /// What an API server elsewhere asks kubelets by.
     pub kubelets: Option<KubeletOptions>,
     /// Replicas of the cloud's hub.
@@ -78,6 +80,7 @@ impl Default for Setup {
             server: None,
             meta_server: false,
             quic: false,
+            relay: false,
             kubelets: None,
             hubs: 1,
             renewal_grace: Duration::ZERO,
@@ -115,6 +118,7 @@ impl World {
             lease_grace: setup.lease_grace,
             limits: setup.limits.clone(),
             quic_port: setup.quic.then_some(0),
+            relay_port: setup.relay.then_some(0),
             kubelets: setup.kubelets.clone(),
             hubs: setup.hubs,
             renewal_grace: setup.renewal_grace,

@@ -27,6 +27,7 @@ pub mod instance;
 pub mod json;
 pub mod lane;
 mod path;
+pub mod relay;
 mod route;
 pub mod text;
 pub mod topic;

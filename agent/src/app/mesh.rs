@@ -9,7 +9,7 @@ use tracing::error;
 use crate::{
     config::{self, Config},
     edged,
-    edgemesh::{self, EdgeMesh, dns},
+    edgemesh::{self, EdgeMesh, dns, relay},
     metamanager::{MetaManager, ensure_address},
     rt::Supervisor,
 };
@@ -26,13 +26,22 @@ pub(super) fn start(
     shutdown: &CancellationToken,
 ) -> Option<EdgeMesh> {
     let settings = config.edge_mesh.clone()?;
-    let (mesh, task) = edgemesh::new(edgemesh::Config {
+    let relay = settings.relay.clone().map(|server| relay::Config {
+        node: config.node.name.clone(),
+        server,
+        tls: config.edge_hub.tls.clone(),
+    });
+    let (mesh, task, relayed) = edgemesh::new(edgemesh::Config {
         node: config.node.name.clone(),
         settings,
         services: services?,
         own: meta.client(),
+        relay,
     });
     supervisor.keep("edgemesh", task, shutdown);
+    if let Some(relayed) = relayed {
+        supervisor.keep("edgemesh-relay", relayed, shutdown);
+    }
     Some(mesh)
 }
 

@@ -15,6 +15,15 @@ pub(super) struct Figures {
     pub(super) unreached: AtomicU64,
     /// UDP clients that got an endpoint.
     pub(super) flows: AtomicU64,
+    /// Connections to other nodes over the relay, and those that failed.
+    pub(super) relay_dialled: AtomicU64,
+    pub(super) relay_failed: AtomicU64,
+    /// Connections of other nodes over the relay, and those that were refused.
+    pub(super) relay_served: AtomicU64,
+    pub(super) relay_refused: AtomicU64,
+    /// Bytes over the relay.
+    pub(super) relay_sent: AtomicU64,
+    pub(super) relay_received: AtomicU64,
 }
 
 impl Figures {
@@ -34,6 +43,27 @@ impl Figures {
             ("edgemesh_unreached_total", "Connections for which no endpoint was reached.", &self.unreached),
             ("edgemesh_udp_flows_total", "UDP clients that got an endpoint.", &self.flows),
         ];
-        all.map(|(name, help, count)| Metric::counter(name, help).of(count.load(Relaxed))).into()
+        let mut all: Vec<_> =
+            all.map(|(name, help, count)| Metric::counter(name, help).of(count.load(Relaxed))).into();
+        let help = "Connections over the relay: to other nodes, and of other nodes.";
+        let [out, failed, inward, refused] =
+            [&self.relay_dialled, &self.relay_failed, &self.relay_served, &self.relay_refused]
+                .map(|count| count.load(Relaxed));
+        all.push(
+            Metric::counter("edgemesh_relay_connections_total", help)
+                .with(&[("direction", "out"), ("outcome", "made")], out)
+                .with(&[("direction", "out"), ("outcome", "failed")], failed)
+                .with(&[("direction", "in"), ("outcome", "made")], inward)
+                .with(&[("direction", "in"), ("outcome", "failed")], refused),
+        );
+        all.push(
+            Metric::counter(
+                "edgemesh_relay_bytes_total",
+                "Bytes of connections over the relay, encrypted as they are.",
+            )
+            .with(&[("direction", "sent")], self.relay_sent.load(Relaxed))
+            .with(&[("direction", "received")], self.relay_received.load(Relaxed)),
+        );
+        all
     }
 }

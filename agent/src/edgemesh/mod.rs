@@ -10,16 +10,21 @@
 //! | `source` | the edge to MetaServer: what is read |
 //! | `objects` | from what is read to a snapshot, pure |
 //! | `proxy` | the addresses of Services on this machine |
+//! | `ways`, `paths` | whether an endpoint is reached directly or over the relay |
+//! | `relay` | connections to and of other nodes, over the cloud |
 //! | `figures` | what is counted |
 //! | `task` | the one owner: publishes snapshots, and has the proxy follow them |
 
 pub mod dns;
 mod figures;
 mod objects;
+mod paths;
 mod proxy;
+pub(crate) mod relay;
 pub mod snapshot;
 mod source;
 mod task;
+mod ways;
 
 use std::{io, sync::Arc};
 
@@ -27,7 +32,7 @@ use kube::Client;
 use tokio::sync::watch;
 
 pub use self::task::Task;
-use self::{figures::Figures, snapshot::Snapshot};
+use self::{figures::Figures, snapshot::Snapshot, ways::Ways};
 use crate::{config, rt::Metric};
 
 /// What the room needs.
@@ -41,6 +46,8 @@ pub struct Config {
     pub services: Client,
     /// This node's own objects, of which its Node is read.
     pub own: Client,
+    /// The relay to nodes that this one does not reach; `None`: there is none.
+    pub(crate) relay: Option<relay::Config>,
 }
 
 /// The handle: what the room knows. Cheap to clone.
@@ -65,11 +72,14 @@ impl EdgeMesh {
     }
 }
 
-/// Builds the room; [`Task`] runs it.
-pub fn new(config: Config) -> (EdgeMesh, Task) {
+/// Builds the room; [`Task`] runs it, and the other task its connection to the relay, where there is one.
+pub(crate) fn new(config: Config) -> (EdgeMesh, Task, Option<relay::Task>) {
     let (publish, snapshots) = watch::channel(Arc::default());
     let figures = Arc::<Figures>::default();
-    (EdgeMesh { snapshots, figures: figures.clone() }, Task { config, publish, figures })
+    let (relay, beginning) = config.relay.clone().map(|relay| relay::new(relay, &figures)).unzip();
+    let ways = Ways::new(relay);
+    let relayed = beginning.map(|beginning| beginning.task(snapshots.clone(), ways.clone()));
+    (EdgeMesh { snapshots, figures: figures.clone() }, Task { config, publish, figures, ways }, relayed)
 }
 
 /// Removes what an agent that has ended, however it has, added to the machine for Services; how many addresses that were.

@@ -162,7 +162,10 @@ fn is_of(address: IpAddr, address_type: &str) -> bool {
 /// Joins what two slices say of one address: that which is not terminating tells how it is.
 fn add(known: &mut Vec<Endpoint>, new: Endpoint) {
     let fits = |known: &&mut Endpoint| {
-        new.ports.iter().all(|(name, port)| known.ports.get(name).is_none_or(|other| other == port))
+        // nodes may give their pods the same addresses
+        let is_elsewhere = known.node.is_some() && new.node.is_some() && known.node != new.node;
+        let is_same = |(name, port): (_, &u16)| known.ports.get(name).is_none_or(|other| other == port);
+        !is_elsewhere && new.ports.iter().all(is_same)
     };
     let Some(same) = known.iter_mut().find(fits) else {
         // the same name has another number there: both are served

@@ -1,10 +1,10 @@
 //! Services, EndpointSlices and this node's Node as they are now: read through MetaServer, which keeps them on disk.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc, time::Duration};
 
 use futures::{Stream, StreamExt, stream::BoxStream};
 use k8s_openapi::api::{
-    core::v1::{Node, Service},
+    core::v1::{Node, Pod, Service},
     discovery::v1::EndpointSlice,
 };
 use kube::{
@@ -18,7 +18,10 @@ use kube::{
 use tracing::debug;
 
 use super::{objects::snapshot, proxy::Here, snapshot::Snapshot};
-use crate::config::{EdgeMesh, Network};
+use crate::{
+    config::{EdgeMesh, Network},
+    netlink::own_addresses,
+};
 
 /// The label of a node's zone.
 const ZONE: &str = "topology.kubernetes.io/zone";
@@ -30,6 +33,7 @@ pub(super) struct Source {
     services: Store<Service>,
     slices: Store<EndpointSlice>,
     nodes: Store<Node>,
+    pods: Store<Pod>,
     node: String,
     settings: EdgeMesh,
     changes: BoxStream<'static, Read>,
@@ -52,17 +56,20 @@ impl Source {
         let (service_store, service_changes) = follow(Api::<Service>::all(services.clone()), all.clone());
         let (slice_store, slice_changes) = follow(Api::<EndpointSlice>::all(services.clone()), all);
         let (node_store, node_changes) = follow(Api::<Node>::all(own.clone()), mine);
+        let (pod_store, pod_changes) = follow(Api::<Pod>::all(own.clone()), watcher::Config::default());
         let news =
             |number: usize| move |is_whole: bool| if is_whole { Read::Whole(number) } else { Read::Change };
         let changes = futures::stream::select_all([
             service_changes.map(news(0)).boxed(),
             slice_changes.map(news(1)).boxed(),
             node_changes.map(|_| Read::Change).boxed(),
+            pod_changes.map(|_| Read::Change).boxed(),
         ]);
         Self {
             services: service_store,
             slices: slice_store,
             nodes: node_store,
+            pods: pod_store,
             node: node.to_owned(),
             settings,
             changes: changes.boxed(),
@@ -97,6 +104,26 @@ impl Source {
         let networks = networks.iter().filter_map(|network| Network::parse(network)).collect();
         (Here { node: self.node.clone(), zone }, networks)
     }
+
+    /// The addresses of this node's pods, as it and the EndpointSlices say, but for the machine's own.
+    pub(super) fn own_pods(&self, snapshot: &Snapshot) -> BTreeSet<IpAddr> {
+        let pods = self.pods.state();
+        let mut all: BTreeSet<_> = pods.iter().flat_map(|pod| addresses(pod)).collect();
+        let endpoints = snapshot.services.values().flat_map(|service| &service.endpoints);
+        let here = endpoints.filter(|endpoint| endpoint.node.as_deref() == Some(&self.node));
+        all.extend(here.map(|endpoint| endpoint.address));
+        for own in own_addresses().unwrap_or_default() {
+            all.remove(&own);
+        }
+        all
+    }
+}
+
+/// The address of each pod that has one of its own.
+fn addresses(pod: &Pod) -> impl Iterator<Item = IpAddr> {
+    let is_own = !pod.spec.as_ref().and_then(|spec| spec.host_network).unwrap_or_default();
+    let addresses = pod.status.iter().flat_map(|status| status.pod_ips.iter().flatten());
+    addresses.filter(move |_| is_own).filter_map(|address| address.ip.parse().ok())
 }
 
 /// The objects of a kind, and for each change whether all have been read with it.

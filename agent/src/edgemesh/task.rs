@@ -15,6 +15,7 @@ use super::{
     proxy::{Proxy, Where},
     snapshot::Snapshot,
     source::Source,
+    ways::Ways,
 };
 use crate::rt::{Heart, Part, PartError};
 
@@ -28,13 +29,14 @@ pub struct Task {
     pub(super) config: Config,
     pub(super) publish: watch::Sender<Arc<Snapshot>>,
     pub(super) figures: Arc<Figures>,
+    pub(super) ways: Ways,
 }
 
 impl Part for Task {
     async fn run(&mut self, heart: Heart, shutdown: CancellationToken) -> Result<(), PartError> {
-        let Config { node, settings, services, own } = &self.config;
+        let Config { node, settings, services, own, .. } = &self.config;
         let mut source = Source::new(services, own, node, settings.clone());
-        let mut proxy = Proxy::new(self.figures.clone(), shutdown.child_token());
+        let mut proxy = Proxy::new(self.figures.clone(), self.ways.clone(), shutdown.child_token());
         let mut checks = interval(CHECK_INTERVAL);
         checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -57,7 +59,9 @@ impl Part for Task {
             let snapshot = self.follow(snapshot);
             let (here, pods) = source.here();
             let node_port_networks = &settings.node_port_addresses;
-            proxy.apply(&snapshot, &Where { here: &here, pods: &pods, node_port_networks }).await;
+            let own_pods = source.own_pods(&snapshot);
+            let place = Where { here: &here, pods: &pods, own_pods: &own_pods, node_port_networks };
+            proxy.apply(&snapshot, &place).await;
         }
         proxy.end().await;
         Ok(())

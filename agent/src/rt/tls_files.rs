@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{self, Read},
+    io::{self, Read as _},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -51,11 +51,21 @@ impl TlsError {
     }
 }
 
+/// What the files have.
+pub(crate) struct Read {
+    /// The CA's certificates.
+    pub(crate) roots: RootCertStore,
+    /// The own certificate, with those between it and the CA.
+    pub(crate) chain: Vec<CertificateDer<'static>>,
+    /// Its key.
+    pub(crate) key: PrivateKeyDer<'static>,
+}
+
 /// Reads the files.
 ///
 /// # Errors
-/// One cannot be read, or they do not belong together.
-pub(crate) fn client_config(files: &TlsFiles) -> Result<Arc<ClientConfig>, TlsError> {
+/// One cannot be read.
+pub(crate) fn read_all(files: &TlsFiles) -> Result<Read, TlsError> {
     let failed = |source| TlsError::Files { path: files.cert.clone(), source };
     let mut roots = RootCertStore::empty();
     for certificate in certificates(&files.ca)? {
@@ -64,6 +74,16 @@ pub(crate) fn client_config(files: &TlsFiles) -> Result<Arc<ClientConfig>, TlsEr
     let chain = certificates(&files.cert)?;
     let key = PrivateKeyDer::from_pem_slice(&read(&files.key)?);
     let key = key.map_err(|source| TlsError::Pem { path: files.key.clone(), source })?;
+    Ok(Read { roots, chain, key })
+}
+
+/// A client's TLS from the files.
+///
+/// # Errors
+/// One cannot be read, or they do not belong together.
+pub(crate) fn client_config(files: &TlsFiles) -> Result<Arc<ClientConfig>, TlsError> {
+    let failed = |source| TlsError::Files { path: files.cert.clone(), source };
+    let Read { roots, chain, key } = read_all(files)?;
     let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(failed)?

@@ -4,6 +4,7 @@
 //! | request | what |
 //! |---|---|
 //! | `GET nodes` | the sessions of nodes |
+//! | `GET mesh` | the nodes at the relay, their ways to others, and what went between whom |
 //! | `GET faults` | everything that is wrong |
 //! | `PUT faults/NODE`, `PUT faults/all` | conditions of a link, or of all that have none of their own |
 //! | `DELETE faults/NODE`, `DELETE faults/all`, `DELETE faults` | the end of them; the last also of a false certificate and false answers |
@@ -81,6 +82,7 @@ impl Admin {
         let path = parts.uri.path().strip_prefix(PREFIX).unwrap_or_default();
         match wanted(&parts.method, path, &body)? {
             Wanted::Nodes => Ok(json!({"nodes": self.sessions.list()})),
+            Wanted::Mesh => Ok(json!(self.sessions.relays().state())),
             Wanted::Faults => Ok(json!(self.faults.wrong())),
             Wanted::Order(order) => {
                 info!(?order, "ordered");

@@ -17,6 +17,8 @@ pub(super) type Refusal = (StatusCode, String);
 pub(super) enum Wanted {
     /// The sessions.
     Nodes,
+    /// The relay between nodes.
+    Mesh,
     /// Everything that is wrong.
     Faults,
     /// Something is to be changed.
@@ -81,6 +83,7 @@ pub(super) fn wanted(method: &Method, path: &str, body: &[u8]) -> Result<Wanted,
     let order = |order| Ok(Wanted::Order(order));
     match (method.as_str(), place, name) {
         ("GET", "nodes", None) => Ok(Wanted::Nodes),
+        ("GET", "mesh", None) => Ok(Wanted::Mesh),
         ("GET", "faults", None) => Ok(Wanted::Faults),
         ("DELETE", "faults", None) => order(Order::Clear(None)),
         ("DELETE", "faults", Some(name)) => order(Order::Clear(Some(whom(name)?))),
@@ -101,9 +104,12 @@ pub(super) fn wanted(method: &Method, path: &str, body: &[u8]) -> Result<Wanted,
             Whom::All => Err((StatusCode::BAD_REQUEST, "name one node; a message goes to one".to_owned())),
         },
         ("POST", "tokens", None) => order(Order::Token(read(body)?)),
-        (_, "nodes" | "faults" | "certificate" | "answers" | "hostile" | "reset" | "tokens" | "rules", _) => {
-            Err((StatusCode::METHOD_NOT_ALLOWED, format!("{method} is not served at {path}")))
-        }
+        (
+            _,
+            "nodes" | "mesh" | "faults" | "certificate" | "answers" | "hostile" | "reset" | "tokens"
+            | "rules",
+            _,
+        ) => Err((StatusCode::METHOD_NOT_ALLOWED, format!("{method} is not served at {path}"))),
         _ => Err((StatusCode::NOT_FOUND, format!("there is nothing at {path}"))),
     }
 }
@@ -139,6 +145,7 @@ mod tests {
         let cut = Conditions::link(crate::faults::Link::Cut);
         let order = |order| Ok(Wanted::Order(order));
         assert_eq!(ask("GET", "nodes", ""), Ok(Wanted::Nodes));
+        assert_eq!(ask("GET", "mesh", ""), Ok(Wanted::Mesh));
         assert_eq!(ask("GET", "faults", ""), Ok(Wanted::Faults));
         assert_eq!(ask("DELETE", "faults", ""), order(Order::Clear(None)));
         assert_eq!(ask("DELETE", "faults/edge-1", ""), order(Order::Clear(Some(one()))));

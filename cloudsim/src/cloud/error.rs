@@ -11,6 +11,7 @@ use super::{ClusterError, options::DATABASE};
 use crate::{
     hub, kubeconfig,
     pki::{PkiError, RecordError},
+    relay::NoRelay,
     router::NoRouter,
     streams::{NoKeys, NoStreamServer},
 };
@@ -78,6 +79,9 @@ pub enum StartError {
     /// The same of the port for nodes' stream tunnels.
     #[error(transparent)]
     Streams(#[from] NoStreamServer),
+    /// The same of the relay between nodes.
+    #[error(transparent)]
+    Relay(#[from] NoRelay),
     /// The same of the router.
     #[error(transparent)]
     Router(#[from] NoRouter),

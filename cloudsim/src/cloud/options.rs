@@ -33,6 +33,8 @@ pub struct Options {
     /// Port that nodes dial for their stream tunnels, over which logs, exec, attach and port-forward go; 0 for any. `None`: it is not
     /// served.
     pub tunnel_port: Option<u16>,
+    /// UDP port of the relay between nodes, 0 for any; `None`: it is not served.
+    pub relay_port: Option<u16>,
     /// What an API server that stands elsewhere asks nodes' kubelets by; `None`: it is not served.
     pub kubelets: Option<KubeletOptions>,
     /// The router's REST listener; `None`: it is not served.
@@ -77,6 +79,7 @@ impl Default for Options {
             ws_port: 10000,
             quic_port: None,
             tunnel_port: Some(10004),
+            relay_port: None,
             kubelets: None,
             router: None,
             data_dir: None,
@@ -100,7 +103,8 @@ impl Options {
     /// Ports that are free, for tests and for several clouds on one machine.
     pub fn any_ports(self) -> Self {
         let tunnel_port = self.tunnel_port.map(|_| 0);
+        let relay_port = self.relay_port.map(|_| 0);
         let router = self.router.map(|router| RouterOptions { port: 0, ..router });
-        Self { api_port: 0, https_port: 0, ws_port: 0, tunnel_port, router, ..self }
+        Self { api_port: 0, https_port: 0, ws_port: 0, tunnel_port, relay_port, router, ..self }
     }
 }

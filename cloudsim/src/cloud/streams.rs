@@ -1,4 +1,4 @@
-//! The two servers of nodes' streams: the one that nodes dial, and the one that an API server elsewhere asks.
+//! The servers of nodes' streams: the one that nodes dial, the one that an API server elsewhere asks, and the relay between nodes.
 
 use std::net::SocketAddr;
 
@@ -11,14 +11,16 @@ use crate::{
     faults::Faults,
     hub::Sessions,
     pki::{ServerIdentity, Trust},
+    relay::RelayServer,
     streams::{self, Kubelets, StreamServer},
     tasks::Tasks,
 };
 
-/// Both, as far as they are to be there.
+/// All, as far as they are to be there.
 pub(super) struct Streams {
     tunnels: Option<StreamServer>,
     kubelets: Option<Server<Kubelets>>,
+    relay: Option<RelayServer>,
 }
 
 impl Streams {
@@ -37,6 +39,13 @@ impl Streams {
             }
             None => None,
         };
+        let relay = match options.relay_port {
+            Some(port) => {
+                let (limits, relays) = (&options.limits, sessions.relays().clone());
+                Some(RelayServer::bind(at(port), trust.clone(), limits, relays, faults)?)
+            }
+            None => None,
+        };
         let kubelets = match &options.kubelets {
             Some(kubelets) => {
                 let tls = streams::tls(kubelets, identity)?;
@@ -51,17 +60,22 @@ impl Streams {
             }
             None => None,
         };
-        Ok(Self { tunnels, kubelets })
+        Ok(Self { tunnels, kubelets, relay })
     }
 
     /// Where they listen.
-    pub(super) fn addresses(&self) -> (Option<SocketAddr>, Option<SocketAddr>) {
-        (self.tunnels.as_ref().map(StreamServer::local_addr), self.kubelets.as_ref().map(Server::local_addr))
+    pub(super) fn addresses(&self) -> (Option<SocketAddr>, Option<SocketAddr>, Option<SocketAddr>) {
+        let tunnels = self.tunnels.as_ref().map(StreamServer::local_addr);
+        let kubelets = self.kubelets.as_ref().map(Server::local_addr);
+        (tunnels, kubelets, self.relay.as_ref().map(RelayServer::local_addr))
     }
 
     pub(super) fn run(self, tasks: &Tasks, shutdown: &CancellationToken) {
         if let Some(tunnels) = self.tunnels {
             tasks.spawn("stream server", tunnels.run(shutdown.child_token()));
+        }
+        if let Some(relay) = self.relay {
+            tasks.spawn("relay", relay.run(shutdown.child_token()));
         }
         if let Some(kubelets) = self.kubelets {
             tasks.spawn("server of nodes' kubelets", kubelets.run(shutdown.child_token()));

@@ -46,6 +46,9 @@ pub struct Conditions {
     /// The cloud answers none of the node's reports and questions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refuse_answers: Option<bool>,
+    /// The node has no way over the relay to other nodes: its connection there ends, and no new one comes about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cut_relay: Option<bool>,
 }
 
 /// Whether a link stands.
@@ -145,6 +148,7 @@ impl Conditions {
             stale: self.stale.or(base.stale),
             refuse_acknowledgements: self.refuse_acknowledgements.or(base.refuse_acknowledgements),
             refuse_answers: self.refuse_answers.or(base.refuse_answers),
+            cut_relay: self.cut_relay.or(base.cut_relay),
         }
     }
 

@@ -22,6 +22,7 @@ pub use self::{rivals::Rival, traffic::Count};
 use super::reenrolled::Reenrolled;
 use crate::{
     metrics::{HubMetrics, Refusal},
+    relay::Relays,
     streams::Tunnels,
 };
 
@@ -124,7 +125,7 @@ struct Register {
 
 /// The register; cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Sessions(Arc<Mutex<Register>>, Reenrolled, HubMetrics, Tunnels);
+pub struct Sessions(Arc<Mutex<Register>>, Reenrolled, HubMetrics, Tunnels, Relays);
 
 impl Sessions {
     /// Nodes that begin anew.
@@ -135,6 +136,11 @@ impl Sessions {
     /// The stream tunnels of the same nodes.
     pub fn tunnels(&self) -> &Tunnels {
         &self.3
+    }
+
+    /// The connections of the same nodes to the relay.
+    pub fn relays(&self) -> &Relays {
+        &self.4
     }
 
     /// What is counted of them.
@@ -249,7 +255,9 @@ impl Sessions {
 
     /// Ends the node's session and its stream tunnel; whether it may come back is looked at when it does.
     pub fn end(&self, node: &str) {
-        self.3.end(node, "the certificate of this node was taken back");
+        let why = "the certificate of this node was taken back";
+        self.3.end(node, why);
+        self.4.end(node, why);
         if let Some(entry) = self.0.lock().nodes.get(node) {
             entry.token.cancel();
         }

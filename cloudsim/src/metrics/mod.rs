@@ -1,9 +1,10 @@
-//! What a cloud counts beside its API: CloudHub, stream tunnels, the queues of its controllers, its scheduler. It stands on the API's `/metrics`, and
+//! What a cloud counts beside its API: CloudHub, stream tunnels, the relay, the queues of its controllers, its scheduler. It stands on the API's `/metrics`, and
 //! in `docs/metrics-cloudsim.md`. Names are Kubernetes' and KubeEdge's where they have one.
 //!
 //! No label has a node's or an object's name: there are as many series with a thousand nodes as with one.
 
 mod hub;
+mod relay;
 mod scheduler;
 mod streams;
 mod workqueue;
@@ -14,6 +15,7 @@ use kubeapi::{MetricsSource, exposition::Text};
 
 pub(crate) use self::{
     hub::{HubMetrics, Refusal},
+    relay::RelayMetrics,
     scheduler::{Attempt, SchedulerMetrics},
     streams::StreamMetrics,
     workqueue::{WorkQueue, WorkQueues},
@@ -41,6 +43,7 @@ impl Metrics {
         if let Some(sessions) = self.sessions.get() {
             sessions.metrics().write(&sessions.list(), text);
             sessions.tunnels().metrics().write(sessions.tunnels().count(), text);
+            sessions.relays().metrics().write(sessions.relays().count(), text);
         }
         self.queues.write(text);
         self.scheduler.write(text);

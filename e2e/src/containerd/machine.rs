@@ -7,9 +7,11 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
+    sync::atomic::{AtomicU16, Ordering},
 };
 
 use anyhow::{Context, ensure};
+use serde_json::json;
 
 use super::{
     BOOTED,
@@ -17,8 +19,14 @@ use super::{
 };
 use crate::{AGENT, Cri, Process, binary, ports, run, until};
 
-/// Subnets of 256 addresses of the range for tests of networks (RFC 2544), from 198.18.0.0 on.
-const SUBNETS: u16 = 512;
+/// Subnets of 128 addresses of the range for tests of networks (RFC 2544), from 198.18.0.0 on.
+const SUBNETS: u16 = 1024;
+/// How many machines one process may have before it meets those of another.
+const SHARE: u16 = 2;
+/// The number of machines that this process has booted.
+static BOOTED_MACHINES: AtomicU16 = AtomicU16::new(0);
+/// What its pods have where nothing else is said.
+const PODS: &str = "10.88.0.0/16";
 /// Where the machine's own containerd listens.
 const SOCKET: &str = "run/containerd/containerd.sock";
 
@@ -47,6 +55,8 @@ pub struct Machine {
     cable: String,
     /// This machine's address on the cable.
     pub gateway: String,
+    /// That machine's.
+    pub address: String,
 }
 
 impl Machine {
@@ -65,9 +75,11 @@ impl Machine {
             ensure!(program.trim() == "sleep", "it is still {program:?}");
             Ok::<_, anyhow::Error>(pid)
         })?;
-        let number = ports::mine()? % SUBNETS;
-        let subnet = format!("198.{}.{}", 18 + number / 256, number % 256);
-        let gateway = format!("{subnet}.1");
+        let made = BOOTED_MACHINES.fetch_add(1, Ordering::Relaxed) % SHARE;
+        let number = (ports::mine()? * SHARE + made) % SUBNETS;
+        let subnet = format!("198.{}.{}", 18 + number / 512, number / 2 % 256);
+        let first = number % 2 * 128;
+        let (gateway, address) = (format!("{subnet}.{}", first + 1), format!("{subnet}.{}", first + 2));
         let cable = format!("em{number:x}");
         let machine = Self {
             containerd: None,
@@ -76,14 +88,15 @@ impl Machine {
             directory: directory.to_owned(),
             cable: cable.clone(),
             gateway: gateway.clone(),
+            address: address.clone(),
         };
         machine.run(&["hostname", name])?;
         let peer = pid.to_string();
         host(&["ip", "link", "add", &cable, "type", "veth", "peer", "name", "eth0", "netns", &peer])?;
-        host(&["ip", "address", "add", &format!("{gateway}/24"), "dev", &cable])?;
+        host(&["ip", "address", "add", &format!("{gateway}/25"), "dev", &cable])?;
         host(&["ip", "link", "set", &cable, "up"])?;
         machine.run(&["ip", "link", "set", "lo", "up"])?;
-        machine.run(&["ip", "address", "add", &format!("{subnet}.2/24"), "dev", "eth0"])?;
+        machine.run(&["ip", "address", "add", &format!("{address}/25"), "dev", "eth0"])?;
         machine.run(&["ip", "link", "set", "eth0", "up"])?;
         machine.run(&["ip", "route", "add", "default", "via", &gateway])?;
         machine.own_disks()?;
@@ -112,15 +125,20 @@ impl Machine {
 
     /// Starts containerd with the two images, as a person installs it: at the usual place.
     pub fn start_containerd(&mut self) -> anyhow::Result<()> {
+        self.start_containerd_with(PODS)
+    }
+
+    /// The same with these addresses for its pods, a network such as `10.88.0.0/16`.
+    pub fn start_containerd_with(&mut self, pods: &str) -> anyhow::Result<()> {
         let config = format!(
             "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\"]\nsandbox_image = \"{PAUSE}\"\n\
              restrict_oom_score_adj = true\nstream_server_port = \"0\"\n\
              [plugins.\"io.containerd.grpc.v1.cri\".cni]\nbin_dir = \"/usr/lib/cni\"\n"
         );
         fs::write(self.path("etc/containerd/config.toml"), config)?;
-        let network = r#"{"cniVersion": "0.4.0", "name": "edge", "plugins": [{"type": "bridge", "bridge": "cni0", "isGateway": true,
-            "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.88.0.0/16"}]], "routes": [{"dst": "0.0.0.0/0"}]}}]}"#;
-        fs::write(self.path("etc/cni/net.d/10-edge.conflist"), network)?;
+        let network = json!({"cniVersion": "0.4.0", "name": "edge", "plugins": [{"type": "bridge", "bridge": "cni0", "isGateway": true,
+            "ipam": {"type": "host-local", "ranges": [[{"subnet": pods}]], "routes": [{"dst": "0.0.0.0/0"}]}}]});
+        fs::write(self.path("etc/cni/net.d/10-edge.conflist"), network.to_string())?;
         let mut containerd = Process::start("containerd", self.command("containerd"), &self.directory)?;
         containerd.wait_for(BOOTED).context("is containerd installed? `make needs` does it")?;
         self.containerd = Some(containerd);

@@ -30,6 +30,7 @@ mod probe_times;
 mod probes;
 mod refused;
 mod registry;
+mod relay;
 mod resources;
 mod security;
 mod server;

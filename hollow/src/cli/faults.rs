@@ -102,6 +102,9 @@ pub struct Bad {
     /// Answer none of the node's reports and questions
     #[arg(long)]
     pub refuse_answers: bool,
+    /// End its connection to the relay between nodes, and those to come
+    #[arg(long)]
+    pub cut_relay: bool,
 }
 
 impl Bad {
@@ -121,6 +124,7 @@ impl Bad {
             stale: self.stale,
             refuse_acknowledgements: self.refuse_acknowledgements.then_some(true),
             refuse_answers: self.refuse_answers.then_some(true),
+            cut_relay: self.cut_relay.then_some(true),
         }
     }
 }

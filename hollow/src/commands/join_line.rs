@@ -71,6 +71,7 @@ mod tests {
             websocket: ([0, 0, 0, 0], hub).into(),
             quic: None,
             tunnel: Some(([0, 0, 0, 0], tunnel).into()),
+            relay: None,
             kubelets: None,
             router: None,
         };
@@ -98,6 +99,7 @@ mod tests {
             websocket: ([127, 0, 0, 1], 10000).into(),
             quic: None,
             tunnel: None,
+            relay: None,
             kubelets: None,
             router: None,
         };

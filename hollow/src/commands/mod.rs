@@ -8,6 +8,7 @@ mod devices;
 mod faults;
 mod hollow;
 mod join_line;
+mod mesh;
 mod node;
 mod nodes;
 mod paste;
@@ -89,6 +90,9 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
             }
             Command::Nodes { kubeconfig, output } => {
                 nodes::run(kubeconfig.as_deref(), output).await.map(|()| ExitCode::SUCCESS)
+            }
+            Command::Mesh { kubeconfig, output } => {
+                mesh::run(kubeconfig.as_deref(), output).await.map(|()| ExitCode::SUCCESS)
             }
             Command::Rules { kubeconfig, output, command } => {
                 rules::run(kubeconfig.as_deref(), output, command).await

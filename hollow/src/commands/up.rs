@@ -72,6 +72,9 @@ fn print_servers(addresses: Addresses) {
     if let Some(tunnel) = addresses.tunnel {
         print_line(&format!("  streams    wss://{tunnel}"));
     }
+    if let Some(relay) = addresses.relay {
+        say(&format!("  relay      {relay}"));
+    }
     if let Some(kubelets) = addresses.kubelets {
         print_line(&format!("  kubelets   https://{kubelets}"));
     }
@@ -118,6 +121,7 @@ fn options(up: &Up, reach: &Reach) -> Options {
         ws_port: up.ws_port,
         quic_port: up.quic_port,
         tunnel_port: up.tunnel_port.0,
+        relay_port: up.relay_port,
         kubelets: up.stream_port.zip(up.stream_client_ca.clone()).map(|(port, client_ca)| KubeletOptions {
             port,
             client_ca,

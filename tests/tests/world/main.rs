@@ -45,6 +45,7 @@ mod pressure;
 mod probes;
 mod quic;
 mod raw;
+mod relay;
 mod renewal;
 mod restarts;
 mod scenarios;

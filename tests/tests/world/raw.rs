@@ -157,18 +157,22 @@ impl Caller {
 
     /// A connection with TLS.
     pub(crate) async fn tls(&self, address: SocketAddr) -> io::Result<TlsStream<TcpStream>> {
+        let name = ServerName::try_from("localhost").unwrap();
+        TlsConnector::from(Arc::new(self.client())).connect(name, TcpStream::connect(address).await?).await
+    }
+
+    /// The TLS that this caller speaks.
+    pub(crate) fn client(&self) -> ClientConfig {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from(self.ca.clone())).unwrap();
         let builder = ClientConfig::builder().with_root_certificates(roots);
-        let config = match &self.identity {
+        match &self.identity {
             None => builder.with_no_client_auth(),
             Some((certificate, key)) => {
                 let key = PrivateKeyDer::Sec1(PrivateSec1KeyDer::from(key.clone()));
                 builder.with_client_auth_cert(vec![CertificateDer::from(certificate.clone())], key).unwrap()
             }
-        };
-        let name = ServerName::try_from("localhost").unwrap();
-        TlsConnector::from(Arc::new(config)).connect(name, TcpStream::connect(address).await?).await
+        }
     }
 }
 

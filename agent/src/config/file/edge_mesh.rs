@@ -13,6 +13,15 @@ pub(in crate::config) struct EdgeMesh {
     /// kube-proxy's.
     pub(in crate::config) node_port_addresses: Vec<String>,
     pub(in crate::config) dns: Dns,
+    pub(in crate::config) relay: Relay,
+}
+
+/// The relay to nodes that this one does not reach; the program EdgeMesh has its settings as `modules.edgeTunnel`.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(in crate::config) struct Relay {
+    /// `host:port`, UDP; empty: there is none.
+    pub(in crate::config) server: String,
 }
 
 /// The DNS server; the program EdgeMesh has its settings as `modules.edgeDNS`.

@@ -43,7 +43,9 @@ pub(super) fn lower(written: file::EdgeMesh, values: &mut Values<'_>) -> Option<
         }
     }
     let dns = dns(&written.dns, values);
-    Some(EdgeMesh { strategy, filter, node_port_addresses: networks, dns })
+    let server = written.relay.server;
+    let relay = (!server.is_empty()).then(|| values.host_port("modules.edgeMesh.relay.server", &server));
+    Some(EdgeMesh { strategy, filter, node_port_addresses: networks, dns, relay })
 }
 
 fn dns(written: &file::EdgeMeshDns, values: &mut Values<'_>) -> Dns {

@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use super::HostPort;
+
 /// The port of DNS, RFC 1035.
 pub const DNS_PORT: u16 = 53;
 /// The address that EdgeMesh's agents have.
@@ -18,6 +20,8 @@ pub struct EdgeMesh {
     pub node_port_addresses: Vec<Network>,
     /// The DNS server.
     pub dns: Dns,
+    /// The relay to nodes that this one does not reach; `None`: there is none.
+    pub relay: Option<HostPort>,
 }
 
 /// The DNS server of EdgeMesh.
@@ -73,6 +77,21 @@ impl Network {
         (bits <= most).then_some(Self { address, bits })
     }
 
+    /// A network that is this address alone.
+    pub fn of(address: IpAddr) -> Self {
+        Self { address, bits: if address.is_ipv4() { 32 } else { 128 } }
+    }
+
+    /// The network of an address with this mask; `None`: there is no such mask.
+    pub fn masked(address: IpAddr, mask: IpAddr) -> Option<Self> {
+        let (ones, all) = match mask {
+            IpAddr::V4(mask) => (mask.to_bits().leading_ones(), mask.to_bits().count_ones()),
+            IpAddr::V6(mask) => (mask.to_bits().leading_ones(), mask.to_bits().count_ones()),
+        };
+        let bits = u8::try_from(ones).ok().filter(|_| ones == all && address.is_ipv4() == mask.is_ipv4())?;
+        Some(Self { address, bits })
+    }
+
     /// Whether the address belongs to the network.
     pub fn contains(&self, address: IpAddr) -> bool {
         let (own, theirs, width) = match (self.address, address) {
@@ -105,6 +124,17 @@ mod tests {
             let network = Network::parse(network).unwrap();
             assert_eq!(network.contains(address.parse().unwrap()), expected, "{network:?} {address}");
         }
+        for (address, mask, expected) in [
+            ("10.88.0.1", "255.255.0.0", Some("10.88.0.1/16")),
+            ("10.88.0.1", "255.255.255.255", Some("10.88.0.1/32")),
+            ("10.88.0.1", "255.0.255.0", None),
+            ("10.88.0.1", "ffff::", None),
+            ("fd00::1", "ffff:ffff:ffff:ffff::", Some("fd00::1/64")),
+        ] {
+            let network = Network::masked(address.parse().unwrap(), mask.parse().unwrap());
+            assert_eq!(network, expected.and_then(Network::parse), "{address} {mask}");
+        }
+        assert_eq!(Some(Network::of([10, 0, 0, 7].into())), Network::parse("10.0.0.7/32"));
         for bad in ["", "10.0.0.0", "10.0.0.0/33", "::/129", "x/8", "10.0.0.0/-1"] {
             assert_eq!(Network::parse(bad), None, "{bad}");
         }

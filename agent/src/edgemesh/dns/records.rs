@@ -146,7 +146,9 @@ impl Asked<'_> {
             _ if self.kind == RecordType::SRV => place.services(service, None).unwrap_or_else(nothing),
             Kind::Proxied => self.addresses(place.owner, SERVICE_TTL, &service.cluster_ips),
             Kind::Headless => {
-                let all: Vec<IpAddr> = published(service).map(|endpoint| endpoint.address).collect();
+                let mut all: Vec<IpAddr> = published(service).map(|endpoint| endpoint.address).collect();
+                // they stand by their addresses, of which two nodes may have the same
+                all.dedup();
                 if all.is_empty() {
                     Found::default()
                 } else {

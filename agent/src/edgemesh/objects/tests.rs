@@ -182,3 +182,16 @@ fn how_endpoints_are() {
         assert_eq!((read.for_zones, read.for_nodes), (vec!["z1".into()], vec!["edge-1".into()]));
     }
 }
+
+#[test]
+fn one_address_on_two_nodes_is_two_endpoints() {
+    let on = |nodes: &[Option<&str>]| {
+        let of = |node: &Option<&str>| json!({"addresses": ["10.88.0.2"], "nodeName": node});
+        let slice = slice("a", json!({"endpoints": nodes.iter().map(of).collect::<Vec<_>>()}));
+        let web = web(&[service(json!({}))], &[slice]);
+        web.endpoints.into_iter().map(|endpoint| endpoint.node).collect::<Vec<_>>()
+    };
+    let (one, two) = (Some("edge-1"), Some("edge-2"));
+    assert_eq!(on(&[one, two]), [one.map(str::to_owned), two.map(str::to_owned)]);
+    assert_eq!(on(&[one, one, None]), [one.map(str::to_owned)]);
+}

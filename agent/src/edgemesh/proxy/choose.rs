@@ -3,10 +3,11 @@
 use std::{
     collections::HashMap,
     hash::{DefaultHasher, Hash, Hasher},
-    net::{IpAddr, SocketAddr},
+    net::IpAddr,
     time::{Duration, Instant},
 };
 
+use super::at::At;
 use crate::config::Strategy;
 
 /// So many clients of one port of a Service keep their endpoints; beyond them whoever came longest ago is chosen for anew.
@@ -24,9 +25,9 @@ pub(super) struct Balancer {
     /// How many connections there were.
     round: usize,
     /// The endpoint of each client, and when it last began a connection.
-    clients: HashMap<IpAddr, (SocketAddr, Instant)>,
+    clients: HashMap<IpAddr, (At, Instant)>,
     /// Endpoints that could not be reached, and when.
-    missed: HashMap<SocketAddr, Instant>,
+    missed: HashMap<At, Instant>,
 }
 
 /// How it is chosen.
@@ -41,11 +42,11 @@ impl Balancer {
     /// The endpoints to try for `client`, the first of which is the chosen one; none where there are none.
     pub(super) fn choose(
         &mut self,
-        usable: &[SocketAddr],
+        usable: &[At],
         policy: Policy,
         client: IpAddr,
         (now, chance): (Instant, usize),
-    ) -> Vec<SocketAddr> {
+    ) -> Vec<At> {
         let mut order = self.order(usable, policy.balancing, client, chance);
         if let Some(timeout) = policy.affinity
             && let Some((kept, last)) = self.clients.get(&client)
@@ -64,14 +65,14 @@ impl Balancer {
     }
 
     /// The endpoint could not be reached.
-    pub(super) fn missed(&mut self, endpoint: SocketAddr, now: Instant) {
+    pub(super) fn missed(&mut self, endpoint: At, now: Instant) {
         if self.missed.len() < MISSED {
             self.missed.insert(endpoint, now);
         }
     }
 
     /// The client has its endpoint: it keeps it as long as the Service says.
-    pub(super) fn keep(&mut self, policy: Policy, client: IpAddr, endpoint: SocketAddr, now: Instant) {
+    pub(super) fn keep(&mut self, policy: Policy, client: IpAddr, endpoint: At, now: Instant) {
         let Some(timeout) = policy.affinity else {
             self.clients.clear();
             return;
@@ -86,13 +87,7 @@ impl Balancer {
         self.clients.insert(client, (endpoint, now));
     }
 
-    fn order(
-        &mut self,
-        usable: &[SocketAddr],
-        balancing: Strategy,
-        client: IpAddr,
-        chance: usize,
-    ) -> Vec<SocketAddr> {
+    fn order(&mut self, usable: &[At], balancing: Strategy, client: IpAddr, chance: usize) -> Vec<At> {
         let mut order = usable.to_vec();
         if order.is_empty() {
             return order;
@@ -105,16 +100,16 @@ impl Balancer {
                 self.round = self.round.wrapping_add(1);
             }
             // rendezvous hashing: an endpoint that comes or goes moves no clients but its own
-            Strategy::ConsistentHash => order.sort_by_cached_key(|endpoint| weight(client, *endpoint)),
+            Strategy::ConsistentHash => order.sort_by_cached_key(|at| (weight(client, at), at.clone())),
         }
         order
     }
 }
 
-/// The same in every process: the hasher's keys are fixed.
-fn weight(client: IpAddr, endpoint: SocketAddr) -> u64 {
+/// The same in every process, and on every node: the hasher's keys are fixed.
+fn weight(client: IpAddr, endpoint: &At) -> u64 {
     let mut hasher = DefaultHasher::new();
-    (client, endpoint).hash(&mut hasher);
+    (client, endpoint.address).hash(&mut hasher);
     hasher.finish()
 }
 

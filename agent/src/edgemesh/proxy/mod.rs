@@ -3,6 +3,7 @@
 //! A route makes each address this machine's ([`routes`]); a socket at each of its ports takes what comes, from pods as from the
 //! machine itself, and the agent forwards it. A port without endpoints has no socket, so that the kernel refuses at once.
 
+pub(super) mod at;
 mod backend;
 mod budget;
 mod choose;
@@ -24,7 +25,6 @@ use nix::errno::Errno;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{info, warn};
 
-pub(super) use self::usable::Here;
 use self::{
     budget::Budget,
     open::Open,
@@ -32,8 +32,16 @@ use self::{
     routes::Routes,
     tcp::Connections,
 };
-use super::{figures::Figures, snapshot::Snapshot};
-use crate::{config::Network, netlink::own_addresses};
+pub(super) use self::{
+    tcp::{prepare, refuse},
+    udp::connect as connect_datagrams,
+    usable::Here,
+};
+use super::{figures::Figures, snapshot::Snapshot, ways::Ways};
+use crate::{
+    config::Network,
+    netlink::{own_addresses, own_networks},
+};
 
 /// How long connections may take to end when the room ends.
 const END: Duration = Duration::from_secs(2);
@@ -50,11 +58,12 @@ pub(super) struct Proxy {
     said: BTreeSet<String>,
     budget: Budget,
     connections: Connections,
+    ways: Ways,
 }
 
 impl Proxy {
     /// Nothing yet. Connections end with `shutdown`.
-    pub(super) fn new(figures: Arc<Figures>, shutdown: CancellationToken) -> Self {
+    pub(super) fn new(figures: Arc<Figures>, ways: Ways, shutdown: CancellationToken) -> Self {
         let routes = match Routes::open() {
             Ok(routes) => Some(routes),
             Err(errno) => {
@@ -69,12 +78,17 @@ impl Proxy {
             said: BTreeSet::new(),
             budget: Budget::of_process(figures),
             connections: Connections { tracker: TaskTracker::new(), shutdown },
+            ways,
         }
     }
 
     /// Makes the machine what a snapshot says. Called again it mends what has failed or was taken away.
     pub(super) async fn apply(&mut self, snapshot: &Snapshot, place: &Where<'_>) {
-        let inside = Inside { addresses: own_addresses().unwrap_or_default(), pods: place.pods.to_vec() };
+        let inside = Inside {
+            addresses: own_addresses().unwrap_or_default(),
+            pods: place.pods.to_vec(),
+            near: near(place.own_pods, own_networks().unwrap_or_default()),
+        };
         let machine = Machine {
             here: place.here.clone(),
             inside: Arc::new(inside),
@@ -150,7 +164,12 @@ impl Proxy {
                 continue;
             }
             let service = target.service.clone();
-            match Open::new(place, target, (self.budget.clone(), address), &self.connections) {
+            match Open::new(
+                place,
+                target,
+                (self.budget.clone(), address, self.ways.clone()),
+                &self.connections,
+            ) {
                 Ok(open) => drop(self.open.insert(place, open)),
                 Err(error) => {
                     plan.refused.insert(format!("Service {service} does not get {place}: {error}"));
@@ -203,7 +222,17 @@ pub(super) struct Where<'a> {
     pub(super) here: &'a Here,
     /// The networks of this node's pods.
     pub(super) pods: &'a [Network],
+    /// The addresses of this node's pods.
+    pub(super) own_pods: &'a BTreeSet<IpAddr>,
     pub(super) node_port_networks: &'a [Network],
+}
+
+/// Where this node's pods are: their own addresses, and the networks of the interfaces that they are behind.
+fn near(pods: &BTreeSet<IpAddr>, networks: Vec<Network>) -> Vec<Network> {
+    let has_pods = |network: &Network| pods.iter().any(|pod| network.contains(*pod));
+    let mut near: Vec<_> = networks.into_iter().filter(has_pods).collect();
+    near.extend(pods.iter().map(|pod| Network::of(*pod)));
+    near
 }
 
 /// Has the address of a Service no longer delivered here; whether that was done, and says so where it was not.

@@ -11,7 +11,7 @@ use super::{
     tcp::{self, Connections},
     udp,
 };
-use crate::edgemesh::snapshot::Protocol;
+use crate::edgemesh::{snapshot::Protocol, ways::Ways};
 
 /// What is listened to; connections that it has taken outlive it.
 #[derive(Debug)]
@@ -25,11 +25,11 @@ impl Open {
     pub(super) fn new(
         place: Place,
         target: Target,
-        (budget, address): (Budget, Option<Arc<IpAddr>>),
+        (budget, address, ways): (Budget, Option<Arc<IpAddr>>, Ways),
         connections: &Connections,
     ) -> io::Result<Self> {
         let (target, targets) = watch::channel(Arc::new(target));
-        let backend = Backend::new(targets, budget, address);
+        let backend = Backend::new(targets, budget, address, ways);
         let serving = match place.protocol {
             Protocol::Tcp => {
                 tokio::spawn(tcp::serve(tcp::listen(place.address)?, backend, connections.clone()))

@@ -6,13 +6,19 @@ use std::{
     sync::Arc,
 };
 
+use wire::relay::{self, Wanted};
+
 use super::{
+    at::At,
     choose::Policy,
     usable::{Here, usable},
 };
 use crate::{
     config::Network,
-    edgemesh::snapshot::{Kind, Port, Protocol, Service, Snapshot},
+    edgemesh::{
+        snapshot::{Kind, Port, Protocol, Service, Snapshot},
+        ways::Aim,
+    },
 };
 
 /// So many sockets are listened to.
@@ -38,14 +44,16 @@ impl std::fmt::Display for Place {
 /// Where connections to one place go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Target {
-    /// The Service, for people: namespace/name.
+    /// The Service: namespace/name.
     pub(super) service: String,
+    /// The name of its port.
+    pub(super) port: String,
     /// The endpoints for this node's own pods and programs.
-    pub(super) insiders: Vec<SocketAddr>,
+    pub(super) insiders: Vec<At>,
     /// The endpoints for everybody else.
-    pub(super) outsiders: Vec<SocketAddr>,
+    pub(super) outsiders: Vec<At>,
     /// All endpoints that still serve those who have them.
-    pub(super) serving: Vec<SocketAddr>,
+    pub(super) serving: Vec<At>,
     pub(super) policy: Policy,
     /// Who the insiders are.
     pub(super) inside: Arc<Inside>,
@@ -53,12 +61,32 @@ pub(super) struct Target {
 
 impl Target {
     /// The endpoints for a client.
-    pub(super) fn endpoints(&self, client: IpAddr) -> &[SocketAddr] {
+    pub(super) fn endpoints(&self, client: IpAddr) -> &[At] {
         // the same mostly, and then nothing is looked up
         if self.insiders == self.outsiders || self.inside.has(client) {
             &self.insiders
         } else {
             &self.outsiders
+        }
+    }
+}
+
+impl Target {
+    /// How an endpoint is dialled.
+    pub(super) fn aim(&self, at: &At) -> Aim {
+        let is_direct = at.node.is_none() || self.inside.leads_elsewhere(at.address.ip());
+        Aim { address: at.address, node: at.node.clone(), is_direct }
+    }
+
+    /// What is asked of another node for one.
+    pub(super) fn wanted(&self, at: &At, protocol: relay::Protocol) -> Wanted {
+        let (namespace, service) = self.service.split_once('/').unwrap_or_default();
+        Wanted {
+            namespace: namespace.to_owned(),
+            service: service.to_owned(),
+            port: self.port.clone(),
+            protocol,
+            endpoint: at.address,
         }
     }
 }
@@ -70,6 +98,8 @@ pub(super) struct Inside {
     pub(super) addresses: BTreeSet<IpAddr>,
     /// Those of its pods.
     pub(super) pods: Vec<Network>,
+    /// Where this node's own pods are, as its interfaces tell: no address there is another node's pod to it.
+    pub(super) near: Vec<Network>,
 }
 
 impl Inside {
@@ -77,6 +107,13 @@ impl Inside {
         client.is_loopback()
             || self.addresses.contains(&client)
             || self.pods.iter().any(|network| network.contains(client))
+    }
+
+    /// Whether an address of another node's endpoint leads there: nodes may give their pods the same addresses, and those that this machine
+    /// or its pods have or may have lead to them.
+    pub(super) fn leads_elsewhere(&self, address: IpAddr) -> bool {
+        let is_near = self.pods.iter().chain(&self.near).any(|network| network.contains(address));
+        !is_near && !self.addresses.contains(&address) && !address.is_loopback()
     }
 }
 
@@ -210,6 +247,7 @@ fn target(
         if is_own { (usable.internal.clone(), usable.internal) } else { (usable.cluster, usable.external) };
     Target {
         service: format!("{namespace}/{name}"),
+        port: port.name.clone(),
         insiders,
         outsiders,
         serving: usable.serving,

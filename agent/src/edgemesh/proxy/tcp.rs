@@ -7,15 +7,16 @@ use nix::sys::socket::{
     sockopt::{IpFreebind, KeepAlive, TcpKeepCount, TcpKeepIdle, TcpKeepInterval},
 };
 use tokio::{
-    io::copy_bidirectional_with_sizes,
+    io::{AsyncRead, AsyncWrite, copy_bidirectional_with_sizes},
     net::{TcpListener, TcpSocket, TcpStream},
     time::{sleep, timeout},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::debug;
+use wire::relay::Protocol;
 
 use super::{backend::Backend, budget::Seat};
-use crate::edgemesh::figures::Figures;
+use crate::edgemesh::{figures::Figures, ways::Server};
 
 /// Connections that wait to be taken.
 const BACKLOG: u32 = 1024;
@@ -79,7 +80,7 @@ pub(super) async fn serve(listener: TcpListener, backend: Backend, connections: 
 
 /// Forwards one connection until both ends have ended it.
 async fn forward(mut client: TcpStream, peer: SocketAddr, backend: Backend, _seat: Seat) {
-    let Some(mut server) = dial(peer, &backend).await else {
+    let Some(server) = dial(peer, &backend).await else {
         Figures::add(&backend.budget.figures.unreached);
         refuse(&client);
         return;
@@ -87,23 +88,38 @@ async fn forward(mut client: TcpStream, peer: SocketAddr, backend: Backend, _sea
     // the socket's target is not held any longer than it is needed: a connection may live for weeks
     let _address = backend.address.clone();
     drop(backend);
-    for end in [&client, &server] {
-        prepare(end);
-    }
-    if copy_bidirectional_with_sizes(&mut client, &mut server, BUFFER, BUFFER).await.is_err() {
-        // one end has broken off, and the other must not take that for an end
-        refuse(&client);
-        refuse(&server);
+    prepare(&client);
+    // where one end has broken off, the other must not take that for an end
+    match server {
+        Server::Direct(mut server) => {
+            prepare(&server);
+            if carry(&mut client, &mut server).await.is_err() {
+                refuse(&client);
+                refuse(&server);
+            }
+        }
+        Server::Relayed(mut server) => {
+            if carry(&mut client, &mut server).await.is_err() {
+                // TLS that ends without a goodbye tells the other node
+                refuse(&client);
+            }
+        }
     }
 }
 
+async fn carry(client: &mut TcpStream, server: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> io::Result<()> {
+    copy_bidirectional_with_sizes(client, server, BUFFER, BUFFER).await.map(|_| ())
+}
+
 /// A connection to the first endpoint that can be reached.
-async fn dial(peer: SocketAddr, backend: &Backend) -> Option<TcpStream> {
+async fn dial(peer: SocketAddr, backend: &Backend) -> Option<Server> {
     let client = peer.ip();
     let (endpoints, policy) = backend.choose(client);
+    let target = backend.target.borrow().clone();
     let patience = DIAL / u32::try_from(endpoints.len()).unwrap_or(1).max(1);
     for endpoint in endpoints {
-        match timeout(patience, TcpStream::connect(endpoint)).await {
+        let wanted = || target.wanted(&endpoint, Protocol::Tcp);
+        match timeout(patience, backend.ways.dial(&target.aim(&endpoint), wanted)).await {
             Ok(Ok(server)) => {
                 backend.reached(policy, client, endpoint);
                 return Some(server);
@@ -117,14 +133,14 @@ async fn dial(peer: SocketAddr, backend: &Backend) -> Option<TcpStream> {
 }
 
 /// Ends a connection by a reset, as if nobody had listened.
-fn refuse(stream: &TcpStream) {
+pub(in crate::edgemesh) fn refuse(stream: &TcpStream) {
     if let Err(error) = stream.set_zero_linger() {
         debug!(%error, "a connection ends as if by its other end");
     }
 }
 
 /// Small messages go out at once, and an end that has vanished is found out.
-fn prepare(stream: &TcpStream) {
+pub(in crate::edgemesh) fn prepare(stream: &TcpStream) {
     let (idle, interval, count) = KEEPALIVE;
     let prepared = || -> Result<(), io::Error> {
         stream.set_nodelay(true)?;

@@ -71,10 +71,10 @@ async fn refuses(address: &str) -> bool {
 fn addresses_come_and_go_with_their_services() {
     apart(async || {
         let here = Here::default();
-        let place = Where { here: &here, pods: &[], node_port_networks: &[] };
+        let place = Where { here: &here, pods: &[], own_pods: &BTreeSet::new(), node_port_networks: &[] };
         // what an agent that was killed has left
         Routes::open().unwrap().add([10, 96, 0, 99].into()).unwrap();
-        let mut proxy = Proxy::new(Arc::default(), CancellationToken::new());
+        let mut proxy = Proxy::new(Arc::default(), Ways::default(), CancellationToken::new());
         let endpoint = echo().await;
         proxy.apply(&snapshot("10.96.0.10", &[endpoint]), &place).await;
         let routes = Routes::open().unwrap();
@@ -113,8 +113,8 @@ fn addresses_come_and_go_with_their_services() {
 fn a_port_that_is_taken_is_told_by_name_and_had_later() {
     apart(async || {
         let here = Here::default();
-        let place = Where { here: &here, pods: &[], node_port_networks: &[] };
-        let mut proxy = Proxy::new(Arc::default(), CancellationToken::new());
+        let place = Where { here: &here, pods: &[], own_pods: &BTreeSet::new(), node_port_networks: &[] };
+        let mut proxy = Proxy::new(Arc::default(), Ways::default(), CancellationToken::new());
         let endpoint = echo().await;
         let taken = TcpListener::bind("127.0.0.1:30080").await.unwrap();
         proxy.apply(&snapshot("10.96.0.10", &[endpoint]), &place).await;

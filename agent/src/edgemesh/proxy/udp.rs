@@ -12,15 +12,24 @@ use std::{
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrStorage, sockopt::IpFreebind};
 use parking_lot::Mutex;
 use tokio::{
+    io::split,
     net::UdpSocket,
-    sync::OwnedSemaphorePermit,
+    sync::{OwnedSemaphorePermit, mpsc},
     task::JoinHandle,
     time::{Instant, MissedTickBehavior, interval, sleep},
 };
 use tracing::debug;
+use wire::relay::{Protocol, Wanted};
 
-use super::backend::Backend;
-use crate::edgemesh::figures::Figures;
+use super::{at::At, backend::Backend, plan::Target};
+use crate::edgemesh::{
+    figures::Figures,
+    relay::{
+        Relay,
+        datagrams::{self, DATAGRAM},
+    },
+    ways::Ways,
+};
 
 /// A flow that nothing goes through ends after so long.
 const IDLE: Duration = Duration::from_secs(60);
@@ -28,8 +37,10 @@ const IDLE: Duration = Duration::from_secs(60);
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// Flows of one socket; beyond them the one that is idle longest makes room.
 const FLOWS: usize = 1024;
-/// The largest datagram.
-const DATAGRAM: usize = 65_535;
+/// How long it is remembered whether a node is reached directly, before a new client has it looked at again.
+const LOOK_INTERVAL: Duration = Duration::from_secs(2);
+/// Datagrams of a client that wait for their way over the relay.
+const WAITING: usize = 16;
 /// After the socket could not be read.
 const RETRY: Duration = Duration::from_millis(100);
 
@@ -39,11 +50,42 @@ type Buffer = Arc<Mutex<Vec<u8>>>;
 /// A client's way to its endpoint.
 #[derive(Debug)]
 struct Flow {
-    endpoint: SocketAddr,
-    server: Arc<UdpSocket>,
+    endpoint: At,
+    server: Way,
     last: Arc<Mutex<Instant>>,
     answers: JoinHandle<()>,
     _seat: OwnedSemaphorePermit,
+}
+
+/// Over what it goes.
+#[derive(Debug)]
+enum Way {
+    Direct(Arc<UdpSocket>),
+    /// Datagrams for another node; they wait until its connection is made.
+    Relayed(mpsc::Sender<Vec<u8>>),
+}
+
+impl Flow {
+    /// Sends a datagram; an error says that nobody listens there.
+    fn send(&self, datagram: &[u8]) -> io::Result<()> {
+        match &self.server {
+            Way::Direct(server) => match server.try_send(datagram) {
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
+                // one that cannot be sent is lost, as datagrams are
+                _ => Ok(()),
+            },
+            Way::Relayed(waiting) => match waiting.try_send(datagram.to_vec()) {
+                Err(mpsc::error::TrySendError::Closed(_)) => Err(io::ErrorKind::ConnectionReset.into()),
+                _ => Ok(()),
+            },
+        }
+    }
+
+    /// Whether it goes the way that new ones go.
+    fn is_on_its_way(&self, target: &Target, ways: &Ways) -> bool {
+        let is_relayed = matches!(self.server, Way::Relayed(_));
+        ways.over(&target.aim(&self.endpoint)).is_some() == is_relayed
+    }
 }
 
 impl Drop for Flow {
@@ -71,6 +113,7 @@ pub(super) async fn serve(socket: UdpSocket, backend: Backend) {
     let mut flows: HashMap<SocketAddr, Flow> = HashMap::new();
     let mut datagram = vec![0; DATAGRAM];
     let mut target = backend.target.clone();
+    let mut ways = backend.ways.changes();
     let mut checks = interval(CHECK_INTERVAL);
     checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -86,8 +129,17 @@ pub(super) async fn serve(socket: UdpSocket, backend: Backend) {
                 }
                 continue;
             }
+            _ = ways.changed() => {
+                // who went the way that is closed, or a longer one, begins anew with the next datagram
+                let target = backend.target.borrow().clone();
+                flows.retain(|_, flow| flow.is_on_its_way(&target, &backend.ways));
+                continue;
+            }
             now = checks.tick() => {
                 flows.retain(|_, flow| is_alive(flow, now));
+                let target = backend.target.borrow().clone();
+                // datagrams do not tell whether they arrive
+                flows.values().for_each(|flow| backend.ways.look(&target.aim(&flow.endpoint), CHECK_INTERVAL));
                 continue;
             }
         };
@@ -111,14 +163,11 @@ pub(super) async fn serve(socket: UdpSocket, backend: Backend) {
         }
         if let Some(flow) = flows.get(&client) {
             *flow.last.lock() = Instant::now();
-            // one that cannot be sent is lost, as datagrams are
-            if let Err(error) = flow.server.try_send(&datagram[..size]) {
+            if let Err(error) = flow.send(&datagram[..size]) {
                 debug!(%error, endpoint = %flow.endpoint, "a datagram to an endpoint is lost");
-                if error.kind() != io::ErrorKind::WouldBlock {
-                    // nobody listens there: the kernel says so of the next datagram
-                    backend.missed(flow.endpoint);
-                    flows.remove(&client);
-                }
+                // nobody listens there: the kernel says so of the next datagram
+                backend.missed(flow.endpoint.clone());
+                flows.remove(&client);
             }
         }
     }
@@ -140,15 +189,34 @@ fn make_room(flows: &mut HashMap<SocketAddr, Flow>) {
 async fn begin(client: SocketAddr, backend: &Backend, answers: (&Arc<UdpSocket>, &Buffer)) -> Option<Flow> {
     let seat = backend.budget.flows.clone().try_acquire_owned().ok()?;
     let (endpoints, policy) = backend.choose(client.ip());
+    let target = backend.target.borrow().clone();
+    let last = Arc::new(Mutex::new(Instant::now()));
     for endpoint in endpoints {
-        match connect(endpoint).await {
-            Ok(server) => {
-                backend.reached(policy, client.ip(), endpoint);
+        let aim = target.aim(&endpoint);
+        let begun = match backend.ways.over(&aim) {
+            Some((relay, node)) => {
+                let wanted = target.wanted(&endpoint, Protocol::Udp);
+                let (waiting, datagrams) = mpsc::channel(WAITING);
+                let back = (answers.0.clone(), client, last.clone());
+                let relayed = over_relay(relay.clone(), (node, wanted), datagrams, back);
+                Ok((Way::Relayed(waiting), tokio::spawn(relayed)))
+            }
+            None if !aim.is_direct => {
+                Err(io::Error::other("its address is in a network of this node's own pods"))
+            }
+            None => {
+                backend.ways.look(&aim, LOOK_INTERVAL);
+                connect(aim.address).await.map(|server| {
+                    let (server, to) = (Arc::new(server), (answers.0.clone(), answers.1.clone()));
+                    let back = give_back(client, server.clone(), to, last.clone());
+                    (Way::Direct(server), tokio::spawn(back))
+                })
+            }
+        };
+        match begun {
+            Ok((server, answers)) => {
+                backend.reached(policy, client.ip(), endpoint.clone());
                 Figures::add(&backend.budget.figures.flows);
-                let (server, last) = (Arc::new(server), Arc::new(Mutex::new(Instant::now())));
-                let (socket, buffer) = (answers.0.clone(), answers.1.clone());
-                let back = give_back(client, server.clone(), (socket, buffer), last.clone());
-                let answers = tokio::spawn(back);
                 return Some(Flow { endpoint, server, last, answers, _seat: seat });
             }
             Err(error) => debug!(%error, %endpoint, "an endpoint of a Service cannot be reached"),
@@ -157,7 +225,44 @@ async fn begin(client: SocketAddr, backend: &Backend, answers: (&Arc<UdpSocket>,
     None
 }
 
-async fn connect(endpoint: SocketAddr) -> io::Result<UdpSocket> {
+/// Takes a client's datagrams to another node, and its answers back, until either has ended.
+async fn over_relay(
+    relay: Relay,
+    (node, wanted): (Arc<str>, Wanted),
+    mut waiting: mpsc::Receiver<Vec<u8>>,
+    (socket, client, last): (Arc<UdpSocket>, SocketAddr, Arc<Mutex<Instant>>),
+) {
+    let stream = match relay.dial(&node, &wanted).await {
+        Ok(stream) => stream,
+        Err(error) => {
+            return debug!(%error, %node, "an endpoint of a Service cannot be reached over the relay");
+        }
+    };
+    let (mut reader, mut writer) = split(stream);
+    let forth = async {
+        while let Some(datagram) = waiting.recv().await {
+            if datagrams::send(&mut writer, &datagram).await.is_err() {
+                return;
+            }
+        }
+    };
+    let back = async {
+        let mut datagram = vec![0; DATAGRAM];
+        while let Ok(size) = datagrams::receive(&mut reader, &mut datagram).await {
+            *last.lock() = Instant::now();
+            // one that cannot be sent is lost, as datagrams are
+            let _ = socket.try_send_to(&datagram[..size], client);
+        }
+    };
+    tokio::select! {
+        // cancel-safe, both: the flow ends
+        () = forth => {}
+        () = back => {}
+    }
+}
+
+/// A socket of its own to an endpoint.
+pub(in crate::edgemesh) async fn connect(endpoint: SocketAddr) -> io::Result<UdpSocket> {
     let any: IpAddr =
         if endpoint.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let server = UdpSocket::bind((any, 0)).await?;

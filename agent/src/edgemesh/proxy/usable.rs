@@ -5,6 +5,7 @@
 
 use std::net::SocketAddr;
 
+use super::at::At;
 use crate::edgemesh::snapshot::{Endpoint, Port, Service};
 
 /// Where this node is.
@@ -20,13 +21,13 @@ pub(in crate::edgemesh) struct Here {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::edgemesh) struct Usable {
     /// For this node's pods and programs at the Service's own address.
-    pub(in crate::edgemesh) internal: Vec<SocketAddr>,
+    pub(in crate::edgemesh) internal: Vec<At>,
     /// For this node's pods and programs at a NodePort or an external address: no `Local` policy counts.
-    pub(in crate::edgemesh) cluster: Vec<SocketAddr>,
+    pub(in crate::edgemesh) cluster: Vec<At>,
     /// For everybody else there.
-    pub(in crate::edgemesh) external: Vec<SocketAddr>,
+    pub(in crate::edgemesh) external: Vec<At>,
     /// All that still serve: what a UDP client has goes on with one of these.
-    pub(in crate::edgemesh) serving: Vec<SocketAddr>,
+    pub(in crate::edgemesh) serving: Vec<At>,
 }
 
 /// What takes connections to `port` of the Service at an address of the same family as `is_ipv4` says.
@@ -35,7 +36,9 @@ pub(in crate::edgemesh) fn usable(service: &Service, port: &Port, here: &Here, i
     let mut all = Vec::new();
     for endpoint in &service.endpoints {
         if let Some(number) = endpoint.ports.get(&name).filter(|_| endpoint.address.is_ipv4() == is_ipv4) {
-            all.push((endpoint, SocketAddr::new(endpoint.address, *number)));
+            let address = SocketAddr::new(endpoint.address, *number);
+            let node = endpoint.node.as_deref().filter(|node| *node != here.node);
+            all.push((endpoint, At { address, node: node.map(Into::into) }));
         }
     }
     let cluster = cluster(&all, here);
@@ -46,44 +49,48 @@ pub(in crate::edgemesh) fn usable(service: &Service, port: &Port, here: &Here, i
         serving: all
             .iter()
             .filter(|(endpoint, _)| endpoint.ready || endpoint.serving)
-            .map(|(_, at)| *at)
+            .map(|(_, at)| at.clone())
             .collect(),
         cluster,
     }
 }
 
-type Candidate<'a> = (&'a Endpoint, SocketAddr);
+type Candidate<'a> = (&'a Endpoint, At);
 
-fn cluster(all: &[Candidate<'_>], here: &Here) -> Vec<SocketAddr> {
-    let ready: Vec<_> = all.iter().filter(|(endpoint, _)| endpoint.ready).copied().collect();
+fn cluster(all: &[Candidate<'_>], here: &Here) -> Vec<At> {
+    let ready: Vec<_> = all.iter().filter(|(endpoint, _)| endpoint.ready).cloned().collect();
     if ready.is_empty() { ending(all.iter()) } else { near(&ready, here) }
 }
 
-fn local(all: &[Candidate<'_>], here: &Here) -> Vec<SocketAddr> {
+fn local(all: &[Candidate<'_>], here: &Here) -> Vec<At> {
     let here: Vec<_> =
-        all.iter().filter(|(endpoint, _)| endpoint.node.as_ref() == Some(&here.node)).copied().collect();
-    let ready: Vec<_> = here.iter().filter(|(endpoint, _)| endpoint.ready).map(|(_, at)| *at).collect();
+        all.iter().filter(|(endpoint, _)| endpoint.node.as_ref() == Some(&here.node)).cloned().collect();
+    let ready: Vec<_> =
+        here.iter().filter(|(endpoint, _)| endpoint.ready).map(|(_, at)| at.clone()).collect();
     if ready.is_empty() { ending(here.iter()) } else { ready }
 }
 
 /// Those that end, and serve until they have.
-fn ending<'a>(all: impl Iterator<Item = &'a Candidate<'a>>) -> Vec<SocketAddr> {
-    all.filter(|(endpoint, _)| endpoint.serving && endpoint.terminating).map(|(_, at)| *at).collect()
+fn ending<'a>(all: impl Iterator<Item = &'a Candidate<'a>>) -> Vec<At> {
+    all.filter(|(endpoint, _)| endpoint.serving && endpoint.terminating).map(|(_, at)| at.clone()).collect()
 }
 
 /// Of the ready ones, those that hints give to this node, or else to its zone; all of them where hints are incomplete, or give this
 /// node none.
-fn near(ready: &[Candidate<'_>], here: &Here) -> Vec<SocketAddr> {
+fn near(ready: &[Candidate<'_>], here: &Here) -> Vec<At> {
     let given = |hints: fn(&Endpoint) -> &[String], own: Option<&String>| {
         let is_complete = ready.iter().all(|(endpoint, _)| !hints(endpoint).is_empty());
         let own = own.filter(|_| is_complete)?;
-        let mine: Vec<_> =
-            ready.iter().filter(|(endpoint, _)| hints(endpoint).contains(own)).map(|(_, at)| *at).collect();
+        let mine: Vec<_> = ready
+            .iter()
+            .filter(|(endpoint, _)| hints(endpoint).contains(own))
+            .map(|(_, at)| at.clone())
+            .collect();
         (!mine.is_empty()).then_some(mine)
     };
     given(|endpoint| &endpoint.for_nodes, Some(&here.node))
         .or_else(|| given(|endpoint| &endpoint.for_zones, here.zone.as_ref()))
-        .unwrap_or_else(|| ready.iter().map(|(_, at)| *at).collect())
+        .unwrap_or_else(|| ready.iter().map(|(_, at)| at.clone()).collect())
 }
 
 #[cfg(test)]

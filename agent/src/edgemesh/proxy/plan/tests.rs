@@ -5,7 +5,11 @@ use crate::edgemesh::snapshot::Endpoint;
 
 fn machine() -> Machine {
     let own = ["127.0.0.1", "192.0.2.5", "::1", "fe80::1", "2001:db8::5"].map(|own| own.parse().unwrap());
-    let inside = Inside { addresses: own.into(), pods: vec![Network::parse("10.88.0.0/16").unwrap()] };
+    let inside = Inside {
+        addresses: own.into(),
+        pods: vec![Network::parse("10.88.0.0/16").unwrap()],
+        ..Inside::default()
+    };
     Machine {
         here: Here { node: "edge-1".into(), zone: None },
         inside: Arc::new(inside),
@@ -48,12 +52,8 @@ fn an_address_is_had_and_its_ports_are_listened_to() {
     let plan = planned(&[("web", service(&["10.96.0.10", "fd00::a"]))], &machine());
     assert_eq!(places(&plan), ["TCP 10.96.0.10:80 shop/web", "TCP [fd00::a]:80 shop/web"]);
     assert_eq!(plan.addresses.len(), 2);
-    let endpoints: Vec<_> = plan.targets.values().map(|target| target.insiders.clone()).collect();
-    assert_eq!(
-        endpoints,
-        [["10.88.0.2:8080".parse().unwrap()], ["[fd00::2]:8080".parse().unwrap()]],
-        "row 60"
-    );
+    let endpoints: Vec<_> = plan.targets.values().map(|target| target.insiders[0].to_string()).collect();
+    assert_eq!(endpoints, ["10.88.0.2:8080 on far", "[fd00::2]:8080 on far"], "row 60");
     assert!(plan.refused.is_empty());
 }
 
@@ -141,4 +141,40 @@ fn who_is_inside_gets_past_a_local_policy() {
             assert_eq!(target.endpoints(client.into()).len(), count, "row {row}");
         }
     }
+}
+
+#[test]
+fn what_has_the_address_of_an_own_pod_is_not_dialled_for_another_node() {
+    let mut machine = machine();
+    let near = ["10.99.0.0/24", "10.98.0.7/32"].map(|network| Network::parse(network).unwrap());
+    machine.inside = Arc::new(Inside { near: near.into(), ..(*machine.inside).clone() });
+    let mut service = service(&["10.96.0.10"]);
+    let first = service.endpoints[0].clone();
+    let with = |address: &str, node: &str| Endpoint {
+        address: address.parse().unwrap(),
+        node: Some(node.into()),
+        ..first.clone()
+    };
+    service.endpoints = ["10.88.0.2", "10.99.0.2", "10.98.0.7", "10.98.0.8", "192.0.2.5", "192.0.2.6"]
+        .iter()
+        .flat_map(|address| [with(address, "far"), with(address, "edge-1")])
+        .collect();
+    let plan = planned(&[("web", service)], &machine);
+    let target = plan.targets.values().next().unwrap();
+    let direct: Vec<_> =
+        target.insiders.iter().filter(|at| target.aim(at).is_direct).map(ToString::to_string).collect();
+    assert_eq!(
+        direct,
+        [
+            "10.88.0.2:8080",
+            "10.99.0.2:8080",
+            "10.98.0.7:8080",
+            "10.98.0.8:8080 on far",
+            "10.98.0.8:8080",
+            "192.0.2.5:8080",
+            "192.0.2.6:8080 on far",
+            "192.0.2.6:8080",
+        ]
+    );
+    assert_eq!(target.insiders.len(), 12, "one address on two nodes is two endpoints");
 }

@@ -8,7 +8,10 @@ use tokio::{
 };
 
 use super::*;
-use crate::edgemesh::proxy::{budget::Budget, plan::Target};
+use crate::edgemesh::{
+    proxy::{budget::Budget, plan::Target},
+    ways::Ways,
+};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -22,7 +25,7 @@ struct Front {
 }
 
 fn to(endpoints: &[SocketAddr]) -> Arc<Target> {
-    let all = endpoints.to_vec();
+    let all: Vec<_> = endpoints.iter().copied().map(Into::into).collect();
     Arc::new(Target { insiders: all.clone(), outsiders: all, ..Target::default() })
 }
 
@@ -33,7 +36,7 @@ fn front(endpoints: &[SocketAddr], share: usize) -> Front {
     let budget =
         Budget { connections: Arc::new(Semaphore::new(100)), share, ..Budget::of_process(Arc::default()) };
     let connections = Connections { tracker: TaskTracker::new(), shutdown: CancellationToken::new() };
-    let backend = Backend::new(targets, budget.clone(), None);
+    let backend = Backend::new(targets, budget.clone(), None, Ways::default());
     let serving = tokio::spawn(serve(listener, backend, connections.clone()));
     Front { address, target, serving, connections, budget }
 }

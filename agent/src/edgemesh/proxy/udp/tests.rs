@@ -5,12 +5,15 @@ use std::{sync::Arc, time::Duration};
 use tokio::{sync::watch, time::timeout};
 
 use super::*;
-use crate::edgemesh::proxy::{budget::Budget, plan::Target};
+use crate::edgemesh::{
+    proxy::{budget::Budget, plan::Target},
+    ways::Ways,
+};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
 fn to(endpoints: &[SocketAddr]) -> Arc<Target> {
-    let all = endpoints.to_vec();
+    let all: Vec<_> = endpoints.iter().copied().map(Into::into).collect();
     Arc::new(Target { insiders: all.clone(), outsiders: all.clone(), serving: all, ..Target::default() })
 }
 
@@ -19,7 +22,10 @@ fn front(endpoints: &[SocketAddr]) -> (SocketAddr, watch::Sender<Arc<Target>>) {
     let socket = listen((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
     let address = socket.local_addr().unwrap();
     let (target, targets) = watch::channel(to(endpoints));
-    tokio::spawn(serve(socket, Backend::new(targets, Budget::of_process(Arc::default()), None)));
+    tokio::spawn(serve(
+        socket,
+        Backend::new(targets, Budget::of_process(Arc::default()), None, Ways::default()),
+    ));
     (address, target)
 }
 
@@ -81,7 +87,7 @@ async fn a_client_goes_on_with_another_endpoint_where_its_own_serves_no_more() {
     assert_eq!(ask(&socket, b"x").await, b"1x");
     // row 48: one that ends and still serves keeps its clients
     let mut ending = (*to(&[second])).clone();
-    ending.serving = vec![first, second];
+    ending.serving = vec![first.into(), second.into()];
     target.send_replace(Arc::new(ending));
     assert_eq!(ask(&client(front).await, b"x").await, b"2x");
     assert_eq!(ask(&socket, b"x").await, b"1x");
@@ -98,7 +104,7 @@ async fn an_endpoint_that_does_not_listen_is_left() {
     let socket = client(front).await;
     assert_eq!(ask(&socket, b"x").await, b"1x");
     let mut both = (*to(&[second])).clone();
-    both.serving = vec![first, second];
+    both.serving = vec![first.into(), second.into()];
     target.send_replace(Arc::new(both));
     serving.abort();
     assert_eq!(ask(&socket, b"x").await, b"2x", "its flow has ended with the answer that nobody listens");

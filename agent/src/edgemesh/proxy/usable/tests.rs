@@ -51,8 +51,8 @@ fn here() -> Here {
 const PORT: Port = Port { name: String::new(), protocol: Protocol::Tcp, port: 80, node_port: None };
 
 /// The numbers of the endpoints.
-fn numbers(all: &[SocketAddr]) -> Vec<u8> {
-    let number = |at: &SocketAddr| match at.ip() {
+fn numbers(all: &[At]) -> Vec<u8> {
+    let number = |at: &At| match at.address.ip() {
         IpAddr::V4(address) => address.octets()[3],
         IpAddr::V6(_) => 255,
     };
@@ -136,8 +136,16 @@ fn a_local_policy() {
 fn a_port_and_a_family_of_its_own() {
     let mut service = service(&[READY, READY]);
     service.endpoints[1].address = "fd00::1".parse().unwrap();
-    assert_eq!(usable(&service, &PORT, &here(), true).cluster, ["10.88.0.0:80".parse().unwrap()], "row 60");
-    assert_eq!(usable(&service, &PORT, &here(), false).cluster, ["[fd00::1]:80".parse().unwrap()], "row 60");
+    assert_eq!(
+        usable(&service, &PORT, &here(), true).cluster.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        ["10.88.0.0:80 on far"],
+        "row 60"
+    );
+    assert_eq!(
+        usable(&service, &PORT, &here(), false).cluster.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        ["[fd00::1]:80 on far"],
+        "row 60"
+    );
     let other = Port { name: "other".into(), ..PORT };
     assert_eq!(usable(&service, &other, &here(), true), Usable::default(), "row 54");
     let udp = Port { protocol: Protocol::Udp, ..PORT };

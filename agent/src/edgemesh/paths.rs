@@ -1,0 +1,107 @@
+//! Which way other nodes are reached, as connections have found it. Pure: the time is given.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::{Duration, Instant},
+};
+
+use wire::relay::Path;
+
+/// Nodes that are remembered; beyond them all are forgotten, and found anew.
+const NODES: usize = 1000;
+/// While a node is reached over the relay, its direct way is tried again with a connection after so long.
+const PROBE: Duration = Duration::from_secs(2);
+
+/// What to do first for a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum First {
+    /// The direct way; the relay when that does not answer soon.
+    Direct,
+    /// The relay, and the direct way beside it, to see whether it answers again.
+    Both,
+    /// The relay alone.
+    Relay,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    path: Path,
+    /// When the direct way was tried last.
+    tried: Instant,
+}
+
+/// What is known.
+#[derive(Debug, Default)]
+pub(super) struct Paths(HashMap<String, Known>);
+
+impl Paths {
+    /// What to do for a connection to this node; where the direct way is to be tried, it counts as tried now.
+    pub(super) fn first(&mut self, node: &str, now: Instant) -> First {
+        match self.0.get_mut(node) {
+            Some(known) if known.path == Path::Relayed => {
+                if now.saturating_duration_since(known.tried) < PROBE {
+                    return First::Relay;
+                }
+                known.tried = now;
+                First::Both
+            }
+            _ => First::Direct,
+        }
+    }
+
+    /// The way of the node, where one is known.
+    pub(super) fn of(&self, node: &str) -> Option<Path> {
+        self.0.get(node).map(|known| known.path)
+    }
+
+    /// Whether the way has not been looked at for so long.
+    pub(super) fn is_old(&self, node: &str, age: Duration, now: Instant) -> bool {
+        self.0.get(node).is_none_or(|known| now.saturating_duration_since(known.tried) >= age)
+    }
+
+    /// A connection has found this way; whether that is news.
+    pub(super) fn found(&mut self, node: &str, path: Path, now: Instant) -> bool {
+        if self.0.len() >= NODES && !self.0.contains_key(node) {
+            self.0.clear();
+        }
+        let before = self.0.insert(node.to_owned(), Known { path, tried: now });
+        before.is_none_or(|known| known.path != path)
+    }
+
+    /// All of them, by their nodes.
+    pub(super) fn all(&self) -> BTreeMap<String, Path> {
+        self.0.iter().map(|(node, known)| (node.clone(), known.path)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_behind_the_relay_is_tried_directly_now_and_then() {
+        let (mut paths, begun) = (Paths::default(), Instant::now());
+        let at = |millis| begun + Duration::from_millis(millis);
+        assert_eq!(paths.first("a", at(0)), First::Direct, "nothing is known of it");
+        assert!(paths.found("a", Path::Relayed, at(0)));
+        assert_eq!(paths.first("a", at(100)), First::Relay);
+        assert_eq!(paths.first("a", at(2000)), First::Both);
+        assert_eq!(paths.first("a", at(2100)), First::Relay, "one connection tries it, and not all");
+        assert!(!paths.found("a", Path::Relayed, at(2200)));
+        assert!(paths.found("a", Path::Direct, at(4300)));
+        assert_eq!(paths.first("a", at(4400)), First::Direct);
+        assert!(paths.found("b", Path::Unreached, at(4400)));
+        assert_eq!(paths.first("b", at(4500)), First::Direct);
+        assert_eq!(paths.all().len(), 2);
+    }
+
+    #[test]
+    fn so_many_nodes_are_remembered() {
+        let (mut paths, now) = (Paths::default(), Instant::now());
+        for number in 0..NODES + 10 {
+            paths.found(&format!("edge-{number}"), Path::Direct, now);
+        }
+        assert_eq!(paths.all().len(), 10);
+        assert!(paths.is_old("edge-0", PROBE, now) && !paths.is_old("edge-1009", PROBE, now));
+    }
+}

@@ -1,0 +1,111 @@
+//! Which endpoints other nodes reach over the relay: those that this node itself knows for its own. Pure.
+
+use std::net::{IpAddr, SocketAddr};
+
+use wire::relay::{self, Wanted};
+
+use crate::edgemesh::snapshot::{Protocol, Snapshot};
+
+/// Why an endpoint is not dialled for another node; it is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NotAllowed {
+    #[error("this node does not know the Services yet")]
+    NotRead,
+    #[error("this node knows no such Service")]
+    Service,
+    #[error("the Service has no such endpoint on this node")]
+    Endpoint,
+    #[error("an endpoint has no such address")]
+    Address,
+}
+
+/// What is dialled for another node, where it may be: the address is not the other node's to choose, but one of this node's own snapshot.
+pub(super) fn allowed(snapshot: &Snapshot, here: &str, wanted: &Wanted) -> Result<SocketAddr, NotAllowed> {
+    if !snapshot.synced {
+        return Err(NotAllowed::NotRead);
+    }
+    let name = (wanted.namespace.clone(), wanted.service.clone());
+    let service = snapshot.services.get(&name).ok_or(NotAllowed::Service)?;
+    let protocol = match wanted.protocol {
+        relay::Protocol::Tcp => Protocol::Tcp,
+        relay::Protocol::Udp => Protocol::Udp,
+    };
+    let port = (wanted.port.clone(), protocol);
+    let found = service.endpoints.iter().find_map(|endpoint| {
+        let number = endpoint.ports.get(&port)?;
+        let at = SocketAddr::new(endpoint.address, *number);
+        (endpoint.node.as_deref() == Some(here) && at == wanted.endpoint).then_some(at)
+    });
+    let at = found.ok_or(NotAllowed::Endpoint)?;
+    if is_of_a_pod(at.ip()) { Ok(at) } else { Err(NotAllowed::Address) }
+}
+
+/// What the API refuses in EndpointSlices as well: whoever writes them reaches no program that listens for this machine alone.
+fn is_of_a_pod(address: IpAddr) -> bool {
+    let is_link_local = match address {
+        IpAddr::V4(address) => address.is_link_local() || address.is_broadcast(),
+        IpAddr::V6(address) => address.is_unicast_link_local() || address.to_ipv4_mapped().is_some(),
+    };
+    !(address.is_loopback() || address.is_unspecified() || address.is_multicast() || is_link_local)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::edgemesh::snapshot::{Endpoint, Service};
+
+    fn endpoint(address: &str, node: Option<&str>) -> Endpoint {
+        Endpoint {
+            address: address.parse().unwrap(),
+            hostname: None,
+            node: node.map(str::to_owned),
+            ready: true,
+            serving: true,
+            terminating: false,
+            for_zones: Vec::new(),
+            for_nodes: Vec::new(),
+            ports: [(("http".to_owned(), Protocol::Tcp), 8080)].into(),
+        }
+    }
+
+    #[test]
+    fn only_endpoints_of_this_nodes_own_snapshot_are_dialled() {
+        let endpoints = vec![
+            endpoint("10.88.0.5", Some("edge-2")),
+            endpoint("10.88.0.6", Some("edge-3")),
+            endpoint("10.88.0.7", None),
+            endpoint("127.0.0.1", Some("edge-2")),
+            endpoint("169.254.169.254", Some("edge-2")),
+            endpoint("::ffff:127.0.0.1", Some("edge-2")),
+        ];
+        let web = Service { endpoints, ..Service::default() };
+        let mut snapshot =
+            Snapshot { services: [(("shop".to_owned(), "web".to_owned()), web)].into(), synced: true };
+        let wanted = |service: &str, port: &str, protocol, endpoint: &str| Wanted {
+            namespace: "shop".into(),
+            service: service.into(),
+            port: port.into(),
+            protocol,
+            endpoint: endpoint.parse().unwrap(),
+        };
+        let (tcp, udp) = (relay::Protocol::Tcp, relay::Protocol::Udp);
+        for (asked, expected) in [
+            (wanted("web", "http", tcp, "10.88.0.5:8080"), Ok(([10, 88, 0, 5], 8080).into())),
+            (wanted("db", "http", tcp, "10.88.0.5:8080"), Err(NotAllowed::Service)),
+            (wanted("web", "http", udp, "10.88.0.5:8080"), Err(NotAllowed::Endpoint)),
+            (wanted("web", "", tcp, "10.88.0.5:8080"), Err(NotAllowed::Endpoint)),
+            (wanted("web", "http", tcp, "10.88.0.5:22"), Err(NotAllowed::Endpoint)),
+            (wanted("web", "http", tcp, "10.88.0.6:8080"), Err(NotAllowed::Endpoint)),
+            (wanted("web", "http", tcp, "10.88.0.7:8080"), Err(NotAllowed::Endpoint)),
+            (wanted("web", "http", tcp, "10.0.0.1:8080"), Err(NotAllowed::Endpoint)),
+            (wanted("web", "http", tcp, "127.0.0.1:8080"), Err(NotAllowed::Address)),
+            (wanted("web", "http", tcp, "169.254.169.254:8080"), Err(NotAllowed::Address)),
+            (wanted("web", "http", tcp, "[::ffff:127.0.0.1]:8080"), Err(NotAllowed::Address)),
+        ] {
+            assert_eq!(allowed(&snapshot, "edge-2", &asked), expected, "{asked:?}");
+        }
+        snapshot.synced = false;
+        let asked = wanted("web", "http", tcp, "10.88.0.5:8080");
+        assert_eq!(allowed(&snapshot, "edge-2", &asked), Err(NotAllowed::NotRead));
+    }
+}

@@ -1,0 +1,65 @@
+//! A stream whose bytes are counted.
+
+use std::{
+    io,
+    pin::Pin,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    task::{Context, Poll, ready},
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    sync::OwnedSemaphorePermit,
+};
+
+use crate::edgemesh::figures::Figures;
+
+/// The stream.
+#[derive(Debug)]
+pub(in crate::edgemesh) struct Counted<S> {
+    inner: S,
+    figures: Arc<Figures>,
+    /// Its place among all that there may be.
+    _place: Option<OwnedSemaphorePermit>,
+}
+
+impl<S> Counted<S> {
+    pub(super) fn new(inner: S, figures: Arc<Figures>) -> Self {
+        Self { inner, figures, _place: None }
+    }
+
+    /// The same, which holds this place as long as it is there.
+    pub(super) fn holding(self, place: OwnedSemaphorePermit) -> Self {
+        Self { _place: Some(place), ..self }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.inner).poll_read(cx, buffer))?;
+        let read = buffer.filled().len().saturating_sub(before);
+        self.figures.relay_received.fetch_add(read as u64, Relaxed);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = ready!(Pin::new(&mut self.inner).poll_write(cx, bytes))?;
+        self.figures.relay_sent.fetch_add(written as u64, Relaxed);
+        Poll::Ready(Ok(written))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}

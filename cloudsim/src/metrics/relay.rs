@@ -1,0 +1,60 @@
+//! Figures of the relay between nodes.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use kubeapi::exposition::{Text, number};
+
+/// What is counted of all nodes together. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RelayMetrics(Arc<Counters>);
+
+#[derive(Debug, Default)]
+struct Counters {
+    joined: AtomicU64,
+    refused: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl RelayMetrics {
+    /// A connection from one node to another has begun.
+    pub(crate) fn joined(&self) {
+        self.0.joined.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A connection was refused.
+    pub(crate) fn refused(&self) {
+        self.0.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Bytes went from one node to another.
+    pub(crate) fn carried(&self, bytes: usize) {
+        self.0.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Writes the families; the nodes and connections that there are.
+    pub(super) fn write(&self, (nodes, open): (usize, u64), text: &mut Text) {
+        let read = |count: &AtomicU64| number(count.load(Ordering::Relaxed));
+        text.gauge("cloudsim_relay_nodes", "Nodes that are connected to the relay.")
+            .sample(&[], number(nodes as u64));
+        text.gauge("cloudsim_relay_connections", "Connections between nodes under way over the relay.")
+            .sample(&[], number(open));
+        text.counter(
+            "cloudsim_relay_connections_total",
+            "Connections between nodes that the relay has joined.",
+        )
+        .sample(&[], read(&self.0.joined));
+        text.counter(
+            "cloudsim_relay_refused_total",
+            "Connections to other nodes that the relay has refused.",
+        )
+        .sample(&[], read(&self.0.refused));
+        text.counter(
+            "cloudsim_relay_bytes_total",
+            "Bytes that the relay has carried between nodes, encrypted as they are.",
+        )
+        .sample(&[], read(&self.0.bytes));
+    }
+}

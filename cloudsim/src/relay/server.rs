@@ -1,0 +1,239 @@
+//! Accepting nodes at the relay: the socket, TLS, who it is, whether it may come; then its connection runs on its own.
+
+use std::{
+    io,
+    net::{SocketAddr, UdpSocket},
+    sync::Arc,
+    time::Duration,
+};
+
+use limits::{ConnectionLimiter, ConnectionSlot};
+use quinn::{
+    Connection, Endpoint, EndpointConfig, IdleTimeout, Incoming, ServerConfig, TokioRuntime, TransportConfig,
+    VarInt,
+    crypto::rustls::{NoInitialCipherSuite, QuicServerConfig},
+};
+use rustls::pki_types::CertificateDer;
+use tokio::time::timeout;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::{debug, info, warn};
+use wire::{
+    enroll::{Identity, identity_of},
+    relay::{ALPN, MAX_STREAMS, WINDOW},
+};
+
+use super::{
+    node,
+    table::{ENDED, REFUSED, Relays},
+};
+use crate::{
+    faults::{Certificate, Faults, now},
+    hub::{Limits, Refusals},
+    pki::Trust,
+};
+
+/// A connection on which nothing was heard for so long is dead; nodes say something more often.
+const SILENCE: VarInt = VarInt::from_u32(15_000);
+/// Handshake and admission.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Connections that are not yet a node's, from which on clients show that their address is theirs (RFC 9000, 8.1.2).
+const UNVALIDATED: usize = 64;
+/// Reports that a node sends at a time.
+const REPORTS: VarInt = VarInt::from_u32(2);
+
+/// Why there is no relay.
+#[derive(Debug, thiserror::Error)]
+pub enum NoRelay {
+    /// The port is taken, or not allowed.
+    #[error(
+        "the relay between nodes cannot listen on UDP {address}; end the program that has the port, or choose another with --relay-port (0 \
+         picks a free one)"
+    )]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The keys are not good for QUIC.
+    #[error("the cloud's keys cannot be used for the relay's QUIC")]
+    Tls(#[from] NoInitialCipherSuite),
+}
+
+/// What every connection needs.
+#[derive(Clone)]
+struct Shared {
+    relays: Relays,
+    trust: Trust,
+    faults: Faults,
+    refusals: Refusals,
+    /// Nodes at a time.
+    nodes: usize,
+}
+
+/// The relay's server.
+pub struct RelayServer {
+    endpoint: Endpoint,
+    address: SocketAddr,
+    connections: ConnectionLimiter,
+    shared: Shared,
+}
+
+impl RelayServer {
+    /// Listens on `address`, UDP; nodes are served from [`Self::run`] on.
+    ///
+    /// # Errors
+    /// The port is taken, or the keys are unusable.
+    pub fn bind(
+        address: SocketAddr,
+        trust: Trust,
+        limits: &Limits,
+        relays: Relays,
+        faults: &Faults,
+    ) -> Result<Self, NoRelay> {
+        let failed = |source| NoRelay::Listen { address, source };
+        let config = server_config(&trust.hub())?;
+        let socket = UdpSocket::bind(address).map_err(failed)?;
+        let endpoint = Endpoint::new(EndpointConfig::default(), Some(config), socket, Arc::new(TokioRuntime))
+            .map_err(failed)?;
+        let address = endpoint.local_addr().map_err(failed)?;
+        let shared = Shared {
+            relays,
+            trust,
+            faults: faults.clone(),
+            refusals: Refusals::default(),
+            nodes: limits.nodes,
+        };
+        Ok(Self { endpoint, address, connections: ConnectionLimiter::new(limits.connections), shared })
+    }
+
+    /// Where it listens.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until `shutdown`.
+    pub async fn run(mut self, shutdown: CancellationToken) {
+        let tasks = TaskTracker::new();
+        let mut shown = self.shared.trust.shown();
+        loop {
+            let incoming = tokio::select! {
+                // cancel-safe: both arms hold no data
+                () = shutdown.cancelled() => break,
+                // cancel-safe: a change that is not seen stays
+                () = self.shared.trust.changed() => {
+                    shown = self.shared.trust.shown();
+                    match server_config(&self.shared.trust.hub()) {
+                        Ok(config) => self.endpoint.set_server_config(Some(config)),
+                        Err(error) => warn!(error = &error as &dyn std::error::Error, "the relay keeps its keys"),
+                    }
+                    self.shared.relays.end_all("the cloud shows another certificate");
+                    continue;
+                }
+                incoming = self.endpoint.accept() => incoming,
+            };
+            let Some(incoming) = incoming else { break };
+            // a datagram may bear any address: whoever comes in a crowd shows first that it has its own
+            if self.connections.pending() >= UNVALIDATED && incoming.may_retry() {
+                if let Err(error) = incoming.retry() {
+                    debug!(%error, "a connection to the relay cannot be asked for its address");
+                }
+                continue;
+            }
+            let peer = incoming.remote_address();
+            match self.connections.accept(Some(peer)) {
+                Ok(slot) => {
+                    tasks.spawn(serve(incoming, slot, shown, self.shared.clone()));
+                }
+                Err(full) => {
+                    incoming.refuse();
+                    if let Some(times) = self.shared.refusals.count(peer.ip(), &full, now()) {
+                        warn!(%peer, times, %full, "a connection to the relay is refused");
+                    }
+                }
+            }
+        }
+        self.endpoint.close(ENDED, b"the cloud ends");
+        tasks.close();
+        tasks.wait().await;
+        self.endpoint.wait_idle().await;
+    }
+}
+
+fn server_config(tls: &rustls::ServerConfig) -> Result<ServerConfig, NoRelay> {
+    let mut tls = tls.clone();
+    tls.alpn_protocols = vec![ALPN.to_vec()];
+    let mut transport = TransportConfig::default();
+    transport.max_idle_timeout(Some(IdleTimeout::from(SILENCE)));
+    transport.max_concurrent_bidi_streams(VarInt::from_u32(MAX_STREAMS)).max_concurrent_uni_streams(REPORTS);
+    // what is not read of one stream holds up no other: there is no window of all streams together
+    transport.stream_receive_window(VarInt::from_u32(WINDOW));
+    transport.datagram_receive_buffer_size(None);
+    let mut config = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls)?));
+    config.transport_config(Arc::new(transport));
+    Ok(config)
+}
+
+/// One connection, as long as it lasts.
+async fn serve(incoming: Incoming, slot: ConnectionSlot, shown: Certificate, shared: Shared) {
+    let peer = incoming.remote_address();
+    let accepted = tokio::select! {
+        // cancel-safe, both: a half-made connection is simply closed
+        () = slot.evicted() => return debug!(%peer, "a connection to the relay made room for others"),
+        accepted = timeout(HANDSHAKE, accept(incoming, &shared)) => accepted,
+    };
+    let (connection, node, certificate) = match accepted {
+        Ok(Ok(accepted)) => accepted,
+        Ok(Err(error)) => {
+            if let Some(times) = shared.refusals.count(peer.ip(), &*error, now()) {
+                warn!(%peer, times, %error, "a node was refused at the relay");
+            }
+            return;
+        }
+        Err(_) => return debug!(%peer, "a connection to the relay was not made in time"),
+    };
+    // there is one of each node from here on
+    let Ok(_active) = slot.begin(false) else { return };
+    let Some(entry) = shared.relays.begin(&node, &connection, shared.nodes) else {
+        connection.close(REFUSED, b"there are as many nodes at the relay as there may be");
+        return warn!(node, limit = shared.nodes, "too many nodes: one was refused at the relay");
+    };
+    // registered first: a change from now on ends it as all others
+    if shared.trust.shown() != shown {
+        return connection.close(ENDED, b"the cloud shows another certificate by now");
+    }
+    if let Some(why) = shared.trust.refusal(&node, &certificate).await {
+        connection.close(REFUSED, why.as_bytes());
+        return warn!(node, %peer, why, "a node was refused at the relay");
+    }
+    info!(node, %peer, "at the relay");
+    node::run(&connection, &node, &entry, &shared.relays, &shared.faults).await;
+    let why = connection.close_reason().map(|why| why.to_string()).unwrap_or_default();
+    info!(node, why, "no longer at the relay");
+}
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// A connection of a node that may come, with the certificate that it shows.
+async fn accept(incoming: Incoming, shared: &Shared) -> Result<(Connection, String, Vec<u8>), Failure> {
+    let connection = incoming.await?;
+    let certificate = certificate(&connection).unwrap_or_default();
+    let named = match identity_of(&certificate) {
+        Ok(Identity::Node(node)) => shared.trust.refusal(&node, &certificate).await.map_or(Ok(node), Err),
+        Ok(other) => Err(format!("the certificate is {other:?}'s and not a node's")),
+        Err(error) => Err(format!("the certificate names no node: {error}")),
+    };
+    let node = named.inspect_err(|why| connection.close(REFUSED, why.as_bytes()))?;
+    if node::is_cut(&node, &shared.faults) {
+        let why = format!("the link of node {node} is cut, on purpose");
+        connection.close(ENDED, why.as_bytes());
+        return Err(why.into());
+    }
+    Ok((connection, node, certificate))
+}
+
+/// The certificate that was shown.
+fn certificate(connection: &Connection) -> Option<Vec<u8>> {
+    let shown = connection.peer_identity()?.downcast::<Vec<CertificateDer<'static>>>().ok()?;
+    shown.first().map(|shown| shown.as_ref().to_owned())
+}

@@ -1,0 +1,284 @@
+//! `cloudsim mesh`: Services with their endpoints by node, and the ways between nodes.
+
+use std::{collections::BTreeMap, path::Path};
+
+use anyhow::Context;
+use http::Method;
+use k8s_openapi::api::{
+    core::v1::Service,
+    discovery::v1::{Endpoint, EndpointSlice},
+};
+use kube::{Api, ResourceExt, api::ListParams};
+use serde::Serialize;
+use serde_json::{Value, json};
+use wire::relay;
+
+use super::{print, print_line, remote::Remote, table::Table};
+use crate::cli::Output;
+use cloudsim::relay::{Joined, RelayState};
+
+/// The label by which a slice names its Service.
+const SERVICE_NAME: &str = "kubernetes.io/service-name";
+
+/// An endpoint of a Service.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Place {
+    /// The node that it runs on; none where the slice does not say.
+    node: Option<String>,
+    address: String,
+    /// As the slices have them: `8080/TCP`.
+    ports: Vec<String>,
+    ready: bool,
+}
+
+/// A Service.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Row {
+    cluster_ip: String,
+    endpoints: Vec<Place>,
+}
+
+/// By namespace and name.
+type Rows = BTreeMap<(String, String), Row>;
+
+/// The way from one node to another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Way {
+    from: String,
+    to: String,
+    /// As the first has found it; `None`: it has said nothing of it.
+    path: Option<relay::Path>,
+    /// Whether the relay has both of them.
+    relay: bool,
+    open: u64,
+    connections: u64,
+    sent: u64,
+    received: u64,
+}
+
+pub(super) async fn run(kubeconfig: Option<&Path>, output: Option<Output>) -> anyhow::Result<()> {
+    let cloud = Remote::of(kubeconfig).await?;
+    let all = ListParams::default();
+    let services = Api::<Service>::all(cloud.client.clone()).list(&all).await;
+    let services = services.with_context(|| format!("{} lists no Services", cloud.server))?;
+    let slices = Api::<EndpointSlice>::all(cloud.client.clone()).list(&all).await;
+    let slices = slices.with_context(|| format!("{} lists no EndpointSlices", cloud.server))?;
+    let rows = rows(&services.items, &slices.items);
+    // a cloud before a cluster has no administrators' part: what its relay knows is on its page of metrics alone
+    let state = match cloud.is_a_cluster().await? {
+        true => None,
+        false => Some(cloud.ask::<RelayState>(Method::GET, "mesh", &()).await?),
+    };
+    if let Some(output) = output {
+        return print(output, &document(&rows, state.as_ref()));
+    }
+    print_line(services_table(&rows, state.as_ref()).to_string().trim_end());
+    match &state {
+        Some(state) => print_line(&format!("\n{}", ways_table(&ways(state)).to_string().trim_end())),
+        None => {
+            print_line("\nThe ways between nodes are not known here: this cloud stands before a cluster.")
+        }
+    }
+    Ok(())
+}
+
+fn rows(services: &[Service], slices: &[EndpointSlice]) -> Rows {
+    let mut rows = Rows::new();
+    for service in services {
+        let cluster_ip = service.spec.as_ref().and_then(|spec| spec.cluster_ip.clone()).unwrap_or_default();
+        let name = (service.namespace().unwrap_or_default(), service.name_any());
+        rows.insert(name, Row { cluster_ip, endpoints: Vec::new() });
+    }
+    for slice in slices {
+        let Some(service) = slice.labels().get(SERVICE_NAME) else { continue };
+        let name = (slice.namespace().unwrap_or_default(), service.clone());
+        if let Some(row) = rows.get_mut(&name) {
+            row.endpoints.extend(slice.endpoints.iter().filter_map(|endpoint| place(endpoint, slice)));
+        }
+    }
+    for row in rows.values_mut() {
+        row.endpoints.sort();
+        row.endpoints.dedup();
+    }
+    rows
+}
+
+fn place(endpoint: &Endpoint, slice: &EndpointSlice) -> Option<Place> {
+    let port = |port: &k8s_openapi::api::discovery::v1::EndpointPort| {
+        Some(format!("{}/{}", port.port?, port.protocol.as_deref().unwrap_or("TCP")))
+    };
+    Some(Place {
+        node: endpoint.node_name.clone(),
+        address: endpoint.addresses.first()?.clone(),
+        ports: slice.ports.iter().flatten().filter_map(port).collect(),
+        ready: endpoint.conditions.as_ref().and_then(|conditions| conditions.ready).unwrap_or(true),
+    })
+}
+
+/// The ways that nodes have found, and those that the relay has carried.
+fn ways(state: &RelayState) -> Vec<Way> {
+    let is_there = |node: &str| state.nodes.iter().any(|there| there.node == node);
+    let new = |from: &str, to: &str| Way {
+        from: from.to_owned(),
+        to: to.to_owned(),
+        path: None,
+        relay: is_there(from) && is_there(to),
+        open: 0,
+        connections: 0,
+        sent: 0,
+        received: 0,
+    };
+    let mut ways = BTreeMap::new();
+    for node in &state.nodes {
+        for (to, path) in &node.paths {
+            ways.insert((&node.node, to), Way { path: Some(*path), ..new(&node.node, to) });
+        }
+    }
+    for Joined { from, to, open, connections, sent, received } in &state.joined {
+        let way = ways.entry((from, to)).or_insert_with(|| new(from, to));
+        (way.open, way.connections, way.sent, way.received) = (*open, *connections, *sent, *received);
+    }
+    ways.into_values().collect()
+}
+
+/// For programs.
+fn document(rows: &Rows, state: Option<&RelayState>) -> Value {
+    let service = |((namespace, name), row): (&(String, String), &Row)| json!({"namespace": namespace, "name": name, "clusterIP": row.cluster_ip, "endpoints": row.endpoints});
+    json!({
+        "services": rows.iter().map(service).collect::<Vec<_>>(),
+        "nodes": state.map(|state| &state.nodes),
+        "paths": state.map(ways),
+    })
+}
+
+fn services_table(rows: &Rows, state: Option<&RelayState>) -> Table {
+    let mut table =
+        Table::new(&["NAMESPACE", "SERVICE", "CLUSTER-IP", "NODE", "ENDPOINT", "PORTS", "READY", "AT RELAY"]);
+    for ((namespace, name), row) in rows {
+        let head = || vec![namespace.clone(), name.clone(), row.cluster_ip.clone()];
+        if row.endpoints.is_empty() {
+            table.row([head(), ["-"; 5].map(str::to_owned).to_vec()].concat());
+        }
+        for Place { node, address, ports, ready } in &row.endpoints {
+            let is_there = state.and_then(|state| {
+                let node = node.as_ref()?;
+                Some(yes(state.nodes.iter().any(|there| there.node == *node)))
+            });
+            let cells = [
+                node.as_deref().unwrap_or("-"),
+                address,
+                &ports.join(","),
+                yes(*ready),
+                is_there.unwrap_or("-"),
+            ];
+            table.row([head(), cells.map(str::to_owned).to_vec()].concat());
+        }
+    }
+    table
+}
+
+fn ways_table(ways: &[Way]) -> Table {
+    let columns = ["FROM", "TO", "PATH", "RELAY", "OPEN", "RELAYED", "SENT", "RECEIVED"];
+    let mut table = Table::new(&columns);
+    for way in ways {
+        let path = match way.path {
+            Some(relay::Path::Direct) => "direct",
+            Some(relay::Path::Relayed) => "relayed",
+            Some(relay::Path::Unreached) => "unreached",
+            None => "-",
+        };
+        table.row(vec![
+            way.from.clone(),
+            way.to.clone(),
+            path.to_owned(),
+            if way.relay { "up" } else { "offline" }.to_owned(),
+            way.open.to_string(),
+            way.connections.to_string(),
+            way.sent.to_string(),
+            way.received.to_string(),
+        ]);
+    }
+    table
+}
+
+fn yes(is: bool) -> &'static str {
+    if is { "yes" } else { "no" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::relay::RelayNode;
+
+    fn state() -> RelayState {
+        let node = |name: &str, paths: &[(&str, relay::Path)]| RelayNode {
+            node: name.to_owned(),
+            since: "2025-06-01T11:57:00Z".parse().unwrap(),
+            address: ([192, 0, 2, 7], 4711).into(),
+            paths: paths.iter().map(|(to, path)| ((*to).to_owned(), *path)).collect(),
+        };
+        let joined = |from: &str, to: &str| Joined {
+            from: from.to_owned(),
+            to: to.to_owned(),
+            open: 1,
+            connections: 7,
+            sent: 1000,
+            received: 2000,
+        };
+        RelayState {
+            nodes: vec![
+                node("edge-1", &[("edge-2", relay::Path::Relayed), ("edge-3", relay::Path::Direct)]),
+                node("edge-2", &[]),
+            ],
+            joined: vec![joined("edge-1", "edge-2"), joined("edge-9", "edge-1")],
+        }
+    }
+
+    #[test]
+    fn services_and_ways_have_lines() {
+        let services = serde_json::from_value(json!([
+            {"metadata": {"namespace": "shop", "name": "web"}, "spec": {"clusterIP": "10.96.0.10"}},
+            {"metadata": {"namespace": "shop", "name": "none"}, "spec": {"clusterIP": "None"}},
+        ]));
+        let slices = serde_json::from_value(json!([
+            {"metadata": {"namespace": "shop", "name": "web-1", "labels": {SERVICE_NAME: "web"}}, "addressType": "IPv4",
+             "ports": [{"name": "http", "port": 8080}],
+             "endpoints": [{"addresses": ["10.88.0.5"], "nodeName": "edge-2"},
+                           {"addresses": ["10.88.0.5"], "nodeName": "edge-3", "conditions": {"ready": false}}]},
+            {"metadata": {"namespace": "shop", "name": "lost", "labels": {SERVICE_NAME: "gone"}}, "addressType": "IPv4",
+             "endpoints": [{"addresses": ["10.88.0.6"]}]},
+        ]));
+        let (services, slices): (Vec<Service>, Vec<EndpointSlice>) = (services.unwrap(), slices.unwrap());
+        let (rows, state) = (rows(&services, &slices), state());
+        let lines = |table: Table| -> Vec<String> {
+            table
+                .to_string()
+                .lines()
+                .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+                .collect()
+        };
+        assert_eq!(
+            lines(services_table(&rows, Some(&state)))[1..],
+            [
+                "shop none None - - - - -",
+                "shop web 10.96.0.10 edge-2 10.88.0.5 8080/TCP yes yes",
+                "shop web 10.96.0.10 edge-3 10.88.0.5 8080/TCP no no",
+            ]
+        );
+        assert_eq!(
+            lines(ways_table(&ways(&state)))[1..],
+            [
+                "edge-1 edge-2 relayed up 1 7 1000 2000",
+                "edge-1 edge-3 direct offline 0 0 0 0",
+                "edge-9 edge-1 - offline 1 7 1000 2000",
+            ]
+        );
+        let told = document(&rows, Some(&state));
+        assert_eq!(told["paths"][0]["path"], "relayed");
+        assert_eq!(told["services"][1]["endpoints"][0]["node"], "edge-2");
+        assert_eq!(document(&rows, None)["paths"], Value::Null);
+    }
+}

@@ -1,0 +1,274 @@
+//! The relay between nodes: who is let in, whom it joins, and what it bears.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use cloudsim::faults::{Conditions, Whom};
+use quinn::{
+    Connection, Endpoint, RecvStream, SendStream, TransportConfig, VarInt, crypto::rustls::QuicClientConfig,
+};
+use tests::{Setup, World, in_time, within};
+use tokio::task::JoinSet;
+use wire::relay::{
+    ALPN, Answer, HEAD, MAX_STREAMS, MAX_TEXT, Open, Path, Report, WINDOW, read, text_length, told,
+};
+
+use crate::raw::Caller;
+
+/// A cloud with a relay, and no node.
+async fn world() -> World {
+    World::with(Setup { nodes: 0, relay: true, ..Setup::default() }).await
+}
+
+/// Whether it is so, as what is waited for.
+fn so(is: bool) -> Result<(), &'static str> {
+    if is { Ok(()) } else { Err("not yet") }
+}
+
+/// A node at the relay; or the reason why it is none.
+async fn connect(world: &World, caller: &Caller) -> Result<Connection, String> {
+    let relay = world.cloud().addresses().relay.unwrap();
+    let mut tls = caller.client();
+    tls.alpn_protocols = vec![ALPN.to_vec()];
+    let mut transport = TransportConfig::default();
+    transport.max_concurrent_bidi_streams(VarInt::from_u32(MAX_STREAMS));
+    transport.stream_receive_window(VarInt::from_u32(WINDOW));
+    let mut client = quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()));
+    client.transport_config(Arc::new(transport));
+    let endpoint = Endpoint::client(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let connecting = endpoint.connect_with(client, relay, "localhost").unwrap();
+    within("a connection", connecting).await.map_err(|error| error.to_string())
+}
+
+/// A node that is at the relay.
+async fn node(world: &World, name: &str) -> Connection {
+    let connection = connect(world, &Caller::node(world, name).await).await.unwrap();
+    in_time("the node is at the relay", async || so(world.cloud().relays().has(name))).await;
+    connection
+}
+
+async fn hear<T: serde::de::DeserializeOwned>(stream: &mut RecvStream) -> T {
+    let mut head = [0; HEAD];
+    within("a head", stream.read_exact(&mut head)).await.unwrap();
+    let mut text = vec![0; text_length(head).unwrap()];
+    within("a text", stream.read_exact(&mut text)).await.unwrap();
+    read(&text).unwrap()
+}
+
+async fn open(connection: &Connection, to: &str) -> (SendStream, RecvStream) {
+    let (mut send, receive) = within("a stream", connection.open_bi()).await.unwrap();
+    send.write_all(&told(&Open { node: to.to_owned() }).unwrap()).await.unwrap();
+    (send, receive)
+}
+
+/// The relay's refusal.
+async fn refusal(connection: &Connection, to: &str) -> String {
+    let (_send, mut receive) = open(connection, to).await;
+    hear::<Answer>(&mut receive).await.error.expect("a refusal")
+}
+
+/// A stream from one node to another, which has taken it.
+async fn joined(from: &Connection, to: &Connection, name: &str) -> [(SendStream, RecvStream); 2] {
+    let mut ours = open(from, name).await;
+    let mut theirs = within("a stream of the other node", to.accept_bi()).await.unwrap();
+    hear::<Open>(&mut theirs.1).await;
+    theirs.0.write_all(&told(&Answer::default()).unwrap()).await.unwrap();
+    assert_eq!(hear::<Answer>(&mut ours.1).await, Answer::default());
+    [ours, theirs]
+}
+
+#[tokio::test]
+async fn bytes_go_from_node_to_node_and_are_counted() {
+    let world = world().await;
+    let (one, two) = (node(&world, "edge-1").await, node(&world, "edge-2").await);
+    let (mut send, mut receive) = open(&one, "edge-2").await;
+    let mut theirs = within("a stream", two.accept_bi()).await.unwrap();
+    assert_eq!(hear::<Open>(&mut theirs.1).await.node, "edge-1", "who asks is told by the relay");
+    let large = vec![7; 3 * WINDOW as usize];
+    let forth = async {
+        send.write_all(&large).await.unwrap();
+        send.finish().unwrap();
+    };
+    let back = async {
+        let read = theirs.1.read_to_end(usize::MAX).await.unwrap();
+        theirs.0.write_all(b"done").await.unwrap();
+        theirs.0.finish().unwrap();
+        read
+    };
+    let ((), read) = within("the bytes", async { tokio::join!(forth, back) }).await;
+    assert!(read == large);
+    assert_eq!(
+        within("an answer", receive.read_to_end(10)).await.unwrap(),
+        b"done",
+        "one end may end before the other"
+    );
+    in_time("the connection has ended", async || so(world.cloud().relays().state().joined[0].open == 0))
+        .await;
+    let state = world.cloud().relays().state();
+    let names: Vec<_> = state.nodes.iter().map(|node| node.node.as_str()).collect();
+    assert_eq!(names, ["edge-1", "edge-2"]);
+    let told = &state.joined[0];
+    assert_eq!((told.from.as_str(), told.to.as_str(), told.connections), ("edge-1", "edge-2", 1));
+    assert_eq!((told.sent, told.received), (large.len() as u64, 4));
+}
+
+#[tokio::test]
+async fn a_node_that_is_not_there_is_refused_at_once_and_with_a_reason() {
+    let world = world().await;
+    let one = node(&world, "edge-1").await;
+    for (to, says) in [
+        ("edge-2", "node edge-2 is not connected to the relay"),
+        ("edge-1", "no way to itself"),
+        ("", "is not connected"),
+        ("a\n\u{1b}[31m", "is not connected"),
+    ] {
+        let begun = tokio::time::Instant::now();
+        let said = refusal(&one, to).await;
+        assert!(said.contains(says) && !said.contains('\u{1b}'), "{to:?}: {said:?}");
+        assert!(begun.elapsed() < Duration::from_secs(2), "{to}: {:?}", begun.elapsed());
+    }
+    let two = node(&world, "edge-2").await;
+    drop(joined(&one, &two, "edge-2").await);
+    two.close(VarInt::from_u32(0), b"");
+    in_time("the other node has gone", async || so(!world.cloud().relays().has("edge-2"))).await;
+    assert!(refusal(&one, "edge-2").await.contains("is not connected"));
+}
+
+#[tokio::test]
+async fn who_is_no_node_of_this_cloud_gets_no_connection() {
+    let world = world().await;
+    let other = World::new(0).await;
+    for (caller, who) in [
+        (Caller::anonymous(&world).await, "nobody"),
+        (Caller::admin(&world).await, "a person"),
+        (Caller::node(&other, "edge-1").await.at(&world).await, "another cloud's node"),
+    ] {
+        // TLS lets the client believe for a moment that it is connected
+        if let Ok(connection) = connect(&world, &caller).await {
+            within(who, connection.closed()).await;
+        }
+        assert!(world.cloud().relays().state().nodes.is_empty(), "{who}");
+    }
+    let caller = Caller::node(&world, "edge-1").await;
+    let one = connect(&world, &caller).await.unwrap();
+    in_time("the node is at the relay", async || so(world.cloud().relays().has("edge-1"))).await;
+    world.cloud().reset_node("edge-1").await.unwrap();
+    let why = within("the end", one.closed()).await.to_string();
+    assert!(why.contains("taken back"), "{why}");
+    let why = match connect(&world, &caller).await {
+        Ok(connection) => within("the end", connection.closed()).await.to_string(),
+        Err(why) => why,
+    };
+    assert!(why.contains("taken back"), "{why}");
+}
+
+#[tokio::test]
+async fn what_is_no_request_ends_its_stream_and_no_other() {
+    let world = world().await;
+    let (one, two) = (node(&world, "edge-1").await, node(&world, "edge-2").await);
+    let [mut ours, mut theirs] = joined(&one, &two, "edge-2").await;
+    let long = u16::try_from(MAX_TEXT + 1).unwrap().to_be_bytes();
+    for bytes in
+        [&b""[..], b"\x00", b"\x00\x02{}", b"\x00\x04nope", b"\x00\x09{\"node\":1", &long, b"\xff\xff"]
+    {
+        let (mut send, mut receive) = one.open_bi().await.unwrap();
+        send.write_all(bytes).await.unwrap();
+        send.finish().unwrap();
+        let refused = hear::<Answer>(&mut receive).await.error;
+        assert!(refused.is_some_and(|why| why.contains("no other node was named")), "{bytes:?}");
+    }
+    ours.0.write_all(b"still").await.unwrap();
+    let mut read = [0; 5];
+    within("what was sent", theirs.1.read_exact(&mut read)).await.unwrap();
+    assert_eq!(&read, b"still");
+    assert!(world.cloud().relays().has("edge-1"));
+}
+
+#[tokio::test]
+async fn a_peer_that_never_reads_holds_up_its_own_stream_alone() {
+    let world = world().await;
+    let (one, two) = (node(&world, "edge-1").await, node(&world, "edge-2").await);
+    let [mut stuck, _unread] = joined(&one, &two, "edge-2").await;
+    let written = async {
+        let (mut written, portion) = (0, vec![0; 64 * 1024]);
+        loop {
+            match tokio::time::timeout(Duration::from_secs(1), stuck.0.write(&portion)).await {
+                Ok(bytes) => written += bytes.unwrap(),
+                Err(_) => return written,
+            }
+        }
+    };
+    let written = within("the stream is full", written).await;
+    assert!(written <= 4 * WINDOW as usize, "{written} bytes wait");
+    for _ in 0..20 {
+        let [mut ours, mut theirs] = joined(&one, &two, "edge-2").await;
+        ours.0.write_all(&vec![1; WINDOW as usize]).await.unwrap();
+        ours.0.finish().unwrap();
+        assert_eq!(within("bytes", theirs.1.read_to_end(usize::MAX)).await.unwrap().len(), WINDOW as usize);
+    }
+}
+
+#[tokio::test]
+async fn ten_thousand_connections_are_refused_one_after_the_other() {
+    let world = world().await;
+    let (one, two) = (node(&world, "edge-1").await, node(&world, "edge-2").await);
+    let mut opens = JoinSet::new();
+    for number in 0..10_000 {
+        let one = one.clone();
+        opens.spawn(async move { refusal(&one, &format!("edge-{}", number + 10)).await });
+        if opens.len() >= 1000 {
+            let refused = within("a refusal", opens.join_next()).await.unwrap().unwrap();
+            assert!(refused.contains("is not connected"), "{refused}");
+        }
+    }
+    within("all refusals", opens.join_all()).await;
+    // as many as may be, and not one more
+    let mut held = Vec::new();
+    for _ in 0..MAX_STREAMS {
+        held.push(joined(&one, &two, "edge-2").await);
+    }
+    let third = node(&world, "edge-3").await;
+    assert!(refusal(&third, "edge-2").await.contains("as many connections"));
+    held.truncate(1);
+    in_time("the others have ended", async || so(world.cloud().relays().state().joined[0].open == 1)).await;
+    drop(joined(&third, &two, "edge-2").await);
+}
+
+#[tokio::test]
+async fn a_fault_cuts_a_node_off_the_relay_and_nothing_else() {
+    let world = World::with(Setup { nodes: 1, relay: true, ..Setup::default() }).await;
+    let (one, two) = (node(&world, "edge-8").await, node(&world, "edge-9").await);
+    let [mut ours, _theirs] = joined(&one, &two, "edge-9").await;
+    let cut = Conditions { cut_relay: Some(true), ..Conditions::default() };
+    world.cloud().faults().set(&Whom::Node("edge-9".to_owned()), cut.clone()).unwrap();
+    let why = within("the end", two.closed()).await.to_string();
+    assert!(why.contains("on purpose"), "{why}");
+    assert!(
+        within("the stream's end", ours.1.read_to_end(100)).await.is_err(),
+        "it breaks off, and does not end"
+    );
+    assert!(refusal(&one, "edge-9").await.contains("is not connected"));
+    let caller = Caller::node(&world, "edge-9").await;
+    if let Ok(connection) = connect(&world, &caller).await {
+        assert!(within("the end", connection.closed()).await.to_string().contains("on purpose"));
+    }
+    world.cloud().faults().restore("edge-9");
+    let two = connect(&world, &caller).await.unwrap();
+    in_time("the node is back", async || so(world.cloud().relays().has("edge-9"))).await;
+    drop(joined(&one, &two, "edge-9").await);
+    world.cloud().faults().set(&Whom::Node("edge-1".to_owned()), cut).unwrap();
+    world.run(&tests::manifests::pod("web", Some("edge-1"))).await;
+}
+
+#[tokio::test]
+async fn what_a_node_says_of_its_ways_is_told() {
+    let world = world().await;
+    let one = node(&world, "edge-1").await;
+    let report = Report { paths: [("edge-2".to_owned(), Path::Relayed)].into() };
+    for text in [b"no report".to_vec(), vec![b' '; 100_000], serde_json::to_vec(&report).unwrap()] {
+        let mut stream = within("a stream", one.open_uni()).await.unwrap();
+        // the relay does not read all of what is too long
+        let _ = stream.write_all(&text).await;
+        let _ = stream.finish();
+    }
+    in_time("the report", async || so(world.cloud().relays().state().nodes[0].paths == report.paths)).await;
+}
