@@ -73,8 +73,9 @@ mod mesh;
 mod metrics;
 mod sealing;
 mod services;
+mod unserved;
 
-pub(crate) use self::meta_server::requested_files;
+pub(crate) use self::meta_server::{in_cluster_files, requested_files};
 pub use self::{
     error::Error,
     sealing::{KeysError, seal},
@@ -257,7 +258,7 @@ impl App {
         let (devices, dmi, bus) = devices::start(config, ground, &mut supervisor, &shutdown)?;
         let services =
             services::start(config, services, (&bus, listening.as_ref()), (&mut supervisor, &shutdown))?;
-        let mesh = mesh::start(config, &meta, reads.clone(), (&mut supervisor, &shutdown));
+        let mesh = mesh::start(config, (&meta, meta_server.as_ref()), (&mut supervisor, &shutdown));
         let vitals = supervisor.vitals();
         let sources = metrics::Sources {
             services: services.clone(),
@@ -281,7 +282,7 @@ impl App {
                 services: reads.filter(|_| mesh.is_some()),
             };
             let mut edged = edged_config(config, &meta, given, shown)?;
-            mesh::use_dns(&mut edged.node, name_server);
+            mesh::configure(&mut edged, name_server, meta_server.as_ref());
             let kubelet = start_edged(config, edged, &mut supervisor, &shutdown)?;
             if let Some(meta_server) = &meta_server {
                 meta_server.serve_pods_of(Arc::new(kubelet));
@@ -443,6 +444,7 @@ fn edged_config(
         node_name: node.name.clone(),
         client: meta.client(),
         services: given.services.unwrap_or_else(|| meta.client()),
+        api_ca: None,
         pods_whole: meta.pods_whole(),
         online: meta.online(),
         runtime: given.runtime,

@@ -82,6 +82,7 @@ impl Task {
         let context = Arc::new(Context {
             client: config.client.clone(),
             services: config.services.clone(),
+            api_ca: config.api_ca.clone(),
             groups: Groups::new(config.groups.clone(), runtime.clone(), limits.cpu_millis),
             runtime: runtime.clone(),
             dirs,

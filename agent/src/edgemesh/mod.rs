@@ -9,6 +9,7 @@
 //! | `snapshot` | Services with their endpoints, as DNS and the proxy read them |
 //! | `source` | the edge to MetaServer: what is read |
 //! | `objects` | from what is read to a snapshot, pure |
+//! | `rules` | what DestinationRules say of Services, pure |
 //! | `proxy` | the addresses of Services on this machine |
 //! | `figures` | what is counted |
 //! | `task` | the one owner: publishes snapshots, and has the proxy follow them |
@@ -17,11 +18,12 @@ pub mod dns;
 mod figures;
 mod objects;
 mod proxy;
+mod rules;
 pub mod snapshot;
 mod source;
 mod task;
 
-use std::{io, sync::Arc};
+use std::{collections::BTreeSet, io, net::SocketAddr, sync::Arc};
 
 use kube::Client;
 use tokio::sync::watch;
@@ -41,6 +43,9 @@ pub struct Config {
     pub services: Client,
     /// This node's own objects, of which its Node is read.
     pub own: Client,
+    /// Who serves the API at the addresses of the Service `default/kubernetes` on this machine, and is told where; `None`: they lead to
+    /// the Service's endpoints.
+    pub api: Option<watch::Sender<BTreeSet<SocketAddr>>>,
 }
 
 /// The handle: what the room knows. Cheap to clone.
@@ -48,6 +53,7 @@ pub struct Config {
 pub struct EdgeMesh {
     snapshots: Snapshots,
     figures: Arc<Figures>,
+    unserved: watch::Receiver<BTreeSet<String>>,
 }
 
 /// The newest snapshot, to be read or awaited.
@@ -57,6 +63,11 @@ impl EdgeMesh {
     /// The Services of now.
     pub fn snapshots(&self) -> Snapshots {
         self.snapshots.clone()
+    }
+
+    /// What of Services cannot be served on this machine, each in a sentence.
+    pub(crate) fn unserved(&self) -> watch::Receiver<BTreeSet<String>> {
+        self.unserved.clone()
     }
 
     /// What is counted.
@@ -69,7 +80,9 @@ impl EdgeMesh {
 pub fn new(config: Config) -> (EdgeMesh, Task) {
     let (publish, snapshots) = watch::channel(Arc::default());
     let figures = Arc::<Figures>::default();
-    (EdgeMesh { snapshots, figures: figures.clone() }, Task { config, publish, figures })
+    let (tell, unserved) = watch::channel(BTreeSet::new());
+    let mesh = EdgeMesh { snapshots, figures: figures.clone(), unserved };
+    (mesh, Task { config, publish, figures, unserved: tell })
 }
 
 /// Removes what an agent that has ended, however it has, added to the machine for Services; how many addresses that were.

@@ -1,6 +1,6 @@
 //! What runs: reads Services, publishes snapshots, and has the proxy follow them.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use tokio::{
     sync::watch,
@@ -28,13 +28,14 @@ pub struct Task {
     pub(super) config: Config,
     pub(super) publish: watch::Sender<Arc<Snapshot>>,
     pub(super) figures: Arc<Figures>,
+    pub(super) unserved: watch::Sender<BTreeSet<String>>,
 }
 
 impl Part for Task {
     async fn run(&mut self, heart: Heart, shutdown: CancellationToken) -> Result<(), PartError> {
-        let Config { node, settings, services, own } = &self.config;
+        let Config { node, settings, services, own, api } = &self.config;
         let mut source = Source::new(services, own, node, settings.clone());
-        let mut proxy = Proxy::new(self.figures.clone(), shutdown.child_token());
+        let mut proxy = Proxy::new(self.figures.clone(), api.clone(), shutdown.child_token());
         let mut checks = interval(CHECK_INTERVAL);
         checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -58,6 +59,13 @@ impl Part for Task {
             let (here, pods) = source.here();
             let node_port_networks = &settings.node_port_addresses;
             proxy.apply(&snapshot, &Where { here: &here, pods: &pods, node_port_networks }).await;
+            self.unserved.send_if_modified(|told| {
+                let is_new = told != proxy.unserved();
+                if is_new {
+                    told.clone_from(proxy.unserved());
+                }
+                is_new
+            });
         }
         proxy.end().await;
         Ok(())

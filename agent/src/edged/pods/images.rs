@@ -158,7 +158,7 @@ async fn pull(
     let (told, quick) = tokio::sync::oneshot::channel::<()>();
     let shutdown = context.shutdown.clone();
     context.background.spawn(shutdown.run_until_cancelled_owned(async move {
-        let secrets = fetch::objects(&task.client, &namespace, references::of_pulls(&pod)).await;
+        let secrets = fetch::objects((&task.client, None), &namespace, references::of_pulls(&pod)).await;
         let auths = registry::credentials(&secrets, &pod, &image);
         // In turn, if so many are pulled already; a closed semaphore would be one that lets everybody through.
         let _permit = match &task.pulls {

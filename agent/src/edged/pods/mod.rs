@@ -90,6 +90,8 @@ pub(crate) struct Context {
     pub(crate) client: Client,
     /// The API as it has Services.
     pub(crate) services: Client,
+    /// An authority of the API, PEM, that pods are told of beside the cluster's.
+    pub(crate) api_ca: Option<Arc<str>>,
     /// The container runtime.
     pub(crate) runtime: Runtime,
     /// The pods' control groups.

@@ -202,7 +202,7 @@ async fn environment(
 ) -> Result<Environment, Obstacle> {
     let references = references::of_env(container);
     let (objects, services) = futures::join!(
-        fetch::objects(&context.client, identity.namespace, references),
+        fetch::objects((&context.client, context.api_ca.as_deref()), identity.namespace, references),
         fetch::service_variables((&context.client, &context.services), pod, identity.namespace)
     );
     let (host_ips, pod_ips) = (context.addresses.ips(), pod_ips(context, pod, sandbox));

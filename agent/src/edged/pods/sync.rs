@@ -143,7 +143,8 @@ async fn refresh_volumes(
     }
     let pod_volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
     let wanted: BTreeSet<_> = pod_volumes.flat_map(references::of_volume).collect();
-    let objects = fetch::objects(&context.client, identity.namespace, wanted).await;
+    let objects =
+        fetch::objects((&context.client, context.api_ca.as_deref()), identity.namespace, wanted).await;
     let (tokens, tokens_due) = tokens::of_pod(context, pod, identity, now).await;
     let claims = claims::of_pod(context, pod, identity).await;
     let (task_context, task_pod) = (context.clone(), pod.clone());
