@@ -11,6 +11,8 @@ use std::{
 mod architecture;
 #[path = "house_rules/charts.rs"]
 mod charts;
+#[path = "house_rules/mesh_behaviour.rs"]
+mod mesh_behaviour;
 
 /// The hard limit; most files are a third of it.
 const MAX_LINES: usize = 500;
