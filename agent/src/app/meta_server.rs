@@ -82,7 +82,7 @@ fn in_cluster(config: &Config, tls: &TlsFiles) -> Option<InCluster> {
         Ok(ca) => {
             let client_ca = tls.ca.clone();
             Some(InCluster { ca: Arc::new(ca), client_ca, addresses: watch::Sender::default() })
-        },
+        }
         Err(error) => {
             let error = &error as &dyn std::error::Error;
             warn!(error, "pods do not reach MetaServer at the address of the Service default/kubernetes");

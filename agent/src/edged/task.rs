@@ -73,8 +73,7 @@ impl Task {
         let _cut = runtime.cut_when_dropped();
         let ((triggers, received), background) = (mpsc::channel(MAX_TRIGGERS), TaskTracker::new());
         let machine = node::Machine::read(&dirs.root);
-        let (events, occurrences) = events_of(&config);
-        let (reader, writer) = reflector::store::<Pod>();
+        let ((events, occurrences), (reader, writer)) = (events_of(&config), reflector::store::<Pod>());
         let allocatable = resources::allocatable(&machine, &config.node);
         let (root, signals) = (dirs.root.clone(), config.signals.clone());
         let signals = signals.unwrap_or_else(|| Arc::new(pressure::Machine::new(runtime.clone(), root)));

@@ -113,6 +113,11 @@ impl Source {
     }
 }
 
+/// Whether the cloud has to be connected first.
+fn is_away(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 503)
+}
+
 /// The objects of a kind, and for each change whether all have been read with it.
 fn follow<K>(
     api: Api<K>,
@@ -142,7 +147,7 @@ where
                         error = &error as &dyn std::error::Error,
                         "Services, or what is said of them, are not read; this is tried again"
                     );
-                    tokio::time::sleep(retry).await;
+                    tokio::time::sleep(if is_away(&error) { RETRY } else { retry }).await;
                     None
                 }
             }
