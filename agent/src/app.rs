@@ -75,8 +75,9 @@ mod mesh;
 mod metrics;
 mod sealing;
 mod services;
+mod unserved;
 
-pub(crate) use self::meta_server::requested_files;
+pub(crate) use self::meta_server::{in_cluster_files, requested_files};
 pub use self::{
     error::Error,
     sealing::{KeysError, seal},
@@ -259,7 +260,7 @@ impl App {
         let (devices, dmi, bus) = devices::start(config, deps, &mut supervisor, &shutdown)?;
         let services =
             services::start(config, services, &bus, listening.as_ref(), &mut supervisor, &shutdown)?;
-        let mesh = mesh::start(config, &meta, reads.clone(), &mut supervisor, &shutdown);
+        let mesh = mesh::start(config, (&meta, meta_server.as_ref()), &mut supervisor, &shutdown);
         let vitals = supervisor.vitals();
         let sources = metrics::Sources {
             services: services.clone(),
@@ -283,7 +284,7 @@ impl App {
                 services: reads.filter(|_| mesh.is_some()),
             };
             let mut edged = edged_config(config, &meta, inputs, shown)?;
-            mesh::use_dns(&mut edged.node, name_server);
+            mesh::configure(&mut edged, name_server, meta_server.as_ref());
             let kubelet = start_edged(config, edged, &mut supervisor, &shutdown)?;
             if let Some(meta_server) = &meta_server {
                 meta_server.serve_pods_of(Arc::new(kubelet));
@@ -445,6 +446,7 @@ fn edged_config(
         node_name: node.name.clone(),
         client: meta.client(),
         services: inputs.services.unwrap_or_else(|| meta.client()),
+        api_ca: None,
         pods_complete: meta.pods_complete(),
         online: meta.online(),
         runtime: inputs.runtime,

@@ -84,7 +84,17 @@ impl Kernel {
 
 /// The addresses of this machine's interfaces.
 pub(crate) fn own_addresses() -> Result<BTreeSet<IpAddr>, Errno> {
-    let addresses = getifaddrs()?.filter_map(|interface| {
+    addresses(|_| true)
+}
+
+/// The addresses of the interface of this name.
+pub(crate) fn addresses_of(interface: &str) -> Result<BTreeSet<IpAddr>, Errno> {
+    addresses(|name| name == interface)
+}
+
+fn addresses(is_wanted: impl Fn(&str) -> bool) -> Result<BTreeSet<IpAddr>, Errno> {
+    let wanted = getifaddrs()?.filter(|interface| is_wanted(&interface.interface_name));
+    let addresses = wanted.filter_map(|interface| {
         let address = interface.address?;
         let four = address.as_sockaddr_in().map(|four| four.ip().into());
         four.or_else(|| address.as_sockaddr_in6().map(|six| six.ip().into()))

@@ -8,6 +8,7 @@ mod dns;
 mod fanout;
 mod fleet;
 mod memory;
+mod mesh;
 mod processes;
 mod quiet;
 mod reconnect_storm;
@@ -36,7 +37,7 @@ struct Figure {
 /// A benchmark: a name, and what measures it. One run may give several figures.
 type Bench = (&'static str, fn() -> LocalBoxFuture<'static, anyhow::Result<Vec<Figure>>>);
 
-const BENCHES: [Bench; 15] = [
+const BENCHES: [Bench; 16] = [
     // first, while nothing that others freed is there to be used again
     ("api.memory", || Box::pin(memory::objects())),
     ("api.creates", || Box::pin(api::creates())),
@@ -47,6 +48,7 @@ const BENCHES: [Bench; 15] = [
     ("devices.report", || Box::pin(devices::reports())),
     ("devices.10000", || Box::pin(devices::many())),
     ("dns", || Box::pin(dns::questions())),
+    ("mesh", || Box::pin(mesh::services())),
     ("rules", || Box::pin(rules::rules())),
     ("processes", || Box::pin(processes::start())),
     ("containerd", || Box::pin(containerd::pods())),

@@ -43,6 +43,12 @@ impl Rig {
     }
 }
 
+impl AsRef<Cloud> for Rig {
+    fn as_ref(&self) -> &Cloud {
+        &self.cloud
+    }
+}
+
 /// `cloudsim up`.
 #[derive(Debug)]
 pub struct Cloud {

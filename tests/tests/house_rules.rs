@@ -13,6 +13,8 @@ mod architecture;
 mod charts;
 #[path = "house_rules/matches.rs"]
 mod matches;
+#[path = "house_rules/mesh_behaviour.rs"]
+mod mesh_behaviour;
 
 /// The hard limit; most files are a third of it.
 const MAX_LINES: usize = 500;

@@ -2,26 +2,25 @@
 
 use std::net::IpAddr;
 
-use kube::Client;
 use tokio_util::sync::CancellationToken;
 use tracing::error;
 
+use super::unserved::UnservedServices;
 use crate::{
     config::{self, Config},
     edged,
     edgemesh::{self, EdgeMesh, dns, relay},
-    metamanager::{MetaManager, ensure_address},
+    metamanager::{MetaManager, MetaServer, ensure_address},
     rt::Supervisor,
 };
 
 /// The node's resolvers, where nothing else is configured.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
-/// Starts it; `services` reads what MetaServer serves.
+/// Starts it: it reads what MetaServer has, which is served at the address of the Service `default/kubernetes` as well.
 pub(super) fn start(
     config: &Config,
-    meta: &MetaManager,
-    services: Option<Client>,
+    (meta, meta_server): (&MetaManager, Option<&MetaServer>),
     supervisor: &mut Supervisor,
     shutdown: &CancellationToken,
 ) -> Option<EdgeMesh> {
@@ -34,14 +33,17 @@ pub(super) fn start(
     let (mesh, task, relayed) = edgemesh::new(edgemesh::Config {
         node: config.node.name.clone(),
         settings,
-        services: services?,
+        services: meta_server?.client(),
         own: meta.client(),
+        api: meta_server?.in_cluster().map(|in_cluster| in_cluster.addresses.clone()),
         relay,
     });
     supervisor.keep("edgemesh", task, shutdown);
     if let Some(relayed) = relayed {
         supervisor.keep("edgemesh-relay", relayed, shutdown);
     }
+    let unserved = UnservedServices::new(meta.client(), config.node.name.clone(), mesh.unserved());
+    supervisor.keep("unserved-services", unserved, shutdown);
     Some(mesh)
 }
 
@@ -86,8 +88,15 @@ fn dns_server(
     Ok((dns::Server::new(dns, listening, mesh.snapshots())?, for_pods))
 }
 
+/// Pods ask `server`, if there is one, and know the authority of MetaServer at the address of the Service `default/kubernetes`.
+pub(super) fn configure(edged: &mut edged::Config, server: Option<IpAddr>, meta_server: Option<&MetaServer>) {
+    use_dns(&mut edged.node, server);
+    let in_cluster = meta_server.and_then(MetaServer::in_cluster);
+    edged.api_ca = in_cluster.map(|in_cluster| in_cluster.ca.certificate().into());
+}
+
 /// Pods ask this server, unless others are configured for them.
-pub(super) fn use_dns(node: &mut edged::NodeConfig, server: Option<IpAddr>) {
+fn use_dns(node: &mut edged::NodeConfig, server: Option<IpAddr>) {
     let Some(server) = server.filter(|_| node.cluster_dns.is_empty()) else { return };
     node.cluster_dns = vec![server.to_string()];
     if node.cluster_domain.is_empty() {

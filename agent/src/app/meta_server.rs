@@ -7,17 +7,22 @@ use std::{
 };
 
 use kubeapi::store::Store;
+use tokio::sync::watch;
+use tracing::warn;
 
 use super::{Error, database};
 use crate::{
     config::{Config, MetaServer, TlsFiles},
-    metamanager::{Authentication, Guard, Loopback, MetaServerConfig, TokenRules},
+    edgemesh::dns,
+    metamanager::{Authentication, Guard, InCluster, InClusterCa, Loopback, MetaServerConfig, TokenRules},
 };
 
 /// What stands in EdgeCore's configuration where nobody has said anything.
 const DEFAULT_CERT: &str = "/etc/kubeedge/certs/server.crt";
 const DEFAULT_CA: &str = "/etc/kubeedge/ca/rootCA.crt";
 
+/// Where the node's authority for the Service `default/kubernetes` is kept, and its key, beside the node's own certificate.
+const IN_CLUSTER: [&str; 2] = ["in-cluster-ca.crt", "in-cluster-ca.key"];
 /// Where a certificate that was requested is kept, and its key, beside the node's own.
 const CERT: &str = "metaserver.crt";
 const KEY: &str = "metaserver.key";
@@ -47,7 +52,9 @@ pub(super) fn config(
             audiences: server.audiences.clone(),
             key_files: server.key_files.clone(),
         };
+        let in_cluster = in_cluster(config, &tls);
         Authentication::Accounts(Guard {
+            in_cluster,
             pods_address: server.dummy_server,
             tls,
             requested,
@@ -63,6 +70,30 @@ pub(super) fn config(
         })
     };
     Ok(Some(MetaServerConfig { address: server.server, copies, authentication }))
+}
+
+/// How MetaServer is served at the address of the Service `default/kubernetes`: where EdgeMesh delivers that address to this machine.
+fn in_cluster(config: &Config, tls: &TlsFiles) -> Option<InCluster> {
+    config.edge_mesh.as_ref()?;
+    let domain = Some(config.edged.cluster_domain.as_str()).filter(|domain| !domain.is_empty());
+    let domain = domain.unwrap_or(dns::DEFAULT_DOMAIN).trim_end_matches('.').to_ascii_lowercase();
+    let files = in_cluster_files(&config.edge_hub.tls.cert);
+    match InClusterCa::load_or_make(&files, &config.node.name, &domain) {
+        Ok(ca) => {
+            let client_ca = tls.ca.clone();
+            Some(InCluster { ca: Arc::new(ca), client_ca, addresses: watch::Sender::default() })
+        }
+        Err(error) => {
+            let error = &error as &dyn std::error::Error;
+            warn!(error, "pods do not reach MetaServer at the address of the Service default/kubernetes");
+            None
+        }
+    }
+}
+
+/// Where the node's authority for the Service `default/kubernetes` is kept, and its key.
+pub(crate) fn in_cluster_files(node_cert: &Path) -> [PathBuf; 2] {
+    IN_CLUSTER.map(|name| node_cert.with_file_name(name))
 }
 
 /// The certificate, its key and the CA of clients, and whether the certificate is to be requested: where the configuration names

@@ -110,6 +110,8 @@ pub struct Config {
     pub client: kube::Client,
     /// The API as it has Services: the same, where there is no other.
     pub services: kube::Client,
+    /// An authority of the API, PEM, that pods are told of beside those of their ConfigMap `kube-root-ca.crt`.
+    pub api_ca: Option<Arc<str>>,
     /// Whether the API has all pods of this node: until then, what runs of pods that it never had is kept.
     pub pods_complete: PodsComplete,
     /// Word that the cloud is connected again.

@@ -150,6 +150,7 @@ impl Parts {
             },
             resolv_conf: config.resolv_conf.clone(),
             services: config.services.clone(),
+            api_ca: config.api_ca.clone(),
             allocatable: resources::as_limits(&self.allocatable),
             means: self.machine.means(),
         }

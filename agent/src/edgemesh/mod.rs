@@ -9,6 +9,7 @@
 //! | `snapshot` | Services with their endpoints, as DNS and the proxy read them |
 //! | `source` | the edge to MetaServer: what is read |
 //! | `objects` | from what is read to a snapshot, pure |
+//! | `rules` | what DestinationRules say of Services, pure |
 //! | `proxy` | the addresses of Services on this machine |
 //! | `ways`, `paths` | whether an endpoint is reached directly or over the relay |
 //! | `relay` | connections to and of other nodes, over the cloud |
@@ -21,12 +22,13 @@ mod objects;
 mod paths;
 mod proxy;
 pub(crate) mod relay;
+mod rules;
 pub mod snapshot;
 mod source;
 mod task;
 mod ways;
 
-use std::{io, sync::Arc};
+use std::{collections::BTreeSet, io, net::SocketAddr, sync::Arc};
 
 use kube::Client;
 use tokio::sync::watch;
@@ -48,6 +50,9 @@ pub struct Config {
     pub own: Client,
     /// The relay to nodes that this one does not reach; `None`: there is none.
     pub(crate) relay: Option<relay::Config>,
+    /// Who serves the API at the addresses of the Service `default/kubernetes` on this machine, and is told where; `None`: they lead to
+    /// the Service's endpoints.
+    pub api: Option<watch::Sender<BTreeSet<SocketAddr>>>,
 }
 
 /// The handle: what the room knows. Cheap to clone.
@@ -55,6 +60,7 @@ pub struct Config {
 pub struct EdgeMesh {
     snapshots: Snapshots,
     figures: Arc<Figures>,
+    unserved: watch::Receiver<BTreeSet<String>>,
 }
 
 /// The newest snapshot, to be read or awaited.
@@ -64,6 +70,11 @@ impl EdgeMesh {
     /// The Services of now.
     pub fn snapshots(&self) -> Snapshots {
         self.snapshots.clone()
+    }
+
+    /// What of Services cannot be served on this machine, each in a sentence.
+    pub(crate) fn unserved(&self) -> watch::Receiver<BTreeSet<String>> {
+        self.unserved.clone()
     }
 
     /// What is counted.
@@ -79,7 +90,9 @@ pub(crate) fn new(config: Config) -> (EdgeMesh, Task, Option<relay::Task>) {
     let (relay, beginning) = config.relay.clone().map(|relay| relay::new(relay, &figures)).unzip();
     let ways = Ways::new(relay);
     let relayed = beginning.map(|beginning| beginning.task(snapshots.clone(), ways.clone()));
-    (EdgeMesh { snapshots, figures: figures.clone() }, Task { config, publish, figures, ways }, relayed)
+    let (tell, unserved) = watch::channel(BTreeSet::new());
+    let mesh = EdgeMesh { snapshots, figures: figures.clone(), unserved };
+    (mesh, Task { config, publish, figures, ways, unserved: tell }, relayed)
 }
 
 /// Removes what an agent that has ended, however it has, added to the machine for Services; how many addresses that were.

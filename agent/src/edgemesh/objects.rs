@@ -14,7 +14,7 @@ use k8s_openapi::api::{
 };
 
 use super::snapshot::{Endpoint, Kind, Port, Protocol, Service, Snapshot};
-use crate::config::{EdgeMesh, ServiceFilter};
+use crate::config::{EdgeMesh, Network, ServiceFilter};
 
 /// The label by which a slice names its Service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
@@ -73,12 +73,16 @@ fn read(service: &core::Service, settings: &EdgeMesh) -> Option<Service> {
     let first = spec.cluster_ip.as_ref().map(std::slice::from_ref);
     let addresses = spec.cluster_ips.as_deref().filter(|all| !all.is_empty()).or(first);
     let mut external = parsed(spec.external_ips.as_deref());
-    external.extend(balancers(service).iter().filter_map(|ingress| {
+    let balancers = balancers(service).iter().filter_map(|ingress| {
         let is_proxy = ingress.ip_mode.as_deref() == Some("Proxy");
         ingress.ip.as_ref().filter(|_| !is_proxy)?.parse::<IpAddr>().ok()
-    }));
-    external.sort_unstable();
-    external.dedup();
+    });
+    let mut balancers: Vec<_> = balancers.collect();
+    for addresses in [&mut external, &mut balancers] {
+        addresses.sort_unstable();
+        addresses.dedup();
+    }
+    let ranges = spec.load_balancer_source_ranges.iter().flatten();
     let ports = spec.ports.iter().flatten().filter_map(port).collect();
     let affinity = (spec.session_affinity.as_deref() == Some("ClientIP")).then(|| {
         let config = spec.session_affinity_config.as_ref().and_then(|config| config.client_ip.as_ref());
@@ -89,6 +93,8 @@ fn read(service: &core::Service, settings: &EdgeMesh) -> Option<Service> {
     Some(Service {
         cluster_ips: if is_proxied { parsed(addresses) } else { Vec::new() },
         external_ips: if is_proxied { external } else { Vec::new() },
+        balancer_ips: if is_proxied { balancers } else { Vec::new() },
+        source_ranges: ranges.filter_map(|range| Network::parse(range.trim())).collect(),
         ports,
         endpoints: Vec::new(),
         publish_not_ready: spec.publish_not_ready_addresses.unwrap_or_default(),
@@ -96,9 +102,23 @@ fn read(service: &core::Service, settings: &EdgeMesh) -> Option<Service> {
         internal_local: spec.internal_traffic_policy.as_deref() == Some("Local"),
         external_local: spec.external_traffic_policy.as_deref() == Some("Local"),
         balancing: settings.strategy,
+        unserved: unserved(spec),
         elsewhere: is_filtered || has(OTHER_PROXY),
         kind,
     })
+}
+
+/// What is set of a Service and not followed here.
+fn unserved(spec: &core::ServiceSpec) -> Vec<String> {
+    let sctp = spec.ports.iter().flatten().filter(|port| port.protocol.as_deref() == Some("SCTP"));
+    let mut all: Vec<_> = sctp
+        .map(|port| format!("has the port {} of SCTP, which is not served on this node", port.port))
+        .collect();
+    let health = spec.health_check_node_port.filter(|port| *port != 0);
+    all.extend(health.map(|port| {
+        format!("has the healthCheckNodePort {port}, which is not answered on this node: its load balancer does not see where endpoints are")
+    }));
+    all
 }
 
 fn balancers(service: &core::Service) -> &[LoadBalancerIngress] {

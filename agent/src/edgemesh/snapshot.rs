@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
-use crate::config::Strategy;
+use crate::config::{Network, Strategy};
 
 /// All Services that this node knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,8 +20,12 @@ pub struct Service {
     pub kind: Kind,
     /// `spec.clusterIPs`; empty for headless Services and ExternalName.
     pub cluster_ips: Vec<IpAddr>,
-    /// `spec.externalIPs`, and the addresses of a load balancer whose `ipMode` is not `Proxy`.
+    /// `spec.externalIPs`.
     pub external_ips: Vec<IpAddr>,
+    /// The addresses of a load balancer whose `ipMode` is not `Proxy`.
+    pub balancer_ips: Vec<IpAddr>,
+    /// `spec.loadBalancerSourceRanges`: whose connections to the load balancer's addresses are taken; empty: everybody's.
+    pub source_ranges: Vec<Network>,
     /// `spec.ports`.
     pub ports: Vec<Port>,
     /// Of all its EndpointSlices, one entry for each address; another one where a port of one name has two numbers there.
@@ -36,6 +40,8 @@ pub struct Service {
     pub external_local: bool,
     /// How an endpoint is chosen for a connection.
     pub balancing: Strategy,
+    /// What is set of it and not followed here, each as the rest of a sentence about it.
+    pub unserved: Vec<String>,
     /// Another proxy serves its addresses: DNS names it, and nothing more.
     pub elsewhere: bool,
 }

@@ -9,15 +9,16 @@ use k8s_openapi::api::{
 };
 use kube::{
     Api, Client, Resource, ResourceExt,
+    core::DynamicObject,
     runtime::{
         WatchStreamExt,
-        reflector::{self, Store},
+        reflector::{Store, store::Writer},
         watcher::{self, Event},
     },
 };
 use tracing::debug;
 
-use super::{objects::snapshot, proxy::Here, snapshot::Snapshot};
+use super::{objects::snapshot, proxy::Here, rules, snapshot::Snapshot};
 use crate::{
     config::{EdgeMesh, Network},
     netlink::own_addresses,
@@ -27,6 +28,8 @@ use crate::{
 const ZONE: &str = "topology.kubernetes.io/zone";
 /// Between two tries, while the cloud has not been connected yet.
 const RETRY: Duration = Duration::from_secs(2);
+/// The same of DestinationRules, which few clusters have and few nodes may read.
+const RETRY_RULES: Duration = Duration::from_secs(60);
 
 /// What is read.
 pub(super) struct Source {
@@ -34,6 +37,7 @@ pub(super) struct Source {
     slices: Store<EndpointSlice>,
     nodes: Store<Node>,
     pods: Store<Pod>,
+    rules: Store<DynamicObject>,
     node: String,
     settings: EdgeMesh,
     changes: BoxStream<'static, Read>,
@@ -53,10 +57,16 @@ impl Source {
     pub(super) fn new(services: &Client, own: &Client, node: &str, settings: EdgeMesh) -> Self {
         let all = watcher::Config::default();
         let mine = watcher::Config::default().fields(&format!("metadata.name={node}"));
-        let (service_store, service_changes) = follow(Api::<Service>::all(services.clone()), all.clone());
-        let (slice_store, slice_changes) = follow(Api::<EndpointSlice>::all(services.clone()), all);
-        let (node_store, node_changes) = follow(Api::<Node>::all(own.clone()), mine);
-        let (pod_store, pod_changes) = follow(Api::<Pod>::all(own.clone()), watcher::Config::default());
+        let (service_store, service_changes) =
+            follow(Api::<Service>::all(services.clone()), (), (all.clone(), RETRY));
+        let (slice_store, slice_changes) =
+            follow(Api::<EndpointSlice>::all(services.clone()), (), (all.clone(), RETRY));
+        let (node_store, node_changes) = follow(Api::<Node>::all(own.clone()), (), (mine, RETRY));
+        let kind = rules::kind();
+        let rules = Api::<DynamicObject>::all_with(services.clone(), &kind);
+        let (rule_store, rule_changes) = follow(rules, kind, (all, RETRY_RULES));
+        let (pod_store, pod_changes) =
+            follow(Api::<Pod>::all(own.clone()), (), (watcher::Config::default(), RETRY));
         let news =
             |number: usize| move |is_whole: bool| if is_whole { Read::Whole(number) } else { Read::Change };
         let changes = futures::stream::select_all([
@@ -64,12 +74,14 @@ impl Source {
             slice_changes.map(news(1)).boxed(),
             node_changes.map(|_| Read::Change).boxed(),
             pod_changes.map(|_| Read::Change).boxed(),
+            rule_changes.map(|_| Read::Change).boxed(),
         ]);
         Self {
             services: service_store,
             slices: slice_store,
             nodes: node_store,
             pods: pod_store,
+            rules: rule_store,
             node: node.to_owned(),
             settings,
             changes: changes.boxed(),
@@ -91,7 +103,10 @@ impl Source {
     pub(super) fn snapshot(&self) -> Snapshot {
         let (services, slices) = (self.services.state(), self.slices.state());
         let (services, slices) = (services.iter().map(Arc::as_ref), slices.iter().map(Arc::as_ref));
-        Snapshot { synced: self.read == [true; 2], ..snapshot(services, slices, &self.settings) }
+        let mut snapshot =
+            Snapshot { synced: self.read == [true; 2], ..snapshot(services, slices, &self.settings) };
+        rules::follow(&mut snapshot, self.rules.state().iter().map(Arc::as_ref));
+        snapshot
     }
 
     /// Where this node is, and the networks of its pods.
@@ -126,18 +141,23 @@ fn addresses(pod: &Pod) -> impl Iterator<Item = IpAddr> {
     addresses.filter(move |_| is_own).filter_map(|address| address.ip.parse().ok())
 }
 
+/// Whether the cloud has to be connected first.
+fn is_away(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 503)
+}
+
 /// The objects of a kind, and for each change whether all have been read with it.
-fn follow<K>(api: Api<K>, which: watcher::Config) -> (Store<K>, impl Stream<Item = bool> + Send + 'static)
+fn follow<K>(
+    api: Api<K>,
+    kind: K::DynamicType,
+    (which, retry): (watcher::Config, Duration),
+) -> (Store<K>, impl Stream<Item = bool> + Send + 'static)
 where
-    K: Resource<DynamicType = ()>
-        + Clone
-        + std::fmt::Debug
-        + Send
-        + Sync
-        + serde::de::DeserializeOwned
-        + 'static,
+    K: Resource + Clone + std::fmt::Debug + Send + Sync + serde::de::DeserializeOwned + 'static,
+    K::DynamicType: Clone + Eq + std::hash::Hash + Send + Sync + Unpin + 'static,
 {
-    let (store, writer) = reflector::store();
+    let writer = Writer::new(kind);
+    let store = writer.as_reader();
     let changes = watcher::watcher(api, which)
         .modify(|object| {
             // what people and programs write there can be larger than all else
@@ -145,17 +165,19 @@ where
             object.meta_mut().annotations = None;
         })
         .reflect(writer)
-        .filter_map(async |event| match event {
-            Ok(Event::InitDone) => Some(true),
-            Ok(Event::Apply(_) | Event::Delete(_)) => Some(false),
-            Ok(Event::Init | Event::InitApply(_)) => None,
-            Err(error) => {
-                debug!(
-                    error = &error as &dyn std::error::Error,
-                    "Services are not read; this is tried again"
-                );
-                tokio::time::sleep(RETRY).await;
-                None
+        .filter_map(move |event| async move {
+            match event {
+                Ok(Event::InitDone) => Some(true),
+                Ok(Event::Apply(_) | Event::Delete(_)) => Some(false),
+                Ok(Event::Init | Event::InitApply(_)) => None,
+                Err(error) => {
+                    debug!(
+                        error = &error as &dyn std::error::Error,
+                        "Services, or what is said of them, are not read; this is tried again"
+                    );
+                    tokio::time::sleep(if is_away(&error) { RETRY } else { retry }).await;
+                    None
+                }
             }
         });
     (store, changes)

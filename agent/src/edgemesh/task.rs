@@ -1,6 +1,6 @@
 //! What runs: reads Services, publishes snapshots, and has the proxy follow them.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use tokio::{
     sync::watch,
@@ -30,13 +30,15 @@ pub struct Task {
     pub(super) publish: watch::Sender<Arc<Snapshot>>,
     pub(super) figures: Arc<Figures>,
     pub(super) ways: Ways,
+    pub(super) unserved: watch::Sender<BTreeSet<String>>,
 }
 
 impl Part for Task {
     async fn run(&mut self, heart: Heart, shutdown: CancellationToken) -> Result<(), PartError> {
-        let Config { node, settings, services, own, .. } = &self.config;
+        let Config { node, settings, services, own, api, .. } = &self.config;
         let mut source = Source::new(services, own, node, settings.clone());
-        let mut proxy = Proxy::new(self.figures.clone(), self.ways.clone(), shutdown.child_token());
+        let mut proxy =
+            Proxy::new(self.figures.clone(), self.ways.clone(), api.clone(), shutdown.child_token());
         let mut checks = interval(CHECK_INTERVAL);
         checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -62,6 +64,13 @@ impl Part for Task {
             let own_pods = source.own_pods(&snapshot);
             let place = Where { here: &here, pods: &pods, own_pods: &own_pods, node_port_networks };
             proxy.apply(&snapshot, &place).await;
+            self.unserved.send_if_modified(|told| {
+                let is_new = told != proxy.unserved();
+                if is_new {
+                    told.clone_from(proxy.unserved());
+                }
+                is_new
+            });
         }
         proxy.end().await;
         Ok(())

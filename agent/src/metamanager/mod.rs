@@ -45,8 +45,9 @@ pub use self::{
     online::Online,
     pods_complete::PodsComplete,
     server::{
-        Authentication, CredentialsError, Guard, KeyError, Listening, Loopback, MetaServer, MetaServerConfig,
-        MetaServerError, TlsError, TokenRules, loopback_files,
+        Authentication, CredentialsError, Guard, InCluster, InClusterCa, InClusterCaError, KeyError,
+        Listening, Loopback, MetaServer, MetaServerConfig, MetaServerError, TlsError, TokenRules,
+        loopback_files,
     },
     takeover::take_over,
     task::Task,
@@ -54,7 +55,7 @@ pub use self::{
 pub(crate) use self::{
     export::{DeviceRows, Exported, export},
     lost::{forget_copies, forget_lost},
-    server::ensure_address,
+    server::{ensure_address, remove_addresses},
     takeover::{has_edgecore_run_since, note_exported},
 };
 use crate::{

@@ -35,6 +35,7 @@ pub(super) fn of(config: &Config, path: &Path) -> Vec<PathBuf> {
     if let Some(server) = &config.meta_manager.meta_server {
         all.extend([server.tls.cert.clone(), server.tls.key.clone()]);
         all.extend(app::requested_files(&tls.cert));
+        all.extend(app::in_cluster_files(&tls.cert));
         all.extend(config.database.parent().into_iter().flat_map(loopback_files));
     }
     if let Some(devices) = &config.device_twin {

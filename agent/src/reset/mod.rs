@@ -26,7 +26,9 @@ use crate::{
     app,
     cli::Reset,
     config::{self, Config, Host},
-    edged, edgemesh, one_line, systemd,
+    edged, edgemesh,
+    metamanager::remove_addresses,
+    one_line, systemd,
 };
 
 /// The agent's name among processes.
@@ -96,11 +98,22 @@ async fn go(reset: &Reset, input: &mut impl BufRead, out: &mut impl Write) -> an
     Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Gives up the addresses of Services that an agent which was killed has left; why that cannot be.
-fn addresses(config: &Config) -> Option<String> {
-    config.edge_mesh.as_ref()?;
-    let failed = edgemesh::remove_addresses().err()?;
-    Some(format!("the routes to addresses of Services: {failed}; ip route flush table local proto 77"))
+/// Gives up the addresses of Services that an agent which was killed has left, and those at which pods find DNS and the API; what cannot be.
+fn addresses(config: &Config) -> Vec<String> {
+    let mut failed = Vec::new();
+    let mut own = Vec::new();
+    if let Some(mesh) = &config.edge_mesh {
+        own.push(mesh.dns.address.ip());
+        failed.extend(edgemesh::remove_addresses().err().map(|error| {
+            format!("the routes to addresses of Services: {error}; ip route flush table local proto 77")
+        }));
+    }
+    let meta_server = config.meta_manager.meta_server.iter().filter(|_| config.require_authorization);
+    own.extend(meta_server.map(|server| server.dummy_server.ip()));
+    if !own.is_empty() {
+        failed.extend(remove_addresses(&own).err().map(|error| format!("{:#}", anyhow::Error::new(error))));
+    }
+    failed
 }
 
 fn tell_failed(failed: &[String], out: &mut impl Write) -> std::io::Result<()> {

@@ -17,7 +17,7 @@ use crate::{
 const ADDRESS: &str = "169.254.30.10";
 
 /// An account that may read ConfigMaps.
-fn reader() -> [Value; 3] {
+pub(crate) fn reader() -> [Value; 3] {
     let (api, name) = ("rbac.authorization.k8s.io", "reader");
     [
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}),
@@ -30,7 +30,7 @@ fn reader() -> [Value; 3] {
 }
 
 /// With the account's token where programs look for it.
-fn with_token(mut pod: Value) -> Value {
+pub(crate) fn with_token(mut pod: Value) -> Value {
     pod["spec"]["serviceAccountName"] = "reader".into();
     pod["spec"]["automountServiceAccountToken"] = true.into();
     pod

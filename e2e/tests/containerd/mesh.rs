@@ -29,7 +29,7 @@ use crate::{
 const SERVE: &str = "mkdir /www; hostname > /www/who; trap 'exit 0' TERM; httpd -f -p 80 -h /www & wait";
 const DRAIN: &str = "sleep 3";
 /// How long an answer may take.
-const LIMIT: Duration = Duration::from_secs(5);
+pub(crate) const LIMIT: Duration = Duration::from_secs(5);
 
 /// The addresses that the agent has made this machine's.
 fn routes() -> anyhow::Result<String> {
@@ -53,7 +53,7 @@ fn service() -> Value {
 }
 
 /// Which pod answers.
-fn who(address: SocketAddr) -> anyhow::Result<String> {
+pub(crate) fn who(address: SocketAddr) -> anyhow::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, LIMIT).context("connect")?;
     stream.set_read_timeout(Some(LIMIT))?;
     stream.write_all(b"GET /who HTTP/1.0\r\n\r\n").context("write")?;
@@ -85,13 +85,13 @@ fn words(address: SocketAddr) -> anyhow::Result<String> {
 }
 
 /// Asks again and again; in the end, how many were answered, or the first that was not.
-struct Load {
+pub(crate) struct Load {
     ends: Arc<AtomicBool>,
     asking: JoinHandle<anyhow::Result<u32>>,
 }
 
 impl Load {
-    fn start(address: SocketAddr) -> Self {
+    pub(crate) fn start(address: SocketAddr) -> Self {
         let ends = Arc::new(AtomicBool::new(false));
         let end = ends.clone();
         let asking = thread::spawn(move || {
@@ -105,7 +105,7 @@ impl Load {
         Self { ends, asking }
     }
 
-    fn end(self) -> anyhow::Result<u32> {
+    pub(crate) fn end(self) -> anyhow::Result<u32> {
         self.ends.store(true, Ordering::Relaxed);
         self.asking.join().map_err(|_| anyhow!("the load panicked"))?
     }
@@ -140,6 +140,8 @@ fn on_a_node_of_its_own() -> anyhow::Result<()> {
     datagrams((address, 53).into())?;
     let refused = TcpStream::connect_timeout(&(address, 81).into(), LIMIT).err().map(|error| error.kind());
     ensure!(refused == Some(std::io::ErrorKind::ConnectionRefused), "a port that is none: {refused:?}");
+    // row 7 of docs/mesh-behaviour.md
+    rig.inside("client", &format!("ping -c 1 -W 5 {address}"))?;
     variables(&rig, address)?;
 
     // a pod goes while all is in use
@@ -213,5 +215,8 @@ fn nothing_stays(rig: &mut RealRig, http: SocketAddr) -> anyhow::Result<()> {
     run(reset.arg("--config").arg(&rig.node.config))?.success()?;
     let left = routes()?;
     ensure!(left.trim().is_empty(), "left by a reset: {left}");
+    // the address of DNS, and the interface that was made for it
+    let left = ip(&["-oneline", "address", "show"])?;
+    ensure!(!left.contains("169.254.") && !left.contains("edge-dummy0"), "left by a reset: {left}");
     Ok(())
 }

@@ -112,6 +112,17 @@ where
         Self::listen(address, Some(Arc::new(tls)), service).await
     }
 
+    /// The same over TLS on a socket that listens already.
+    ///
+    /// # Errors
+    /// The socket's address cannot be read.
+    pub fn on(listener: TcpListener, mut tls: ServerConfig, service: S) -> io::Result<Self> {
+        tls.alpn_protocols = ALPN.map(<[u8]>::to_vec).to_vec();
+        let (address, tls) = (listener.local_addr()?, Arc::new(tls));
+        let tls: Keys = Arc::new(move || tls.clone());
+        Ok(Self { listener, tls: Some(tls), address, limits: ServerLimits::default(), service })
+    }
+
     async fn listen(address: SocketAddr, tls: Option<Keys>, service: S) -> Result<Self, BindError> {
         let listener = TcpListener::bind(address).await.map_err(|source| match source.kind() {
             io::ErrorKind::AddrInUse => BindError::InUse { address },

@@ -6,13 +6,14 @@ use std::{
 };
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
-    KeyPair, KeyUsagePurpose, SanType, SerialNumber, SubjectPublicKeyInfo,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, GeneralSubtree,
+    IsCa, Issuer, KeyPair, KeyUsagePurpose, NameConstraints, SanType, SerialNumber, SubjectPublicKeyInfo,
 };
 use rustls_pki_types::CertificateDer;
 use time::OffsetDateTime;
 use x509_parser::{
-    certificate::X509Certificate, certification_request::X509CertificationRequest, prelude::FromDer,
+    certificate::X509Certificate, certification_request::X509CertificationRequest, extensions::GeneralName,
+    prelude::FromDer,
 };
 
 use super::{
@@ -43,16 +44,47 @@ impl Ca {
     /// # Errors
     /// No randomness, or a clock beyond the calendar.
     pub fn generate(now: SystemTime) -> Result<Self, CertError> {
-        let key = EcKey::generate()?;
         let mut params = params(now, LIFETIME)?;
         params.distinguished_name.push(DnType::CommonName, NAME);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages.push(KeyUsagePurpose::KeyCertSign);
         params.extended_key_usages =
             vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        Self::self_signed(params)
+    }
+
+    /// A new authority called `name`, whose servers have none but these DNS names, and any addresses: name constraints of RFC 5280.
+    ///
+    /// # Errors
+    /// No randomness, or a clock beyond the calendar.
+    pub fn generate_for(name: &str, servers: &[String], now: SystemTime) -> Result<Self, CertError> {
+        let mut params = params(now, LIFETIME)?;
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        params.name_constraints = Some(NameConstraints {
+            permitted_subtrees: servers.iter().cloned().map(GeneralSubtree::DnsName).collect(),
+            excluded_subtrees: Vec::new(),
+        });
+        Self::self_signed(params)
+    }
+
+    fn self_signed(mut params: CertificateParams) -> Result<Self, CertError> {
+        let key = EcKey::generate()?;
+        params.key_usages.push(KeyUsagePurpose::KeyCertSign);
         params.use_authority_key_identifier_extension = false;
         let cert_der = params.self_signed(&key.pair)?.der().to_vec();
         Ok(Self { cert_der, key_sec1: key.sec1_der().to_vec(), issuer: Issuer::new(params, key.pair) })
+    }
+
+    /// The DNS names that the authority's servers may have, as [`Ca::generate_for`] was told; `None`: all.
+    pub fn servers(&self) -> Option<Vec<String>> {
+        let (_, cert) = X509Certificate::from_der(&self.cert_der).ok()?;
+        let permitted = cert.name_constraints().ok()??.value.permitted_subtrees.as_ref()?;
+        let name = |base: &GeneralName<'_>| match base {
+            GeneralName::DNSName(name) => Some((*name).to_owned()),
+            _ => None,
+        };
+        Some(permitted.iter().filter_map(|subtree| name(&subtree.base)).collect())
     }
 
     /// The authority that `cert_der` and `key_sec1_der` are.

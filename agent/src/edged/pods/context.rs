@@ -81,6 +81,8 @@ pub(crate) struct NodeContext {
     pub(crate) resolv_conf: PathBuf,
     /// The API as it has Services.
     pub(crate) services: Client,
+    /// An authority of the API, PEM, that pods are told of beside the cluster's.
+    pub(crate) api_ca: Option<Arc<str>>,
     /// What a container may use that sets no limit.
     pub(crate) allocatable: Allocatable,
     /// The machine, as far as it counts for what containers may use.

@@ -15,10 +15,18 @@ use crate::{
     },
 };
 
-/// Asks for all of these, at the same time.
-pub(super) async fn objects(client: &Client, namespace: &str, references: BTreeSet<Reference>) -> Objects {
+/// The ConfigMap by which pods know the authorities of the API, and its key.
+const ROOT_CA: (&str, &str) = ("kube-root-ca.crt", "ca.crt");
+
+/// Asks for all of these, at the same time. `api_ca`: one more authority of the API, PEM.
+pub(super) async fn objects(
+    (client, api_ca): (&Client, Option<&str>),
+    namespace: &str,
+    references: BTreeSet<Reference>,
+) -> Objects {
     let mut objects = Objects::default();
-    let answers = join_all(references.iter().map(|reference| one(client, namespace, reference))).await;
+    let source = (client, api_ca);
+    let answers = join_all(references.iter().map(|reference| one(source, namespace, reference))).await;
     for (reference, fetched) in references.into_iter().zip(answers) {
         objects.insert(reference, fetched);
     }
@@ -58,13 +66,27 @@ async fn master(client: &Client, services: &Client) -> Option<Service> {
     None
 }
 
-async fn one(client: &Client, namespace: &str, reference: &Reference) -> Fetched {
+/// The ConfigMap, with one more authority where it is that of the API's.
+fn trusting(mut map: ConfigMap, api_ca: Option<&str>) -> ConfigMap {
+    let (name, key) = ROOT_CA;
+    if map.metadata.name.as_deref() == Some(name)
+        && let (Some(own), Some(text)) = (api_ca, map.data.as_mut().and_then(|data| data.get_mut(key)))
+    {
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text.push_str(own);
+    }
+    map
+}
+
+async fn one((client, api_ca): (&Client, Option<&str>), namespace: &str, reference: &Reference) -> Fetched {
     let data = match reference {
         // A name that is no name would become another path.
         Reference::ConfigMap(name) | Reference::Secret(name) if !component::is_component(name) => Ok(None),
         Reference::ConfigMap(name) => {
             let api = Api::<ConfigMap>::namespaced(client.clone(), namespace);
-            api.get_opt(name).await.map(|found| found.map(config_map_data))
+            api.get_opt(name).await.map(|found| found.map(|map| config_map_data(trusting(map, api_ca))))
         }
         Reference::Secret(name) => {
             let api = Api::<Secret>::namespaced(client.clone(), namespace);
@@ -84,6 +106,25 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[tokio::test]
+    async fn pods_are_told_of_the_nodes_own_authority() {
+        let client =
+            kubeapi::Api::builder(MemoryStore::new()).rules(kubeapi::Rules::Relay).build().client("shop");
+        for name in ["kube-root-ca.crt", "other"] {
+            let map = json!({"metadata": {"name": name}, "data": {"ca.crt": "CLUSTER"}});
+            let api = Api::<ConfigMap>::default_namespaced(client.clone());
+            api.create(&Default::default(), &serde_json::from_value(map).unwrap()).await.unwrap();
+        }
+        let told = async |name: &str, api_ca: Option<&str>| {
+            let reference = Reference::ConfigMap(name.into());
+            let found = objects((&client, api_ca), "shop", [reference.clone()].into()).await;
+            found.text(&reference, "ca.crt", false).ok().flatten()
+        };
+        assert_eq!(told("kube-root-ca.crt", Some("OWN\n")).await.as_deref(), Some("CLUSTER\nOWN\n"));
+        assert_eq!(told("kube-root-ca.crt", None).await.as_deref(), Some("CLUSTER"));
+        assert_eq!(told("other", Some("OWN\n")).await.as_deref(), Some("CLUSTER"));
+    }
 
     #[tokio::test]
     async fn services_are_variables_if_the_pod_wants_them() {

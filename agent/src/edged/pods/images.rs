@@ -132,7 +132,7 @@ impl ImagePuller {
         let (pod, namespace, sandbox) = (pod.clone(), identity.namespace.to_owned(), sandbox.clone());
         let (ended, quick) = tokio::sync::oneshot::channel::<()>();
         self.background.spawn(async move {
-            let secrets = fetch::objects(&puller.client, &namespace, references::of_pulls(&pod)).await;
+            let secrets = fetch::objects((&puller.client, None), &namespace, references::of_pulls(&pod)).await;
             let auths = registry::credentials(&secrets, &pod, &image);
             // In turn, if so many are pulled already; a closed semaphore would be one that lets everybody through.
             let _permit = match &puller.permits {

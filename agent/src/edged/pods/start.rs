@@ -190,7 +190,7 @@ impl Starting<'_> {
         let Self { context, pod, identity, container, sandbox, .. } = *self;
         let references = references::of_env(container);
         let (objects, services) = futures::join!(
-            fetch::objects(&context.client, identity.namespace, references),
+            fetch::objects((&context.client, context.node.api_ca.as_deref()), identity.namespace, references),
             fetch::service_variables(&context.client, &context.node.services, pod, identity.namespace)
         );
         let (host_ips, pod_ips) = (context.node.addresses.ips(), context.sandbox_ips(pod, sandbox));

@@ -101,7 +101,8 @@ fn what_a_service_says_of_itself() {
         &[service(json!({
             "spec": {
                 "internalTrafficPolicy": "Local", "externalTrafficPolicy": "Local", "externalIPs": ["198.51.100.7"],
-                "clusterIPs": ["10.96.0.10", "fd00::a"],
+                "clusterIPs": ["10.96.0.10", "fd00::a"], "healthCheckNodePort": 32000,
+                "loadBalancerSourceRanges": ["203.0.113.0/24", " ::/0 "],
                 "ports": [{"name": "dns", "port": 53, "protocol": "UDP", "nodePort": 30053}, {"name": "s", "port": 9, "protocol": "SCTP"}],
             },
             // rows 23, 24
@@ -113,8 +114,15 @@ fn what_a_service_says_of_itself() {
     );
     assert!(full.internal_local && full.external_local);
     assert_eq!(full.cluster_ips.len(), 2);
-    assert_eq!(full.external_ips, [[198, 51, 100, 7], [203, 0, 113, 1], [203, 0, 113, 2]].map(IpAddr::from));
-    // row 67: SCTP is not proxied here
+    assert_eq!(full.external_ips, [IpAddr::from([198, 51, 100, 7])]);
+    assert_eq!(full.balancer_ips, [[203, 0, 113, 1], [203, 0, 113, 2]].map(IpAddr::from));
+    assert_eq!(full.source_ranges, ["203.0.113.0/24", "::/0"].map(|range| Network::parse(range).unwrap()));
+    // rows 62, 67
+    let unserved = ["has the port 9 of SCTP", "has the healthCheckNodePort 32000"];
+    assert_eq!(full.unserved.len(), unserved.len());
+    for (said, wanted) in full.unserved.iter().zip(unserved) {
+        assert!(said.starts_with(wanted), "{said}");
+    }
     let dns = Port { name: "dns".into(), protocol: Protocol::Udp, port: 53, node_port: Some(30053) };
     assert_eq!(full.ports, [dns]);
 }

@@ -16,12 +16,13 @@ mod usable;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
+    net::{IpAddr, SocketAddr},
     sync::Arc,
     time::Duration,
 };
 
 use nix::errno::Errno;
+use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{info, warn};
 
@@ -43,6 +44,9 @@ use crate::{
     netlink::{own_addresses, own_networks},
 };
 
+/// What is said where the kernel takes no routes from this program.
+const NO_ROUTES: &str = "Services have no addresses on this node: routes need the capability CAP_NET_ADMIN; run the agent as root, or give it that \
+     capability. NodePorts and DNS at 127.0.0.1 work";
 /// How long connections may take to end when the room ends.
 const END: Duration = Duration::from_secs(2);
 
@@ -59,15 +63,25 @@ pub(super) struct Proxy {
     budget: Budget,
     connections: Connections,
     ways: Ways,
+    /// Who serves the API at the addresses of its Service.
+    api: Option<Api>,
 }
+
+/// Told where the API is served on this machine.
+type Api = watch::Sender<BTreeSet<SocketAddr>>;
 
 impl Proxy {
     /// Nothing yet. Connections end with `shutdown`.
-    pub(super) fn new(figures: Arc<Figures>, ways: Ways, shutdown: CancellationToken) -> Self {
+    pub(super) fn new(
+        figures: Arc<Figures>,
+        ways: Ways,
+        api: Option<Api>,
+        shutdown: CancellationToken,
+    ) -> Self {
         let routes = match Routes::open() {
             Ok(routes) => Some(routes),
             Err(errno) => {
-                warn!(error = %errno, "the kernel cannot be asked for routes: Services have no addresses on this node");
+                warn!(error = %errno, "the kernel cannot be asked for routes");
                 None
             }
         };
@@ -79,6 +93,7 @@ impl Proxy {
             budget: Budget::of_process(figures),
             connections: Connections { tracker: TaskTracker::new(), shutdown },
             ways,
+            api,
         }
     }
 
@@ -93,18 +108,23 @@ impl Proxy {
             here: place.here.clone(),
             inside: Arc::new(inside),
             node_port_networks: place.node_port_networks.to_vec(),
+            serves_api: self.api.is_some(),
         };
         let mut plan = plan(snapshot, &machine);
         self.deliver(&mut plan);
         self.close(&plan).await;
         self.listen(&mut plan, &machine.inside.addresses);
+        self.serve_api(&plan.api);
         self.give_up_addresses(&plan);
         self.say(plan.refused);
     }
 
     /// Sees to it that all addresses of the plan are delivered here.
     fn deliver(&mut self, plan: &mut Plan) {
-        let Some(routes) = &self.routes else { return };
+        let Some(routes) = &self.routes else {
+            plan.refused.insert(NO_ROUTES.to_owned());
+            return;
+        };
         let there = match routes.list() {
             Ok(there) => there,
             Err(errno) => {
@@ -117,10 +137,7 @@ impl Proxy {
                 match routes.add(*address) {
                     Ok(()) => {}
                     Err(Errno::EPERM | Errno::EACCES) => {
-                        warn!(
-                            "Services have no addresses on this node: routes need the capability CAP_NET_ADMIN; run the agent as root, or \
-                             give it that capability. NodePorts work"
-                        );
+                        plan.refused.insert(NO_ROUTES.to_owned());
                         self.routes = None;
                         return;
                     }
@@ -178,6 +195,18 @@ impl Proxy {
         }
     }
 
+    /// Tells who serves the API where it is to be served: at what is delivered here.
+    fn serve_api(&self, places: &BTreeSet<SocketAddr>) {
+        let Some(api) = &self.api else { return };
+        let delivered = |place: &&SocketAddr| self.addresses.contains_key(&place.ip());
+        let places: BTreeSet<_> = places.iter().filter(delivered).copied().collect();
+        api.send_if_modified(|current| {
+            let is_new = *current != places;
+            *current = places;
+            is_new
+        });
+    }
+
     /// Gives up the addresses that no Service has any more; those of connections that go on wait for the next time.
     fn give_up_addresses(&mut self, plan: &Plan) {
         let Some(routes) = &self.routes else { return };
@@ -200,8 +229,14 @@ impl Proxy {
         self.said = refused;
     }
 
+    /// What cannot be served now.
+    pub(super) fn unserved(&self) -> &BTreeSet<String> {
+        &self.said
+    }
+
     /// Takes away all that was added to the machine.
     pub(super) async fn end(mut self) {
+        self.serve_api(&BTreeSet::new());
         for (_, open) in std::mem::take(&mut self.open) {
             open.close().await;
         }

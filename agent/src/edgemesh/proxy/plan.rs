@@ -21,6 +21,8 @@ use crate::{
     },
 };
 
+/// The Service of the API: namespace and name.
+const API: (&str, &str) = ("default", "kubernetes");
 /// So many sockets are listened to.
 const LISTENERS: usize = 8192;
 
@@ -57,17 +59,30 @@ pub(super) struct Target {
     pub(super) policy: Policy,
     /// Who the insiders are.
     pub(super) inside: Arc<Inside>,
+    /// Where it is listened to, which is what the kernel takes for the address of a client on this machine itself.
+    pub(super) address: Option<IpAddr>,
+    /// Whose connections are taken; empty: everybody's.
+    pub(super) sources: Vec<Network>,
 }
 
 impl Target {
     /// The endpoints for a client.
     pub(super) fn endpoints(&self, client: IpAddr) -> &[At] {
+        let is_here = self.address == Some(client);
+        if !self.is_source(client, is_here) {
+            &[]
         // the same mostly, and then nothing is looked up
-        if self.insiders == self.outsiders || self.inside.has(client) {
+        } else if self.insiders == self.outsiders || is_here || self.inside.has(client) {
             &self.insiders
         } else {
             &self.outsiders
         }
+    }
+
+    /// Whether the client's connections are taken; those of this machine's own programs where one of its addresses may.
+    fn is_source(&self, client: IpAddr, is_here: bool) -> bool {
+        let has = |address: IpAddr| self.sources.iter().any(|network| network.contains(address));
+        self.sources.is_empty() || has(client) || is_here && self.inside.addresses.iter().copied().any(has)
     }
 }
 
@@ -124,6 +139,8 @@ pub(super) struct Machine {
     pub(super) inside: Arc<Inside>,
     /// Which of the machine's addresses NodePorts answer at; empty: all of them.
     pub(super) node_port_networks: Vec<Network>,
+    /// Whether the API is served on this machine, at the addresses of its Service.
+    pub(super) serves_api: bool,
 }
 
 /// What is to be.
@@ -133,6 +150,8 @@ pub(super) struct Plan {
     pub(super) addresses: BTreeSet<IpAddr>,
     /// What is listened to: only what has endpoints, so that everything else is refused at once by the kernel.
     pub(super) targets: BTreeMap<Place, Target>,
+    /// Where the API is served, which is not listened to here.
+    pub(super) api: BTreeSet<SocketAddr>,
     /// What cannot be served, and why.
     pub(super) refused: BTreeSet<String>,
 }
@@ -150,9 +169,13 @@ pub(super) fn plan(snapshot: &Snapshot, machine: &Machine) -> Plan {
     }
     for (name, service) in proxied() {
         plan.add_addresses(name, service, &service.external_ips, (false, machine));
+        plan.add_addresses(name, service, &service.balancer_ips, (false, machine));
     }
     for (name, service) in proxied() {
         plan.add_node_ports(name, service, machine);
+        let (namespace, name) = name;
+        let unserved = service.unserved.iter().map(|what| format!("Service {namespace}/{name} {what}"));
+        plan.refused.extend(unserved);
     }
     plan
 }
@@ -167,6 +190,7 @@ impl Plan {
         addresses: &[IpAddr],
         (is_own, machine): (bool, &Machine),
     ) {
+        let is_api = is_own && machine.serves_api && (name.0.as_str(), name.1.as_str()) == API;
         for address in addresses {
             if let Err(why) = may_have(*address, machine) {
                 let (namespace, name) = name;
@@ -176,6 +200,10 @@ impl Plan {
             self.addresses.insert(*address);
             for port in &service.ports {
                 let place = Place { protocol: port.protocol, address: SocketAddr::new(*address, port.port) };
+                if is_api && port.protocol == Protocol::Tcp {
+                    self.api.insert(place.address);
+                    continue;
+                }
                 let target = target(name, service, port, (is_own, *address, machine));
                 self.add(place, target);
             }
@@ -203,7 +231,11 @@ impl Plan {
         if target.insiders.is_empty() && target.outsiders.is_empty() {
             return;
         }
-        if let Some(other) = self.targets.get(&place) {
+        if place.protocol == Protocol::Tcp && self.api.contains(&place.address) {
+            let (loser, (namespace, name)) = (target.service, API);
+            let why = format!("Service {loser} does not get {place}, which Service {namespace}/{name} has");
+            self.refused.insert(why);
+        } else if let Some(other) = self.targets.get(&place) {
             let (loser, winner) = (&target.service, &other.service);
             if loser != winner {
                 self.refused
@@ -253,6 +285,13 @@ fn target(
         serving: usable.serving,
         policy,
         inside,
+        address: Some(address),
+        // NodePorts are at the machine's own addresses, which no load balancer has
+        sources: if service.balancer_ips.contains(&address) {
+            service.source_ranges.clone()
+        } else {
+            Vec::new()
+        },
     }
 }
 

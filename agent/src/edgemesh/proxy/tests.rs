@@ -74,7 +74,7 @@ fn addresses_come_and_go_with_their_services() {
         let place = Where { here: &here, pods: &[], own_pods: &BTreeSet::new(), node_port_networks: &[] };
         // what an agent that was killed has left
         Routes::open().unwrap().add([10, 96, 0, 99].into()).unwrap();
-        let mut proxy = Proxy::new(Arc::default(), Ways::default(), CancellationToken::new());
+        let mut proxy = Proxy::new(Arc::default(), Ways::default(), None, CancellationToken::new());
         let endpoint = echo().await;
         proxy.apply(&snapshot("10.96.0.10", &[endpoint]), &place).await;
         let routes = Routes::open().unwrap();
@@ -114,7 +114,7 @@ fn a_port_that_is_taken_is_told_by_name_and_had_later() {
     apart(async || {
         let here = Here::default();
         let place = Where { here: &here, pods: &[], own_pods: &BTreeSet::new(), node_port_networks: &[] };
-        let mut proxy = Proxy::new(Arc::default(), Ways::default(), CancellationToken::new());
+        let mut proxy = Proxy::new(Arc::default(), Ways::default(), None, CancellationToken::new());
         let endpoint = echo().await;
         let taken = TcpListener::bind("127.0.0.1:30080").await.unwrap();
         proxy.apply(&snapshot("10.96.0.10", &[endpoint]), &place).await;
@@ -129,5 +129,41 @@ fn a_port_that_is_taken_is_told_by_name_and_had_later() {
         proxy.apply(&snapshot("10.96.0.10", &[endpoint]), &place).await;
         assert!(proxy.said.is_empty());
         assert!(answers(&mut TcpStream::connect("127.0.0.1:30080").await.unwrap()).await);
+    });
+}
+
+#[test]
+fn two_thousand_services_change_at_once() {
+    apart(async || {
+        let here = Here::default();
+        let place = Where { here: &here, pods: &[], node_port_networks: &[] };
+        let mut proxy = Proxy::new(Arc::default(), None, CancellationToken::new());
+        let (first, second) = (echo().await, echo().await);
+        let all = |network: u8, endpoint: SocketAddr| {
+            let services = (0..2000u16).map(|number| {
+                let [high, low] = number.to_be_bytes();
+                let one = snapshot(&format!("10.{network}.{high}.{low}"), &[endpoint]);
+                let mut service = one.services.into_values().next().unwrap();
+                service.ports[0].node_port = None;
+                (("shop".to_owned(), format!("web-{number}")), service)
+            });
+            Snapshot { services: services.collect(), synced: true }
+        };
+        proxy.apply(&all(97, first), &place).await;
+        assert!(answers(&mut TcpStream::connect("10.97.7.207:80").await.unwrap()).await);
+        // each has another address and another endpoint
+        proxy.apply(&all(98, second), &place).await;
+        assert!(proxy.said.is_empty(), "{:?}", proxy.said);
+        let routes = Routes::open().unwrap().list().unwrap();
+        assert_eq!(routes.len(), 2000);
+        for number in 0..2000u16 {
+            let [high, low] = number.to_be_bytes();
+            assert!(routes.contains(&[10, 98, high, low].into()));
+            let address = format!("10.98.{high}.{low}:80");
+            assert!(answers(&mut TcpStream::connect(&address).await.unwrap()).await, "{address}");
+        }
+        assert!(TcpStream::connect("10.97.0.0:80").await.is_err(), "what it had before leads nowhere");
+        proxy.end().await;
+        assert!(Routes::open().unwrap().list().unwrap().is_empty());
     });
 }

@@ -14,6 +14,7 @@ mod certificate;
 mod copies;
 mod feed;
 mod held;
+mod in_cluster;
 mod interface;
 mod json;
 mod keys;
@@ -53,7 +54,7 @@ use tokio::{sync::watch, task::spawn_blocking};
 use tokio_util::sync::CancellationToken;
 use wire::Change;
 
-pub(crate) use self::interface::ensure as ensure_address;
+pub(crate) use self::interface::{ensure as ensure_address, remove as remove_addresses};
 use self::{
     access::Access,
     ask::Cloud,
@@ -72,6 +73,7 @@ use self::{
 };
 pub use self::{
     access::{KeyError, TokenRules},
+    in_cluster::{InCluster, InClusterCa, InClusterCaError},
     loopback::{CredentialsError, Loopback, files as loopback_files},
     tls::TlsError,
 };
@@ -115,6 +117,8 @@ pub struct Guard {
     pub requested: bool,
     /// Which tokens are accepted.
     pub tokens: TokenRules,
+    /// How it is served at the address of the Service `default/kubernetes` as well; `None` where that is not had.
+    pub in_cluster: Option<InCluster>,
     /// Where a kubeconfig may be left of a time when accounts were not checked; it is removed.
     pub directory: PathBuf,
 }
@@ -244,6 +248,14 @@ impl MetaServer {
         client_of(api_server, "default")
     }
 
+    /// How it is served at the address of the Service `default/kubernetes`, where it is.
+    pub(crate) fn in_cluster(&self) -> Option<&InCluster> {
+        match &self.authentication {
+            Authentication::Accounts(guard) => guard.in_cluster.as_ref(),
+            Authentication::Loopback(_) | Authentication::Unserved => None,
+        }
+    }
+
     /// Serves until `shutdown`.
     ///
     /// # Errors
@@ -299,23 +311,15 @@ impl MetaServer {
             );
             None
         });
-        let serve_pods = async {
-            match for_pods {
-                Some(server) => server.run(shutdown.clone()).await,
-                None => std::future::pending().await,
-            }
-        };
-        let keep = async {
-            match keeper {
-                Some(keeper) => keeper.run().await,
-                None => std::future::pending().await,
-            }
-        };
+        let serve_pods = or_never(for_pods.map(|server| server.run(shutdown.clone())));
+        let keep = or_never(keeper.map(Keeper::run));
+        let serve_in_cluster = or_never(self.in_cluster().map(|to| to.serve(&self.api_server, &shutdown)));
         let serve = async {
             tokio::select! {
-                // cancel-safe, all three: what is not renewed now is at the next start
+                // cancel-safe, all: what is not renewed now is at the next start
                 () = server.run(shutdown.clone()) => {}
                 () = serve_pods => {}
+                () = serve_in_cluster => {}
                 () = keep => {}
             }
         };
@@ -355,6 +359,14 @@ impl MetaServer {
 impl Part for MetaServer {
     async fn run(&mut self, heart: Heart, shutdown: CancellationToken) -> Result<(), PartError> {
         Ok(Box::pin(self.run_again(&heart, shutdown)).await?)
+    }
+}
+
+/// What the future gives; where there is none, it never ends.
+async fn or_never<F: Future>(future: Option<F>) -> F::Output {
+    match future {
+        Some(future) => future.await,
+        None => std::future::pending().await,
     }
 }
 

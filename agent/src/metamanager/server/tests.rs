@@ -80,6 +80,7 @@ async fn over_tls_callers_get_as_far_as_they_may() {
             tls: files(&ca, directory.path()),
             requested: false,
             tokens: TokenRules { issuers: vec![ISSUER.into()], audiences: Vec::new(), key_files: Vec::new() },
+            in_cluster: None,
             directory: directory.path().to_owned(),
         }),
     };

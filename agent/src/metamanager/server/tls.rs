@@ -59,6 +59,12 @@ fn builder(ca: &Path) -> Result<ConfigBuilder<ServerConfig, WantsServerCert>, Tl
     Ok(ServerConfig::builder().with_client_cert_verifier(verifier))
 }
 
+/// A server with a certificate that was just made, and its key: DER, SEC1 DER.
+pub(super) fn config_of_made(ca: &Path, (cert, key): (Vec<u8>, Vec<u8>)) -> Result<ServerConfig, TlsError> {
+    let key = PrivateKeyDer::Sec1(key.into());
+    builder(ca)?.with_single_cert(vec![cert.into()], key).map_err(|error| TlsError::Unfit(Box::new(error)))
+}
+
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let sections = CertificateDer::pem_file_iter(path).map_err(failed(path))?;
     sections.collect::<Result<_, _>>().map_err(failed(path))

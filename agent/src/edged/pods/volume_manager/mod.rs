@@ -54,7 +54,8 @@ pub(super) async fn refresh(
         return Some(at);
     }
     let wanted: BTreeSet<_> = volume_source::volumes(pod).flat_map(references::of_volume).collect();
-    let objects = fetch::objects(&context.client, identity.namespace, wanted).await;
+    let objects =
+        fetch::objects((&context.client, context.node.api_ca.as_deref()), identity.namespace, wanted).await;
     let (tokens, tokens_due) = tokens::of_pod(context, pod, identity, now).await;
     let claims = claims::of_pod(context, pod, identity).await;
     let inputs = Inputs { objects, tokens, claims };

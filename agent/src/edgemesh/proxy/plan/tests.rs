@@ -14,6 +14,7 @@ fn machine() -> Machine {
         here: Here { node: "edge-1".into(), zone: None },
         inside: Arc::new(inside),
         node_port_networks: Vec::new(),
+        serves_api: false,
     }
 }
 
@@ -101,6 +102,29 @@ fn who_claims_what_another_has_does_not_get_it() {
 }
 
 #[test]
+fn the_api_is_served_by_others_at_the_address_of_its_service() {
+    let mut claims = service(&["10.96.0.10"]);
+    claims.external_ips = vec![[10, 96, 0, 1].into()];
+    let named = |namespace: &str, name: &str, service| ((namespace.to_owned(), name.to_owned()), service);
+    let api = |namespace: &str| named(namespace, "kubernetes", service(&["10.96.0.1"]));
+    let on = Machine { serves_api: true, ..machine() };
+    let planned = |services: [_; 2], machine: &Machine| {
+        plan(&Snapshot { services: services.into(), synced: true }, machine)
+    };
+    let with_api = planned([api("default"), named("shop", "a", claims.clone())], &on);
+    assert_eq!(with_api.api, ["10.96.0.1:80".parse().unwrap()].into());
+    assert_eq!(with_api.addresses.len(), 2);
+    assert_eq!(places(&with_api), ["TCP 10.96.0.10:80 shop/a"]);
+    let said =
+        ["Service shop/a does not get TCP 10.96.0.1:80, which Service default/kubernetes has".to_owned()];
+    assert_eq!(with_api.refused, said.into());
+    for (namespace, machine) in [("default", machine()), ("shop", on)] {
+        let without = planned([api(namespace), named("shop", "a", claims.clone())], &machine);
+        assert!(without.api.is_empty() && without.targets.len() == 2, "{namespace}");
+    }
+}
+
+#[test]
 fn node_ports() {
     let mut web = service(&["10.96.0.10"]);
     web.ports[0].node_port = Some(30080);
@@ -136,6 +160,16 @@ fn who_is_inside_gets_past_a_local_policy() {
             (27, [10, 88, 0, 9], 1),
             (28, [192, 0, 2, 5], 1),
             (28, [127, 0, 0, 1], 1),
+            // of the machine itself the kernel gives the address that it asks
+            (
+                28,
+                if place.address.ip() == IpAddr::from([198, 51, 100, 7]) {
+                    [198, 51, 100, 7]
+                } else {
+                    [192, 0, 2, 5]
+                },
+                1,
+            ),
             (4, [203, 0, 113, 9], 0),
         ] {
             assert_eq!(target.endpoints(client.into()).len(), count, "row {row}");
@@ -177,4 +211,41 @@ fn what_has_the_address_of_an_own_pod_is_not_dialled_for_another_node() {
         ]
     );
     assert_eq!(target.insiders.len(), 12, "one address on two nodes is two endpoints");
+}
+
+#[test]
+fn a_load_balancers_source_ranges_are_kept() {
+    let mut web = service(&["10.96.0.10"]);
+    web.balancer_ips = vec![[198, 51, 100, 7].into()];
+    web.external_ips = vec![[198, 51, 100, 8].into()];
+    web.ports[0].node_port = Some(30080);
+    web.source_ranges = vec![Network::parse("203.0.113.0/24").unwrap()];
+    let count = |web: &Service, place: &str, client: [u8; 4]| {
+        let plan = planned(&[("web", web.clone())], &machine());
+        let place = Place { protocol: Protocol::Tcp, address: place.parse().unwrap() };
+        plan.targets[&place].endpoints(client.into()).len()
+    };
+    assert_eq!(count(&web, "198.51.100.7:80", [203, 0, 113, 9]), 1, "row 25");
+    for (place, other) in
+        [("198.51.100.7:80", 0), ("198.51.100.8:80", 1), ("192.0.2.5:30080", 1), ("10.96.0.10:80", 1)]
+    {
+        for client in [[203, 0, 114, 9], [10, 88, 0, 9]] {
+            assert_eq!(count(&web, place, client), other, "rows 21, 25: {place}");
+        }
+    }
+    // the machine's own programs are asked for by the machine's addresses
+    assert_eq!(count(&web, "198.51.100.7:80", [198, 51, 100, 7]), 0);
+    web.source_ranges.push(Network::parse("192.0.2.0/24").unwrap());
+    assert_eq!(count(&web, "198.51.100.7:80", [198, 51, 100, 7]), 1);
+    web.source_ranges.push(Network::parse("0.0.0.0/0").unwrap());
+    assert_eq!(count(&web, "198.51.100.7:80", [10, 88, 0, 9]), 1, "row 25: everybody");
+}
+
+#[test]
+fn what_is_set_and_not_followed_is_told_by_name() {
+    let mut web = service(&["10.96.0.10"]);
+    web.unserved = vec!["has the port 9 of SCTP, which is not served on this node".into()];
+    let plan = planned(&[("web", web)], &machine());
+    let said = ["Service shop/web has the port 9 of SCTP, which is not served on this node".to_owned()];
+    assert_eq!(plan.refused, said.into());
 }

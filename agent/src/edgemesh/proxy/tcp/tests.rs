@@ -149,3 +149,64 @@ async fn one_service_has_its_share_and_not_more() {
     held.push(timeout(LIMIT, again).await.unwrap());
     assert_eq!(front.budget.connections.available_permits(), 100 - 3, "none is lost");
 }
+
+/// An endpoint that takes a byte, and ends without a word, as one does whose process or machine was reset.
+async fn dies() -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            stream.read_u8().await.unwrap();
+            stream.set_zero_linger().unwrap();
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn an_endpoint_that_dies_in_the_middle_resets_its_client() {
+    let front = front(&[dies().await], 10);
+    let mut stream = TcpStream::connect(front.address).await.unwrap();
+    stream.write_all(b"x").await.unwrap();
+    let ended = timeout(LIMIT, stream.read_u8()).await.unwrap().unwrap_err();
+    assert_eq!(ended.kind(), io::ErrorKind::ConnectionReset, "it must not look like an end");
+}
+
+/// Files that this process has open.
+fn open_files() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+#[tokio::test]
+async fn ten_thousand_connections_leave_nothing_behind() {
+    const AT_ONCE: usize = 100;
+    let front = front(&[echo(b'a').await, echo(b'b').await], AT_ONCE);
+    connect(&front).await;
+    let all = || front.budget.connections.available_permits() == 100;
+    let until_all = async || {
+        while !all() {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(LIMIT, until_all()).await.unwrap();
+    let before = open_files();
+    for _ in 0..10_000 / AT_ONCE {
+        let streams = (0..AT_ONCE).map(|_| async {
+            let (mut stream, _) = connect(&front).await;
+            stream.write_all(b"x").await.unwrap();
+            assert_eq!(stream.read_u8().await.unwrap(), b'x');
+            stream
+        });
+        let streams = futures::future::join_all(streams).await;
+        assert_eq!(front.budget.connections.available_permits(), 0, "all are held at once");
+        drop(streams);
+        timeout(LIMIT, until_all()).await.unwrap();
+    }
+    // the endpoints' own ends are closed a moment later
+    let until_closed = async {
+        while open_files() > before {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(LIMIT, until_closed).await.unwrap();
+}

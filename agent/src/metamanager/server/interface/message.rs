@@ -6,9 +6,11 @@ use std::net::IpAddr;
 
 use crate::netlink::{ASK, NEW, attribute, message};
 
-/// Types: `RTM_NEWLINK`, `RTM_NEWADDR`.
+/// Types: `RTM_NEWLINK`, `RTM_DELLINK`, `RTM_NEWADDR`, `RTM_DELADDR`.
 const LINK: u16 = 16;
+const LINK_GONE: u16 = 17;
 const ADDRESS: u16 = 20;
+const ADDRESS_GONE: u16 = 21;
 /// Attributes: `IFLA_IFNAME`, `IFLA_LINKINFO` and in it `IFLA_INFO_KIND`; `IFA_ADDRESS`, `IFA_LOCAL`.
 const IFLA_NAME: u16 = 3;
 const IFLA_INFO: u16 = 18;
@@ -38,16 +40,29 @@ pub(super) fn up(index: u32) -> Vec<u8> {
     message(LINK, ASK, &interface(index))
 }
 
+/// The interface of this number is to be no more.
+pub(super) fn remove_link(index: u32) -> Vec<u8> {
+    message(LINK_GONE, ASK, &interface(index))
+}
+
 /// The interface of this number gets an address of its own, with no network around it.
 pub(super) fn address(index: u32, address: IpAddr) -> Vec<u8> {
+    message(ADDRESS, ASK | NEW, &address_of(index, address))
+}
+
+/// The interface of this number has the address no more.
+pub(super) fn remove_address(index: u32, address: IpAddr) -> Vec<u8> {
+    message(ADDRESS_GONE, ASK, &address_of(index, address))
+}
+
+fn address_of(index: u32, address: IpAddr) -> Vec<u8> {
     let (family, flags, bytes) = match address {
         IpAddr::V4(address) => (INET, 0, address.octets().to_vec()),
         IpAddr::V6(address) => (INET6, NO_DUPLICATES, address.octets().to_vec()),
     };
     let bits = if family == INET { 32 } else { 128 };
     let head = [[family, bits, flags, OF_LINK], index.to_ne_bytes()].concat();
-    let body = [head, attribute(IFA_LOCAL, &bytes), attribute(IFA_ADDRESS, &bytes)].concat();
-    message(ADDRESS, ASK | NEW, &body)
+    [head, attribute(IFA_LOCAL, &bytes), attribute(IFA_ADDRESS, &bytes)].concat()
 }
 
 /// `struct ifinfomsg` that sets the interface up.

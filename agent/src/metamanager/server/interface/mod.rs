@@ -5,12 +5,15 @@
 
 mod message;
 
-use std::{io, net::IpAddr};
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr},
+};
 
 use nix::{errno::Errno, net::if_::if_nametoindex};
 use tracing::info;
 
-use crate::netlink::{Kernel, own_addresses};
+use crate::netlink::{Kernel, addresses_of, own_addresses};
 
 /// Its name.
 const NAME: &str = "edge-dummy0";
@@ -61,6 +64,26 @@ pub(crate) fn ensure(address: IpAddr) -> Result<(), InterfaceError> {
         Err(errno) => return Err(failed("be given its address")(errno)),
     }
     info!(interface = NAME, %address, "the address for pods is this machine's now");
+    Ok(())
+}
+
+/// Takes these addresses from the interface that [`ensure`] makes, and removes it where it has no others; other interfaces keep theirs.
+pub(crate) fn remove(addresses: &[IpAddr]) -> Result<(), InterfaceError> {
+    let Ok(index) = if_nametoindex(NAME) else { return Ok(()) };
+    let asked = addresses.first().copied().unwrap_or(Ipv4Addr::UNSPECIFIED.into());
+    let failed = |step: &'static str| move |errno: Errno| failed(step, asked, errno);
+    let kernel = Kernel::open().map_err(failed("be asked for"))?;
+    for address in addresses {
+        match kernel.tell(&message::remove_address(index, *address)) {
+            Ok(()) | Err(Errno::EADDRNOTAVAIL) => {}
+            Err(errno) => return Err(failed("lose its address")(errno)),
+        }
+    }
+    // what the kernel itself gives to each interface is no reason to keep it
+    let is_own = |address: &IpAddr| matches!(address, IpAddr::V6(six) if six.is_unicast_link_local());
+    if addresses_of(NAME).map_err(failed("be looked at"))?.iter().all(is_own) {
+        kernel.tell(&message::remove_link(index)).map_err(failed("be removed"))?;
+    }
     Ok(())
 }
 

@@ -45,3 +45,29 @@ fn without_the_capability_it_says_what_to_do() {
     let text = failed("be made", [169, 254, 30, 10].into(), Errno::EPERM).to_string();
     assert!(text.contains("CAP_NET_ADMIN") && text.contains("ip link add edge-dummy0 type dummy"), "{text}");
 }
+
+#[test]
+fn what_was_added_is_removed_and_nothing_else() {
+    in_network_namespace(|| {
+        ip(&["link", "set", "lo", "up"]);
+        let (dns, pods): (IpAddr, IpAddr) = ([169, 254, 96, 16].into(), [169, 254, 30, 10].into());
+        remove(&[dns, pods]).unwrap();
+        for _ in 0..2 {
+            ensure(dns).unwrap();
+            ensure(pods).unwrap();
+            remove(&[dns, pods]).unwrap();
+            assert!(if_nametoindex(NAME).is_err(), "it was made for these addresses alone");
+        }
+        ip(&["address", "add", "169.254.30.10/32", "dev", "lo"]);
+        ip(&["link", "add", NAME, "type", "bridge"]);
+        ip(&["address", "add", "192.0.2.9/32", "dev", NAME]);
+        ensure(dns).unwrap();
+        remove(&[dns, pods]).unwrap();
+        let left = ip(&["-oneline", "address", "show"]);
+        assert!(
+            left.contains("169.254.30.10/32") && left.contains("192.0.2.9/32"),
+            "others' addresses stay: {left}"
+        );
+        assert!(!left.contains("169.254.96.16"), "{left}");
+    });
+}

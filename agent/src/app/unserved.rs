@@ -1,0 +1,68 @@
+//! Tells the cluster, by events of the node, what of Services EdgeMesh cannot serve there: the log of a node is read by few.
+
+use std::{collections::BTreeSet, future::ready};
+
+use kube::Client;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    edged::events::{self, Recorder, Severity},
+    rt::{Heart, Part, PartError},
+};
+
+/// The reason by which programs and people know the event.
+const REASON: &str = "ServiceNotServed";
+/// So many are told at a time; the log has all of them.
+const AT_ONCE: usize = 20;
+
+/// Tells what is new among what cannot be served.
+pub(super) struct UnservedServices {
+    client: Client,
+    node_name: String,
+    unserved: watch::Receiver<BTreeSet<String>>,
+    told: BTreeSet<String>,
+}
+
+impl UnservedServices {
+    pub(super) fn new(
+        client: Client,
+        node_name: String,
+        unserved: watch::Receiver<BTreeSet<String>>,
+    ) -> Self {
+        Self { client, node_name, unserved, told: BTreeSet::new() }
+    }
+
+    fn tell(&mut self, recorder: &Recorder) {
+        let now = self.unserved.borrow_and_update().clone();
+        for what in now.difference(&self.told).take(AT_ONCE) {
+            recorder.node(&self.node_name, Severity::Warning, REASON, what.clone());
+        }
+        self.told = now;
+    }
+}
+
+impl Part for UnservedServices {
+    async fn run(&mut self, heart: Heart, shutdown: CancellationToken) -> Result<(), PartError> {
+        let (recorder, occurrences) = events::recorder();
+        let telling = events::run(self.client.clone(), self.node_name.clone(), occurrences, || ready(()));
+        let looking = async {
+            loop {
+                self.tell(&recorder);
+                let rest = heart.rest();
+                if self.unserved.changed().await.is_err() {
+                    // EdgeMesh has ended, and so does this program
+                    std::future::pending().await
+                }
+                drop(rest);
+            }
+        };
+        tokio::select! {
+            // cancel-safe: what is not told is lost with this part, as any event may be
+            () = shutdown.cancelled() => {}
+            () = telling => {}
+            () = looking => {}
+        }
+        Ok(())
+    }
+}
