@@ -56,8 +56,7 @@ impl Part for Task {
             }
             let snapshot = self.follow(snapshot);
             let (here, pods) = source.here();
-            let node_port_networks = &settings.node_port_addresses;
-            proxy.apply(&snapshot, &Where { here: &here, pods: &pods, node_port_networks }).await;
+            proxy.apply(&snapshot, &Where { here: &here, pods: &pods, settings }).await;
         }
         proxy.end().await;
         Ok(())

@@ -81,7 +81,7 @@ async fn go(reset: &Reset, input: &mut impl BufRead, out: &mut impl Write) -> an
         return Ok(ExitCode::FAILURE);
     }
     let mut failed = files::remove(&config, &path);
-    failed.extend(addresses(&config));
+    failed.extend(addresses());
     if let Some(lock) = lock
         && let Err(error) = lock.remove()
     {
@@ -97,8 +97,7 @@ async fn go(reset: &Reset, input: &mut impl BufRead, out: &mut impl Write) -> an
 }
 
 /// Gives up the addresses of Services that an agent which was killed has left; why that cannot be.
-fn addresses(config: &Config) -> Option<String> {
-    config.edge_mesh.as_ref()?;
+fn addresses() -> Option<String> {
     let failed = edgemesh::remove_addresses().err()?;
     Some(format!("the routes to addresses of Services: {failed}; ip route flush table local proto 77"))
 }

@@ -182,3 +182,15 @@ fn how_endpoints_are() {
         assert_eq!((read.for_zones, read.for_nodes), (vec!["z1".into()], vec!["edge-1".into()]));
     }
 }
+
+#[test]
+fn an_address_is_the_same_however_it_is_written() {
+    let mapped = json!({"spec": {"externalIPs": ["::ffff:127.0.0.1", "::ffff:192.0.2.5", "banana"]}});
+    let read = web(&[service(mapped)], &[]);
+    assert_eq!(read.external_ips, [[127, 0, 0, 1], [192, 0, 2, 5]].map(IpAddr::from));
+    let six = json!({"addressType": "IPv6", "endpoints": [{"addresses": ["::ffff:10.88.0.2"]}]});
+    assert!(
+        web(&[service(json!({}))], &[slice("six", six)]).endpoints.is_empty(),
+        "it is no address of IPv6"
+    );
+}

@@ -33,7 +33,7 @@ impl Backend {
         budget: Budget,
         address: Option<Arc<IpAddr>>,
     ) -> Self {
-        let own = Arc::new(Semaphore::new(budget.share));
+        let own = Arc::new(Semaphore::new(budget.port_share));
         Self { target, balancer: Arc::default(), budget, own, address }
     }
 

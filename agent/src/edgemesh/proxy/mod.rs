@@ -6,6 +6,7 @@
 mod backend;
 mod budget;
 mod choose;
+mod copy;
 mod open;
 mod plan;
 pub(super) mod routes;
@@ -33,7 +34,10 @@ use self::{
     tcp::Connections,
 };
 use super::{figures::Figures, snapshot::Snapshot};
-use crate::{config::Network, netlink::own_addresses};
+use crate::{
+    config::{EdgeMesh, Network},
+    netlink::own_addresses,
+};
 
 /// How long connections may take to end when the room ends.
 const END: Duration = Duration::from_secs(2);
@@ -78,7 +82,9 @@ impl Proxy {
         let machine = Machine {
             here: place.here.clone(),
             inside: Arc::new(inside),
-            node_port_networks: place.node_port_networks.to_vec(),
+            node_port_networks: place.settings.node_port_addresses.clone(),
+            external_networks: place.settings.external_addresses.clone(),
+            max_listeners: self.budget.max_listeners,
         };
         let mut plan = plan(snapshot, &machine);
         self.deliver(&mut plan);
@@ -203,7 +209,7 @@ pub(super) struct Where<'a> {
     pub(super) here: &'a Here,
     /// The networks of this node's pods.
     pub(super) pods: &'a [Network],
-    pub(super) node_port_networks: &'a [Network],
+    pub(super) settings: &'a EdgeMesh,
 }
 
 /// Has the address of a Service no longer delivered here; whether that was done, and says so where it was not.

@@ -15,9 +15,6 @@ use crate::{
     edgemesh::snapshot::{Kind, Port, Protocol, Service, Snapshot},
 };
 
-/// So many sockets are listened to.
-const LISTENERS: usize = 8192;
-
 /// Where something is listened to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Place {
@@ -52,6 +49,10 @@ pub(super) struct Target {
 }
 
 impl Target {
+    fn has_endpoints(&self) -> bool {
+        !self.insiders.is_empty() || !self.outsiders.is_empty()
+    }
+
     /// The endpoints for a client.
     pub(super) fn endpoints(&self, client: IpAddr) -> &[SocketAddr] {
         // the same mostly, and then nothing is looked up
@@ -87,6 +88,10 @@ pub(super) struct Machine {
     pub(super) inside: Arc<Inside>,
     /// Which of the machine's addresses NodePorts answer at; empty: all of them.
     pub(super) node_port_networks: Vec<Network>,
+    /// Networks whose addresses Services may have that are not the cluster's own.
+    pub(super) external_networks: Vec<Network>,
+    /// So many sockets are listened to.
+    pub(super) max_listeners: usize,
 }
 
 /// What is to be.
@@ -117,6 +122,7 @@ pub(super) fn plan(snapshot: &Snapshot, machine: &Machine) -> Plan {
     for (name, service) in proxied() {
         plan.add_node_ports(name, service, machine);
     }
+    plan.leave_out_circles();
     plan
 }
 
@@ -131,16 +137,21 @@ impl Plan {
         (is_own, machine): (bool, &Machine),
     ) {
         for address in addresses {
-            if let Err(why) = may_have(*address, machine) {
+            if let Err(why) = may_have(*address, is_own, machine) {
                 let (namespace, name) = name;
                 self.refused.insert(format!("Service {namespace}/{name} claims {address}, {why}"));
                 continue;
             }
-            self.addresses.insert(*address);
+            // nothing else answers at an address of the cluster's own; another one is left to whom it belongs while nothing serves
+            let mut is_served = is_own;
             for port in &service.ports {
                 let place = Place { protocol: port.protocol, address: SocketAddr::new(*address, port.port) };
-                let target = target(name, service, port, (is_own, *address, machine));
-                self.add(place, target);
+                let target = self.target(name, service, port, (is_own, *address, machine));
+                is_served |= target.has_endpoints();
+                self.add(place, target, machine);
+            }
+            if is_served {
+                self.addresses.insert(*address);
             }
         }
     }
@@ -156,14 +167,76 @@ impl Plan {
                     || machine.node_port_networks.iter().any(|network| network.contains(*address));
                 if is_served && is_wanted {
                     let place = Place { protocol: port.protocol, address: SocketAddr::new(*address, number) };
-                    self.add(place, target(name, service, port, (false, *address, machine)));
+                    let target = self.target(name, service, port, (false, *address, machine));
+                    self.add(place, target, machine);
                 }
             }
         }
     }
 
-    fn add(&mut self, place: Place, target: Target) {
-        if target.insiders.is_empty() && target.outsiders.is_empty() {
+    /// Where connections to a port of the Service go.
+    fn target(
+        &mut self,
+        (namespace, name): &Name,
+        service: &Service,
+        port: &Port,
+        (is_own, address, machine): (bool, IpAddr, &Machine),
+    ) -> Target {
+        let policy = Policy { balancing: service.balancing, affinity: service.affinity };
+        let mut usable = usable(service, port, &machine.here, address.is_ipv4());
+        for endpoints in
+            [&mut usable.internal, &mut usable.cluster, &mut usable.external, &mut usable.serving]
+        {
+            endpoints.retain(|endpoint| {
+                let is_special = is_special(endpoint.ip());
+                if is_special {
+                    let address = endpoint.ip();
+                    self.refused.insert(format!(
+                        "Service {namespace}/{name} has the endpoint {address}, which no pod can have; it is left out"
+                    ));
+                }
+                !is_special
+            });
+        }
+        let (insiders, outsiders) = if is_own {
+            (usable.internal.clone(), usable.internal)
+        } else {
+            (usable.cluster, usable.external)
+        };
+        Target {
+            service: format!("{namespace}/{name}"),
+            insiders,
+            outsiders,
+            serving: usable.serving,
+            policy,
+            inside: machine.inside.clone(),
+        }
+    }
+
+    /// Leaves out endpoints that are Services here: what is sent to one of them would come back to the agent, without end.
+    fn leave_out_circles(&mut self) {
+        let places: BTreeSet<Place> = self.targets.keys().copied().collect();
+        let (addresses, refused) = (&self.addresses, &mut self.refused);
+        self.targets.retain(|place, target| {
+            let service = &target.service;
+            for endpoints in [&mut target.insiders, &mut target.outsiders, &mut target.serving] {
+                endpoints.retain(|endpoint| {
+                    let same = Place { protocol: place.protocol, address: *endpoint };
+                    let is_circle = addresses.contains(&endpoint.ip()) || places.contains(&same);
+                    if is_circle {
+                        refused.insert(format!(
+                            "Service {service} has the endpoint {endpoint}, which is itself the address of a Service; it is left out"
+                        ));
+                    }
+                    !is_circle
+                });
+            }
+            target.has_endpoints()
+        });
+    }
+
+    fn add(&mut self, place: Place, target: Target, machine: &Machine) {
+        if !target.has_endpoints() {
             return;
         }
         if let Some(other) = self.targets.get(&place) {
@@ -172,50 +245,40 @@ impl Plan {
                 self.refused
                     .insert(format!("Service {loser} does not get {place}, which Service {winner} has"));
             }
-        } else if self.targets.len() >= LISTENERS {
-            let why =
-                format!("Service {} does not get {place}: {LISTENERS} ports are listened to", target.service);
-            self.refused.insert(why);
+        } else if self.targets.len() >= machine.max_listeners {
+            let (service, most) = (&target.service, machine.max_listeners);
+            self.refused.insert(format!(
+                "Service {service} does not get {place}: {most} ports are listened to, and the process may not have files for more \
+                 (LimitNOFILE of its unit, ulimit -n)"
+            ));
         } else {
             self.targets.insert(place, target);
         }
     }
 }
 
-/// Whether a Service may have this address.
-fn may_have(address: IpAddr, machine: &Machine) -> Result<(), &'static str> {
-    let is_link_local = match address {
-        IpAddr::V4(address) => address.is_link_local() || address.is_broadcast(),
-        IpAddr::V6(address) => address.is_unicast_link_local(),
-    };
+/// Whether a Service may have this address, which is the cluster's own or one from outside of it.
+fn may_have(address: IpAddr, is_own: bool, machine: &Machine) -> Result<(), &'static str> {
     if machine.inside.addresses.contains(&address) {
         Err("which is this machine's own; what listens there goes on")
-    } else if address.is_loopback() || address.is_unspecified() || address.is_multicast() || is_link_local {
+    } else if is_special(address) {
         Err("which no Service can have")
+    } else if !is_own && !machine.external_networks.iter().any(|network| network.contains(address)) {
+        Err(
+            "which is not in modules.edgeMesh.externalAddresses; what is sent there leaves the node as before",
+        )
     } else {
         Ok(())
     }
 }
 
-fn target(
-    (namespace, name): &Name,
-    service: &Service,
-    port: &Port,
-    (is_own, address, machine): (bool, IpAddr, &Machine),
-) -> Target {
-    let policy = Policy { balancing: service.balancing, affinity: service.affinity };
-    let inside = machine.inside.clone();
-    let usable = usable(service, port, &machine.here, address.is_ipv4());
-    let (insiders, outsiders) =
-        if is_own { (usable.internal.clone(), usable.internal) } else { (usable.cluster, usable.external) };
-    Target {
-        service: format!("{namespace}/{name}"),
-        insiders,
-        outsiders,
-        serving: usable.serving,
-        policy,
-        inside,
-    }
+/// Addresses that neither a Service nor a pod has: Kubernetes' `ValidateNonSpecialIP`, multicast and broadcast.
+fn is_special(address: IpAddr) -> bool {
+    let is_link_local = match address {
+        IpAddr::V4(address) => address.is_link_local() || address.is_broadcast(),
+        IpAddr::V6(address) => address.is_unicast_link_local() || address.to_ipv4_mapped().is_some(),
+    };
+    address.is_loopback() || address.is_unspecified() || address.is_multicast() || is_link_local
 }
 
 #[cfg(test)]
