@@ -120,6 +120,7 @@ impl Parts {
         }
         let options = SqliteOptions { seal: seal(config)?, ..SqliteOptions::default() };
         let store = open(config, &path, options.clone()).await?;
+        mesh::remove_leftovers(config);
         let is_copied = config.meta_manager.meta_server.is_some() || config.edge_mesh.is_some();
         let copies: Option<Arc<dyn Store>> = match is_copied {
             true => {

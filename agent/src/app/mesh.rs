@@ -1,9 +1,9 @@
 //! EdgeMesh, where it is switched on.
 
-use std::net::IpAddr;
+use std::{collections::BTreeSet, net::IpAddr};
 
 use tokio_util::sync::CancellationToken;
-use tracing::error;
+use tracing::{error, info, warn};
 
 use super::unserved::UnservedServices;
 use crate::{
@@ -11,6 +11,7 @@ use crate::{
     edged,
     edgemesh::{self, EdgeMesh, dns, relay},
     metamanager::{MetaManager, MetaServer, ensure_address},
+    netlink::own_addresses,
     rt::Supervisor,
 };
 
@@ -45,6 +46,24 @@ pub(super) fn start(
     let unserved = UnservedServices::new(meta.client(), config.node.name.clone(), mesh.unserved());
     supervisor.keep("unserved-services", unserved, shutdown);
     Some(mesh)
+}
+
+/// Removes what an agent that was killed has left, where EdgeMesh is switched off; where it is on, it does that itself.
+pub(super) fn remove_leftovers(config: &Config) {
+    if config.edge_mesh.is_some() {
+        return;
+    }
+    match edgemesh::remove_addresses() {
+        Ok(0) => {}
+        Ok(addresses) => info!(
+            addresses,
+            "EdgeMesh is switched off, and the addresses of Services are removed from this machine"
+        ),
+        Err(error) => warn!(
+            error = &error as &dyn std::error::Error,
+            "EdgeMesh is switched off, and addresses of Services are still delivered to this machine; ip route flush table local proto 77"
+        ),
+    }
 }
 
 /// Starts its DNS: the server's address for pods, where they reach it. The agent does its other work also where it cannot be started.
@@ -83,6 +102,7 @@ fn dns_server(
         upstreams: settings.upstreams.clone(),
         resolv_conf: config.edged.resolv_conf.clone().unwrap_or_else(|| RESOLV_CONF.into()),
     };
+    may_listen_at(settings.address.ip(), &own_addresses()?)?;
     let listening = dns::Listening::bind(settings.address, ensure_address)?;
     let for_pods = listening.for_pods();
     Ok((dns::Server::new(dns, listening, mesh.snapshots())?, for_pods))
@@ -93,6 +113,21 @@ pub(super) fn configure(edged: &mut edged::Config, server: Option<IpAddr>, meta_
     use_dns(&mut edged.node, server);
     let in_cluster = meta_server.and_then(MetaServer::in_cluster);
     edged.api_ca = in_cluster.map(|in_cluster| in_cluster.ca.certificate().into());
+}
+
+/// Whether the server may have an address: one that the machine has, or one that is given to it and that nobody else is reached by.
+fn may_listen_at(address: IpAddr, own: &BTreeSet<IpAddr>) -> Result<(), String> {
+    let is_link_local = match address {
+        IpAddr::V4(address) => address.is_link_local(),
+        IpAddr::V6(address) => address.is_unicast_link_local(),
+    };
+    if is_link_local || address.is_loopback() || own.contains(&address) {
+        Ok(())
+    } else {
+        Err(format!(
+            "no interface of this machine has {address}, and only link-local addresses, such as 169.254.96.16, are given to one"
+        ))
+    }
 }
 
 /// Pods ask this server, unless others are configured for them.
@@ -107,6 +142,21 @@ fn use_dns(node: &mut edged::NodeConfig, server: Option<IpAddr>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_addresses_that_lead_to_nobody_else_are_given_to_the_machine() {
+        let own = ["192.0.2.5".parse().unwrap()].into();
+        for (address, expected) in [
+            ("169.254.96.16", true),
+            ("fe80::1", true),
+            ("127.0.0.1", true),
+            ("192.0.2.5", true),
+            ("192.0.2.1", false),
+            ("8.8.8.8", false),
+        ] {
+            assert_eq!(may_listen_at(address.parse().unwrap(), &own).is_ok(), expected, "{address}");
+        }
+    }
 
     #[test]
     fn pods_ask_the_node_unless_others_are_configured_for_them() {

@@ -350,11 +350,12 @@ fn what_edgemesh_does() {
     let mesh = |text: &str| config(&format!("modules: {{edgeMesh: {{{text}}}}}")).edge_mesh;
     assert_eq!(mesh("lbStrategy: nothing"), None, "it is off by default");
     assert_eq!(mesh("enable: true"), Some(EdgeMesh::default()));
-    let text = "enable: true, lbStrategy: RoundRobin, serviceFilterMode: FilterIfLabelDoesNotExists, nodePortAddresses: [10.0.0.0/8]";
+    let text = "enable: true, lbStrategy: RoundRobin, serviceFilterMode: FilterIfLabelDoesNotExists, nodePortAddresses: [10.0.0.0/8], externalAddresses: [192.0.2.0/24]";
     let expected = EdgeMesh {
         strategy: Strategy::RoundRobin,
         filter: ServiceFilter::Only,
         node_port_addresses: vec![Network::parse("10.0.0.0/8").unwrap()],
+        external_addresses: vec![Network::parse("192.0.2.0/24").unwrap()],
         ..EdgeMesh::default()
     };
     assert_eq!(mesh(text), Some(expected));
@@ -362,6 +363,9 @@ fn what_edgemesh_does() {
         ("lbStrategy: Best", "edgeMesh.lbStrategy"),
         ("serviceFilterMode: None", "edgeMesh.serviceFilterMode"),
         ("nodePortAddresses: [eth0]", "edgeMesh.nodePortAddresses"),
+        ("externalAddresses: [192.0.2.1]", "edgeMesh.externalAddresses"),
+        ("dns: {listenAddress: '0.0.0.0:53'}", "edgeMesh.dns.listenAddress"),
+        ("dns: {listenAddress: '[ff02::1]:53'}", "edgeMesh.dns.listenAddress"),
     ] {
         let told = refused(&format!("modules: {{edgeMesh: {{enable: true, {text}}}}}"));
         assert!(told.contains(place), "{place} in {told}");

@@ -75,7 +75,7 @@ fn read(service: &core::Service, settings: &EdgeMesh) -> Option<Service> {
     let mut external = parsed(spec.external_ips.as_deref());
     let balancers = balancers(service).iter().filter_map(|ingress| {
         let is_proxy = ingress.ip_mode.as_deref() == Some("Proxy");
-        ingress.ip.as_ref().filter(|_| !is_proxy)?.parse::<IpAddr>().ok()
+        parse(ingress.ip.as_ref().filter(|_| !is_proxy)?)
     });
     let mut balancers: Vec<_> = balancers.collect();
     for addresses in [&mut external, &mut balancers] {
@@ -127,7 +127,12 @@ fn balancers(service: &core::Service) -> &[LoadBalancerIngress] {
 }
 
 fn parsed(addresses: Option<&[String]>) -> Vec<IpAddr> {
-    addresses.unwrap_or_default().iter().filter_map(|address| address.parse().ok()).collect()
+    addresses.unwrap_or_default().iter().filter_map(|address| parse(address)).collect()
+}
+
+/// An address; one of IPv4 that is written as of IPv6 (`::ffff:192.0.2.1`) is of IPv4, as everywhere in Kubernetes.
+fn parse(address: &str) -> Option<IpAddr> {
+    Some(address.parse::<IpAddr>().ok()?.to_canonical())
 }
 
 fn port(port: &core::ServicePort) -> Option<Port> {
@@ -160,7 +165,7 @@ fn endpoints(slices: &[&EndpointSlice], is_headless: bool) -> Vec<Endpoint> {
         let ports = ports(slice);
         for endpoint in &slice.endpoints {
             // more than the first address means nothing
-            let Some(address) = endpoint.addresses.first().and_then(|address| address.parse().ok()) else {
+            let Some(address) = endpoint.addresses.first().and_then(|address| parse(address)) else {
                 continue;
             };
             if is_of(address, &slice.address_type) {

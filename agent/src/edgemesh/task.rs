@@ -60,9 +60,8 @@ impl Part for Task {
             }
             let snapshot = self.follow(snapshot);
             let (here, pods) = source.here();
-            let node_port_networks = &settings.node_port_addresses;
             let own_pods = source.own_pods(&snapshot);
-            let place = Where { here: &here, pods: &pods, own_pods: &own_pods, node_port_networks };
+            let place = Where { here: &here, pods: &pods, own_pods: &own_pods, settings };
             proxy.apply(&snapshot, &place).await;
             self.unserved.send_if_modified(|told| {
                 let is_new = told != proxy.unserved();

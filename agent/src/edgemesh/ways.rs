@@ -17,6 +17,7 @@ use wire::relay::{Path, Wanted};
 
 use super::{
     paths::{First, Paths},
+    proxy::connect,
     relay::{NoRelay, Relay, Relayed},
 };
 use crate::rt::now;
@@ -90,12 +91,12 @@ impl Ways {
     /// Connects to an endpoint.
     pub(super) async fn dial(&self, aim: &Aim, wanted: impl FnOnce() -> Wanted) -> Result<Server, NoWay> {
         let Some(node) = &aim.node else {
-            return Ok(Server::Direct(TcpStream::connect(aim.address).await?));
+            return Ok(Server::Direct(connect(aim.address).await?));
         };
         match (self.relay.as_ref().filter(|relay| relay.is_up()), aim.is_direct) {
             (None, false) => Err(NoWay::Ours),
             (None, true) => {
-                let dialled = TcpStream::connect(aim.address).await;
+                let dialled = connect(aim.address).await;
                 self.found(node, if dialled.is_ok() { Path::Direct } else { Path::Unreached });
                 Ok(Server::Direct(dialled?))
             }
@@ -127,12 +128,12 @@ impl Ways {
                 return match relay.dial(node, wanted).await {
                     Ok(stream) => Ok(self.is_relayed_to(node, stream)),
                     Err(error) if error.is_of_the_endpoint() => Err(error.into()),
-                    Err(error) => self.settle(node, TcpStream::connect(address).await, error),
+                    Err(error) => self.settle(node, connect(address).await, error),
                 };
             }
         };
         // boxed: it may go on after this has returned
-        let mut direct = Box::pin(TcpStream::connect(address));
+        let mut direct = Box::pin(connect(address));
         let early = timeout(head_start, &mut direct).await;
         let relayed = relay.dial(node, wanted);
         tokio::pin!(relayed);
@@ -202,7 +203,7 @@ impl Ways {
         tokio::spawn(async move {
             let is_direct = tokio::select! {
                 // cancel-safe, both
-                dialled = TcpStream::connect(address) => match dialled {
+                dialled = connect(address) => match dialled {
                     Ok(_) => true,
                     Err(error) => error.kind() == io::ErrorKind::ConnectionRefused,
                 },

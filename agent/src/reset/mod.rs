@@ -102,12 +102,10 @@ async fn go(reset: &Reset, input: &mut impl BufRead, out: &mut impl Write) -> an
 fn addresses(config: &Config) -> Vec<String> {
     let mut failed = Vec::new();
     let mut own = Vec::new();
-    if let Some(mesh) = &config.edge_mesh {
-        own.push(mesh.dns.address.ip());
-        failed.extend(edgemesh::remove_addresses().err().map(|error| {
-            format!("the routes to addresses of Services: {error}; ip route flush table local proto 77")
-        }));
-    }
+    failed.extend(edgemesh::remove_addresses().err().map(|error| {
+        format!("the routes to addresses of Services: {error}; ip route flush table local proto 77")
+    }));
+    own.extend(config.edge_mesh.iter().map(|mesh| mesh.dns.address.ip()));
     let meta_server = config.meta_manager.meta_server.iter().filter(|_| config.require_authorization);
     own.extend(meta_server.map(|server| server.dummy_server.ip()));
     if !own.is_empty() {

@@ -1,9 +1,9 @@
 //! How much is called at the same time. Each local server has a share, so that a slow one holds up nobody but its own callers.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use http::StatusCode;
-use parking_lot::Mutex;
+use limits::{NoShare, Share, ShareLimits};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::call::Refusal;
@@ -15,67 +15,43 @@ const OF_ONE: usize = ALL / 4;
 /// Requests that one server has before it at a time; more wait for these.
 const MAX_PER_SERVER: usize = 32;
 
-/// The shares; cheap to clone.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Shares(Arc<Mutex<Table>>);
-
-#[derive(Debug, Default)]
-struct Table {
-    all: usize,
-    /// How many calls each port has, and its places.
-    ports: HashMap<u16, (usize, Arc<Semaphore>)>,
-}
+/// The shares, by port; cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct Shares(limits::Shares<u16, Arc<Semaphore>>);
 
 /// A call's place; it is given back when this is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
-    shares: Shares,
-    port: u16,
-    places: Arc<Semaphore>,
+pub(super) struct Place(Share<u16, Arc<Semaphore>>);
+
+impl Default for Shares {
+    fn default() -> Self {
+        Self(limits::Shares::new(ShareLimits { all: ALL, each: OF_ONE }))
+    }
 }
 
 impl Shares {
     /// A place among the calls of a server, which may have to wait for its turn.
     pub(super) fn admit(&self, port: u16) -> Result<Place, Refusal> {
-        let mut table = self.0.lock();
-        let full = |what: String| Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, what));
-        if table.all >= ALL {
-            return full(format!("{ALL} calls of services on this node are under way; call again later"));
-        }
-        let (count, places) =
-            table.ports.entry(port).or_insert_with(|| (0, Arc::new(Semaphore::new(MAX_PER_SERVER))));
-        if *count >= OF_ONE {
-            return full(format!("{OF_ONE} calls of port {port} are under way; call again later"));
-        }
-        *count += 1;
-        let places = places.clone();
-        table.all += 1;
-        Ok(Place { shares: self.clone(), port, places })
+        self.0.admit_with(port, || Arc::new(Semaphore::new(MAX_PER_SERVER))).map(Place).map_err(|full| {
+            let under_way = match full {
+                NoShare::All => format!("{ALL} calls of services on this node"),
+                NoShare::Each => format!("{OF_ONE} calls of port {port}"),
+            };
+            let why = format!("{under_way} are under way; call again later");
+            Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why)
+        })
     }
 
     /// Calls under way or waiting.
     pub(super) fn under_way(&self) -> usize {
-        self.0.lock().all
+        self.0.under_way()
     }
 }
 
 impl Place {
     /// Waits for the server to be free for this call. Cancel-safe.
     pub(super) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
-        self.places.clone().acquire_owned().await.ok()
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut table = self.shares.0.lock();
-        table.all = table.all.saturating_sub(1);
-        if let Some((count, _)) = table.ports.get_mut(&self.port) {
-            *count = count.saturating_sub(1);
-            if *count == 0 {
-                table.ports.remove(&self.port);
-            }
-        }
+        self.0.value().clone().acquire_owned().await.ok()
     }
 }
 
@@ -89,7 +65,9 @@ mod tests {
     fn one_server_takes_no_more_than_its_share() {
         let shares = Shares::default();
         let mut places: Vec<Place> = (0..OF_ONE).map(|_| shares.admit(1).unwrap()).collect();
-        assert_eq!(shares.admit(1).unwrap_err().status, StatusCode::SERVICE_UNAVAILABLE);
+        let refused = shares.admit(1).unwrap_err();
+        assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE);
+        assert!(refused.why.contains("port 1"), "{}", refused.why);
         for port in 2..=4 {
             places.extend((0..OF_ONE).map(|_| shares.admit(port).unwrap()));
         }
@@ -97,7 +75,6 @@ mod tests {
         assert!(shares.admit(5).unwrap_err().why.contains("services"));
         drop(places);
         assert_eq!(shares.under_way(), 0);
-        assert!(shares.0.lock().ports.is_empty());
     }
 
     #[test]

@@ -12,6 +12,8 @@ pub(in crate::config) struct EdgeMesh {
     pub(in crate::config) service_filter_mode: String,
     /// kube-proxy's.
     pub(in crate::config) node_port_addresses: Vec<String>,
+    /// Networks whose addresses Services may claim.
+    pub(in crate::config) external_addresses: Vec<String>,
     pub(in crate::config) dns: Dns,
     pub(in crate::config) relay: Relay,
 }

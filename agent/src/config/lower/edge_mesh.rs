@@ -32,26 +32,40 @@ pub(super) fn lower(written: file::EdgeMesh, values: &mut Values<'_>) -> Option<
             ServiceFilter::default()
         }
     };
-    let mut networks = Vec::new();
-    for text in &written.node_port_addresses {
-        match Network::parse(text) {
-            Some(network) => networks.push(network),
-            None => values.fault(
-                &at("nodePortAddresses"),
-                format!("has {text:?}, but must have networks such as 10.0.0.0/8"),
-            ),
-        }
-    }
+    let node_port_addresses = networks(&at("nodePortAddresses"), &written.node_port_addresses, values);
+    let external_addresses = networks(&at("externalAddresses"), &written.external_addresses, values);
     let dns = dns(&written.dns, values);
     let server = written.relay.server;
     let relay = (!server.is_empty()).then(|| values.host_port("modules.edgeMesh.relay.server", &server));
-    Some(EdgeMesh { strategy, filter, node_port_addresses: networks, dns, relay })
+    Some(EdgeMesh { strategy, filter, node_port_addresses, external_addresses, dns, relay })
+}
+
+fn networks(path: &str, written: &[String], values: &mut Values<'_>) -> Vec<Network> {
+    let mut networks = Vec::new();
+    for text in written {
+        match Network::parse(text) {
+            Some(network) => networks.push(network),
+            None => {
+                values.fault(path, format!("has {text:?}, but must have networks such as 10.0.0.0/8"));
+            }
+        }
+    }
+    networks
 }
 
 fn dns(written: &file::EdgeMeshDns, values: &mut Values<'_>) -> Dns {
     let mut dns = Dns::default();
     if !written.listen_address.is_empty() {
-        dns.address = values.socket("modules.edgeMesh.dns.listenAddress", &written.listen_address);
+        let path = "modules.edgeMesh.dns.listenAddress";
+        dns.address = values.socket(path, &written.listen_address);
+        let (ip, text) = (dns.address.ip(), &written.listen_address);
+        let is_broadcast = matches!(ip, IpAddr::V4(four) if four.is_broadcast());
+        if ip.is_unspecified() || ip.is_multicast() || is_broadcast {
+            values.fault(
+                path,
+                format!("is {text:?}, but pods need the address of one machine, such as 169.254.96.16:53"),
+            );
+        }
     }
     for text in &written.upstream_servers {
         let server = text.parse().map(|address: IpAddr| (address, DNS_PORT).into()).or_else(|_| text.parse());

@@ -18,6 +18,8 @@ pub struct EdgeMesh {
     pub filter: ServiceFilter,
     /// The node's addresses that NodePorts answer at; empty: all of them.
     pub node_port_addresses: Vec<Network>,
+    /// Networks of the addresses that Services may claim by `externalIPs` or have of a load balancer; empty: none are served.
+    pub external_addresses: Vec<Network>,
     /// The DNS server.
     pub dns: Dns,
     /// The relay to nodes that this one does not reach; `None`: there is none.

@@ -5,9 +5,13 @@ use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket},
 };
 
-use tracing::{info, warn};
+use nix::sys::socket::{setsockopt, sockopt::SndBufForce};
+use tracing::{debug, info, warn};
 
 use crate::config::DNS_PORT;
+
+/// Answers that wait in the kernel, bytes.
+const SEND_BUFFER: usize = 4 * 1024 * 1024;
 
 /// Bound sockets.
 #[derive(Debug)]
@@ -67,6 +71,10 @@ fn both(address: SocketAddr) -> io::Result<(UdpSocket, TcpListener)> {
     // of one number, also where that is left to the kernel
     let udp = UdpSocket::bind(tcp.local_addr()?)?;
     udp.set_nonblocking(true)?;
+    // more than the answers to a few neighbours that are not there, which wait in it; without the capability it stays as it is
+    if let Err(error) = setsockopt(&udp, SndBufForce, &SEND_BUFFER) {
+        debug!(%error, "the socket of DNS keeps its send buffer");
+    }
     tcp.set_nonblocking(true)?;
     Ok((udp, tcp))
 }

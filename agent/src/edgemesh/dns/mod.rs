@@ -6,7 +6,6 @@
 //! | `records` | what is answered of the cluster's names: pure |
 //! | `message` | packets read and written: pure |
 //! | `forward` | the node's resolvers, with a cache |
-//! | `shares` | how many questions of one client are with them |
 //! | `server` | sockets |
 //!
 //! The codec, the client of the resolvers and its cache are hickory's. The sockets are ours: hickory's server puts no bound on its tasks
@@ -17,7 +16,6 @@ mod listen;
 mod message;
 mod records;
 mod server;
-mod shares;
 mod zone;
 
 use std::{net::SocketAddr, path::PathBuf};

@@ -1,9 +1,14 @@
 //! The server: datagrams and connections, each with its limits.
 
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 
 use hickory_resolver::proto::rr::{Name, Record};
-use limits::{ConnectionLimiter, ConnectionLimits, ConnectionSlot};
+use limits::{ConnectionLimiter, ConnectionLimits, ConnectionSlot, ShareLimits, Shares};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream, UdpSocket},
@@ -19,7 +24,6 @@ use super::{
     listen::Listening,
     message::{self, Asked, MAX_QUESTION, Transport},
     records::{self, Answer, End},
-    shares::Shares,
 };
 use crate::{
     edgemesh::Snapshots,
@@ -30,6 +34,8 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Connections: all, those that have asked nothing yet, and those of one client.
 const CONNECTIONS: ConnectionLimits =
     ConnectionLimits { established: 128, reserved: 0, pending: 64, per_address: 16 };
+/// Questions that are with the node's resolvers; of one client a quarter, so that three of them leave room.
+const FORWARDING: ShareLimits = ShareLimits { all: 512, each: 128 };
 /// Between tries to accept or receive where the kernel has no room.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -41,7 +47,8 @@ struct Shared {
     config: Config,
     snapshots: Snapshots,
     upstreams: Upstreams,
-    shares: Shares,
+    /// Questions that are with the node's resolvers, of each client.
+    forwarding: Shares<IpAddr>,
     udp: UdpSocket,
     tcp: TcpListener,
     connections: ConnectionLimiter,
@@ -74,7 +81,7 @@ impl Server {
             upstreams: Upstreams::new(config.clone(), own),
             config,
             snapshots,
-            shares: Shares::default(),
+            forwarding: Shares::new(FORWARDING),
             udp: UdpSocket::from_std(listening.udp)?,
             tcp: TcpListener::from_std(listening.tcp)?,
             connections: ConnectionLimiter::new(CONNECTIONS),
@@ -110,24 +117,25 @@ impl Server {
             };
             match self.step(packet.get(..length).unwrap_or_default(), Transport::Udp) {
                 Step::Ignore => {}
-                Step::Reply(reply) => self.send(&reply, client).await,
-                Step::Forward(forward) => match self.0.shares.admit(client.ip()) {
-                    Some(place) => {
+                Step::Reply(reply) => self.send(&reply, client),
+                Step::Forward(forward) => match self.0.forwarding.admit(client.ip()) {
+                    Ok(share) => {
                         let server = self.clone();
                         tasks.spawn(async move {
                             let reply = server.forward(*forward).await;
-                            server.send(&reply, client).await;
-                            drop(place);
+                            server.send(&reply, client);
+                            drop(share);
                         });
                     }
-                    None => self.send(&forward.asked.failed(), client).await,
+                    Err(_) => self.send(&forward.asked.failed(), client),
                 },
             }
         }
     }
 
-    async fn send(&self, reply: &[u8], client: SocketAddr) {
-        if let Err(error) = self.0.udp.send_to(reply, client).await {
+    /// Never waits: answers to neighbours that are not there fill the socket for seconds, and others' questions must not wait for them.
+    fn send(&self, reply: &[u8], client: SocketAddr) {
+        if let Err(error) = self.0.udp.try_send_to(reply, client) {
             debug!(%error, %client, "an answer was not sent");
         }
     }
@@ -175,9 +183,9 @@ impl Server {
             let reply = match self.step(&packet, Transport::Tcp) {
                 Step::Ignore => return Ok(()),
                 Step::Reply(reply) => reply,
-                Step::Forward(forward) => match self.0.shares.admit(client.ip()) {
-                    Some(_place) => self.forward(*forward).await,
-                    None => forward.asked.failed(),
+                Step::Forward(forward) => match self.0.forwarding.admit(client.ip()) {
+                    Ok(_share) => self.forward(*forward).await,
+                    Err(_) => forward.asked.failed(),
                 },
             };
             let length = u16::try_from(reply.len()).map_err(io::Error::other)?;

@@ -203,3 +203,15 @@ fn one_address_on_two_nodes_is_two_endpoints() {
     assert_eq!(on(&[one, two]), [one.map(str::to_owned), two.map(str::to_owned)]);
     assert_eq!(on(&[one, one, None]), [one.map(str::to_owned)]);
 }
+
+#[test]
+fn an_address_is_the_same_however_it_is_written() {
+    let mapped = json!({"spec": {"externalIPs": ["::ffff:127.0.0.1", "::ffff:192.0.2.5", "banana"]}});
+    let read = web(&[service(mapped)], &[]);
+    assert_eq!(read.external_ips, [[127, 0, 0, 1], [192, 0, 2, 5]].map(IpAddr::from));
+    let six = json!({"addressType": "IPv6", "endpoints": [{"addresses": ["::ffff:10.88.0.2"]}]});
+    assert!(
+        web(&[service(json!({}))], &[slice("six", six)]).endpoints.is_empty(),
+        "it is no address of IPv6"
+    );
+}

@@ -34,7 +34,7 @@ impl Backend {
         address: Option<Arc<IpAddr>>,
         ways: Ways,
     ) -> Self {
-        let own = Arc::new(Semaphore::new(budget.share));
+        let own = Arc::new(Semaphore::new(budget.port_share));
         Self { target, balancer: Arc::default(), budget, own, address, ways }
     }
 

@@ -7,8 +7,10 @@ pub(super) mod at;
 mod backend;
 mod budget;
 mod choose;
+mod copy;
 mod open;
 mod plan;
+mod planner;
 pub(super) mod routes;
 mod tcp;
 mod udp;
@@ -29,18 +31,19 @@ use tracing::{info, warn};
 use self::{
     budget::Budget,
     open::Open,
-    plan::{Inside, Machine, Place, Plan, plan},
+    plan::{Inside, Machine, Place, Plan},
+    planner::plan,
     routes::Routes,
     tcp::Connections,
 };
 pub(super) use self::{
-    tcp::{prepare, refuse},
+    tcp::{connect, prepare, refuse},
     udp::connect as connect_datagrams,
     usable::Here,
 };
 use super::{figures::Figures, snapshot::Snapshot, ways::Ways};
 use crate::{
-    config::Network,
+    config::{EdgeMesh, Network},
     netlink::{own_addresses, own_networks},
 };
 
@@ -107,7 +110,9 @@ impl Proxy {
         let machine = Machine {
             here: place.here.clone(),
             inside: Arc::new(inside),
-            node_port_networks: place.node_port_networks.to_vec(),
+            node_port_networks: place.settings.node_port_addresses.clone(),
+            external_networks: place.settings.external_addresses.clone(),
+            max_listeners: self.budget.max_listeners,
             serves_api: self.api.is_some(),
         };
         let mut plan = plan(snapshot, &machine);
@@ -259,7 +264,7 @@ pub(super) struct Where<'a> {
     pub(super) pods: &'a [Network],
     /// The addresses of this node's pods.
     pub(super) own_pods: &'a BTreeSet<IpAddr>,
-    pub(super) node_port_networks: &'a [Network],
+    pub(super) settings: &'a EdgeMesh,
 }
 
 /// Where this node's pods are: their own addresses, and the networks of the interfaces that they are behind.

@@ -1,4 +1,4 @@
-//! What is to be listened to, and where connections go. Pure.
+//! What is to be listened to, and where connections go. Pure; [`super::planner`] makes it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,23 +8,11 @@ use std::{
 
 use wire::relay::{self, Wanted};
 
-use super::{
-    at::At,
-    choose::Policy,
-    usable::{Here, usable},
-};
+use super::{at::At, choose::Policy, usable::Here};
 use crate::{
     config::Network,
-    edgemesh::{
-        snapshot::{Kind, Port, Protocol, Service, Snapshot},
-        ways::Aim,
-    },
+    edgemesh::{snapshot::Protocol, ways::Aim},
 };
-
-/// The Service of the API: namespace and name.
-const API: (&str, &str) = ("default", "kubernetes");
-/// So many sockets are listened to.
-const LISTENERS: usize = 8192;
 
 /// Where something is listened to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -66,6 +54,11 @@ pub(super) struct Target {
 }
 
 impl Target {
+    /// Whether it can take connections.
+    pub(super) fn has_endpoints(&self) -> bool {
+        !self.insiders.is_empty() || !self.outsiders.is_empty()
+    }
+
     /// The endpoints for a client.
     pub(super) fn endpoints(&self, client: IpAddr) -> &[At] {
         let is_here = self.address == Some(client);
@@ -84,9 +77,7 @@ impl Target {
         let has = |address: IpAddr| self.sources.iter().any(|network| network.contains(address));
         self.sources.is_empty() || has(client) || is_here && self.inside.addresses.iter().copied().any(has)
     }
-}
 
-impl Target {
     /// How an endpoint is dialled.
     pub(super) fn aim(&self, at: &At) -> Aim {
         let is_direct = at.node.is_none() || self.inside.leads_elsewhere(at.address.ip());
@@ -141,6 +132,10 @@ pub(super) struct Machine {
     pub(super) node_port_networks: Vec<Network>,
     /// Whether the API is served on this machine, at the addresses of its Service.
     pub(super) serves_api: bool,
+    /// Networks whose addresses Services may have that are not the cluster's own.
+    pub(super) external_networks: Vec<Network>,
+    /// So many sockets are listened to; half of them are for Services of one namespace.
+    pub(super) max_listeners: usize,
 }
 
 /// What is to be.
@@ -155,146 +150,3 @@ pub(super) struct Plan {
     /// What cannot be served, and why.
     pub(super) refused: BTreeSet<String>,
 }
-
-/// The plan for a snapshot. Services come in their order, and what one has another does not get: their own addresses before those that
-/// they only claim.
-pub(super) fn plan(snapshot: &Snapshot, machine: &Machine) -> Plan {
-    let mut plan = Plan::default();
-    let proxied = || {
-        let is_proxied = |(_, service): &(_, &Service)| service.kind == Kind::Proxied && !service.elsewhere;
-        snapshot.services.iter().filter(is_proxied)
-    };
-    for (name, service) in proxied() {
-        plan.add_addresses(name, service, &service.cluster_ips, (true, machine));
-    }
-    for (name, service) in proxied() {
-        plan.add_addresses(name, service, &service.external_ips, (false, machine));
-        plan.add_addresses(name, service, &service.balancer_ips, (false, machine));
-    }
-    for (name, service) in proxied() {
-        plan.add_node_ports(name, service, machine);
-        let (namespace, name) = name;
-        let unserved = service.unserved.iter().map(|what| format!("Service {namespace}/{name} {what}"));
-        plan.refused.extend(unserved);
-    }
-    plan
-}
-
-type Name = (String, String);
-
-impl Plan {
-    fn add_addresses(
-        &mut self,
-        name: &Name,
-        service: &Service,
-        addresses: &[IpAddr],
-        (is_own, machine): (bool, &Machine),
-    ) {
-        let is_api = is_own && machine.serves_api && (name.0.as_str(), name.1.as_str()) == API;
-        for address in addresses {
-            if let Err(why) = may_have(*address, machine) {
-                let (namespace, name) = name;
-                self.refused.insert(format!("Service {namespace}/{name} claims {address}, {why}"));
-                continue;
-            }
-            self.addresses.insert(*address);
-            for port in &service.ports {
-                let place = Place { protocol: port.protocol, address: SocketAddr::new(*address, port.port) };
-                if is_api && port.protocol == Protocol::Tcp {
-                    self.api.insert(place.address);
-                    continue;
-                }
-                let target = target(name, service, port, (is_own, *address, machine));
-                self.add(place, target);
-            }
-        }
-    }
-
-    fn add_node_ports(&mut self, name: &Name, service: &Service, machine: &Machine) {
-        for port in &service.ports {
-            let Some(number) = port.node_port else { continue };
-            for address in &machine.inside.addresses {
-                // as kube-proxy: never at ::1, and an address that is of one link only is no node's
-                let is_served = service.cluster_ips.iter().any(|own| own.is_ipv4() == address.is_ipv4())
-                    && !matches!(address, IpAddr::V6(six) if six.is_loopback() || six.is_unicast_link_local());
-                let is_wanted = machine.node_port_networks.is_empty()
-                    || machine.node_port_networks.iter().any(|network| network.contains(*address));
-                if is_served && is_wanted {
-                    let place = Place { protocol: port.protocol, address: SocketAddr::new(*address, number) };
-                    self.add(place, target(name, service, port, (false, *address, machine)));
-                }
-            }
-        }
-    }
-
-    fn add(&mut self, place: Place, target: Target) {
-        if target.insiders.is_empty() && target.outsiders.is_empty() {
-            return;
-        }
-        if place.protocol == Protocol::Tcp && self.api.contains(&place.address) {
-            let (loser, (namespace, name)) = (target.service, API);
-            let why = format!("Service {loser} does not get {place}, which Service {namespace}/{name} has");
-            self.refused.insert(why);
-        } else if let Some(other) = self.targets.get(&place) {
-            let (loser, winner) = (&target.service, &other.service);
-            if loser != winner {
-                self.refused
-                    .insert(format!("Service {loser} does not get {place}, which Service {winner} has"));
-            }
-        } else if self.targets.len() >= LISTENERS {
-            let why =
-                format!("Service {} does not get {place}: {LISTENERS} ports are listened to", target.service);
-            self.refused.insert(why);
-        } else {
-            self.targets.insert(place, target);
-        }
-    }
-}
-
-/// Whether a Service may have this address.
-fn may_have(address: IpAddr, machine: &Machine) -> Result<(), &'static str> {
-    let is_link_local = match address {
-        IpAddr::V4(address) => address.is_link_local() || address.is_broadcast(),
-        IpAddr::V6(address) => address.is_unicast_link_local(),
-    };
-    if machine.inside.addresses.contains(&address) {
-        Err("which is this machine's own; what listens there goes on")
-    } else if address.is_loopback() || address.is_unspecified() || address.is_multicast() || is_link_local {
-        Err("which no Service can have")
-    } else {
-        Ok(())
-    }
-}
-
-fn target(
-    (namespace, name): &Name,
-    service: &Service,
-    port: &Port,
-    (is_own, address, machine): (bool, IpAddr, &Machine),
-) -> Target {
-    let policy = Policy { balancing: service.balancing, affinity: service.affinity };
-    let inside = machine.inside.clone();
-    let usable = usable(service, port, &machine.here, address.is_ipv4());
-    let (insiders, outsiders) =
-        if is_own { (usable.internal.clone(), usable.internal) } else { (usable.cluster, usable.external) };
-    Target {
-        service: format!("{namespace}/{name}"),
-        port: port.name.clone(),
-        insiders,
-        outsiders,
-        serving: usable.serving,
-        policy,
-        inside,
-        address: Some(address),
-        // NodePorts are at the machine's own addresses, which no load balancer has
-        sources: if service.balancer_ips.contains(&address) {
-            service.source_ranges.clone()
-        } else {
-            Vec::new()
-        },
-    }
-}
-
-#[cfg(test)]
-#[path = "plan/tests.rs"]
-mod tests;

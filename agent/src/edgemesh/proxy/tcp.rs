@@ -4,7 +4,7 @@ use std::{io, net::SocketAddr, time::Duration};
 
 use nix::sys::socket::{
     setsockopt,
-    sockopt::{IpFreebind, KeepAlive, TcpKeepCount, TcpKeepIdle, TcpKeepInterval},
+    sockopt::{IpFreebind, Ipv6V6Only, KeepAlive, TcpKeepCount, TcpKeepIdle, TcpKeepInterval},
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite, copy_bidirectional_with_sizes},
@@ -15,16 +15,18 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::debug;
 use wire::relay::Protocol;
 
-use super::{backend::Backend, budget::Seat};
+use super::{backend::Backend, budget::Seat, copy};
 use crate::edgemesh::{figures::Figures, ways::Server};
 
 /// Connections that wait to be taken.
 const BACKLOG: u32 = 1024;
+/// Bytes that the kernel holds for each direction at each end of a connection: otherwise it may be megabytes, of the agent's memory.
+const KERNEL_BUFFER: u32 = 128 * 1024;
 /// How long all endpoints together may take until one is reached.
 const DIAL: Duration = Duration::from_secs(10);
 /// After no connection could be taken, as while there are no files left.
 const RETRY: Duration = Duration::from_millis(100);
-/// Bytes that are on their way in each direction of a connection.
+/// Bytes that are on their way over the relay in each direction of a connection.
 const BUFFER: usize = 16 * 1024;
 /// An end that is silent is asked whether it is still there: seconds until then, between two questions, and how often.
 const KEEPALIVE: (u32, u32, u32) = (60, 15, 4);
@@ -44,7 +46,10 @@ pub(super) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     if address.is_ipv6() {
         // a route alone makes an address of IPv6 one to which a packet may come, and none to which a socket may be bound
         setsockopt(&socket, IpFreebind, &true)?;
+        setsockopt(&socket, Ipv6V6Only, &true)?;
     }
+    // what it accepts has them, too
+    bound(&socket)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }
@@ -61,7 +66,7 @@ pub(super) async fn serve(listener: TcpListener, backend: Backend, connections: 
             }
         };
         let figures = &backend.budget.figures;
-        let Some(seat) = backend.budget.seat(&backend.own) else {
+        let Some(seat) = backend.budget.connection(peer.ip(), &backend.own) else {
             Figures::add(&figures.refused);
             refuse(&client);
             continue;
@@ -91,9 +96,9 @@ async fn forward(mut client: TcpStream, peer: SocketAddr, backend: Backend, _sea
     prepare(&client);
     // where one end has broken off, the other must not take that for an end
     match server {
-        Server::Direct(mut server) => {
+        Server::Direct(server) => {
             prepare(&server);
-            if carry(&mut client, &mut server).await.is_err() {
+            if copy::both_ways(&client, &server).await.is_err() {
                 refuse(&client);
                 refuse(&server);
             }
@@ -130,6 +135,19 @@ async fn dial(peer: SocketAddr, backend: &Backend) -> Option<Server> {
         backend.missed(endpoint);
     }
     None
+}
+
+/// A connection to an endpoint.
+pub(in crate::edgemesh) async fn connect(endpoint: SocketAddr) -> io::Result<TcpStream> {
+    let socket = if endpoint.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    bound(&socket)?;
+    socket.connect(endpoint).await
+}
+
+/// Bounds what waits in the kernel at one end of a connection.
+fn bound(socket: &TcpSocket) -> io::Result<()> {
+    socket.set_recv_buffer_size(KERNEL_BUFFER)?;
+    socket.set_send_buffer_size(KERNEL_BUFFER)
 }
 
 /// Ends a connection by a reset, as if nobody had listened.

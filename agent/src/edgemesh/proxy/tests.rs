@@ -17,6 +17,8 @@ use crate::{
 fn apart(run: impl AsyncFnOnce() + Send + 'static) {
     in_network_namespace(|| {
         ip(&["link", "set", "lo", "up"]);
+        // where pods are
+        ip(&["address", "add", "10.88.0.2/32", "dev", "lo"]);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(run());
     });
@@ -45,7 +47,7 @@ fn snapshot(cluster_ip: &str, endpoints: &[SocketAddr]) -> Snapshot {
 
 /// Sends back what it is told.
 async fn echo() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = TcpListener::bind("10.88.0.2:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
@@ -70,8 +72,14 @@ async fn refuses(address: &str) -> bool {
 #[test]
 fn addresses_come_and_go_with_their_services() {
     apart(async || {
-        let here = Here::default();
-        let place = Where { here: &here, pods: &[], own_pods: &BTreeSet::new(), node_port_networks: &[] };
+        let (here, settings) = (
+            Here::default(),
+            EdgeMesh {
+                node_port_addresses: vec![Network::parse("127.0.0.0/8").unwrap()],
+                ..EdgeMesh::default()
+            },
+        );
+        let place = Where { here: &here, pods: &[], own_pods: &BTreeSet::new(), settings: &settings };
         // what an agent that was killed has left
         Routes::open().unwrap().add([10, 96, 0, 99].into()).unwrap();
         let mut proxy = Proxy::new(Arc::default(), Ways::default(), None, CancellationToken::new());
@@ -112,8 +120,14 @@ fn addresses_come_and_go_with_their_services() {
 #[test]
 fn a_port_that_is_taken_is_told_by_name_and_had_later() {
     apart(async || {
-        let here = Here::default();
-        let place = Where { here: &here, pods: &[], own_pods: &BTreeSet::new(), node_port_networks: &[] };
+        let (here, settings) = (
+            Here::default(),
+            EdgeMesh {
+                node_port_addresses: vec![Network::parse("127.0.0.0/8").unwrap()],
+                ..EdgeMesh::default()
+            },
+        );
+        let place = Where { here: &here, pods: &[], own_pods: &BTreeSet::new(), settings: &settings };
         let mut proxy = Proxy::new(Arc::default(), Ways::default(), None, CancellationToken::new());
         let endpoint = echo().await;
         let taken = TcpListener::bind("127.0.0.1:30080").await.unwrap();

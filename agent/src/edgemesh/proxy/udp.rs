@@ -9,12 +9,16 @@ use std::{
     time::Duration,
 };
 
-use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrStorage, sockopt::IpFreebind};
+use limits::{NoShare, Share};
+use nix::sys::socket::{
+    self, AddressFamily, SockFlag, SockType, SockaddrStorage,
+    sockopt::{IpFreebind, Ipv6V6Only},
+};
 use parking_lot::Mutex;
 use tokio::{
     io::split,
     net::UdpSocket,
-    sync::{OwnedSemaphorePermit, mpsc},
+    sync::mpsc,
     task::JoinHandle,
     time::{Instant, MissedTickBehavior, interval, sleep},
 };
@@ -41,6 +45,8 @@ const FLOWS: usize = 1024;
 const LOOK_INTERVAL: Duration = Duration::from_secs(2);
 /// Datagrams of a client that wait for their way over the relay.
 const WAITING: usize = 16;
+/// One that was used within this time makes no room.
+const MIN_IDLE: Duration = Duration::from_secs(1);
 /// After the socket could not be read.
 const RETRY: Duration = Duration::from_millis(100);
 
@@ -54,7 +60,7 @@ struct Flow {
     server: Way,
     last: Arc<Mutex<Instant>>,
     answers: JoinHandle<()>,
-    _seat: OwnedSemaphorePermit,
+    _share: Share<IpAddr>,
 }
 
 /// Over what it goes.
@@ -102,6 +108,7 @@ pub(super) fn listen(address: SocketAddr) -> io::Result<UdpSocket> {
     if address.is_ipv6() {
         // see [`super::tcp::listen`]
         socket::setsockopt(&socket, IpFreebind, &true)?;
+        socket::setsockopt(&socket, Ipv6V6Only, &true)?;
     }
     socket::bind(socket.as_raw_fd(), &SockaddrStorage::from(address))?;
     UdpSocket::from_std(socket.into())
@@ -155,9 +162,12 @@ pub(super) async fn serve(socket: UdpSocket, backend: Backend) {
             flows.remove(&client);
         }
         if !flows.contains_key(&client) {
-            make_room(&mut flows);
-            match begin(client, &backend, (&socket, &buffer)).await {
-                Some(flow) => drop(flows.insert(client, flow)),
+            match share(client, &mut flows, &backend) {
+                Some(share) => {
+                    if let Some(flow) = begin(client, &backend, (&socket, &buffer), share).await {
+                        flows.insert(client, flow);
+                    }
+                }
                 None => Figures::add(&backend.budget.figures.refused),
             }
         }
@@ -177,17 +187,41 @@ fn is_alive(flow: &Flow, now: Instant) -> bool {
     !flow.answers.is_finished() && now.saturating_duration_since(*flow.last.lock()) < IDLE
 }
 
-fn make_room(flows: &mut HashMap<SocketAddr, Flow>) {
-    if flows.len() >= FLOWS
-        && let Some(oldest) =
-            flows.iter().min_by_key(|(_, flow)| *flow.last.lock()).map(|(client, _)| *client)
-    {
-        flows.remove(&oldest);
+/// A place for a new flow. Where there is none, the one of this socket that is idle longest makes room: of the same client's flows, if
+/// it is the client that has its share.
+fn share(
+    client: SocketAddr,
+    flows: &mut HashMap<SocketAddr, Flow>,
+    backend: &Backend,
+) -> Option<Share<IpAddr>> {
+    let full = if flows.len() >= FLOWS {
+        NoShare::All
+    } else {
+        match backend.budget.flow(client.ip()) {
+            Ok(share) => return Some(share),
+            Err(full) => full,
+        }
+    };
+    let makes_room = |other: &SocketAddr| match full {
+        NoShare::All => true,
+        NoShare::Each => other.ip() == client.ip(),
+    };
+    let of = flows.iter().filter(|(other, _)| makes_room(other));
+    let (last, oldest) = of.map(|(other, flow)| (*flow.last.lock(), *other)).min()?;
+    // datagrams that come back to their own socket, each from a new one, cost no more than that
+    if last.elapsed() < MIN_IDLE {
+        return None;
     }
+    flows.remove(&oldest);
+    backend.budget.flow(client.ip()).ok()
 }
 
-async fn begin(client: SocketAddr, backend: &Backend, answers: (&Arc<UdpSocket>, &Buffer)) -> Option<Flow> {
-    let seat = backend.budget.flows.clone().try_acquire_owned().ok()?;
+async fn begin(
+    client: SocketAddr,
+    backend: &Backend,
+    answers: (&Arc<UdpSocket>, &Buffer),
+    share: Share<IpAddr>,
+) -> Option<Flow> {
     let (endpoints, policy) = backend.choose(client.ip());
     let target = backend.target.borrow().clone();
     let last = Arc::new(Mutex::new(Instant::now()));
@@ -217,7 +251,7 @@ async fn begin(client: SocketAddr, backend: &Backend, answers: (&Arc<UdpSocket>,
             Ok((server, answers)) => {
                 backend.reached(policy, client.ip(), endpoint.clone());
                 Figures::add(&backend.budget.figures.flows);
-                return Some(Flow { endpoint, server, last, answers, _seat: seat });
+                return Some(Flow { endpoint, server, last, answers, _share: share });
             }
             Err(error) => debug!(%error, %endpoint, "an endpoint of a Service cannot be reached"),
         }

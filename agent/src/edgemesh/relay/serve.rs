@@ -19,6 +19,7 @@ use super::{
     tell,
 };
 use crate::edgemesh::figures::Figures;
+use crate::edgemesh::proxy::connect;
 
 /// How long the other node may take for its greeting, TLS and what it wants.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -79,7 +80,7 @@ impl Serving {
         debug!(node = from, endpoint = %at, "a connection over the relay");
         match wanted.protocol {
             Protocol::Tcp => {
-                let dialled = timeout(DIAL, TcpStream::connect(at)).await;
+                let dialled = timeout(DIAL, connect(at)).await;
                 let server = reached(&mut stream, dialled).await?;
                 Figures::add(&self.figures.relay_served);
                 carry(stream, server).await;

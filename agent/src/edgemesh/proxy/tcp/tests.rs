@@ -4,7 +4,7 @@ use std::{net::Ipv4Addr, sync::Arc};
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    sync::{Semaphore, watch},
+    sync::watch,
 };
 
 use super::*;
@@ -33,8 +33,7 @@ fn front(endpoints: &[SocketAddr], share: usize) -> Front {
     let listener = listen((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
     let address = listener.local_addr().unwrap();
     let (target, targets) = watch::channel(to(endpoints));
-    let budget =
-        Budget { connections: Arc::new(Semaphore::new(100)), share, ..Budget::of_process(Arc::default()) };
+    let budget = Budget { port_share: share, ..Budget::new(400, 1, Arc::default()) };
     let connections = Connections { tracker: TaskTracker::new(), shutdown: CancellationToken::new() };
     let backend = Backend::new(targets, budget.clone(), None, Ways::default());
     let serving = tokio::spawn(serve(listener, backend, connections.clone()));
@@ -147,7 +146,48 @@ async fn one_service_has_its_share_and_not_more() {
         }
     };
     held.push(timeout(LIMIT, again).await.unwrap());
-    assert_eq!(front.budget.connections.available_permits(), 100 - 3, "none is lost");
+    assert_eq!(front.budget.connected(), 3, "none is lost");
+}
+
+#[tokio::test]
+async fn one_client_has_its_share_and_not_more() {
+    let front = front(&[echo(b'a').await], 400);
+    let mut held = Vec::new();
+    for _ in 0..100 {
+        held.push(connect(&front).await.0);
+    }
+    let mut surplus = TcpStream::connect(front.address).await.unwrap();
+    let error = timeout(LIMIT, surplus.read_u8()).await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::ConnectionReset, "a quarter of all is one client's");
+    let other = TcpSocket::new_v4().unwrap();
+    other.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+    let mut other = other.connect(front.address).await.unwrap();
+    assert_eq!(timeout(LIMIT, other.read_u8()).await.unwrap().unwrap(), b'a');
+}
+
+#[tokio::test]
+async fn a_client_that_has_ended_and_is_gone_keeps_no_place() {
+    // it reads nothing and never ends
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let front = front(&[listener.local_addr().unwrap()], 10);
+    let mut client = TcpStream::connect(front.address).await.unwrap();
+    let (mut server, _) = timeout(LIMIT, listener.accept()).await.unwrap().unwrap();
+    client.shutdown().await.unwrap();
+    assert!(timeout(LIMIT, server.read_u8()).await.unwrap().is_err(), "its end was handed on");
+    server.write_all(b"x").await.unwrap();
+    assert_eq!(timeout(LIMIT, client.read_u8()).await.unwrap().unwrap(), b'x', "half of it goes on");
+    assert_eq!(front.budget.connected(), 1);
+    client.set_zero_linger().unwrap();
+    drop(client);
+    timeout(LIMIT, async {
+        while front.budget.connected() > 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+    .unwrap();
+    let error = timeout(LIMIT, server.read_u8()).await.unwrap();
+    assert!(error.is_err());
 }
 
 /// An endpoint that takes a byte, and ends without a word, as one does whose process or machine was reset.

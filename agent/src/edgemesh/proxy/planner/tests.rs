@@ -15,6 +15,8 @@ fn machine() -> Machine {
         inside: Arc::new(inside),
         node_port_networks: Vec::new(),
         serves_api: false,
+        external_networks: vec![Network::parse("0.0.0.0/0").unwrap(), Network::parse("::/0").unwrap()],
+        max_listeners: 100,
     }
 }
 
@@ -248,4 +250,59 @@ fn what_is_set_and_not_followed_is_told_by_name() {
     let plan = planned(&[("web", web)], &machine());
     let said = ["Service shop/web has the port 9 of SCTP, which is not served on this node".to_owned()];
     assert_eq!(plan.refused, said.into());
+}
+
+#[test]
+fn external_addresses_are_served_where_that_is_configured_and_while_there_are_endpoints() {
+    let mut claims = service(&[]);
+    claims.external_ips = vec![[198, 51, 100, 7].into()];
+    let mut machine = machine();
+    machine.external_networks = vec![Network::parse("198.51.100.0/24").unwrap()];
+    let plan = planned(&[("web", claims.clone())], &machine);
+    assert_eq!(places(&plan), ["TCP 198.51.100.7:80 shop/web"], "row 17");
+    let mut idle = claims.clone();
+    idle.endpoints.clear();
+    assert_eq!(planned(&[("web", idle)], &machine), Plan::default(), "it is left to whom it belongs");
+    machine.external_networks.clear();
+    let plan = planned(&[("web", claims)], &machine);
+    assert!(plan.addresses.is_empty() && plan.targets.is_empty());
+    let said = plan.refused.first().unwrap();
+    assert!(said.contains("shop/web claims 198.51.100.7") && said.contains("externalAddresses"), "{said}");
+}
+
+#[test]
+fn endpoints_that_no_pod_has() {
+    for address in ["127.0.0.1", "169.254.169.254", "0.0.0.0", "224.0.0.1", "255.255.255.255"] {
+        let mut web = service(&["10.96.0.10"]);
+        web.endpoints[0].address = address.parse().unwrap();
+        let plan = planned(&[("web", web)], &machine());
+        assert!(plan.targets.is_empty(), "{address}");
+        let said = plan.refused.first().unwrap();
+        assert!(
+            said.starts_with(&format!("Service shop/web has the endpoint {address}, which no pod")),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn services_that_lead_to_services_have_no_such_endpoints() {
+    let to = |own: &str, endpoint: &str, port: u16| {
+        let mut service = service(&[own]);
+        service.endpoints[0].address = endpoint.parse().unwrap();
+        service.endpoints[0].ports = [((String::new(), Protocol::Tcp), port)].into();
+        service
+    };
+    let mut node_port = to("10.96.0.4", "192.0.2.5", 30080);
+    node_port.ports[0].node_port = Some(30080);
+    let services = [
+        ("itself", to("10.96.0.1", "10.96.0.1", 80)),
+        ("there", to("10.96.0.2", "10.96.0.3", 80)),
+        ("back", to("10.96.0.3", "10.96.0.2", 9)),
+        ("node", node_port),
+        ("host", to("10.96.0.5", "192.0.2.5", 8080)),
+    ];
+    let plan = planned(&services, &machine());
+    assert_eq!(places(&plan), ["TCP 10.96.0.5:80 shop/host"], "{:?}", plan.refused);
+    assert_eq!(plan.refused.len(), 4, "{:?}", plan.refused);
 }
