@@ -46,10 +46,10 @@ edged          meta      query     short                           response shor
 edged          meta      upload    ns/pod/x                        error upload of ns/pod/x
 metamanager    meta      query     k8s/ca.crt                      response PEM
 twin           resource  get       membership/detail               response
-twin           resource  update    device/ns/d/twin/edge_updated   response BadRequest
-twin           resource  update    device/ns/d/state/update        response BadRequest
+twin           resource  update    device/ns/d/twin/edge_updated   response ErrStatus
+twin           resource  update    device/ns/d/state/update        response ErrStatus
 metaserver     dynamiccontroller null null                         logged a call is left out
-metaserver     dynamiccontroller null watchapp/sync                response
+metaserver     dynamiccontroller null watchapp/sync                applicationResponse
 bus            user      upload    default/up                      logged upload of bus
 servicebus     user      upload    http://127.0.0.1/x              error servicebus
 servicebus     user      upload    -                               logged upload of servicebus
