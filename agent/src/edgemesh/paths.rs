@@ -61,11 +61,25 @@ impl Paths {
 
     /// A connection has found this way; whether that is news.
     pub(super) fn found(&mut self, node: &str, path: Path, now: Instant) -> bool {
-        if self.0.len() >= NODES && !self.0.contains_key(node) {
+        let before = self.of(node);
+        if before == Some(Path::Relayed) && path == Path::Relayed {
+            // that the relay goes on says nothing of the direct way
+            return false;
+        }
+        if self.0.len() >= NODES && before.is_none() {
             self.0.clear();
         }
-        let before = self.0.insert(node.to_owned(), Known { path, tried: now });
-        before.is_none_or(|known| known.path != path)
+        self.0.insert(node.to_owned(), Known { path, tried: now });
+        before != Some(path)
+    }
+
+    /// The direct way is looked at from now on.
+    pub(super) fn looked(&mut self, node: &str, now: Instant) {
+        if let Some(known) = self.0.get_mut(node) {
+            known.tried = now;
+        } else {
+            self.found(node, Path::Direct, now);
+        }
     }
 
     /// All of them, by their nodes.
@@ -88,6 +102,7 @@ mod tests {
         assert_eq!(paths.first("a", at(2000)), First::Both);
         assert_eq!(paths.first("a", at(2100)), First::Relay, "one connection tries it, and not all");
         assert!(!paths.found("a", Path::Relayed, at(2200)));
+        assert_eq!(paths.first("a", at(4000)), First::Both, "the relay's own connections do not put it off");
         assert!(paths.found("a", Path::Direct, at(4300)));
         assert_eq!(paths.first("a", at(4400)), First::Direct);
         assert!(paths.found("b", Path::Unreached, at(4400)));

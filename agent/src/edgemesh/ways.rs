@@ -195,9 +195,7 @@ impl Ways {
             if !paths.is_old(&node, age, now()) {
                 return;
             }
-            // it counts as looked at from now on
-            let path = paths.of(&node).unwrap_or(Path::Direct);
-            paths.found(&node, path, now());
+            paths.looked(&node, now());
         }
         let (ways, address) = (self.clone(), aim.address);
         tokio::spawn(async move {
