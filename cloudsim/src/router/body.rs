@@ -132,7 +132,7 @@ impl BodyPermit {
         loop {
             let Ok(frame) = timeout_at(due.min(late), body.frame()).await else {
                 let why = format!(
-                    "the body comes too slowly: {STEP} bytes of it have to come within {patience:?}, and all of it within {arrival:?}"
+                    "the body comes too slowly: {READ_CHUNK} bytes of it have to come within {patience:?}, and all of it within {arrival:?}"
                 );
                 return Err(unread(StatusCode::REQUEST_TIMEOUT, why));
             };

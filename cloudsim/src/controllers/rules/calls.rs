@@ -125,7 +125,7 @@ impl Rules {
         let body = Downstream::Publish { topic, payload: payload.content() };
         // EdgeCore does not tell what becomes of it
         let answered =
-            if is_ours { self.ask(&call.node, body).await? } else { self.publish(&call.node, body).await? };
+            if is_ours { self.ask(&call.node, body).await? } else { self.send_unanswered(&call.node, body).await? };
         match answered {
             NodeAnswer::Published => {}
             NodeAnswer::Service(other) | NodeAnswer::Refused(other) => {
@@ -143,7 +143,7 @@ impl Rules {
         })
     }
 
-    async fn publish(&self, node: &str, body: Downstream) -> Result<NodeAnswer, CallError> {
+    async fn send_unanswered(&self, node: &str, body: Downstream) -> Result<NodeAnswer, CallError> {
         let sent = self.nodes().send(node, body.into_message(now_ms())).await;
         sent.map_err(|error| not_sent(node, error)).map(|_| NodeAnswer::Published)
     }

@@ -107,7 +107,7 @@ async fn create(
     let (namespace, name) = (set.namespace().unwrap_or_default(), set.name_any());
     match cluster.create(&cluster.replica_sets, &set).await {
         Ok(set) => {
-            super::tell_scaled(deployment, &name, (0, replicas), cluster);
+            super::record_scaled(deployment, &name, (0, replicas), cluster);
             Ok(Arc::new(set))
         }
         Err(kube::Error::Api(status)) if status.code == 409 => {
