@@ -66,3 +66,4 @@ pub use node_streams::{NodeAnswer, NodeError, NodeIo, NodeRequest, NodeStreams};
 pub use registry::{Convert, Kind, Registry};
 pub use service::ApiService;
 pub use token::{BoundKind, BoundObject, TokenError, TokenGrant, TokenIssuer, VerifiedToken};
+pub use validate::endpoint_address;
