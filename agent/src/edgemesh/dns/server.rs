@@ -1,6 +1,11 @@
 //! The server: datagrams and connections, each with its limits.
 
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::{SocketAddr, UdpSocket as StdUdpSocket},
+    sync::Arc,
+    time::Duration,
+};
 
 use hickory_resolver::proto::rr::{Name, Record};
 use limits::{ConnectionLimiter, ConnectionLimits, ConnectionSlot};
@@ -43,6 +48,8 @@ struct Shared {
     upstreams: Upstreams,
     shares: Shares,
     udp: UdpSocket,
+    /// The same socket for answers, without waiting.
+    answers: StdUdpSocket,
     tcp: TcpListener,
     connections: ConnectionLimiter,
 }
@@ -75,6 +82,7 @@ impl Server {
             config,
             snapshots,
             shares: Shares::default(),
+            answers: listening.udp.try_clone()?,
             udp: UdpSocket::from_std(listening.udp)?,
             tcp: TcpListener::from_std(listening.tcp)?,
             connections: ConnectionLimiter::new(CONNECTIONS),
@@ -110,24 +118,26 @@ impl Server {
             };
             match self.step(packet.get(..length).unwrap_or_default(), Transport::Udp) {
                 Step::Ignore => {}
-                Step::Reply(reply) => self.send(&reply, client).await,
+                Step::Reply(reply) => self.send(&reply, client),
                 Step::Forward(forward) => match self.0.shares.admit(client.ip()) {
                     Some(place) => {
                         let server = self.clone();
                         tasks.spawn(async move {
                             let reply = server.forward(*forward).await;
-                            server.send(&reply, client).await;
+                            server.send(&reply, client);
                             drop(place);
                         });
                     }
-                    None => self.send(&forward.asked.failed(), client).await,
+                    None => self.send(&forward.asked.failed(), client),
                 },
             }
         }
     }
 
-    async fn send(&self, reply: &[u8], client: SocketAddr) {
-        if let Err(error) = self.0.udp.send_to(reply, client).await {
+    /// Sends an answer, or drops it where the kernel has no room for it: those for a neighbour that nobody is wait there for seconds, and
+    /// who forges the source of a question chooses whom its answer is for. A client whose answer is lost asks again.
+    fn send(&self, reply: &[u8], client: SocketAddr) {
+        if let Err(error) = self.0.answers.send_to(reply, client) {
             debug!(%error, %client, "an answer was not sent");
         }
     }

@@ -20,6 +20,8 @@ use crate::edgemesh::{
     snapshot::Snapshot,
 };
 
+mod forged;
+
 const WAIT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A server that runs until the test ends.
@@ -40,8 +42,17 @@ async fn start(upstreams: Vec<SocketAddr>) -> Running {
 }
 
 async fn start_with(upstreams: Vec<SocketAddr>, resolv_conf: std::path::PathBuf, of: Snapshot) -> Running {
+    start_at(Ipv4Addr::LOCALHOST, upstreams, resolv_conf, of)
+}
+
+fn start_at(
+    address: Ipv4Addr,
+    upstreams: Vec<SocketAddr>,
+    resolv_conf: std::path::PathBuf,
+    of: Snapshot,
+) -> Running {
     let (publish, snapshots) = watch::channel(Arc::new(of));
-    let listening = Listening::bind((Ipv4Addr::LOCALHOST, 0).into(), |_| Ok::<_, Infallible>(())).unwrap();
+    let listening = Listening::bind((address, 0).into(), |_| Ok::<_, Infallible>(())).unwrap();
     let address = listening.address().unwrap();
     let config = Config { domain: Zone::new("cluster.local").unwrap(), upstreams, resolv_conf };
     let mut server = Server::new(config, listening, snapshots).unwrap();
