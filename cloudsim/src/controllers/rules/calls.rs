@@ -262,10 +262,13 @@ fn topic_of(topic: &str, rest: &str) -> Result<String, CallError> {
 }
 
 /// Whether a part of the path is `..`, however it is written: in percent signs once or more often, or with parameters, which servers of
-/// Java take off (`..;a=b`).
+/// Java take off (`..;a=b`), or before a zero byte, where programs in C end it.
 fn leads_out(path: &str) -> bool {
     let is_up = |text: &str| {
-        text.split(['/', '\\']).any(|part| part.split(';').next().is_some_and(|name| name.trim() == ".."))
+        text.contains(char::is_control)
+            || text
+                .split(['/', '\\'])
+                .any(|part| part.split(';').next().is_some_and(|name| name.trim() == ".."))
     };
     let mut path = path.to_owned();
     for _ in 0..DECODINGS {
@@ -365,6 +368,9 @@ mod tests {
             "%25252e%25252e/x",
             "..%20/x",
             "%2525252525252e",
+            "..%00/x",
+            "a/..%2500b/x",
+            "a%0d%0ab",
         ] {
             assert!(leads_out(path), "{path}");
         }
