@@ -16,6 +16,8 @@ const LAST_PORT: i64 = 65_535;
 const MAX_ENDPOINTS: u64 = 1000;
 /// Of one endpoint.
 const MAX_ADDRESSES: u64 = 100;
+/// Of an EndpointSlice.
+const MAX_PORTS: u64 = 20_000;
 
 pub(super) fn service(object: &Value) -> Vec<Cause> {
     let Some(spec) = object.get("spec").filter(|spec| spec.is_object()) else {
@@ -143,7 +145,12 @@ pub(super) fn slice(object: &Value) -> Vec<Cause> {
             _ => {}
         }
     }
-    for (index, port) in items(object, "/ports").iter().enumerate() {
+    let ports = items(object, "/ports");
+    if ports.len() as u64 > MAX_PORTS {
+        causes.push(Cause::too_many("ports", ports.len() as u64, MAX_PORTS));
+        return causes;
+    }
+    for (index, port) in ports.iter().enumerate() {
         causes.extend(in_range(format!("ports[{index}].port"), port.get("port"), 1, LAST_PORT));
         causes.extend(supported(port, &format!("ports[{index}]"), "protocol", PROTOCOLS));
     }
