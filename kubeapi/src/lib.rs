@@ -68,3 +68,4 @@ pub use node_streams::{NodeAnswer, NodeError, NodeIo, NodeRequest, NodeStreams};
 pub use registry::{Convert, Kind, Registry};
 pub use token::{BoundKind, BoundObject, TokenError, TokenGrant, TokenIssuer, VerifiedToken};
 pub use tower_service::ApiService;
+pub use validate::endpoint_address;

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Options;
 use crate::{
-    controllers::rules::{self, Rules},
+    controllers::rules::{self, Rules, Via},
     hub::Sessions,
     pki::Pki,
     router::{Auth, NoRouter, Router},
@@ -30,7 +30,9 @@ impl Routing {
         pki: &Pki,
     ) -> Result<Self, NoRouter> {
         let agents = sessions.clone();
-        let rules = Rules::new(client.clone(), move |node| agents.is_own_agent(node), rules::CALL_TIMEOUT);
+        let via = Via::of_authority(pki.ca().cert_der());
+        let is_own_agent = move |node: &str| agents.is_own_agent(node);
+        let rules = Rules::new(client.clone(), via, is_own_agent, rules::CALL_TIMEOUT);
         let listener = match options.router {
             Some(router) => {
                 let at = SocketAddr::new(options.address, router.port);

@@ -1,7 +1,7 @@
 //! The router's REST listener, CloudCore's 9443: `/<node>/<namespace>/<path>[/suffix]` leads through a rule to a node.
 //!
 //! On the loopback interface it is plain HTTP for anybody on this machine, as CloudCore's is for anybody at all. Beyond, it is HTTPS, and
-//! a caller shows a bearer token ([`auth`]). Refusals are JSON: `{"code": 404, "reason": "RuleNotFound", "message": "…"}`.
+//! a caller shows a bearer token ([`auth`]). The cloud itself is no caller: what a rule has sent is refused. Refusals are JSON: `{"code": 404, "reason": "RuleNotFound", "message": "…"}`.
 
 mod auth;
 mod body;
@@ -80,11 +80,21 @@ impl Router {
         Ok(Server::bind(address, tls, Self { rules, auth, memory, hosts }).await?)
     }
 
+    /// For whoever calls.
+    #[cfg(test)]
+    pub(crate) fn anonymous(rules: Rules) -> Self {
+        Self { rules, auth: None, rooms: Rooms::new(Limits::default()), hosts: None }
+    }
+
     async fn answer(&self, request: Request<Incoming>) -> Result<CallAnswer, CallError> {
         let (mut head, body) = request.into_parts();
         if let Some(hosts) = &self.hosts {
             let ours = hosts.check(&head.uri, &head.headers);
             ours.map_err(|NotOurs { code, why }| CallError::new(code, "NotOurs", why))?;
+        }
+        if self.rules.via().is_in(&head.headers) {
+            let why = "a rule of this cloud has sent this; rules may not lead to the router, where they would go round without an end";
+            return Err(CallError::new(StatusCode::LOOP_DETECTED, "LoopDetected", why));
         }
         let place = Place::parse(head.uri.path())?;
         if let Some(auth) = &self.auth {

@@ -13,7 +13,7 @@ use tokio::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::*;
-use crate::kinds;
+use crate::{controllers::rules::Via, kinds};
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -42,10 +42,11 @@ async fn listener() -> (SocketAddr, DropGuard) {
 async fn listener_with(memory: BodyMemory) -> (SocketAddr, DropGuard) {
     let client =
         kubeapi::Api::builder(MemoryStore::new()).registry(kinds::registry()).build().client("default");
-    let (rules, stop) = (Rules::new(client, |_| false, LONG), CancellationToken::new());
+    let (rules, stop) =
+        (Rules::new(client, Via::of_authority(b"an authority"), |_| false, LONG), CancellationToken::new());
     tokio::spawn(rules.clone().run(stop.clone()));
     rules.complete().await;
-    let router = Router { rules, auth: None, memory, hosts: None };
+    let router = Router { memory, ..Router::anonymous(rules) };
     let server = Server::bind(([127, 0, 0, 1], 0).into(), None, router).await.unwrap();
     let address = server.local_addr();
     tokio::spawn(server.run(stop.clone()));

@@ -9,6 +9,7 @@ use crate::{
     status::{Cause, StatusError},
 };
 
+mod addresses;
 mod batch;
 mod config;
 mod container;
@@ -30,6 +31,7 @@ mod sysctl;
 mod tests;
 mod workload;
 
+pub use addresses::endpoint_address;
 pub(crate) use decode::{decode, unknown_metadata};
 pub(crate) use ephemeral::ephemeral_containers;
 
@@ -66,6 +68,7 @@ pub(crate) fn create(kind: &Kind, object: &Value) -> Vec<Cause> {
         Some(Builtin::Event | Builtin::NewEvent) => causes.extend(event::create(object)),
         builtin => causes.extend(content(builtin, object)),
     }
+    causes.extend(kind.builtin.into_iter().flat_map(|builtin| addresses::check(builtin, None, object)));
     causes
 }
 
@@ -96,6 +99,7 @@ pub(crate) fn update(kind: &Kind, old: &Value, new: &Value) -> Vec<Cause> {
     if !kind.is(Builtin::Pod) {
         causes.extend(content(kind.builtin, new));
     }
+    causes.extend(kind.builtin.into_iter().flat_map(|builtin| addresses::check(builtin, Some(old), new)));
     causes
 }
 

@@ -1,10 +1,10 @@
 //! Services and their endpoints.
 
-use std::{collections::HashSet, net::IpAddr};
+use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{faults, in_range, metadata, names, required, supported};
+use super::{addresses, faults, in_range, metadata, names, required, supported};
 use crate::{
     object::{items, text_or_empty},
     status::Cause,
@@ -12,6 +12,12 @@ use crate::{
 
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 const LAST_PORT: i64 = 65_535;
+/// Of an EndpointSlice.
+const MAX_ENDPOINTS: u64 = 1000;
+/// Of one endpoint.
+const MAX_ADDRESSES: u64 = 100;
+/// Of an EndpointSlice.
+const MAX_PORTS: u64 = 20_000;
 
 pub(super) fn service(object: &Value) -> Vec<Cause> {
     let Some(spec) = object.get("spec").filter(|spec| spec.is_object()) else {
@@ -110,11 +116,6 @@ pub(super) fn endpoints(object: &Value) -> Vec<Cause> {
         if ready.is_empty() && not_ready.is_empty() {
             causes.push(Cause::required(path.as_str(), "must specify `addresses` or `notReadyAddresses`"));
         }
-        for (field, addresses) in [("addresses", ready), ("notReadyAddresses", not_ready)] {
-            for (index, item) in addresses.iter().enumerate() {
-                causes.extend(address(&format!("{path}.{field}[{index}].ip"), text_or_empty(item, "/ip")));
-            }
-        }
         let ports = items(subset, "/ports");
         for (index, port) in ports.iter().enumerate() {
             let path = format!("{path}.ports[{index}]");
@@ -131,19 +132,25 @@ pub(super) fn endpoints(object: &Value) -> Vec<Cause> {
 
 pub(super) fn slice(object: &Value) -> Vec<Cause> {
     let mut causes = Vec::from_iter(supported(object, "", "addressType", &["FQDN", "IPv4", "IPv6"]));
-    for (index, endpoint) in items(object, "/endpoints").iter().enumerate() {
+    let endpoints = items(object, "/endpoints");
+    if endpoints.len() as u64 > MAX_ENDPOINTS {
+        causes.push(Cause::too_many("endpoints", endpoints.len() as u64, MAX_ENDPOINTS));
+        return causes;
+    }
+    for (index, endpoint) in endpoints.iter().enumerate() {
         let field = format!("endpoints[{index}].addresses");
-        let addresses = items(endpoint, "/addresses");
-        if addresses.is_empty() {
-            causes.push(Cause::required(field.as_str(), "must contain at least 1 address"));
-        }
-        if text_or_empty(object, "/addressType").starts_with("IP") {
-            for (index, item) in addresses.iter().enumerate() {
-                causes.extend(address(&format!("{field}[{index}]"), item.as_str().unwrap_or_default()));
-            }
+        match items(endpoint, "/addresses").len() as u64 {
+            0 => causes.push(Cause::required(field, "must contain at least 1 address")),
+            count if count > MAX_ADDRESSES => causes.push(Cause::too_many(field, count, MAX_ADDRESSES)),
+            _ => {}
         }
     }
-    for (index, port) in items(object, "/ports").iter().enumerate() {
+    let ports = items(object, "/ports");
+    if ports.len() as u64 > MAX_PORTS {
+        causes.push(Cause::too_many("ports", ports.len() as u64, MAX_PORTS));
+        return causes;
+    }
+    for (index, port) in ports.iter().enumerate() {
         causes.extend(in_range(format!("ports[{index}].port"), port.get("port"), 1, LAST_PORT));
         causes.extend(supported(port, &format!("ports[{index}]"), "protocol", PROTOCOLS));
     }
@@ -157,6 +164,5 @@ pub(super) fn update_slice(old: &Value, new: &Value) -> Option<Cause> {
 }
 
 fn address(field: &str, text: &str) -> Option<Cause> {
-    let why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-    text.parse::<IpAddr>().is_err().then(|| Cause::invalid(field, &text.into(), why))
+    addresses::parse(text).err().map(|why| Cause::invalid(field, &text.into(), why))
 }

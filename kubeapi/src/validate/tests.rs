@@ -10,6 +10,7 @@ use crate::{
     registry::{KindSchema, Registry},
 };
 
+mod addresses;
 mod schedules;
 mod workloads;
 

@@ -1,4 +1,4 @@
-//! The node's resolvers: asked for all that is not the cluster's, with a cache that keeps what they say for as long as they say.
+//! The node's resolvers: asked for all that is not the cluster's, with a [cache](super::cache).
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -13,7 +13,7 @@ use hickory_resolver::{
     net::{DnsError, NetError, NoRecords, runtime::TokioRuntimeProvider},
     proto::{
         op::ResponseCode,
-        rr::{Name, RecordType},
+        rr::{Name, Record, RecordType},
     },
 };
 use parking_lot::Mutex;
@@ -23,9 +23,9 @@ use tokio::{
     sync::Notify,
     time::{Instant, timeout},
 };
-use tracing::warn;
+use tracing::{debug, warn};
 
-use super::{Config, message::Looked};
+use super::{Config, cache::Cache, message::Looked};
 use crate::{config::DNS_PORT, edged::parse_resolv_conf};
 
 /// One resolver is given so long for one try …
@@ -34,11 +34,12 @@ const TRY_TIMEOUT: Duration = Duration::from_millis(1500);
 const TRIES: usize = 2;
 /// … and all of them together so long: clients in pods wait for five seconds.
 const TIMEOUT: Duration = Duration::from_secs(4);
-/// Answers that are kept.
-const CACHED: u64 = 1024;
-/// An answer is kept for no longer, whatever it says; a negative one for less.
+/// An answer of more records is refused: a packet of 64 KiB has 4,096 of them, which take 1 MiB once they are read.
+const MAX_RECORDS: usize = 512;
+/// Questions that are with one resolver over TCP at a time, each of which may be answered by so much; others wait.
+const MAX_OVER_TCP: usize = 16;
+/// Records count for no longer, whatever they say.
 const MAX_TTL: Duration = Duration::from_secs(3600);
-const MAX_NEGATIVE_TTL: Duration = Duration::from_secs(300);
 /// A change of `resolv.conf` is noticed within this time.
 const REREAD_INTERVAL: Duration = Duration::from_secs(5);
 /// The longest `resolv.conf`.
@@ -67,8 +68,15 @@ pub(super) struct Upstreams {
 #[derive(Default)]
 struct State {
     servers: Vec<SocketAddr>,
-    resolver: Option<TokioResolver>,
+    client: Option<Client>,
     looked: Option<Instant>,
+}
+
+/// A client of resolvers, with what they have said; cheap to clone.
+#[derive(Clone)]
+struct Client {
+    resolver: TokioResolver,
+    cache: Cache,
 }
 
 impl Upstreams {
@@ -94,7 +102,7 @@ impl Upstreams {
     }
 
     async fn look_for_circle(&self) {
-        let Some(resolver) = self.resolver().await else { return };
+        let Some(Client { resolver, .. }) = self.client().await else { return };
         let Ok(name) = Name::from_ascii(format!("probe-{:016x}.edgemesh-probe.", rand::random::<u64>()))
         else {
             return;
@@ -124,39 +132,44 @@ impl Upstreams {
 
     /// What they say; that they failed where none answers in time, or there is none.
     pub(super) async fn lookup(&self, name: Name, kind: RecordType) -> Looked {
-        let Some(resolver) = self.resolver().await else { return Looked::failed() };
+        let Some(client) = self.client().await else { return Looked::failed() };
         if self.is_circle.load(Ordering::Relaxed) {
             return Looked::failed();
         }
-        match timeout(TIMEOUT, resolver.lookup(name, kind)).await {
-            Ok(Ok(lookup)) => Looked {
-                answers: lookup.answers().to_vec(),
-                authorities: Vec::new(),
-                code: ResponseCode::NoError,
-            },
-            Ok(Err(NetError::Dns(DnsError::NoRecordsFound(none)))) => negative(none),
-            Ok(Err(_)) | Err(_) => Looked::failed(),
+        if let Some(looked) = client.cache.get(&name, kind, Instant::now().into_std()) {
+            return looked;
         }
+        let (looked, negative_ttl) = match timeout(TIMEOUT, client.resolver.lookup(name.clone(), kind)).await
+        {
+            Ok(Ok(lookup)) => (positive(&name, lookup.answers()), None),
+            Ok(Err(NetError::Dns(DnsError::NoRecordsFound(none)))) => {
+                let ttl = none.negative_ttl;
+                (negative(none), ttl)
+            }
+            Ok(Err(_)) | Err(_) => (Looked::failed(), None),
+        };
+        client.cache.insert((name, kind), &looked, negative_ttl, Instant::now().into_std());
+        looked
     }
 
     /// A client of the resolvers of now.
-    async fn resolver(&self) -> Option<TokioResolver> {
+    async fn client(&self) -> Option<Client> {
         let is_due = |state: &State| state.looked.is_none_or(|looked| looked.elapsed() >= REREAD_INTERVAL);
         {
             let mut state = self.state.lock();
             if !is_due(&state) {
-                return state.resolver.clone();
+                return state.client.clone();
             }
             state.looked = Some(Instant::now());
         }
         let servers = self.servers().await;
         let mut state = self.state.lock();
-        if servers != state.servers || state.resolver.is_none() {
-            state.resolver = client(&servers);
+        if servers != state.servers || state.client.is_none() {
+            state.client = client(&servers);
             state.servers = servers;
             self.changed.notify_one();
         }
-        state.resolver.clone()
+        state.client.clone()
     }
 
     async fn servers(&self) -> Vec<SocketAddr> {
@@ -173,6 +186,15 @@ impl Upstreams {
     }
 }
 
+/// These records, unless they are too many.
+fn positive(name: &Name, answers: &[Record]) -> Looked {
+    if answers.len() > MAX_RECORDS {
+        debug!(%name, records = answers.len(), "an answer of more than {MAX_RECORDS} records is refused");
+        return Looked::failed();
+    }
+    Looked { answers: answers.to_vec(), authorities: Vec::new(), code: ResponseCode::NoError }
+}
+
 /// A name without such records.
 fn negative(none: NoRecords) -> Looked {
     let authorities = none.soa.map(|soa| soa.into_record_of_rdata()).into_iter().collect();
@@ -180,7 +202,7 @@ fn negative(none: NoRecords) -> Looked {
 }
 
 /// A client of these servers; none where there are none.
-fn client(servers: &[SocketAddr]) -> Option<TokioResolver> {
+fn client(servers: &[SocketAddr]) -> Option<Client> {
     if servers.is_empty() {
         return None;
     }
@@ -197,12 +219,13 @@ fn client(servers: &[SocketAddr]) -> Option<TokioResolver> {
     let options = builder.options_mut();
     options.timeout = TRY_TIMEOUT;
     options.attempts = TRIES;
-    options.cache_size = CACHED;
+    // it counts answers, however long they are
+    options.cache_size = 0;
+    options.max_active_requests = MAX_OVER_TCP;
     options.use_hosts_file = ResolveHosts::Never;
     options.positive_max_ttl = Some(MAX_TTL);
-    options.negative_max_ttl = Some(MAX_NEGATIVE_TTL);
     match builder.build() {
-        Ok(resolver) => Some(resolver),
+        Ok(resolver) => Some(Client { resolver, cache: Cache::default() }),
         Err(error) => {
             warn!(%error, "the node's resolvers cannot be asked");
             None

@@ -5,13 +5,17 @@ use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket},
 };
 
-use nix::sys::socket::{setsockopt, sockopt::SndBufForce};
-use tracing::{debug, info, warn};
+use nix::sys::socket::{
+    setsockopt,
+    sockopt::{SndBuf, SndBufForce},
+};
+use tracing::{info, warn};
 
 use crate::config::DNS_PORT;
 
-/// Answers that wait in the kernel, bytes.
-const SEND_BUFFER: usize = 4 * 1024 * 1024;
+/// Answers that wait in the kernel, bytes, of which it takes twice as many. Those for one neighbour that does not answer are 208 KiB at
+/// most, and all of them go when it is given up, after three seconds: some thirty such neighbours leave room for others.
+const SEND_BUFFER: usize = 8 * 1024 * 1024;
 
 /// Bound sockets.
 #[derive(Debug)]
@@ -26,11 +30,15 @@ impl Listening {
     /// Binds both sockets of the address; `make` gives it to this machine. Where that is not allowed, those of `127.0.0.1`.
     ///
     /// # Errors
-    /// The port is taken, or not allowed.
+    /// The port is taken, or not allowed; the address is not that of one machine.
     pub fn bind<E: std::error::Error>(
         address: SocketAddr,
         make: impl FnOnce(IpAddr) -> Result<(), E>,
     ) -> io::Result<Self> {
+        if is_of_many(address.ip()) {
+            let why = format!("{} is no address of one machine, such as 169.254.96.16", address.ip());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
         match make(address.ip()) {
             Ok(()) => {
                 let (udp, tcp) = both(address)?;
@@ -66,15 +74,36 @@ impl Listening {
     }
 }
 
+/// Whether pods could not ask at this address: it is none, or that of several machines.
+fn is_of_many(address: IpAddr) -> bool {
+    address.is_unspecified() || address.is_multicast() || address == Ipv4Addr::BROADCAST
+}
+
 fn both(address: SocketAddr) -> io::Result<(UdpSocket, TcpListener)> {
     let tcp = TcpListener::bind(address)?;
     // of one number, also where that is left to the kernel
     let udp = UdpSocket::bind(tcp.local_addr()?)?;
     udp.set_nonblocking(true)?;
-    // more than the answers to a few neighbours that are not there, which wait in it; without the capability it stays as it is
-    if let Err(error) = setsockopt(&udp, SndBufForce, &SEND_BUFFER) {
-        debug!(%error, "the socket of DNS keeps its send buffer");
+    // without the capability CAP_NET_ADMIN as much as everybody may have
+    if setsockopt(&udp, SndBufForce, &SEND_BUFFER).is_err() {
+        setsockopt(&udp, SndBuf, &SEND_BUFFER)?;
     }
     tcp.set_nonblocking(true)?;
     Ok((udp, tcp))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::*;
+
+    #[test]
+    fn an_address_that_is_not_of_one_machine_is_neither_made_nor_listened_at() {
+        for address in ["0.0.0.0:0", "[::]:0", "224.0.0.1:0", "255.255.255.255:0", "[ff02::1]:0"] {
+            let make = |_| -> Result<(), Infallible> { panic!("{address} is given to this machine") };
+            let refused = Listening::bind(address.parse().unwrap(), make).unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::InvalidInput, "{address}");
+        }
+    }
 }

@@ -5,12 +5,14 @@
 //! | `zone` | the cluster domain, and names below it |
 //! | `records` | what is answered of the cluster's names: pure |
 //! | `message` | packets read and written: pure |
-//! | `forward` | the node's resolvers, with a cache |
+//! | `forward` | the node's resolvers |
+//! | `cache` | what they have said, with a bound of bytes |
 //! | `server` | sockets |
 //!
-//! The codec, the client of the resolvers and its cache are hickory's. The sockets are ours: hickory's server puts no bound on its tasks
-//! and connections, and tells every question in the log.
+//! The codec and the client of the resolvers are hickory's. The sockets are ours: hickory's server puts no bound on its tasks and
+//! connections, and tells every question in the log. So is what is kept: hickory's cache counts answers, and not how long they are.
 
+mod cache;
 mod forward;
 mod listen;
 mod message;

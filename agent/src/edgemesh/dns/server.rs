@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, SocketAddr, UdpSocket as StdUdpSocket},
     sync::Arc,
     time::Duration,
 };
@@ -50,6 +50,8 @@ struct Shared {
     /// Questions that are with the node's resolvers, of each client.
     forwarding: Shares<IpAddr>,
     udp: UdpSocket,
+    /// The same socket for answers, without waiting.
+    answers: StdUdpSocket,
     tcp: TcpListener,
     connections: ConnectionLimiter,
 }
@@ -82,6 +84,7 @@ impl Server {
             config,
             snapshots,
             forwarding: Shares::new(FORWARDING),
+            answers: listening.udp.try_clone()?,
             udp: UdpSocket::from_std(listening.udp)?,
             tcp: TcpListener::from_std(listening.tcp)?,
             connections: ConnectionLimiter::new(CONNECTIONS),
@@ -133,9 +136,10 @@ impl Server {
         }
     }
 
-    /// Never waits: answers to neighbours that are not there fill the socket for seconds, and others' questions must not wait for them.
+    /// Sends an answer, or drops it where the kernel has no room for it: those for a neighbour that nobody is wait there for seconds, and
+    /// who forges the source of a question chooses whom its answer is for. A client whose answer is lost asks again.
     fn send(&self, reply: &[u8], client: SocketAddr) {
-        if let Err(error) = self.0.udp.try_send_to(reply, client) {
+        if let Err(error) = self.0.answers.send_to(reply, client) {
             debug!(%error, %client, "an answer was not sent");
         }
     }

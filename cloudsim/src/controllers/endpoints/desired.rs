@@ -13,6 +13,7 @@ use k8s_openapi::{
     apimachinery::pkg::util::intstr::IntOrString,
 };
 use kube::{ResourceExt, api::ObjectMeta};
+use kubeapi::endpoint_address;
 
 use crate::controllers::{
     edge::mirror::is_mirror,
@@ -54,14 +55,14 @@ pub(super) fn selects(service: &Service, pod: &Pod) -> bool {
     !selector.is_empty() && selector.iter().all(|(key, value)| pod.labels().get(key) == Some(value))
 }
 
+/// The addresses of a pod that an endpoint may have. A node says what they are: one that leads every node to itself would be refused, and
+/// the service's other pods with it.
 fn addresses(pod: &Pod) -> Vec<String> {
     let status = pod.status.clone().unwrap_or_default();
     let all: Vec<_> = status.pod_ips.into_iter().flatten().map(|address| address.ip).collect();
-    if all.is_empty() {
-        status.pod_ip.into_iter().filter(|address| !address.is_empty()).collect()
-    } else {
-        all
-    }
+    let mut all = if all.is_empty() { Vec::from_iter(status.pod_ip) } else { all };
+    all.retain(|address| endpoint_address(address).is_some());
+    all
 }
 
 /// Endpoints with the same ports.

@@ -13,6 +13,7 @@ use kube::{
     api::ObjectMeta,
     runtime::{controller::Action, reflector::ObjectRef},
 };
+use kubeapi::endpoint_address;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -83,7 +84,11 @@ pub(super) fn slices(endpoints: &Endpoints) -> Vec<EndpointSlice> {
         let ready = subset.addresses.iter().flatten().map(|address| endpoint(address, true));
         let rest = subset.not_ready_addresses.iter().flatten().map(|address| endpoint(address, false));
         let mut families: BTreeMap<&str, Vec<Endpoint>> = BTreeMap::new();
-        for endpoint in ready.chain(rest).take(IN_A_SUBSET) {
+        // those that were stored when the API took any
+        let all = ready
+            .chain(rest)
+            .filter(|endpoint| endpoint.addresses.iter().all(|address| endpoint_address(address).is_some()));
+        for endpoint in all.take(IN_A_SUBSET) {
             let family = endpoint.addresses.first().map_or("IPv4", |address| family_of(address));
             families.entry(family).or_default().push(endpoint);
         }

@@ -124,8 +124,11 @@ impl Rules {
         }
         let body = Downstream::Publish { topic, payload: payload.content() };
         // EdgeCore does not tell what becomes of it
-        let answered =
-            if is_ours { self.ask(&call.node, body).await? } else { self.send_unanswered(&call.node, body).await? };
+        let answered = if is_ours {
+            self.ask(&call.node, body).await?
+        } else {
+            self.send_unanswered(&call.node, body).await?
+        };
         match answered {
             NodeAnswer::Published => {}
             NodeAnswer::Service(other) | NodeAnswer::Refused(other) => {
@@ -263,10 +266,13 @@ fn topic_of(topic: &str, rest: &str) -> Result<String, CallError> {
 }
 
 /// Whether a part of the path is `..`, however it is written: in percent signs once or more often, or with parameters, which servers of
-/// Java take off (`..;a=b`).
+/// Java take off (`..;a=b`), or before a zero byte, where programs in C end it.
 fn leads_out(path: &str) -> bool {
     let is_up = |text: &str| {
-        text.split(['/', '\\']).any(|part| part.split(';').next().is_some_and(|name| name.trim() == ".."))
+        text.contains(char::is_control)
+            || text
+                .split(['/', '\\'])
+                .any(|part| part.split(';').next().is_some_and(|name| name.trim() == ".."))
     };
     let mut path = path.to_owned();
     for _ in 0..DECODINGS {
@@ -366,6 +372,9 @@ mod tests {
             "%25252e%25252e/x",
             "..%20/x",
             "%2525252525252e",
+            "..%00/x",
+            "a/..%2500b/x",
+            "a%0d%0ab",
         ] {
             assert!(leads_out(path), "{path}");
         }

@@ -11,6 +11,8 @@ use wire::{
     topic::{check_publication, check_subscription},
 };
 
+use super::addresses;
+
 /// The setting of a RuleEndpoint of type servicebus.
 const SERVICE_PORT: &str = "service_port";
 /// The longest path or URL of a rule, bytes.
@@ -149,7 +151,13 @@ pub(super) fn source(spec: &RuleSpec, endpoint: &RuleEndpointSpec) -> Result<Sou
 pub(super) fn target(spec: &RuleSpec, endpoint: &RuleEndpointSpec) -> Result<Target, Fault> {
     let keys = Keys { field: "spec.targetResource", all: &spec.target_resource };
     match endpoint.rule_endpoint_type {
-        RuleEndpointType::Rest => Ok(Target::Rest { url: keys.only(&["resource"])?.url("resource")? }),
+        RuleEndpointType::Rest => {
+            let url = keys.only(&["resource"])?.url("resource")?;
+            if addresses::has_refused(&url) {
+                return Err(keys.wrong("resource", addresses::WHY));
+            }
+            Ok(Target::Rest { url })
+        }
         RuleEndpointType::EventBus => {
             let topic = keys.only(&["topic"])?.get("topic")?;
             check_publication(topic).map_err(|fault| keys.wrong("topic", &fault.to_string()))?;

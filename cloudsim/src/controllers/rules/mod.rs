@@ -7,6 +7,7 @@
 //! Source: KubeEdge's `cloud/pkg/router`. Differences: an agent of ours answers what it is asked to publish, and is answered what it
 //! uploads; redirects are not followed; a target that answers anything but 2xx to a message of MQTT has failed.
 
+mod addresses;
 mod calls;
 pub(crate) mod check;
 mod counters;
@@ -18,6 +19,7 @@ mod targets;
 mod trial;
 mod upload_queue;
 mod uploads;
+mod via;
 
 use std::{sync::Arc, time::Duration};
 
@@ -34,6 +36,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 pub(crate) use self::{
     calls::{Call, CallAnswer, CallError},
     nodes::OpenNode,
+    via::Via,
 };
 use self::{
     counters::{Counters, Place},
@@ -78,9 +81,11 @@ struct Inner {
 }
 
 impl Rules {
-    /// Over `client`; `own_agents` knows whether a node's agent is one of ours. A node's answer is waited for `call_timeout`.
+    /// Over `client`, of the cloud with this name; `own_agents` knows whether a node's agent is one of ours. A node's answer is waited for
+    /// `call_timeout`.
     pub fn new(
         client: Client,
+        via: Via,
         own_agents: impl Fn(&str) -> bool + Send + Sync + 'static,
         call_timeout: Duration,
     ) -> Self {
@@ -92,7 +97,7 @@ impl Rules {
             nodes: Nodes::default(),
             pending: Pending::default(),
             counters: Counters::default(),
-            targets: Targets::default(),
+            targets: Targets::new(via),
             upload_queue: UploadQueues::default(),
             refusals: Mutex::default(),
             tasks: TaskTracker::new(),
@@ -105,6 +110,11 @@ impl Rules {
         let (this, node) = (self.clone(), node.to_owned());
         self.spawn(async move { this.subscribe(&node).await });
         open
+    }
+
+    /// The name that this cloud has in `Via`.
+    pub(crate) fn via(&self) -> &Via {
+        self.targets().via()
     }
 
     /// Runs until `stop`.

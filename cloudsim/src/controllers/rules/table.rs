@@ -1,7 +1,7 @@
 //! The rules that are in force, found by what a message says of itself; and why others are not. Pure.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, HashSet},
     sync::Arc,
 };
 
@@ -10,6 +10,11 @@ use kube::ResourceExt;
 use mqtt::filter_matches;
 
 use super::check::{self, Source, Target};
+
+/// URLs that programs of one node may call: its agent keeps so many …
+const MAX_URLS: usize = 4096;
+/// … of which rules of one namespace have a quarter.
+const MAX_URLS_OF_NAMESPACE: usize = MAX_URLS / 4;
 
 /// A rule that is in force.
 #[derive(Clone, Debug)]
@@ -46,6 +51,8 @@ pub(super) struct Table {
     topics: HashMap<String, Vec<Arc<ActiveRule>>>,
     /// By node and URL.
     urls: HashMap<(String, String), Arc<ActiveRule>>,
+    /// How many of these each namespace has, by node.
+    shares: HashMap<String, HashMap<String, usize>>,
     /// Why a rule is not in force, by its uid.
     problems: HashMap<String, String>,
     /// All of them, the older first.
@@ -93,6 +100,7 @@ impl Table {
                 table.problems.insert(uid, problem);
             }
         }
+        table.keep_topics_apart();
         table.rules = rules;
         table
     }
@@ -126,10 +134,39 @@ impl Table {
                 if let Some(other) = self.urls.get(&key) {
                     return taken(other);
                 }
+                let shares = self.shares.entry(node.clone()).or_default();
+                if shares.values().sum::<usize>() >= MAX_URLS {
+                    return Err(format!("programs of node {node} may call {MAX_URLS} URLs already"));
+                }
+                let own = shares.entry(namespace.clone()).or_default();
+                if *own >= MAX_URLS_OF_NAMESPACE {
+                    return Err(format!(
+                        "programs of node {node} may call {MAX_URLS_OF_NAMESPACE} URLs of namespace {namespace} already"
+                    ));
+                }
+                *own += 1;
                 self.urls.insert(key, rule);
             }
         }
         Ok(())
+    }
+
+    /// Takes out of force what publishes on topics from which rules of another namespace take messages: it would pass for what that
+    /// namespace's programs and devices say.
+    fn keep_topics_apart(&mut self) {
+        let Self { rest, topics, problems, .. } = self;
+        let listening: HashSet<&str> =
+            topics.values().flatten().map(|rule| rule.namespace.as_str()).collect();
+        rest.retain(|_, rule| {
+            let Target::EventBus { topic } = &rule.target else { return true };
+            let other = topic.split('/').next().unwrap_or_default();
+            let is_own = other == rule.namespace || !listening.contains(other);
+            if !is_own {
+                let why = format!("rules of namespace {other} take messages from topics below {other}/");
+                problems.insert(rule.uid.clone(), why);
+            }
+            is_own
+        });
     }
 
     /// The rule for a request, and what of its path is beyond the rule's; the longest path counts.
@@ -180,5 +217,101 @@ impl Table {
         self.rules
             .iter()
             .map(|rule| (rule, self.problems.get(rule.metadata.uid.as_deref().unwrap_or_default())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crds::rules::{RuleEndpointSpec, RuleEndpointType, RuleSpec};
+
+    use super::*;
+
+    fn rule(
+        namespace: &str,
+        name: &str,
+        from: (&str, &[(&str, &str)]),
+        to: (&str, &[(&str, &str)]),
+    ) -> Arc<Rule> {
+        let map = |pairs: &[(&str, &str)]| {
+            pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+        };
+        let spec = RuleSpec {
+            source: from.0.to_owned(),
+            source_resource: map(from.1),
+            target: to.0.to_owned(),
+            target_resource: map(to.1),
+        };
+        let mut rule = Rule::new(name, spec);
+        rule.metadata.namespace = Some(namespace.to_owned());
+        rule.metadata.uid = Some(format!("{namespace}/{name}"));
+        Arc::new(rule)
+    }
+
+    fn table(rules: Vec<Arc<Rule>>) -> Table {
+        use RuleEndpointType as T;
+        let ends = ["default", "tenant"].iter().flat_map(|namespace| {
+            [("rest", T::Rest), ("mqtt", T::EventBus), ("http", T::ServiceBus)].map(|(name, kind)| {
+                let properties = [("service_port".to_owned(), "80".to_owned())].into();
+                let spec = RuleEndpointSpec { rule_endpoint_type: kind, properties };
+                let mut end = RuleEndpoint::new(name, spec);
+                end.metadata.namespace = Some((*namespace).to_owned());
+                Arc::new(end)
+            })
+        });
+        Table::new(rules, &ends.collect::<Vec<_>>())
+    }
+
+    fn problem<'a>(table: &'a Table, uid: &str) -> Option<&'a str> {
+        let (_, problem) = table.all().find(|(rule, _)| rule.metadata.uid.as_deref() == Some(uid)).unwrap();
+        problem.map(String::as_str)
+    }
+
+    #[test]
+    fn a_rule_does_not_speak_for_programs_of_another_namespace() {
+        let publish = |namespace, name, topic| {
+            rule(namespace, name, ("rest", &[("path", name)]), ("mqtt", &[("topic", topic)]))
+        };
+        let readings = rule(
+            "default",
+            "readings",
+            ("mqtt", &[("topic", "readings"), ("node_name", "n")]),
+            ("rest", &[("resource", "http://a/")]),
+        );
+        let rules = vec![
+            readings,
+            publish("tenant", "forged", "default/readings"),
+            publish("tenant", "suffix", "default"),
+            publish("tenant", "own", "tenant/readings"),
+            publish("tenant", "plain", "devices/led"),
+            publish("default", "loop", "default/readings"),
+        ];
+        let table = table(rules);
+        let why = Some("rules of namespace default take messages from topics below default/");
+        assert_eq!(problem(&table, "tenant/forged"), why);
+        assert_eq!(problem(&table, "tenant/suffix"), why);
+        assert!(
+            table.rest("tenant", "forged").is_none() && table.rest("tenant", "suffix/readings").is_none()
+        );
+        for uid in ["tenant/own", "tenant/plain", "default/loop", "default/readings"] {
+            assert_eq!(problem(&table, uid), None, "{uid}");
+        }
+    }
+
+    #[test]
+    fn one_namespace_does_not_take_all_urls_of_a_node() {
+        let call = |namespace: &str, node: &str, number: usize| {
+            let (name, url) = (format!("{node}-{number:04}"), format!("http://{namespace}/{number}"));
+            let from = [("target_url", url.as_str()), ("node_name", node)];
+            rule(namespace, &name, ("http", &from), ("rest", &[("resource", "http://a/")]))
+        };
+        let mut rules: Vec<_> = (0..1025).map(|number| call("tenant", "n", number)).collect();
+        rules.extend([call("tenant", "m", 0), call("default", "n", 0)]);
+        let table = table(rules);
+        assert_eq!(table.subscriptions("n").len(), 1025);
+        let why = "programs of node n may call 1024 URLs of namespace tenant already";
+        assert_eq!(problem(&table, "tenant/n-1024"), Some(why));
+        for uid in ["tenant/n-1023", "tenant/m-0000", "default/n-0000"] {
+            assert_eq!(problem(&table, uid), None, "{uid}");
+        }
     }
 }

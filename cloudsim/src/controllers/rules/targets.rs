@@ -15,6 +15,11 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::time::timeout;
 use wire::bus::MAX_BODY;
 
+use super::{
+    addresses::{self, Resolver},
+    via::Via,
+};
+
 /// For a connection to a target.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// For a whole call of a target, as KubeEdge has it.
@@ -26,7 +31,7 @@ const ID: &str = "x-request-id";
 /// The header that names the node from which a message comes.
 const NODE: &str = "x-kubeedge-node";
 
-type HttpClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+type HttpClient = Client<HttpsConnector<HttpConnector<Resolver>>, Full<Bytes>>;
 
 /// What is said to a target.
 #[derive(Clone, Debug)]
@@ -47,17 +52,35 @@ pub(super) struct TargetAnswer {
     pub(super) body: Bytes,
 }
 
-/// The client, made with the first call: it reads the machine's trusted authorities.
-#[derive(Debug, Default)]
-pub(super) struct Targets(OnceLock<HttpClient>);
+/// What calls them.
+#[derive(Debug)]
+pub(super) struct Targets {
+    /// The name that this cloud has in `Via`.
+    via: Via,
+    /// The client, made with the first call: it reads the machine's trusted authorities.
+    client: OnceLock<HttpClient>,
+}
 
 impl Targets {
+    pub(super) fn new(via: Via) -> Self {
+        Self { via, client: OnceLock::new() }
+    }
+
+    /// The name that this cloud has in `Via`.
+    pub(super) fn via(&self) -> &Via {
+        &self.via
+    }
+
     /// Calls a target; the error is for people.
     pub(super) async fn call(&self, call: TargetCall) -> Result<TargetAnswer, String> {
         let url = call.url.clone();
-        let request = request(call).map_err(|error| format!("{url} cannot be called: {error}"))?;
+        if addresses::has_refused(&url) {
+            return Err(format!("{url} cannot be called: {}", addresses::WHY));
+        }
+        let request =
+            request(call, self.via.value()).map_err(|error| format!("{url} cannot be called: {error}"))?;
         let asking = async {
-            let response = self.0.get_or_init(client).request(request).await;
+            let response = self.client.get_or_init(client).request(request).await;
             let response = response.map_err(|error| format!("{url} cannot be called: {}", causes(&error)))?;
             let (head, body) = response.into_parts();
             let body = gather(body, MAX_BODY).await;
@@ -70,12 +93,13 @@ impl Targets {
     }
 }
 
-fn request(call: TargetCall) -> Result<Request<Full<Bytes>>, http::Error> {
+fn request(call: TargetCall, via: HeaderValue) -> Result<Request<Full<Bytes>>, http::Error> {
     let id = HeaderValue::from_str(&call.id).unwrap_or_else(|_| HeaderValue::from_static("unknown"));
     Request::builder()
         .method(call.method)
         .uri(call.url)
         .header(header::CONTENT_TYPE, call.content_type)
+        .header(header::VIA, via)
         .header(header::USER_AGENT, concat!("cloudsim/", env!("CARGO_PKG_VERSION")))
         .header(ID, id)
         .header(NODE, call.node)
@@ -90,7 +114,7 @@ fn client() -> HttpClient {
     }
     roots.add_parsable_certificates(found.certs);
     let tls = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
-    let mut connector = HttpConnector::new();
+    let mut connector = HttpConnector::new_with_resolver(Resolver::new());
     connector.enforce_http(false);
     connector.set_nodelay(true);
     connector.set_connect_timeout(Some(CONNECT_TIMEOUT));

@@ -1,5 +1,6 @@
 //! Rules over an API in memory: nodes are queues that the tests read, targets are servers on this machine.
 
+mod loops;
 mod uploads;
 mod world;
 
@@ -231,6 +232,11 @@ async fn a_rule_that_says_what_none_may_is_refused() {
             ("mqtt", &[("topic", "t"), ("node_name", "n")][..]),
             ("rest", &[("resource", "http://u:p@a/")][..]),
             "without a user",
+        ),
+        (
+            ("mqtt", &[("topic", "t"), ("node_name", "n")][..]),
+            ("rest", &[("resource", "http://169.254.169.254/latest/meta-data/")][..]),
+            "link-local",
         ),
     ] {
         let error = world.try_rule("bad", from, to).await.unwrap_err();

@@ -11,6 +11,7 @@ use crate::{
     Api,
     object::{items, text, text_or_empty},
     store::{Key, Page, Resource, Scope, Store},
+    validate::endpoint_address,
 };
 
 /// Where to call.
@@ -81,7 +82,8 @@ async fn addresses(api: &Api, (namespace, name): (&str, &str), port: u64) -> Res
             .iter()
             .filter(|endpoint| endpoint.pointer("/conditions/ready").and_then(Value::as_bool) != Some(false));
         let hosts = ready.flat_map(|endpoint| items(endpoint, "/addresses")).filter_map(Value::as_str);
-        found.extend(hosts.filter_map(|host| Some(SocketAddr::new(host.parse().ok()?, target))));
+        // slices that were stored when the API took any address may lead to this very machine
+        found.extend(hosts.filter_map(|host| Some(SocketAddr::new(endpoint_address(host)?, target))));
     }
     if found.is_empty() { Err(format!("no endpoints available for service {name:?}")) } else { Ok(found) }
 }

@@ -20,6 +20,8 @@ use crate::edgemesh::{
     snapshot::Snapshot,
 };
 
+mod forged;
+
 const WAIT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A server that runs until the test ends.
@@ -40,8 +42,17 @@ async fn start(upstreams: Vec<SocketAddr>) -> Running {
 }
 
 async fn start_with(upstreams: Vec<SocketAddr>, resolv_conf: std::path::PathBuf, of: Snapshot) -> Running {
+    start_at(Ipv4Addr::LOCALHOST, upstreams, resolv_conf, of)
+}
+
+fn start_at(
+    address: Ipv4Addr,
+    upstreams: Vec<SocketAddr>,
+    resolv_conf: std::path::PathBuf,
+    of: Snapshot,
+) -> Running {
     let (publish, snapshots) = watch::channel(Arc::new(of));
-    let listening = Listening::bind((Ipv4Addr::LOCALHOST, 0).into(), |_| Ok::<_, Infallible>(())).unwrap();
+    let listening = Listening::bind((address, 0).into(), |_| Ok::<_, Infallible>(())).unwrap();
     let address = listening.address().unwrap();
     let config = Config { domain: Zone::new("cluster.local").unwrap(), upstreams, resolv_conf };
     let mut server = Server::new(config, listening, snapshots).unwrap();
@@ -224,4 +235,64 @@ async fn resolvers_that_ask_this_server_are_found_out() {
         }
         assert!(begun.elapsed() < WAIT_TIMEOUT, "the circle is not found");
     }
+}
+
+/// A resolver of a domain that an attacker has: `n200.evil.example` has 200 addresses, all of them over TCP alone.
+async fn talkative_resolver() -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
+    let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let address = tcp.local_addr().unwrap();
+    let udp = UdpSocket::bind(address).await.unwrap();
+    tokio::spawn(async move {
+        let mut packet = [0; 4096];
+        while let Ok((length, client)) = udp.recv_from(&mut packet).await {
+            let mut reply = Message::from_vec(&packet[..length]).unwrap();
+            reply.metadata.message_type = MessageType::Response;
+            reply.metadata.truncation = true;
+            let _ = udp.send_to(&reply.to_vec().unwrap(), client).await;
+        }
+    });
+    let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+    let seen = asked.clone();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = tcp.accept().await {
+            let seen = seen.clone();
+            tokio::spawn(async move {
+                while let Ok(Some(packet)) = receive(&mut stream).await {
+                    let mut reply = Message::from_vec(&packet).unwrap();
+                    reply.metadata.message_type = MessageType::Response;
+                    let name = reply.queries[0].name().clone();
+                    seen.lock().push(name.to_ascii());
+                    let number = name.to_ascii()[1..].split('.').next().unwrap().parse().unwrap();
+                    for last in 0..number {
+                        let address = RData::A(A(Ipv4Addr::from(last)));
+                        reply.add_answer(Record::from_rdata(name.clone(), 3600, address));
+                    }
+                    let bytes = reply.to_vec().unwrap();
+                    let length = u16::try_from(bytes.len()).unwrap().to_be_bytes();
+                    stream.write_all(&[&length[..], &bytes].concat()).await.unwrap();
+                }
+            });
+        }
+    });
+    (address, asked)
+}
+
+#[tokio::test]
+async fn long_answers_of_resolvers_are_handed_on_but_not_kept() {
+    let (upstream, asked) = talkative_resolver().await;
+    let server = start(vec![upstream]).await;
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    for _ in 0..2 {
+        for (name, code, records) in [
+            ("n4000.evil.example.", ResponseCode::ServFail, 0),
+            ("n200.evil.example.", ResponseCode::NoError, 200),
+            ("n20.evil.example.", ResponseCode::NoError, 20),
+        ] {
+            let reply = ask_over(&mut stream, name, RecordType::A).await;
+            assert_eq!((reply.metadata.response_code, reply.answers.len()), (code, records), "{name}");
+        }
+    }
+    let asked = asked.lock();
+    let times = |wanted: &str| asked.iter().filter(|name| *name == wanted).count();
+    assert_eq!((times("n200.evil.example."), times("n20.evil.example.")), (2, 1));
 }

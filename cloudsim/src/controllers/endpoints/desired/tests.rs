@@ -79,6 +79,19 @@ fn only_what_is_told_of_a_pod_matters() {
     assert!(!matters(&change(&pods[0], &pods[2])));
 }
 
+/// A node says where its pods are.
+#[test]
+fn a_pod_at_an_address_that_leads_every_node_to_itself_is_no_endpoint() {
+    let service = service(json!({"selector": {"app": "web"}, "ports": [{"port": 80}]}));
+    let lies = ["127.0.0.1", "169.254.169.254", "0.0.0.0", "::ffff:127.0.0.1", "x"];
+    let mut pods: Vec<_> = lies.iter().map(|address| pod(address, address, true, 80)).collect();
+    pods.push(pod("a", "10.0.0.1", true, 80));
+    assert_eq!(slices(&service, &pods).iter().map(text).collect::<Vec<_>>(), ["IPv4 80 10.0.0.1"]);
+    let subsets = endpoints(&service, &pods).subsets.unwrap();
+    let addresses = subsets[0].addresses.iter().flatten().map(|address| &*address.ip);
+    assert_eq!(addresses.collect::<Vec<_>>(), ["10.0.0.1"]);
+}
+
 /// A node makes mirror pods with any labels, and says their addresses.
 #[test]
 fn a_mirror_pod_is_no_services() {

@@ -18,13 +18,17 @@ use tokio::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 use wire::{Down, Header, Up, Upstream};
 
-use super::super::{Call, CallError, OpenNode, Rules};
+use super::super::{Call, CallError, OpenNode, Rules, Via};
 use crate::{admission, controllers::namespaces, delivery::Reply, kinds};
 
 /// What came of a call.
 pub(super) type Called = Result<(StatusCode, HeaderMap, Bytes), CallError>;
 
 pub(super) const LONG: Duration = Duration::from_secs(20);
+
+fn via() -> Via {
+    Via::of_authority(b"an authority")
+}
 
 pub(super) struct World {
     pub(super) rules: Rules,
@@ -43,7 +47,7 @@ impl World {
         let api = kubeapi::Api::builder(MemoryStore::new()).registry(kinds::registry());
         let client = api.admission(Arc::new(admission::OfKubeEdge)).build().client("default");
         namespaces::ensure_initial(&client).await.unwrap();
-        let rules = Rules::new(client.clone(), |node| node.starts_with("own"), call_timeout);
+        let rules = Rules::new(client.clone(), via(), |node| node.starts_with("own"), call_timeout);
         let stop = CancellationToken::new();
         tokio::spawn(rules.clone().run(stop.clone()));
         rules.complete().await;
@@ -110,7 +114,7 @@ impl World {
 
     /// Another cloud on the same API; it ends with this one.
     pub(super) async fn replica(&self) -> Rules {
-        let rules = Rules::new(self.client.clone(), |node| node.starts_with("own"), LONG);
+        let rules = Rules::new(self.client.clone(), via(), |node| node.starts_with("own"), LONG);
         tokio::spawn(rules.clone().run(self.stop.child_token()));
         rules.complete().await;
         rules
