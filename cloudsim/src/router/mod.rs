@@ -83,7 +83,7 @@ impl Router {
     /// For whoever calls.
     #[cfg(test)]
     pub(crate) fn anonymous(rules: Rules) -> Self {
-        Self { rules, auth: None, rooms: Rooms::new(Limits::default()), hosts: None }
+        Self { rules, auth: None, memory: BodyMemory::new(Limits::default()), hosts: None }
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Result<CallAnswer, CallError> {

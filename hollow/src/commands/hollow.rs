@@ -77,7 +77,7 @@ async fn never_connected(links: Vec<watch::Receiver<Link>>, join: &JoinArgs) -> 
     });
     match timeout(CONNECT_TIMEOUT, select_all(connected)).await {
         Ok(_) => pending().await,
-        Err(_) => anyhow!("no node was connected within {CONNECTED:?}: {}", unreachable(join).await),
+        Err(_) => anyhow!("no node was connected within {CONNECT_TIMEOUT:?}: {}", unreachable(join).await),
     }
 }
 
@@ -89,7 +89,7 @@ pub(super) async fn unreachable(join: &JoinArgs) -> String {
         let why = match timeout(ANSWER_TIMEOUT, TcpStream::connect(&address)).await {
             Ok(Ok(_)) => continue,
             Ok(Err(error)) => error.to_string(),
-            Err(_) => format!("no answer in {ANSWER:?}"),
+            Err(_) => format!("no answer in {ANSWER_TIMEOUT:?}"),
         };
         closed.push(format!(
             "nothing is reached at {address} ({why}); check that the cloud runs, --cloud and {option}"

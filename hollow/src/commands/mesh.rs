@@ -211,7 +211,7 @@ fn yes(is: bool) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::relay::RelayNode;
+    use cloudsim::relay::RelayNode;
 
     fn state() -> RelayState {
         let node = |name: &str, paths: &[(&str, relay::Path)]| RelayNode {

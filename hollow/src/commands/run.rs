@@ -85,7 +85,7 @@ fn files(given: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
 fn read(file: &Path) -> anyhow::Result<Scenario> {
     let metadata = std::fs::metadata(file).context("the file cannot be read; check its name")?;
     if metadata.len() > MAX_SCENARIO_BYTES {
-        bail!("the file is larger than {LIMIT} bytes");
+        bail!("the file is larger than {MAX_SCENARIO_BYTES} bytes");
     }
     Ok(Scenario::read(&std::fs::read_to_string(file).context("the file is no text")?)?)
 }

@@ -73,7 +73,7 @@ fn print_servers(addresses: Addresses) {
         print_line(&format!("  streams    wss://{tunnel}"));
     }
     if let Some(relay) = addresses.relay {
-        say(&format!("  relay      {relay}"));
+        print_line(&format!("  relay      {relay}"));
     }
     if let Some(kubelets) = addresses.kubelets {
         print_line(&format!("  kubelets   https://{kubelets}"));

@@ -80,7 +80,7 @@ pub(crate) fn read(directory: &Path) -> anyhow::Result<Vec<DynamicObject>> {
             continue;
         }
         if std::fs::metadata(&path)?.len() > MAX_MANIFEST_BYTES {
-            bail!("{} is larger than {LIMIT} bytes", path.display());
+            bail!("{} is larger than {MAX_MANIFEST_BYTES} bytes", path.display());
         }
         let text = std::fs::read_to_string(&path)?;
         let options = serde_saphyr::options! { with_snippet: false };

@@ -231,7 +231,7 @@ fn target(object: &Value) -> Result<Target, Why> {
 async fn read(file: &std::path::Path) -> Result<Vec<Value>, Why> {
     let unreadable = |error: std::io::Error| format!("{} cannot be read: {error}", file.display());
     if tokio::fs::metadata(file).await.map_err(unreadable)?.len() > MAX_MANIFEST_BYTES {
-        return Err(format!("{} is larger than {LIMIT} bytes", file.display()));
+        return Err(format!("{} is larger than {MAX_MANIFEST_BYTES} bytes", file.display()));
     }
     let text = tokio::fs::read_to_string(file).await.map_err(unreadable)?;
     let options = serde_saphyr::options! { with_snippet: false };

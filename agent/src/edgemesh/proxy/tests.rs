@@ -24,6 +24,12 @@ fn apart(run: impl AsyncFnOnce() + Send + 'static) {
     });
 }
 
+/// NodePorts at the loopback address alone.
+fn at_loopback() -> EdgeMesh {
+    let node_port_addresses = vec![Network::parse("127.0.0.0/8").unwrap()];
+    EdgeMesh { node_port_addresses, ..EdgeMesh::default() }
+}
+
 fn snapshot(cluster_ip: &str, endpoints: &[SocketAddr]) -> Snapshot {
     let endpoint = |at: &SocketAddr| Endpoint {
         address: at.ip(),
@@ -72,13 +78,7 @@ async fn refuses(address: &str) -> bool {
 #[test]
 fn addresses_come_and_go_with_their_services() {
     apart(async || {
-        let (here, settings) = (
-            Here::default(),
-            EdgeMesh {
-                node_port_addresses: vec![Network::parse("127.0.0.0/8").unwrap()],
-                ..EdgeMesh::default()
-            },
-        );
+        let (here, settings) = (Here::default(), at_loopback());
         let place = Where { here: &here, pods: &[], own_pods: &BTreeSet::new(), settings: &settings };
         // what an agent that was killed has left
         Routes::open().unwrap().add([10, 96, 0, 99].into()).unwrap();
@@ -120,13 +120,7 @@ fn addresses_come_and_go_with_their_services() {
 #[test]
 fn a_port_that_is_taken_is_told_by_name_and_had_later() {
     apart(async || {
-        let (here, settings) = (
-            Here::default(),
-            EdgeMesh {
-                node_port_addresses: vec![Network::parse("127.0.0.0/8").unwrap()],
-                ..EdgeMesh::default()
-            },
-        );
+        let (here, settings) = (Here::default(), at_loopback());
         let place = Where { here: &here, pods: &[], own_pods: &BTreeSet::new(), settings: &settings };
         let mut proxy = Proxy::new(Arc::default(), Ways::default(), None, CancellationToken::new());
         let endpoint = echo().await;
@@ -149,9 +143,9 @@ fn a_port_that_is_taken_is_told_by_name_and_had_later() {
 #[test]
 fn two_thousand_services_change_at_once() {
     apart(async || {
-        let here = Here::default();
-        let place = Where { here: &here, pods: &[], node_port_networks: &[] };
-        let mut proxy = Proxy::new(Arc::default(), None, CancellationToken::new());
+        let (here, settings) = (Here::default(), at_loopback());
+        let place = Where { here: &here, pods: &[], own_pods: &BTreeSet::new(), settings: &settings };
+        let mut proxy = Proxy::new(Arc::default(), Ways::default(), None, CancellationToken::new());
         let (first, second) = (echo().await, echo().await);
         let all = |network: u8, endpoint: SocketAddr| {
             let services = (0..2000u16).map(|number| {

@@ -22,7 +22,7 @@ use super::{
 #[derive(Clone, Debug)]
 pub struct LostRecords {
     /// Where the authority's key is kept.
-    pub(crate) authority: Key,
+    pub authority: Key,
 }
 
 impl Amend for LostRecords {

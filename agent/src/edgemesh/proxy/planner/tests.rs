@@ -1,6 +1,10 @@
 //! What is listened to, and what is refused.
 
+use std::sync::Arc;
+
 use super::*;
+use crate::config::Network;
+use crate::edgemesh::proxy::{plan::Inside, usable::Here};
 use crate::edgemesh::snapshot::Endpoint;
 
 fn machine() -> Machine {
