@@ -22,6 +22,3 @@ pub use self::{
     server::{NoRelay, RelayServer},
     table::{Joined, RelayNode, RelayState, Relays},
 };
-
-#[cfg(test)]
-mod tests;

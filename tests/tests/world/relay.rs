@@ -6,7 +6,7 @@ use cloudsim::faults::{Conditions, Whom};
 use quinn::{
     Connection, Endpoint, RecvStream, SendStream, TransportConfig, VarInt, crypto::rustls::QuicClientConfig,
 };
-use tests::{Setup, World, in_time, within};
+use tests::{Setup, World, eventually, within};
 use tokio::task::JoinSet;
 use wire::relay::{
     ALPN, Answer, HEAD, MAX_STREAMS, MAX_TEXT, Open, Path, Report, WINDOW, read, text_length, told,
@@ -42,7 +42,7 @@ async fn connect(world: &World, caller: &Caller) -> Result<Connection, String> {
 /// A node that is at the relay.
 async fn node(world: &World, name: &str) -> Connection {
     let connection = connect(world, &Caller::node(world, name).await).await.unwrap();
-    in_time("the node is at the relay", async || so(world.cloud().relays().has(name))).await;
+    eventually("the node is at the relay", async || so(world.cloud().relays().has(name))).await;
     connection
 }
 
@@ -101,7 +101,7 @@ async fn bytes_go_from_node_to_node_and_are_counted() {
         b"done",
         "one end may end before the other"
     );
-    in_time("the connection has ended", async || so(world.cloud().relays().state().joined[0].open == 0))
+    eventually("the connection has ended", async || so(world.cloud().relays().state().joined[0].open == 0))
         .await;
     let state = world.cloud().relays().state();
     let names: Vec<_> = state.nodes.iter().map(|node| node.node.as_str()).collect();
@@ -129,7 +129,7 @@ async fn a_node_that_is_not_there_is_refused_at_once_and_with_a_reason() {
     let two = node(&world, "edge-2").await;
     drop(joined(&one, &two, "edge-2").await);
     two.close(VarInt::from_u32(0), b"");
-    in_time("the other node has gone", async || so(!world.cloud().relays().has("edge-2"))).await;
+    eventually("the other node has gone", async || so(!world.cloud().relays().has("edge-2"))).await;
     assert!(refusal(&one, "edge-2").await.contains("is not connected"));
 }
 
@@ -150,7 +150,7 @@ async fn who_is_no_node_of_this_cloud_gets_no_connection() {
     }
     let caller = Caller::node(&world, "edge-1").await;
     let one = connect(&world, &caller).await.unwrap();
-    in_time("the node is at the relay", async || so(world.cloud().relays().has("edge-1"))).await;
+    eventually("the node is at the relay", async || so(world.cloud().relays().has("edge-1"))).await;
     world.cloud().reset_node("edge-1").await.unwrap();
     let why = within("the end", one.closed()).await.to_string();
     assert!(why.contains("taken back"), "{why}");
@@ -229,7 +229,8 @@ async fn ten_thousand_connections_are_refused_one_after_the_other() {
     let third = node(&world, "edge-3").await;
     assert!(refusal(&third, "edge-2").await.contains("as many connections"));
     held.truncate(1);
-    in_time("the others have ended", async || so(world.cloud().relays().state().joined[0].open == 1)).await;
+    eventually("the others have ended", async || so(world.cloud().relays().state().joined[0].open == 1))
+        .await;
     drop(joined(&third, &two, "edge-2").await);
 }
 
@@ -253,7 +254,7 @@ async fn a_fault_cuts_a_node_off_the_relay_and_nothing_else() {
     }
     world.cloud().faults().restore("edge-9");
     let two = connect(&world, &caller).await.unwrap();
-    in_time("the node is back", async || so(world.cloud().relays().has("edge-9"))).await;
+    eventually("the node is back", async || so(world.cloud().relays().has("edge-9"))).await;
     drop(joined(&one, &two, "edge-9").await);
     world.cloud().faults().set(&Whom::Node("edge-1".to_owned()), cut).unwrap();
     world.run(&tests::manifests::pod("web", Some("edge-1"))).await;
@@ -270,5 +271,6 @@ async fn what_a_node_says_of_its_ways_is_told() {
         let _ = stream.write_all(&text).await;
         let _ = stream.finish();
     }
-    in_time("the report", async || so(world.cloud().relays().state().nodes[0].paths == report.paths)).await;
+    eventually("the report", async || so(world.cloud().relays().state().nodes[0].paths == report.paths))
+        .await;
 }

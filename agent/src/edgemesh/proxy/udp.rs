@@ -146,7 +146,7 @@ pub(super) async fn serve(socket: UdpSocket, backend: Backend) {
                 flows.retain(|_, flow| is_alive(flow, now));
                 let target = backend.target.borrow().clone();
                 // datagrams do not tell whether they arrive
-                flows.values().for_each(|flow| backend.ways.look(&target.aim(&flow.endpoint), CHECK_INTERVAL));
+                flows.values().for_each(|flow| backend.ways.look(&target.aim(&flow.endpoint), LOOK_INTERVAL));
                 continue;
             }
         };
