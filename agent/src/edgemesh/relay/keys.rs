@@ -53,11 +53,14 @@ struct Material {
     nodes: Arc<dyn ClientCertVerifier>,
 }
 
+/// When they were read, and what was.
+type Read = (Instant, Arc<Material>);
+
 /// What the files have; cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Keys {
     files: TlsFiles,
-    read: Arc<Mutex<Option<(Instant, Arc<Material>)>>>,
+    read: Arc<Mutex<Option<Read>>>,
 }
 
 impl Keys {
