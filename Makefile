@@ -97,17 +97,31 @@ dist: ## The agent as it is shipped, small: dist/edge-agent beside debug/ (five 
 	RUSTFLAGS="-C symbol-mangling-version=v0" cargo rustc --locked --profile dist --package agent --bin edge-agent \
 	  -- -C link-arg=-Wl,-T,$(abspath $(BUILT))/dist/order.ld
 
-# For this machine's processor.
-MUSL := $(shell uname -m)-unknown-linux-musl
+# For this machine's processor, or for another: ARCH=aarch64, ARCH=x86_64. Another one's C compiler and libc are zig's, of PyPI.
+ARCH := $(shell uname -m)
+MUSL := $(ARCH)-unknown-linux-musl
 IMAGE := outrigger/cloudsim:$(shell sed -n '/^.workspace.package/,/^version/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+ifeq ($(ARCH),$(shell uname -m))
+ARCHIVE := $(BUILT)/image/cloudsim.tar
+MUSL_CARGO := cargo build
+else
+ARCHIVE := $(BUILT)/image/cloudsim-$(ARCH).tar
+# jemalloc must know the largest pages of the kernels it may meet: 64 KiB on arm64
+MUSL_CARGO := PATH=$(abspath $(BUILT))/zig/bin:$$PATH JEMALLOC_SYS_WITH_LG_PAGE=16 cargo zigbuild
+endif
+ZIG_PACKAGES := ziglang==0.17.1 cargo-zigbuild==0.24.1
 
-image: ## cloudsim as an OCI archive, without Docker: image/cloudsim.tar beside debug/ (ten minutes of building; Debian's musl-tools)
+image: ## cloudsim as an OCI archive, without Docker: image/cloudsim.tar beside debug/ (ten minutes of building); ARCH=aarch64 for another processor
+ifeq ($(ARCH),$(shell uname -m))
 	@command -v musl-gcc >/dev/null || { apt-get update && apt-get install -y --no-install-recommends musl-tools; }
+else
+	@test -x $(BUILT)/zig/bin/cargo-zigbuild || { python3 -m venv $(BUILT)/zig && $(BUILT)/zig/bin/pip install --quiet $(ZIG_PACKAGES); }
+endif
 	rustup target add $(MUSL)
-	cargo build --locked --profile image --package hollow --target $(MUSL)
+	$(MUSL_CARGO) --locked --profile image --package hollow --target $(MUSL)
 	mkdir -p $(BUILT)/image
 	python3 image/archive.py --program $(BUILT)/$(MUSL)/image/cloudsim --tag docker.io/$(IMAGE) \
-	  --version $(lastword $(subst :, ,$(IMAGE))) --output $(BUILT)/image/cloudsim.tar
+	  --version $(lastword $(subst :, ,$(IMAGE))) --output $(ARCHIVE)
 
 bench: dist ## One JSON object a line, of the agent as it is shipped (minutes of building); BENCH=name runs one alone
 	cargo build --release --locked --package hollow --package bench

@@ -43,8 +43,6 @@ use std::{
 };
 
 use hyper_util::rt::TokioIo;
-use k8s_openapi::api::core::v1::Taint;
-use kube::Client;
 use kubeapi::store::{SqliteOptions, SqliteStore, Store, StoreLock};
 use tokio::{net::UnixStream, sync::watch};
 use tokio_util::sync::CancellationToken;
@@ -53,17 +51,13 @@ use tower::service_fn;
 use tracing::warn;
 
 use crate::{
-    config::{Config, Host},
+    config::Config,
     devicetwin::DeviceTwin,
-    edged::{
-        self, AddressSource, NodeConfig, OwnKubelet, PodNetwork, Shown, Signals, StaticPods, Storage,
-        SyncConfig,
-    },
+    edged::{PodNetwork, Shown, Signals, Storage},
     edgehub::{self, Link, Proxy, Traffic},
     edgemesh::EdgeMesh,
-    edgestream,
     eventbus::Bus,
-    metamanager::{self, Listening, MetaManager, MetaServer, Timing},
+    metamanager::{self, Listening, MetaServer, Timing},
     rt::Supervisor,
     servicebus::ServiceBus,
 };
@@ -73,6 +67,7 @@ mod error;
 mod lost;
 mod mesh;
 mod metrics;
+mod pods;
 mod sealing;
 mod services;
 mod unserved;
@@ -277,21 +272,21 @@ impl App {
         let name_server =
             mesh.as_ref().and_then(|mesh| mesh::start_dns(config, mesh, &mut supervisor, &shutdown));
         if config.edged.enable {
-            let inputs = EdgedInputs {
+            let inputs = pods::Inputs {
                 runtime: parts.runtime,
                 signals: parts.signals,
                 pod_network: parts.pod_network,
                 secrets_in_memory: parts.secrets_in_memory,
                 services: reads.filter(|_| mesh.is_some()),
             };
-            let mut edged = edged_config(config, &meta, inputs, shown)?;
+            let mut edged = pods::config(config, &meta, inputs, shown)?;
             mesh::configure(&mut edged, name_server, meta_server.as_ref());
-            let kubelet = start_edged(config, edged, &mut supervisor, &shutdown)?;
+            let kubelet = pods::start(config, edged, &mut supervisor, &shutdown)?;
             if let Some(meta_server) = &meta_server {
                 meta_server.serve_pods_of(Arc::new(kubelet));
             }
         } else {
-            warn_without_pods(config);
+            pods::warn_without(config);
         }
         supervisor.keep("metamanager", ends.task, &shutdown);
         if let Some(meta_server) = meta_server {
@@ -342,22 +337,6 @@ impl App {
     }
 }
 
-/// Starts the running of pods, and the tunnel for their logs where that is enabled; the way to both.
-fn start_edged(
-    config: &Config,
-    edged: edged::Config,
-    supervisor: &mut Supervisor,
-    shutdown: &CancellationToken,
-) -> Result<OwnKubelet, Error> {
-    let address = edged.node.address.clone();
-    let (edged, edged_task) = edged::new(edged)?;
-    supervisor.keep("edged", edged_task, shutdown);
-    if let Some(stream) = edge_stream_config(config, address)? {
-        supervisor.keep("edgestream", edgestream::new(stream, edged.api()), shutdown);
-    }
-    Ok(OwnKubelet::new(config.node.name.clone(), edged.api()))
-}
-
 pub(crate) fn hub_config(config: &Config) -> Result<edgehub::Config, Error> {
     let hub = &config.edge_hub;
     Ok(edgehub::Config {
@@ -381,122 +360,11 @@ pub(crate) fn hub_config(config: &Config) -> Result<edgehub::Config, Error> {
     })
 }
 
-/// What [`Parts`] has for EdgeD.
-struct EdgedInputs {
-    runtime: Channel,
-    signals: Option<Arc<dyn Signals>>,
-    pod_network: Option<Arc<dyn PodNetwork>>,
-    secrets_in_memory: bool,
-    /// The API as it has Services, where it is another one.
-    services: Option<Client>,
-}
-
-/// Says what is missing on a node that runs no pods.
-fn warn_without_pods(config: &Config) {
-    if config.edge_stream.is_some() {
-        warn!(
-            "modules.edgeStream is enabled and modules.edged is not: there are no logs, and no tunnel for them"
-        );
-    }
-}
-
 fn timing(config: &Config) -> Timing {
     Timing {
         query_timeout: config.meta_manager.remote_query_timeout,
         pod_status_interval: config.meta_manager.pod_status_sync_interval,
     }
-}
-
-/// The tunnel's settings, where it is enabled.
-fn edge_stream_config(config: &Config, address: AddressSource) -> Result<Option<edgestream::Config>, Error> {
-    let Some(stream) = &config.edge_stream else { return Ok(None) };
-    let endpoint = &stream.endpoint;
-    Ok(Some(edgestream::Config {
-        node_name: config.node.name.clone(),
-        address,
-        server: endpoint.server.clone(),
-        proxy: Proxy::from_environment(|name| std::env::var(name).ok())?,
-        tls: stream.tls.clone(),
-        handshake_timeout: endpoint.handshake_timeout,
-        read_deadline: endpoint.read_deadline,
-        write_deadline: endpoint.write_deadline,
-    }))
-}
-
-fn edged_config(
-    config: &Config,
-    meta: &MetaManager,
-    inputs: EdgedInputs,
-    shown: Shown,
-) -> Result<edged::Config, Error> {
-    let (node, pods) = (&config.node, &config.edged);
-    let address = match (&node.interface, node.ip) {
-        (Some(name), _) if Host::address_of(name).is_none() => return Err(Error::Interface(name.clone())),
-        (Some(name), _) => AddressSource::Interface(name.clone()),
-        (None, Some(ip)) => AddressSource::Fixed(ip),
-        (None, None) => AddressSource::Route,
-    };
-    let images = (pods.image_endpoint != pods.runtime_endpoint).then(|| connect(&pods.image_endpoint));
-    let taint = |taint: &crate::config::Taint| Taint {
-        key: taint.key.clone(),
-        value: Some(taint.value.clone()).filter(|value| !value.is_empty()),
-        effect: taint.effect.as_str().to_owned(),
-        time_added: None,
-    };
-    Ok(edged::Config {
-        node_name: node.name.clone(),
-        client: meta.client(),
-        services: inputs.services.unwrap_or_else(|| meta.client()),
-        api_ca: None,
-        pods_complete: meta.pods_complete(),
-        online: meta.online(),
-        runtime: inputs.runtime,
-        root_dir: pods.root_dir.clone(),
-        log_dir: pods.pod_logs_dir.clone(),
-        secrets_in_memory: inputs.secrets_in_memory,
-        report_events: pods.report_events,
-        static_pods: pods
-            .static_pod_path
-            .clone()
-            .map(|path| StaticPods { path, every: pods.file_check_frequency }),
-        allowed_sysctls: pods.allowed_sysctls.clone(),
-        resolv_conf: pods.resolv_conf.clone().unwrap_or_else(|| "/dev/null".into()),
-        images: images.transpose()?,
-        node: NodeConfig {
-            labels: node.labels.clone(),
-            taints: node.taints.iter().map(taint).collect(),
-            address,
-            max_pods: node.max_pods,
-            pods_per_core: node.pods_per_core,
-            max_images: node.max_images,
-            kube_reserved: node.kube_reserved.clone(),
-            system_reserved: node.system_reserved.clone(),
-            eviction_hard: node.eviction_hard.clone(),
-            register: node.register,
-            register_schedulable: node.schedulable,
-            kubelet_port: pods.server.port(),
-            lease_duration: node.lease_duration,
-            status_frequency: node.status_update_frequency,
-            report_frequency: node.status_report_frequency,
-            cluster_dns: pods.cluster_dns.iter().map(ToString::to_string).collect(),
-            cluster_domain: pods.cluster_domain.clone(),
-            ..NodeConfig::default()
-        },
-        sync: SyncConfig {
-            resync: pods.sync_frequency,
-            pulls: pods.parallel_image_pulls,
-            ..SyncConfig::default()
-        },
-        shown,
-        housekeeping: pods.housekeeping.clone(),
-        eviction: pods.eviction.clone(),
-        groups: pods.groups.clone(),
-        sandbox_image: pods.sandbox_image.clone(),
-        settings: pods.settings.clone(),
-        signals: inputs.signals,
-        pod_network: inputs.pod_network,
-        server: Some(pods.server).filter(|address| address.port() != 0),
-    })
 }
 
 #[cfg(test)]

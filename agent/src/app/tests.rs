@@ -8,6 +8,7 @@ use tokio::time::sleep;
 
 use super::*;
 use crate::config;
+use crate::{config::Host, edged};
 
 /// What all parts are given, as text, and what is said of the file: warnings, and faults where it is refused.
 fn given(change: Value) -> (Option<String>, Vec<String>) {
@@ -33,8 +34,8 @@ fn given(change: Value) -> (Option<String>, Vec<String>) {
     let (meta, ..) = metamanager::new(meta);
     let runtime = connect(&config.edged.runtime_endpoint).unwrap();
     let inputs =
-        EdgedInputs { runtime, signals: None, pod_network: None, secrets_in_memory: true, services: None };
-    let Ok(edged) = edged_config(&config, &meta, inputs, edged::Shown::default()) else {
+        pods::Inputs { runtime, signals: None, pod_network: None, secrets_in_memory: true, services: None };
+    let Ok(edged) = pods::config(&config, &meta, inputs, edged::Shown::default()) else {
         return (None, told);
     };
     let Ok(server) = meta_server::config(&config, Some(MemoryStore::new())) else { return (None, told) };

@@ -85,7 +85,7 @@ fn catch_alls(text: &str, name: &str) -> Vec<usize> {
         let is_catch_all = |pattern: &&str| {
             pattern.chars().all(|letter| letter.is_lowercase() || letter == '_' || letter.is_ascii_digit())
         };
-        is_over && patterns.iter().any(|pattern| is_catch_all(pattern))
+        is_over && patterns.iter().any(is_catch_all)
     });
     found.map(|(at, _)| code[..at].matches('\n').count() + 1).collect()
 }

@@ -32,6 +32,8 @@ async fn connect(world: &World, caller: &Caller) -> Result<Connection, String> {
     let mut transport = TransportConfig::default();
     transport.max_concurrent_bidi_streams(VarInt::from_u32(MAX_STREAMS));
     transport.stream_receive_window(VarInt::from_u32(WINDOW));
+    // as agents do: the relay gives up whoever says nothing
+    transport.keep_alive_interval(Some(Duration::from_secs(3)));
     let mut client = quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()));
     client.transport_config(Arc::new(transport));
     let endpoint = Endpoint::client(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();

@@ -283,7 +283,9 @@ fn endpoints_that_no_pod_has() {
         assert!(plan.targets.is_empty(), "{address}");
         let said = plan.refused.first().unwrap();
         assert!(
-            said.starts_with(&format!("Service shop/web has the endpoint {address}, which no pod")),
+            said.starts_with(&format!(
+                "Service shop/web has the endpoint {address}:8080, whose address no pod"
+            )),
             "{said}"
         );
     }

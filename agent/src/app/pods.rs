@@ -1,0 +1,149 @@
+//! EdgeD, where pods run on this node, and the tunnel for their logs.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Taint;
+use kube::Client;
+use tokio_util::sync::CancellationToken;
+use tonic::transport::Channel;
+use tracing::warn;
+
+use super::{Error, connect};
+use crate::{
+    config::{Config, Host},
+    edged::{
+        self, AddressSource, NodeConfig, OwnKubelet, PodNetwork, Shown, Signals, StaticPods, SyncConfig,
+    },
+    edgehub::Proxy,
+    edgestream,
+    metamanager::MetaManager,
+    rt::Supervisor,
+};
+
+/// What [`super::Parts`] has for EdgeD.
+pub(super) struct Inputs {
+    pub(super) runtime: Channel,
+    pub(super) signals: Option<Arc<dyn Signals>>,
+    pub(super) pod_network: Option<Arc<dyn PodNetwork>>,
+    pub(super) secrets_in_memory: bool,
+    /// The API as it has Services, where it is another one.
+    pub(super) services: Option<Client>,
+}
+
+/// Starts the running of pods, and the tunnel for their logs where that is enabled; the way to both.
+pub(super) fn start(
+    config: &Config,
+    edged: edged::Config,
+    supervisor: &mut Supervisor,
+    shutdown: &CancellationToken,
+) -> Result<OwnKubelet, Error> {
+    let address = edged.node.address.clone();
+    let (edged, edged_task) = edged::new(edged)?;
+    supervisor.keep("edged", edged_task, shutdown);
+    if let Some(stream) = edge_stream_config(config, address)? {
+        supervisor.keep("edgestream", edgestream::new(stream, edged.api()), shutdown);
+    }
+    Ok(OwnKubelet::new(config.node.name.clone(), edged.api()))
+}
+
+/// Says what is missing on a node that runs no pods.
+pub(super) fn warn_without(config: &Config) {
+    if config.edge_stream.is_some() {
+        warn!(
+            "modules.edgeStream is enabled and modules.edged is not: there are no logs, and no tunnel for them"
+        );
+    }
+}
+
+/// The tunnel's settings, where it is enabled.
+fn edge_stream_config(config: &Config, address: AddressSource) -> Result<Option<edgestream::Config>, Error> {
+    let Some(stream) = &config.edge_stream else { return Ok(None) };
+    let endpoint = &stream.endpoint;
+    Ok(Some(edgestream::Config {
+        node_name: config.node.name.clone(),
+        address,
+        server: endpoint.server.clone(),
+        proxy: Proxy::from_environment(|name| std::env::var(name).ok())?,
+        tls: stream.tls.clone(),
+        handshake_timeout: endpoint.handshake_timeout,
+        read_deadline: endpoint.read_deadline,
+        write_deadline: endpoint.write_deadline,
+    }))
+}
+
+/// EdgeD's settings.
+pub(super) fn config(
+    config: &Config,
+    meta: &MetaManager,
+    inputs: Inputs,
+    shown: Shown,
+) -> Result<edged::Config, Error> {
+    let (node, pods) = (&config.node, &config.edged);
+    let address = match (&node.interface, node.ip) {
+        (Some(name), _) if Host::address_of(name).is_none() => return Err(Error::Interface(name.clone())),
+        (Some(name), _) => AddressSource::Interface(name.clone()),
+        (None, Some(ip)) => AddressSource::Fixed(ip),
+        (None, None) => AddressSource::Route,
+    };
+    let images = (pods.image_endpoint != pods.runtime_endpoint).then(|| connect(&pods.image_endpoint));
+    let taint = |taint: &crate::config::Taint| Taint {
+        key: taint.key.clone(),
+        value: Some(taint.value.clone()).filter(|value| !value.is_empty()),
+        effect: taint.effect.as_str().to_owned(),
+        time_added: None,
+    };
+    Ok(edged::Config {
+        node_name: node.name.clone(),
+        client: meta.client(),
+        services: inputs.services.unwrap_or_else(|| meta.client()),
+        api_ca: None,
+        pods_complete: meta.pods_complete(),
+        online: meta.online(),
+        runtime: inputs.runtime,
+        root_dir: pods.root_dir.clone(),
+        log_dir: pods.pod_logs_dir.clone(),
+        secrets_in_memory: inputs.secrets_in_memory,
+        report_events: pods.report_events,
+        static_pods: pods
+            .static_pod_path
+            .clone()
+            .map(|path| StaticPods { path, every: pods.file_check_frequency }),
+        allowed_sysctls: pods.allowed_sysctls.clone(),
+        resolv_conf: pods.resolv_conf.clone().unwrap_or_else(|| "/dev/null".into()),
+        images: images.transpose()?,
+        node: NodeConfig {
+            labels: node.labels.clone(),
+            taints: node.taints.iter().map(taint).collect(),
+            address,
+            max_pods: node.max_pods,
+            pods_per_core: node.pods_per_core,
+            max_images: node.max_images,
+            kube_reserved: node.kube_reserved.clone(),
+            system_reserved: node.system_reserved.clone(),
+            eviction_hard: node.eviction_hard.clone(),
+            register: node.register,
+            register_schedulable: node.schedulable,
+            kubelet_port: pods.server.port(),
+            lease_duration: node.lease_duration,
+            status_frequency: node.status_update_frequency,
+            report_frequency: node.status_report_frequency,
+            cluster_dns: pods.cluster_dns.iter().map(ToString::to_string).collect(),
+            cluster_domain: pods.cluster_domain.clone(),
+            ..NodeConfig::default()
+        },
+        sync: SyncConfig {
+            resync: pods.sync_frequency,
+            pulls: pods.parallel_image_pulls,
+            ..SyncConfig::default()
+        },
+        shown,
+        housekeeping: pods.housekeeping.clone(),
+        eviction: pods.eviction.clone(),
+        groups: pods.groups.clone(),
+        sandbox_image: pods.sandbox_image.clone(),
+        settings: pods.settings.clone(),
+        signals: inputs.signals,
+        pod_network: inputs.pod_network,
+        server: Some(pods.server).filter(|address| address.port() != 0),
+    })
+}
