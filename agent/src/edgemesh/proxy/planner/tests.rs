@@ -284,7 +284,7 @@ fn endpoints_that_no_pod_has() {
         let said = plan.refused.first().unwrap();
         assert!(
             said.starts_with(&format!(
-                "Service shop/web has the endpoint {address}:8080, whose address no pod"
+                "Service shop/web has the endpoint {address}:8080 on far, whose address no pod"
             )),
             "{said}"
         );
