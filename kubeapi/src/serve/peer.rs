@@ -7,7 +7,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::Identity;
 
-/// The client's certificate (DER) that TLS verified, in the extensions of a request beside the [`Identity`](crate::Identity).
+/// The client's certificate (DER) that TLS verified, in the extensions of a request beside the [`Identity`].
 #[derive(Clone, Debug)]
 pub struct PeerCertificate(pub Arc<[u8]>);
 
