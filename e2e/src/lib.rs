@@ -4,7 +4,7 @@
 //! tests drive it as a person would, with kubectl and signals, and look at what comes out: kubectl's answers, the containers
 //! over CRI, files, exit codes. Nothing in here knows the inside of a program.
 //!
-//! The binaries are built beforehand: `cargo build -p cloudsim -p agent`, and for mappers `cargo build -p mapper --examples`.
+//! The binaries are built beforehand: `cargo build -p hollow -p agent`, and for mappers `cargo build -p mapper --examples`.
 
 mod api;
 mod binaries;

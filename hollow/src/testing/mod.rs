@@ -1,7 +1,7 @@
 //! A cloud with nodes in the process of a test: no cluster, no root, no container runtime, no fixed port.
 //!
 //! ```
-//! use cloudsim::testing::{
+//! use hollow::testing::{
 //!     TestCloud, k8s_openapi::api::core::v1::Pod, kube::Api, kube::runtime::wait::conditions::is_pod_running,
 //! };
 //!
