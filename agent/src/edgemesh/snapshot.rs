@@ -102,3 +102,13 @@ pub struct Endpoint {
     /// The number behind each port of the Service, by the port's name and protocol.
     pub ports: BTreeMap<(String, Protocol), u16>,
 }
+
+/// Whether this is an address that neither a Service nor a pod has: Kubernetes' `ValidateNonSpecialIP`, multicast and broadcast. The API refuses it
+/// in EndpointSlices as well, so that whoever writes them reaches no program that listens for this machine alone.
+pub(crate) fn is_special(address: IpAddr) -> bool {
+    let is_link_local = match address {
+        IpAddr::V4(address) => address.is_link_local() || address.is_broadcast(),
+        IpAddr::V6(address) => address.is_unicast_link_local() || address.to_ipv4_mapped().is_some(),
+    };
+    address.is_loopback() || address.is_unspecified() || address.is_multicast() || is_link_local
+}

@@ -11,7 +11,7 @@ use super::{
     plan::{Machine, Place, Plan, Target},
     usable::{Usable, usable},
 };
-use crate::edgemesh::snapshot::{Kind, Port, Protocol, Service, Snapshot};
+use crate::edgemesh::snapshot::{Kind, Port, Protocol, Service, Snapshot, is_special};
 
 /// The Service of the API: namespace and name.
 const API: (&str, &str) = ("default", "kubernetes");
@@ -249,15 +249,6 @@ fn may_have(address: IpAddr, is_own: bool, machine: &Machine) -> Result<(), &'st
     } else {
         Ok(())
     }
-}
-
-/// Addresses that neither a Service nor a pod has: Kubernetes' `ValidateNonSpecialIP`, multicast and broadcast.
-fn is_special(address: IpAddr) -> bool {
-    let is_link_local = match address {
-        IpAddr::V4(address) => address.is_link_local() || address.is_broadcast(),
-        IpAddr::V6(address) => address.is_unicast_link_local() || address.to_ipv4_mapped().is_some(),
-    };
-    address.is_loopback() || address.is_unspecified() || address.is_multicast() || is_link_local
 }
 
 #[cfg(test)]

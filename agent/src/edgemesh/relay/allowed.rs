@@ -1,10 +1,10 @@
 //! Which endpoints other nodes reach over the relay: those that this node itself knows for its own. Pure.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use wire::relay::{self, Wanted};
 
-use crate::edgemesh::snapshot::{Protocol, Snapshot};
+use crate::edgemesh::snapshot::{Protocol, Snapshot, is_special};
 
 /// Why an endpoint is not dialled for another node; it is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,16 +37,7 @@ pub(super) fn allowed(snapshot: &Snapshot, here: &str, wanted: &Wanted) -> Resul
         (endpoint.node.as_deref() == Some(here) && at == wanted.endpoint).then_some(at)
     });
     let at = found.ok_or(NotAllowed::Endpoint)?;
-    if is_of_a_pod(at.ip()) { Ok(at) } else { Err(NotAllowed::Address) }
-}
-
-/// What the API refuses in EndpointSlices as well: whoever writes them reaches no program that listens for this machine alone.
-fn is_of_a_pod(address: IpAddr) -> bool {
-    let is_link_local = match address {
-        IpAddr::V4(address) => address.is_link_local() || address.is_broadcast(),
-        IpAddr::V6(address) => address.is_unicast_link_local() || address.to_ipv4_mapped().is_some(),
-    };
-    !(address.is_loopback() || address.is_unspecified() || address.is_multicast() || is_link_local)
+    if is_special(at.ip()) { Err(NotAllowed::Address) } else { Ok(at) }
 }
 
 #[cfg(test)]
