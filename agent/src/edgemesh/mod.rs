@@ -9,24 +9,24 @@
 //! | `snapshot` | Services with their endpoints, as DNS and the proxy read them |
 //! | `source` | the edge to MetaServer: what is read |
 //! | `objects` | from what is read to a snapshot, pure |
-//! | `rules` | what DestinationRules say of Services, pure |
+//! | `destination_rules` | what DestinationRules say of Services, pure |
 //! | `proxy` | the addresses of Services on this machine |
-//! | `ways`, `paths` | whether an endpoint is reached directly or over the relay |
+//! | `dialer`, `paths` | whether an endpoint is reached directly or over the relay |
 //! | `relay` | connections to and of other nodes, over the cloud |
 //! | `figures` | what is counted |
 //! | `task` | the one owner: publishes snapshots, and has the proxy follow them |
 
+mod destination_rules;
+mod dialer;
 pub mod dns;
 mod figures;
 mod objects;
 mod paths;
 mod proxy;
 pub(crate) mod relay;
-mod rules;
 pub mod snapshot;
 mod source;
 mod task;
-mod ways;
 
 use std::{collections::BTreeSet, io, net::SocketAddr, sync::Arc};
 
@@ -34,7 +34,7 @@ use kube::Client;
 use tokio::sync::watch;
 
 pub use self::task::Task;
-use self::{figures::Figures, snapshot::Snapshot, ways::Ways};
+use self::{dialer::Dialer, figures::Figures, snapshot::Snapshot};
 use crate::{config, rt::Metric};
 
 /// What the room needs.
@@ -88,11 +88,11 @@ pub(crate) fn new(config: Config) -> (EdgeMesh, Task, Option<relay::Task>) {
     let (publish, snapshots) = watch::channel(Arc::default());
     let figures = Arc::<Figures>::default();
     let (relay, beginning) = config.relay.clone().map(|relay| relay::new(relay, &figures)).unzip();
-    let ways = Ways::new(relay);
-    let relayed = beginning.map(|beginning| beginning.task(snapshots.clone(), ways.clone()));
+    let dialer = Dialer::new(relay);
+    let relayed = beginning.map(|beginning| beginning.task(snapshots.clone(), dialer.clone()));
     let (tell, unserved) = watch::channel(BTreeSet::new());
     let mesh = EdgeMesh { snapshots, figures: figures.clone(), unserved };
-    (mesh, Task { config, publish, figures, ways, unserved: tell }, relayed)
+    (mesh, Task { config, publish, figures, dialer, unserved: tell }, relayed)
 }
 
 /// Removes what an agent that has ended, however it has, added to the machine for Services; how many addresses that were.

@@ -73,8 +73,8 @@ impl Paths {
         before != Some(path)
     }
 
-    /// The direct way is looked at from now on.
-    pub(super) fn looked(&mut self, node: &str, now: Instant) {
+    /// The direct way is being tried from now on.
+    pub(super) fn tried(&mut self, node: &str, now: Instant) {
         if let Some(known) = self.0.get_mut(node) {
             known.tried = now;
         } else {

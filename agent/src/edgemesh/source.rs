@@ -18,7 +18,7 @@ use kube::{
 };
 use tracing::debug;
 
-use super::{objects::snapshot, proxy::Here, rules, snapshot::Snapshot};
+use super::{destination_rules, objects::snapshot, proxy::Here, snapshot::Snapshot};
 use crate::{
     config::{EdgeMesh, Network},
     netlink::own_addresses,
@@ -62,7 +62,7 @@ impl Source {
         let (slice_store, slice_changes) =
             follow(Api::<EndpointSlice>::all(services.clone()), (), (all.clone(), RETRY));
         let (node_store, node_changes) = follow(Api::<Node>::all(own.clone()), (), (mine, RETRY));
-        let kind = rules::kind();
+        let kind = destination_rules::kind();
         let rules = Api::<DynamicObject>::all_with(services.clone(), &kind);
         let (rule_store, rule_changes) = follow(rules, kind, (all, RETRY_RULES));
         let (pod_store, pod_changes) =
@@ -105,7 +105,7 @@ impl Source {
         let (services, slices) = (services.iter().map(Arc::as_ref), slices.iter().map(Arc::as_ref));
         let mut snapshot =
             Snapshot { synced: self.read == [true; 2], ..snapshot(services, slices, &self.settings) };
-        rules::follow(&mut snapshot, self.rules.state().iter().map(Arc::as_ref));
+        destination_rules::follow(&mut snapshot, self.rules.state().iter().map(Arc::as_ref));
         snapshot
     }
 

@@ -11,11 +11,11 @@ use tracing::info;
 
 use super::{
     Config,
+    dialer::Dialer,
     figures::Figures,
     proxy::{Proxy, Where},
     snapshot::Snapshot,
     source::Source,
-    ways::Ways,
 };
 use crate::rt::{Heart, Part, PartError};
 
@@ -29,7 +29,7 @@ pub struct Task {
     pub(super) config: Config,
     pub(super) publish: watch::Sender<Arc<Snapshot>>,
     pub(super) figures: Arc<Figures>,
-    pub(super) ways: Ways,
+    pub(super) dialer: Dialer,
     pub(super) unserved: watch::Sender<BTreeSet<String>>,
 }
 
@@ -38,7 +38,7 @@ impl Part for Task {
         let Config { node, settings, services, own, api, .. } = &self.config;
         let mut source = Source::new(services, own, node, settings.clone());
         let mut proxy =
-            Proxy::new(self.figures.clone(), self.ways.clone(), api.clone(), shutdown.child_token());
+            Proxy::new(self.figures.clone(), self.dialer.clone(), api.clone(), shutdown.child_token());
         let mut checks = interval(CHECK_INTERVAL);
         checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::at::At;
+use super::endpoint_address::EndpointAddress;
 use crate::config::Strategy;
 
 /// So many clients of one port of a Service keep their endpoints; beyond them whoever came longest ago is chosen for anew.
@@ -25,9 +25,9 @@ pub(super) struct Balancer {
     /// How many connections there were.
     round: usize,
     /// The endpoint of each client, and when it last began a connection.
-    clients: HashMap<IpAddr, (At, Instant)>,
+    clients: HashMap<IpAddr, (EndpointAddress, Instant)>,
     /// Endpoints that could not be reached, and when.
-    missed: HashMap<At, Instant>,
+    missed: HashMap<EndpointAddress, Instant>,
 }
 
 /// How it is chosen.
@@ -42,11 +42,11 @@ impl Balancer {
     /// The endpoints to try for `client`, the first of which is the chosen one; none where there are none.
     pub(super) fn choose(
         &mut self,
-        usable: &[At],
+        usable: &[EndpointAddress],
         policy: Policy,
         client: IpAddr,
         (now, chance): (Instant, usize),
-    ) -> Vec<At> {
+    ) -> Vec<EndpointAddress> {
         let mut order = self.order(usable, policy.balancing, client, chance);
         if let Some(timeout) = policy.affinity
             && let Some((kept, last)) = self.clients.get(&client)
@@ -65,14 +65,14 @@ impl Balancer {
     }
 
     /// The endpoint could not be reached.
-    pub(super) fn missed(&mut self, endpoint: At, now: Instant) {
+    pub(super) fn missed(&mut self, endpoint: EndpointAddress, now: Instant) {
         if self.missed.len() < MISSED {
             self.missed.insert(endpoint, now);
         }
     }
 
     /// The client has its endpoint: it keeps it as long as the Service says.
-    pub(super) fn keep(&mut self, policy: Policy, client: IpAddr, endpoint: At, now: Instant) {
+    pub(super) fn keep(&mut self, policy: Policy, client: IpAddr, endpoint: EndpointAddress, now: Instant) {
         let Some(timeout) = policy.affinity else {
             self.clients.clear();
             return;
@@ -87,7 +87,13 @@ impl Balancer {
         self.clients.insert(client, (endpoint, now));
     }
 
-    fn order(&mut self, usable: &[At], balancing: Strategy, client: IpAddr, chance: usize) -> Vec<At> {
+    fn order(
+        &mut self,
+        usable: &[EndpointAddress],
+        balancing: Strategy,
+        client: IpAddr,
+        chance: usize,
+    ) -> Vec<EndpointAddress> {
         let mut order = usable.to_vec();
         if order.is_empty() {
             return order;
@@ -107,7 +113,7 @@ impl Balancer {
 }
 
 /// The same in every process, and on every node: the hasher's keys are fixed.
-fn weight(client: IpAddr, endpoint: &At) -> u64 {
+fn weight(client: IpAddr, endpoint: &EndpointAddress) -> u64 {
     let mut hasher = DefaultHasher::new();
     (client, endpoint.address).hash(&mut hasher);
     hasher.finish()

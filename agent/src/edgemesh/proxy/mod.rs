@@ -3,11 +3,11 @@
 //! A route makes each address this machine's ([`routes`]); a socket at each of its ports takes what comes, from pods as from the
 //! machine itself, and the agent forwards it. A port without endpoints has no socket, so that the kernel refuses at once.
 
-pub(super) mod at;
 mod backend;
 mod budget;
 mod choose;
 mod copy;
+pub(super) mod endpoint_address;
 mod open;
 mod plan;
 mod planner;
@@ -41,7 +41,7 @@ pub(super) use self::{
     udp::connect as connect_datagrams,
     usable::Here,
 };
-use super::{figures::Figures, snapshot::Snapshot, ways::Ways};
+use super::{dialer::Dialer, figures::Figures, snapshot::Snapshot};
 use crate::{
     config::{EdgeMesh, Network},
     netlink::{own_addresses, own_networks},
@@ -65,7 +65,7 @@ pub(super) struct Proxy {
     said: BTreeSet<String>,
     budget: Budget,
     connections: Connections,
-    ways: Ways,
+    dialer: Dialer,
     /// Who serves the API at the addresses of its Service.
     api: Option<Api>,
 }
@@ -77,7 +77,7 @@ impl Proxy {
     /// Nothing yet. Connections end with `shutdown`.
     pub(super) fn new(
         figures: Arc<Figures>,
-        ways: Ways,
+        dialer: Dialer,
         api: Option<Api>,
         shutdown: CancellationToken,
     ) -> Self {
@@ -95,7 +95,7 @@ impl Proxy {
             said: BTreeSet::new(),
             budget: Budget::of_process(figures),
             connections: Connections { tracker: TaskTracker::new(), shutdown },
-            ways,
+            dialer,
             api,
         }
     }
@@ -189,7 +189,7 @@ impl Proxy {
             match Open::new(
                 place,
                 target,
-                (self.budget.clone(), address, self.ways.clone()),
+                (self.budget.clone(), address, self.dialer.clone()),
                 &self.connections,
             ) {
                 Ok(open) => drop(self.open.insert(place, open)),

@@ -11,7 +11,7 @@ use super::{
     tcp::{self, Connections},
     udp,
 };
-use crate::edgemesh::{snapshot::Protocol, ways::Ways};
+use crate::edgemesh::{dialer::Dialer, snapshot::Protocol};
 
 /// What is listened to; connections that it has taken outlive it.
 #[derive(Debug)]
@@ -25,11 +25,11 @@ impl Open {
     pub(super) fn new(
         place: Place,
         target: Target,
-        (budget, address, ways): (Budget, Option<Arc<IpAddr>>, Ways),
+        (budget, address, dialer): (Budget, Option<Arc<IpAddr>>, Dialer),
         connections: &Connections,
     ) -> io::Result<Self> {
         let (target, targets) = watch::channel(Arc::new(target));
-        let backend = Backend::new(targets, budget, address, ways);
+        let backend = Backend::new(targets, budget, address, dialer);
         let serving = match place.protocol {
             Protocol::Tcp => {
                 tokio::spawn(tcp::serve(tcp::listen(place.address)?, backend, connections.clone()))

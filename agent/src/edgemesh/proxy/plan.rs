@@ -8,10 +8,10 @@ use std::{
 
 use wire::relay::{self, Wanted};
 
-use super::{at::At, choose::Policy, usable::Here};
+use super::{choose::Policy, endpoint_address::EndpointAddress, usable::Here};
 use crate::{
     config::Network,
-    edgemesh::{snapshot::Protocol, ways::Aim},
+    edgemesh::{dialer::Destination, snapshot::Protocol},
 };
 
 /// Where something is listened to.
@@ -39,11 +39,11 @@ pub(super) struct Target {
     /// The name of its port.
     pub(super) port: String,
     /// The endpoints for this node's own pods and programs.
-    pub(super) insiders: Vec<At>,
+    pub(super) insiders: Vec<EndpointAddress>,
     /// The endpoints for everybody else.
-    pub(super) outsiders: Vec<At>,
+    pub(super) outsiders: Vec<EndpointAddress>,
     /// All endpoints that still serve those who have them.
-    pub(super) serving: Vec<At>,
+    pub(super) serving: Vec<EndpointAddress>,
     pub(super) policy: Policy,
     /// Who the insiders are.
     pub(super) inside: Arc<Inside>,
@@ -60,7 +60,7 @@ impl Target {
     }
 
     /// The endpoints for a client.
-    pub(super) fn endpoints(&self, client: IpAddr) -> &[At] {
+    pub(super) fn endpoints(&self, client: IpAddr) -> &[EndpointAddress] {
         let is_here = self.address == Some(client);
         if !self.is_source(client, is_here) {
             &[]
@@ -79,13 +79,13 @@ impl Target {
     }
 
     /// How an endpoint is dialled.
-    pub(super) fn aim(&self, at: &At) -> Aim {
+    pub(super) fn destination(&self, at: &EndpointAddress) -> Destination {
         let is_direct = at.node.is_none() || self.inside.leads_elsewhere(at.address.ip());
-        Aim { address: at.address, node: at.node.clone(), is_direct }
+        Destination { address: at.address, node: at.node.clone(), is_direct }
     }
 
     /// What is asked of another node for one.
-    pub(super) fn wanted(&self, at: &At, protocol: relay::Protocol) -> Wanted {
+    pub(super) fn wanted(&self, at: &EndpointAddress, protocol: relay::Protocol) -> Wanted {
         let (namespace, service) = self.service.split_once('/').unwrap_or_default();
         Wanted {
             namespace: namespace.to_owned(),

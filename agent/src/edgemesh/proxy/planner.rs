@@ -6,8 +6,8 @@ use std::{
 };
 
 use super::{
-    at::At,
     choose::Policy,
+    endpoint_address::EndpointAddress,
     plan::{Machine, Place, Plan, Target},
     usable::{Usable, usable},
 };
@@ -192,7 +192,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Whether an endpoint can be a pod.
-    fn may_lead_to(&self, endpoint: &At, protocol: Protocol) -> Result<(), &'static str> {
+    fn may_lead_to(&self, endpoint: &EndpointAddress, protocol: Protocol) -> Result<(), &'static str> {
         let address = endpoint.address.ip();
         let is_node_port = self.own.node_ports.contains(&(protocol, endpoint.address.port()))
             && self.machine.inside.addresses.contains(&address);

@@ -16,7 +16,7 @@ use tracing::debug;
 use wire::relay::Protocol;
 
 use super::{backend::Backend, budget::Seat, copy};
-use crate::edgemesh::{figures::Figures, ways::Server};
+use crate::edgemesh::{dialer::Server, figures::Figures};
 
 /// Connections that wait to be taken.
 const BACKLOG: u32 = 1024;
@@ -124,7 +124,7 @@ async fn dial(peer: SocketAddr, backend: &Backend) -> Option<Server> {
     let patience = DIAL / u32::try_from(endpoints.len()).unwrap_or(1).max(1);
     for endpoint in endpoints {
         let wanted = || target.wanted(&endpoint, Protocol::Tcp);
-        match timeout(patience, backend.ways.dial(&target.aim(&endpoint), wanted)).await {
+        match timeout(patience, backend.dialer.dial(&target.destination(&endpoint), wanted)).await {
             Ok(Ok(server)) => {
                 backend.reached(policy, client, endpoint);
                 return Some(server);

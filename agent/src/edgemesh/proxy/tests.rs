@@ -82,7 +82,7 @@ fn addresses_come_and_go_with_their_services() {
         let place = Where { here: &here, pods: &[], own_pods: &BTreeSet::new(), settings: &settings };
         // what an agent that was killed has left
         Routes::open().unwrap().add([10, 96, 0, 99].into()).unwrap();
-        let mut proxy = Proxy::new(Arc::default(), Ways::default(), None, CancellationToken::new());
+        let mut proxy = Proxy::new(Arc::default(), Dialer::default(), None, CancellationToken::new());
         let endpoint = echo().await;
         proxy.apply(&snapshot("10.96.0.10", &[endpoint]), &place).await;
         let routes = Routes::open().unwrap();
@@ -122,7 +122,7 @@ fn a_port_that_is_taken_is_told_by_name_and_had_later() {
     apart(async || {
         let (here, settings) = (Here::default(), at_loopback());
         let place = Where { here: &here, pods: &[], own_pods: &BTreeSet::new(), settings: &settings };
-        let mut proxy = Proxy::new(Arc::default(), Ways::default(), None, CancellationToken::new());
+        let mut proxy = Proxy::new(Arc::default(), Dialer::default(), None, CancellationToken::new());
         let endpoint = echo().await;
         let taken = TcpListener::bind("127.0.0.1:30080").await.unwrap();
         proxy.apply(&snapshot("10.96.0.10", &[endpoint]), &place).await;
@@ -145,7 +145,7 @@ fn two_thousand_services_change_at_once() {
     apart(async || {
         let (here, settings) = (Here::default(), at_loopback());
         let place = Where { here: &here, pods: &[], own_pods: &BTreeSet::new(), settings: &settings };
-        let mut proxy = Proxy::new(Arc::default(), Ways::default(), None, CancellationToken::new());
+        let mut proxy = Proxy::new(Arc::default(), Dialer::default(), None, CancellationToken::new());
         let (first, second) = (echo().await, echo().await);
         let all = |network: u8, endpoint: SocketAddr| {
             let services = (0..2000u16).map(|number| {

@@ -25,14 +25,14 @@ use tokio::{
 use tracing::debug;
 use wire::relay::{Protocol, Wanted};
 
-use super::{at::At, backend::Backend, plan::Target};
+use super::{backend::Backend, endpoint_address::EndpointAddress, plan::Target};
 use crate::edgemesh::{
+    dialer::Dialer,
     figures::Figures,
     relay::{
         Relay,
         datagrams::{self, DATAGRAM},
     },
-    ways::Ways,
 };
 
 /// A flow that nothing goes through ends after so long.
@@ -42,7 +42,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// Flows of one socket; beyond them the one that is idle longest makes room.
 const FLOWS: usize = 1024;
 /// How long it is remembered whether a node is reached directly, before a new client has it looked at again.
-const LOOK_INTERVAL: Duration = Duration::from_secs(2);
+const PROBE_INTERVAL: Duration = Duration::from_secs(2);
 /// Datagrams of a client that wait for their way over the relay.
 const WAITING: usize = 16;
 /// One that was used within this time makes no room.
@@ -56,8 +56,8 @@ type Buffer = Arc<Mutex<Vec<u8>>>;
 /// A client's way to its endpoint.
 #[derive(Debug)]
 struct Flow {
-    endpoint: At,
-    server: Way,
+    endpoint: EndpointAddress,
+    server: FlowPath,
     last: Arc<Mutex<Instant>>,
     answers: JoinHandle<()>,
     _share: Share<IpAddr>,
@@ -65,7 +65,7 @@ struct Flow {
 
 /// Over what it goes.
 #[derive(Debug)]
-enum Way {
+enum FlowPath {
     Direct(Arc<UdpSocket>),
     /// Datagrams for another node; they wait until its connection is made.
     Relayed(mpsc::Sender<Vec<u8>>),
@@ -75,12 +75,12 @@ impl Flow {
     /// Sends a datagram; an error says that nobody listens there.
     fn send(&self, datagram: &[u8]) -> io::Result<()> {
         match &self.server {
-            Way::Direct(server) => match server.try_send(datagram) {
+            FlowPath::Direct(server) => match server.try_send(datagram) {
                 Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
                 // one that cannot be sent is lost, as datagrams are
                 _ => Ok(()),
             },
-            Way::Relayed(waiting) => match waiting.try_send(datagram.to_vec()) {
+            FlowPath::Relayed(waiting) => match waiting.try_send(datagram.to_vec()) {
                 Err(mpsc::error::TrySendError::Closed(_)) => Err(io::ErrorKind::ConnectionReset.into()),
                 _ => Ok(()),
             },
@@ -88,9 +88,9 @@ impl Flow {
     }
 
     /// Whether it goes the way that new ones go.
-    fn is_on_its_way(&self, target: &Target, ways: &Ways) -> bool {
-        let is_relayed = matches!(self.server, Way::Relayed(_));
-        ways.over(&target.aim(&self.endpoint)).is_some() == is_relayed
+    fn is_on_its_path(&self, target: &Target, dialer: &Dialer) -> bool {
+        let is_relayed = matches!(self.server, FlowPath::Relayed(_));
+        dialer.relay_for(&target.destination(&self.endpoint)).is_some() == is_relayed
     }
 }
 
@@ -120,7 +120,7 @@ pub(super) async fn serve(socket: UdpSocket, backend: Backend) {
     let mut flows: HashMap<SocketAddr, Flow> = HashMap::new();
     let mut datagram = vec![0; DATAGRAM];
     let mut target = backend.target.clone();
-    let mut ways = backend.ways.changes();
+    let mut path_changes = backend.dialer.changes();
     let mut checks = interval(CHECK_INTERVAL);
     checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -136,17 +136,17 @@ pub(super) async fn serve(socket: UdpSocket, backend: Backend) {
                 }
                 continue;
             }
-            _ = ways.changed() => {
+            _ = path_changes.changed() => {
                 // who went the way that is closed, or a longer one, begins anew with the next datagram
                 let target = backend.target.borrow().clone();
-                flows.retain(|_, flow| flow.is_on_its_way(&target, &backend.ways));
+                flows.retain(|_, flow| flow.is_on_its_path(&target, &backend.dialer));
                 continue;
             }
             now = checks.tick() => {
                 flows.retain(|_, flow| is_alive(flow, now));
                 let target = backend.target.borrow().clone();
                 // datagrams do not tell whether they arrive
-                flows.values().for_each(|flow| backend.ways.look(&target.aim(&flow.endpoint), LOOK_INTERVAL));
+                flows.values().for_each(|flow| backend.dialer.probe_direct(&target.destination(&flow.endpoint), PROBE_INTERVAL));
                 continue;
             }
         };
@@ -226,24 +226,24 @@ async fn begin(
     let target = backend.target.borrow().clone();
     let last = Arc::new(Mutex::new(Instant::now()));
     for endpoint in endpoints {
-        let aim = target.aim(&endpoint);
-        let begun = match backend.ways.over(&aim) {
+        let destination = target.destination(&endpoint);
+        let begun = match backend.dialer.relay_for(&destination) {
             Some((relay, node)) => {
                 let wanted = target.wanted(&endpoint, Protocol::Udp);
                 let (waiting, datagrams) = mpsc::channel(WAITING);
                 let back = (answers.0.clone(), client, last.clone());
                 let relayed = over_relay(relay.clone(), (node, wanted), datagrams, back);
-                Ok((Way::Relayed(waiting), tokio::spawn(relayed)))
+                Ok((FlowPath::Relayed(waiting), tokio::spawn(relayed)))
             }
-            None if !aim.is_direct => {
+            None if !destination.is_direct => {
                 Err(io::Error::other("its address is in a network of this node's own pods"))
             }
             None => {
-                backend.ways.look(&aim, LOOK_INTERVAL);
-                connect(aim.address).await.map(|server| {
+                backend.dialer.probe_direct(&destination, PROBE_INTERVAL);
+                connect(destination.address).await.map(|server| {
                     let (server, to) = (Arc::new(server), (answers.0.clone(), answers.1.clone()));
                     let back = give_back(client, server.clone(), to, last.clone());
-                    (Way::Direct(server), tokio::spawn(back))
+                    (FlowPath::Direct(server), tokio::spawn(back))
                 })
             }
         };

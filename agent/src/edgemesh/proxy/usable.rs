@@ -5,7 +5,7 @@
 
 use std::net::SocketAddr;
 
-use super::at::At;
+use super::endpoint_address::EndpointAddress;
 use crate::edgemesh::snapshot::{Endpoint, Port, Service};
 
 /// Where this node is.
@@ -21,13 +21,13 @@ pub(in crate::edgemesh) struct Here {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::edgemesh) struct Usable {
     /// For this node's pods and programs at the Service's own address.
-    pub(in crate::edgemesh) internal: Vec<At>,
+    pub(in crate::edgemesh) internal: Vec<EndpointAddress>,
     /// For this node's pods and programs at a NodePort or an external address: no `Local` policy counts.
-    pub(in crate::edgemesh) cluster: Vec<At>,
+    pub(in crate::edgemesh) cluster: Vec<EndpointAddress>,
     /// For everybody else there.
-    pub(in crate::edgemesh) external: Vec<At>,
+    pub(in crate::edgemesh) external: Vec<EndpointAddress>,
     /// All that still serve: what a UDP client has goes on with one of these.
-    pub(in crate::edgemesh) serving: Vec<At>,
+    pub(in crate::edgemesh) serving: Vec<EndpointAddress>,
 }
 
 /// What takes connections to `port` of the Service at an address of the same family as `is_ipv4` says.
@@ -38,7 +38,7 @@ pub(in crate::edgemesh) fn usable(service: &Service, port: &Port, here: &Here, i
         if let Some(number) = endpoint.ports.get(&name).filter(|_| endpoint.address.is_ipv4() == is_ipv4) {
             let address = SocketAddr::new(endpoint.address, *number);
             let node = endpoint.node.as_deref().filter(|node| *node != here.node);
-            all.push((endpoint, At { address, node: node.map(Into::into) }));
+            all.push((endpoint, EndpointAddress { address, node: node.map(Into::into) }));
         }
     }
     let cluster = cluster(&all, here);
@@ -55,14 +55,14 @@ pub(in crate::edgemesh) fn usable(service: &Service, port: &Port, here: &Here, i
     }
 }
 
-type Candidate<'a> = (&'a Endpoint, At);
+type Candidate<'a> = (&'a Endpoint, EndpointAddress);
 
-fn cluster(all: &[Candidate<'_>], here: &Here) -> Vec<At> {
+fn cluster(all: &[Candidate<'_>], here: &Here) -> Vec<EndpointAddress> {
     let ready: Vec<_> = all.iter().filter(|(endpoint, _)| endpoint.ready).cloned().collect();
     if ready.is_empty() { ending(all.iter()) } else { near(&ready, here) }
 }
 
-fn local(all: &[Candidate<'_>], here: &Here) -> Vec<At> {
+fn local(all: &[Candidate<'_>], here: &Here) -> Vec<EndpointAddress> {
     let here: Vec<_> =
         all.iter().filter(|(endpoint, _)| endpoint.node.as_ref() == Some(&here.node)).cloned().collect();
     let ready: Vec<_> =
@@ -71,13 +71,13 @@ fn local(all: &[Candidate<'_>], here: &Here) -> Vec<At> {
 }
 
 /// Those that end, and serve until they have.
-fn ending<'a>(all: impl Iterator<Item = &'a Candidate<'a>>) -> Vec<At> {
+fn ending<'a>(all: impl Iterator<Item = &'a Candidate<'a>>) -> Vec<EndpointAddress> {
     all.filter(|(endpoint, _)| endpoint.serving && endpoint.terminating).map(|(_, at)| at.clone()).collect()
 }
 
 /// Of the ready ones, those that hints give to this node, or else to its zone; all of them where hints are incomplete, or give this
 /// node none.
-fn near(ready: &[Candidate<'_>], here: &Here) -> Vec<At> {
+fn near(ready: &[Candidate<'_>], here: &Here) -> Vec<EndpointAddress> {
     let given = |hints: fn(&Endpoint) -> &[String], own: Option<&String>| {
         let is_complete = ready.iter().all(|(endpoint, _)| !hints(endpoint).is_empty());
         let own = own.filter(|_| is_complete)?;

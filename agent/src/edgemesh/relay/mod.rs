@@ -33,7 +33,7 @@ use wire::relay::{HEAD, MAX_STREAMS, RelayError, read, text_length, told};
 use self::keys::Keys;
 pub(crate) use self::task::Task;
 pub(super) use self::{counted::Counted, dial::NoRelay};
-use super::{Snapshots, figures::Figures, ways::Ways};
+use super::{Snapshots, dialer::Dialer, figures::Figures};
 use crate::config::{HostPort, TlsFiles};
 
 /// A stream over the relay, before and below TLS.
@@ -80,9 +80,9 @@ pub(super) struct Beginning {
 }
 
 impl Beginning {
-    /// The task, which serves what is in `snapshots` and tells the cloud of `ways`.
-    pub(super) fn task(self, snapshots: Snapshots, ways: Ways) -> Task {
-        Task::new(self, snapshots, ways)
+    /// The task, which serves what is in `snapshots` and tells the cloud of the paths that `dialer` finds.
+    pub(super) fn task(self, snapshots: Snapshots, dialer: Dialer) -> Task {
+        Task::new(self, snapshots, dialer)
     }
 }
 

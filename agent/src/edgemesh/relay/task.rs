@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     edgehub::{Cause, Redial},
-    edgemesh::ways::Ways,
+    edgemesh::dialer::Dialer,
     rt::{Heart, Part, PartError, Repeated, now},
 };
 
@@ -69,14 +69,14 @@ pub(crate) struct Task {
     keys: Keys,
     publish: watch::Sender<Option<Connection>>,
     serving: Serving,
-    ways: Ways,
+    dialer: Dialer,
 }
 
 impl Task {
-    pub(super) fn new(beginning: Beginning, snapshots: Snapshots, ways: Ways) -> Self {
+    pub(super) fn new(beginning: Beginning, snapshots: Snapshots, dialer: Dialer) -> Self {
         let Beginning { config, keys, publish, figures } = beginning;
         let serving = Serving { node: config.node.as_str().into(), keys: keys.clone(), snapshots, figures };
-        Self { config, keys, publish, serving, ways }
+        Self { config, keys, publish, serving, dialer }
     }
 
     pub(super) async fn run(&self, shutdown: &CancellationToken) {
@@ -173,10 +173,10 @@ impl Task {
 
     /// Tells the cloud of this node's ways to others, when they have changed; ends with the connection.
     async fn report(&self, connection: &Connection) {
-        let mut changes = self.ways.changes();
+        let mut changes = self.dialer.changes();
         loop {
             changes.borrow_and_update();
-            let told = timeout(TELL, tell(connection, &Report { paths: self.ways.known() })).await;
+            let told = timeout(TELL, tell(connection, &Report { paths: self.dialer.known() })).await;
             match told {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => debug!(%error, "the relay is not told of the ways to other nodes"),

@@ -25,8 +25,8 @@ use wire::{
 use super::*;
 use crate::{
     edgemesh::{
+        dialer::{Destination, DialError, Server},
         snapshot::{self, Endpoint as OfService, Service, Snapshot},
-        ways::{Aim, NoWay, Server},
     },
     netlink::own_addresses,
 };
@@ -154,7 +154,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Seen<S> {
 /// A node.
 struct Node {
     relay: Relay,
-    ways: Ways,
+    dialer: Dialer,
     figures: Arc<Figures>,
     stop: CancellationToken,
     _snapshots: watch::Sender<Arc<Snapshot>>,
@@ -183,12 +183,12 @@ async fn node(cloud: &Cloud, ca: &Ca, name: &str, snapshot: Snapshot) -> Node {
     };
     let figures = Arc::<Figures>::default();
     let (relay, beginning) = new(config, &figures);
-    let ways = Ways::new(Some(relay.clone()));
+    let dialer = Dialer::new(Some(relay.clone()));
     let (publish, snapshots) = watch::channel(Arc::new(snapshot));
-    let (task, stop) = (beginning.task(snapshots, ways.clone()), CancellationToken::new());
+    let (task, stop) = (beginning.task(snapshots, dialer.clone()), CancellationToken::new());
     let shutdown = stop.clone();
     tokio::spawn(async move { task.run(&shutdown).await });
-    let node = Node { relay, ways, figures, stop, _snapshots: publish, _directory: directory };
+    let node = Node { relay, dialer, figures, stop, _snapshots: publish, _directory: directory };
     timeout(LIMIT, node.relay.link.clone().wait_for(Option::is_some)).await.unwrap().unwrap();
     // the relay knows it a moment later
     timeout(LIMIT, async {
@@ -342,33 +342,34 @@ async fn the_direct_way_comes_first_and_the_relay_where_it_is_closed() {
     // here nobody listens, and there is somebody
     let one = node(&cloud, &cloud.ca, "edge-1", Snapshot::default()).await;
     let _two = node(&cloud, &cloud.ca, "edge-2", with_endpoint(at)).await;
-    let aim = |address, is_direct| Aim { address, node: Some("edge-2".into()), is_direct };
-    let over = async |aim: &Aim| {
-        let dialled = timeout(LIMIT, one.ways.dial(aim, || wanted(at, Protocol::Tcp))).await.unwrap();
+    let destination = |address, is_direct| Destination { address, node: Some("edge-2".into()), is_direct };
+    let over = async |destination: &Destination| {
+        let dialled =
+            timeout(LIMIT, one.dialer.dial(destination, || wanted(at, Protocol::Tcp))).await.unwrap();
         dialled.map(|server| matches!(server, Server::Relayed(_)))
     };
-    let path = || one.ways.known().get("edge-2").copied();
-    assert!(!over(&aim(at, true)).await.unwrap());
+    let path = || one.dialer.known().get("edge-2").copied();
+    assert!(!over(&destination(at, true)).await.unwrap());
     assert_eq!(path(), Some(Path::Direct));
     // documentation's own network (RFC 5737): nobody answers
     let closed = SocketAddr::from(([192, 0, 2, 1], 9));
     let begun = std::time::Instant::now();
-    assert!(over(&aim(closed, true)).await.unwrap());
+    assert!(over(&destination(closed, true)).await.unwrap());
     assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
     assert_eq!(path(), Some(Path::Relayed));
     let begun = std::time::Instant::now();
-    assert!(over(&aim(closed, true)).await.unwrap(), "remembered");
+    assert!(over(&destination(closed, true)).await.unwrap(), "remembered");
     assert!(begun.elapsed() < Duration::from_millis(300), "{:?}", begun.elapsed());
-    assert!(over(&aim(at, false)).await.unwrap(), "an address of an own pod is not dialled");
+    assert!(over(&destination(at, false)).await.unwrap(), "an address of an own pod is not dialled");
     timeout(LIMIT, async {
         while path() != Some(Path::Direct) {
-            over(&aim(at, true)).await.unwrap();
+            over(&destination(at, true)).await.unwrap();
             sleep(Duration::from_millis(50)).await;
         }
     })
     .await
     .expect("the direct way is open again");
-    assert!(!over(&aim(at, true)).await.unwrap());
+    assert!(!over(&destination(at, true)).await.unwrap());
     cloud.endpoint.close(quinn::VarInt::from_u32(0), b"");
     timeout(LIMIT, async {
         while one.relay.is_up() {
@@ -377,10 +378,12 @@ async fn the_direct_way_comes_first_and_the_relay_where_it_is_closed() {
     })
     .await
     .unwrap();
-    assert!(!over(&aim(at, true)).await.unwrap(), "without the cloud the direct way stays");
-    assert!(matches!(over(&aim(at, false)).await, Err(NoWay::Ours)));
+    assert!(!over(&destination(at, true)).await.unwrap(), "without the cloud the direct way stays");
+    assert!(matches!(over(&destination(at, false)).await, Err(DialError::Ours)));
     assert!(matches!(
-        one.ways.dial(&Aim { address: at, node: None, is_direct: true }, || wanted(at, Protocol::Tcp)).await,
+        one.dialer
+            .dial(&Destination { address: at, node: None, is_direct: true }, || wanted(at, Protocol::Tcp))
+            .await,
         Ok(Server::Direct(_))
     ));
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, net::SocketAddr};
 
 use super::*;
 
-fn endpoints(numbers: impl IntoIterator<Item = u8>) -> Vec<At> {
+fn endpoints(numbers: impl IntoIterator<Item = u8>) -> Vec<EndpointAddress> {
     numbers.into_iter().map(|number| SocketAddr::from(([10, 88, 0, number], 80)).into()).collect()
 }
 
@@ -48,7 +48,7 @@ fn consistent_hash_moves_no_clients_but_those_of_what_has_gone() {
     let (mut balancer, now) = (Balancer::default(), Instant::now());
     let policy = Policy { balancing: Strategy::ConsistentHash, affinity: None };
     let five = endpoints(1..=5);
-    let mut of = |all: &[At], number| {
+    let mut of = |all: &[EndpointAddress], number| {
         balancer.choose(all, policy, client(number), (now, usize::from(number)))[0].clone()
     };
     let before: Vec<_> = (0..=255).map(|number| of(&five, number)).collect();
@@ -66,7 +66,7 @@ fn a_client_keeps_its_endpoint() {
     let (mut balancer, three, begun) = (Balancer::default(), endpoints([1, 2, 3]), Instant::now());
     let at = |seconds: u64| begun + Duration::from_secs(seconds);
     balancer.keep(AFFINE, client(1), three[1].clone(), begun);
-    let first = |balancer: &mut Balancer, number, seconds, all: &[At]| {
+    let first = |balancer: &mut Balancer, number, seconds, all: &[EndpointAddress]| {
         balancer.choose(all, AFFINE, client(number), (at(seconds), 0))[0].clone()
     };
     assert_eq!(first(&mut balancer, 1, 99, &three), three[1], "row 49");

@@ -201,8 +201,12 @@ fn what_has_the_address_of_an_own_pod_is_not_dialled_for_another_node() {
         .collect();
     let plan = planned(&[("web", service)], &machine);
     let target = plan.targets.values().next().unwrap();
-    let direct: Vec<_> =
-        target.insiders.iter().filter(|at| target.aim(at).is_direct).map(ToString::to_string).collect();
+    let direct: Vec<_> = target
+        .insiders
+        .iter()
+        .filter(|at| target.destination(at).is_direct)
+        .map(ToString::to_string)
+        .collect();
     assert_eq!(
         direct,
         [

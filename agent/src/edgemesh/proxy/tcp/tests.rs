@@ -9,8 +9,8 @@ use tokio::{
 
 use super::*;
 use crate::edgemesh::{
+    dialer::Dialer,
     proxy::{budget::Budget, plan::Target},
-    ways::Ways,
 };
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -36,7 +36,7 @@ fn front(endpoints: &[SocketAddr], share: usize) -> Front {
     let mut budget = Budget::new(400, 1, Arc::default());
     budget.port_share = share;
     let connections = Connections { tracker: TaskTracker::new(), shutdown: CancellationToken::new() };
-    let backend = Backend::new(targets, budget.clone(), None, Ways::default());
+    let backend = Backend::new(targets, budget.clone(), None, Dialer::default());
     let serving = tokio::spawn(serve(listener, backend, connections.clone()));
     Front { address, target, serving, connections, budget }
 }

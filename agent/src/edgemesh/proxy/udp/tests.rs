@@ -6,8 +6,8 @@ use tokio::{sync::watch, time::timeout};
 
 use super::*;
 use crate::edgemesh::{
+    dialer::Dialer,
     proxy::{budget::Budget, plan::Target},
-    ways::Ways,
 };
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -24,7 +24,7 @@ fn front(endpoints: &[SocketAddr]) -> (SocketAddr, watch::Sender<Arc<Target>>) {
     let (target, targets) = watch::channel(to(endpoints));
     tokio::spawn(serve(
         socket,
-        Backend::new(targets, Budget::of_process(Arc::default()), None, Ways::default()),
+        Backend::new(targets, Budget::of_process(Arc::default()), None, Dialer::default()),
     ));
     (address, target)
 }

@@ -51,8 +51,8 @@ fn here() -> Here {
 const PORT: Port = Port { name: String::new(), protocol: Protocol::Tcp, port: 80, node_port: None };
 
 /// The numbers of the endpoints.
-fn numbers(all: &[At]) -> Vec<u8> {
-    let number = |at: &At| match at.address.ip() {
+fn numbers(all: &[EndpointAddress]) -> Vec<u8> {
+    let number = |at: &EndpointAddress| match at.address.ip() {
         IpAddr::V4(address) => address.octets()[3],
         IpAddr::V6(_) => 255,
     };

@@ -38,7 +38,7 @@ pub(super) enum Server {
 
 /// Why an endpoint is not reached.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum NoWay {
+pub(super) enum DialError {
     #[error("{0}")]
     Direct(#[from] io::Error),
     #[error("{0}")]
@@ -51,7 +51,7 @@ pub(super) enum NoWay {
 
 /// What is dialled.
 #[derive(Clone, Debug)]
-pub(super) struct Aim {
+pub(super) struct Destination {
     pub(super) address: SocketAddr,
     /// The node that the endpoint is on, where that is another one.
     pub(super) node: Option<Arc<str>>,
@@ -59,15 +59,15 @@ pub(super) struct Aim {
     pub(super) is_direct: bool,
 }
 
-/// Cheap to clone.
+/// Dials endpoints, and remembers the way to each node. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Ways {
+pub(super) struct Dialer {
     relay: Option<Relay>,
     paths: Arc<Mutex<Paths>>,
     changes: Arc<watch::Sender<u64>>,
 }
 
-impl Ways {
+impl Dialer {
     /// With this relay, where there is one.
     pub(super) fn new(relay: Option<Relay>) -> Self {
         Self { relay, ..Self::default() }
@@ -89,14 +89,18 @@ impl Ways {
     }
 
     /// Connects to an endpoint.
-    pub(super) async fn dial(&self, aim: &Aim, wanted: impl FnOnce() -> Wanted) -> Result<Server, NoWay> {
-        let Some(node) = &aim.node else {
-            return Ok(Server::Direct(connect(aim.address).await?));
+    pub(super) async fn dial(
+        &self,
+        destination: &Destination,
+        wanted: impl FnOnce() -> Wanted,
+    ) -> Result<Server, DialError> {
+        let Some(node) = &destination.node else {
+            return Ok(Server::Direct(connect(destination.address).await?));
         };
-        match (self.relay.as_ref().filter(|relay| relay.is_up()), aim.is_direct) {
-            (None, false) => Err(NoWay::Ours),
+        match (self.relay.as_ref().filter(|relay| relay.is_up()), destination.is_direct) {
+            (None, false) => Err(DialError::Ours),
             (None, true) => {
-                let dialled = connect(aim.address).await;
+                let dialled = connect(destination.address).await;
                 self.found(node, if dialled.is_ok() { Path::Direct } else { Path::Unreached });
                 Ok(Server::Direct(dialled?))
             }
@@ -108,7 +112,7 @@ impl Ways {
                 });
                 Ok(self.is_relayed_to(node, dialled?))
             }
-            (Some(relay), true) => self.dial_both(node, aim.address, relay, &wanted()).await,
+            (Some(relay), true) => self.dial_both(node, destination.address, relay, &wanted()).await,
         }
     }
 
@@ -119,7 +123,7 @@ impl Ways {
         address: SocketAddr,
         relay: &Relay,
         wanted: &Wanted,
-    ) -> Result<Server, NoWay> {
+    ) -> Result<Server, DialError> {
         let first = self.paths.lock().first(node, now());
         let head_start = match first {
             First::Direct => HEAD_START,
@@ -163,7 +167,7 @@ impl Ways {
     }
 
     /// The relay has failed: what the direct way came to counts.
-    fn settle(&self, node: &str, direct: io::Result<TcpStream>, error: NoRelay) -> Result<Server, NoWay> {
+    fn settle(&self, node: &str, direct: io::Result<TcpStream>, error: NoRelay) -> Result<Server, DialError> {
         match direct {
             Ok(stream) => Ok(self.is_direct(node, stream)),
             Err(failed) => {
@@ -171,33 +175,36 @@ impl Ways {
                 if !error.is_of_the_endpoint() {
                     self.found(node, Path::Unreached);
                 }
-                Err(NoWay::Both(failed, error))
+                Err(DialError::Both(failed, error))
             }
         }
     }
 
     /// The direct way has not answered as soon as the relay: whether it answers at all.
     fn watch(&self, node: &Arc<str>, direct: impl Future<Output = io::Result<TcpStream>> + Send + 'static) {
-        let (ways, node) = (self.clone(), Arc::clone(node));
+        let (dialer, node) = (self.clone(), Arc::clone(node));
         tokio::spawn(async move {
             if let Ok(Ok(_)) = timeout(PROBE, direct).await {
-                ways.found(&node, Path::Direct);
+                dialer.found(&node, Path::Direct);
             }
         });
     }
 
-    /// Looks whether a node is reached directly, where that has not been done for so long: by an address of a pod that may listen for nothing
+    /// Finds out whether a node is reached directly, where that has not been done for so long: by an address of a pod that may listen for nothing
     /// but datagrams, so that a refusal is an answer too.
-    pub(super) fn look(&self, aim: &Aim, age: Duration) {
-        let Some(node) = aim.node.clone().filter(|_| aim.is_direct && self.relay.is_some()) else { return };
+    pub(super) fn probe_direct(&self, destination: &Destination, age: Duration) {
+        let Some(node) = destination.node.clone().filter(|_| destination.is_direct && self.relay.is_some())
+        else {
+            return;
+        };
         {
             let mut paths = self.paths.lock();
             if !paths.is_old(&node, age, now()) {
                 return;
             }
-            paths.looked(&node, now());
+            paths.tried(&node, now());
         }
-        let (ways, address) = (self.clone(), aim.address);
+        let (dialer, address) = (self.clone(), destination.address);
         tokio::spawn(async move {
             let is_direct = tokio::select! {
                 // cancel-safe, both
@@ -208,17 +215,17 @@ impl Ways {
                 () = sleep(PROBE / 2) => false,
             };
             if is_direct {
-                ways.found(&node, Path::Direct);
-            } else if ways.is_relayed() {
-                ways.found(&node, Path::Relayed);
+                dialer.found(&node, Path::Direct);
+            } else if dialer.is_relayed() {
+                dialer.found(&node, Path::Relayed);
             }
         });
     }
 
-    /// Whether datagrams to this endpoint go over the relay, and over which.
-    pub(super) fn over(&self, aim: &Aim) -> Option<(&Relay, Arc<str>)> {
-        let (relay, node) = (self.relay.as_ref().filter(|relay| relay.is_up())?, aim.node.as_ref()?);
-        let is_relayed = !aim.is_direct || self.paths.lock().of(node) == Some(Path::Relayed);
+    /// The relay and the node, where datagrams to this endpoint go over the relay.
+    pub(super) fn relay_for(&self, destination: &Destination) -> Option<(&Relay, Arc<str>)> {
+        let (relay, node) = (self.relay.as_ref().filter(|relay| relay.is_up())?, destination.node.as_ref()?);
+        let is_relayed = !destination.is_direct || self.paths.lock().of(node) == Some(Path::Relayed);
         is_relayed.then(|| (relay, Arc::clone(node)))
     }
 
