@@ -67,6 +67,7 @@ mod error;
 mod lost;
 mod mesh;
 mod metrics;
+mod node_events;
 mod pods;
 mod sealing;
 mod services;

@@ -1,13 +1,13 @@
-//! Tells the cluster, by an event of the node, that messages of rules were dropped while the cloud was away: the log of a node is read by
-//! few.
+//! Tells the cluster, by an event of the node, that messages of rules were dropped while the cloud was away.
 
-use std::{future::ready, time::Duration};
+use std::time::Duration;
 
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
+use super::node_events::record_until;
 use crate::{
-    edged::events::{self, Recorder, Severity},
+    edged::events::{Recorder, Severity},
     eventbus::Bus,
     rt::{Heart, Part, PartError},
 };
@@ -46,9 +46,8 @@ impl LostMessages {
 
 impl Part for LostMessages {
     async fn run(&mut self, heart: Heart, shutdown: CancellationToken) -> Result<(), PartError> {
-        let (recorder, occurrences) = events::recorder();
-        let telling = events::run(self.client.clone(), self.node_name.clone(), occurrences, || ready(()));
-        let looking = async {
+        let (client, node_name) = (self.client.clone(), self.node_name.clone());
+        let record = |recorder| async move {
             loop {
                 let rest = heart.rest();
                 tokio::time::sleep(INTERVAL).await;
@@ -56,12 +55,7 @@ impl Part for LostMessages {
                 self.record(&recorder);
             }
         };
-        tokio::select! {
-            // cancel-safe: what is not told is lost with this part, as any event may be
-            () = shutdown.cancelled() => {}
-            () = telling => {}
-            () = looking => {}
-        }
+        record_until(client, node_name, shutdown, record).await;
         Ok(())
     }
 }

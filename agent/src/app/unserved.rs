@@ -1,13 +1,14 @@
-//! Tells the cluster, by events of the node, what of Services EdgeMesh cannot serve there: the log of a node is read by few.
+//! Tells the cluster, by events of the node, what of Services EdgeMesh cannot serve there.
 
-use std::{collections::BTreeSet, future::ready};
+use std::collections::BTreeSet;
 
 use kube::Client;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::node_events::record_until;
 use crate::{
-    edged::events::{self, Recorder, Severity},
+    edged::events::{Recorder, Severity},
     rt::{Heart, Part, PartError},
 };
 
@@ -33,7 +34,7 @@ impl UnservedServices {
         Self { client, node_name, unserved, told: BTreeSet::new() }
     }
 
-    fn tell(&mut self, recorder: &Recorder) {
+    fn record(&mut self, recorder: &Recorder) {
         let now = self.unserved.borrow_and_update().clone();
         for what in now.difference(&self.told).take(AT_ONCE) {
             recorder.node(&self.node_name, Severity::Warning, REASON, what.clone());
@@ -44,11 +45,10 @@ impl UnservedServices {
 
 impl Part for UnservedServices {
     async fn run(&mut self, heart: Heart, shutdown: CancellationToken) -> Result<(), PartError> {
-        let (recorder, occurrences) = events::recorder();
-        let telling = events::run(self.client.clone(), self.node_name.clone(), occurrences, || ready(()));
-        let looking = async {
+        let (client, node_name) = (self.client.clone(), self.node_name.clone());
+        let record = |recorder| async move {
             loop {
-                self.tell(&recorder);
+                self.record(&recorder);
                 let rest = heart.rest();
                 if self.unserved.changed().await.is_err() {
                     // EdgeMesh has ended, and so does this program
@@ -57,12 +57,7 @@ impl Part for UnservedServices {
                 drop(rest);
             }
         };
-        tokio::select! {
-            // cancel-safe: what is not told is lost with this part, as any event may be
-            () = shutdown.cancelled() => {}
-            () = telling => {}
-            () = looking => {}
-        }
+        record_until(client, node_name, shutdown, record).await;
         Ok(())
     }
 }
