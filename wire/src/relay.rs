@@ -1,20 +1,20 @@
-//! What nodes that cannot reach each other say over the relay: `edge-agent` to `cloudsim`, `cloudsim` to the other agent, and, encrypted
-//! for each other, the two agents.
+//! The relay's protocol, by which nodes that cannot reach each other connect to each other's pods: messages from `edge-agent` to `cloudsim`,
+//! from `cloudsim` to the other agent, and, encrypted between the two, from agent to agent.
 //!
-//! Each node holds one QUIC connection to the cloud, with its certificate. A connection to a pod is a stream of it, which the
-//! cloud joins to one that it opens to the other node:
+//! Each node holds one QUIC connection to the cloud, with its certificate. A connection to a pod is a stream of it, which the cloud joins
+//! to a stream that it opens to the other node:
 //!
-//! | who | what |
+//! | from, to | message |
 //! |---|---|
-//! | node → cloud | [`Open`]: the node that is wanted |
-//! | cloud → other node | [`Open`]: the node that wants it |
-//! | other node → cloud → node | [`Answer`]: whether it takes the stream; the cloud's own where there is no such node |
+//! | node → cloud | [`Open`]: the node to connect to |
+//! | cloud → other node | [`Open`]: the node that connects |
+//! | other node → cloud → node | [`Answer`]: whether it accepts the stream; the cloud's own answer where there is no such node |
 //! | both nodes | TLS 1.3 in the stream, with their certificates |
-//! | node → other node, in TLS | [`Wanted`]: the endpoint of a Service |
-//! | other node → node, in TLS | [`Answer`]: whether it was reached; then the bytes of the connection |
+//! | node → other node, in TLS | [`ConnectRequest`]: the endpoint of a Service |
+//! | other node → node, in TLS | [`Answer`]: whether the endpoint was reached; then the bytes of the connection |
 //!
-//! A stream in one direction, from the node to the cloud, is a [`Report`]. Everything that is told is a [`frame`]: its length in two bytes,
-//! big-endian, and JSON. Datagrams of UDP go as such frames too, with their bytes in the place of JSON.
+//! A unidirectional stream from the node to the cloud is a [`Report`]. Every other message is a [`frame`]: its length in two bytes,
+//! big-endian, then JSON. Datagrams of UDP go as such frames too, with their bytes instead of JSON.
 
 use std::{collections::BTreeMap, net::SocketAddr};
 
@@ -26,18 +26,18 @@ pub const ALPN: &[u8] = b"outrigger-relay/1";
 pub const INNER_ALPN: &[u8] = b"outrigger-mesh/1";
 /// The port of EdgeMesh's own tunnel.
 pub const PORT: u16 = 20006;
-/// Bytes of a frame before its content.
-pub const HEAD: usize = 2;
-/// The largest text that is told, bytes; a datagram may fill its frame.
-pub const MAX_TEXT: usize = 4 * 1024;
-/// Streams that a node has at a time, in each direction. Further ones are refused.
+/// Bytes of a frame before its body.
+pub const HEADER_LENGTH: usize = 2;
+/// The largest message, bytes of JSON; a datagram may fill its frame.
+pub const MAX_MESSAGE: usize = 4 * 1024;
+/// How many streams a node may have open at a time, in each direction. Further ones are refused.
 pub const MAX_STREAMS: u32 = 512;
-/// Bytes of a stream that wait for their reader, at each of the three programs.
+/// How many bytes of a stream may wait for their reader, in each of the three programs.
 pub const WINDOW: u32 = 256 * 1024;
 /// The largest report, bytes.
 pub const MAX_REPORT: usize = 64 * 1024;
 
-/// Asks for a stream to another node, or tells that node who asks.
+/// Asks for a stream to another node, or names the node that asks for one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Open {
@@ -55,70 +55,70 @@ pub enum Protocol {
     Udp,
 }
 
-/// The endpoint that is wanted: one that the other node itself knows for its own, of this port of this Service.
+/// Asks the other node to connect to one of its own endpoints of this port of this Service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Wanted {
+pub struct ConnectRequest {
     /// The Service's namespace.
     pub namespace: String,
     /// The Service's name.
     pub service: String,
     /// The name of the Service's port; empty for the only one.
     pub port: String,
-    /// Over what.
+    /// The protocol of the connection.
     pub protocol: Protocol,
     /// The endpoint's address and port.
     pub endpoint: SocketAddr,
 }
 
-/// What becomes of it.
+/// Answers an [`Open`] or a [`ConnectRequest`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Answer {
-    /// Why not; none: it goes on.
+    /// Why it is refused; `None`: it is accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
 impl Answer {
-    /// It is refused, for this reason.
+    /// Refuses, for this reason.
     pub fn refused(why: impl Into<String>) -> Self {
         Self { error: Some(why.into()) }
     }
 }
 
-/// The way to another node.
+/// How another node is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Path {
-    /// Its pods answer.
+    /// Its pods answer directly.
     Direct,
-    /// They are reached over the relay.
+    /// Its pods are reached over the relay.
     Relayed,
-    /// Neither.
+    /// Its pods are reached in neither way.
     Unreached,
 }
 
-/// A node's ways to others, as it has found them with its connections.
+/// The paths to other nodes that a node's connections have found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
-    /// By the other nodes.
+    /// By the name of the other node.
     pub paths: BTreeMap<String, Path>,
 }
 
-/// Why something is not what should be told.
+/// Why a message is unusable.
 #[derive(Debug, thiserror::Error)]
 pub enum RelayError {
-    /// It is longer than it may be.
-    #[error("{0} bytes are told, of {1} at most")]
+    /// It is too long: its bytes, and the most that are allowed.
+    #[error("the message has {0} bytes, of {1} at most")]
     TooLarge(usize, usize),
-    /// It is no JSON of its form.
-    #[error("what is told cannot be read: {0}")]
+    /// It is not JSON of its form.
+    #[error("the message cannot be read: {0}")]
     Form(#[from] serde_json::Error),
 }
 
-/// Content with its length before it.
+/// Frames a body: its length, then its bytes.
 ///
 /// # Errors
 /// It is longer than a frame can be.
@@ -128,32 +128,32 @@ pub fn frame(content: &[u8]) -> Result<Vec<u8>, RelayError> {
     Ok([&length.to_be_bytes(), content].concat())
 }
 
-/// Something to be told, as a frame.
+/// Encodes a message as a frame.
 ///
 /// # Errors
-/// It is longer than may be told.
-pub fn told(what: &impl Serialize) -> Result<Vec<u8>, RelayError> {
-    let text = serde_json::to_vec(what)?;
-    if text.len() > MAX_TEXT {
-        return Err(RelayError::TooLarge(text.len(), MAX_TEXT));
+/// It is longer than [`MAX_MESSAGE`].
+pub fn encode(message: &impl Serialize) -> Result<Vec<u8>, RelayError> {
+    let text = serde_json::to_vec(message)?;
+    if text.len() > MAX_MESSAGE {
+        return Err(RelayError::TooLarge(text.len(), MAX_MESSAGE));
     }
     frame(&text)
 }
 
-/// How long the text after this head is.
+/// Returns the length of the body after this header.
 ///
 /// # Errors
-/// Longer than may be told.
-pub fn text_length(head: [u8; HEAD]) -> Result<usize, RelayError> {
-    let length = usize::from(u16::from_be_bytes(head));
-    if length > MAX_TEXT { Err(RelayError::TooLarge(length, MAX_TEXT)) } else { Ok(length) }
+/// It is longer than [`MAX_MESSAGE`].
+pub fn body_length(header: [u8; HEADER_LENGTH]) -> Result<usize, RelayError> {
+    let length = usize::from(u16::from_be_bytes(header));
+    if length > MAX_MESSAGE { Err(RelayError::TooLarge(length, MAX_MESSAGE)) } else { Ok(length) }
 }
 
-/// Reads what was told.
+/// Decodes the body of a message.
 ///
 /// # Errors
-/// It is no JSON of its form.
-pub fn read<T: DeserializeOwned>(text: &[u8]) -> Result<T, RelayError> {
+/// It is not JSON of its form.
+pub fn decode<T: DeserializeOwned>(text: &[u8]) -> Result<T, RelayError> {
     Ok(serde_json::from_slice(text)?)
 }
 
@@ -164,31 +164,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_told_is_read() {
-        let wanted = Wanted {
+    fn messages_are_decoded_as_they_were_encoded() {
+        let request = ConnectRequest {
             namespace: "shop".into(),
             service: "web".into(),
             port: "http".into(),
             protocol: Protocol::Tcp,
             endpoint: ([10, 88, 0, 5], 8080).into(),
         };
-        let bytes = told(&wanted).unwrap();
-        let length = text_length([bytes[0], bytes[1]]).unwrap();
-        assert_eq!(length, bytes.len() - HEAD);
-        assert_eq!(read::<Wanted>(&bytes[HEAD..]).unwrap(), wanted);
+        let bytes = encode(&request).unwrap();
+        let length = body_length([bytes[0], bytes[1]]).unwrap();
+        assert_eq!(length, bytes.len() - HEADER_LENGTH);
+        assert_eq!(decode::<ConnectRequest>(&bytes[HEADER_LENGTH..]).unwrap(), request);
         assert_eq!(serde_json::to_value(Answer::default()).unwrap(), json!({}));
         let report = Report { paths: [("edge-2".to_owned(), Path::Relayed)].into() };
         assert_eq!(serde_json::to_value(report).unwrap(), json!({"paths": {"edge-2": "relayed"}}));
     }
 
     #[test]
-    fn what_is_too_long_or_no_text_is_refused() {
-        assert!(matches!(told(&Answer::refused("x".repeat(MAX_TEXT))), Err(RelayError::TooLarge(..))));
+    fn long_and_malformed_messages_are_refused() {
+        assert!(matches!(encode(&Answer::refused("x".repeat(MAX_MESSAGE))), Err(RelayError::TooLarge(..))));
         assert!(matches!(frame(&vec![0; 65_536]), Err(RelayError::TooLarge(65_536, 65_535))));
         assert!(frame(&vec![0; 65_535]).is_ok());
-        assert!(text_length(0xffff_u16.to_be_bytes()).is_err());
+        assert!(body_length(0xffff_u16.to_be_bytes()).is_err());
         for bad in [&b""[..], b"{", b"[]", br#"{"node":1}"#, br#"{"node":"a","to":"b"}"#, b"\xff"] {
-            assert!(read::<Open>(bad).is_err(), "{bad:?}");
+            assert!(decode::<Open>(bad).is_err(), "{bad:?}");
         }
     }
 }

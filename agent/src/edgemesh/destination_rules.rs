@@ -1,4 +1,4 @@
-//! Istio's DestinationRules as EdgeMesh reads them: the one that is called as a Service says how the Service's endpoints are chosen. Pure.
+//! Istio's DestinationRules as EdgeMesh reads them: a rule with the name of a Service says how the Service's endpoints are chosen. Pure.
 
 use kube::{
     ResourceExt,
@@ -9,13 +9,13 @@ use serde_json::Value;
 use super::snapshot::Snapshot;
 use crate::config::Strategy;
 
-/// The kind.
+/// Returns the kind of DestinationRules.
 pub(super) fn kind() -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk("networking.istio.io", "v1alpha3", "DestinationRule"))
 }
 
-/// Has the Services do what their rules say; what is not followed is noted with them.
-pub(super) fn follow<'a>(snapshot: &mut Snapshot, rules: impl IntoIterator<Item = &'a DynamicObject>) {
+/// Applies the rules to their Services, and records with a Service what of its rule is not supported.
+pub(super) fn apply<'a>(snapshot: &mut Snapshot, rules: impl IntoIterator<Item = &'a DynamicObject>) {
     for rule in rules {
         let name = (rule.namespace().unwrap_or_default(), rule.name_any());
         let Some(service) = snapshot.services.get_mut(&name) else { continue };
@@ -29,7 +29,10 @@ pub(super) fn follow<'a>(snapshot: &mut Snapshot, rules: impl IntoIterator<Item 
     }
 }
 
-/// What a rule says of the choice of endpoints, if anything; or what it says that is not followed.
+/// Returns the strategy that a rule sets, if any.
+///
+/// # Errors
+/// The rule sets something that is not supported, which the error names.
 fn read(rule: &Value) -> Result<Option<Strategy>, String> {
     let Some(balancer) = rule.pointer("/spec/trafficPolicy/loadBalancer") else { return Ok(None) };
     if let Some(hash) = balancer.get("consistentHash") {
@@ -60,7 +63,7 @@ mod tests {
             rule.data = json!({"spec": {"host": "elsewhere", "trafficPolicy": {"loadBalancer": balancer}}});
             let mut snapshot = Snapshot::default();
             snapshot.services.insert(("shop".into(), "web".into()), Service::default());
-            follow(&mut snapshot, [&rule]);
+            apply(&mut snapshot, [&rule]);
             let service = snapshot.services.into_values().next().unwrap();
             (service.balancing, service.unserved.len())
         };

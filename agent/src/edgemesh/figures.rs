@@ -1,4 +1,4 @@
-//! What is counted, for `/metrics`.
+//! Counters for `/metrics`.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -7,13 +7,13 @@ use crate::rt::Metric;
 /// The counters.
 #[derive(Debug, Default)]
 pub(super) struct Figures {
-    /// Connections to Services that were taken.
+    /// Connections to Services that were accepted.
     pub(super) accepted: AtomicU64,
-    /// Connections and UDP clients for which there was no room.
+    /// Connections and UDP flows that a limit refused.
     pub(super) refused: AtomicU64,
     /// Connections for which no endpoint was reached.
     pub(super) unreached: AtomicU64,
-    /// UDP clients that got an endpoint.
+    /// UDP flows that began.
     pub(super) flows: AtomicU64,
     /// Connections to other nodes over the relay, and those that failed.
     pub(super) relay_dialled: AtomicU64,
@@ -27,7 +27,7 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// One more.
+    /// Adds one to a counter.
     pub(super) fn add(count: &AtomicU64) {
         count.fetch_add(1, Relaxed);
     }

@@ -1,30 +1,34 @@
 //! Services by name and address on the edge node, also while the cloud is away.
 //!
-//! What comes in: Services, EndpointSlices and this node's labels. What goes out: DNS answers, and connections from a Service's
-//! addresses to its endpoints. Source: the Kubernetes pages "Virtual IPs and Service Proxies" and "DNS for Services and Pods".
+//! It reads Services, EndpointSlices and this node's labels; it answers DNS queries, and forwards connections from the addresses of Services
+//! to their endpoints. Source: the Kubernetes pages "Virtual IPs and Service Proxies" and "DNS for Services and Pods".
 //!
-//! | part | what |
+//! | file | what |
 //! |---|---|
-//! | `dns` | names of Services, and the node's resolvers for all else |
+//! | `dns` | the names of Services; other names are forwarded to the node's resolvers |
 //! | `snapshot` | Services with their endpoints, as DNS and the proxy read them |
-//! | `source` | the edge to MetaServer: what is read |
-//! | `objects` | from what is read to a snapshot, pure |
-//! | `destination_rules` | what DestinationRules say of Services, pure |
-//! | `proxy` | the addresses of Services on this machine |
-//! | `dialer`, `paths` | whether an endpoint is reached directly or over the relay |
-//! | `relay` | connections to and of other nodes, over the cloud |
-//! | `figures` | what is counted |
-//! | `task` | the one owner: publishes snapshots, and has the proxy follow them |
+//! | `source` | Services, EndpointSlices, Pods and the Node, watched through MetaServer |
+//! | `objects` | from Kubernetes objects to a snapshot; pure |
+//! | `destination_rules` | DestinationRules, applied to a snapshot; pure |
+//! | `proxy` | the addresses of Services on this node: routes, listeners, forwarding |
+//! | `sockets` | sockets of forwarded connections |
+//! | `dialer` | dials endpoints, directly or over the relay |
+//! | `paths`, `path_table` | which of both has reached each node; pure, and shared |
+//! | `relay` | connections to and from other nodes, through the cloud |
+//! | `figures` | counters for `/metrics` |
+//! | `task` | the owner of the state: publishes snapshots, and applies them to the proxy |
 
 mod destination_rules;
 mod dialer;
 pub mod dns;
 mod figures;
 mod objects;
+mod path_table;
 mod paths;
 mod proxy;
 pub(crate) mod relay;
 pub mod snapshot;
+mod sockets;
 mod source;
 mod task;
 
@@ -34,28 +38,28 @@ use kube::Client;
 use tokio::sync::watch;
 
 pub use self::task::Task;
-use self::{dialer::Dialer, figures::Figures, snapshot::Snapshot};
+use self::{dialer::Dialer, figures::Figures, path_table::PathTable, snapshot::Snapshots};
 use crate::{config, rt::Metric};
 
-/// What the room needs.
+/// What EdgeMesh needs.
 #[derive(Clone)]
 pub struct Config {
     /// This node's name.
     pub node: String,
-    /// What is set of it.
+    /// `modules.edgeMesh`.
     pub settings: config::EdgeMesh,
-    /// Services and EndpointSlices: MetaServer.
+    /// MetaServer, for Services and EndpointSlices.
     pub services: Client,
-    /// This node's own objects, of which its Node is read.
+    /// This node's own objects: its Node and its Pods.
     pub own: Client,
-    /// The relay to nodes that this one does not reach; `None`: there is none.
+    /// The relay to nodes that this one does not reach; `None`: no relay is configured.
     pub(crate) relay: Option<relay::Config>,
-    /// Who serves the API at the addresses of the Service `default/kubernetes` on this machine, and is told where; `None`: they lead to
-    /// the Service's endpoints.
+    /// Where MetaServer is to serve the API on this node: the addresses of the Service `default/kubernetes`. `None`: connections to them are
+    /// forwarded to the Service's endpoints.
     pub api: Option<watch::Sender<BTreeSet<SocketAddr>>>,
 }
 
-/// The handle: what the room knows. Cheap to clone.
+/// The handle; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct EdgeMesh {
     snapshots: Snapshots,
@@ -63,42 +67,41 @@ pub struct EdgeMesh {
     unserved: watch::Receiver<BTreeSet<String>>,
 }
 
-/// The newest snapshot, to be read or awaited.
-pub type Snapshots = watch::Receiver<Arc<Snapshot>>;
-
 impl EdgeMesh {
-    /// The Services of now.
+    /// Returns a receiver of the newest snapshot.
     pub fn snapshots(&self) -> Snapshots {
         self.snapshots.clone()
     }
 
-    /// What of Services cannot be served on this machine, each in a sentence.
+    /// Returns a receiver of what cannot be served on this node, each in a sentence.
     pub(crate) fn unserved(&self) -> watch::Receiver<BTreeSet<String>> {
         self.unserved.clone()
     }
 
-    /// What is counted.
+    /// Returns the metrics.
     pub(crate) fn metrics(&self) -> Vec<Metric> {
         self.figures.metrics()
     }
 }
 
-/// Builds the room; [`Task`] runs it, and the other task its connection to the relay, where there is one.
+/// Builds the handle, the task that runs EdgeMesh, and the task of its connection to the relay, if one is configured.
 pub(crate) fn new(config: Config) -> (EdgeMesh, Task, Option<relay::Task>) {
     let (publish, snapshots) = watch::channel(Arc::default());
     let figures = Arc::<Figures>::default();
-    let (relay, beginning) = config.relay.clone().map(|relay| relay::new(relay, &figures)).unzip();
-    let dialer = Dialer::new(relay);
-    let relayed = beginning.map(|beginning| beginning.task(snapshots.clone(), dialer.clone()));
-    let (tell, unserved) = watch::channel(BTreeSet::new());
+    let paths = PathTable::default();
+    let relay = config.relay.clone();
+    let relay = relay.map(|relay| relay::new(relay, &figures, snapshots.clone(), paths.clone()));
+    let (relay, relay_task) = relay.unzip();
+    let dialer = Dialer::new(relay, paths);
+    let (publish_unserved, unserved) = watch::channel(BTreeSet::new());
     let mesh = EdgeMesh { snapshots, figures: figures.clone(), unserved };
-    (mesh, Task { config, publish, figures, dialer, unserved: tell }, relayed)
+    (mesh, Task { config, publish, figures, dialer, unserved: publish_unserved }, relay_task)
 }
 
-/// Removes what an agent that has ended, however it has, added to the machine for Services; how many addresses that were.
+/// Removes the routes that an agent, which may have been killed, has added for Services; returns their number.
 ///
 /// # Errors
-/// The kernel does not let it.
+/// The kernel refuses.
 pub(crate) fn remove_addresses() -> io::Result<usize> {
     Ok(proxy::routes::remove_all()?)
 }

@@ -1,6 +1,6 @@
 //! From Services and EndpointSlices to a snapshot. Pure.
 //!
-//! Which objects count and how they are joined is as in kube-proxy (`pkg/proxy/{servicechangetracker,endpointslicecache}.go`).
+//! Which objects are used, and how slices are joined, is as in kube-proxy (`pkg/proxy/{servicechangetracker,endpointslicecache}.go`).
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -18,15 +18,16 @@ use crate::config::{EdgeMesh, Network, ServiceFilter};
 
 /// The label by which a slice names its Service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
-/// A Service with this label is served by another proxy, a slice with the other is of a headless Service.
+/// A Service with this label is served by another proxy.
 const OTHER_PROXY: &str = "service.kubernetes.io/service-proxy-name";
+/// A slice with this label belongs to a headless Service.
 const HEADLESS: &str = "service.kubernetes.io/headless";
-/// EdgeMesh's own label of the kind.
+/// EdgeMesh's own label with the same meaning.
 const EDGEMESH_PROXY: &str = "service.edgemesh.kubeedge.io/service-proxy-name";
-/// How long a client keeps its endpoint where nothing else is said.
-const AFFINITY: Duration = Duration::from_secs(10_800);
+/// How long a client keeps its endpoint by default.
+const DEFAULT_AFFINITY: Duration = Duration::from_secs(10_800);
 
-/// The snapshot of what was read.
+/// Builds the snapshot of these objects.
 pub(super) fn snapshot<'a>(
     services: impl IntoIterator<Item = &'a core::Service>,
     slices: impl IntoIterator<Item = &'a EndpointSlice>,
@@ -47,7 +48,7 @@ pub(super) fn snapshot<'a>(
         };
         if let Some(mut read) = read(service, settings) {
             let mut slices = of_service.remove(&(namespace.as_str(), name.as_str())).unwrap_or_default();
-            // the order of a list is not that of another
+            // lists have no stable order
             slices.sort_by_key(|slice| slice.metadata.name.as_deref());
             read.endpoints = endpoints(&slices, read.kind == Kind::Headless);
             snapshot.services.insert((namespace.clone(), name.clone()), read);
@@ -56,7 +57,7 @@ pub(super) fn snapshot<'a>(
     snapshot
 }
 
-/// A Service without its endpoints; `None` where it is left out.
+/// Reads a Service, without its endpoints; `None` if it has no `spec`.
 fn read(service: &core::Service, settings: &EdgeMesh) -> Option<Service> {
     let spec = service.spec.as_ref()?;
     let has = |label: &str| service.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(label));
@@ -88,7 +89,7 @@ fn read(service: &core::Service, settings: &EdgeMesh) -> Option<Service> {
         let config = spec.session_affinity_config.as_ref().and_then(|config| config.client_ip.as_ref());
         let seconds =
             config.and_then(|config| config.timeout_seconds).and_then(|all| u64::try_from(all).ok());
-        seconds.filter(|seconds| (1..=86_400).contains(seconds)).map_or(AFFINITY, Duration::from_secs)
+        seconds.filter(|seconds| (1..=86_400).contains(seconds)).map_or(DEFAULT_AFFINITY, Duration::from_secs)
     });
     Some(Service {
         cluster_ips: if is_proxied { parsed(addresses) } else { Vec::new() },
@@ -103,12 +104,12 @@ fn read(service: &core::Service, settings: &EdgeMesh) -> Option<Service> {
         external_local: spec.external_traffic_policy.as_deref() == Some("Local"),
         balancing: settings.strategy,
         unserved: unserved(spec),
-        elsewhere: is_filtered || has(OTHER_PROXY),
+        other_proxy: is_filtered || has(OTHER_PROXY),
         kind,
     })
 }
 
-/// What is set of a Service and not followed here.
+/// Lists what a Service sets and this node does not support.
 fn unserved(spec: &core::ServiceSpec) -> Vec<String> {
     let sctp = spec.ports.iter().flatten().filter(|port| port.protocol.as_deref() == Some("SCTP"));
     let mut all: Vec<_> = sctp
@@ -130,7 +131,7 @@ fn parsed(addresses: Option<&[String]>) -> Vec<IpAddr> {
     addresses.unwrap_or_default().iter().filter_map(|address| parse(address)).collect()
 }
 
-/// An address; one of IPv4 that is written as of IPv6 (`::ffff:192.0.2.1`) is of IPv4, as everywhere in Kubernetes.
+/// Parses an address. An IPv4 address that is mapped into IPv6 (`::ffff:192.0.2.1`) counts as IPv4, as everywhere in Kubernetes.
 fn parse(address: &str) -> Option<IpAddr> {
     Some(address.parse::<IpAddr>().ok()?.to_canonical())
 }
@@ -145,7 +146,7 @@ fn port(port: &core::ServicePort) -> Option<Port> {
     })
 }
 
-/// `None`: one that is not proxied.
+/// Parses a protocol; `None` for those that are not proxied.
 fn protocol(name: Option<&str>) -> Option<Protocol> {
     match name {
         None | Some("TCP" | "") => Some(Protocol::Tcp),
@@ -154,7 +155,7 @@ fn protocol(name: Option<&str>) -> Option<Protocol> {
     }
 }
 
-/// The endpoints of a Service's slices, by their addresses.
+/// Joins the endpoints of a Service's slices, in the order of their addresses.
 fn endpoints(slices: &[&EndpointSlice], is_headless: bool) -> Vec<Endpoint> {
     let mut all: BTreeMap<IpAddr, Vec<Endpoint>> = BTreeMap::new();
     for slice in slices {
@@ -164,7 +165,7 @@ fn endpoints(slices: &[&EndpointSlice], is_headless: bool) -> Vec<Endpoint> {
         }
         let ports = ports(slice);
         for endpoint in &slice.endpoints {
-            // more than the first address means nothing
+            // only the first address has a meaning
             let Some(address) = endpoint.addresses.first().and_then(|address| parse(address)) else {
                 continue;
             };
@@ -184,7 +185,7 @@ fn is_of(address: IpAddr, address_type: &str) -> bool {
     }
 }
 
-/// Joins what two slices say of one address: that which is not terminating tells how it is.
+/// Joins what two slices say about one address: the conditions of an endpoint that is not terminating win.
 fn add(known: &mut Vec<Endpoint>, new: Endpoint) {
     let fits = |known: &&mut Endpoint| {
         // nodes may give their pods the same addresses
@@ -193,7 +194,7 @@ fn add(known: &mut Vec<Endpoint>, new: Endpoint) {
         !is_elsewhere && new.ports.iter().all(is_same)
     };
     let Some(same) = known.iter_mut().find(fits) else {
-        // the same name has another number there: both are served
+        // a port of the same name has another number there: both are served
         known.push(new);
         return;
     };
@@ -226,7 +227,7 @@ fn one(
     }
 }
 
-/// A slice's ports that have a name and a number.
+/// Returns the ports of a slice that have a name and a number.
 fn ports(slice: &EndpointSlice) -> BTreeMap<(String, Protocol), u16> {
     let ports = slice.ports.iter().flatten().filter_map(|port| {
         let number = port.port.and_then(|port| u16::try_from(port).ok()).filter(|port| *port != 0)?;

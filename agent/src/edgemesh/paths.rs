@@ -1,4 +1,4 @@
-//! Which way other nodes are reached, as connections have found it. Pure: the time is given.
+//! How other nodes are reached, as connections have found it. Pure: the time is a parameter.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -7,17 +7,17 @@ use std::{
 
 use wire::relay::Path;
 
-/// Nodes that are remembered; beyond them all are forgotten, and found anew.
-const NODES: usize = 1000;
-/// While a node is reached over the relay, its direct way is tried again with a connection after so long.
-const PROBE: Duration = Duration::from_secs(2);
+/// How many nodes are remembered; beyond that all are forgotten, and found anew.
+const MAX_NODES: usize = 1000;
+/// While a node is reached over the relay, how long until a connection tries its direct path again.
+const PROBE_INTERVAL: Duration = Duration::from_secs(2);
 
-/// What to do first for a connection.
+/// What a connection tries first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum First {
-    /// The direct way; the relay when that does not answer soon.
+    /// The direct path; the relay as well if that does not answer soon.
     Direct,
-    /// The relay, and the direct way beside it, to see whether it answers again.
+    /// Both at once, to see whether the direct path works again.
     Both,
     /// The relay alone.
     Relay,
@@ -26,20 +26,20 @@ pub(super) enum First {
 #[derive(Clone, Copy, Debug)]
 struct Known {
     path: Path,
-    /// When the direct way was tried last.
+    /// When the direct path was last tried.
     tried: Instant,
 }
 
-/// What is known.
+/// The known paths, by node.
 #[derive(Debug, Default)]
 pub(super) struct Paths(HashMap<String, Known>);
 
 impl Paths {
-    /// What to do for a connection to this node; where the direct way is to be tried, it counts as tried now.
+    /// Decides what a connection to this node tries first. If that includes the direct path, it counts as tried now.
     pub(super) fn first(&mut self, node: &str, now: Instant) -> First {
         match self.0.get_mut(node) {
             Some(known) if known.path == Path::Relayed => {
-                if now.saturating_duration_since(known.tried) < PROBE {
+                if now.saturating_duration_since(known.tried) < PROBE_INTERVAL {
                     return First::Relay;
                 }
                 known.tried = now;
@@ -49,31 +49,31 @@ impl Paths {
         }
     }
 
-    /// The way of the node, where one is known.
+    /// Returns the path to a node, if one is known.
     pub(super) fn of(&self, node: &str) -> Option<Path> {
         self.0.get(node).map(|known| known.path)
     }
 
-    /// Whether the way has not been looked at for so long.
+    /// Reports whether the direct path was not tried within `age`.
     pub(super) fn is_old(&self, node: &str, age: Duration, now: Instant) -> bool {
         self.0.get(node).is_none_or(|known| now.saturating_duration_since(known.tried) >= age)
     }
 
-    /// A connection has found this way; whether that is news.
+    /// Records the path that a connection has found; reports whether it is another one than before.
     pub(super) fn found(&mut self, node: &str, path: Path, now: Instant) -> bool {
         let before = self.of(node);
         if before == Some(Path::Relayed) && path == Path::Relayed {
-            // that the relay goes on says nothing of the direct way
+            // a connection over the relay does not show how the direct path is
             return false;
         }
-        if self.0.len() >= NODES && before.is_none() {
+        if self.0.len() >= MAX_NODES && before.is_none() {
             self.0.clear();
         }
         self.0.insert(node.to_owned(), Known { path, tried: now });
         before != Some(path)
     }
 
-    /// The direct way is being tried from now on.
+    /// Records that the direct path is being tried now.
     pub(super) fn tried(&mut self, node: &str, now: Instant) {
         if let Some(known) = self.0.get_mut(node) {
             known.tried = now;
@@ -82,7 +82,7 @@ impl Paths {
         }
     }
 
-    /// All of them, by their nodes.
+    /// Returns all known paths, by node.
     pub(super) fn all(&self) -> BTreeMap<String, Path> {
         self.0.iter().map(|(node, known)| (node.clone(), known.path)).collect()
     }
@@ -113,10 +113,12 @@ mod tests {
     #[test]
     fn so_many_nodes_are_remembered() {
         let (mut paths, now) = (Paths::default(), Instant::now());
-        for number in 0..NODES + 10 {
+        for number in 0..MAX_NODES + 10 {
             paths.found(&format!("edge-{number}"), Path::Direct, now);
         }
         assert_eq!(paths.all().len(), 10);
-        assert!(paths.is_old("edge-0", PROBE, now) && !paths.is_old("edge-1009", PROBE, now));
+        assert!(
+            paths.is_old("edge-0", PROBE_INTERVAL, now) && !paths.is_old("edge-1009", PROBE_INTERVAL, now)
+        );
     }
 }

@@ -1,15 +1,20 @@
-//! Services with their endpoints as DNS and the proxy read them. Immutable: whoever learns of a change publishes a new snapshot.
+//! Services with their endpoints, as DNS and the proxy read them. Immutable: a change is a new snapshot.
 
-use std::{collections::BTreeMap, net::IpAddr, time::Duration};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
+
+use tokio::sync::watch;
 
 use crate::config::{Network, Strategy};
+
+/// The newest snapshot, to be read or awaited.
+pub type Snapshots = watch::Receiver<Arc<Snapshot>>;
 
 /// All Services that this node knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// By namespace and name.
     pub services: BTreeMap<(String, String), Service>,
-    /// Services and EndpointSlices were both read once, from the cloud or from disk.
+    /// Whether Services and EndpointSlices have both been listed, from the cloud or from disk.
     pub synced: bool,
 }
 
@@ -24,11 +29,11 @@ pub struct Service {
     pub external_ips: Vec<IpAddr>,
     /// The addresses of a load balancer whose `ipMode` is not `Proxy`.
     pub balancer_ips: Vec<IpAddr>,
-    /// `spec.loadBalancerSourceRanges`: whose connections to the load balancer's addresses are taken; empty: everybody's.
+    /// `spec.loadBalancerSourceRanges`: the clients whose connections to the load balancer's addresses are accepted; empty: all.
     pub source_ranges: Vec<Network>,
     /// `spec.ports`.
     pub ports: Vec<Port>,
-    /// Of all its EndpointSlices, one entry for each address; another one where a port of one name has two numbers there.
+    /// The endpoints of all its EndpointSlices: one entry for each address, and a further one where a port of one name has two numbers there.
     pub endpoints: Vec<Endpoint>,
     /// `spec.publishNotReadyAddresses`.
     pub publish_not_ready: bool,
@@ -40,16 +45,16 @@ pub struct Service {
     pub external_local: bool,
     /// How an endpoint is chosen for a connection.
     pub balancing: Strategy,
-    /// What is set of it and not followed here, each as the rest of a sentence about it.
+    /// What is set in it and not supported on this node, each as the predicate of a sentence about it.
     pub unserved: Vec<String>,
-    /// Another proxy serves its addresses: DNS names it, and nothing more.
-    pub elsewhere: bool,
+    /// Whether another proxy serves its addresses; only DNS answers for it then.
+    pub other_proxy: bool,
 }
 
 /// How a Service is reached.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
-    /// By its addresses, which are proxied.
+    /// At its addresses, which are proxied.
     #[default]
     Proxied,
     /// `clusterIP: None`: DNS names its endpoints.
@@ -65,9 +70,9 @@ pub struct Port {
     pub name: String,
     /// TCP or UDP; other protocols are not kept.
     pub protocol: Protocol,
-    /// At the Service's addresses.
+    /// The number at the Service's addresses.
     pub port: u16,
-    /// At the node's addresses.
+    /// The number at the node's addresses.
     pub node_port: Option<u16>,
 }
 
@@ -80,10 +85,10 @@ pub enum Protocol {
     Udp,
 }
 
-/// What answers for a Service.
+/// One address that serves a Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Of the pod, mostly.
+    /// The address, mostly a pod's.
     pub address: IpAddr,
     /// Its label in the Service's DNS domain, where it has one.
     pub hostname: Option<String>,
@@ -103,8 +108,8 @@ pub struct Endpoint {
     pub ports: BTreeMap<(String, Protocol), u16>,
 }
 
-/// Whether this is an address that neither a Service nor a pod has: Kubernetes' `ValidateNonSpecialIP`, multicast and broadcast. The API refuses it
-/// in EndpointSlices as well, so that whoever writes them reaches no program that listens for this machine alone.
+/// Reports whether neither a Service nor a pod can have this address: Kubernetes' `ValidateNonSpecialIP`, multicast and broadcast. The API refuses
+/// it in EndpointSlices as well, so that their authors reach no program that listens for this machine alone.
 pub(crate) fn is_special(address: IpAddr) -> bool {
     let is_link_local = match address {
         IpAddr::V4(address) => address.is_link_local() || address.is_broadcast(),

@@ -1,4 +1,4 @@
-//! Services, EndpointSlices and this node's Node as they are now: read through MetaServer, which keeps them on disk.
+//! Services, EndpointSlices, Pods and this node's Node as they are now, watched through MetaServer, which keeps them on disk.
 
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ use kube::{
 };
 use tracing::debug;
 
-use super::{destination_rules, objects::snapshot, proxy::Here, snapshot::Snapshot};
+use super::{destination_rules, objects::snapshot, proxy::NodeTopology, snapshot::Snapshot};
 use crate::{
     config::{EdgeMesh, Network},
     netlink::own_addresses,
@@ -26,12 +26,12 @@ use crate::{
 
 /// The label of a node's zone.
 const ZONE: &str = "topology.kubernetes.io/zone";
-/// Between two tries, while the cloud has not been connected yet.
-const RETRY: Duration = Duration::from_secs(2);
-/// The same of DestinationRules, which few clusters have and few nodes may read.
-const RETRY_RULES: Duration = Duration::from_secs(60);
+/// The pause after a failed watch.
+const RETRY_INTERVAL: Duration = Duration::from_secs(2);
+/// The pause after a failed watch of DestinationRules, which few clusters have and few nodes may read.
+const RULES_RETRY_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What is read.
+/// The stores of the watched objects.
 pub(super) struct Source {
     services: Store<Service>,
     slices: Store<EndpointSlice>,
@@ -40,41 +40,44 @@ pub(super) struct Source {
     rules: Store<DynamicObject>,
     node: String,
     settings: EdgeMesh,
-    changes: BoxStream<'static, Read>,
-    read: [bool; 2],
+    changes: BoxStream<'static, Change>,
+    /// Whether Services, and EndpointSlices, have been listed.
+    listed: [bool; 2],
 }
 
-/// What there is news of.
+/// A change of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Read {
-    /// Services, or slices, were read once.
-    Whole(usize),
-    Change,
+enum Change {
+    /// Services (0) or EndpointSlices (1) have been listed.
+    Listed(usize),
+    /// An object has changed.
+    Object,
 }
 
 impl Source {
-    /// Reads with these clients from now on.
+    /// Begins to watch with these clients.
     pub(super) fn new(services: &Client, own: &Client, node: &str, settings: EdgeMesh) -> Self {
         let all = watcher::Config::default();
-        let mine = watcher::Config::default().fields(&format!("metadata.name={node}"));
+        let own_node = watcher::Config::default().fields(&format!("metadata.name={node}"));
         let (service_store, service_changes) =
-            follow(Api::<Service>::all(services.clone()), (), (all.clone(), RETRY));
+            watch(Api::<Service>::all(services.clone()), (), (all.clone(), RETRY_INTERVAL));
         let (slice_store, slice_changes) =
-            follow(Api::<EndpointSlice>::all(services.clone()), (), (all.clone(), RETRY));
-        let (node_store, node_changes) = follow(Api::<Node>::all(own.clone()), (), (mine, RETRY));
+            watch(Api::<EndpointSlice>::all(services.clone()), (), (all.clone(), RETRY_INTERVAL));
+        let (node_store, node_changes) = watch(Api::<Node>::all(own.clone()), (), (own_node, RETRY_INTERVAL));
         let kind = destination_rules::kind();
         let rules = Api::<DynamicObject>::all_with(services.clone(), &kind);
-        let (rule_store, rule_changes) = follow(rules, kind, (all, RETRY_RULES));
+        let (rule_store, rule_changes) = watch(rules, kind, (all, RULES_RETRY_INTERVAL));
         let (pod_store, pod_changes) =
-            follow(Api::<Pod>::all(own.clone()), (), (watcher::Config::default(), RETRY));
-        let news =
-            |number: usize| move |is_whole: bool| if is_whole { Read::Whole(number) } else { Read::Change };
+            watch(Api::<Pod>::all(own.clone()), (), (watcher::Config::default(), RETRY_INTERVAL));
+        let change = |number: usize| {
+            move |is_listed: bool| if is_listed { Change::Listed(number) } else { Change::Object }
+        };
         let changes = futures::stream::select_all([
-            service_changes.map(news(0)).boxed(),
-            slice_changes.map(news(1)).boxed(),
-            node_changes.map(|_| Read::Change).boxed(),
-            pod_changes.map(|_| Read::Change).boxed(),
-            rule_changes.map(|_| Read::Change).boxed(),
+            service_changes.map(change(0)).boxed(),
+            slice_changes.map(change(1)).boxed(),
+            node_changes.map(|_| Change::Object).boxed(),
+            pod_changes.map(|_| Change::Object).boxed(),
+            rule_changes.map(|_| Change::Object).boxed(),
         ]);
         Self {
             services: service_store,
@@ -85,42 +88,42 @@ impl Source {
             node: node.to_owned(),
             settings,
             changes: changes.boxed(),
-            read: [false; 2],
+            listed: [false; 2],
         }
     }
 
-    /// Waits for news; cancel-safe.
+    /// Waits for a change; cancel-safe.
     pub(super) async fn changed(&mut self) {
         match self.changes.next().await {
-            Some(Read::Whole(number)) => self.read[number] = true,
-            Some(Read::Change) => {}
-            // the streams begin anew by themselves
+            Some(Change::Listed(number)) => self.listed[number] = true,
+            Some(Change::Object) => {}
+            // the streams never end: they watch anew by themselves
             None => std::future::pending().await,
         }
     }
 
-    /// All Services as they are now.
+    /// Builds the snapshot of all Services as they are now.
     pub(super) fn snapshot(&self) -> Snapshot {
         let (services, slices) = (self.services.state(), self.slices.state());
         let (services, slices) = (services.iter().map(Arc::as_ref), slices.iter().map(Arc::as_ref));
         let mut snapshot =
-            Snapshot { synced: self.read == [true; 2], ..snapshot(services, slices, &self.settings) };
-        destination_rules::follow(&mut snapshot, self.rules.state().iter().map(Arc::as_ref));
+            Snapshot { synced: self.listed == [true; 2], ..snapshot(services, slices, &self.settings) };
+        destination_rules::apply(&mut snapshot, self.rules.state().iter().map(Arc::as_ref));
         snapshot
     }
 
-    /// Where this node is, and the networks of its pods.
-    pub(super) fn here(&self) -> (Here, Vec<Network>) {
+    /// Returns this node's topology, and the networks of its pods.
+    pub(super) fn node(&self) -> (NodeTopology, Vec<Network>) {
         let nodes = self.nodes.state();
         let node = nodes.iter().find(|node| node.name_any() == self.node);
         let zone = node.and_then(|node| node.labels().get(ZONE).cloned());
         let spec = node.and_then(|node| node.spec.as_ref());
         let networks = spec.and_then(|spec| spec.pod_cidrs.as_deref()).unwrap_or_default();
         let networks = networks.iter().filter_map(|network| Network::parse(network)).collect();
-        (Here { node: self.node.clone(), zone }, networks)
+        (NodeTopology { name: self.node.clone(), zone }, networks)
     }
 
-    /// The addresses of this node's pods, as it and the EndpointSlices say, but for the machine's own.
+    /// Returns the addresses of this node's pods, by its Pods and by the EndpointSlices, without those of the node itself.
     pub(super) fn own_pods(&self, snapshot: &Snapshot) -> BTreeSet<IpAddr> {
         let pods = self.pods.state();
         let mut all: BTreeSet<_> = pods.iter().flat_map(|pod| addresses(pod)).collect();
@@ -134,23 +137,23 @@ impl Source {
     }
 }
 
-/// The address of each pod that has one of its own.
+/// Returns the addresses of a pod that has its own network.
 fn addresses(pod: &Pod) -> impl Iterator<Item = IpAddr> {
     let is_own = !pod.spec.as_ref().and_then(|spec| spec.host_network).unwrap_or_default();
     let addresses = pod.status.iter().flat_map(|status| status.pod_ips.iter().flatten());
     addresses.filter(move |_| is_own).filter_map(|address| address.ip.parse().ok())
 }
 
-/// Whether the cloud has to be connected first.
-fn is_away(error: &watcher::Error) -> bool {
+/// Reports whether MetaServer is not connected to the cloud yet.
+fn is_unavailable(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 503)
 }
 
-/// The objects of a kind, and for each change whether all have been read with it.
-fn follow<K>(
+/// Watches the objects of a kind: returns their store, and a stream with an item for each change, which says whether all have now been listed.
+fn watch<K>(
     api: Api<K>,
     kind: K::DynamicType,
-    (which, retry): (watcher::Config, Duration),
+    (config, retry): (watcher::Config, Duration),
 ) -> (Store<K>, impl Stream<Item = bool> + Send + 'static)
 where
     K: Resource + Clone + std::fmt::Debug + Send + Sync + serde::de::DeserializeOwned + 'static,
@@ -158,9 +161,9 @@ where
 {
     let writer = Writer::new(kind);
     let store = writer.as_reader();
-    let changes = watcher::watcher(api, which)
+    let changes = watcher::watcher(api, config)
         .modify(|object| {
-            // what people and programs write there can be larger than all else
+            // nothing here needs them, and they can be larger than all the rest
             object.meta_mut().managed_fields = None;
             object.meta_mut().annotations = None;
         })
@@ -173,9 +176,9 @@ where
                 Err(error) => {
                     debug!(
                         error = &error as &dyn std::error::Error,
-                        "Services, or what is said of them, are not read; this is tried again"
+                        "Services, or objects that belong to them, cannot be watched; this is retried"
                     );
-                    tokio::time::sleep(if is_away(&error) { RETRY } else { retry }).await;
+                    tokio::time::sleep(if is_unavailable(&error) { RETRY_INTERVAL } else { retry }).await;
                     None
                 }
             }

@@ -1,4 +1,4 @@
-//! What runs: reads Services, publishes snapshots, and has the proxy follow them.
+//! EdgeMesh's task: watches Services, publishes snapshots, and applies them to the proxy.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -13,18 +13,18 @@ use super::{
     Config,
     dialer::Dialer,
     figures::Figures,
-    proxy::{Proxy, Where},
+    proxy::{LocalNode, Proxy},
     snapshot::Snapshot,
     source::Source,
 };
 use crate::rt::{Heart, Part, PartError};
 
-/// Changes that come within this time are carried out together.
-const GATHER: Duration = Duration::from_millis(50);
-/// How often it is looked whether the machine is as it should be.
+/// How long changes are gathered, so that those that come together are applied together.
+const DEBOUNCE: Duration = Duration::from_millis(50);
+/// How often routes and listeners are checked and repaired.
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
-/// See [`super::new`].
+/// The task that [`super::new`] builds.
 pub struct Task {
     pub(super) config: Config,
     pub(super) publish: watch::Sender<Arc<Snapshot>>,
@@ -35,8 +35,8 @@ pub struct Task {
 
 impl Part for Task {
     async fn run(&mut self, heart: Heart, shutdown: CancellationToken) -> Result<(), PartError> {
-        let Config { node, settings, services, own, api, .. } = &self.config;
-        let mut source = Source::new(services, own, node, settings.clone());
+        let Config { node: name, settings, services, own, api, .. } = &self.config;
+        let mut source = Source::new(services, own, name, settings.clone());
         let mut proxy =
             Proxy::new(self.figures.clone(), self.dialer.clone(), api.clone(), shutdown.child_token());
         let mut checks = interval(CHECK_INTERVAL);
@@ -44,41 +44,41 @@ impl Part for Task {
         loop {
             let rest = heart.rest();
             tokio::select! {
-                // cancel-safe, all: news is kept by the source
+                // cancel-safe, all: the source keeps changes
                 () = shutdown.cancelled() => break,
-                () = gathered(&mut source) => {}
+                () = changed(&mut source) => {}
                 _ = checks.tick() => {}
             }
             drop(rest);
             let snapshot = source.snapshot();
             if !snapshot.synced {
-                // what was there before stays until it is known what is to be there
+                // until Services are known, the routes of an earlier agent stay
                 continue;
             }
             if !self.publish.borrow().synced {
                 info!(services = snapshot.services.len(), "EdgeMesh knows the Services");
             }
-            let snapshot = self.follow(snapshot);
-            let (here, pods) = source.here();
-            let own_pods = source.own_pods(&snapshot);
-            let place = Where { here: &here, pods: &pods, own_pods: &own_pods, settings };
-            proxy.apply(&snapshot, &place).await;
-            self.unserved.send_if_modified(|told| {
-                let is_new = told != proxy.unserved();
+            let snapshot = self.publish(snapshot);
+            let (topology, pod_networks) = source.node();
+            let pods = source.own_pods(&snapshot);
+            let node = LocalNode { topology: &topology, pod_networks: &pod_networks, pods: &pods, settings };
+            proxy.apply(&snapshot, &node).await;
+            self.unserved.send_if_modified(|current| {
+                let is_new = current != proxy.unserved();
                 if is_new {
-                    told.clone_from(proxy.unserved());
+                    current.clone_from(proxy.unserved());
                 }
                 is_new
             });
         }
-        proxy.end().await;
+        proxy.shut_down().await;
         Ok(())
     }
 }
 
 impl Task {
-    /// Publishes it where it is another one than that before.
-    fn follow(&self, snapshot: Snapshot) -> Arc<Snapshot> {
+    /// Publishes a snapshot if it differs from the last one.
+    fn publish(&self, snapshot: Snapshot) -> Arc<Snapshot> {
         self.publish.send_if_modified(|current| {
             let is_new = **current != snapshot;
             if is_new {
@@ -90,10 +90,10 @@ impl Task {
     }
 }
 
-/// Waits for a change, and takes those that come right after it.
-async fn gathered(source: &mut Source) {
+/// Waits for a change, and for those that come right after it.
+async fn changed(source: &mut Source) {
     source.changed().await;
-    let end = sleep(GATHER);
+    let end = sleep(DEBOUNCE);
     tokio::pin!(end);
     loop {
         tokio::select! {

@@ -10,7 +10,7 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 use tracing::debug;
 use wire::{
-    relay::{Answer, HEAD, MAX_REPORT, Open, Report, read, text_length, told},
+    relay::{Answer, HEADER_LENGTH, MAX_REPORT, Open, Report, body_length, decode, encode},
     text::{printable, short},
 };
 
@@ -95,7 +95,7 @@ pub(super) fn is_cut(node: &str, faults: &Faults) -> bool {
 }
 
 async fn report(mut stream: RecvStream) -> Result<Report, Failure> {
-    Ok(read(&stream.read_to_end(MAX_REPORT).await?)?)
+    Ok(decode(&stream.read_to_end(MAX_REPORT).await?)?)
 }
 
 /// Joins a node's stream to one of the node that it names.
@@ -115,7 +115,7 @@ async fn join((mut send, mut receive): Both, from: &str, relays: &Relays) {
         Err(why) => {
             relays.metrics().refused();
             debug!(node = from, why, "no way to another node over the relay");
-            if let Ok(answer) = told(&Answer::refused(why)) {
+            if let Ok(answer) = encode(&Answer::refused(why)) {
                 // a node that does not listen needs no answer
                 let _ = timeout(ANSWER, send.write_all(&answer)).await;
             }
@@ -126,11 +126,11 @@ async fn join((mut send, mut receive): Both, from: &str, relays: &Relays) {
 }
 
 async fn wanted(stream: &mut RecvStream) -> Result<Open, Failure> {
-    let mut head = [0; HEAD];
-    stream.read_exact(&mut head).await?;
-    let mut text = vec![0; text_length(head)?];
+    let mut header = [0; HEADER_LENGTH];
+    stream.read_exact(&mut header).await?;
+    let mut text = vec![0; body_length(header)?];
     stream.read_exact(&mut text).await?;
-    Ok(read(&text)?)
+    Ok(decode(&text)?)
 }
 
 /// A stream to a node, and its place among those.
@@ -155,7 +155,7 @@ async fn open(to: &str, from: &str, relays: &Relays) -> Result<Opened, String> {
     };
     let failed = |error: &dyn std::fmt::Display| format!("node {shown} takes no stream: {error}");
     let mut stream = peer.connection.open_bi().await.map_err(|error| failed(&error))?;
-    let open = told(&Open { node: from.to_owned() }).map_err(|error| failed(&error))?;
+    let open = encode(&Open { node: from.to_owned() }).map_err(|error| failed(&error))?;
     stream.0.write_all(&open).await.map_err(|error| failed(&error))?;
     Ok(Opened { stream, _place })
 }

@@ -1,5 +1,5 @@
-//! What nodes say is matched exhaustively: no arm catches all that is left, so that the compiler names every place that a new kind of
-//! message must be added to.
+//! Messages are matched exhaustively, in both directions: no arm catches all that is left, so that the compiler names every place that a new
+//! kind of message must be added to.
 
 use super::{is_test, none, sources};
 
@@ -91,14 +91,16 @@ fn catch_alls(text: &str, name: &str) -> Vec<usize> {
 }
 
 #[test]
-fn what_nodes_say_is_matched_exhaustively() {
+fn messages_are_matched_exhaustively() {
     let mut found = Vec::new();
     for (path, text) in sources().iter().filter(|(path, _)| !is_test(path)) {
         let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-        let lines = catch_alls(code, "Upstream::");
-        found.extend(lines.into_iter().map(|line| format!("{}:{line}", path.display())));
+        for name in ["Upstream::", "Downstream::"] {
+            let lines = catch_alls(code, name);
+            found.extend(lines.into_iter().map(|line| format!("{}:{line}", path.display())));
+        }
     }
-    none("a match over what nodes say has an arm for each", found);
+    none("a match over messages has an arm for each kind", found);
 }
 
 #[test]

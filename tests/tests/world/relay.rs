@@ -9,7 +9,8 @@ use quinn::{
 use tests::{Setup, World, eventually, within};
 use tokio::task::JoinSet;
 use wire::relay::{
-    ALPN, Answer, HEAD, MAX_STREAMS, MAX_TEXT, Open, Path, Report, WINDOW, read, text_length, told,
+    ALPN, Answer, HEADER_LENGTH, MAX_MESSAGE, MAX_STREAMS, Open, Path, Report, WINDOW, body_length, decode,
+    encode,
 };
 
 use crate::raw::Caller;
@@ -49,16 +50,16 @@ async fn node(world: &World, name: &str) -> Connection {
 }
 
 async fn hear<T: serde::de::DeserializeOwned>(stream: &mut RecvStream) -> T {
-    let mut head = [0; HEAD];
-    within("a head", stream.read_exact(&mut head)).await.unwrap();
-    let mut text = vec![0; text_length(head).unwrap()];
+    let mut header = [0; HEADER_LENGTH];
+    within("a head", stream.read_exact(&mut header)).await.unwrap();
+    let mut text = vec![0; body_length(header).unwrap()];
     within("a text", stream.read_exact(&mut text)).await.unwrap();
-    read(&text).unwrap()
+    decode(&text).unwrap()
 }
 
 async fn open(connection: &Connection, to: &str) -> (SendStream, RecvStream) {
     let (mut send, receive) = within("a stream", connection.open_bi()).await.unwrap();
-    send.write_all(&told(&Open { node: to.to_owned() }).unwrap()).await.unwrap();
+    send.write_all(&encode(&Open { node: to.to_owned() }).unwrap()).await.unwrap();
     (send, receive)
 }
 
@@ -73,7 +74,7 @@ async fn joined(from: &Connection, to: &Connection, name: &str) -> [(SendStream,
     let mut ours = open(from, name).await;
     let mut theirs = within("a stream of the other node", to.accept_bi()).await.unwrap();
     hear::<Open>(&mut theirs.1).await;
-    theirs.0.write_all(&told(&Answer::default()).unwrap()).await.unwrap();
+    theirs.0.write_all(&encode(&Answer::default()).unwrap()).await.unwrap();
     assert_eq!(hear::<Answer>(&mut ours.1).await, Answer::default());
     [ours, theirs]
 }
@@ -168,7 +169,7 @@ async fn what_is_no_request_ends_its_stream_and_no_other() {
     let world = world().await;
     let (one, two) = (node(&world, "edge-1").await, node(&world, "edge-2").await);
     let [mut ours, mut theirs] = joined(&one, &two, "edge-2").await;
-    let long = u16::try_from(MAX_TEXT + 1).unwrap().to_be_bytes();
+    let long = u16::try_from(MAX_MESSAGE + 1).unwrap().to_be_bytes();
     for bytes in
         [&b""[..], b"\x00", b"\x00\x02{}", b"\x00\x04nope", b"\x00\x09{\"node\":1", &long, b"\xff\xff"]
     {

@@ -1,5 +1,5 @@
-//! Answers of the node's resolvers, kept for as long as they say. They are kept as packets, whose bytes are counted: who controls a
-//! domain decides how long its answers are.
+//! Answers of the node's resolvers, cached for their TTL. They are stored as packets and limited by their bytes, since the owner of a domain
+//! decides how large its answers are.
 
 use std::time::{Duration, Instant};
 
@@ -9,29 +9,29 @@ use hickory_resolver::proto::{
     rr::{Name, RecordType},
 };
 
-use super::message::Looked;
+use super::message::LookupResult;
 
-/// All of them together, bytes.
+/// The most bytes of all answers together.
 const CAPACITY: usize = 4 * 1024 * 1024;
-/// A longer one is not kept, bytes …
+/// The longest answer that is cached, bytes …
 const MAX_LENGTH: usize = 4096;
-/// … nor one of more records, which have many times their bytes where they are read.
+/// … and the most records that it may have, which take many times their bytes once they are decoded.
 const MAX_RECORDS: usize = 64;
-/// About what an answer takes besides its packet and its name, bytes.
+/// Roughly what an answer takes besides its packet and its name, bytes.
 const OVERHEAD: usize = 512;
-/// An answer is kept for no longer, whatever it says …
+/// The longest time for which an answer is cached, whatever its TTL …
 const MAX_TTL: Duration = Duration::from_secs(3600);
-/// … and a negative one for no longer than this.
+/// … and for a negative answer.
 const MAX_NEGATIVE_TTL: Duration = Duration::from_secs(300);
 
-/// What is asked for.
+/// The name and type of a query.
 type Key = (Name, RecordType);
 
 /// The cache; cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Cache(moka::sync::Cache<Key, Entry>);
 
-/// An answer.
+/// A cached answer.
 #[derive(Clone, Debug)]
 struct Entry {
     packet: Bytes,
@@ -50,8 +50,8 @@ impl Default for Cache {
 }
 
 impl Cache {
-    /// The answer, where one is kept that still counts, with what is left of its time.
-    pub(super) fn get(&self, name: &Name, kind: RecordType, now: Instant) -> Option<Looked> {
+    /// Returns the cached answer, with its remaining TTL.
+    pub(super) fn get(&self, name: &Name, kind: RecordType, now: Instant) -> Option<LookupResult> {
         let key = (name.clone(), kind);
         let entry = self.0.get(&key)?;
         let age = now.saturating_duration_since(entry.since);
@@ -60,38 +60,38 @@ impl Cache {
             return None;
         }
         let message = Message::from_vec(&entry.packet).ok()?;
-        let mut looked = Looked {
+        let mut result = LookupResult {
             answers: message.answers,
             authorities: message.authorities,
             code: message.metadata.response_code,
         };
         let age = u32::try_from(age.as_secs()).unwrap_or(u32::MAX);
-        for record in looked.answers.iter_mut().chain(&mut looked.authorities) {
+        for record in result.answers.iter_mut().chain(&mut result.authorities) {
             record.decrement_ttl(age);
         }
-        Some(looked)
+        Some(result)
     }
 
-    /// Keeps an answer for the shortest time of its records, a negative one for `negative`; not where it is too large.
+    /// Caches an answer for the shortest TTL of its records, a negative one for `negative` seconds, unless it is too large.
     pub(super) fn insert(
         &self,
         (name, kind): (Name, RecordType),
-        looked: &Looked,
+        result: &LookupResult,
         negative: Option<u32>,
         now: Instant,
     ) {
-        let seconds = looked.answers.iter().map(|record| record.ttl).min();
+        let seconds = result.answers.iter().map(|record| record.ttl).min();
         let ttl = match seconds {
             Some(seconds) => Duration::from_secs(seconds.into()).min(MAX_TTL),
             None => Duration::from_secs(negative.unwrap_or_default().into()).min(MAX_NEGATIVE_TTL),
         };
-        if ttl.is_zero() || looked.answers.len() + looked.authorities.len() > MAX_RECORDS {
+        if ttl.is_zero() || result.answers.len() + result.authorities.len() > MAX_RECORDS {
             return;
         }
         let mut message = Message::response(0, OpCode::Query);
-        message.metadata.response_code = looked.code;
-        message.answers.clone_from(&looked.answers);
-        message.authorities.clone_from(&looked.authorities);
+        message.metadata.response_code = result.code;
+        message.answers.clone_from(&result.answers);
+        message.authorities.clone_from(&result.authorities);
         if let Ok(packet) = message.to_vec()
             && packet.len() <= MAX_LENGTH
         {
@@ -118,23 +118,23 @@ mod tests {
         Name::from_ascii(format!("b{number}.evil.example.")).unwrap()
     }
 
-    fn positive(answers: Vec<Record>) -> Looked {
-        Looked { answers, authorities: Vec::new(), code: ResponseCode::NoError }
+    fn positive(answers: Vec<Record>) -> LookupResult {
+        LookupResult { answers, authorities: Vec::new(), code: ResponseCode::NoError }
     }
 
-    fn addresses(number: u32) -> Looked {
+    fn addresses(number: u32) -> LookupResult {
         let address = |last| RData::A(A(Ipv4Addr::from(last)));
         positive((0..number).map(|last| Record::from_rdata(name(0), 60, address(last))).collect())
     }
 
-    fn text(length: usize) -> Looked {
+    fn text(length: usize) -> LookupResult {
         let text = TXT::new(vec!["x".repeat(200); length / 200]);
         positive(vec![Record::from_rdata(name(0), 3600, RData::TXT(text))])
     }
 
-    fn keep(cache: &Cache, number: u32, looked: &Looked) -> Option<Looked> {
+    fn keep(cache: &Cache, number: u32, result: &LookupResult) -> Option<LookupResult> {
         let now = Instant::now();
-        cache.insert((name(number), RecordType::A), looked, None, now);
+        cache.insert((name(number), RecordType::A), result, None, now);
         cache.get(&name(number), RecordType::A, now)
     }
 
@@ -171,9 +171,10 @@ mod tests {
         assert!(cache.get(&name(1), RecordType::AAAA, begin).is_none());
         assert!(cache.get(&name(1), RecordType::A, begin + seconds(60)).is_none());
         // a negative one says it for itself, and has a bound of its own
-        let none = Looked { answers: Vec::new(), authorities: Vec::new(), code: ResponseCode::NXDomain };
+        let none =
+            LookupResult { answers: Vec::new(), authorities: Vec::new(), code: ResponseCode::NXDomain };
         cache.insert(key(2), &none, Some(86_400), begin);
-        let code = |age| cache.get(&name(2), RecordType::A, begin + age).map(|looked| looked.code);
+        let code = |age| cache.get(&name(2), RecordType::A, begin + age).map(|result| result.code);
         assert_eq!(code(seconds(299)), Some(ResponseCode::NXDomain));
         assert_eq!(code(seconds(300)), None);
         cache.insert(key(3), &none, None, begin);

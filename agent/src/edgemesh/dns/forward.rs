@@ -1,4 +1,4 @@
-//! The node's resolvers: asked for all that is not the cluster's, with a [cache](super::cache).
+//! Forwards queries for other names than the cluster's to the node's resolvers, with a [cache](super::cache).
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -25,43 +25,43 @@ use tokio::{
 };
 use tracing::{debug, warn};
 
-use super::{Config, cache::Cache, message::Looked};
+use super::{Config, cache::Cache, message::LookupResult};
 use crate::{config::DNS_PORT, edged::parse_resolv_conf};
 
-/// One resolver is given so long for one try …
+/// How long one resolver may take for one try …
 const TRY_TIMEOUT: Duration = Duration::from_millis(1500);
-/// … so often …
+/// … how often it is tried …
 const TRIES: usize = 2;
-/// … and all of them together so long: clients in pods wait for five seconds.
+/// … and how long all resolvers may take together: clients in pods wait for five seconds.
 const TIMEOUT: Duration = Duration::from_secs(4);
-/// An answer of more records is refused: a packet of 64 KiB has 4,096 of them, which take 1 MiB once they are read.
+/// The most records of an answer: a packet of 64 KiB can have 4,096, which take 1 MiB once they are decoded.
 const MAX_RECORDS: usize = 512;
-/// Questions that are with one resolver over TCP at a time, each of which may be answered by so much; others wait.
+/// How many queries one resolver gets over TCP at a time, since their answers can be that large; others wait.
 const MAX_OVER_TCP: usize = 16;
-/// Records count for no longer, whatever they say.
+/// The longest time for which a record is used, whatever its TTL.
 const MAX_TTL: Duration = Duration::from_secs(3600);
-/// A change of `resolv.conf` is noticed within this time.
+/// How often `resolv.conf` is read again.
 const REREAD_INTERVAL: Duration = Duration::from_secs(5);
-/// The longest `resolv.conf`.
+/// The largest `resolv.conf`, bytes.
 const MAX_FILE: u64 = 64 * 1024;
-/// How often it is looked whether the resolvers ask this server.
+/// How often it is checked whether the resolvers forward to this server.
 const PROBE_INTERVAL: Duration = Duration::from_secs(300);
-/// Resolvers that are asked, as libc does.
+/// The most resolvers that are used, as in libc.
 const MAX_SERVERS: usize = 3;
 
 /// The node's resolvers.
 pub(super) struct Upstreams {
     config: Config,
-    /// The addresses of this server, which must not ask itself.
+    /// The addresses of this server, which must not forward to itself.
     own: Vec<SocketAddr>,
     state: Mutex<State>,
-    /// A name that nobody has: who asks for it here is one of the resolvers.
+    /// A random name: a query for it here comes from one of the resolvers.
     probe: Mutex<Option<Name>>,
-    /// It was asked for.
-    is_seen: AtomicBool,
-    /// The resolvers ask this server.
-    is_circle: AtomicBool,
-    /// There are other resolvers.
+    /// Whether the probe was queried here.
+    is_probe_seen: AtomicBool,
+    /// Whether the resolvers forward to this server.
+    is_loop: AtomicBool,
+    /// Notified when the resolvers have changed.
     changed: Notify,
 }
 
@@ -72,7 +72,7 @@ struct State {
     looked: Option<Instant>,
 }
 
-/// A client of resolvers, with what they have said; cheap to clone.
+/// A client of the resolvers, with its cache; cheap to clone.
 #[derive(Clone)]
 struct Client {
     resolver: TokioResolver,
@@ -86,55 +86,55 @@ impl Upstreams {
             own,
             state: Mutex::default(),
             probe: Mutex::default(),
-            is_seen: AtomicBool::new(false),
-            is_circle: AtomicBool::new(false),
+            is_probe_seen: AtomicBool::new(false),
+            is_loop: AtomicBool::new(false),
             changed: Notify::new(),
         }
     }
 
-    /// Finds out again and again whether the resolvers ask this server, as they would without end.
-    pub(super) async fn look_for_circles(&self) {
+    /// Checks regularly whether the resolvers forward to this server, which would forward to them without end; never returns.
+    pub(super) async fn detect_loops(&self) {
         loop {
-            self.look_for_circle().await;
-            // either: the resolvers are others, or may have been given others
+            self.detect_loop().await;
+            // the resolvers were changed, or may have been configured differently
             let _ = timeout(PROBE_INTERVAL, self.changed.notified()).await;
         }
     }
 
-    async fn look_for_circle(&self) {
+    async fn detect_loop(&self) {
         let Some(Client { resolver, .. }) = self.client().await else { return };
         let Ok(name) = Name::from_ascii(format!("probe-{:016x}.edgemesh-probe.", rand::random::<u64>()))
         else {
             return;
         };
         *self.probe.lock() = Some(name.clone());
-        // only that it was sent counts
+        // the answer does not matter
         let _ = timeout(TIMEOUT, resolver.lookup(name, RecordType::A)).await;
-        let is_circle = self.is_seen.swap(false, Ordering::Relaxed);
-        if is_circle && !self.is_circle.load(Ordering::Relaxed) {
+        let is_loop = self.is_probe_seen.swap(false, Ordering::Relaxed);
+        if is_loop && !self.is_loop.load(Ordering::Relaxed) {
             warn!(
                 resolv_conf = %self.config.resolv_conf.display(),
                 "the node's resolvers ask EdgeMesh's DNS, which would ask them: names outside the cluster are not resolved; give \
                  modules.edgeMesh.dns.upstreamServers resolvers that do not"
             );
         }
-        self.is_circle.store(is_circle, Ordering::Relaxed);
+        self.is_loop.store(is_loop, Ordering::Relaxed);
     }
 
-    /// Whether one of the resolvers asks for this name, only to find out whether it does.
+    /// Reports whether this name is the probe's, which proves a loop.
     pub(super) fn is_probe(&self, name: &Name) -> bool {
         let is_probe = self.probe.lock().as_ref() == Some(name);
         if is_probe {
-            self.is_seen.store(true, Ordering::Relaxed);
+            self.is_probe_seen.store(true, Ordering::Relaxed);
         }
         is_probe
     }
 
-    /// What they say; that they failed where none answers in time, or there is none.
-    pub(super) async fn lookup(&self, name: Name, kind: RecordType) -> Looked {
-        let Some(client) = self.client().await else { return Looked::failed() };
-        if self.is_circle.load(Ordering::Relaxed) {
-            return Looked::failed();
+    /// Looks a name up; the result is SERVFAIL if no resolver answers in time, or none is configured.
+    pub(super) async fn lookup(&self, name: Name, kind: RecordType) -> LookupResult {
+        let Some(client) = self.client().await else { return LookupResult::failed() };
+        if self.is_loop.load(Ordering::Relaxed) {
+            return LookupResult::failed();
         }
         if let Some(looked) = client.cache.get(&name, kind, Instant::now().into_std()) {
             return looked;
@@ -146,13 +146,13 @@ impl Upstreams {
                 let ttl = none.negative_ttl;
                 (negative(none), ttl)
             }
-            Ok(Err(_)) | Err(_) => (Looked::failed(), None),
+            Ok(Err(_)) | Err(_) => (LookupResult::failed(), None),
         };
         client.cache.insert((name, kind), &looked, negative_ttl, Instant::now().into_std());
         looked
     }
 
-    /// A client of the resolvers of now.
+    /// Returns a client of the current resolvers.
     async fn client(&self) -> Option<Client> {
         let is_due = |state: &State| state.looked.is_none_or(|looked| looked.elapsed() >= REREAD_INTERVAL);
         {
@@ -187,21 +187,21 @@ impl Upstreams {
 }
 
 /// These records, unless they are too many.
-fn positive(name: &Name, answers: &[Record]) -> Looked {
+fn positive(name: &Name, answers: &[Record]) -> LookupResult {
     if answers.len() > MAX_RECORDS {
         debug!(%name, records = answers.len(), "an answer of more than {MAX_RECORDS} records is refused");
-        return Looked::failed();
+        return LookupResult::failed();
     }
-    Looked { answers: answers.to_vec(), authorities: Vec::new(), code: ResponseCode::NoError }
+    LookupResult { answers: answers.to_vec(), authorities: Vec::new(), code: ResponseCode::NoError }
 }
 
 /// A name without such records.
-fn negative(none: NoRecords) -> Looked {
+fn negative(none: NoRecords) -> LookupResult {
     let authorities = none.soa.map(|soa| soa.into_record_of_rdata()).into_iter().collect();
-    Looked { answers: Vec::new(), authorities, code: none.response_code }
+    LookupResult { answers: Vec::new(), authorities, code: none.response_code }
 }
 
-/// A client of these servers; none where there are none.
+/// Builds a client of these servers; `None` if there are none.
 fn client(servers: &[SocketAddr]) -> Option<Client> {
     if servers.is_empty() {
         return None;
@@ -219,7 +219,7 @@ fn client(servers: &[SocketAddr]) -> Option<Client> {
     let options = builder.options_mut();
     options.timeout = TRY_TIMEOUT;
     options.attempts = TRIES;
-    // it counts answers, however long they are
+    // hickory's cache limits the number of answers and not their size
     options.cache_size = 0;
     options.max_active_requests = MAX_OVER_TCP;
     options.use_hosts_file = ResolveHosts::Never;

@@ -1,4 +1,4 @@
-//! Where the server listens: at an address of its own that pods reach, or else on this machine only.
+//! The sockets of the server: at an address of its own that pods reach, or else on the loopback interface only.
 
 use std::{
     io,
@@ -13,41 +13,41 @@ use tracing::{info, warn};
 
 use crate::config::DNS_PORT;
 
-/// Answers that wait in the kernel, bytes, of which it takes twice as many. Those for one neighbour that does not answer are 208 KiB at
-/// most, and all of them go when it is given up, after three seconds: some thirty such neighbours leave room for others.
+/// The kernel's send buffer for answers, bytes; it allocates twice as much. Answers for a neighbour that does not resolve take 208 KiB at most
+/// and are dropped after three seconds, so some thirty such neighbours leave room for others.
 const SEND_BUFFER: usize = 8 * 1024 * 1024;
 
-/// Bound sockets.
+/// The bound sockets.
 #[derive(Debug)]
 pub struct Listening {
     pub(super) udp: UdpSocket,
     pub(super) tcp: TcpListener,
-    /// Whether pods with a network of their own reach it.
+    /// Whether pods with their own network reach them.
     for_pods: bool,
 }
 
 impl Listening {
-    /// Binds both sockets of the address; `make` gives it to this machine. Where that is not allowed, those of `127.0.0.1`.
+    /// Binds UDP and TCP at the address, which `make` adds to this node. If that is not allowed, binds `127.0.0.1` instead.
     ///
     /// # Errors
-    /// The port is taken, or not allowed; the address is not that of one machine.
+    /// The port is in use, or not allowed; the address is unspecified, multicast or broadcast.
     pub fn bind<E: std::error::Error>(
         address: SocketAddr,
         make: impl FnOnce(IpAddr) -> Result<(), E>,
     ) -> io::Result<Self> {
-        if is_of_many(address.ip()) {
+        if is_not_unicast(address.ip()) {
             let why = format!("{} is no address of one machine, such as 169.254.96.16", address.ip());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
         match make(address.ip()) {
             Ok(()) => {
-                let (udp, tcp) = both(address)?;
+                let (udp, tcp) = bind_both(address)?;
                 info!(%address, "DNS of the cluster's names is answered");
                 Ok(Self { udp, tcp, for_pods: !address.ip().is_loopback() })
             }
             Err(error) => {
                 let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, address.port()));
-                let (udp, tcp) = both(loopback)?;
+                let (udp, tcp) = bind_both(loopback)?;
                 warn!(
                     %error,
                     wanted = %address,
@@ -59,7 +59,7 @@ impl Listening {
         }
     }
 
-    /// The address and port of both sockets.
+    /// Returns the address and port of both sockets.
     ///
     /// # Errors
     /// The kernel does not say.
@@ -67,24 +67,25 @@ impl Listening {
         self.udp.local_addr()
     }
 
-    /// The server's address for the `resolv.conf` of pods, where they reach it: such a file has no ports.
+    /// Returns the address for the `resolv.conf` of pods, if they reach it: at port 53, since such a file has no ports.
     pub(crate) fn for_pods(&self) -> Option<IpAddr> {
         let address = self.address().ok()?;
         Some(address.ip()).filter(|_| self.for_pods && address.port() == DNS_PORT)
     }
 }
 
-/// Whether pods could not ask at this address: it is none, or that of several machines.
-fn is_of_many(address: IpAddr) -> bool {
+/// Reports whether the address cannot be that of one machine.
+fn is_not_unicast(address: IpAddr) -> bool {
     address.is_unspecified() || address.is_multicast() || address == Ipv4Addr::BROADCAST
 }
 
-fn both(address: SocketAddr) -> io::Result<(UdpSocket, TcpListener)> {
+/// Binds both sockets.
+fn bind_both(address: SocketAddr) -> io::Result<(UdpSocket, TcpListener)> {
     let tcp = TcpListener::bind(address)?;
-    // of one number, also where that is left to the kernel
+    // the same port, also where the kernel chooses it
     let udp = UdpSocket::bind(tcp.local_addr()?)?;
     udp.set_nonblocking(true)?;
-    // without the capability CAP_NET_ADMIN as much as everybody may have
+    // without the capability CAP_NET_ADMIN the kernel's limit applies
     if setsockopt(&udp, SndBufForce, &SEND_BUFFER).is_err() {
         setsockopt(&udp, SndBuf, &SEND_BUFFER)?;
     }

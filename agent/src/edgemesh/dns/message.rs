@@ -1,4 +1,4 @@
-//! Packets: read with limits, and answers written as long as the client takes them. Pure.
+//! Packets: queries are read with limits, and answers are written as long as the client accepts. Pure.
 //!
 //! Source: RFC 1035, RFC 6891 (EDNS), RFC 2308 (negative answers), RFC 6604 (what a chain of aliases ends with).
 
@@ -10,64 +10,64 @@ use hickory_resolver::proto::{
 use rand::seq::SliceRandom;
 
 use super::{
-    records::{End, Found},
+    records::{Outcome, Records},
     zone::Zone,
 };
 
-/// The longest question that is read.
-pub(super) const MAX_QUESTION: usize = 4096;
-/// The longest answer in a datagram: nothing on its way has to cut it into pieces (DNS flag day 2020).
+/// The longest query that is read, bytes.
+pub(super) const MAX_QUERY: usize = 4096;
+/// The longest answer in a datagram, bytes: it is not fragmented on its way (DNS flag day 2020).
 const MAX_DATAGRAM: u16 = 1232;
-/// For a client that says nothing.
-const SMALL_DATAGRAM: u16 = 512;
-/// Additional records of a question: EDNS, and perhaps a signature.
+/// The same for a client without EDNS.
+const MAX_PLAIN_DATAGRAM: u16 = 512;
+/// The most additional records of a query: EDNS, and perhaps a signature.
 const MAX_ADDITIONALS: u16 = 2;
 
-/// The transport of a question, which bounds its answer.
+/// The transport of a query, which limits the length of its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Transport {
-    /// In a datagram: the client says how long the answer may be.
+    /// A datagram: the client says how long the answer may be.
     Udp,
-    /// On a connection.
+    /// A connection.
     Tcp,
 }
 
-/// A question, and all that its answer depends on.
+/// A query, and what its answer begins with.
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
+pub(super) struct Question {
     query: Query,
-    /// What the answer begins with: its header, the question and EDNS.
+    /// The start of the answer: its header, the question and EDNS.
     blank: Message,
     /// The longest answer.
     limit: u16,
 }
 
-/// What the node's resolvers say.
+/// The answer of the node's resolvers.
 #[derive(Clone, Debug)]
-pub(super) struct Looked {
-    /// Their answer.
+pub(super) struct LookupResult {
+    /// The records of the answer.
     pub(super) answers: Vec<Record>,
     /// The zone's SOA with a negative answer.
     pub(super) authorities: Vec<Record>,
-    /// Whether all is well.
+    /// The response code.
     pub(super) code: ResponseCode,
 }
 
-impl Looked {
-    /// None of them answers.
+impl LookupResult {
+    /// The result if no resolver answers.
     pub(super) fn failed() -> Self {
         Self { answers: Vec::new(), authorities: Vec::new(), code: ResponseCode::ServFail }
     }
 }
 
-/// Reads a packet.
+/// Reads a query.
 ///
 /// # Errors
-/// It is no question that can be answered: what is sent back, if anything.
-pub(super) fn read(packet: &[u8], transport: Transport) -> Result<Asked, Option<Vec<u8>>> {
+/// It cannot be answered; the error is the packet to send back, if any.
+pub(super) fn read(packet: &[u8], transport: Transport) -> Result<Question, Option<Vec<u8>>> {
     let header = Header::read(&mut BinDecoder::new(packet)).map_err(|_| None)?;
     let (metadata, counts) = (header.metadata, header.counts);
-    // two servers would answer each other's answers for ever
+    // otherwise two servers could answer each other's answers forever
     if metadata.message_type == MessageType::Response {
         return Err(None);
     }
@@ -77,22 +77,22 @@ pub(super) fn read(packet: &[u8], transport: Transport) -> Result<Asked, Option<
     blank.metadata.recursion_available = true;
     let refuse = |mut blank: Message, code| {
         blank.metadata.response_code = code;
-        Err(write(&blank, SMALL_DATAGRAM))
+        Err(encode_truncated(&blank, MAX_PLAIN_DATAGRAM))
     };
     if metadata.op_code != OpCode::Query {
         return refuse(blank, ResponseCode::NotImp);
     }
-    // before room is made for as many records as a packet says that it has
+    // checked before memory is allocated for the number of records that a packet claims
     let is_short = counts.queries == 1 && counts.answers == 0 && counts.authorities == 0;
-    if !is_short || counts.additionals > MAX_ADDITIONALS || packet.len() > MAX_QUESTION {
+    if !is_short || counts.additionals > MAX_ADDITIONALS || packet.len() > MAX_QUERY {
         return refuse(blank, ResponseCode::FormErr);
     }
     let Ok(message) = Message::from_vec(packet) else { return refuse(blank, ResponseCode::FormErr) };
     let Some(query) = message.queries.into_iter().next() else { return refuse(blank, ResponseCode::FormErr) };
     blank.add_query(query.clone());
-    let mut limit = SMALL_DATAGRAM;
+    let mut limit = MAX_PLAIN_DATAGRAM;
     if let Some(theirs) = message.edns {
-        limit = theirs.max_payload().clamp(SMALL_DATAGRAM, MAX_DATAGRAM);
+        limit = theirs.max_payload().clamp(MAX_PLAIN_DATAGRAM, MAX_DATAGRAM);
         let mut own = Edns::new();
         own.set_max_payload(MAX_DATAGRAM);
         blank.set_edns(own);
@@ -109,31 +109,32 @@ pub(super) fn read(packet: &[u8], transport: Transport) -> Result<Asked, Option<
     if transport == Transport::Tcp {
         limit = u16::MAX;
     }
-    Ok(Asked { query, blank, limit })
+    Ok(Question { query, blank, limit })
 }
 
-impl Asked {
-    /// The name that is asked for, as the client wrote it.
+impl Question {
+    /// Returns the queried name, as the client wrote it.
     pub(super) fn name(&self) -> &Name {
         self.query.name()
     }
 
-    /// The type of the records that are asked for.
+    /// Returns the queried record type.
     pub(super) fn kind(&self) -> RecordType {
         self.query.query_type()
     }
 
-    /// The answer of what is known here.
-    pub(super) fn reply(self, found: Found, zone: &Zone) -> Vec<u8> {
-        let code = if found.end == End::NoName { ResponseCode::NXDomain } else { ResponseCode::NoError };
-        let is_negative = matches!(found.end, End::NoData | End::NoName);
+    /// Builds an authoritative answer.
+    pub(super) fn reply(self, records: Records, zone: &Zone) -> Vec<u8> {
+        let code =
+            if records.outcome == Outcome::NoName { ResponseCode::NXDomain } else { ResponseCode::NoError };
+        let is_negative = matches!(records.outcome, Outcome::NoData | Outcome::NoName);
         let mut message = self.blank;
         message.metadata.authoritative = true;
         message.metadata.response_code = code;
         message.authorities.extend(zone.soa().filter(|_| is_negative));
-        message.answers = found.answers;
-        message.additionals = found.additionals;
-        // clients take the first
+        message.answers = records.answers;
+        message.additionals = records.additionals;
+        // shuffled, since clients take the first address
         if message
             .answers
             .iter()
@@ -141,47 +142,50 @@ impl Asked {
         {
             message.answers.shuffle(&mut rand::rng());
         }
-        written(&message, self.limit)
+        encode(&message, self.limit)
     }
 
-    /// The answer of the node's resolvers, after what is known here.
-    pub(super) fn forwarded(self, known: Vec<Record>, looked: Looked) -> Vec<u8> {
+    /// Builds the answer of the node's resolvers, after the records that are known here.
+    pub(super) fn forwarded(self, known: Vec<Record>, result: LookupResult) -> Vec<u8> {
         let mut message = self.blank;
-        message.metadata.response_code = looked.code;
+        message.metadata.response_code = result.code;
         message.answers = known;
-        message.answers.extend(looked.answers);
-        message.authorities = looked.authorities;
-        written(&message, self.limit)
+        message.answers.extend(result.answers);
+        message.authorities = result.authorities;
+        encode(&message, self.limit)
     }
 
-    /// The answer that there is none now: the client asks again, or another server.
+    /// Builds the answer SERVFAIL, after which the client asks again, or another server.
     pub(super) fn failed(self) -> Vec<u8> {
-        self.forwarded(Vec::new(), Looked::failed())
+        self.forwarded(Vec::new(), LookupResult::failed())
     }
 }
 
-/// The packet, or one that says that there is none.
-fn written(message: &Message, limit: u16) -> Vec<u8> {
-    write(message, limit)
+/// Encodes a message, or SERVFAIL if that fails.
+fn encode(message: &Message, limit: u16) -> Vec<u8> {
+    encode_truncated(message, limit)
         .or_else(|| {
-            write(&Message::error_msg(message.metadata.id, OpCode::Query, ResponseCode::ServFail), limit)
+            encode_truncated(
+                &Message::error_msg(message.metadata.id, OpCode::Query, ResponseCode::ServFail),
+                limit,
+            )
         })
         .unwrap_or_default()
 }
 
-/// As much of the message as fits: without its additional records, or else with fewer answers and the mark that says so.
-fn write(message: &Message, limit: u16) -> Option<Vec<u8>> {
+/// Encodes as much of the message as fits: without its additional records, or else with fewer answers and the flag TC.
+fn encode_truncated(message: &Message, limit: u16) -> Option<Vec<u8>> {
     let bytes = emit(message, limit)?;
-    if !is_cut(&bytes) {
+    if !is_truncated(&bytes) {
         return Some(bytes);
     }
     let mut shorter = message.clone();
     shorter.additionals.clear();
     let bytes = emit(&shorter, limit)?;
-    if !is_cut(&bytes) {
+    if !is_truncated(&bytes) {
         return Some(bytes);
     }
-    // one less, in the place of which EDNS fits
+    // one answer less makes room for EDNS
     let fitting = usize::from(u16::from_be_bytes([*bytes.get(6)?, *bytes.get(7)?]));
     shorter.answers.truncate(fitting.saturating_sub(1));
     shorter.authorities.clear();
@@ -190,15 +194,15 @@ fn write(message: &Message, limit: u16) -> Option<Vec<u8>> {
 }
 
 fn emit(message: &Message, limit: u16) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(usize::from(SMALL_DATAGRAM));
+    let mut bytes = Vec::with_capacity(usize::from(MAX_PLAIN_DATAGRAM));
     let mut encoder = BinEncoder::new(&mut bytes);
     encoder.set_max_size(limit);
     message.emit(&mut encoder).ok()?;
     Some(bytes)
 }
 
-/// Whether the packet's mark of truncation is set.
-fn is_cut(bytes: &[u8]) -> bool {
+/// Reports whether the packet's flag TC is set.
+fn is_truncated(bytes: &[u8]) -> bool {
     bytes.get(2).is_some_and(|flags| flags & 0x02 != 0)
 }
 

@@ -1,16 +1,16 @@
-//! Cluster DNS on the node: names of Services from the newest snapshot, all else from the node's own resolvers.
+//! Cluster DNS on the node: it answers the names of Services from the newest snapshot, and forwards others to the node's own resolvers.
 //!
-//! | part | what |
+//! | file | what |
 //! |---|---|
 //! | `zone` | the cluster domain, and names below it |
-//! | `records` | what is answered of the cluster's names: pure |
-//! | `message` | packets read and written: pure |
-//! | `forward` | the node's resolvers |
-//! | `cache` | what they have said, with a bound of bytes |
-//! | `server` | sockets |
+//! | `records` | the answers for the cluster's names; pure |
+//! | `message` | packets, read and written; pure |
+//! | `forward` | queries to the node's resolvers |
+//! | `cache` | their answers, up to a number of bytes |
+//! | `listen`, `server` | sockets, and the server on them |
 //!
-//! The codec and the client of the resolvers are hickory's. The sockets are ours: hickory's server puts no bound on its tasks and
-//! connections, and tells every question in the log. So is what is kept: hickory's cache counts answers, and not how long they are.
+//! The codec and the resolvers' client are hickory's. The server is our own, since hickory's limits neither its tasks nor its connections, and
+//! logs every query. So is the cache, since hickory's limits the number of answers and not their size.
 
 mod cache;
 mod forward;
@@ -29,25 +29,24 @@ pub use self::{
 };
 use super::snapshot::Snapshot;
 
-/// How the DNS server is set up.
+/// The configuration of the DNS server.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The cluster domain, such as `cluster.local`.
     pub domain: Zone,
-    /// The node's resolvers; none: those of `resolv_conf`.
+    /// The resolvers that other names are forwarded to; empty: those of `resolv_conf`.
     pub upstreams: Vec<SocketAddr>,
-    /// The node's own `resolv.conf`, which is read anew when it changes.
+    /// The node's own `resolv.conf`; its changes are followed.
     pub resolv_conf: PathBuf,
 }
 
-/// What a packet is answered of what the snapshot says; `None` where it is not answered, or where the node's resolvers would be asked.
-/// For fuzzing.
+/// Answers a packet from a snapshot; `None` if it gets no answer, or would be forwarded. For fuzzing.
 pub fn answer(snapshot: &Snapshot, domain: &Zone, packet: &[u8]) -> Option<Vec<u8>> {
     match message::read(packet, message::Transport::Udp) {
         Ok(asked) => match records::answer(snapshot, domain, asked.name(), asked.kind()) {
-            records::Answer::Own(found) => Some(asked.reply(found, domain)),
-            records::Answer::Unready => Some(asked.failed()),
-            records::Answer::Elsewhere => None,
+            records::Answer::Authoritative(found) => Some(asked.reply(found, domain)),
+            records::Answer::NotSynced => Some(asked.failed()),
+            records::Answer::Forward => None,
         },
         Err(refusal) => refusal,
     }

@@ -1,8 +1,8 @@
-//! What is answered of the cluster's names: pure.
+//! The answers for the cluster's names; pure.
 //!
 //! Source: "Kubernetes DNS-Based Service Discovery" 1.1.0; CoreDNS where that leaves it open: names of endpoints without a hostname,
-//! `a-b-c-d.<ns>.pod`, SRV of a Service's own name, SOA. Namespaces are those that have a Service, since a node is told of no others; so
-//! names of pods by address are answered whatever their namespace is called.
+//! `a-b-c-d.<ns>.pod`, SRV of a Service's own name, SOA. A node knows only the namespaces that have a Service; so names of pods by address
+//! are answered whatever their namespace.
 
 mod endpoints;
 mod ports;
@@ -16,104 +16,106 @@ use hickory_resolver::proto::rr::{
 
 use self::{
     endpoints::{label, published},
-    ports::Place,
+    ports::ServiceName,
 };
 use super::zone::Zone;
 use crate::edgemesh::snapshot::{Kind, Protocol, Service, Snapshot};
 
-/// How long a Service's own addresses count, seconds: kubeadm's setting of CoreDNS.
+/// The TTL of a Service's own addresses, seconds: kubeadm's setting of CoreDNS.
 const SERVICE_TTL: u32 = 30;
-/// How long an endpoint's address counts, seconds: they come and go. CoreDNS's own default.
+/// The TTL of an endpoint's address, seconds: CoreDNS's default.
 const ENDPOINT_TTL: u32 = 5;
 /// The version of the specification.
 const VERSION: &str = "1.1.0";
-/// As many ExternalNames may lead to each other; more are a circle.
+/// How many ExternalNames may point to each other; more count as a loop.
 const MAX_ALIASES: usize = 8;
 
-/// What is answered.
+/// How a query is answered.
 #[derive(Debug)]
 pub(super) enum Answer {
-    /// This is known here.
-    Own(Found),
-    /// It is no name of the cluster's.
-    Elsewhere,
-    /// It is one, but Services have not been read yet.
-    Unready,
+    /// With these records.
+    Authoritative(Records),
+    /// By the node's resolvers: the name is not the cluster's.
+    Forward,
+    /// Not yet: the name is the cluster's, but Services are not known yet.
+    NotSynced,
 }
 
-/// Records, and what they mean.
+/// The records of an answer, and its outcome.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct Records {
     /// The answers.
     pub(super) answers: Vec<Record>,
-    /// Addresses of what the answers name.
+    /// The addresses of names in the answers.
     pub(super) additionals: Vec<Record>,
-    /// What the answers end with.
-    pub(super) end: End,
+    /// The outcome.
+    pub(super) outcome: Outcome,
 }
 
-/// What answers end with.
+/// The outcome of a query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum End {
-    /// With what was asked for.
+pub(super) enum Outcome {
+    /// The queried records exist.
     Data,
-    /// The name has nothing of this type.
+    /// The name exists, but has no records of the type (NODATA).
     NoData,
-    /// There is no such name.
+    /// The name does not exist (NXDOMAIN).
     #[default]
     NoName,
-    /// With another name, which the node's resolvers know.
+    /// The name is an alias of this one, which the node's resolvers have to resolve.
     Alias(Name),
 }
 
-/// What is answered when somebody asks for records of this type of a name.
+/// Answers a query for the records of a name of this type.
 pub(super) fn answer(snapshot: &Snapshot, zone: &Zone, name: &Name, kind: RecordType) -> Answer {
-    let asked = Asked { snapshot, zone, kind };
+    let lookup = Lookup { snapshot, zone, kind };
     match zone.labels(name) {
-        Some(_) if !snapshot.synced => Answer::Unready,
-        Some(labels) => Answer::Own(asked.forward(name, &labels)),
-        None => asked.reverse(name).map_or(Answer::Elsewhere, Answer::Own),
+        Some(_) if !snapshot.synced => Answer::NotSynced,
+        Some(labels) => Answer::Authoritative(lookup.forward(name, &labels)),
+        None => lookup.reverse(name).map_or(Answer::Forward, Answer::Authoritative),
     }
 }
 
-/// A question without its name.
-struct Asked<'a> {
+/// A query without its name.
+struct Lookup<'a> {
     snapshot: &'a Snapshot,
     zone: &'a Zone,
     kind: RecordType,
 }
 
-impl Asked<'_> {
-    /// Of a name in the cluster domain, and of the names there that it leads to.
-    fn forward(&self, name: &Name, labels: &[String]) -> Found {
+impl Lookup<'_> {
+    /// Answers for a name in the cluster domain, following aliases within the domain.
+    fn forward(&self, name: &Name, labels: &[String]) -> Records {
         let (mut owner, mut labels) = (name.clone(), labels.to_vec());
         let mut aliases = Vec::new();
         loop {
             let mut found = self.of_labels(&owner, &labels);
-            let target = match &found.end {
-                End::Alias(target) => target.clone(),
+            let target = match &found.outcome {
+                Outcome::Alias(target) => target.clone(),
                 _ => {
                     aliases.append(&mut found.answers);
-                    return Found { answers: aliases, ..found };
+                    return Records { answers: aliases, ..found };
                 }
             };
             aliases.append(&mut found.answers);
             match self.zone.labels(&target) {
                 Some(next) if aliases.len() < MAX_ALIASES => (owner, labels) = (target, next),
-                Some(_) => return Found { answers: aliases, end: End::NoName, ..found },
-                None => return Found { answers: aliases, ..found },
+                Some(_) => return Records { answers: aliases, outcome: Outcome::NoName, ..found },
+                None => return Records { answers: aliases, ..found },
             }
         }
     }
 
-    fn of_labels(&self, owner: &Name, labels: &[String]) -> Found {
+    fn of_labels(&self, owner: &Name, labels: &[String]) -> Records {
         let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
         match labels.as_slice() {
-            [] if self.kind == RecordType::SOA => {
-                Found { answers: self.zone.soa().into_iter().collect(), end: End::Data, ..Found::default() }
-            }
-            // names that have others below them
-            [] | ["svc" | "pod"] | [_, "pod"] => nothing(),
+            [] if self.kind == RecordType::SOA => Records {
+                answers: self.zone.soa().into_iter().collect(),
+                outcome: Outcome::Data,
+                ..Records::default()
+            },
+            // names that exist only since others are below them
+            [] | ["svc" | "pod"] | [_, "pod"] => no_data(),
             ["dns-version"] => {
                 self.if_kind(RecordType::TXT, owner, || RData::TXT(TXT::new(vec![VERSION.into()])))
             }
@@ -121,78 +123,78 @@ impl Asked<'_> {
                 let first = ((*namespace).to_owned(), String::new());
                 let mut services = self.snapshot.services.range(first..);
                 let is_there = services.next().is_some_and(|((other, _), _)| other == namespace);
-                if is_there { nothing() } else { Found::default() }
+                if is_there { no_data() } else { Records::default() }
             }
             [address, _, "pod"] => match pod_address(address) {
                 Some(address) => self.addresses(owner, ENDPOINT_TTL, &[address]),
-                None => Found::default(),
+                None => Records::default(),
             },
             [own @ .., name, namespace, "svc"] => {
                 let key = ((*namespace).to_owned(), (*name).to_owned());
-                let place = Place { zone: self.zone, owner, names: [*name, *namespace, "svc"] };
+                let service_name = ServiceName { zone: self.zone, owner, labels: [*name, *namespace, "svc"] };
                 match (self.snapshot.services.get(&key), own) {
-                    (Some(service), []) => self.of_service(&place, service),
-                    (Some(service), own) => self.below_service(&place, service, own),
-                    (None, _) => Found::default(),
+                    (Some(service), []) => self.of_service(&service_name, service),
+                    (Some(service), own) => self.below_service(&service_name, service, own),
+                    (None, _) => Records::default(),
                 }
             }
-            _ => Found::default(),
+            _ => Records::default(),
         }
     }
 
-    fn of_service(&self, place: &Place<'_>, service: &Service) -> Found {
+    fn of_service(&self, service_name: &ServiceName<'_>, service: &Service) -> Records {
         match &service.kind {
-            Kind::ExternalName(target) => self.alias(place.owner, target),
-            _ if self.kind == RecordType::SRV => place.services(service, None).unwrap_or_else(nothing),
-            Kind::Proxied => self.addresses(place.owner, SERVICE_TTL, &service.cluster_ips),
+            Kind::ExternalName(target) => self.alias(service_name.owner, target),
+            _ if self.kind == RecordType::SRV => service_name.services(service, None).unwrap_or_else(no_data),
+            Kind::Proxied => self.addresses(service_name.owner, SERVICE_TTL, &service.cluster_ips),
             Kind::Headless => {
                 let mut all: Vec<IpAddr> = published(service).map(|endpoint| endpoint.address).collect();
-                // they stand by their addresses, of which two nodes may have the same
+                // the endpoints are sorted by address, and pods of two nodes may have the same address
                 all.dedup();
                 if all.is_empty() {
-                    Found::default()
+                    Records::default()
                 } else {
-                    self.addresses(place.owner, ENDPOINT_TTL, &all)
+                    self.addresses(service_name.owner, ENDPOINT_TTL, &all)
                 }
             }
         }
     }
 
-    /// `_port._protocol`, `_protocol`, or an endpoint of a headless Service.
-    fn below_service(&self, place: &Place<'_>, service: &Service, own: &[&str]) -> Found {
+    /// Answers for `_port._protocol`, `_protocol`, or an endpoint of a headless Service.
+    fn below_service(&self, service_name: &ServiceName<'_>, service: &Service, own: &[&str]) -> Records {
         match own {
             [port, protocol] => {
                 let (Some(port), Some(protocol)) = (port.strip_prefix('_'), protocol_of(protocol)) else {
-                    return Found::default();
+                    return Records::default();
                 };
-                match place.services(service, Some((port, protocol))) {
+                match service_name.services(service, Some((port, protocol))) {
                     Some(found) if self.kind == RecordType::SRV => found,
-                    Some(_) => nothing(),
-                    None => Found::default(),
+                    Some(_) => no_data(),
+                    None => Records::default(),
                 }
             }
             [protocol] if protocol.starts_with('_') => {
-                let Some(protocol) = protocol_of(protocol) else { return Found::default() };
+                let Some(protocol) = protocol_of(protocol) else { return Records::default() };
                 let named = |port: &crate::edgemesh::snapshot::Port| {
                     port.protocol == protocol && !port.name.is_empty()
                 };
-                if service.ports.iter().any(named) { nothing() } else { Found::default() }
+                if service.ports.iter().any(named) { no_data() } else { Records::default() }
             }
             [hostname] if service.kind == Kind::Headless => {
                 let named = published(service).filter(|endpoint| label(endpoint) == *hostname);
                 let all: Vec<IpAddr> = named.map(|endpoint| endpoint.address).collect();
                 if all.is_empty() {
-                    Found::default()
+                    Records::default()
                 } else {
-                    self.addresses(place.owner, ENDPOINT_TTL, &all)
+                    self.addresses(service_name.owner, ENDPOINT_TTL, &all)
                 }
             }
-            _ => Found::default(),
+            _ => Records::default(),
         }
     }
 
-    /// A name of addresses backwards; `None` where it is none that belongs to a Service.
-    fn reverse(&self, name: &Name) -> Option<Found> {
+    /// Answers for a reverse name (`…in-addr.arpa`); `None` if it is not of a Service or of its endpoints.
+    fn reverse(&self, name: &Name) -> Option<Records> {
         let network = name.parse_arpa_name().ok()?;
         let address = network.addr();
         if network.prefix_len() != network.max_prefix_len() {
@@ -218,40 +220,41 @@ impl Asked<'_> {
                 let record = |(target, ttl)| Record::from_rdata(name.clone(), ttl, RData::PTR(PTR(target)));
                 Some(data(targets.into_iter().map(record).collect()))
             }
-            _ => Some(nothing()),
+            _ => Some(no_data()),
         }
     }
 
-    fn alias(&self, owner: &Name, target: &str) -> Found {
-        let Ok(mut target) = Name::from_ascii(target) else { return nothing() };
+    fn alias(&self, owner: &Name, target: &str) -> Records {
+        let Ok(mut target) = Name::from_ascii(target) else { return no_data() };
         target.set_fqdn(true);
         let answers =
             vec![Record::from_rdata(owner.clone(), SERVICE_TTL, RData::CNAME(CNAME(target.clone())))];
-        let end = if self.kind == RecordType::CNAME { End::Data } else { End::Alias(target) };
-        Found { answers, end, ..Found::default() }
+        let outcome = if self.kind == RecordType::CNAME { Outcome::Data } else { Outcome::Alias(target) };
+        Records { answers, outcome, ..Records::default() }
     }
 
-    /// Those of the family that is asked for.
-    fn addresses(&self, owner: &Name, ttl: u32, all: &[IpAddr]) -> Found {
+    /// Answers with the addresses of the queried family.
+    fn addresses(&self, owner: &Name, ttl: u32, all: &[IpAddr]) -> Records {
         let asked = all.iter().map(|address| address_record(owner, ttl, *address));
         data(asked.filter(|record| record.record_type() == self.kind).collect())
     }
 
-    fn if_kind(&self, kind: RecordType, owner: &Name, make: impl FnOnce() -> RData) -> Found {
+    fn if_kind(&self, kind: RecordType, owner: &Name, make: impl FnOnce() -> RData) -> Records {
         if self.kind != kind {
-            return nothing();
+            return no_data();
         }
         data(vec![Record::from_rdata(owner.clone(), SERVICE_TTL, make())])
     }
 }
 
-fn nothing() -> Found {
-    Found { end: End::NoData, ..Found::default() }
+/// No records, of a name that exists.
+fn no_data() -> Records {
+    Records { outcome: Outcome::NoData, ..Records::default() }
 }
 
-fn data(answers: Vec<Record>) -> Found {
-    let end = if answers.is_empty() { End::NoData } else { End::Data };
-    Found { answers, end, ..Found::default() }
+fn data(answers: Vec<Record>) -> Records {
+    let outcome = if answers.is_empty() { Outcome::NoData } else { Outcome::Data };
+    Records { answers, outcome, ..Records::default() }
 }
 
 fn address_record(owner: &Name, ttl: u32, address: IpAddr) -> Record {
@@ -262,7 +265,7 @@ fn address_record(owner: &Name, ttl: u32, address: IpAddr) -> Record {
     Record::from_rdata(owner.clone(), ttl, address)
 }
 
-/// The address that a name of a pod spells.
+/// Parses the address in the first label of a pod's name.
 fn pod_address(label: &str) -> Option<IpAddr> {
     let is_v4 = label.bytes().filter(|byte| *byte == b'-').count() == 3 && !label.contains("--");
     if is_v4 && let Ok(address) = label.replace('-', ".").parse() {

@@ -22,16 +22,16 @@ use super::{
     Config,
     forward::Upstreams,
     listen::Listening,
-    message::{self, Asked, MAX_QUESTION, Transport},
-    records::{self, Answer, End},
+    message::{self, MAX_QUERY, Question, Transport},
+    records::{self, Answer, Outcome},
 };
 use crate::{
-    edgemesh::Snapshots,
+    edgemesh::snapshot::Snapshots,
     rt::{Heart, Part, PartError},
 };
-/// A connection waits for so long for the next question, and its client for so long for an answer to go out.
+/// How long a connection may wait for the next query, and how long sending an answer may take.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Connections: all, those that have asked nothing yet, and those of one client.
+/// Connections: all, those that have question nothing yet, and those of one client.
 const CONNECTIONS: ConnectionLimits =
     ConnectionLimits { established: 128, reserved: 0, pending: 64, per_address: 16 };
 /// Questions that are with the node's resolvers; of one client a quarter, so that three of them leave room.
@@ -47,36 +47,36 @@ struct Shared {
     config: Config,
     snapshots: Snapshots,
     upstreams: Upstreams,
-    /// Questions that are with the node's resolvers, of each client.
+    /// Limits the queries of each client that are being forwarded.
     forwarding: Shares<IpAddr>,
     udp: UdpSocket,
-    /// The same socket for answers, without waiting.
+    /// The same socket, for answers that are sent without waiting.
     answers: StdUdpSocket,
     tcp: TcpListener,
     connections: ConnectionLimiter,
 }
 
-/// What a packet leads to.
+/// What is done with a packet.
 enum Step {
-    /// Nothing.
+    /// It gets no answer.
     Ignore,
-    /// This is sent back.
+    /// This answer is sent.
     Reply(Vec<u8>),
-    /// The node's resolvers are asked for the name, and what they say follows what is known here.
+    /// It is forwarded; the resolvers' answer follows the records that are known here.
     Forward(Box<Forward>),
 }
 
 struct Forward {
-    asked: Asked,
+    question: Question,
     known: Vec<Record>,
     name: Name,
 }
 
 impl Server {
-    /// Of sockets that are bound; within a runtime.
+    /// Creates the server on bound sockets, within a tokio runtime.
     ///
     /// # Errors
-    /// The runtime cannot wait for them.
+    /// The sockets cannot be registered with the runtime.
     pub fn new(config: Config, listening: Listening, snapshots: Snapshots) -> io::Result<Self> {
         let own = vec![listening.udp.local_addr()?];
         Ok(Self(Arc::new(Shared {
@@ -94,26 +94,26 @@ impl Server {
     /// Serves until `shutdown`.
     pub async fn serve(&self, shutdown: &CancellationToken) {
         tokio::select! {
-            // cancel-safe, all: what is not answered now is asked again
+            // cancel-safe, all: clients repeat queries that get no answer
             () = shutdown.cancelled() => {}
             () = self.datagrams() => {}
             () = self.connections() => {}
-            () = self.0.upstreams.look_for_circles() => {}
+            () = self.0.upstreams.detect_loops() => {}
         }
     }
 
-    /// Answers datagrams: what is known here at once, the rest in tasks.
+    /// Answers datagrams: authoritative answers at once, forwarded queries in tasks.
     async fn datagrams(&self) {
-        // they end with this
+        // they are aborted when this is dropped
         let mut tasks = JoinSet::new();
-        let mut packet = vec![0; MAX_QUESTION + 1];
+        let mut packet = vec![0; MAX_QUERY + 1];
         loop {
             while tasks.try_join_next().is_some() {}
             let (length, client) = match self.0.udp.recv_from(&mut packet).await {
                 Ok(received) => received,
                 Err(error) => {
-                    // of an answer to a client that is gone, too
-                    debug!(%error, "a question was not received");
+                    // also reports that the client of an earlier answer is gone
+                    debug!(%error, "a query was not received");
                     sleep(PAUSE).await;
                     continue;
                 }
@@ -130,27 +130,28 @@ impl Server {
                             drop(share);
                         });
                     }
-                    Err(_) => self.send(&forward.asked.failed(), client),
+                    Err(_) => self.send(&forward.question.failed(), client),
                 },
             }
         }
     }
 
-    /// Sends an answer, or drops it where the kernel has no room for it: those for a neighbour that nobody is wait there for seconds, and
-    /// who forges the source of a question chooses whom its answer is for. A client whose answer is lost asks again.
+    /// Sends an answer, or drops it if the kernel's buffer is full: answers to a neighbour that does not resolve stay there for seconds, and the
+    /// source of a query can be forged. A client whose answer is lost asks again.
     fn send(&self, reply: &[u8], client: SocketAddr) {
         if let Err(error) = self.0.answers.send_to(reply, client) {
             debug!(%error, %client, "an answer was not sent");
         }
     }
 
+    /// Accepts connections.
     async fn connections(&self) {
         let mut tasks = JoinSet::new();
         loop {
             while tasks.try_join_next().is_some() {}
             match self.0.tcp.accept().await {
                 Ok((stream, client)) => {
-                    // beyond the limits it is closed
+                    // a connection beyond the limits is closed
                     let Ok(slot) = self.0.connections.accept(Some(client)) else { continue };
                     let server = self.clone();
                     tasks.spawn(async move {
@@ -173,7 +174,7 @@ impl Server {
         }
     }
 
-    /// Questions of one connection, one after the other, each after its length.
+    /// Answers the queries of one connection, one after the other; each follows its length.
     async fn connection(
         &self,
         mut stream: TcpStream,
@@ -189,7 +190,7 @@ impl Server {
                 Step::Reply(reply) => reply,
                 Step::Forward(forward) => match self.0.forwarding.admit(client.ip()) {
                     Ok(_share) => self.forward(*forward).await,
-                    Err(_) => forward.asked.failed(),
+                    Err(_) => forward.question.failed(),
                 },
             };
             let length = u16::try_from(reply.len()).map_err(io::Error::other)?;
@@ -198,37 +199,40 @@ impl Server {
         }
     }
 
+    /// Decides what is done with a packet.
     fn step(&self, packet: &[u8], transport: Transport) -> Step {
-        let asked = match message::read(packet, transport) {
-            Ok(asked) => asked,
+        let question = match message::read(packet, transport) {
+            Ok(question) => question,
             Err(refusal) => return refusal.map_or(Step::Ignore, Step::Reply),
         };
         let snapshot = self.0.snapshots.borrow().clone();
         let zone = &self.0.config.domain;
-        match records::answer(&snapshot, zone, asked.name(), asked.kind()) {
-            Answer::Unready => Step::Reply(asked.failed()),
-            Answer::Own(mut found) => match std::mem::take(&mut found.end) {
-                End::Alias(name) => Step::Forward(Box::new(Forward { asked, known: found.answers, name })),
-                end => {
-                    found.end = end;
-                    Step::Reply(asked.reply(found, zone))
+        match records::answer(&snapshot, zone, question.name(), question.kind()) {
+            Answer::NotSynced => Step::Reply(question.failed()),
+            Answer::Authoritative(mut records) => match std::mem::take(&mut records.outcome) {
+                Outcome::Alias(name) => {
+                    Step::Forward(Box::new(Forward { question, known: records.answers, name }))
+                }
+                outcome => {
+                    records.outcome = outcome;
+                    Step::Reply(question.reply(records, zone))
                 }
             },
-            Answer::Elsewhere if self.0.upstreams.is_probe(asked.name()) => Step::Reply(asked.failed()),
-            Answer::Elsewhere => {
-                let name = asked.name().clone();
-                Step::Forward(Box::new(Forward { asked, known: Vec::new(), name }))
+            Answer::Forward if self.0.upstreams.is_probe(question.name()) => Step::Reply(question.failed()),
+            Answer::Forward => {
+                let name = question.name().clone();
+                Step::Forward(Box::new(Forward { question, known: Vec::new(), name }))
             }
         }
     }
 
     async fn forward(&self, forward: Forward) -> Vec<u8> {
-        let looked = self.0.upstreams.lookup(forward.name, forward.asked.kind()).await;
-        forward.asked.forwarded(forward.known, looked)
+        let result = self.0.upstreams.lookup(forward.name, forward.question.kind()).await;
+        forward.question.forwarded(forward.known, result)
     }
 }
 
-/// The next packet; `None` at the end. Longer ones than questions are end the connection.
+/// Receives the next packet; `None` at the end of the stream, or if the packet is longer than a query may be.
 async fn receive(stream: &mut TcpStream) -> io::Result<Option<Vec<u8>>> {
     let mut length = [0; 2];
     match stream.read_exact(&mut length).await {
@@ -237,7 +241,7 @@ async fn receive(stream: &mut TcpStream) -> io::Result<Option<Vec<u8>>> {
         Err(error) => return Err(error),
     }
     let length = usize::from(u16::from_be_bytes(length));
-    if length > MAX_QUESTION {
+    if length > MAX_QUERY {
         return Ok(None);
     }
     let mut packet = vec![0; length];

@@ -2,11 +2,11 @@
 
 use hickory_resolver::proto::rr::{Name, RData, Record, rdata::SOA};
 
-/// Where nothing else is configured; kubeadm's.
+/// The default cluster domain, as kubeadm's.
 pub const DEFAULT_DOMAIN: &str = "cluster.local";
-/// How long a negative answer counts, seconds, as with CoreDNS.
+/// The TTL of a negative answer, seconds, as in CoreDNS.
 const NEGATIVE_TTL: u32 = 5;
-/// Of the zone's SOA, as CoreDNS has them: refresh, retry and expire, seconds.
+/// Refresh, retry and expire of the zone's SOA, seconds, as in CoreDNS.
 const TIMES: (i32, i32, i32) = (7200, 1800, 86400);
 
 /// The cluster domain.
@@ -15,16 +15,16 @@ pub struct Zone {
     name: Name,
 }
 
-/// It is no domain.
+/// The text is not a domain.
 #[derive(Debug, thiserror::Error)]
 #[error("{0:?} is no domain; one such as {DEFAULT_DOMAIN} is expected")]
 pub struct BadDomain(String);
 
 impl Zone {
-    /// Of a text such as `cluster.local`.
+    /// Parses a domain such as `cluster.local`.
     ///
     /// # Errors
-    /// It is no domain.
+    /// The text is not a domain.
     pub fn new(domain: &str) -> Result<Self, BadDomain> {
         let bad = || BadDomain(domain.to_owned());
         let mut name = Name::from_ascii(domain).map_err(|_| bad())?.to_lowercase();
@@ -32,24 +32,24 @@ impl Zone {
         if name.is_root() { Err(bad()) } else { Ok(Self { name }) }
     }
 
-    /// The labels of a name before the domain, in lower case; `None` where it is not below it.
+    /// Returns the labels of a name before the domain, in lower case; `None` if the name is outside the domain.
     pub(super) fn labels(&self, name: &Name) -> Option<Vec<String>> {
         if !self.name.zone_of(name) {
             return None;
         }
-        // `num_labels` leaves an asterisk out
+        // `num_labels` does not count an asterisk
         let own = name.iter().count().saturating_sub(self.name.iter().count());
         let label = |label: &[u8]| String::from_utf8_lossy(label).to_ascii_lowercase();
         Some(name.iter().take(own).map(label).collect())
     }
 
-    /// The name with these labels before the domain; `None` where one of them is none, or all together are too long.
+    /// Returns the name with these labels before the domain; `None` if a label is invalid, or the name too long.
     pub(super) fn name(&self, labels: &[&str]) -> Option<Name> {
         let labels = labels.iter().map(|label| label.as_bytes());
         Name::from_labels(labels).ok()?.append_domain(&self.name).ok()
     }
 
-    /// What says how long a negative answer counts.
+    /// Returns the zone's SOA record, which carries the TTL of negative answers.
     pub(super) fn soa(&self) -> Option<Record> {
         let (refresh, retry, expire) = TIMES;
         let (server, person) = (self.name(&["ns", "dns"])?, self.name(&["hostmaster"])?);

@@ -65,13 +65,13 @@ fn which_services_are_proxied() {
     ] {
         let is_proxied = kind == Kind::Proxied;
         let read = web(&[service(more)], &[]);
-        assert_eq!((read.kind, read.elsewhere), (kind, elsewhere), "row {row}");
+        assert_eq!((read.kind, read.other_proxy), (kind, elsewhere), "row {row}");
         assert_eq!(read.cluster_ips.is_empty(), !is_proxied, "row {row}");
     }
     let only = EdgeMesh { filter: ServiceFilter::Only, ..EdgeMesh::default() };
     let elsewhere = |more| {
         let services = [service(more)];
-        snapshot(&services, &[], &only).services.into_values().next().unwrap().elsewhere
+        snapshot(&services, &[], &only).services.into_values().next().unwrap().other_proxy
     };
     assert!(elsewhere(json!({})) && !elsewhere(labelled(EDGEMESH_PROXY)));
 }
@@ -96,7 +96,7 @@ fn what_a_service_says_of_itself() {
     // row 50
     assert_eq!(affine(Value::Null), Some(Duration::from_secs(10_800)));
     assert_eq!(affine(json!({"clientIP": {"timeoutSeconds": 7}})), Some(Duration::from_secs(7)));
-    assert_eq!(affine(json!({"clientIP": {"timeoutSeconds": 86_401}})), Some(AFFINITY));
+    assert_eq!(affine(json!({"clientIP": {"timeoutSeconds": 86_401}})), Some(DEFAULT_AFFINITY));
     let full = web(
         &[service(json!({
             "spec": {

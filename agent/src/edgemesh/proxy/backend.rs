@@ -1,4 +1,4 @@
-//! What a listening socket shares with the connections that it has taken.
+//! What a listening socket shares with the connections that it has accepted.
 
 use std::{net::IpAddr, sync::Arc, time::Instant};
 
@@ -13,17 +13,16 @@ use super::{
 };
 use crate::edgemesh::dialer::Dialer;
 
-/// Cheap to clone.
+/// The endpoints behind a listening socket, and how one is chosen and dialled. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Backend {
     pub(super) target: watch::Receiver<Arc<Target>>,
     balancer: Arc<Mutex<Balancer>>,
     pub(super) budget: Budget,
-    /// The share of this port.
-    pub(super) own: Arc<Semaphore>,
-    /// As long as one of these is held, the address is delivered to this machine; `None` for the machine's own.
+    /// Limits the connections of this port.
+    pub(super) port_limit: Arc<Semaphore>,
+    /// The Service's address: its route stays as long as a clone of this is held. `None` for the node's own addresses.
     pub(super) address: Option<Arc<IpAddr>>,
-    /// How endpoints are reached.
     pub(super) dialer: Dialer,
 }
 
@@ -34,11 +33,11 @@ impl Backend {
         address: Option<Arc<IpAddr>>,
         dialer: Dialer,
     ) -> Self {
-        let own = Arc::new(Semaphore::new(budget.port_share));
-        Self { target, balancer: Arc::default(), budget, own, address, dialer }
+        let port_limit = Arc::new(Semaphore::new(budget.port_share));
+        Self { target, balancer: Arc::default(), budget, port_limit, address, dialer }
     }
 
-    /// The endpoints to try for this client, and how they were chosen.
+    /// Chooses the endpoints to try for this client, in order; returns the policy as well.
     pub(super) fn choose(&self, client: IpAddr) -> (Vec<EndpointAddress>, Policy) {
         let target = self.target.borrow().clone();
         let moment = (Instant::now(), rand::random::<u32>() as usize);
@@ -46,13 +45,13 @@ impl Backend {
         (chosen, target.policy)
     }
 
-    /// The client has reached this endpoint.
-    pub(super) fn reached(&self, policy: Policy, client: IpAddr, endpoint: EndpointAddress) {
-        self.balancer.lock().keep(policy, client, endpoint, Instant::now());
+    /// Records that a client has reached this endpoint.
+    pub(super) fn record_reached(&self, policy: Policy, client: IpAddr, endpoint: EndpointAddress) {
+        self.balancer.lock().record_reached(policy, client, endpoint, Instant::now());
     }
 
-    /// The endpoint could not be reached: for a while it is tried last.
-    pub(super) fn missed(&self, endpoint: EndpointAddress) {
-        self.balancer.lock().missed(endpoint, Instant::now());
+    /// Records that the endpoint could not be reached: for a while it is tried last.
+    pub(super) fn record_unreachable(&self, endpoint: EndpointAddress) {
+        self.balancer.lock().record_unreachable(endpoint, Instant::now());
     }
 }

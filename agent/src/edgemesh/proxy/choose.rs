@@ -1,4 +1,4 @@
-//! Which endpoint a new connection goes to, and which ones are tried after it. Pure: chance and time are given.
+//! Which endpoint a new connection goes to, and which ones are tried after it. Pure: the random number and the time are parameters.
 
 use std::{
     collections::HashMap,
@@ -10,27 +10,27 @@ use std::{
 use super::endpoint_address::EndpointAddress;
 use crate::config::Strategy;
 
-/// So many clients of one port of a Service keep their endpoints; beyond them whoever came longest ago is chosen for anew.
-const CLIENTS: usize = 10_000;
-/// So many endpoints are tried for one connection.
-const TRIES: usize = 4;
-/// An endpoint that could not be reached is tried last for so long.
-const AVOIDED: Duration = Duration::from_secs(5);
-/// So many of them are remembered.
-const MISSED: usize = 1000;
+/// How many clients of one port of a Service keep their endpoints; beyond that the one that connected longest ago loses its own.
+const MAX_AFFINE_CLIENTS: usize = 10_000;
+/// How many endpoints are tried for one connection.
+const MAX_TRIES: usize = 4;
+/// How long an endpoint that could not be reached is tried last.
+const UNREACHABLE_PERIOD: Duration = Duration::from_secs(5);
+/// How many unreachable endpoints are remembered.
+const MAX_UNREACHABLE: usize = 1000;
 
-/// What is remembered of one port of a Service.
+/// Chooses endpoints for one port of a Service, and remembers what affinity and failures demand.
 #[derive(Debug, Default)]
 pub(super) struct Balancer {
-    /// How many connections there were.
+    /// The number of connections so far.
     round: usize,
-    /// The endpoint of each client, and when it last began a connection.
+    /// The endpoint of each client, and when the client last connected.
     clients: HashMap<IpAddr, (EndpointAddress, Instant)>,
     /// Endpoints that could not be reached, and when.
-    missed: HashMap<EndpointAddress, Instant>,
+    unreachable: HashMap<EndpointAddress, Instant>,
 }
 
-/// How it is chosen.
+/// How endpoints are chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Policy {
     pub(super) balancing: Strategy,
@@ -39,48 +39,54 @@ pub(super) struct Policy {
 }
 
 impl Balancer {
-    /// The endpoints to try for `client`, the first of which is the chosen one; none where there are none.
+    /// Chooses the endpoints to try for `client`, in order.
     pub(super) fn choose(
         &mut self,
         usable: &[EndpointAddress],
         policy: Policy,
         client: IpAddr,
-        (now, chance): (Instant, usize),
+        (now, random): (Instant, usize),
     ) -> Vec<EndpointAddress> {
-        let mut order = self.order(usable, policy.balancing, client, chance);
+        let mut order = self.order(usable, policy.balancing, client, random);
         if let Some(timeout) = policy.affinity
             && let Some((kept, last)) = self.clients.get(&client)
             && now.saturating_duration_since(*last) < timeout
-            && let Some(at) = order.iter().position(|one| one == kept)
+            && let Some(position) = order.iter().position(|endpoint| endpoint == kept)
         {
-            order.swap(0, at);
+            order.swap(0, position);
         }
-        if !self.missed.is_empty() {
-            self.missed.retain(|_, at| now.saturating_duration_since(*at) < AVOIDED);
-            // stable: among the others the order stays
-            order.sort_by_key(|endpoint| self.missed.contains_key(endpoint));
+        if !self.unreachable.is_empty() {
+            self.unreachable.retain(|_, at| now.saturating_duration_since(*at) < UNREACHABLE_PERIOD);
+            // a stable sort: the order of the others stays
+            order.sort_by_key(|endpoint| self.unreachable.contains_key(endpoint));
         }
-        order.truncate(TRIES);
+        order.truncate(MAX_TRIES);
         order
     }
 
-    /// The endpoint could not be reached.
-    pub(super) fn missed(&mut self, endpoint: EndpointAddress, now: Instant) {
-        if self.missed.len() < MISSED {
-            self.missed.insert(endpoint, now);
+    /// Records that the endpoint could not be reached.
+    pub(super) fn record_unreachable(&mut self, endpoint: EndpointAddress, now: Instant) {
+        if self.unreachable.len() < MAX_UNREACHABLE {
+            self.unreachable.insert(endpoint, now);
         }
     }
 
-    /// The client has its endpoint: it keeps it as long as the Service says.
-    pub(super) fn keep(&mut self, policy: Policy, client: IpAddr, endpoint: EndpointAddress, now: Instant) {
+    /// Records that a client has reached its endpoint, which it keeps as long as the Service's session affinity says.
+    pub(super) fn record_reached(
+        &mut self,
+        policy: Policy,
+        client: IpAddr,
+        endpoint: EndpointAddress,
+        now: Instant,
+    ) {
         let Some(timeout) = policy.affinity else {
             self.clients.clear();
             return;
         };
-        if self.clients.len() >= CLIENTS && !self.clients.contains_key(&client) {
+        if self.clients.len() >= MAX_AFFINE_CLIENTS && !self.clients.contains_key(&client) {
             self.clients.retain(|_, (_, last)| now.saturating_duration_since(*last) < timeout);
             let oldest = self.clients.iter().min_by_key(|(_, (_, last))| *last).map(|(client, _)| *client);
-            if let Some(oldest) = oldest.filter(|_| self.clients.len() >= CLIENTS) {
+            if let Some(oldest) = oldest.filter(|_| self.clients.len() >= MAX_AFFINE_CLIENTS) {
                 self.clients.remove(&oldest);
             }
         }
@@ -92,7 +98,7 @@ impl Balancer {
         usable: &[EndpointAddress],
         balancing: Strategy,
         client: IpAddr,
-        chance: usize,
+        random: usize,
     ) -> Vec<EndpointAddress> {
         let mut order = usable.to_vec();
         if order.is_empty() {
@@ -100,7 +106,7 @@ impl Balancer {
         }
         let count = order.len();
         match balancing {
-            Strategy::Random => order.rotate_left(chance % count),
+            Strategy::Random => order.rotate_left(random % count),
             Strategy::RoundRobin => {
                 order.rotate_left(self.round % count);
                 self.round = self.round.wrapping_add(1);
@@ -112,7 +118,7 @@ impl Balancer {
     }
 }
 
-/// The same in every process, and on every node: the hasher's keys are fixed.
+/// Hashes a client with an endpoint. The result is the same in every process and on every node: the hasher's keys are fixed.
 fn weight(client: IpAddr, endpoint: &EndpointAddress) -> u64 {
     let mut hasher = DefaultHasher::new();
     (client, endpoint.address).hash(&mut hasher);

@@ -1,17 +1,16 @@
-//! An endpoint, as connections go to it.
+//! The address of an endpoint, as it is dialled.
 
 use std::{fmt, net::SocketAddr, sync::Arc};
 
-/// Where it listens, and whose it is: nodes may give their pods the same addresses.
+/// An address and port, and the node that it is on: nodes may give their pods the same addresses.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::edgemesh) struct EndpointAddress {
     pub(in crate::edgemesh) address: SocketAddr,
-    /// The node, where that is another one.
+    /// The node; `None`: this one, or none.
     pub(in crate::edgemesh) node: Option<Arc<str>>,
 }
 
 impl From<SocketAddr> for EndpointAddress {
-    /// Of this node, or of none.
     fn from(address: SocketAddr) -> Self {
         Self { address, node: None }
     }

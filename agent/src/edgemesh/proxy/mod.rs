@@ -1,14 +1,14 @@
-//! The addresses of Services on this machine: what is sent to one of them goes to an endpoint.
+//! The addresses of Services on this node: connections to them are forwarded to endpoints.
 //!
-//! A route makes each address this machine's ([`routes`]); a socket at each of its ports takes what comes, from pods as from the
-//! machine itself, and the agent forwards it. A port without endpoints has no socket, so that the kernel refuses at once.
+//! A route delivers each address to this node ([`routes`]); a socket at each of its ports accepts connections, from pods and from the node
+//! itself, and the agent forwards them. A port without endpoints has no socket, so that the kernel refuses connections to it at once.
 
 mod backend;
 mod budget;
 mod choose;
 mod copy;
 pub(super) mod endpoint_address;
-mod open;
+mod listener;
 mod plan;
 mod planner;
 pub(super) mod routes;
@@ -28,18 +28,14 @@ use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{info, warn};
 
+pub(super) use self::usable::NodeTopology;
 use self::{
     budget::Budget,
-    open::Open,
-    plan::{Inside, Machine, Place, Plan},
+    listener::Listener,
+    plan::{ListenAddress, LocalAddresses, Plan, PlanConfig},
     planner::plan,
     routes::Routes,
     tcp::Connections,
-};
-pub(super) use self::{
-    tcp::{connect, prepare, refuse},
-    udp::connect as connect_datagrams,
-    usable::Here,
 };
 use super::{dialer::Dialer, figures::Figures, snapshot::Snapshot};
 use crate::{
@@ -47,38 +43,38 @@ use crate::{
     netlink::{own_addresses, own_networks},
 };
 
-/// What is said where the kernel takes no routes from this program.
+/// The warning where the kernel refuses routes from this program.
 const NO_ROUTES: &str = "Services have no addresses on this node: routes need the capability CAP_NET_ADMIN; run the agent as root, or give it that \
      capability. NodePorts and DNS at 127.0.0.1 work";
-/// How long connections may take to end when the room ends.
-const END: Duration = Duration::from_secs(2);
+/// How long connections may take to end on shutdown.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What the proxy has of the machine.
+/// The state of the proxy: its routes and listeners.
 #[derive(Debug)]
 pub(super) struct Proxy {
-    /// `None`: not allowed, which was said.
+    /// `None`: the kernel refuses them, which was logged.
     routes: Option<Routes>,
-    /// The addresses that are delivered here; each connection holds its own.
+    /// The addresses that are delivered to this node. Each connection holds a clone of its own.
     addresses: BTreeMap<IpAddr, Arc<IpAddr>>,
-    open: BTreeMap<Place, Open>,
-    /// What was said of Services that cannot be served.
-    said: BTreeSet<String>,
+    listeners: BTreeMap<ListenAddress, Listener>,
+    /// What cannot be served, as it was logged last.
+    unserved: BTreeSet<String>,
     budget: Budget,
     connections: Connections,
     dialer: Dialer,
-    /// Who serves the API at the addresses of its Service.
-    api: Option<Api>,
+    /// Receives the addresses at which MetaServer serves the API.
+    api: Option<ApiAddresses>,
 }
 
-/// Told where the API is served on this machine.
-type Api = watch::Sender<BTreeSet<SocketAddr>>;
+/// The addresses at which the API is served on this node.
+type ApiAddresses = watch::Sender<BTreeSet<SocketAddr>>;
 
 impl Proxy {
-    /// Nothing yet. Connections end with `shutdown`.
+    /// Creates a proxy without routes and listeners. Its connections end with `shutdown`.
     pub(super) fn new(
         figures: Arc<Figures>,
         dialer: Dialer,
-        api: Option<Api>,
+        api: Option<ApiAddresses>,
         shutdown: CancellationToken,
     ) -> Self {
         let routes = match Routes::open() {
@@ -91,8 +87,8 @@ impl Proxy {
         Self {
             routes,
             addresses: BTreeMap::new(),
-            open: BTreeMap::new(),
-            said: BTreeSet::new(),
+            listeners: BTreeMap::new(),
+            unserved: BTreeSet::new(),
             budget: Budget::of_process(figures),
             connections: Connections { tracker: TaskTracker::new(), shutdown },
             dialer,
@@ -100,183 +96,183 @@ impl Proxy {
         }
     }
 
-    /// Makes the machine what a snapshot says. Called again it mends what has failed or was taken away.
-    pub(super) async fn apply(&mut self, snapshot: &Snapshot, place: &Where<'_>) {
-        let inside = Inside {
+    /// Makes routes and listeners what a snapshot demands. It is called again regularly, and repairs what has failed or was removed.
+    pub(super) async fn apply(&mut self, snapshot: &Snapshot, node: &LocalNode<'_>) {
+        let local = LocalAddresses {
             addresses: own_addresses().unwrap_or_default(),
-            pods: place.pods.to_vec(),
-            near: near(place.own_pods, own_networks().unwrap_or_default()),
+            pod_networks: node.pod_networks.to_vec(),
+            interface_networks: pod_interface_networks(node.pods, own_networks().unwrap_or_default()),
         };
-        let machine = Machine {
-            here: place.here.clone(),
-            inside: Arc::new(inside),
-            node_port_networks: place.settings.node_port_addresses.clone(),
-            external_networks: place.settings.external_addresses.clone(),
+        let config = PlanConfig {
+            node: node.topology.clone(),
+            local: Arc::new(local),
+            node_port_networks: node.settings.node_port_addresses.clone(),
+            external_networks: node.settings.external_addresses.clone(),
             max_listeners: self.budget.max_listeners,
             serves_api: self.api.is_some(),
         };
-        let mut plan = plan(snapshot, &machine);
-        self.deliver(&mut plan);
-        self.close(&plan).await;
-        self.listen(&mut plan, &machine.inside.addresses);
-        self.serve_api(&plan.api);
-        self.give_up_addresses(&plan);
-        self.say(plan.refused);
+        let mut plan = plan(snapshot, &config);
+        self.add_routes(&mut plan);
+        self.close_listeners(&plan).await;
+        self.open_listeners(&mut plan, &config.local.addresses);
+        self.publish_api_addresses(&plan.api);
+        self.remove_routes(&plan);
+        self.log_unserved(plan.unserved);
     }
 
-    /// Sees to it that all addresses of the plan are delivered here.
-    fn deliver(&mut self, plan: &mut Plan) {
+    /// Adds the routes that are missing, and removes those of an earlier agent.
+    fn add_routes(&mut self, plan: &mut Plan) {
         let Some(routes) = &self.routes else {
-            plan.refused.insert(NO_ROUTES.to_owned());
+            plan.unserved.insert(NO_ROUTES.to_owned());
             return;
         };
-        let there = match routes.list() {
-            Ok(there) => there,
+        let existing = match routes.list() {
+            Ok(existing) => existing,
             Err(errno) => {
-                plan.refused.insert(format!("the routes of Services cannot be read: {errno}"));
+                plan.unserved.insert(format!("the routes of Services cannot be read: {errno}"));
                 return;
             }
         };
         for address in &plan.addresses {
-            if !there.contains(address) {
+            if !existing.contains(address) {
                 match routes.add(*address) {
                     Ok(()) => {}
                     Err(Errno::EPERM | Errno::EACCES) => {
-                        plan.refused.insert(NO_ROUTES.to_owned());
+                        plan.unserved.insert(NO_ROUTES.to_owned());
                         self.routes = None;
                         return;
                     }
                     Err(errno) => {
-                        plan.refused.insert(format!("{address} is not delivered to this machine: {errno}"));
+                        plan.unserved.insert(format!("{address} is not delivered to this machine: {errno}"));
                         continue;
                     }
                 }
             }
             self.addresses.entry(*address).or_insert_with(|| Arc::new(*address));
         }
-        // of an agent that was killed, or of Services that are gone and whose last connection has ended
-        for stale in there.iter().filter(|address| !self.addresses.contains_key(address)) {
+        // left by an agent that was killed, or by Services that are gone and whose last connection has ended
+        for stale in existing.iter().filter(|address| !self.addresses.contains_key(address)) {
             if let Err(errno) = routes.remove(*stale) {
-                plan.refused.insert(format!("{stale} is still delivered to this machine: {errno}"));
+                plan.unserved.insert(format!("{stale} is still delivered to this machine: {errno}"));
             }
         }
     }
 
-    /// Closes the sockets that nothing is behind any more.
-    async fn close(&mut self, plan: &Plan) {
+    /// Closes the listeners that the plan does not have any more.
+    async fn close_listeners(&mut self, plan: &Plan) {
         let gone: Vec<_> =
-            self.open.keys().filter(|place| !plan.targets.contains_key(place)).copied().collect();
-        for place in gone {
-            if let Some(open) = self.open.remove(&place) {
-                open.close().await;
+            self.listeners.keys().filter(|listen| !plan.targets.contains_key(listen)).copied().collect();
+        for listen in gone {
+            if let Some(listener) = self.listeners.remove(&listen) {
+                listener.close().await;
             }
         }
     }
 
-    /// Listens where it is not yet listened to, and tells all sockets their endpoints.
-    fn listen(&mut self, plan: &mut Plan, own: &BTreeSet<IpAddr>) {
-        for (place, target) in std::mem::take(&mut plan.targets) {
-            if let Some(open) = self.open.get(&place) {
-                open.set(target);
+    /// Opens the listeners that are missing, and gives all of them their endpoints.
+    fn open_listeners(&mut self, plan: &mut Plan, own: &BTreeSet<IpAddr>) {
+        for (listen, target) in std::mem::take(&mut plan.targets) {
+            if let Some(listener) = self.listeners.get(&listen) {
+                listener.set_target(target);
                 continue;
             }
-            let address = self.addresses.get(&place.address.ip()).cloned();
-            if address.is_none() && !own.contains(&place.address.ip()) {
-                // it is not delivered here, which was said
+            let address = self.addresses.get(&listen.address.ip()).cloned();
+            if address.is_none() && !own.contains(&listen.address.ip()) {
+                // it has no route, which was logged
                 continue;
             }
             let service = target.service.clone();
-            match Open::new(
-                place,
+            match Listener::new(
+                listen,
                 target,
                 (self.budget.clone(), address, self.dialer.clone()),
                 &self.connections,
             ) {
-                Ok(open) => drop(self.open.insert(place, open)),
+                Ok(listener) => drop(self.listeners.insert(listen, listener)),
                 Err(error) => {
-                    plan.refused.insert(format!("Service {service} does not get {place}: {error}"));
+                    plan.unserved.insert(format!("Service {service} does not get {listen}: {error}"));
                 }
             }
         }
     }
 
-    /// Tells who serves the API where it is to be served: at what is delivered here.
-    fn serve_api(&self, places: &BTreeSet<SocketAddr>) {
+    /// Publishes the addresses of the API that are delivered to this node.
+    fn publish_api_addresses(&self, addresses: &BTreeSet<SocketAddr>) {
         let Some(api) = &self.api else { return };
-        let delivered = |place: &&SocketAddr| self.addresses.contains_key(&place.ip());
-        let places: BTreeSet<_> = places.iter().filter(delivered).copied().collect();
+        let is_delivered = |address: &&SocketAddr| self.addresses.contains_key(&address.ip());
+        let addresses: BTreeSet<_> = addresses.iter().filter(is_delivered).copied().collect();
         api.send_if_modified(|current| {
-            let is_new = *current != places;
-            *current = places;
+            let is_new = *current != addresses;
+            *current = addresses;
             is_new
         });
     }
 
-    /// Gives up the addresses that no Service has any more; those of connections that go on wait for the next time.
-    fn give_up_addresses(&mut self, plan: &Plan) {
+    /// Removes the routes of addresses that no Service has any more, once their last connection has ended.
+    fn remove_routes(&mut self, plan: &Plan) {
         let Some(routes) = &self.routes else { return };
         self.addresses.retain(|address, held| {
             if plan.addresses.contains(address) || Arc::strong_count(held) > 1 {
                 return true;
             }
-            !give_up(routes, *address)
+            !remove_route(routes, *address)
         });
     }
 
-    /// Says what cannot be served, once, and when it can.
-    fn say(&mut self, refused: BTreeSet<String>) {
-        for what in refused.difference(&self.said) {
+    /// Logs what cannot be served, once, and when that is over.
+    fn log_unserved(&mut self, unserved: BTreeSet<String>) {
+        for what in unserved.difference(&self.unserved) {
             warn!("{what}");
         }
-        for what in self.said.difference(&refused) {
+        for what in self.unserved.difference(&unserved) {
             info!("no longer: {what}");
         }
-        self.said = refused;
+        self.unserved = unserved;
     }
 
-    /// What cannot be served now.
+    /// Returns what cannot be served now, each in a sentence.
     pub(super) fn unserved(&self) -> &BTreeSet<String> {
-        &self.said
+        &self.unserved
     }
 
-    /// Takes away all that was added to the machine.
-    pub(super) async fn end(mut self) {
-        self.serve_api(&BTreeSet::new());
-        for (_, open) in std::mem::take(&mut self.open) {
-            open.close().await;
+    /// Ends all connections, and removes all listeners and routes.
+    pub(super) async fn shut_down(mut self) {
+        self.publish_api_addresses(&BTreeSet::new());
+        for (_, listener) in std::mem::take(&mut self.listeners) {
+            listener.close().await;
         }
         self.connections.shutdown.cancel();
         self.connections.tracker.close();
-        let _ = tokio::time::timeout(END, self.connections.tracker.wait()).await;
+        let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, self.connections.tracker.wait()).await;
         if let Some(routes) = &self.routes {
             for address in self.addresses.keys() {
-                give_up(routes, *address);
+                remove_route(routes, *address);
             }
         }
     }
 }
 
-/// What a snapshot is applied to.
+/// What the proxy needs to know of this node.
 #[derive(Debug)]
-pub(super) struct Where<'a> {
-    pub(super) here: &'a Here,
-    /// The networks of this node's pods.
-    pub(super) pods: &'a [Network],
+pub(super) struct LocalNode<'a> {
+    pub(super) topology: &'a NodeTopology,
+    /// The networks of this node's pods, by its `spec.podCIDRs`.
+    pub(super) pod_networks: &'a [Network],
     /// The addresses of this node's pods.
-    pub(super) own_pods: &'a BTreeSet<IpAddr>,
+    pub(super) pods: &'a BTreeSet<IpAddr>,
     pub(super) settings: &'a EdgeMesh,
 }
 
-/// Where this node's pods are: their own addresses, and the networks of the interfaces that they are behind.
-fn near(pods: &BTreeSet<IpAddr>, networks: Vec<Network>) -> Vec<Network> {
+/// Returns where this node's pods are: their own addresses, and the networks of the interfaces behind which they are.
+fn pod_interface_networks(pods: &BTreeSet<IpAddr>, networks: Vec<Network>) -> Vec<Network> {
     let has_pods = |network: &Network| pods.iter().any(|pod| network.contains(*pod));
-    let mut near: Vec<_> = networks.into_iter().filter(has_pods).collect();
-    near.extend(pods.iter().map(|pod| Network::of(*pod)));
-    near
+    let mut all: Vec<_> = networks.into_iter().filter(has_pods).collect();
+    all.extend(pods.iter().map(|pod| Network::of(*pod)));
+    all
 }
 
-/// Has the address of a Service no longer delivered here; whether that was done, and says so where it was not.
-fn give_up(routes: &Routes, address: IpAddr) -> bool {
+/// Removes the route of a Service's address, and logs a failure; reports whether it was removed.
+fn remove_route(routes: &Routes, address: IpAddr) -> bool {
     let removed = routes.remove(address);
     if let Err(errno) = removed {
         warn!(%address, error = %errno, "the address of a Service is still delivered to this machine");

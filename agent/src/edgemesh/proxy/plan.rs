@@ -1,4 +1,4 @@
-//! What is to be listened to, and where connections go. Pure; [`super::planner`] makes it.
+//! The desired state of the proxy: its addresses, listeners and endpoints. Pure; [`super::planner`] computes it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -6,22 +6,22 @@ use std::{
     sync::Arc,
 };
 
-use wire::relay::{self, Wanted};
+use wire::relay::{self, ConnectRequest};
 
-use super::{choose::Policy, endpoint_address::EndpointAddress, usable::Here};
+use super::{choose::Policy, endpoint_address::EndpointAddress, usable::NodeTopology};
 use crate::{
     config::Network,
     edgemesh::{dialer::Destination, snapshot::Protocol},
 };
 
-/// Where something is listened to.
+/// The protocol, address and port of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Place {
+pub(super) struct ListenAddress {
     pub(super) protocol: Protocol,
     pub(super) address: SocketAddr,
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let protocol = match self.protocol {
             Protocol::Tcp => "TCP",
@@ -31,7 +31,7 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// Where connections to one place go.
+/// Where the connections of one listener go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Target {
     /// The Service: namespace/name.
@@ -39,114 +39,119 @@ pub(super) struct Target {
     /// The name of its port.
     pub(super) port: String,
     /// The endpoints for this node's own pods and programs.
-    pub(super) insiders: Vec<EndpointAddress>,
-    /// The endpoints for everybody else.
-    pub(super) outsiders: Vec<EndpointAddress>,
-    /// All endpoints that still serve those who have them.
+    pub(super) for_local: Vec<EndpointAddress>,
+    /// The endpoints for all other clients.
+    pub(super) for_others: Vec<EndpointAddress>,
+    /// All endpoints that still serve the clients that have them.
     pub(super) serving: Vec<EndpointAddress>,
     pub(super) policy: Policy,
-    /// Who the insiders are.
-    pub(super) inside: Arc<Inside>,
-    /// Where it is listened to, which is what the kernel takes for the address of a client on this machine itself.
+    /// The addresses of this node's own pods and programs.
+    pub(super) local: Arc<LocalAddresses>,
+    /// The address of the listener: the kernel uses it as the source of a client on this node itself.
     pub(super) address: Option<IpAddr>,
-    /// Whose connections are taken; empty: everybody's.
+    /// The networks of the clients whose connections are accepted; empty: all.
     pub(super) sources: Vec<Network>,
 }
 
 impl Target {
-    /// Whether it can take connections.
+    /// Reports whether any client has an endpoint.
     pub(super) fn has_endpoints(&self) -> bool {
-        !self.insiders.is_empty() || !self.outsiders.is_empty()
+        !self.for_local.is_empty() || !self.for_others.is_empty()
     }
 
-    /// The endpoints for a client.
+    /// Returns the endpoints for a client.
     pub(super) fn endpoints(&self, client: IpAddr) -> &[EndpointAddress] {
-        let is_here = self.address == Some(client);
-        if !self.is_source(client, is_here) {
+        let is_own = self.address == Some(client);
+        if !self.is_source(client, is_own) {
             &[]
-        // the same mostly, and then nothing is looked up
-        } else if self.insiders == self.outsiders || is_here || self.inside.has(client) {
-            &self.insiders
+        // mostly both are the same, and nothing needs to be looked up
+        } else if self.for_local == self.for_others || is_own || self.local.contains(client) {
+            &self.for_local
         } else {
-            &self.outsiders
+            &self.for_others
         }
     }
 
-    /// Whether the client's connections are taken; those of this machine's own programs where one of its addresses may.
-    fn is_source(&self, client: IpAddr, is_here: bool) -> bool {
+    /// Reports whether the client's connections are accepted; those of this node's own programs if one of its addresses is allowed.
+    fn is_source(&self, client: IpAddr, is_own: bool) -> bool {
         let has = |address: IpAddr| self.sources.iter().any(|network| network.contains(address));
-        self.sources.is_empty() || has(client) || is_here && self.inside.addresses.iter().copied().any(has)
+        self.sources.is_empty() || has(client) || is_own && self.local.addresses.iter().copied().any(has)
     }
 
-    /// How an endpoint is dialled.
-    pub(super) fn destination(&self, at: &EndpointAddress) -> Destination {
-        let is_direct = at.node.is_none() || self.inside.leads_elsewhere(at.address.ip());
-        Destination { address: at.address, node: at.node.clone(), is_direct }
+    /// Returns how an endpoint is dialled.
+    pub(super) fn destination(&self, endpoint: &EndpointAddress) -> Destination {
+        let is_direct = endpoint.node.is_none() || self.local.can_be_remote(endpoint.address.ip());
+        Destination { address: endpoint.address, node: endpoint.node.clone(), is_direct }
     }
 
-    /// What is asked of another node for one.
-    pub(super) fn wanted(&self, at: &EndpointAddress, protocol: relay::Protocol) -> Wanted {
+    /// Builds the request to another node for one of its endpoints.
+    pub(super) fn connect_request(
+        &self,
+        endpoint: &EndpointAddress,
+        protocol: relay::Protocol,
+    ) -> ConnectRequest {
         let (namespace, service) = self.service.split_once('/').unwrap_or_default();
-        Wanted {
+        ConnectRequest {
             namespace: namespace.to_owned(),
             service: service.to_owned(),
             port: self.port.clone(),
             protocol,
-            endpoint: at.address,
+            endpoint: endpoint.address,
         }
     }
 }
 
 /// Addresses of this node's own pods and programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Inside {
-    /// This machine's.
+pub(super) struct LocalAddresses {
+    /// The node's addresses.
     pub(super) addresses: BTreeSet<IpAddr>,
-    /// Those of its pods.
-    pub(super) pods: Vec<Network>,
-    /// Where this node's own pods are, as its interfaces tell: no address there is another node's pod to it.
-    pub(super) near: Vec<Network>,
+    /// The networks of its pods, by its `spec.podCIDRs`.
+    pub(super) pod_networks: Vec<Network>,
+    /// The networks of the interfaces behind which its pods are: an address there never leads to another node's pod.
+    pub(super) interface_networks: Vec<Network>,
 }
 
-impl Inside {
-    fn has(&self, client: IpAddr) -> bool {
+impl LocalAddresses {
+    fn contains(&self, client: IpAddr) -> bool {
         client.is_loopback()
             || self.addresses.contains(&client)
-            || self.pods.iter().any(|network| network.contains(client))
+            || self.pod_networks.iter().any(|network| network.contains(client))
     }
 
-    /// Whether an address of another node's endpoint leads there: nodes may give their pods the same addresses, and those that this machine
-    /// or its pods have or may have lead to them.
-    pub(super) fn leads_elsewhere(&self, address: IpAddr) -> bool {
-        let is_near = self.pods.iter().chain(&self.near).any(|network| network.contains(address));
-        !is_near && !self.addresses.contains(&address) && !address.is_loopback()
+    /// Reports whether dialling the address can lead to another node. Nodes may give their pods the same addresses, and an address that this node
+    /// or its pods have, or may have, leads to them.
+    pub(super) fn can_be_remote(&self, address: IpAddr) -> bool {
+        let is_local =
+            self.pod_networks.iter().chain(&self.interface_networks).any(|network| network.contains(address));
+        !is_local && !self.addresses.contains(&address) && !address.is_loopback()
     }
 }
 
-/// What a plan is made for.
+/// What a plan depends on besides the snapshot.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Machine {
-    pub(super) here: Here,
-    pub(super) inside: Arc<Inside>,
-    /// Which of the machine's addresses NodePorts answer at; empty: all of them.
+pub(super) struct PlanConfig {
+    pub(super) node: NodeTopology,
+    pub(super) local: Arc<LocalAddresses>,
+    /// The networks of the node's addresses at which NodePorts are served; empty: all of its addresses.
     pub(super) node_port_networks: Vec<Network>,
-    /// Whether the API is served on this machine, at the addresses of its Service.
+    /// Whether MetaServer serves the API on this node, at the addresses of its Service.
     pub(super) serves_api: bool,
-    /// Networks whose addresses Services may have that are not the cluster's own.
+    /// The networks of the external addresses that Services may have.
     pub(super) external_networks: Vec<Network>,
-    /// So many sockets are listened to; half of them are for Services of one namespace.
+    /// The most listeners; the Services of one namespace get half of them at most.
     pub(super) max_listeners: usize,
 }
 
-/// What is to be.
+/// The desired state of the proxy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Plan {
-    /// The addresses that are delivered to this machine.
+    /// The addresses that are delivered to this node.
     pub(super) addresses: BTreeSet<IpAddr>,
-    /// What is listened to: only what has endpoints, so that everything else is refused at once by the kernel.
-    pub(super) targets: BTreeMap<Place, Target>,
-    /// Where the API is served, which is not listened to here.
+    /// The listeners: only those that have endpoints, so that the kernel refuses all other connections at once.
+    pub(super) targets: BTreeMap<ListenAddress, Target>,
+    /// The addresses at which MetaServer serves the API; they have no listener here.
     pub(super) api: BTreeSet<SocketAddr>,
-    /// What cannot be served, and why.
-    pub(super) refused: BTreeSet<String>,
+    /// What cannot be served, and why, each in a sentence.
+    pub(super) unserved: BTreeSet<String>,
 }

@@ -78,8 +78,9 @@ async fn refuses(address: &str) -> bool {
 #[test]
 fn addresses_come_and_go_with_their_services() {
     apart(async || {
-        let (here, settings) = (Here::default(), at_loopback());
-        let place = Where { here: &here, pods: &[], own_pods: &BTreeSet::new(), settings: &settings };
+        let (here, settings) = (NodeTopology::default(), at_loopback());
+        let place =
+            LocalNode { topology: &here, pod_networks: &[], pods: &BTreeSet::new(), settings: &settings };
         // what an agent that was killed has left
         Routes::open().unwrap().add([10, 96, 0, 99].into()).unwrap();
         let mut proxy = Proxy::new(Arc::default(), Dialer::default(), None, CancellationToken::new());
@@ -112,7 +113,7 @@ fn addresses_come_and_go_with_their_services() {
         routes.remove([10, 96, 0, 11].into()).unwrap();
         proxy.apply(&snapshot("10.96.0.11", &[endpoint]), &place).await;
         assert!(answers(&mut TcpStream::connect("10.96.0.11:80").await.unwrap()).await, "healed");
-        proxy.end().await;
+        proxy.shut_down().await;
         assert!(routes.list().unwrap().is_empty());
     });
 }
@@ -120,13 +121,14 @@ fn addresses_come_and_go_with_their_services() {
 #[test]
 fn a_port_that_is_taken_is_told_by_name_and_had_later() {
     apart(async || {
-        let (here, settings) = (Here::default(), at_loopback());
-        let place = Where { here: &here, pods: &[], own_pods: &BTreeSet::new(), settings: &settings };
+        let (here, settings) = (NodeTopology::default(), at_loopback());
+        let place =
+            LocalNode { topology: &here, pod_networks: &[], pods: &BTreeSet::new(), settings: &settings };
         let mut proxy = Proxy::new(Arc::default(), Dialer::default(), None, CancellationToken::new());
         let endpoint = echo().await;
         let taken = TcpListener::bind("127.0.0.1:30080").await.unwrap();
         proxy.apply(&snapshot("10.96.0.10", &[endpoint]), &place).await;
-        let said: Vec<_> = proxy.said.iter().cloned().collect();
+        let said: Vec<_> = proxy.unserved.iter().cloned().collect();
         assert_eq!(said.len(), 1, "{said:?}");
         assert!(
             said[0].starts_with("Service shop/web does not get TCP 127.0.0.1:30080: Address already in use"),
@@ -135,7 +137,7 @@ fn a_port_that_is_taken_is_told_by_name_and_had_later() {
         assert!(answers(&mut TcpStream::connect("10.96.0.10:80").await.unwrap()).await, "all else goes on");
         drop(taken);
         proxy.apply(&snapshot("10.96.0.10", &[endpoint]), &place).await;
-        assert!(proxy.said.is_empty());
+        assert!(proxy.unserved.is_empty());
         assert!(answers(&mut TcpStream::connect("127.0.0.1:30080").await.unwrap()).await);
     });
 }
@@ -143,8 +145,9 @@ fn a_port_that_is_taken_is_told_by_name_and_had_later() {
 #[test]
 fn two_thousand_services_change_at_once() {
     apart(async || {
-        let (here, settings) = (Here::default(), at_loopback());
-        let place = Where { here: &here, pods: &[], own_pods: &BTreeSet::new(), settings: &settings };
+        let (here, settings) = (NodeTopology::default(), at_loopback());
+        let place =
+            LocalNode { topology: &here, pod_networks: &[], pods: &BTreeSet::new(), settings: &settings };
         let mut proxy = Proxy::new(Arc::default(), Dialer::default(), None, CancellationToken::new());
         let (first, second) = (echo().await, echo().await);
         let all = |network: u8, endpoint: SocketAddr| {
@@ -161,7 +164,7 @@ fn two_thousand_services_change_at_once() {
         assert!(answers(&mut TcpStream::connect("10.97.7.207:80").await.unwrap()).await);
         // each has another address and another endpoint
         proxy.apply(&all(98, second), &place).await;
-        assert!(proxy.said.is_empty(), "{:?}", proxy.said);
+        assert!(proxy.unserved.is_empty(), "{:?}", proxy.unserved);
         let routes = Routes::open().unwrap().list().unwrap();
         assert_eq!(routes.len(), 2000);
         for number in 0..2000u16 {
@@ -171,7 +174,7 @@ fn two_thousand_services_change_at_once() {
             assert!(answers(&mut TcpStream::connect(&address).await.unwrap()).await, "{address}");
         }
         assert!(TcpStream::connect("10.97.0.0:80").await.is_err(), "what it had before leads nowhere");
-        proxy.end().await;
+        proxy.shut_down().await;
         assert!(Routes::open().unwrap().list().unwrap().is_empty());
     });
 }

@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    net::{IpAddr, SocketAddr},
     os::fd::AsRawFd,
     sync::Arc,
     time::Duration,
@@ -23,7 +23,7 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval, sleep},
 };
 use tracing::debug;
-use wire::relay::{Protocol, Wanted};
+use wire::relay::{ConnectRequest, Protocol};
 
 use super::{backend::Backend, endpoint_address::EndpointAddress, plan::Target};
 use crate::edgemesh::{
@@ -31,29 +31,30 @@ use crate::edgemesh::{
     figures::Figures,
     relay::{
         Relay,
-        datagrams::{self, DATAGRAM},
+        datagrams::{self, MAX_DATAGRAM},
     },
+    sockets::connect_udp,
 };
 
-/// A flow that nothing goes through ends after so long.
-const IDLE: Duration = Duration::from_secs(60);
-/// How often it is looked for those.
+/// How long a flow may be idle before it ends.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// How often idle flows are looked for.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
-/// Flows of one socket; beyond them the one that is idle longest makes room.
-const FLOWS: usize = 1024;
-/// How long it is remembered whether a node is reached directly, before a new client has it looked at again.
+/// The most flows of one socket; beyond that the one that has been idle longest makes room.
+const MAX_FLOWS: usize = 1024;
+/// How long a probe of the direct path to a node counts, before a new client begins another one.
 const PROBE_INTERVAL: Duration = Duration::from_secs(2);
-/// Datagrams of a client that wait for their way over the relay.
-const WAITING: usize = 16;
-/// One that was used within this time makes no room.
+/// How many datagrams of a client may wait to be sent over the relay.
+const MAX_QUEUED: usize = 16;
+/// A flow that was used within this time does not make room for another.
 const MIN_IDLE: Duration = Duration::from_secs(1);
-/// After the socket could not be read.
-const RETRY: Duration = Duration::from_millis(100);
+/// The pause after a failed receive.
+const RECEIVE_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Where answers are read into: one for all flows of a socket, since none of them waits while it holds it.
+/// The buffer that answers are read into: one for all flows of a socket, since none of them awaits anything while it holds the lock.
 type Buffer = Arc<Mutex<Vec<u8>>>;
 
-/// A client's way to its endpoint.
+/// The datagrams of one client, and of its endpoint back.
 #[derive(Debug)]
 struct Flow {
     endpoint: EndpointAddress,
@@ -63,21 +64,21 @@ struct Flow {
     _share: Share<IpAddr>,
 }
 
-/// Over what it goes.
+/// How a flow reaches its endpoint.
 #[derive(Debug)]
 enum FlowPath {
     Direct(Arc<UdpSocket>),
-    /// Datagrams for another node; they wait until its connection is made.
+    /// A queue of datagrams for another node: they wait until the connection over the relay is established.
     Relayed(mpsc::Sender<Vec<u8>>),
 }
 
 impl Flow {
-    /// Sends a datagram; an error says that nobody listens there.
+    /// Sends a datagram; an error means that nobody listens there.
     fn send(&self, datagram: &[u8]) -> io::Result<()> {
         match &self.server {
             FlowPath::Direct(server) => match server.try_send(datagram) {
                 Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
-                // one that cannot be sent is lost, as datagrams are
+                // a datagram that cannot be sent now is lost, as UDP allows
                 _ => Ok(()),
             },
             FlowPath::Relayed(waiting) => match waiting.try_send(datagram.to_vec()) {
@@ -87,8 +88,8 @@ impl Flow {
         }
     }
 
-    /// Whether it goes the way that new ones go.
-    fn is_on_its_path(&self, target: &Target, dialer: &Dialer) -> bool {
+    /// Reports whether a new flow would take the same path.
+    fn is_on_current_path(&self, target: &Target, dialer: &Dialer) -> bool {
         let is_relayed = matches!(self.server, FlowPath::Relayed(_));
         dialer.relay_for(&target.destination(&self.endpoint)).is_some() == is_relayed
     }
@@ -100,7 +101,7 @@ impl Drop for Flow {
     }
 }
 
-/// A socket at this address.
+/// Binds a socket.
 pub(super) fn listen(address: SocketAddr) -> io::Result<UdpSocket> {
     let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
@@ -114,13 +115,13 @@ pub(super) fn listen(address: SocketAddr) -> io::Result<UdpSocket> {
     UdpSocket::from_std(socket.into())
 }
 
-/// Forwards datagrams; never ends.
+/// Forwards datagrams; returns only when the listener is gone.
 pub(super) async fn serve(socket: UdpSocket, backend: Backend) {
-    let (socket, buffer) = (Arc::new(socket), Buffer::new(Mutex::new(vec![0; DATAGRAM])));
+    let (socket, buffer) = (Arc::new(socket), Buffer::new(Mutex::new(vec![0; MAX_DATAGRAM])));
     let mut flows: HashMap<SocketAddr, Flow> = HashMap::new();
-    let mut datagram = vec![0; DATAGRAM];
+    let mut datagram = vec![0; MAX_DATAGRAM];
     let mut target = backend.target.clone();
-    let mut path_changes = backend.dialer.changes();
+    let mut path_changes = backend.dialer.path_changes();
     let mut checks = interval(CHECK_INTERVAL);
     checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -129,7 +130,7 @@ pub(super) async fn serve(socket: UdpSocket, backend: Backend) {
             received = socket.recv_from(&mut datagram) => received,
             changed = target.changed() => {
                 let serving = target.borrow_and_update().serving.clone();
-                // who has an endpoint that serves no more gets another one with the next datagram
+                // a client whose endpoint does not serve any more gets another one with its next datagram
                 flows.retain(|_, flow| serving.contains(&flow.endpoint));
                 if changed.is_err() {
                     return;
@@ -137,15 +138,15 @@ pub(super) async fn serve(socket: UdpSocket, backend: Backend) {
                 continue;
             }
             _ = path_changes.changed() => {
-                // who went the way that is closed, or a longer one, begins anew with the next datagram
+                // a flow on a path that is not taken any more begins anew with its next datagram
                 let target = backend.target.borrow().clone();
-                flows.retain(|_, flow| flow.is_on_its_path(&target, &backend.dialer));
+                flows.retain(|_, flow| flow.is_on_current_path(&target, &backend.dialer));
                 continue;
             }
             now = checks.tick() => {
                 flows.retain(|_, flow| is_alive(flow, now));
                 let target = backend.target.borrow().clone();
-                // datagrams do not tell whether they arrive
+                // datagrams are not acknowledged, so the path is probed
                 flows.values().for_each(|flow| backend.dialer.probe_direct(&target.destination(&flow.endpoint), PROBE_INTERVAL));
                 continue;
             }
@@ -153,8 +154,8 @@ pub(super) async fn serve(socket: UdpSocket, backend: Backend) {
         let (size, client) = match received {
             Ok(received) => received,
             Err(error) => {
-                debug!(%error, "no datagram to a Service can be taken");
-                sleep(RETRY).await;
+                debug!(%error, "a datagram to a Service cannot be received");
+                sleep(RECEIVE_RETRY_INTERVAL).await;
                 continue;
             }
         };
@@ -162,9 +163,9 @@ pub(super) async fn serve(socket: UdpSocket, backend: Backend) {
             flows.remove(&client);
         }
         if !flows.contains_key(&client) {
-            match share(client, &mut flows, &backend) {
+            match admit_flow(client, &mut flows, &backend) {
                 Some(share) => {
-                    if let Some(flow) = begin(client, &backend, (&socket, &buffer), share).await {
+                    if let Some(flow) = begin_flow(client, &backend, (&socket, &buffer), share).await {
                         flows.insert(client, flow);
                     }
                 }
@@ -175,8 +176,8 @@ pub(super) async fn serve(socket: UdpSocket, backend: Backend) {
             *flow.last.lock() = Instant::now();
             if let Err(error) = flow.send(&datagram[..size]) {
                 debug!(%error, endpoint = %flow.endpoint, "a datagram to an endpoint is lost");
-                // nobody listens there: the kernel says so of the next datagram
-                backend.missed(flow.endpoint.clone());
+                // nobody listens there, which the kernel reports with the next datagram
+                backend.record_unreachable(flow.endpoint.clone());
                 flows.remove(&client);
             }
         }
@@ -184,20 +185,20 @@ pub(super) async fn serve(socket: UdpSocket, backend: Backend) {
 }
 
 fn is_alive(flow: &Flow, now: Instant) -> bool {
-    !flow.answers.is_finished() && now.saturating_duration_since(*flow.last.lock()) < IDLE
+    !flow.answers.is_finished() && now.saturating_duration_since(*flow.last.lock()) < IDLE_TIMEOUT
 }
 
-/// A place for a new flow. Where there is none, the one of this socket that is idle longest makes room: of the same client's flows, if
-/// it is the client that has its share.
-fn share(
+/// Admits a new flow. Where a limit is reached, the flow of this socket that has been idle longest makes room: one of the same client, if
+/// it is the client's limit.
+fn admit_flow(
     client: SocketAddr,
     flows: &mut HashMap<SocketAddr, Flow>,
     backend: &Backend,
 ) -> Option<Share<IpAddr>> {
-    let full = if flows.len() >= FLOWS {
+    let full = if flows.len() >= MAX_FLOWS {
         NoShare::All
     } else {
-        match backend.budget.flow(client.ip()) {
+        match backend.budget.admit_flow(client.ip()) {
             Ok(share) => return Some(share),
             Err(full) => full,
         }
@@ -208,15 +209,16 @@ fn share(
     };
     let of = flows.iter().filter(|(other, _)| makes_room(other));
     let (last, oldest) = of.map(|(other, flow)| (*flow.last.lock(), *other)).min()?;
-    // datagrams that come back to their own socket, each from a new one, cost no more than that
+    // this bounds the cost of datagrams that circle back to their own socket, each time from a new port
     if last.elapsed() < MIN_IDLE {
         return None;
     }
     flows.remove(&oldest);
-    backend.budget.flow(client.ip()).ok()
+    backend.budget.admit_flow(client.ip()).ok()
 }
 
-async fn begin(
+/// Begins a flow to the first endpoint that can be dialled.
+async fn begin_flow(
     client: SocketAddr,
     backend: &Backend,
     answers: (&Arc<UdpSocket>, &Buffer),
@@ -229,10 +231,10 @@ async fn begin(
         let destination = target.destination(&endpoint);
         let begun = match backend.dialer.relay_for(&destination) {
             Some((relay, node)) => {
-                let wanted = target.wanted(&endpoint, Protocol::Udp);
-                let (waiting, datagrams) = mpsc::channel(WAITING);
+                let request = target.connect_request(&endpoint, Protocol::Udp);
+                let (waiting, datagrams) = mpsc::channel(MAX_QUEUED);
                 let back = (answers.0.clone(), client, last.clone());
-                let relayed = over_relay(relay.clone(), (node, wanted), datagrams, back);
+                let relayed = forward_over_relay(relay.clone(), (node, request), datagrams, back);
                 Ok((FlowPath::Relayed(waiting), tokio::spawn(relayed)))
             }
             None if !destination.is_direct => {
@@ -240,16 +242,16 @@ async fn begin(
             }
             None => {
                 backend.dialer.probe_direct(&destination, PROBE_INTERVAL);
-                connect(destination.address).await.map(|server| {
+                connect_udp(destination.address).await.map(|server| {
                     let (server, to) = (Arc::new(server), (answers.0.clone(), answers.1.clone()));
-                    let back = give_back(client, server.clone(), to, last.clone());
+                    let back = forward_answers(client, server.clone(), to, last.clone());
                     (FlowPath::Direct(server), tokio::spawn(back))
                 })
             }
         };
         match begun {
             Ok((server, answers)) => {
-                backend.reached(policy, client.ip(), endpoint.clone());
+                backend.record_reached(policy, client.ip(), endpoint.clone());
                 Figures::add(&backend.budget.figures.flows);
                 return Some(Flow { endpoint, server, last, answers, _share: share });
             }
@@ -259,14 +261,14 @@ async fn begin(
     None
 }
 
-/// Takes a client's datagrams to another node, and its answers back, until either has ended.
-async fn over_relay(
+/// Forwards a client's datagrams to another node, and the answers back, until one of both ends.
+async fn forward_over_relay(
     relay: Relay,
-    (node, wanted): (Arc<str>, Wanted),
+    (node, request): (Arc<str>, ConnectRequest),
     mut waiting: mpsc::Receiver<Vec<u8>>,
     (socket, client, last): (Arc<UdpSocket>, SocketAddr, Arc<Mutex<Instant>>),
 ) {
-    let stream = match relay.dial(&node, &wanted).await {
+    let stream = match relay.dial(&node, &request).await {
         Ok(stream) => stream,
         Err(error) => {
             return debug!(%error, %node, "an endpoint of a Service cannot be reached over the relay");
@@ -281,10 +283,10 @@ async fn over_relay(
         }
     };
     let back = async {
-        let mut datagram = vec![0; DATAGRAM];
+        let mut datagram = vec![0; MAX_DATAGRAM];
         while let Ok(size) = datagrams::receive(&mut reader, &mut datagram).await {
             *last.lock() = Instant::now();
-            // one that cannot be sent is lost, as datagrams are
+            // a datagram that cannot be sent now is lost, as UDP allows
             let _ = socket.try_send_to(&datagram[..size], client);
         }
     };
@@ -295,19 +297,8 @@ async fn over_relay(
     }
 }
 
-/// A socket of its own to an endpoint.
-pub(in crate::edgemesh) async fn connect(endpoint: SocketAddr) -> io::Result<UdpSocket> {
-    let any: IpAddr =
-        if endpoint.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-    let server = UdpSocket::bind((any, 0)).await?;
-    server.connect(endpoint).await?;
-    // it is known at once only of sockets that were asked
-    server.writable().await?;
-    Ok(server)
-}
-
-/// Gives the client what its endpoint answers, until the endpoint says that nobody listens there.
-async fn give_back(
+/// Forwards an endpoint's answers to the client, until the kernel reports that nobody listens there.
+async fn forward_answers(
     client: SocketAddr,
     server: Arc<UdpSocket>,
     (socket, buffer): (Arc<UdpSocket>, Buffer),
@@ -321,7 +312,7 @@ async fn give_back(
         match server.try_recv(&mut buffer) {
             Ok(size) => {
                 *last.lock() = Instant::now();
-                // one that cannot be sent is lost, as datagrams are
+                // a datagram that cannot be sent now is lost, as UDP allows
                 if let Err(error) = socket.try_send_to(&buffer[..size], client) {
                     debug!(%error, %client, "an answer of an endpoint is lost");
                 }

@@ -1,12 +1,12 @@
-//! Which endpoints other nodes reach over the relay: those that this node itself knows for its own. Pure.
+//! Which endpoints other nodes may reach over the relay: those that this node's own snapshot has for this node. Pure.
 
 use std::net::SocketAddr;
 
-use wire::relay::{self, Wanted};
+use wire::relay::{self, ConnectRequest};
 
 use crate::edgemesh::snapshot::{Protocol, Snapshot, is_special};
 
-/// Why an endpoint is not dialled for another node; it is told.
+/// Why an endpoint is not dialled for another node, which is told so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NotAllowed {
     #[error("this node does not know the Services yet")]
@@ -19,22 +19,26 @@ pub(super) enum NotAllowed {
     Address,
 }
 
-/// What is dialled for another node, where it may be: the address is not the other node's to choose, but one of this node's own snapshot.
-pub(super) fn allowed(snapshot: &Snapshot, here: &str, wanted: &Wanted) -> Result<SocketAddr, NotAllowed> {
+/// Returns the address to dial for another node. It is taken from this node's own snapshot: the other node cannot choose it freely.
+pub(super) fn allowed(
+    snapshot: &Snapshot,
+    here: &str,
+    request: &ConnectRequest,
+) -> Result<SocketAddr, NotAllowed> {
     if !snapshot.synced {
         return Err(NotAllowed::NotRead);
     }
-    let name = (wanted.namespace.clone(), wanted.service.clone());
+    let name = (request.namespace.clone(), request.service.clone());
     let service = snapshot.services.get(&name).ok_or(NotAllowed::Service)?;
-    let protocol = match wanted.protocol {
+    let protocol = match request.protocol {
         relay::Protocol::Tcp => Protocol::Tcp,
         relay::Protocol::Udp => Protocol::Udp,
     };
-    let port = (wanted.port.clone(), protocol);
+    let port = (request.port.clone(), protocol);
     let found = service.endpoints.iter().find_map(|endpoint| {
         let number = endpoint.ports.get(&port)?;
         let at = SocketAddr::new(endpoint.address, *number);
-        (endpoint.node.as_deref() == Some(here) && at == wanted.endpoint).then_some(at)
+        (endpoint.node.as_deref() == Some(here) && at == request.endpoint).then_some(at)
     });
     let at = found.ok_or(NotAllowed::Endpoint)?;
     if is_special(at.ip()) { Err(NotAllowed::Address) } else { Ok(at) }
@@ -72,7 +76,7 @@ mod tests {
         let web = Service { endpoints, ..Service::default() };
         let mut snapshot =
             Snapshot { services: [(("shop".to_owned(), "web".to_owned()), web)].into(), synced: true };
-        let wanted = |service: &str, port: &str, protocol, endpoint: &str| Wanted {
+        let request = |service: &str, port: &str, protocol, endpoint: &str| ConnectRequest {
             namespace: "shop".into(),
             service: service.into(),
             port: port.into(),
@@ -81,22 +85,22 @@ mod tests {
         };
         let (tcp, udp) = (relay::Protocol::Tcp, relay::Protocol::Udp);
         for (asked, expected) in [
-            (wanted("web", "http", tcp, "10.88.0.5:8080"), Ok(([10, 88, 0, 5], 8080).into())),
-            (wanted("db", "http", tcp, "10.88.0.5:8080"), Err(NotAllowed::Service)),
-            (wanted("web", "http", udp, "10.88.0.5:8080"), Err(NotAllowed::Endpoint)),
-            (wanted("web", "", tcp, "10.88.0.5:8080"), Err(NotAllowed::Endpoint)),
-            (wanted("web", "http", tcp, "10.88.0.5:22"), Err(NotAllowed::Endpoint)),
-            (wanted("web", "http", tcp, "10.88.0.6:8080"), Err(NotAllowed::Endpoint)),
-            (wanted("web", "http", tcp, "10.88.0.7:8080"), Err(NotAllowed::Endpoint)),
-            (wanted("web", "http", tcp, "10.0.0.1:8080"), Err(NotAllowed::Endpoint)),
-            (wanted("web", "http", tcp, "127.0.0.1:8080"), Err(NotAllowed::Address)),
-            (wanted("web", "http", tcp, "169.254.169.254:8080"), Err(NotAllowed::Address)),
-            (wanted("web", "http", tcp, "[::ffff:127.0.0.1]:8080"), Err(NotAllowed::Address)),
+            (request("web", "http", tcp, "10.88.0.5:8080"), Ok(([10, 88, 0, 5], 8080).into())),
+            (request("db", "http", tcp, "10.88.0.5:8080"), Err(NotAllowed::Service)),
+            (request("web", "http", udp, "10.88.0.5:8080"), Err(NotAllowed::Endpoint)),
+            (request("web", "", tcp, "10.88.0.5:8080"), Err(NotAllowed::Endpoint)),
+            (request("web", "http", tcp, "10.88.0.5:22"), Err(NotAllowed::Endpoint)),
+            (request("web", "http", tcp, "10.88.0.6:8080"), Err(NotAllowed::Endpoint)),
+            (request("web", "http", tcp, "10.88.0.7:8080"), Err(NotAllowed::Endpoint)),
+            (request("web", "http", tcp, "10.0.0.1:8080"), Err(NotAllowed::Endpoint)),
+            (request("web", "http", tcp, "127.0.0.1:8080"), Err(NotAllowed::Address)),
+            (request("web", "http", tcp, "169.254.169.254:8080"), Err(NotAllowed::Address)),
+            (request("web", "http", tcp, "[::ffff:127.0.0.1]:8080"), Err(NotAllowed::Address)),
         ] {
             assert_eq!(allowed(&snapshot, "edge-2", &asked), expected, "{asked:?}");
         }
         snapshot.synced = false;
-        let asked = wanted("web", "http", tcp, "10.88.0.5:8080");
+        let asked = request("web", "http", tcp, "10.88.0.5:8080");
         assert_eq!(allowed(&snapshot, "edge-2", &asked), Err(NotAllowed::NotRead));
     }
 }

@@ -14,23 +14,23 @@ use tokio::{
 
 use crate::edgemesh::figures::Figures;
 
-/// The stream.
+/// Counts the bytes that are read and written, and may hold a permit as long as it lives.
 #[derive(Debug)]
 pub(in crate::edgemesh) struct Counted<S> {
     inner: S,
     figures: Arc<Figures>,
-    /// Its place among all that there may be.
-    _place: Option<OwnedSemaphorePermit>,
+    /// Its share of the connections that may be open at a time.
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
 impl<S> Counted<S> {
     pub(super) fn new(inner: S, figures: Arc<Figures>) -> Self {
-        Self { inner, figures, _place: None }
+        Self { inner, figures, _permit: None }
     }
 
-    /// The same, which holds this place as long as it is there.
-    pub(super) fn holding(self, place: OwnedSemaphorePermit) -> Self {
-        Self { _place: Some(place), ..self }
+    /// Keeps a permit until the stream is dropped.
+    pub(super) fn holding(self, permit: OwnedSemaphorePermit) -> Self {
+        Self { _permit: Some(permit), ..self }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Datagrams of UDP over a stream: each is a frame.
+//! Datagrams of UDP over a stream: each one is a frame.
 
 use std::{io, time::Duration};
 
@@ -7,21 +7,21 @@ use tokio::{
     net::UdpSocket,
     time::timeout,
 };
-use wire::relay::{HEAD, frame};
+use wire::relay::{HEADER_LENGTH, frame};
 
-/// The largest datagram.
-pub(in crate::edgemesh) const DATAGRAM: usize = 65_535;
-/// Datagrams between which there is more time are another client's.
-const IDLE: Duration = Duration::from_secs(60);
+/// The largest datagram, bytes.
+pub(in crate::edgemesh) const MAX_DATAGRAM: usize = 65_535;
+/// How long an endpoint may be silent before its flow ends.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Reads a datagram; its size.
+/// Reads a datagram, and returns its size.
 pub(in crate::edgemesh) async fn receive(
     from: &mut (impl AsyncRead + Unpin),
     into: &mut [u8],
 ) -> io::Result<usize> {
-    let mut head = [0; HEAD];
-    from.read_exact(&mut head).await?;
-    let size = usize::from(u16::from_be_bytes(head));
+    let mut header = [0; HEADER_LENGTH];
+    from.read_exact(&mut header).await?;
+    let size = usize::from(u16::from_be_bytes(header));
     let space = into.get_mut(..size).ok_or(io::ErrorKind::InvalidData)?;
     from.read_exact(space).await?;
     Ok(size)
@@ -34,20 +34,20 @@ pub(in crate::edgemesh) async fn send(to: &mut (impl AsyncWrite + Unpin), datagr
     to.flush().await
 }
 
-/// Datagrams both ways, until the stream ends or nothing has gone for [`IDLE`].
-pub(super) async fn carry(stream: impl AsyncRead + AsyncWrite, socket: &UdpSocket) {
+/// Copies datagrams in both directions, until the stream ends or the endpoint has been silent for [`IDLE_TIMEOUT`].
+pub(super) async fn copy_both_ways(stream: impl AsyncRead + AsyncWrite, socket: &UdpSocket) {
     let (mut reader, mut writer) = split(stream);
     let inward = async {
-        let mut datagram = vec![0; DATAGRAM];
+        let mut datagram = vec![0; MAX_DATAGRAM];
         while let Ok(size) = receive(&mut reader, &mut datagram).await {
             // one that cannot be sent is lost, as datagrams are
             let _ = socket.send(&datagram[..size]).await;
         }
     };
     let outward = async {
-        let mut datagram = vec![0; DATAGRAM];
-        // an endpoint that does not listen is told of here, and the flow ends with it
-        while let Ok(Ok(size)) = timeout(IDLE, socket.recv(&mut datagram)).await {
+        let mut datagram = vec![0; MAX_DATAGRAM];
+        // an endpoint that does not listen shows as an error here, and ends the flow
+        while let Ok(Ok(size)) = timeout(IDLE_TIMEOUT, socket.recv(&mut datagram)).await {
             if send(&mut writer, &datagram[..size]).await.is_err() {
                 return;
             }

@@ -6,26 +6,30 @@ use rustls_pki_types::ServerName;
 use tokio::{io::join, time::timeout};
 use tokio_rustls::TlsConnector;
 use wire::{
-    relay::{Answer, Open, Wanted},
+    relay::{Answer, ConnectRequest, Open},
     text::{printable, short},
 };
 
-use super::{Counted, Relay, Relayed, ToldError, hear, keys::NoKeys, tell};
+use super::{
+    Counted, Relay, RelayStream,
+    certificates::CertificateError,
+    message::{MessageError, read, write},
+};
 use crate::edgemesh::figures::Figures;
 
-/// How long all of it may take.
-const DIAL: Duration = Duration::from_secs(5);
-/// The name that TLS wants; the certificate is verified for its node.
-const NAME: &str = "node.invalid";
+/// How long dialling may take in all.
+const DIAL_TIMEOUT: Duration = Duration::from_secs(5);
+/// A name for TLS, which demands one; the certificate is verified for its node instead.
+const SERVER_NAME: &str = "node.invalid";
 
 /// Why there is no connection over the relay.
 #[derive(Debug, thiserror::Error)]
-pub(in crate::edgemesh) enum NoRelay {
+pub(in crate::edgemesh) enum RelayDialError {
     #[error("this node is not connected to the relay")]
-    Away,
+    NotConnected,
     #[error("this node has as many connections over the relay as it may have")]
     Full,
-    #[error("the relay gives no way to the node: {0}")]
+    #[error("the relay does not connect to the node: {0}")]
     Refused(String),
     #[error("the node does not reach the endpoint: {0}")]
     Endpoint(String),
@@ -37,55 +41,61 @@ pub(in crate::edgemesh) enum NoRelay {
     Timeout(Duration),
 }
 
-impl NoRelay {
-    /// Whether the way is there, and only what is behind it is not, or there are too many on it.
-    pub(in crate::edgemesh) fn is_of_the_endpoint(&self) -> bool {
+impl RelayDialError {
+    /// Reports whether the relay itself works: only the endpoint was not reached, or there are too many connections.
+    pub(in crate::edgemesh) fn is_about_endpoint(&self) -> bool {
         matches!(self, Self::Endpoint(_) | Self::Full)
     }
 }
 
-impl From<ToldError> for NoRelay {
-    fn from(error: ToldError) -> Self {
+impl From<MessageError> for RelayDialError {
+    fn from(error: MessageError) -> Self {
         Self::Broken(error.to_string())
     }
 }
 
-impl From<NoKeys> for NoRelay {
-    fn from(error: NoKeys) -> Self {
+impl From<CertificateError> for RelayDialError {
+    fn from(error: CertificateError) -> Self {
         Self::Broken(error.to_string())
     }
 }
 
 impl Relay {
-    /// Whether the cloud is connected.
-    pub(in crate::edgemesh) fn is_up(&self) -> bool {
+    /// Reports whether the relay is connected.
+    pub(in crate::edgemesh) fn is_connected(&self) -> bool {
         self.link.borrow().as_ref().is_some_and(|connection| connection.close_reason().is_none())
     }
 
-    /// Connects to an endpoint of another node. The stream's place is held as long as the stream is: dropping it ends it.
-    pub(in crate::edgemesh) async fn dial(&self, node: &str, wanted: &Wanted) -> Result<Relayed, NoRelay> {
-        let dialled = timeout(DIAL, self.dial_now(node, wanted)).await.unwrap_or(Err(NoRelay::Timeout(DIAL)));
+    /// Connects to an endpoint of another node. Dropping the stream ends the connection.
+    pub(in crate::edgemesh) async fn dial(
+        &self,
+        node: &str,
+        request: &ConnectRequest,
+    ) -> Result<RelayStream, RelayDialError> {
+        let dialled = timeout(DIAL_TIMEOUT, self.connect(node, request))
+            .await
+            .unwrap_or(Err(RelayDialError::Timeout(DIAL_TIMEOUT)));
         let figures = &self.figures;
         Figures::add(if dialled.is_ok() { &figures.relay_dialled } else { &figures.relay_failed });
         dialled
     }
 
-    async fn dial_now(&self, node: &str, wanted: &Wanted) -> Result<Relayed, NoRelay> {
-        let connection = self.link.borrow().clone().ok_or(NoRelay::Away)?;
-        let broken = |error: &dyn std::fmt::Display| NoRelay::Broken(error.to_string());
-        let Ok(place) = self.places.clone().try_acquire_owned() else { return Err(NoRelay::Full) };
+    async fn connect(&self, node: &str, request: &ConnectRequest) -> Result<RelayStream, RelayDialError> {
+        let connection = self.link.borrow().clone().ok_or(RelayDialError::NotConnected)?;
+        let broken = |error: &dyn std::fmt::Display| RelayDialError::Broken(error.to_string());
+        let Ok(permit) = self.streams.clone().try_acquire_owned() else { return Err(RelayDialError::Full) };
         let (send, receive) = connection.open_bi().await.map_err(|error| broken(&error))?;
-        let mut raw = Counted::new(join(receive, send), self.figures.clone()).holding(place);
-        tell(&mut raw, &Open { node: node.to_owned() }).await?;
-        if let Answer { error: Some(why) } = hear(&mut raw).await? {
-            return Err(NoRelay::Refused(printable(&short(&why))));
+        let mut quic = Counted::new(join(receive, send), self.figures.clone()).holding(permit);
+        write(&mut quic, &Open { node: node.to_owned() }).await?;
+        if let Answer { error: Some(why) } = read(&mut quic).await? {
+            return Err(RelayDialError::Refused(printable(&short(&why))));
         }
-        let config = Arc::new(self.keys.to_node(node).await?);
-        let name = ServerName::try_from(NAME).map_err(|error| broken(&error))?;
-        let mut stream = TlsConnector::from(config).connect(name, raw).await.map_err(NoRelay::Tls)?;
-        tell(&mut stream, wanted).await?;
-        match hear(&mut stream).await? {
-            Answer { error: Some(why) } => Err(NoRelay::Endpoint(printable(&short(&why)))),
+        let config = Arc::new(self.certificates.to_node(node).await?);
+        let name = ServerName::try_from(SERVER_NAME).map_err(|error| broken(&error))?;
+        let mut stream = TlsConnector::from(config).connect(name, quic).await.map_err(RelayDialError::Tls)?;
+        write(&mut stream, request).await?;
+        match read(&mut stream).await? {
+            Answer { error: Some(why) } => Err(RelayDialError::Endpoint(printable(&short(&why)))),
             Answer { error: None } => Ok(stream),
         }
     }

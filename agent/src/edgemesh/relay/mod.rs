@@ -1,52 +1,54 @@
-//! The relay: connections to endpoints on nodes that this one does not reach go over the cloud, encrypted from node to node.
+//! The relay: connections to endpoints on nodes that this one does not reach go through the cloud, encrypted from node to node.
 //!
-//! In: the way to a node and an endpoint ([`Relay::dial`]), and streams that other nodes open to this one, of which those go on that name an
-//! endpoint which this node itself knows for its own. The protocol is [`wire::relay`].
+//! It dials endpoints of other nodes ([`Relay::dial`]), and serves streams that other nodes open to this one, if they ask for an endpoint
+//! that this node's own snapshot has for itself. The protocol is [`wire::relay`].
 //!
-//! | part | what |
+//! | file | what |
 //! |---|---|
-//! | `task` | the one connection to the cloud, and dialling it again |
-//! | `keys` | TLS between two nodes: both show their certificates, and each is checked for the node that it must be |
+//! | `task` | the one connection to the cloud, which is dialled again when it ends |
+//! | `certificates` | TLS between two nodes: both show their certificates, and each is verified for the node that it must be |
 //! | `dial` | a stream to another node's endpoint |
-//! | `serve` | a stream of another node |
-//! | `allowed` | which endpoints others reach, pure |
-//! | `counted` | bytes that went |
+//! | `serve` | a stream that another node has opened |
+//! | `allowed` | which endpoints other nodes may reach; pure |
+//! | `message` | the messages of the protocol, read from and written to a stream |
+//! | `counted` | a stream whose bytes are counted |
 //! | `datagrams` | UDP over a stream |
 
 mod allowed;
+mod certificates;
 mod counted;
 pub(super) mod datagrams;
 mod dial;
-mod keys;
+mod message;
 mod serve;
 mod task;
 
-use std::{io, sync::Arc};
+use std::sync::Arc;
 
 use quinn::{Connection, RecvStream, SendStream};
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, Join},
+    io::Join,
     sync::{Semaphore, watch},
 };
-use wire::relay::{HEAD, MAX_STREAMS, RelayError, read, text_length, told};
+use wire::relay::MAX_STREAMS;
 
-use self::keys::Keys;
+pub(super) use self::dial::RelayDialError;
 pub(crate) use self::task::Task;
-pub(super) use self::{counted::Counted, dial::NoRelay};
-use super::{Snapshots, dialer::Dialer, figures::Figures};
+use self::{certificates::Certificates, counted::Counted};
+use super::{figures::Figures, path_table::PathTable, snapshot::Snapshots};
 use crate::config::{HostPort, TlsFiles};
 
-/// A stream over the relay, before and below TLS.
-type Raw = Counted<Join<RecvStream, SendStream>>;
+/// A stream of the QUIC connection to the cloud, below TLS.
+type QuicStream = Counted<Join<RecvStream, SendStream>>;
 /// A connection to another node's endpoint.
-pub(super) type Relayed = tokio_rustls::client::TlsStream<Raw>;
+pub(super) type RelayStream = tokio_rustls::client::TlsStream<QuicStream>;
 
-/// What is needed of the relay.
+/// How the relay is reached.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     /// This node's name.
     pub(crate) node: String,
-    /// Where the relay is: UDP.
+    /// The relay's address, UDP.
     pub(crate) server: HostPort,
     /// The CA of the cloud and of its nodes, and this node's certificate.
     pub(crate) tls: TlsFiles,
@@ -56,58 +58,29 @@ pub(crate) struct Config {
 #[derive(Clone, Debug)]
 pub(super) struct Relay {
     link: watch::Receiver<Option<Connection>>,
-    keys: Keys,
-    places: Arc<Semaphore>,
+    certificates: Certificates,
+    streams: Arc<Semaphore>,
     figures: Arc<Figures>,
 }
 
-/// Builds it; the task dials the cloud.
-pub(super) fn new(config: Config, figures: &Arc<Figures>) -> (Relay, Beginning) {
-    let (publish, link) = watch::channel(None);
-    let keys = Keys::new(config.tls.clone());
-    let places = Arc::new(Semaphore::new(MAX_STREAMS as usize));
-    let relay = Relay { link, keys: keys.clone(), places, figures: figures.clone() };
-    (relay, Beginning { config, keys, publish, figures: figures.clone() })
-}
-
-/// A task that lacks what is made after the handle.
-#[derive(Debug)]
-pub(super) struct Beginning {
+/// Builds the handle, and the task that keeps the connection to the cloud: it serves the endpoints in `snapshots`, and reports `paths`.
+pub(super) fn new(
     config: Config,
-    keys: Keys,
-    publish: watch::Sender<Option<Connection>>,
-    figures: Arc<Figures>,
-}
-
-impl Beginning {
-    /// The task, which serves what is in `snapshots` and tells the cloud of the paths that `dialer` finds.
-    pub(super) fn task(self, snapshots: Snapshots, dialer: Dialer) -> Task {
-        Task::new(self, snapshots, dialer)
-    }
-}
-
-/// Why something that was told is not understood.
-#[derive(Debug, thiserror::Error)]
-enum ToldError {
-    #[error("the stream broke off: {0}")]
-    Io(#[from] io::Error),
-    #[error(transparent)]
-    Content(#[from] RelayError),
-}
-
-/// Reads something that is told.
-async fn hear<T: serde::de::DeserializeOwned>(from: &mut (impl AsyncRead + Unpin)) -> Result<T, ToldError> {
-    let mut head = [0; HEAD];
-    from.read_exact(&mut head).await?;
-    let mut text = vec![0; text_length(head)?];
-    from.read_exact(&mut text).await?;
-    Ok(read(&text)?)
-}
-
-/// Tells something.
-async fn tell(to: &mut (impl AsyncWrite + Unpin), what: &impl serde::Serialize) -> Result<(), ToldError> {
-    to.write_all(&told(what)?).await?;
-    Ok(to.flush().await?)
+    figures: &Arc<Figures>,
+    snapshots: Snapshots,
+    paths: PathTable,
+) -> (Relay, Task) {
+    let (publish, link) = watch::channel(None);
+    let certificates = Certificates::new(config.tls.clone());
+    let streams = Arc::new(Semaphore::new(MAX_STREAMS as usize));
+    let relay = Relay { link, certificates: certificates.clone(), streams, figures: figures.clone() };
+    let server = serve::StreamServer {
+        node: config.node.as_str().into(),
+        certificates: certificates.clone(),
+        snapshots,
+        figures: figures.clone(),
+    };
+    (relay, Task::new(config.server, certificates, publish, server, paths))
 }
 
 #[cfg(test)]

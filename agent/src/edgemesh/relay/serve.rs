@@ -4,35 +4,38 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::{
     io::{copy_bidirectional_with_sizes, join},
-    net::{TcpStream, UdpSocket},
+    net::TcpStream,
     time::timeout,
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tracing::debug;
-use wire::relay::{Answer, Open, Protocol, Wanted};
+use wire::relay::{Answer, ConnectRequest, Open, Protocol};
 
 use super::{
-    Counted, Raw, Snapshots, ToldError,
+    Counted, QuicStream,
     allowed::{NotAllowed, allowed},
-    datagrams, hear,
-    keys::{Keys, NoKeys, node_of},
-    tell,
+    certificates::{CertificateError, Certificates, node_of},
+    datagrams,
+    message::{MessageError, read, write},
 };
-use crate::edgemesh::figures::Figures;
-use crate::edgemesh::proxy::connect;
+use crate::edgemesh::{
+    figures::Figures,
+    snapshot::Snapshots,
+    sockets::{connect_tcp, connect_udp, reset_on_drop, set_nodelay_and_keepalive},
+};
 
-/// How long the other node may take for its greeting, TLS and what it wants.
-const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How long the endpoint may take.
-const DIAL: Duration = Duration::from_secs(3);
-/// Bytes that are on their way in each direction of a connection.
-const BUFFER: usize = 16 * 1024;
+/// How long the other node may take for its first message, TLS and its request.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long connecting to the endpoint may take, and telling the other node why it was not reached.
+const DIAL_TIMEOUT: Duration = Duration::from_secs(3);
+/// The buffer of each direction of a connection, bytes.
+const BUFFER_SIZE: usize = 16 * 1024;
 
-/// What streams are served with; cheap to clone.
+/// Serves streams of other nodes; cheap to clone.
 #[derive(Clone, Debug)]
-pub(super) struct Serving {
+pub(super) struct StreamServer {
     pub(super) node: Arc<str>,
-    pub(super) keys: Keys,
+    pub(super) certificates: Certificates,
     pub(super) snapshots: Snapshots,
     pub(super) figures: Arc<Figures>,
 }
@@ -41,14 +44,14 @@ pub(super) struct Serving {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NotServed {
     #[error(transparent)]
-    Told(#[from] ToldError),
+    Message(#[from] MessageError),
     #[error(transparent)]
-    Keys(#[from] NoKeys),
+    Certificates(#[from] CertificateError),
     #[error("no TLS with the other node: {0}")]
     Tls(std::io::Error),
     #[error("the relay says that it is node {said}, and its certificate that it is {shown:?}")]
     OtherNode { said: String, shown: Option<String> },
-    #[error("node {0} wants an endpoint that it may not have: {1}")]
+    #[error("node {0} asks for an endpoint that it may not reach: {1}")]
     NotAllowed(String, NotAllowed),
     #[error("an endpoint is not reached: {0}")]
     Endpoint(String),
@@ -56,51 +59,54 @@ pub(super) enum NotServed {
     Timeout,
 }
 
-impl Serving {
+impl StreamServer {
     /// Serves a stream until it ends.
     pub(super) async fn serve(&self, (send, receive): (quinn::SendStream, quinn::RecvStream)) {
-        let raw = Counted::new(join(receive, send), self.figures.clone());
-        if let Err(error) = self.serve_now(raw).await {
+        let quic = Counted::new(join(receive, send), self.figures.clone());
+        if let Err(error) = self.serve_quic(quic).await {
             Figures::add(&self.figures.relay_refused);
             debug!(%error, "a connection over the relay was not served");
         }
     }
 
-    async fn serve_now(&self, raw: Raw) -> Result<(), NotServed> {
-        let (mut stream, from, wanted) =
-            timeout(HANDSHAKE, self.greet(raw)).await.map_err(|_| NotServed::Timeout)??;
-        let allowed = allowed(&self.snapshots.borrow(), &self.node, &wanted);
+    async fn serve_quic(&self, quic: QuicStream) -> Result<(), NotServed> {
+        let (mut stream, from, request) =
+            timeout(HANDSHAKE_TIMEOUT, self.handshake(quic)).await.map_err(|_| NotServed::Timeout)??;
+        let allowed = allowed(&self.snapshots.borrow(), &self.node, &request);
         let at = match allowed {
             Ok(at) => at,
             Err(why) => {
-                say(&mut stream, Answer::refused(why.to_string())).await;
+                refuse(&mut stream, Answer::refused(why.to_string())).await;
                 return Err(NotServed::NotAllowed(from, why));
             }
         };
         debug!(node = from, endpoint = %at, "a connection over the relay");
-        match wanted.protocol {
+        match request.protocol {
             Protocol::Tcp => {
-                let dialled = timeout(DIAL, connect(at)).await;
-                let server = reached(&mut stream, dialled).await?;
+                let dialled = timeout(DIAL_TIMEOUT, connect_tcp(at)).await;
+                let server = answer_dialled(&mut stream, dialled).await?;
                 Figures::add(&self.figures.relay_served);
-                carry(stream, server).await;
+                copy_both_ways(stream, server).await;
             }
             Protocol::Udp => {
-                let dialled = timeout(DIAL, connected(at)).await;
-                let socket = reached(&mut stream, dialled).await?;
+                let dialled = timeout(DIAL_TIMEOUT, connect_udp(at)).await;
+                let socket = answer_dialled(&mut stream, dialled).await?;
                 Figures::add(&self.figures.relay_served);
-                datagrams::carry(stream, &socket).await;
+                datagrams::copy_both_ways(stream, &socket).await;
             }
         }
         Ok(())
     }
 
-    /// Who it is, by both the relay and its certificate, and what it wants.
-    async fn greet(&self, mut raw: Raw) -> Result<(TlsStream<Raw>, String, Wanted), NotServed> {
-        let Open { node: said } = hear(&mut raw).await?;
-        tell(&mut raw, &Answer::default()).await?;
-        let config = Arc::new(self.keys.for_nodes().await?);
-        let mut stream = TlsAcceptor::from(config).accept(raw).await.map_err(NotServed::Tls)?;
+    /// Finds out which node it is, by both the relay and its certificate, and what it asks for.
+    async fn handshake(
+        &self,
+        mut quic: QuicStream,
+    ) -> Result<(TlsStream<QuicStream>, String, ConnectRequest), NotServed> {
+        let Open { node: said } = read(&mut quic).await?;
+        write(&mut quic, &Answer::default()).await?;
+        let config = Arc::new(self.certificates.for_nodes().await?);
+        let mut stream = TlsAcceptor::from(config).accept(quic).await.map_err(NotServed::Tls)?;
         let shown = node_of(stream.get_ref().1.peer_certificates());
         if shown.as_deref() != Some(said.as_str()) {
             return Err(NotServed::OtherNode {
@@ -108,47 +114,43 @@ impl Serving {
                 shown,
             });
         }
-        let wanted = hear(&mut stream).await?;
-        Ok((stream, said, wanted))
+        let request = read(&mut stream).await?;
+        Ok((stream, said, request))
     }
 }
 
-async fn connected(at: std::net::SocketAddr) -> std::io::Result<UdpSocket> {
-    crate::edgemesh::proxy::connect_datagrams(at).await
-}
-
 /// Tells the other node whether its endpoint was reached.
-async fn reached<T>(
-    stream: &mut TlsStream<Raw>,
+async fn answer_dialled<T>(
+    stream: &mut TlsStream<QuicStream>,
     dialled: Result<std::io::Result<T>, tokio::time::error::Elapsed>,
 ) -> Result<T, NotServed> {
     let why = match dialled {
         Ok(Ok(reached)) => {
-            tell(stream, &Answer::default()).await?;
+            write(stream, &Answer::default()).await?;
             return Ok(reached);
         }
         Ok(Err(error)) => error.to_string(),
-        Err(_) => format!("no answer within {DIAL:?}"),
+        Err(_) => format!("no answer within {DIAL_TIMEOUT:?}"),
     };
-    say(stream, Answer::refused(&why)).await;
+    refuse(stream, Answer::refused(&why)).await;
     Err(NotServed::Endpoint(why))
 }
 
-/// The last that is said.
-async fn say(stream: &mut TlsStream<Raw>, answer: Answer) {
-    // whoever does not listen needs no answer
-    let _ = timeout(DIAL, async {
-        tell(stream, &answer).await?;
-        Ok::<_, ToldError>(tokio::io::AsyncWriteExt::shutdown(stream).await?)
+/// Sends the last answer, and closes the stream.
+async fn refuse(stream: &mut TlsStream<QuicStream>, answer: Answer) {
+    // a node that is gone needs no answer
+    let _ = timeout(DIAL_TIMEOUT, async {
+        write(stream, &answer).await?;
+        Ok::<_, MessageError>(tokio::io::AsyncWriteExt::shutdown(stream).await?)
     })
     .await;
 }
 
-/// Bytes both ways, until both ends have ended.
-async fn carry(mut stream: TlsStream<Raw>, mut server: TcpStream) {
-    crate::edgemesh::proxy::prepare(&server);
-    if copy_bidirectional_with_sizes(&mut stream, &mut server, BUFFER, BUFFER).await.is_err() {
-        // one end has broken off, and the other must not take that for an end: TLS without a goodbye says so to the other node
-        crate::edgemesh::proxy::refuse(&server);
+/// Copies bytes in both directions until both ends have ended.
+async fn copy_both_ways(mut stream: TlsStream<QuicStream>, mut server: TcpStream) {
+    set_nodelay_and_keepalive(&server);
+    if copy_bidirectional_with_sizes(&mut stream, &mut server, BUFFER_SIZE, BUFFER_SIZE).await.is_err() {
+        // one end broke off, which the other must not take for a normal end; the other node learns it from the missing close_notify of TLS
+        reset_on_drop(&server);
     }
 }

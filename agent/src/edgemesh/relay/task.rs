@@ -1,4 +1,4 @@
-//! The one connection to the cloud's relay: dials it, serves what other nodes open, tells of this node's ways, and dials again.
+//! The one connection to the cloud's relay: dials it, serves the streams of other nodes, reports this node's paths, and dials again.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -16,34 +16,34 @@ use tracing::{debug, info, warn};
 use wire::relay::{ALPN, MAX_STREAMS, Report, WINDOW};
 
 use super::{
-    Beginning, Config, Snapshots,
-    keys::{Keys, NoKeys},
-    serve::Serving,
+    certificates::{CertificateError, Certificates},
+    serve::StreamServer,
 };
 use crate::{
+    config::HostPort,
     edgehub::{Cause, Redial},
-    edgemesh::dialer::Dialer,
+    edgemesh::path_table::PathTable,
     rt::{Heart, Part, PartError, Repeated, now},
 };
 
-/// A connection on which nothing was heard for so long is dead.
-const SILENCE: VarInt = VarInt::from_u32(10_000);
-/// A connection on which nothing is said is kept alive so often.
-const KEEP_ALIVE: Duration = Duration::from_secs(3);
+/// How long a connection may be silent before it counts as dead; milliseconds.
+const IDLE_TIMEOUT: VarInt = VarInt::from_u32(10_000);
+/// How often a silent connection is kept alive.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(3);
 /// How long dialling may take.
-const DIAL: Duration = Duration::from_secs(10);
-/// Changes of ways that come within this time are told together.
-const GATHER: Duration = Duration::from_millis(500);
-/// How long telling of them may take.
-const TELL: Duration = Duration::from_secs(10);
-/// Why this end closes a connection, as numbers of QUIC.
-const ENDED: VarInt = VarInt::from_u32(0);
+const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
+/// The time between two reports: changes of paths within it are reported together.
+const REPORT_INTERVAL: Duration = Duration::from_millis(500);
+/// How long a report may take.
+const REPORT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The QUIC error code with which this end closes a connection.
+const CLOSED: VarInt = VarInt::from_u32(0);
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
-enum NoLink {
+enum ConnectError {
     #[error("this node's certificate cannot be used at the relay")]
-    Keys(#[from] NoKeys),
+    Certificates(#[from] CertificateError),
     #[error(
         "no QUIC connection to the relay at {0}: {1}; check that cloudsim listens there (--relay-port), that UDP passes, and that \
          modules.edgeMesh.relay.server names it"
@@ -55,53 +55,59 @@ enum NoLink {
     Timeout(String, Duration),
 }
 
-impl NoLink {
-    /// Whether the node has no certificate yet, of which EdgeHub tells.
-    fn is_too_early(&self) -> bool {
-        matches!(self, Self::Keys(NoKeys::Files(error)) if error.is_missing())
+impl ConnectError {
+    /// Reports whether the node has no certificate yet, which EdgeHub reports already.
+    fn is_before_join(&self) -> bool {
+        matches!(self, Self::Certificates(CertificateError::Files(error)) if error.is_missing())
     }
 }
 
-/// See [`super::new`].
+/// The task that [`super::new`] builds.
 #[derive(Debug)]
 pub(crate) struct Task {
-    config: Config,
-    keys: Keys,
+    server: HostPort,
+    certificates: Certificates,
     publish: watch::Sender<Option<Connection>>,
-    serving: Serving,
-    dialer: Dialer,
+    streams: StreamServer,
+    paths: PathTable,
 }
 
 impl Task {
-    pub(super) fn new(beginning: Beginning, snapshots: Snapshots, dialer: Dialer) -> Self {
-        let Beginning { config, keys, publish, figures } = beginning;
-        let serving = Serving { node: config.node.as_str().into(), keys: keys.clone(), snapshots, figures };
-        Self { config, keys, publish, serving, dialer }
+    pub(super) fn new(
+        server: HostPort,
+        certificates: Certificates,
+        publish: watch::Sender<Option<Connection>>,
+        streams: StreamServer,
+        paths: PathTable,
+    ) -> Self {
+        Self { server, certificates, publish, streams, paths }
     }
 
     pub(super) async fn run(&self, shutdown: &CancellationToken) {
         let mut redial = Redial::new(now());
         let mut faults = Repeated::default();
         loop {
-            let begun = now();
+            let started = now();
             let dialled = tokio::select! {
                 // cancel-safe: a dial that is given up is none
                 () = shutdown.cancelled() => return,
-                dialled = timeout(DIAL, self.dial()) => dialled,
+                dialled = timeout(DIAL_TIMEOUT, self.dial()) => dialled,
             };
-            match dialled.unwrap_or_else(|_| Err(NoLink::Timeout(self.config.server.to_string(), DIAL))) {
+            match dialled
+                .unwrap_or_else(|_| Err(ConnectError::Timeout(self.server.to_string(), DIAL_TIMEOUT)))
+            {
                 Ok((connection, endpoint)) => {
                     faults = Repeated::default();
-                    info!(server = %self.config.server, "connected to the relay");
+                    info!(server = %self.server, "connected to the relay");
                     self.publish.send_replace(Some(connection.clone()));
                     self.serve(&connection, shutdown).await;
                     self.publish.send_replace(None);
-                    connection.close(ENDED, b"ended");
-                    endpoint.close(ENDED, b"ended");
-                    redial.ended(begun, now(), true);
+                    connection.close(CLOSED, b"ended");
+                    endpoint.close(CLOSED, b"ended");
+                    redial.ended(started, now(), true);
                     redial.because(Cause::Cloud);
                     if shutdown.is_cancelled() {
-                        // the goodbye goes out
+                        // let the close frame go out
                         let _ = timeout(Duration::from_secs(1), endpoint.wait_idle()).await;
                         return;
                     }
@@ -109,7 +115,7 @@ impl Task {
                     warn!(why, "the connection to the relay has ended");
                 }
                 Err(error) => {
-                    if error.is_too_early() {
+                    if error.is_before_join() {
                         debug!(
                             error = &error as &dyn std::error::Error,
                             "no relay before the node has joined"
@@ -132,17 +138,18 @@ impl Task {
         }
     }
 
-    async fn dial(&self) -> Result<(Connection, Endpoint), NoLink> {
-        let server = self.config.server.to_string();
-        let failed = |error: Box<dyn std::error::Error + Send + Sync>| NoLink::Quic(server.clone(), error);
+    async fn dial(&self) -> Result<(Connection, Endpoint), ConnectError> {
+        let server = self.server.to_string();
+        let failed =
+            |error: Box<dyn std::error::Error + Send + Sync>| ConnectError::Quic(server.clone(), error);
         // read before each dial: EdgeHub makes and renews them
-        let tls = self.keys.to_cloud().await?;
+        let tls = self.certificates.to_cloud().await?;
         let client = client(&tls).map_err(|error| failed(error.into()))?;
         let mut last = failed("the name has no address".into());
         for address in lookup_host(&server).await.map_err(|error| failed(error.into()))? {
             let any: SocketAddr = if address.is_ipv4() { ([0; 4], 0).into() } else { ([0; 16], 0).into() };
             let endpoint = Endpoint::client(any).map_err(|error| failed(error.into()))?;
-            let connecting = endpoint.connect_with(client.clone(), address, &self.config.server.host);
+            let connecting = endpoint.connect_with(client.clone(), address, &self.server.host);
             match connecting.map_err(|error| failed(error.into()))?.await {
                 Ok(connection) => return Ok((connection, endpoint)),
                 Err(error) => last = failed(error.into()),
@@ -156,8 +163,8 @@ impl Task {
         let tasks = TaskTracker::new();
         let streams = async {
             while let Ok(stream) = connection.accept_bi().await {
-                let serving = self.serving.clone();
-                tasks.spawn(async move { serving.serve(stream).await });
+                let server = self.streams.clone();
+                tasks.spawn(async move { server.serve(stream).await });
             }
         };
         tokio::select! {
@@ -166,23 +173,23 @@ impl Task {
             () = self.report(connection) => {}
             () = shutdown.cancelled() => {}
         }
-        connection.close(ENDED, b"ended");
+        connection.close(CLOSED, b"ended");
         tasks.close();
         tasks.wait().await;
     }
 
-    /// Tells the cloud of this node's ways to others, when they have changed; ends with the connection.
+    /// Reports this node's paths to the cloud whenever they have changed; ends with the connection.
     async fn report(&self, connection: &Connection) {
-        let mut changes = self.dialer.changes();
+        let mut changes = self.paths.changes();
         loop {
             changes.borrow_and_update();
-            let told = timeout(TELL, tell(connection, &Report { paths: self.dialer.known() })).await;
-            match told {
+            let sent = timeout(REPORT_TIMEOUT, send(connection, &Report { paths: self.paths.all() })).await;
+            match sent {
                 Ok(Ok(())) => {}
-                Ok(Err(error)) => debug!(%error, "the relay is not told of the ways to other nodes"),
-                Err(_) => debug!("the relay takes no report of the ways to other nodes"),
+                Ok(Err(error)) => debug!(%error, "the paths to other nodes were not reported to the relay"),
+                Err(_) => debug!("the relay did not take the report of the paths to other nodes"),
             }
-            sleep(GATHER).await;
+            sleep(REPORT_INTERVAL).await;
             tokio::select! {
                 // cancel-safe, both: a change that is not seen stays
                 _ = connection.closed() => return,
@@ -192,7 +199,8 @@ impl Task {
     }
 }
 
-async fn tell(
+/// Sends a report on a stream of its own.
+async fn send(
     connection: &Connection,
     report: &Report,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
@@ -202,16 +210,17 @@ async fn tell(
     Ok(stream.finish()?)
 }
 
+/// Configures QUIC with this TLS.
 fn client(tls: &rustls::ClientConfig) -> Result<ClientConfig, quinn::crypto::rustls::NoInitialCipherSuite> {
     let mut tls = tls.clone();
     tls.alpn_protocols = vec![ALPN.to_vec()];
     let mut transport = TransportConfig::default();
-    transport.max_idle_timeout(Some(IdleTimeout::from(SILENCE)));
-    transport.keep_alive_interval(Some(KEEP_ALIVE));
+    transport.max_idle_timeout(Some(IdleTimeout::from(IDLE_TIMEOUT)));
+    transport.keep_alive_interval(Some(KEEP_ALIVE_INTERVAL));
     transport
         .max_concurrent_bidi_streams(VarInt::from_u32(MAX_STREAMS))
         .max_concurrent_uni_streams(VarInt::from_u32(0));
-    // what is not read of one stream holds up no other: there is no window of all streams together
+    // no window for all streams together: a stream that is not read does not hold up the others
     transport.stream_receive_window(VarInt::from_u32(WINDOW));
     let mut client = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls)?));
     client.transport_config(Arc::new(transport));

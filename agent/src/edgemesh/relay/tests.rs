@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    io,
     net::{IpAddr, SocketAddr},
     sync::atomic::Ordering::Relaxed,
     time::{Duration, SystemTime},
@@ -12,20 +13,20 @@ use quinn::{Endpoint, ServerConfig, crypto::rustls::QuicServerConfig};
 use rustls::{RootCertStore, server::WebPkiClientVerifier};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivateSec1KeyDer};
 use tokio::{
-    io::{copy_bidirectional, join},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy_bidirectional, join},
     net::{TcpListener, TcpStream, UdpSocket},
     time::{sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 use wire::{
     enroll::{Ca, Csr, Usage, pem_certificate, pem_ec_private_key},
-    relay::{ALPN, Answer, Open, Path, Protocol, Wanted},
+    relay::{ALPN, Answer, ConnectRequest, Open, Path, Protocol},
 };
 
 use super::*;
 use crate::{
     edgemesh::{
-        dialer::{Destination, DialError, Server},
+        dialer::{Destination, DialError, Dialer, EndpointStream},
         snapshot::{self, Endpoint as OfService, Service, Snapshot},
     },
     netlink::own_addresses,
@@ -90,21 +91,21 @@ impl Cloud {
 
 async fn connected(connection: Connection, cloud: Arc<Inner>) {
     let shown = connection.peer_identity().unwrap().downcast::<Vec<CertificateDer<'static>>>().unwrap();
-    let from = keys::node_of(Some(&shown)).unwrap();
+    let from = certificates::node_of(Some(&shown)).unwrap();
     cloud.nodes.lock().insert(from.clone(), connection.clone());
     while let Ok((send, receive)) = connection.accept_bi().await {
         let (cloud, from) = (cloud.clone(), from.clone());
         tokio::spawn(async move {
             let mut ours = join(receive, send);
-            let Open { node } = hear(&mut ours).await.unwrap();
+            let Open { node } = message::read(&mut ours).await.unwrap();
             let node = cloud.instead.lock().clone().unwrap_or(node);
             let Some(peer) = cloud.nodes.lock().get(&node).cloned() else {
-                return tell(&mut ours, &Answer::refused("it is not there")).await.unwrap();
+                return message::write(&mut ours, &Answer::refused("it is not there")).await.unwrap();
             };
             let (send, receive) = peer.open_bi().await.unwrap();
             let mut theirs = join(receive, send);
             let from = cloud.says.lock().clone().unwrap_or(from);
-            tell(&mut theirs, &Open { node: from }).await.unwrap();
+            message::write(&mut theirs, &Open { node: from }).await.unwrap();
             let (mut ours, mut theirs) = (Seen(ours, cloud.clone()), Seen(theirs, cloud.clone()));
             let _ = copy_bidirectional(&mut ours, &mut theirs).await;
         });
@@ -155,6 +156,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Seen<S> {
 struct Node {
     relay: Relay,
     dialer: Dialer,
+    paths: PathTable,
     figures: Arc<Figures>,
     stop: CancellationToken,
     _snapshots: watch::Sender<Arc<Snapshot>>,
@@ -182,13 +184,13 @@ async fn node(cloud: &Cloud, ca: &Ca, name: &str, snapshot: Snapshot) -> Node {
         tls: TlsFiles { ca: file("ca.crt"), cert: file("node.crt"), key: file("node.key") },
     };
     let figures = Arc::<Figures>::default();
-    let (relay, beginning) = new(config, &figures);
-    let dialer = Dialer::new(Some(relay.clone()));
     let (publish, snapshots) = watch::channel(Arc::new(snapshot));
-    let (task, stop) = (beginning.task(snapshots, dialer.clone()), CancellationToken::new());
+    let paths = PathTable::default();
+    let (relay, task) = new(config, &figures, snapshots, paths.clone());
+    let (dialer, stop) = (Dialer::new(Some(relay.clone()), paths.clone()), CancellationToken::new());
     let shutdown = stop.clone();
     tokio::spawn(async move { task.run(&shutdown).await });
-    let node = Node { relay, dialer, figures, stop, _snapshots: publish, _directory: directory };
+    let node = Node { relay, dialer, paths, figures, stop, _snapshots: publish, _directory: directory };
     timeout(LIMIT, node.relay.link.clone().wait_for(Option::is_some)).await.unwrap().unwrap();
     // the relay knows it a moment later
     timeout(LIMIT, async {
@@ -225,8 +227,14 @@ fn with_endpoint(at: SocketAddr) -> Snapshot {
     Snapshot { services: [(("shop".to_owned(), "web".to_owned()), web)].into(), synced: true }
 }
 
-fn wanted(at: SocketAddr, protocol: Protocol) -> Wanted {
-    Wanted { namespace: "shop".into(), service: "web".into(), port: String::new(), protocol, endpoint: at }
+fn request(at: SocketAddr, protocol: Protocol) -> ConnectRequest {
+    ConnectRequest {
+        namespace: "shop".into(),
+        service: "web".into(),
+        port: String::new(),
+        protocol,
+        endpoint: at,
+    }
 }
 
 /// Gives back what it is told.
@@ -255,7 +263,7 @@ async fn bytes_go_to_another_nodes_endpoint_and_the_relay_cannot_read_them() {
     let one = node(&cloud, &cloud.ca, "edge-1", Snapshot::default()).await;
     let two = node(&cloud, &cloud.ca, "edge-2", with_endpoint(at)).await;
     let secret = b"nobody between the two nodes reads this".repeat(10_000);
-    let stream = one.relay.dial("edge-2", &wanted(at, Protocol::Tcp)).await.unwrap();
+    let stream = one.relay.dial("edge-2", &request(at, Protocol::Tcp)).await.unwrap();
     let (mut read, mut write) = tokio::io::split(stream);
     let forth = async {
         write.write_all(&secret).await.unwrap();
@@ -276,15 +284,15 @@ async fn datagrams_go_the_same_way() {
     let (cloud, socket) = (Cloud::start(), UdpSocket::bind((own(), 0)).await.unwrap());
     let at = socket.local_addr().unwrap();
     tokio::spawn(async move {
-        let mut datagram = vec![0; datagrams::DATAGRAM];
+        let mut datagram = vec![0; datagrams::MAX_DATAGRAM];
         while let Ok((size, from)) = socket.recv_from(&mut datagram).await {
             socket.send_to(&datagram[..size], from).await.unwrap();
         }
     });
     let one = node(&cloud, &cloud.ca, "edge-1", Snapshot::default()).await;
     let _two = node(&cloud, &cloud.ca, "edge-2", with_endpoint(at)).await;
-    let mut stream = one.relay.dial("edge-2", &wanted(at, Protocol::Udp)).await.unwrap();
-    let mut answer = vec![0; datagrams::DATAGRAM];
+    let mut stream = one.relay.dial("edge-2", &request(at, Protocol::Udp)).await.unwrap();
+    let mut answer = vec![0; datagrams::MAX_DATAGRAM];
     for size in [0, 1, 1400, 30_000] {
         let sent = vec![b'x'; size];
         datagrams::send(&mut stream, &sent).await.unwrap();
@@ -306,14 +314,14 @@ async fn endpoints_that_the_other_node_does_not_know_for_its_own_are_refused() {
         (([127, 0, 0, 1], 10350).into(), "web"),
         (([169, 254, 169, 254], 80).into(), "web"),
     ] {
-        let asked = Wanted { service: service.into(), ..wanted(endpoint, Protocol::Tcp) };
+        let asked = ConnectRequest { service: service.into(), ..request(endpoint, Protocol::Tcp) };
         let refused = one.relay.dial("edge-2", &asked).await.unwrap_err();
-        assert!(matches!(refused, NoRelay::Endpoint(_)), "{asked:?}: {refused}");
+        assert!(matches!(refused, RelayDialError::Endpoint(_)), "{asked:?}: {refused}");
     }
     let none = timeout(Duration::from_millis(100), other.accept()).await;
     assert!(none.is_err(), "nobody was dialled");
-    let refused = one.relay.dial("edge-9", &wanted(at, Protocol::Tcp)).await.unwrap_err();
-    assert!(matches!(&refused, NoRelay::Refused(why) if why == "it is not there"), "{refused}");
+    let refused = one.relay.dial("edge-9", &request(at, Protocol::Tcp)).await.unwrap_err();
+    assert!(matches!(&refused, RelayDialError::Refused(why) if why == "it is not there"), "{refused}");
 }
 
 #[tokio::test]
@@ -323,17 +331,17 @@ async fn a_node_in_the_place_of_another_is_found_out_by_both() {
     let _two = node(&cloud, &cloud.ca, "edge-2", with_endpoint(at)).await;
     let _three = node(&cloud, &cloud.ca, "edge-3", with_endpoint(at)).await;
     *cloud.inner.instead.lock() = Some("edge-3".into());
-    let refused = one.relay.dial("edge-2", &wanted(at, Protocol::Tcp)).await.unwrap_err();
+    let refused = one.relay.dial("edge-2", &request(at, Protocol::Tcp)).await.unwrap_err();
     assert!(
-        matches!(&refused, NoRelay::Tls(why) if why.to_string().contains("NotValidForName")),
+        matches!(&refused, RelayDialError::Tls(why) if why.to_string().contains("NotValidForName")),
         "{refused}"
     );
     *cloud.inner.instead.lock() = None;
     *cloud.inner.says.lock() = Some("edge-9".into());
-    let refused = one.relay.dial("edge-2", &wanted(at, Protocol::Tcp)).await;
+    let refused = one.relay.dial("edge-2", &request(at, Protocol::Tcp)).await;
     assert!(refused.is_err(), "it is not who the relay says");
     *cloud.inner.says.lock() = None;
-    assert!(one.relay.dial("edge-2", &wanted(at, Protocol::Tcp)).await.is_ok());
+    assert!(one.relay.dial("edge-2", &request(at, Protocol::Tcp)).await.is_ok());
 }
 
 #[tokio::test]
@@ -345,10 +353,10 @@ async fn the_direct_way_comes_first_and_the_relay_where_it_is_closed() {
     let destination = |address, is_direct| Destination { address, node: Some("edge-2".into()), is_direct };
     let over = async |destination: &Destination| {
         let dialled =
-            timeout(LIMIT, one.dialer.dial(destination, || wanted(at, Protocol::Tcp))).await.unwrap();
-        dialled.map(|server| matches!(server, Server::Relayed(_)))
+            timeout(LIMIT, one.dialer.dial(destination, || request(at, Protocol::Tcp))).await.unwrap();
+        dialled.map(|server| matches!(server, EndpointStream::Relayed(_)))
     };
-    let path = || one.dialer.known().get("edge-2").copied();
+    let path = || one.paths.all().get("edge-2").copied();
     assert!(!over(&destination(at, true)).await.unwrap());
     assert_eq!(path(), Some(Path::Direct));
     // documentation's own network (RFC 5737): nobody answers
@@ -372,19 +380,19 @@ async fn the_direct_way_comes_first_and_the_relay_where_it_is_closed() {
     assert!(!over(&destination(at, true)).await.unwrap());
     cloud.endpoint.close(quinn::VarInt::from_u32(0), b"");
     timeout(LIMIT, async {
-        while one.relay.is_up() {
+        while one.relay.is_connected() {
             sleep(Duration::from_millis(1)).await;
         }
     })
     .await
     .unwrap();
     assert!(!over(&destination(at, true)).await.unwrap(), "without the cloud the direct way stays");
-    assert!(matches!(over(&destination(at, false)).await, Err(DialError::Ours)));
+    assert!(matches!(over(&destination(at, false)).await, Err(DialError::OwnPodNetwork)));
     assert!(matches!(
         one.dialer
-            .dial(&Destination { address: at, node: None, is_direct: true }, || wanted(at, Protocol::Tcp))
+            .dial(&Destination { address: at, node: None, is_direct: true }, || request(at, Protocol::Tcp))
             .await,
-        Ok(Server::Direct(_))
+        Ok(EndpointStream::Direct(_))
     ));
 }
 
@@ -395,7 +403,7 @@ async fn a_connection_that_breaks_off_is_no_end() {
     let at = listener.local_addr().unwrap();
     let one = node(&cloud, &cloud.ca, "edge-1", Snapshot::default()).await;
     let _two = node(&cloud, &cloud.ca, "edge-2", with_endpoint(at)).await;
-    let mut stream = one.relay.dial("edge-2", &wanted(at, Protocol::Tcp)).await.unwrap();
+    let mut stream = one.relay.dial("edge-2", &request(at, Protocol::Tcp)).await.unwrap();
     let (mut server, _): (TcpStream, _) = listener.accept().await.unwrap();
     server.write_all(b"half").await.unwrap();
     let mut read = [0; 4];

@@ -72,7 +72,7 @@ fn an_answer_is_no_longer_than_the_client_takes() {
     }
     let asked = read(&many.to_vec().unwrap(), Transport::Tcp).unwrap();
     let zone = Zone::new("cluster.local").unwrap();
-    let super::super::records::Answer::Own(found) =
+    let super::super::records::Answer::Authoritative(found) =
         super::super::records::answer(&snapshot(), &zone, asked.name(), asked.kind())
     else {
         panic!()

@@ -1,15 +1,15 @@
-//! Endpoints of headless Services as DNS sees them.
+//! The DNS names of the endpoints of headless Services.
 
 use std::net::IpAddr;
 
 use crate::edgemesh::snapshot::{Endpoint, Service};
 
-/// Those that have names: the ready ones, or all where the Service publishes others too.
+/// Returns the endpoints that have names: the ready ones, or all if `publishNotReadyAddresses` is set.
 pub(super) fn published(service: &Service) -> impl Iterator<Item = &Endpoint> {
     service.endpoints.iter().filter(|endpoint| endpoint.ready || service.publish_not_ready)
 }
 
-/// Its label in the Service's domain: its hostname, or else its address with dashes.
+/// Returns an endpoint's label below the Service's name: its hostname, or else its address with dashes.
 pub(super) fn label(endpoint: &Endpoint) -> String {
     match (&endpoint.hostname, endpoint.address) {
         (Some(hostname), _) => hostname.to_ascii_lowercase(),

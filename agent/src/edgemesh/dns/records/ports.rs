@@ -1,9 +1,9 @@
-//! SRV: ports of Services by name, or all of them.
+//! SRV records of the ports of a Service.
 
 use hickory_resolver::proto::rr::{Name, RData, Record, rdata::SRV};
 
 use super::{
-    ENDPOINT_TTL, End, Found, SERVICE_TTL, address_record,
+    ENDPOINT_TTL, Outcome, Records, SERVICE_TTL, address_record,
     endpoints::{label, published},
 };
 use crate::edgemesh::{
@@ -11,24 +11,25 @@ use crate::edgemesh::{
     snapshot::{Kind, Protocol, Service},
 };
 
-/// CoreDNS's: shared by all targets of an answer.
+/// The weight that all targets of an answer share, as in CoreDNS.
 const WEIGHT: usize = 100;
 
-/// Where a Service's names are.
-pub(super) struct Place<'a> {
+/// The DNS name of a Service.
+pub(super) struct ServiceName<'a> {
     pub(super) zone: &'a Zone,
+    /// The queried name, which owns the records.
     pub(super) owner: &'a Name,
-    /// Its name, its namespace and `svc`.
-    pub(super) names: [&'a str; 3],
+    /// The Service's name, its namespace and `svc`.
+    pub(super) labels: [&'a str; 3],
 }
 
-impl Place<'_> {
-    /// SRV of the named port, or of all ports; `None` where there is none of that name.
-    pub(super) fn services(&self, service: &Service, asked: Option<(&str, Protocol)>) -> Option<Found> {
+impl ServiceName<'_> {
+    /// Returns the SRV records of the named port, or of all ports; `None` if there is no port of that name.
+    pub(super) fn services(&self, service: &Service, asked: Option<(&str, Protocol)>) -> Option<Records> {
         let is_asked = |name: &str, protocol: Protocol| {
             asked.is_none_or(|asked| asked == (name, protocol) && !name.is_empty())
         };
-        let [name, namespace, svc] = self.names;
+        let [name, namespace, svc] = self.labels;
         let mut targets = Vec::new();
         match service.kind {
             Kind::Proxied => {
@@ -36,7 +37,7 @@ impl Place<'_> {
                 for port in ports {
                     targets.push((
                         port.port,
-                        self.zone.name(&self.names)?,
+                        self.zone.name(&self.labels)?,
                         service.cluster_ips.clone(),
                         SERVICE_TTL,
                     ));
@@ -59,10 +60,10 @@ impl Place<'_> {
             return None;
         }
         let weight = u16::try_from(WEIGHT / targets.len()).unwrap_or(1).max(1);
-        let mut found = Found { end: End::Data, ..Found::default() };
+        let mut found = Records { outcome: Outcome::Data, ..Records::default() };
         let mut previous = None;
         for (port, target, addresses, ttl) in targets {
-            // ports of one target follow each other
+            // the ports of one target follow each other
             if previous.as_ref() != Some(&target) {
                 let records = addresses.into_iter().map(|address| address_record(&target, ttl, address));
                 found.additionals.extend(records);

@@ -11,20 +11,20 @@ fn ask(snapshot: &Snapshot, name: &str, kind: &str) -> Answer {
 /// What is answered, in words: the records, sorted, or what there is instead.
 fn words(answer: Answer) -> String {
     let found = match answer {
-        Answer::Own(found) => found,
-        Answer::Elsewhere => return "elsewhere".into(),
-        Answer::Unready => return "unready".into(),
+        Answer::Authoritative(found) => found,
+        Answer::Forward => return "elsewhere".into(),
+        Answer::NotSynced => return "unready".into(),
     };
     let mut words: Vec<String> =
         found.answers.iter().map(|record| format!("{} {}", record.record_type(), record.data)).collect();
-    if !matches!(found.end, End::Alias(_)) {
+    if !matches!(found.outcome, Outcome::Alias(_)) {
         words.sort();
     }
-    match found.end {
-        End::Data => {}
-        End::NoData => words.push("NODATA".into()),
-        End::NoName => words.push("NXDOMAIN".into()),
-        End::Alias(name) => words.push(format!("then {name}")),
+    match found.outcome {
+        Outcome::Data => {}
+        Outcome::NoData => words.push("NODATA".into()),
+        Outcome::NoName => words.push("NXDOMAIN".into()),
+        Outcome::Alias(name) => words.push(format!("then {name}")),
     }
     words.join("; ")
 }
@@ -135,8 +135,10 @@ fn names_of_the_specification() {
 
 #[test]
 fn circles_of_external_names_end() {
-    let Answer::Own(found) = ask(&snapshot(), "circle-a.shop.svc.cluster.local.", "A") else { panic!() };
-    assert_eq!((found.answers.len(), found.end), (MAX_ALIASES, End::NoName));
+    let Answer::Authoritative(found) = ask(&snapshot(), "circle-a.shop.svc.cluster.local.", "A") else {
+        panic!()
+    };
+    assert_eq!((found.answers.len(), found.outcome), (MAX_ALIASES, Outcome::NoName));
 }
 
 #[test]
@@ -159,7 +161,7 @@ fn addresses_of_services_count_for_longer_than_those_of_endpoints() {
         ("10-0-0-1.shop.pod.cluster.local.", "A", 5),
         ("cluster.local.", "SOA", 5),
     ] {
-        let Answer::Own(found) = ask(&snapshot(), name, kind) else { panic!("{name}") };
+        let Answer::Authoritative(found) = ask(&snapshot(), name, kind) else { panic!("{name}") };
         assert!(!found.answers.is_empty(), "{name}");
         for record in found.answers.iter().chain(&found.additionals) {
             assert_eq!(record.ttl, ttl, "{record}");
@@ -169,7 +171,9 @@ fn addresses_of_services_count_for_longer_than_those_of_endpoints() {
 
 #[test]
 fn ports_come_with_the_addresses_of_their_targets() {
-    let Answer::Own(found) = ask(&snapshot(), "_pg._tcp.db.shop.svc.cluster.local.", "SRV") else { panic!() };
+    let Answer::Authoritative(found) = ask(&snapshot(), "_pg._tcp.db.shop.svc.cluster.local.", "SRV") else {
+        panic!()
+    };
     let mut addresses: Vec<String> =
         found.additionals.iter().map(|record| format!("{} {}", record.name, record.data)).collect();
     addresses.sort();

@@ -65,14 +65,14 @@ fn consistent_hash_moves_no_clients_but_those_of_what_has_gone() {
 fn a_client_keeps_its_endpoint() {
     let (mut balancer, three, begun) = (Balancer::default(), endpoints([1, 2, 3]), Instant::now());
     let at = |seconds: u64| begun + Duration::from_secs(seconds);
-    balancer.keep(AFFINE, client(1), three[1].clone(), begun);
+    balancer.record_reached(AFFINE, client(1), three[1].clone(), begun);
     let first = |balancer: &mut Balancer, number, seconds, all: &[EndpointAddress]| {
         balancer.choose(all, AFFINE, client(number), (at(seconds), 0))[0].clone()
     };
     assert_eq!(first(&mut balancer, 1, 99, &three), three[1], "row 49");
     assert_eq!(first(&mut balancer, 2, 0, &three), three[0], "row 49: another client");
     assert_eq!(first(&mut balancer, 1, 100, &three), three[0], "row 50: its time is over");
-    balancer.keep(AFFINE, client(1), three[1].clone(), at(50));
+    balancer.record_reached(AFFINE, client(1), three[1].clone(), at(50));
     assert_eq!(
         first(&mut balancer, 1, 149, &three),
         three[1],
@@ -80,7 +80,7 @@ fn a_client_keeps_its_endpoint() {
     );
     let two = endpoints([1, 3]);
     assert_eq!(first(&mut balancer, 1, 60, &two), three[0], "row 51: its endpoint takes none any more");
-    balancer.keep(AFFINE, client(1), three[2].clone(), at(60));
+    balancer.record_reached(AFFINE, client(1), three[2].clone(), at(60));
     assert_eq!(first(&mut balancer, 1, 61, &three), three[2], "row 51: it stays with the new one");
 }
 
@@ -88,19 +88,24 @@ fn a_client_keeps_its_endpoint() {
 fn clients_that_are_kept_are_bounded() {
     let (mut balancer, one, begun) = (Balancer::default(), endpoints([1])[0].clone(), Instant::now());
     let client = |number: usize| IpAddr::from(u32::try_from(number).unwrap().to_be_bytes());
-    for number in 0..=CLIENTS {
-        balancer.keep(AFFINE, client(number), one.clone(), begun + Duration::from_millis(number as u64));
+    for number in 0..=MAX_AFFINE_CLIENTS {
+        balancer.record_reached(
+            AFFINE,
+            client(number),
+            one.clone(),
+            begun + Duration::from_millis(number as u64),
+        );
     }
-    assert_eq!(balancer.clients.len(), CLIENTS);
+    assert_eq!(balancer.clients.len(), MAX_AFFINE_CLIENTS);
     assert!(!balancer.clients.contains_key(&client(0)), "who came longest ago has made room");
-    balancer.keep(Policy::default(), client(1), one, begun);
+    balancer.record_reached(Policy::default(), client(1), one, begun);
     assert!(balancer.clients.is_empty(), "the Service keeps none any more");
 }
 
 #[test]
 fn what_was_not_reached_is_tried_last_for_a_while() {
     let (mut balancer, three, begun) = (Balancer::default(), endpoints([1, 2, 3]), Instant::now());
-    balancer.missed(three[0].clone(), begun);
+    balancer.record_unreachable(three[0].clone(), begun);
     let mut chosen = |seconds| {
         let now = begun + Duration::from_secs(seconds);
         balancer.choose(&three, Policy::default(), client(1), (now, 0))

@@ -4,19 +4,19 @@ use std::sync::Arc;
 
 use super::*;
 use crate::config::Network;
-use crate::edgemesh::proxy::{plan::Inside, usable::Here};
+use crate::edgemesh::proxy::{plan::LocalAddresses, usable::NodeTopology};
 use crate::edgemesh::snapshot::Endpoint;
 
-fn machine() -> Machine {
+fn config() -> PlanConfig {
     let own = ["127.0.0.1", "192.0.2.5", "::1", "fe80::1", "2001:db8::5"].map(|own| own.parse().unwrap());
-    let inside = Inside {
+    let local = LocalAddresses {
         addresses: own.into(),
-        pods: vec![Network::parse("10.88.0.0/16").unwrap()],
-        ..Inside::default()
+        pod_networks: vec![Network::parse("10.88.0.0/16").unwrap()],
+        ..LocalAddresses::default()
     };
-    Machine {
-        here: Here { node: "edge-1".into(), zone: None },
-        inside: Arc::new(inside),
+    PlanConfig {
+        node: NodeTopology { name: "edge-1".into(), zone: None },
+        local: Arc::new(local),
         node_port_networks: Vec::new(),
         serves_api: false,
         external_networks: vec![Network::parse("0.0.0.0/0").unwrap(), Network::parse("::/0").unwrap()],
@@ -44,10 +44,10 @@ fn service(cluster_ips: &[&str]) -> Service {
     }
 }
 
-fn planned(services: &[(&str, Service)], machine: &Machine) -> Plan {
+fn planned(services: &[(&str, Service)], config: &PlanConfig) -> Plan {
     let named =
         |(name, service): &(&str, Service)| (("shop".to_owned(), (*name).to_owned()), service.clone());
-    plan(&Snapshot { services: services.iter().map(named).collect(), synced: true }, machine)
+    plan(&Snapshot { services: services.iter().map(named).collect(), synced: true }, config)
 }
 
 fn places(plan: &Plan) -> Vec<String> {
@@ -56,19 +56,19 @@ fn places(plan: &Plan) -> Vec<String> {
 
 #[test]
 fn an_address_is_had_and_its_ports_are_listened_to() {
-    let plan = planned(&[("web", service(&["10.96.0.10", "fd00::a"]))], &machine());
+    let plan = planned(&[("web", service(&["10.96.0.10", "fd00::a"]))], &config());
     assert_eq!(places(&plan), ["TCP 10.96.0.10:80 shop/web", "TCP [fd00::a]:80 shop/web"]);
     assert_eq!(plan.addresses.len(), 2);
-    let endpoints: Vec<_> = plan.targets.values().map(|target| target.insiders[0].to_string()).collect();
+    let endpoints: Vec<_> = plan.targets.values().map(|target| target.for_local[0].to_string()).collect();
     assert_eq!(endpoints, ["10.88.0.2:8080 on far", "[fd00::2]:8080 on far"], "row 60");
-    assert!(plan.refused.is_empty());
+    assert!(plan.unserved.is_empty());
 }
 
 #[test]
 fn without_endpoints_nobody_listens_and_the_kernel_refuses() {
     let mut none = service(&["10.96.0.10"]);
     none.endpoints.clear();
-    let plan = planned(&[("web", none)], &machine());
+    let plan = planned(&[("web", none)], &config());
     assert!(plan.targets.is_empty(), "row 2");
     assert_eq!(plan.addresses.len(), 1, "the address is this machine's, so that it answers at once");
 }
@@ -78,8 +78,8 @@ fn what_is_not_proxied() {
     let mut headless = service(&[]);
     headless.kind = Kind::Headless;
     let mut elsewhere = service(&["10.96.0.11"]);
-    elsewhere.elsewhere = true;
-    let plan = planned(&[("headless", headless), ("elsewhere", elsewhere)], &machine());
+    elsewhere.other_proxy = true;
+    let plan = planned(&[("headless", headless), ("elsewhere", elsewhere)], &config());
     assert_eq!(plan, Plan::default(), "rows 8, 10");
 }
 
@@ -90,9 +90,9 @@ fn addresses_that_no_service_may_have() {
     {
         let mut claims = service(&[]);
         claims.external_ips = vec![address.parse().unwrap()];
-        let plan = planned(&[("web", claims)], &machine());
+        let plan = planned(&[("web", claims)], &config());
         assert!(plan.addresses.is_empty() && plan.targets.is_empty(), "{address}");
-        let said = plan.refused.first().unwrap();
+        let said = plan.unserved.first().unwrap();
         assert!(said.starts_with(&format!("Service shop/web claims {address}, which ")), "{said}");
     }
 }
@@ -101,10 +101,10 @@ fn addresses_that_no_service_may_have() {
 fn who_claims_what_another_has_does_not_get_it() {
     let mut claims = service(&["10.96.0.1"]);
     claims.external_ips = vec![[10, 96, 0, 10].into()];
-    let plan = planned(&[("a", claims), ("web", service(&["10.96.0.10"]))], &machine());
+    let plan = planned(&[("a", claims), ("web", service(&["10.96.0.10"]))], &config());
     assert_eq!(places(&plan), ["TCP 10.96.0.1:80 shop/a", "TCP 10.96.0.10:80 shop/web"]);
     let said = ["Service shop/a does not get TCP 10.96.0.10:80, which Service shop/web has".to_owned()];
-    assert_eq!(plan.refused, said.into());
+    assert_eq!(plan.unserved, said.into());
 }
 
 #[test]
@@ -113,9 +113,9 @@ fn the_api_is_served_by_others_at_the_address_of_its_service() {
     claims.external_ips = vec![[10, 96, 0, 1].into()];
     let named = |namespace: &str, name: &str, service| ((namespace.to_owned(), name.to_owned()), service);
     let api = |namespace: &str| named(namespace, "kubernetes", service(&["10.96.0.1"]));
-    let on = Machine { serves_api: true, ..machine() };
-    let planned = |services: [_; 2], machine: &Machine| {
-        plan(&Snapshot { services: services.into(), synced: true }, machine)
+    let on = PlanConfig { serves_api: true, ..config() };
+    let planned = |services: [_; 2], config: &PlanConfig| {
+        plan(&Snapshot { services: services.into(), synced: true }, config)
     };
     let with_api = planned([api("default"), named("shop", "a", claims.clone())], &on);
     assert_eq!(with_api.api, ["10.96.0.1:80".parse().unwrap()].into());
@@ -123,9 +123,9 @@ fn the_api_is_served_by_others_at_the_address_of_its_service() {
     assert_eq!(places(&with_api), ["TCP 10.96.0.10:80 shop/a"]);
     let said =
         ["Service shop/a does not get TCP 10.96.0.1:80, which Service default/kubernetes has".to_owned()];
-    assert_eq!(with_api.refused, said.into());
-    for (namespace, machine) in [("default", machine()), ("shop", on)] {
-        let without = planned([api(namespace), named("shop", "a", claims.clone())], &machine);
+    assert_eq!(with_api.unserved, said.into());
+    for (namespace, config) in [("default", config()), ("shop", on)] {
+        let without = planned([api(namespace), named("shop", "a", claims.clone())], &config);
         assert!(without.api.is_empty() && without.targets.len() == 2, "{namespace}");
     }
 }
@@ -134,13 +134,13 @@ fn the_api_is_served_by_others_at_the_address_of_its_service() {
 fn node_ports() {
     let mut web = service(&["10.96.0.10"]);
     web.ports[0].node_port = Some(30080);
-    let mut machine = machine();
-    let all = planned(&[("web", web.clone())], &machine);
+    let mut config = config();
+    let all = planned(&[("web", web.clone())], &config);
     let expected =
         ["TCP 10.96.0.10:80 shop/web", "TCP 127.0.0.1:30080 shop/web", "TCP 192.0.2.5:30080 shop/web"];
     assert_eq!(places(&all), expected, "row 18, and of the Service's family only");
     web.cluster_ips.push("fd00::a".parse().unwrap());
-    let dual = planned(&[("web", web.clone())], &machine);
+    let dual = planned(&[("web", web.clone())], &config);
     let dual = places(&dual);
     assert!(dual.contains(&"TCP [2001:db8::5]:30080 shop/web".to_owned()), "{dual:?}");
     assert_eq!(
@@ -148,8 +148,8 @@ fn node_ports() {
         3,
         "row 20: not at ::1: {dual:?}"
     );
-    machine.node_port_networks = vec![Network::parse("192.0.2.0/24").unwrap()];
-    let few = places(&planned(&[("web", web)], &machine));
+    config.node_port_networks = vec![Network::parse("192.0.2.0/24").unwrap()];
+    let few = places(&planned(&[("web", web)], &config));
     assert_eq!(few.iter().filter(|place| place.contains("30080")).count(), 1, "row 19: {few:?}");
 }
 
@@ -158,9 +158,9 @@ fn who_is_inside_gets_past_a_local_policy() {
     let mut web = service(&["10.96.0.10"]);
     (web.external_local, web.ports[0].node_port) = (true, Some(30080));
     web.external_ips = vec![[198, 51, 100, 7].into()];
-    let plan = planned(&[("web", web)], &machine());
+    let plan = planned(&[("web", web)], &config());
     for place in ["192.0.2.5:30080", "198.51.100.7:80"] {
-        let place = Place { protocol: Protocol::Tcp, address: place.parse().unwrap() };
+        let place = ListenAddress { protocol: Protocol::Tcp, address: place.parse().unwrap() };
         let target = &plan.targets[&place];
         for (row, client, count) in [
             (27, [10, 88, 0, 9], 1),
@@ -185,9 +185,9 @@ fn who_is_inside_gets_past_a_local_policy() {
 
 #[test]
 fn what_has_the_address_of_an_own_pod_is_not_dialled_for_another_node() {
-    let mut machine = machine();
+    let mut config = config();
     let near = ["10.99.0.0/24", "10.98.0.7/32"].map(|network| Network::parse(network).unwrap());
-    machine.inside = Arc::new(Inside { near: near.into(), ..(*machine.inside).clone() });
+    config.local = Arc::new(LocalAddresses { interface_networks: near.into(), ..(*config.local).clone() });
     let mut service = service(&["10.96.0.10"]);
     let first = service.endpoints[0].clone();
     let with = |address: &str, node: &str| Endpoint {
@@ -199,10 +199,10 @@ fn what_has_the_address_of_an_own_pod_is_not_dialled_for_another_node() {
         .iter()
         .flat_map(|address| [with(address, "far"), with(address, "edge-1")])
         .collect();
-    let plan = planned(&[("web", service)], &machine);
+    let plan = planned(&[("web", service)], &config);
     let target = plan.targets.values().next().unwrap();
     let direct: Vec<_> = target
-        .insiders
+        .for_local
         .iter()
         .filter(|at| target.destination(at).is_direct)
         .map(ToString::to_string)
@@ -220,7 +220,7 @@ fn what_has_the_address_of_an_own_pod_is_not_dialled_for_another_node() {
             "192.0.2.6:8080",
         ]
     );
-    assert_eq!(target.insiders.len(), 12, "one address on two nodes is two endpoints");
+    assert_eq!(target.for_local.len(), 12, "one address on two nodes is two endpoints");
 }
 
 #[test]
@@ -231,8 +231,8 @@ fn a_load_balancers_source_ranges_are_kept() {
     web.ports[0].node_port = Some(30080);
     web.source_ranges = vec![Network::parse("203.0.113.0/24").unwrap()];
     let count = |web: &Service, place: &str, client: [u8; 4]| {
-        let plan = planned(&[("web", web.clone())], &machine());
-        let place = Place { protocol: Protocol::Tcp, address: place.parse().unwrap() };
+        let plan = planned(&[("web", web.clone())], &config());
+        let place = ListenAddress { protocol: Protocol::Tcp, address: place.parse().unwrap() };
         plan.targets[&place].endpoints(client.into()).len()
     };
     assert_eq!(count(&web, "198.51.100.7:80", [203, 0, 113, 9]), 1, "row 25");
@@ -255,26 +255,26 @@ fn a_load_balancers_source_ranges_are_kept() {
 fn what_is_set_and_not_followed_is_told_by_name() {
     let mut web = service(&["10.96.0.10"]);
     web.unserved = vec!["has the port 9 of SCTP, which is not served on this node".into()];
-    let plan = planned(&[("web", web)], &machine());
+    let plan = planned(&[("web", web)], &config());
     let said = ["Service shop/web has the port 9 of SCTP, which is not served on this node".to_owned()];
-    assert_eq!(plan.refused, said.into());
+    assert_eq!(plan.unserved, said.into());
 }
 
 #[test]
 fn external_addresses_are_served_where_that_is_configured_and_while_there_are_endpoints() {
     let mut claims = service(&[]);
     claims.external_ips = vec![[198, 51, 100, 7].into()];
-    let mut machine = machine();
-    machine.external_networks = vec![Network::parse("198.51.100.0/24").unwrap()];
-    let plan = planned(&[("web", claims.clone())], &machine);
+    let mut config = config();
+    config.external_networks = vec![Network::parse("198.51.100.0/24").unwrap()];
+    let plan = planned(&[("web", claims.clone())], &config);
     assert_eq!(places(&plan), ["TCP 198.51.100.7:80 shop/web"], "row 17");
     let mut idle = claims.clone();
     idle.endpoints.clear();
-    assert_eq!(planned(&[("web", idle)], &machine), Plan::default(), "it is left to whom it belongs");
-    machine.external_networks.clear();
-    let plan = planned(&[("web", claims)], &machine);
+    assert_eq!(planned(&[("web", idle)], &config), Plan::default(), "it is left to whom it belongs");
+    config.external_networks.clear();
+    let plan = planned(&[("web", claims)], &config);
     assert!(plan.addresses.is_empty() && plan.targets.is_empty());
-    let said = plan.refused.first().unwrap();
+    let said = plan.unserved.first().unwrap();
     assert!(said.contains("shop/web claims 198.51.100.7") && said.contains("externalAddresses"), "{said}");
 }
 
@@ -283,9 +283,9 @@ fn endpoints_that_no_pod_has() {
     for address in ["127.0.0.1", "169.254.169.254", "0.0.0.0", "224.0.0.1", "255.255.255.255"] {
         let mut web = service(&["10.96.0.10"]);
         web.endpoints[0].address = address.parse().unwrap();
-        let plan = planned(&[("web", web)], &machine());
+        let plan = planned(&[("web", web)], &config());
         assert!(plan.targets.is_empty(), "{address}");
-        let said = plan.refused.first().unwrap();
+        let said = plan.unserved.first().unwrap();
         assert!(
             said.starts_with(&format!(
                 "Service shop/web has the endpoint {address}:8080 on far, whose address no pod"
@@ -312,7 +312,7 @@ fn services_that_lead_to_services_have_no_such_endpoints() {
         ("node", node_port),
         ("host", to("10.96.0.5", "192.0.2.5", 8080)),
     ];
-    let plan = planned(&services, &machine());
-    assert_eq!(places(&plan), ["TCP 10.96.0.5:80 shop/host"], "{:?}", plan.refused);
-    assert_eq!(plan.refused.len(), 4, "{:?}", plan.refused);
+    let plan = planned(&services, &config());
+    assert_eq!(places(&plan), ["TCP 10.96.0.5:80 shop/host"], "{:?}", plan.unserved);
+    assert_eq!(plan.unserved.len(), 4, "{:?}", plan.unserved);
 }

@@ -26,7 +26,7 @@ struct Front {
 
 fn to(endpoints: &[SocketAddr]) -> Arc<Target> {
     let all: Vec<_> = endpoints.iter().copied().map(Into::into).collect();
-    Arc::new(Target { insiders: all.clone(), outsiders: all, ..Target::default() })
+    Arc::new(Target { for_local: all.clone(), for_others: all, ..Target::default() })
 }
 
 fn front(endpoints: &[SocketAddr], share: usize) -> Front {

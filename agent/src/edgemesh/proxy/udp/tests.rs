@@ -14,12 +14,12 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 fn to(endpoints: &[SocketAddr]) -> Arc<Target> {
     let all: Vec<_> = endpoints.iter().copied().map(Into::into).collect();
-    Arc::new(Target { insiders: all.clone(), outsiders: all.clone(), serving: all, ..Target::default() })
+    Arc::new(Target { for_local: all.clone(), for_others: all.clone(), serving: all, ..Target::default() })
 }
 
 /// A socket that is served, and what tells it its endpoints.
 fn front(endpoints: &[SocketAddr]) -> (SocketAddr, watch::Sender<Arc<Target>>) {
-    let socket = listen((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    let socket = listen((std::net::Ipv4Addr::LOCALHOST, 0).into()).unwrap();
     let address = socket.local_addr().unwrap();
     let (target, targets) = watch::channel(to(endpoints));
     tokio::spawn(serve(
@@ -31,10 +31,10 @@ fn front(endpoints: &[SocketAddr]) -> (SocketAddr, watch::Sender<Arc<Target>>) {
 
 /// Answers every datagram with its name and the datagram.
 async fn echo(name: u8) -> (SocketAddr, JoinHandle<()>) {
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let socket = UdpSocket::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let address = socket.local_addr().unwrap();
     let serving = tokio::spawn(async move {
-        let mut datagram = vec![0; DATAGRAM];
+        let mut datagram = vec![0; MAX_DATAGRAM];
         while let Ok((size, client)) = socket.recv_from(&mut datagram[1..]).await {
             datagram[0] = name;
             socket.send_to(&datagram[..=size], client).await.unwrap();
@@ -44,7 +44,7 @@ async fn echo(name: u8) -> (SocketAddr, JoinHandle<()>) {
 }
 
 async fn client(front: SocketAddr) -> UdpSocket {
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let socket = UdpSocket::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     socket.connect(front).await.unwrap();
     socket
 }
@@ -52,7 +52,7 @@ async fn client(front: SocketAddr) -> UdpSocket {
 /// Asks until there is an answer: a datagram may be lost while an endpoint goes.
 async fn ask(socket: &UdpSocket, what: &[u8]) -> Vec<u8> {
     let asked = async {
-        let mut answer = vec![0; DATAGRAM];
+        let mut answer = vec![0; MAX_DATAGRAM];
         loop {
             // an endpoint that has gone is told of as an error of the next call
             if socket.send(what).await.is_err() {
@@ -115,7 +115,7 @@ async fn flows_are_bounded() {
     let (front, _target) = front(&[echo(b'a').await.0]);
     let first = client(front).await;
     assert_eq!(ask(&first, b"x").await, b"ax");
-    for _ in 0..FLOWS + 10 {
+    for _ in 0..MAX_FLOWS + 10 {
         let socket = client(front).await;
         assert_eq!(ask(&socket, b"y").await, b"ay");
     }

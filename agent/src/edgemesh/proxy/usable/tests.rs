@@ -44,8 +44,8 @@ fn service(rows: &[Row]) -> Service {
     Service { endpoints: rows.iter().enumerate().map(endpoint).collect(), ..Service::default() }
 }
 
-fn here() -> Here {
-    Here { node: "edge-1".into(), zone: Some("z1".into()) }
+fn here() -> NodeTopology {
+    NodeTopology { name: "edge-1".into(), zone: Some("z1".into()) }
 }
 
 const PORT: Port = Port { name: String::new(), protocol: Protocol::Tcp, port: 80, node_port: None };
@@ -101,7 +101,7 @@ fn a_cluster_policy() {
 
 #[test]
 fn a_node_without_a_zone() {
-    let here = Here { zone: None, ..here() };
+    let here = NodeTopology { zone: None, ..here() };
     let usable = usable(&service(&[zone(&["z1"]), zone(&["z2"])]), &PORT, &here, true);
     assert_eq!(numbers(&usable.cluster), [0, 1], "row 38");
 }

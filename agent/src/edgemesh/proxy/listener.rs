@@ -1,4 +1,4 @@
-//! An open socket of a Service: it can be told other endpoints, and closed.
+//! A listening socket of a Service, whose endpoints can be changed while it is open.
 
 use std::{io, net::IpAddr, sync::Arc};
 
@@ -7,40 +7,40 @@ use tokio::{sync::watch, task::JoinHandle};
 use super::{
     backend::Backend,
     budget::Budget,
-    plan::{Place, Target},
+    plan::{ListenAddress, Target},
     tcp::{self, Connections},
     udp,
 };
 use crate::edgemesh::{dialer::Dialer, snapshot::Protocol};
 
-/// What is listened to; connections that it has taken outlive it.
+/// The socket's task. Connections that it has accepted outlive it.
 #[derive(Debug)]
-pub(super) struct Open {
+pub(super) struct Listener {
     target: watch::Sender<Arc<Target>>,
-    serving: JoinHandle<()>,
+    task: JoinHandle<()>,
 }
 
-impl Open {
-    /// Listens, and serves from now on.
+impl Listener {
+    /// Binds the socket, and starts to serve it.
     pub(super) fn new(
-        place: Place,
+        listen: ListenAddress,
         target: Target,
         (budget, address, dialer): (Budget, Option<Arc<IpAddr>>, Dialer),
         connections: &Connections,
     ) -> io::Result<Self> {
         let (target, targets) = watch::channel(Arc::new(target));
         let backend = Backend::new(targets, budget, address, dialer);
-        let serving = match place.protocol {
+        let task = match listen.protocol {
             Protocol::Tcp => {
-                tokio::spawn(tcp::serve(tcp::listen(place.address)?, backend, connections.clone()))
+                tokio::spawn(tcp::serve(tcp::listen(listen.address)?, backend, connections.clone()))
             }
-            Protocol::Udp => tokio::spawn(udp::serve(udp::listen(place.address)?, backend)),
+            Protocol::Udp => tokio::spawn(udp::serve(udp::listen(listen.address)?, backend)),
         };
-        Ok(Self { target, serving })
+        Ok(Self { target, task })
     }
 
-    /// From now on connections go to these endpoints.
-    pub(super) fn set(&self, target: Target) {
+    /// Sets the endpoints of connections that are accepted from now on.
+    pub(super) fn set_target(&self, target: Target) {
         self.target.send_if_modified(|current| {
             let is_new = **current != target;
             if is_new {
@@ -50,16 +50,16 @@ impl Open {
         });
     }
 
-    /// Closes the socket; when this has ended, it can be listened there again.
+    /// Closes the socket. After that the address can be bound again.
     pub(super) async fn close(mut self) {
-        self.serving.abort();
-        // it was told to end, and has nothing to say
-        let _ = (&mut self.serving).await;
+        self.task.abort();
+        // it was aborted, so it has no result
+        let _ = (&mut self.task).await;
     }
 }
 
-impl Drop for Open {
+impl Drop for Listener {
     fn drop(&mut self) {
-        self.serving.abort();
+        self.task.abort();
     }
 }

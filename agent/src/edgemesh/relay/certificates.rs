@@ -1,5 +1,5 @@
-//! TLS 1.3 between two nodes. Both show the certificates that the cloud gave them, which are a client's; so the server's is verified as a client's
-//! is, and for its node instead of a DNS name.
+//! TLS 1.3 between two nodes. Both show the certificates that the cloud has issued to them. Those are client certificates; so the server's is
+//! verified as a client's is, and for the node's name instead of a DNS name.
 
 use std::{
     sync::Arc,
@@ -7,8 +7,8 @@ use std::{
 };
 
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, Error, ServerConfig,
-    SignatureScheme,
+    CertificateError as TlsCertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, Error,
+    ServerConfig, SignatureScheme,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     crypto::ring::default_provider,
     server::{WebPkiClientVerifier, danger::ClientCertVerifier},
@@ -30,12 +30,12 @@ use crate::{
     },
 };
 
-/// How old what was read of the files may get: EdgeHub renews certificates.
-const FRESH: Duration = Duration::from_secs(60);
+/// How long the files' content is used before they are read again: EdgeHub renews certificates.
+const MAX_AGE: Duration = Duration::from_secs(60);
 
-/// The certificates cannot be used.
+/// Why the certificates cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum NoKeys {
+pub(super) enum CertificateError {
     #[error(transparent)]
     Files(#[from] TlsError),
     #[error("the certificates of nodes cannot be used")]
@@ -46,85 +46,85 @@ pub(super) enum NoKeys {
     Ended(#[from] tokio::task::JoinError),
 }
 
-/// This node's certificate, and whom it trusts.
+/// This node's certificate, and the verifier of other nodes' certificates.
 #[derive(Debug)]
-struct Material {
+struct Loaded {
     own: Arc<CertifiedKey>,
     nodes: Arc<dyn ClientCertVerifier>,
 }
 
-/// When they were read, and what was.
-type Read = (Instant, Arc<Material>);
+/// When the files were read, and their content.
+type Read = (Instant, Arc<Loaded>);
 
-/// What the files have; cheap to clone.
+/// The certificates in the files; cheap to clone.
 #[derive(Clone, Debug)]
-pub(super) struct Keys {
+pub(super) struct Certificates {
     files: TlsFiles,
     read: Arc<Mutex<Option<Read>>>,
 }
 
-impl Keys {
+impl Certificates {
     pub(super) fn new(files: TlsFiles) -> Self {
         Self { files, read: Arc::default() }
     }
 
-    /// TLS to the cloud.
-    pub(super) async fn to_cloud(&self) -> Result<Arc<ClientConfig>, NoKeys> {
+    /// Builds the TLS configuration towards the cloud.
+    pub(super) async fn to_cloud(&self) -> Result<Arc<ClientConfig>, CertificateError> {
         let files = self.files.clone();
         Ok(spawn_blocking(move || tls_files::client_config(&files)).await??)
     }
 
-    /// A client's TLS to this node, and to no other.
-    pub(super) async fn to_node(&self, node: &str) -> Result<ClientConfig, NoKeys> {
-        let material = self.material().await?;
-        let verifier = OfNode { nodes: material.nodes.clone(), node: node.to_owned() };
+    /// Builds a client's TLS configuration that accepts this node and no other.
+    pub(super) async fn to_node(&self, node: &str) -> Result<ClientConfig, CertificateError> {
+        let loaded = self.loaded().await?;
+        let verifier = NodeVerifier { nodes: loaded.nodes.clone(), node: node.to_owned() };
         let mut config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
             .with_protocol_versions(&[&TLS13])?
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(verifier))
-            .with_client_cert_resolver(Arc::new(SingleCertAndKey::from(material.own.clone())));
+            .with_client_cert_resolver(Arc::new(SingleCertAndKey::from(loaded.own.clone())));
         config.alpn_protocols = vec![INNER_ALPN.to_vec()];
-        // the relay need not see a name, and each connection shows anew who is there
+        // the relay does not need to see a name, and each connection proves anew which node it is
         config.enable_sni = false;
         config.resumption = rustls::client::Resumption::disabled();
         Ok(config)
     }
 
-    /// A server's TLS for nodes of this cluster; which one it was, [`node_of`] says.
-    pub(super) async fn for_nodes(&self) -> Result<ServerConfig, NoKeys> {
-        let material = self.material().await?;
+    /// Builds a server's TLS configuration that accepts every node of this cluster; [`node_of`] tells which one has come.
+    pub(super) async fn for_nodes(&self) -> Result<ServerConfig, CertificateError> {
+        let loaded = self.loaded().await?;
         let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_protocol_versions(&[&TLS13])?
-            .with_client_cert_verifier(material.nodes.clone())
-            .with_cert_resolver(Arc::new(SingleCertAndKey::from(material.own.clone())));
+            .with_client_cert_verifier(loaded.nodes.clone())
+            .with_cert_resolver(Arc::new(SingleCertAndKey::from(loaded.own.clone())));
         config.alpn_protocols = vec![INNER_ALPN.to_vec()];
         config.send_tls13_tickets = 0;
         Ok(config)
     }
 
-    async fn material(&self) -> Result<Arc<Material>, NoKeys> {
+    async fn loaded(&self) -> Result<Arc<Loaded>, CertificateError> {
         let mut read = self.read.lock().await;
-        if let Some((at, material)) = &*read
-            && now().saturating_duration_since(*at) < FRESH
+        if let Some((at, loaded)) = &*read
+            && now().saturating_duration_since(*at) < MAX_AGE
         {
-            return Ok(material.clone());
+            return Ok(loaded.clone());
         }
         let files = self.files.clone();
-        let material = Arc::new(spawn_blocking(move || material(&files)).await??);
-        *read = Some((now(), material.clone()));
-        Ok(material)
+        let loaded = Arc::new(spawn_blocking(move || loaded(&files)).await??);
+        *read = Some((now(), loaded.clone()));
+        Ok(loaded)
     }
 }
 
-fn material(files: &TlsFiles) -> Result<Material, NoKeys> {
+fn loaded(files: &TlsFiles) -> Result<Loaded, CertificateError> {
     let own = tls_files::read_all(files)?;
     let provider = Arc::new(default_provider());
     let certified = CertifiedKey::from_der(own.chain, own.key, &provider)?;
     let nodes = WebPkiClientVerifier::builder_with_provider(Arc::new(own.roots), provider).build()?;
-    Ok(Material { own: Arc::new(certified), nodes })
+    Ok(Loaded { own: Arc::new(certified), nodes })
 }
 
-/// The node that a certificate is of.
+/// Returns the node that a certificate was issued to.
 pub(super) fn node_of(certificates: Option<&[CertificateDer<'_>]>) -> Option<String> {
     match identity_of(certificates?.first()?) {
         Ok(Identity::Node(node)) => Some(node),
@@ -132,14 +132,14 @@ pub(super) fn node_of(certificates: Option<&[CertificateDer<'_>]>) -> Option<Str
     }
 }
 
-/// Verifies the certificate of a server that is this node.
+/// Verifies that a server's certificate is this node's.
 #[derive(Debug)]
-struct OfNode {
+struct NodeVerifier {
     nodes: Arc<dyn ClientCertVerifier>,
     node: String,
 }
 
-impl ServerCertVerifier for OfNode {
+impl ServerCertVerifier for NodeVerifier {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,
@@ -151,7 +151,7 @@ impl ServerCertVerifier for OfNode {
         self.nodes.verify_client_cert(certificate, intermediates, now)?;
         match identity_of(certificate) {
             Ok(Identity::Node(node)) if node == self.node => Ok(ServerCertVerified::assertion()),
-            _ => Err(Error::InvalidCertificate(CertificateError::NotValidForName)),
+            _ => Err(Error::InvalidCertificate(TlsCertificateError::NotValidForName)),
         }
     }
 
