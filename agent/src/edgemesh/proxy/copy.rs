@@ -6,7 +6,12 @@ use nix::{
     errno::Errno,
     sys::socket::{Shutdown, shutdown},
 };
-use tokio::{io::Interest, net::TcpStream, pin, task::coop::consume_budget};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt, Interest, split},
+    net::TcpStream,
+    pin,
+    task::coop::consume_budget,
+};
 
 /// How many bytes are read at a time.
 const BUFFER_SIZE: usize = 64 * 1024;
@@ -41,6 +46,45 @@ pub(super) async fn both_ways(client: &TcpStream, server: &TcpStream) -> io::Res
             }
         }
     }
+}
+
+/// Does what [`both_ways`] does, between a client and a stream over the relay. The other node notices by itself if its endpoint vanishes.
+///
+/// # Errors
+/// One end broke off.
+pub(super) async fn over_relay(
+    client: &mut TcpStream,
+    relayed: &mut (impl AsyncRead + AsyncWrite + Unpin),
+) -> io::Result<()> {
+    let (mut from_client, mut to_client) = client.split();
+    let (mut from_node, mut to_node) = split(relayed);
+    let back = copy_to_end(&mut from_node, &mut to_client);
+    pin!(back);
+    {
+        let there = copy_to_end(&mut from_client, &mut to_node);
+        pin!(there);
+        tokio::select! {
+            // cancel-safe, both: the one that goes on is awaited below
+            ended = &mut there => ended?,
+            ended = &mut back => {
+                ended?;
+                return there.await;
+            }
+        }
+    }
+    tokio::select! {
+        // cancel-safe, both: after an error nothing is continued
+        ended = back => ended,
+        vanished = vanished(from_client.as_ref()) => vanished,
+    }
+}
+
+async fn copy_to_end(
+    from: &mut (impl AsyncRead + Unpin),
+    to: &mut (impl AsyncWrite + Unpin),
+) -> io::Result<()> {
+    tokio::io::copy(from, to).await?;
+    to.shutdown().await
 }
 
 async fn one_way(from: &TcpStream, to: &TcpStream) -> io::Result<()> {
@@ -101,4 +145,70 @@ async fn write(to: &TcpStream, mut rest: &[u8]) -> io::Result<()> {
 async fn vanished(stream: &TcpStream) -> io::Result<()> {
     stream.ready(Interest::ERROR).await?;
     Err(stream.take_error()?.unwrap_or_else(|| io::ErrorKind::ConnectionReset.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::{
+        io::{AsyncReadExt, duplex},
+        net::TcpListener,
+        time::timeout,
+    };
+
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(20);
+
+    async fn connected() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        (client, listener.accept().await.unwrap().0)
+    }
+
+    /// A program that is killed after it has shut down its sending side: nothing is sent to it that would show it.
+    #[tokio::test]
+    async fn a_client_that_vanishes_after_its_end_ends_its_connection_over_the_relay() {
+        let ((mut program, mut client), (mut relayed, mut node)) = (connected().await, duplex(1024));
+        let forwarding = tokio::spawn(async move { over_relay(&mut client, &mut relayed).await });
+        program.write_all(b"hello").await.unwrap();
+        program.shutdown().await.unwrap();
+        let mut received = Vec::new();
+        timeout(LIMIT, node.read_to_end(&mut received)).await.unwrap().unwrap();
+        assert_eq!(received, b"hello", "its end is forwarded");
+        program.set_zero_linger().unwrap();
+        drop(program);
+        let ended = timeout(LIMIT, forwarding).await.expect("the connection ends").unwrap();
+        assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+    }
+
+    #[tokio::test]
+    async fn both_directions_over_the_relay_end_by_themselves() {
+        for client_ends_first in [true, false] {
+            let ((mut program, mut client), (mut relayed, mut node)) = (connected().await, duplex(1024));
+            let forwarding = tokio::spawn(async move { over_relay(&mut client, &mut relayed).await });
+            let text = vec![b'x'; 100_000];
+            if client_ends_first {
+                program.shutdown().await.unwrap();
+                let (sent, mut received) = (text.clone(), Vec::new());
+                let sending = async {
+                    node.write_all(&sent).await.unwrap();
+                    node.shutdown().await.unwrap();
+                };
+                tokio::join!(sending, async { program.read_to_end(&mut received).await.unwrap() });
+                assert!(received == text);
+            } else {
+                node.shutdown().await.unwrap();
+                let (sent, mut received) = (text.clone(), Vec::new());
+                let sending = async {
+                    program.write_all(&sent).await.unwrap();
+                    program.shutdown().await.unwrap();
+                };
+                tokio::join!(sending, async { node.read_to_end(&mut received).await.unwrap() });
+                assert!(received == text);
+            }
+            timeout(LIMIT, forwarding).await.unwrap().unwrap().unwrap();
+        }
+    }
 }

@@ -7,7 +7,6 @@ use nix::sys::socket::{
     sockopt::{IpFreebind, Ipv6V6Only},
 };
 use tokio::{
-    io::{AsyncRead, AsyncWrite, copy_bidirectional_with_sizes},
     net::{TcpListener, TcpSocket, TcpStream},
     time::{sleep, timeout},
 };
@@ -28,8 +27,6 @@ const BACKLOG: u32 = 1024;
 const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
 /// The pause after a failed accept, as when no files are left.
 const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(100);
-/// The buffer of each direction of a connection over the relay, bytes.
-const BUFFER_SIZE: usize = 16 * 1024;
 
 /// Tracks connections, and ends them on shutdown rather than with their listening socket.
 #[derive(Clone, Debug)]
@@ -103,16 +100,12 @@ async fn forward(mut client: TcpStream, peer: SocketAddr, backend: Backend, _per
             }
         }
         EndpointStream::Relayed(mut server) => {
-            if carry(&mut client, &mut server).await.is_err() {
+            if copy::over_relay(&mut client, &mut server).await.is_err() {
                 // the other node learns it from the missing close_notify of TLS
                 reset_on_drop(&client);
             }
         }
     }
-}
-
-async fn carry(client: &mut TcpStream, server: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> io::Result<()> {
-    copy_bidirectional_with_sizes(client, server, BUFFER_SIZE, BUFFER_SIZE).await.map(|_| ())
 }
 
 /// Connects to the first endpoint that can be reached.
