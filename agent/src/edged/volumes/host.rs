@@ -1,4 +1,4 @@
-//! hostPath volumes: what is on the node must be what the pod says it is.
+//! `hostPath` volumes: checks that the path has the type that the pod requires.
 
 use std::{
     fs,
@@ -10,11 +10,11 @@ use k8s_openapi::api::core::v1::HostPathVolumeSource;
 
 use super::{atomic, error::Error};
 
-/// Checks the path's type, and makes what may be made.
+/// Checks the path's type, creating the path if the type permits.
 pub(super) fn check(source: &HostPathVolumeSource) -> Result<(), Error> {
     let path = PathBuf::from(&source.path);
     if !path.is_absolute() || path.components().any(|part| part == Component::ParentDir) {
-        return Err(Error::Escape(source.path.chars().take(256).collect()));
+        return Err(Error::PathEscape(source.path.chars().take(256).collect()));
     }
     let kind = source.type_.as_deref().unwrap_or_default();
     let meta = fs::metadata(&path);
@@ -36,7 +36,7 @@ pub(super) fn check(source: &HostPathVolumeSource) -> Result<(), Error> {
         }
     });
     let name = kind.strip_suffix("OrCreate").unwrap_or(kind);
-    if is { Ok(()) } else { Err(Error::HostPath(path, name.to_lowercase())) }
+    if is { Ok(()) } else { Err(Error::HostPathType(path, name.to_lowercase())) }
 }
 
 fn make_dir(path: &Path) -> Result<(), Error> {
