@@ -271,8 +271,7 @@ impl App {
         };
         let diagnostics =
             Diagnostics { traffic: traffic.clone(), vitals, storage, metrics: metrics::collector(sources) };
-        let name_server =
-            mesh.as_ref().and_then(|mesh| mesh::start_dns(config, mesh, &mut supervisor, &shutdown));
+        let dns = mesh.as_ref().and_then(|mesh| mesh::start_dns(config, mesh, &mut supervisor, &shutdown));
         if config.edged.enable {
             let inputs = pods::Inputs {
                 runtime: parts.runtime,
@@ -282,7 +281,7 @@ impl App {
                 services: reads.filter(|_| mesh.is_some()),
             };
             let mut edged = pods::config(config, &meta, inputs, diagnostics)?;
-            mesh::configure(&mut edged, name_server, meta_server.as_ref());
+            mesh::configure(&mut edged, dns, meta_server.as_ref());
             let kubelet = pods::start(config, edged, &mut supervisor, &shutdown)?;
             if let Some(meta_server) = &meta_server {
                 meta_server.serve_pods_of(Arc::new(kubelet));

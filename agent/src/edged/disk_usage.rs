@@ -21,13 +21,13 @@ pub(crate) struct DiskUsage {
     pub(crate) is_complete: bool,
 }
 
-/// Returns the disk usage of `place` and all below it. Counts as `du -x` does: follows no links, enters no other file system and
+/// Returns the disk usage of `directory` and all below it. Counts as `du -x` does: follows no links, enters no other file system and
 /// counts a file with several names once; counts at most `max` files.
-pub(crate) fn of_directory(place: &Path, max: u64) -> io::Result<DiskUsage> {
-    let top = fs::symlink_metadata(place)?;
+pub(crate) fn of_directory(directory: &Path, max: u64) -> io::Result<DiskUsage> {
+    let top = fs::symlink_metadata(directory)?;
     let mut used = DiskUsage { bytes: top.blocks().saturating_mul(BLOCK), inodes: 1, is_complete: true };
     let mut seen = BTreeSet::new();
-    let mut directories = if top.is_dir() { vec![PathBuf::from(place)] } else { Vec::new() };
+    let mut directories = if top.is_dir() { vec![PathBuf::from(directory)] } else { Vec::new() };
     while let Some(directory) = directories.pop() {
         // Files that vanish meanwhile are not counted.
         for entry in fs::read_dir(directory).into_iter().flatten().flatten() {

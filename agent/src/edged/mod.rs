@@ -74,6 +74,7 @@ use kubeapi::serve::BindError;
 use tokio::sync::watch;
 use tonic::transport::Channel;
 
+use self::task::Publishers;
 pub(crate) use self::{
     api::{KubeletApi, KubeletRequest, KubeletResponse, LocalKubelet},
     convert::parse_resolv_conf,
@@ -371,7 +372,10 @@ pub fn new(config: Config) -> Result<(Edged, Task), Error> {
     private.map_err(|source| Error::Directory { path: dirs.pods(), purpose: "the pods' volumes", source })?;
     let (sender, progress) = watch::channel(Progress::default());
     let (parts, api) = watch::channel(None);
-    Ok((Edged { progress, api: KubeletApi::new(api) }, Task::new(config, dirs, (sender, parts))))
+    Ok((
+        Edged { progress, api: KubeletApi::new(api) },
+        Task::new(config, dirs, Publishers { progress: sender, api: parts }),
+    ))
 }
 
 /// Returns the API's message of an error, or the error's own text.

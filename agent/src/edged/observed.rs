@@ -159,12 +159,12 @@ impl ListedItem {
     }
 
     /// Reports whether the item has this id.
-    pub(crate) fn is(&self, id: &str) -> bool {
+    pub(crate) fn has_id(&self, id: &str) -> bool {
         self.id == id
     }
 
     /// Reports whether the item is a container that has exited and was running in the list `before`.
-    pub(crate) fn ran(&self, before: &BTreeSet<Self>) -> bool {
+    pub(crate) fn has_exited_since(&self, before: &BTreeSet<Self>) -> bool {
         let running = || Self::container(self.id.clone(), cri::ContainerState::ContainerRunning);
         self.state == cri::ContainerState::ContainerExited.as_str_name() && before.contains(&running())
     }
@@ -220,7 +220,7 @@ impl ObservedPod {
     }
 
     /// Returns all containers of a name, newest first.
-    pub(crate) fn named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Container> {
+    pub(crate) fn containers_named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Container> {
         self.containers.iter().filter(move |container| container.name == name)
     }
 

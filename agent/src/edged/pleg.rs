@@ -293,8 +293,9 @@ async fn snapshot(runtime: &Runtime) -> Result<(Snapshot, BTreeSet<WatchedPod>),
 
 /// Reports whether a running container has exited since the last list.
 fn has_ended(last: &Snapshot, now: &Snapshot) -> bool {
-    now.iter()
-        .any(|(owner, items)| last.get(owner).is_some_and(|before| items.iter().any(|item| item.ran(before))))
+    now.iter().any(|(owner, items)| {
+        last.get(owner).is_some_and(|before| items.iter().any(|item| item.has_exited_since(before)))
+    })
 }
 
 /// Returns the pods whose items differ from the last list, except those whose last sync observed the same items, above all what

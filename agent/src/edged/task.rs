@@ -31,7 +31,12 @@ use crate::rt::{Heart, Part, PartError};
 const LIVENESS_INTERVAL: Duration = Duration::from_secs(15);
 
 /// The channels through which EdgeD publishes its progress and its API.
-type Ends = (watch::Sender<Progress>, watch::Sender<Option<Arc<api::Deps>>>);
+pub(super) struct Publishers {
+    /// The progress of EdgeD's start.
+    pub(super) progress: watch::Sender<Progress>,
+    /// What the API needs, once it is available.
+    pub(super) api: watch::Sender<Option<Arc<api::Deps>>>,
+}
 
 /// EdgeD, not running yet.
 pub struct Task {
@@ -42,7 +47,8 @@ pub struct Task {
 }
 
 impl Task {
-    pub(super) fn new(config: Config, dirs: Dirs, (progress, api): Ends) -> Self {
+    pub(super) fn new(config: Config, dirs: Dirs, publishers: Publishers) -> Self {
+        let Publishers { progress, api } = publishers;
         Self { config, dirs, progress: Arc::new(progress), api }
     }
 
@@ -51,11 +57,11 @@ impl Task {
     /// # Errors
     /// The server cannot listen.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
-        Box::pin(self.run_again(&Heart::unheard(), shutdown)).await
+        Box::pin(self.run_restartable(&Heart::unheard(), shutdown)).await
     }
 
     /// Does the same as [`Task::run`], but can be dropped at any time and called again: containers keep running.
-    async fn run_again(&self, heart: &Heart, shutdown: CancellationToken) -> Result<(), Error> {
+    async fn run_restartable(&self, heart: &Heart, shutdown: CancellationToken) -> Result<(), Error> {
         let (config, progress) = (&self.config, &self.progress);
         let (triggers, received) = mpsc::channel(MAX_TRIGGERS);
         let (recorder, events) = recorder(config);
@@ -88,7 +94,7 @@ impl Task {
         let server = self.serve(&parts, shutdown.clone());
         let orphans = orphans::run(parts.orphans(), progress.subscribe(), config.sync.orphans);
         let missing_pods = missing_pods::run(parts.missing_pods(), progress.subscribe());
-        let upkeep = upkeep(&parts, progress.subscribe());
+        let node_upkeep = node_upkeep(&parts, progress.subscribe());
         let node = node::run(config, parts.node(), progress, heart);
         let liveness = check_liveness(triggers, heart.another("pods"));
         let static_pods = static_pods(config, &parts);
@@ -97,7 +103,7 @@ impl Task {
             () = shutdown.cancelled() => {}
             // The caller cancels `shutdown` on an error, which ends the background tasks.
             ended = Box::pin(server) => ended?,
-            () = async { tokio::join!(Box::pin(pleg), Box::pin(orphans), Box::pin(missing_pods), Box::pin(node), Box::pin(pods), Box::pin(events), Box::pin(static_pods), Box::pin(upkeep), Box::pin(liveness), Box::pin(retry)); } => {}
+            () = async { tokio::join!(Box::pin(pleg), Box::pin(orphans), Box::pin(missing_pods), Box::pin(node), Box::pin(pods), Box::pin(events), Box::pin(static_pods), Box::pin(node_upkeep), Box::pin(liveness), Box::pin(retry)); } => {}
         }
         tokio::join!(parts.background.finish(), parts.runtime.finish());
         Ok(())
@@ -123,7 +129,7 @@ impl Task {
 
 impl Part for Task {
     async fn run(&mut self, heart: Heart, shutdown: CancellationToken) -> Result<(), PartError> {
-        Ok(Box::pin(self.run_again(&heart, shutdown)).await?)
+        Ok(Box::pin(self.run_restartable(&heart, shutdown)).await?)
     }
 }
 
@@ -169,7 +175,7 @@ async fn static_pods(config: &Config, parts: &Parts) {
 }
 
 /// Runs housekeeping and eviction, which keep the node from running out of resources.
-async fn upkeep(parts: &Parts, progress: watch::Receiver<Progress>) {
+async fn node_upkeep(parts: &Parts, progress: watch::Receiver<Progress>) {
     let keeper = parts.keeper();
     let evictor = parts.evictor(keeper.clone());
     tokio::join!(housekeeping::run(keeper, progress), pressure::run(evictor));

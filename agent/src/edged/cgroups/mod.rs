@@ -209,14 +209,14 @@ impl Cgroups {
 
     async fn naming(&self) -> Naming {
         let inner = &self.0;
-        let asked = inner.driver.get_or_try_init(|| async {
+        let result = inner.driver.get_or_try_init(|| async {
             let reported = inner.runtime.cgroup_driver().await?;
             let driver = reported.unwrap_or(inner.config.driver);
             tracing::debug!(?driver, reported = reported.is_some(), "control groups");
             Ok::<_, super::runtime::CallError>(driver)
         });
         // A runtime that does not answer creates nothing now; it is asked again later.
-        inner.naming(asked.await.copied().unwrap_or(inner.config.driver))
+        inner.naming(result.await.copied().unwrap_or(inner.config.driver))
     }
 }
 

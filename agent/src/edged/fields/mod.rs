@@ -64,7 +64,7 @@ fn check(rule: &Rule, value: &Value) -> Option<RefusedField> {
 }
 
 /// Returns the value of a field, or for `field[]` all items of a list.
-fn below<'a>(value: &'a Value, step: &str) -> Vec<&'a Value> {
+fn children<'a>(value: &'a Value, step: &str) -> Vec<&'a Value> {
     match step.strip_suffix("[]") {
         Some(list) => {
             value.get(list).and_then(Value::as_array).map(|all| all.iter().collect()).unwrap_or_default()

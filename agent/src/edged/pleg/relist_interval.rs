@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 const WATCHED_INTERVAL: Duration = Duration::from_secs(5);
 /// How many comparisons in a row must find nothing new before that interval is used.
 const UNCHANGED_LIMIT: u32 = 3;
-/// After a change the next comparison comes after this time …
+/// Minimum delay of the next comparison after a change …
 const MIN_DELAY: Duration = Duration::from_millis(50);
+/// … and as a multiple of the duration of the last comparison.
 const DELAY_FACTOR: u32 = 10;
 /// After a change, each following comparison comes after this fraction of the time since the change, so that the end of a
 /// container is noticed after at most this fraction of the time for which it ran.

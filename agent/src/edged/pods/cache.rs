@@ -206,7 +206,7 @@ impl PodCache {
     pub(crate) fn owner(&self, id: &str) -> Option<String> {
         let entries = self.0.lock();
         let mut all = entries.states.iter();
-        all.find(|(_, state)| state.items.iter().flatten().any(|item| item.is(id)))
+        all.find(|(_, state)| state.items.iter().flatten().any(|item| item.has_id(id)))
             .map(|(uid, _)| uid.clone())
     }
 
@@ -407,7 +407,7 @@ mod tests {
     fn a_clock_that_is_set_back_blocks_nothing() {
         let at = |second| Timestamp::from_second(second).unwrap();
         let blocked = Blocked::next(None, Waiting::new("x", ""), at(1000));
-        let over = [999, 1000, 1001, 900].map(|now| blocked.is_over(at(now)));
+        let over = [999, 1000, 1001, 900].map(|now| blocked.may_retry(at(now)));
         assert_eq!(over, [false, false, true, true]);
     }
 }

@@ -15,8 +15,10 @@ use crate::{
     },
 };
 
-/// Name of the ConfigMap with the CA certificates of the API, and its key.
-const ROOT_CA: (&str, &str) = ("kube-root-ca.crt", "ca.crt");
+/// Name of the ConfigMap with the CA certificates of the API.
+const ROOT_CA_CONFIG_MAP: &str = "kube-root-ca.crt";
+/// Its key.
+const ROOT_CA_KEY: &str = "ca.crt";
 
 /// Fetches all referenced objects concurrently. `api_ca` is an additional CA certificate of the API, PEM.
 pub(super) async fn objects(
@@ -72,9 +74,9 @@ async fn kubernetes_service(client: &Client, services: &Client) -> Option<Servic
 
 /// Adds `api_ca` to the ConfigMap if it is the one with the API's CA certificates.
 fn with_api_ca(mut map: ConfigMap, api_ca: Option<&str>) -> ConfigMap {
-    let (name, key) = ROOT_CA;
-    if map.metadata.name.as_deref() == Some(name)
-        && let (Some(own), Some(text)) = (api_ca, map.data.as_mut().and_then(|data| data.get_mut(key)))
+    if map.metadata.name.as_deref() == Some(ROOT_CA_CONFIG_MAP)
+        && let (Some(own), Some(text)) =
+            (api_ca, map.data.as_mut().and_then(|data| data.get_mut(ROOT_CA_KEY)))
     {
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');

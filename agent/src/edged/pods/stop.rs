@@ -68,7 +68,7 @@ pub(super) fn stop_container(
     let spec = plan::spec_of(pod, &running.name);
     let (now, uid) = (Timestamp::now(), pod.metadata.uid.clone().unwrap_or_default());
     let deleted = pod.metadata.deletion_timestamp.is_some();
-    let asked = context.pod_cache.with(&uid, |state| {
+    let scheduled = context.pod_cache.with(&uid, |state| {
         let mut deadline = deadline_for(pod, spec.as_ref(), why, now);
         if let Some(grace) = state.termination.as_ref().and_then(|termination| termination.grace) {
             deadline = deadline.min(timestamps::after(now, grace));
@@ -87,7 +87,7 @@ pub(super) fn stop_container(
         state.stops.insert(id.to_owned(), deadline);
         Some((deadline, earlier.is_none()))
     });
-    let Some((deadline, first)) = asked else { return };
+    let Some((deadline, first)) = scheduled else { return };
     if first {
         let text = message(pod, &running.name, spec.as_ref(), why);
         context.events.container(pod, &running.name, EventType::Normal, reason::KILLING, text);

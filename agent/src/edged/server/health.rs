@@ -22,7 +22,7 @@ const MAX_NAMED: usize = 10;
 
 /// The result of the health checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Health {
+pub(super) struct HealthReport {
     /// Whether all checks passed.
     pub(super) is_healthy: bool,
     /// The page, in the kubelet's form.
@@ -38,7 +38,7 @@ pub(super) async fn check(
     parts: &[Vital],
     storage: &Storage,
     deadline: Duration,
-) -> Option<Health> {
+) -> Option<HealthReport> {
     let is_selected = |name: &str| one.is_none_or(|one| one == name);
     let mut results = Vec::new();
     for name in CHECKS.into_iter().filter(|name| is_selected(name)) {
@@ -117,10 +117,10 @@ async fn loop_answers(triggers: &mpsc::Sender<Trigger>, deadline: Duration) -> b
 }
 
 /// Renders the results in the form of Kubernetes' health pages.
-fn page(results: &[Check], verbose: bool) -> Health {
+fn page(results: &[Check], verbose: bool) -> HealthReport {
     let is_healthy = results.iter().all(|check| check.fault.is_none());
     if is_healthy && !verbose {
-        return Health { is_healthy, text: "ok".to_owned() };
+        return HealthReport { is_healthy, text: "ok".to_owned() };
     }
     let line = |Check { name, fault, note }: &Check| match fault {
         None => format!("[+]{name} ok{note}\n"),
@@ -128,7 +128,7 @@ fn page(results: &[Check], verbose: bool) -> Health {
     };
     let lines: String = results.iter().map(line).collect();
     let end = if is_healthy { "passed" } else { "failed" };
-    Health { is_healthy, text: format!("{lines}healthz check {end}\n") }
+    HealthReport { is_healthy, text: format!("{lines}healthz check {end}\n") }
 }
 
 #[cfg(test)]
@@ -155,7 +155,7 @@ mod tests {
         let triggers = answering();
         for one in [None, Some("ping"), Some("log"), Some("syncloop")] {
             let health = check(one, false, &triggers, &[], &Storage::default(), SHORT).await.unwrap();
-            assert_eq!(health, Health { is_healthy: true, text: "ok".into() }, "{one:?}");
+            assert_eq!(health, HealthReport { is_healthy: true, text: "ok".into() }, "{one:?}");
         }
         assert_eq!(check(Some("other"), false, &triggers, &[], &Storage::default(), SHORT).await, None);
         let verbose = check(None, true, &triggers, &[], &Storage::default(), SHORT).await.unwrap();
@@ -234,7 +234,7 @@ mod tests {
         assert!(told.text.contains("free some space on its disk"), "{told:?}");
         disk.is_full.store(false, Ordering::Relaxed);
         let told = check(None, false, &triggers, &[], &storage, SHORT).await.unwrap();
-        assert_eq!(told, Health { is_healthy: true, text: "ok".into() });
+        assert_eq!(told, HealthReport { is_healthy: true, text: "ok".into() });
     }
 
     #[tokio::test]

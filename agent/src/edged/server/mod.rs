@@ -37,7 +37,7 @@ use serde::Serialize;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use self::health::Health;
+use self::health::HealthReport;
 use super::{
     Diagnostics,
     metrics::Metrics,
@@ -166,8 +166,10 @@ impl Pages {
             (false, None) => None,
         };
         match health {
-            Some(Health { is_healthy: true, text: page }) => text(StatusCode::OK, page),
-            Some(Health { is_healthy: false, text: page }) => text(StatusCode::INTERNAL_SERVER_ERROR, page),
+            Some(HealthReport { is_healthy: true, text: page }) => text(StatusCode::OK, page),
+            Some(HealthReport { is_healthy: false, text: page }) => {
+                text(StatusCode::INTERNAL_SERVER_ERROR, page)
+            }
             None => text(StatusCode::NOT_FOUND, "404 page not found\n".to_owned()),
         }
     }

@@ -59,16 +59,16 @@ impl Machine {
 
 /// Parses memory usage. Usage is all memory that is not free, including caches; the working set excludes inactive files.
 fn memory(meminfo: &str, vmstat: &str, time: Timestamp) -> Option<MemoryStats> {
-    let known = |name| procfs::bytes(meminfo, name);
-    let total = known("MemTotal")?;
-    let usage = total.saturating_sub(known("MemFree")?);
-    let working_set = usage.saturating_sub(known("Inactive(file)").unwrap_or(0));
+    let value = |name| procfs::bytes(meminfo, name);
+    let total = value("MemTotal")?;
+    let usage = total.saturating_sub(value("MemFree")?);
+    let working_set = usage.saturating_sub(value("Inactive(file)").unwrap_or(0));
     Some(MemoryStats {
         time,
         available_bytes: Some(total.saturating_sub(working_set)),
         usage_bytes: Some(usage),
         working_set_bytes: Some(working_set),
-        rss_bytes: known("AnonPages"),
+        rss_bytes: value("AnonPages"),
         page_faults: procfs::value(vmstat, "pgfault"),
         major_page_faults: procfs::value(vmstat, "pgmajfault"),
     })

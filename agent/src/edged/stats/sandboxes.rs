@@ -49,8 +49,8 @@ impl Stats {
         pods: &[PodStats],
         now: Timestamp,
     ) -> HashMap<String, SandboxStats> {
-        let mut known = self.sandboxes.lock().await;
-        if known.refused.is_none_or(|at| at.elapsed() > REFUSED_RETRY_DELAY) {
+        let mut cache = self.sandboxes.lock().await;
+        if cache.refused.is_none_or(|at| at.elapsed() > REFUSED_RETRY_DELAY) {
             match self.runtime.sandbox_stats().await {
                 Ok(all) => return all.into_iter().filter_map(from_runtime).collect(),
                 Err(error) => {
@@ -58,17 +58,18 @@ impl Stats {
                         error = &error as &dyn std::error::Error,
                         "the kernel is asked what pods use"
                     );
-                    known.refused = Some(Instant::now());
+                    cache.refused = Some(Instant::now());
                 }
             }
         }
-        known.pids.retain(|id, _| pods.iter().any(|pod| pod.id == *id));
-        let new = pods.iter().filter(|pod| !known.pids.contains_key(&pod.id));
-        let asked = join_all(new.map(async |pod| (pod.id.clone(), self.runtime.sandbox_pid(&pod.id).await)));
-        let told = asked.await.into_iter();
-        known.pids.extend(told.filter_map(|(id, pid)| Some((id, pid.ok().flatten()?))));
+        cache.pids.retain(|id, _| pods.iter().any(|pod| pod.id == *id));
+        let new = pods.iter().filter(|pod| !cache.pids.contains_key(&pod.id));
+        let requests =
+            join_all(new.map(async |pod| (pod.id.clone(), self.runtime.sandbox_pid(&pod.id).await)));
+        let pids = requests.await.into_iter();
+        cache.pids.extend(pids.filter_map(|(id, pid)| Some((id, pid.ok().flatten()?))));
         let seen = pods.iter().filter_map(|pod| {
-            let pid = known.pids.get(&pod.id)?;
+            let pid = cache.pids.get(&pod.id)?;
             let containers = pod.containers.iter().map(|container| container.id.as_str());
             Some((pod.id.clone(), from_kernel(*pid, &pod.id, containers, now)))
         });

@@ -62,7 +62,7 @@ fn container_status(
     default: &str,
     runs_to_its_end: bool,
 ) -> ContainerStatus {
-    let mut all = inputs.observed.named(&spec.name);
+    let mut all = inputs.observed.containers_named(&spec.name);
     let waiting = inputs.waiting.get(&spec.name);
     let Some(newest) = all.next() else { return missing_container_status(inputs, spec, old, default) };
     let mut status = ContainerStatus {

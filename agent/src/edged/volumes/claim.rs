@@ -21,7 +21,7 @@ use k8s_openapi::api::core::v1::{
 use super::{
     claim_error::ClaimError,
     error::Error,
-    host,
+    host_path,
     ownership::{self, FsGroupChangePolicy},
     payload::fs_group,
 };
@@ -101,7 +101,7 @@ pub(super) fn set_up(
     let claim = claim.cloned();
     let backing =
         claim.unwrap_or_else(|| Err(ClaimError::Missing(source.claim_name.clone()))).map_err(failed)?;
-    host::check(&backing.source)?;
+    host_path::check(&backing.source)?;
     let path: PathBuf =
         Path::new(&backing.source.path).components().filter(|part| *part != Component::CurDir).collect();
     if let Some(group) = fs_group(pod).filter(|_| backing.local && source.read_only != Some(true)) {

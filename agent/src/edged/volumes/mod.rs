@@ -1,7 +1,7 @@
 //! A pod's volumes on disk, in the kubelet's layout: `<root>/pods/<uid>/volumes/kubernetes.io~<plugin>/<name>`.
 //!
 //! [`mod@payload`] builds the files of configMap, secret, downwardAPI and projected volumes, and [`atomic`] writes them.
-//! [`mod@empty_dir`] creates empty directories, and [`memory`] mounts tmpfs. [`host`] checks paths of the node, and [`claim`]
+//! [`mod@empty_dir`] creates empty directories, and [`memory`] mounts tmpfs. [`host_path`] checks paths of the node, and [`claim`]
 //! finds the paths behind claims, whose group [`ownership`] sets. [`mounts`] and [`sub_path`] make the mounts of containers.
 //! [`remove`] removes directories without entering mounts.
 
@@ -10,7 +10,7 @@ mod claim;
 mod claim_error;
 mod empty_dir;
 mod error;
-mod host;
+mod host_path;
 mod memory;
 mod mounts;
 mod ownership;

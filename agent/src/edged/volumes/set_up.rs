@@ -9,7 +9,7 @@ use super::{
     claim::{self, Claims},
     empty_dir,
     error::Error,
-    host, memory, paths,
+    host_path, memory, paths,
     payload::{Payload, PayloadBuilder, Tokens, fs_group},
 };
 use crate::edged::{
@@ -63,7 +63,7 @@ fn set_up_volume(
     let path = paths::path_in_pod(dirs, downward.pod, &volume.name, source)?;
     let builder = PayloadBuilder::new(&volume.name, downward, &inputs.objects, &inputs.tokens);
     let (payload, is_secret) = match source {
-        VolumeSource::HostPath(source) => return host::check(source),
+        VolumeSource::HostPath(source) => return host_path::check(source),
         VolumeSource::PersistentVolumeClaim(source) => {
             let claim = inputs.claims.get(&volume.name);
             return claim::set_up(&path, downward.pod, source, claim);

@@ -22,11 +22,11 @@ pub(super) fn start(file: &mut File, lines: u64) -> io::Result<u64> {
         let length = usize::try_from(end - begin).unwrap_or(BLOCK);
         file.seek(SeekFrom::Start(begin))?;
         file.read_exact(&mut block[..length])?;
-        for (place, byte) in block[..length].iter().enumerate().rev() {
+        for (index, byte) in block[..length].iter().enumerate().rev() {
             if *byte == b'\n' {
                 found += 1;
                 if found > lines {
-                    return Ok(begin + place as u64 + 1);
+                    return Ok(begin + index as u64 + 1);
                 }
             }
         }

@@ -25,10 +25,10 @@ pub(super) async fn of_pod(context: &Context, pod: &Pod, identity: &Identity<'_>
     }
     let node = Api::<Node>::all(context.client.clone()).get_opt(&context.node.name).await;
     let node = node.ok().flatten().unwrap_or_default();
-    let asked = wanted.into_iter().map(async |(volume, claim)| {
+    let lookups = wanted.into_iter().map(async |(volume, claim)| {
         (volume.name.clone(), look_up(context, identity.namespace, claim, &node).await)
     });
-    join_all(asked).await.into_iter().collect()
+    join_all(lookups).await.into_iter().collect()
 }
 
 async fn look_up(
