@@ -53,7 +53,7 @@ use tracing::warn;
 use crate::{
     config::Config,
     devicetwin::DeviceTwin,
-    edged::{PodNetwork, Shown, Signals, Storage},
+    edged::{Diagnostics, PodNetwork, Signals, Storage},
     edgehub::{self, Link, Proxy, Traffic},
     edgemesh::EdgeMesh,
     eventbus::Bus,
@@ -269,9 +269,9 @@ impl App {
             dmi,
             vitals: vitals.clone(),
         };
-        let shown = Shown { traffic: traffic.clone(), vitals, storage, metrics: metrics::collector(sources) };
-        let name_server =
-            mesh.as_ref().and_then(|mesh| mesh::start_dns(config, mesh, &mut supervisor, &shutdown));
+        let diagnostics =
+            Diagnostics { traffic: traffic.clone(), vitals, storage, metrics: metrics::collector(sources) };
+        let dns = mesh.as_ref().and_then(|mesh| mesh::start_dns(config, mesh, &mut supervisor, &shutdown));
         if config.edged.enable {
             let inputs = pods::Inputs {
                 runtime: parts.runtime,
@@ -280,8 +280,8 @@ impl App {
                 secrets_in_memory: parts.secrets_in_memory,
                 services: reads.filter(|_| mesh.is_some()),
             };
-            let mut edged = pods::config(config, &meta, inputs, shown)?;
-            mesh::configure(&mut edged, name_server, meta_server.as_ref());
+            let mut edged = pods::config(config, &meta, inputs, diagnostics)?;
+            mesh::configure(&mut edged, dns, meta_server.as_ref());
             let kubelet = pods::start(config, edged, &mut supervisor, &shutdown)?;
             if let Some(meta_server) = &meta_server {
                 meta_server.serve_pods_of(Arc::new(kubelet));

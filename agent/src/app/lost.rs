@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::node_events::record_until;
 use crate::{
-    edged::events::{Recorder, Severity},
+    edged::events::{EventType, Recorder},
     eventbus::Bus,
     rt::{Heart, Part, PartError},
 };
@@ -38,7 +38,7 @@ impl LostMessages {
             let message = format!(
                 "{new} messages of MQTT were dropped before the cloud had them: too many waited for it"
             );
-            recorder.node(&self.node_name, Severity::Warning, REASON, message);
+            recorder.node(&self.node_name, EventType::Warning, REASON, message);
             self.told = lost;
         }
     }

@@ -12,7 +12,8 @@ use super::{Error, connect};
 use crate::{
     config::{Config, Host},
     edged::{
-        self, AddressSource, NodeConfig, OwnKubelet, PodNetwork, Shown, Signals, StaticPods, SyncConfig,
+        self, AddressSource, Diagnostics, LocalKubelet, NodeConfig, PodNetwork, Signals, StaticPods,
+        SyncConfig,
     },
     edgehub::Proxy,
     edgestream,
@@ -36,14 +37,14 @@ pub(super) fn start(
     edged: edged::Config,
     supervisor: &mut Supervisor,
     shutdown: &CancellationToken,
-) -> Result<OwnKubelet, Error> {
+) -> Result<LocalKubelet, Error> {
     let address = edged.node.address.clone();
     let (edged, edged_task) = edged::new(edged)?;
     supervisor.keep("edged", edged_task, shutdown);
     if let Some(stream) = edge_stream_config(config, address)? {
         supervisor.keep("edgestream", edgestream::new(stream, edged.api()), shutdown);
     }
-    Ok(OwnKubelet::new(config.node.name.clone(), edged.api()))
+    Ok(LocalKubelet::new(config.node.name.clone(), edged.api()))
 }
 
 /// Says what is missing on a node that runs no pods.
@@ -76,7 +77,7 @@ pub(super) fn config(
     config: &Config,
     meta: &MetaManager,
     inputs: Inputs,
-    shown: Shown,
+    diagnostics: Diagnostics,
 ) -> Result<edged::Config, Error> {
     let (node, pods) = (&config.node, &config.edged);
     let address = match (&node.interface, node.ip) {
@@ -136,7 +137,7 @@ pub(super) fn config(
             pulls: pods.parallel_image_pulls,
             ..SyncConfig::default()
         },
-        shown,
+        diagnostics,
         housekeeping: pods.housekeeping.clone(),
         eviction: pods.eviction.clone(),
         groups: pods.groups.clone(),

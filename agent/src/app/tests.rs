@@ -35,7 +35,7 @@ fn given(change: Value) -> (Option<String>, Vec<String>) {
     let runtime = connect(&config.edged.runtime_endpoint).unwrap();
     let inputs =
         pods::Inputs { runtime, signals: None, pod_network: None, secrets_in_memory: true, services: None };
-    let Ok(edged) = pods::config(&config, &meta, inputs, edged::Shown::default()) else {
+    let Ok(edged) = pods::config(&config, &meta, inputs, edged::Diagnostics::default()) else {
         return (None, told);
     };
     let Ok(server) = meta_server::config(&config, Some(MemoryStore::new())) else { return (None, told) };

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::node_events::record_until;
 use crate::{
-    edged::events::{Recorder, Severity},
+    edged::events::{EventType, Recorder},
     rt::{Heart, Part, PartError},
 };
 
@@ -37,7 +37,7 @@ impl UnservedServices {
     fn record(&mut self, recorder: &Recorder) {
         let now = self.unserved.borrow_and_update().clone();
         for what in now.difference(&self.told).take(AT_ONCE) {
-            recorder.node(&self.node_name, Severity::Warning, REASON, what.clone());
+            recorder.node(&self.node_name, EventType::Warning, REASON, what.clone());
         }
         self.told = now;
     }

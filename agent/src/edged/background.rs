@@ -1,9 +1,9 @@
-//! Work of EdgeD that goes on beside the syncs of pods, such as pulls, hooks and stops, which take long.
+//! Background tasks of EdgeD, beside the syncs of pods: pulls, hooks and stops, which take long.
 
 use tokio::task::JoinHandle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-/// Where that work runs, until EdgeD ends. Cheap to clone.
+/// Spawns background tasks, which run until EdgeD ends. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Background {
     tracker: TaskTracker,
@@ -11,12 +11,12 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    /// Work that ends with `shutdown`.
-    pub(crate) fn until(shutdown: CancellationToken) -> Self {
+    /// Creates a spawner whose tasks are cancelled with `shutdown`.
+    pub(crate) fn new(shutdown: CancellationToken) -> Self {
         Self { tracker: TaskTracker::new(), shutdown }
     }
 
-    /// Runs `work` as a task of its own. Its result is `None` where EdgeD ended before it.
+    /// Spawns `work` as a task. Its result is `None` if EdgeD ended before it.
     pub(crate) fn spawn<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
@@ -24,7 +24,7 @@ impl Background {
         self.tracker.spawn(self.shutdown.clone().run_until_cancelled_owned(work))
     }
 
-    /// Waits for the end of all work. More of it may be spawned until then, by what runs already.
+    /// Waits for the end of all tasks. Running tasks may spawn more until then.
     pub(crate) async fn finish(&self) {
         self.tracker.close();
         self.tracker.wait().await;

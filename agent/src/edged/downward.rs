@@ -8,7 +8,7 @@ use kubeapi::quantity;
 
 use super::specs;
 
-/// What the downward API can tell.
+/// What fields and resources of the downward API are read from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Downward<'a> {
     /// The pod.
@@ -17,41 +17,41 @@ pub(crate) struct Downward<'a> {
     pub(crate) host_ips: &'a [String],
     /// The pod's addresses; empty before it has a sandbox.
     pub(crate) pod_ips: &'a [String],
-    /// What a container may use that sets no limit.
+    /// The node's allocatable resources, which stand in for limits that are not set.
     pub(crate) allocatable: Allocatable,
 }
 
-/// The node's resources, which stand in for a limit that is not set.
+/// The node's allocatable resources.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Allocatable {
-    /// Thousandths of a core.
+    /// CPU in thousandths of a core.
     pub(crate) cpu_millis: i64,
-    /// Bytes.
+    /// Memory in bytes.
     pub(crate) memory: i64,
-    /// Bytes.
+    /// Ephemeral storage in bytes.
     pub(crate) storage: i64,
 }
 
-/// A reference of the downward API that leads nowhere.
+/// Why a field or resource cannot be read.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub(crate) enum Error {
-    /// No such field.
+    /// There is no such field.
     #[error("field path {0:?} is not one of the downward API's: see the pod's fieldRef")]
     Field(String),
-    /// No such resource.
+    /// There is no such resource.
     #[error(
         "resource {0:?} is not one of the downward API's: use limits or requests of cpu, memory or ephemeral-storage"
     )]
     Resource(String),
-    /// No such container.
+    /// There is no such container.
     #[error("container {0:?}, named in a resourceFieldRef, is not in this pod")]
     Container(String),
-    /// A quantity that cannot be read.
+    /// A quantity cannot be parsed.
     #[error("resource {0:?} has a quantity that cannot be read")]
     Quantity(String),
 }
 
-/// The text of a field.
+/// Returns the value of a field as text.
 pub(crate) fn field(downward: &Downward<'_>, selector: &ObjectFieldSelector) -> Result<String, Error> {
     let (meta, spec) = (&downward.pod.metadata, downward.pod.spec.as_ref());
     let path = selector.field_path.as_str();
@@ -78,7 +78,7 @@ pub(crate) fn field(downward: &Downward<'_>, selector: &ObjectFieldSelector) -> 
     })
 }
 
-/// `metadata.labels['key']`, or the same of annotations.
+/// Parses `metadata.labels['key']` or `metadata.annotations['key']` into map and key.
 fn subscript(path: &str) -> Option<(&str, &str)> {
     let (map, rest) = path.split_once("['")?;
     let key = rest.strip_suffix("']")?;
@@ -89,7 +89,7 @@ fn lines<'a>(pairs: impl Iterator<Item = (&'a String, &'a String)>) -> String {
     pairs.map(|(key, value)| format!("{key}={}", quoted(value))).collect::<Vec<_>>().join("\n")
 }
 
-/// As Go's `%q` writes text.
+/// Quotes text as Go's `%q` does.
 fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -108,7 +108,8 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// The number of a resource, of `own` unless the selector names another container.
+/// Returns the value of a resource, divided by the divisor. It is a resource of `own` unless the selector names another
+/// container.
 pub(crate) fn resource(
     downward: &Downward<'_>,
     own: Option<&Container>,
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_and_resources_have_their_text() {
+    fn fields_and_resources_are_formatted() {
         let pod = pod();
         let (host_ips, pod_ips) =
             (vec!["10.0.0.1".to_owned()], vec!["10.1.0.2".to_owned(), "fd00::2".to_owned()]);

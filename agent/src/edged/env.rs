@@ -6,24 +6,24 @@ use k8s_openapi::api::core::v1::{Container, EnvVar};
 
 use super::{
     downward::{self, Downward},
-    references::{Objects, Reference, Unmet},
+    references::{Objects, Reference, ReferenceError},
 };
 
 #[cfg(test)]
 mod tests;
 
-/// Why an environment cannot be made.
+/// Why an environment cannot be built.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub(crate) enum Error {
-    /// A ConfigMap, Secret or key is not there.
+    /// A ConfigMap, Secret or key is missing.
     #[error(transparent)]
-    Unmet(#[from] Unmet),
-    /// A reference of the downward API leads nowhere.
+    Reference(#[from] ReferenceError),
+    /// A field or resource of the downward API cannot be read.
     #[error(transparent)]
     Downward(#[from] downward::Error),
 }
 
-/// Names and values. No `Debug`: they may be secret.
+/// Environment variables in the order of their definition. Has no `Debug`, as values may be secret.
 #[derive(Clone, Default)]
 pub(crate) struct Environment {
     order: Vec<String>,
@@ -37,17 +37,17 @@ impl Environment {
         }
     }
 
-    /// In the order of definition.
+    /// Returns names and values in the order of definition.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.order.iter().filter_map(|name| Some((name.as_str(), self.values.get(name)?.as_str())))
     }
 
-    /// Replaces each `$(NAME)` that is defined; `$$` stands for one `$`, and what is not defined stays as it is.
+    /// Replaces each defined `$(NAME)` by its value and `$$` by `$`. References to undefined names stay.
     pub(crate) fn expand(&self, text: &str) -> String {
         self.expansion(text).0
     }
 
-    /// The same; `None` when something is not defined.
+    /// Does the same as [`Self::expand`], but returns `None` if a name is not defined.
     pub(crate) fn expand_all(&self, text: &str) -> Option<String> {
         let (text, complete) = self.expansion(text);
         complete.then_some(text)
@@ -81,7 +81,7 @@ impl Environment {
     }
 }
 
-/// The environment of `container`; what it defines itself wins over that of `services`.
+/// Builds the environment of `container`. Its own variables override those of `services`.
 pub(crate) fn build(
     container: &Container,
     services: Vec<(String, String)>,
@@ -101,8 +101,8 @@ pub(crate) fn build(
             let data = objects.data(&reference, optional.unwrap_or(false))?;
             for (key, value) in data.iter().flat_map(|data| data.iter()) {
                 let name = format!("{prefix}{key}");
-                // What cannot be a variable is left out, as in the kubelet: one odd key must not stop the pod.
-                if let (true, Ok(value)) = (is_name(&name), String::from_utf8(value.clone())) {
+                // As in the kubelet, keys that are not valid variable names are left out.
+                if let (true, Ok(value)) = (is_variable_name(&name), String::from_utf8(value.clone())) {
                     environment.set(name, value);
                 }
             }
@@ -116,7 +116,7 @@ pub(crate) fn build(
     Ok(environment)
 }
 
-/// The variables with a value of their own: all that commands of probes and hooks may refer to.
+/// Returns the variables with literal values, the only ones that commands of probes and hooks may refer to.
 pub(crate) fn literals(container: &Container) -> Environment {
     let mut environment = Environment::default();
     for variable in container.env.iter().flatten().filter(|variable| variable.value_from.is_none()) {
@@ -126,7 +126,7 @@ pub(crate) fn literals(container: &Container) -> Environment {
     environment
 }
 
-/// The value of one variable; `None` when an optional source is not there.
+/// Returns the value of a variable, or `None` if its optional source is missing.
 fn value(
     variable: &EnvVar,
     container: &Container,
@@ -154,7 +154,7 @@ fn value(
     Ok(None)
 }
 
-/// Printable ASCII without `=`, which is what Kubernetes 1.32 allows.
-fn is_name(name: &str) -> bool {
+/// Reports whether `name` is a valid variable name: printable ASCII without `=`, as in Kubernetes 1.32.
+fn is_variable_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'=')
 }

@@ -1,44 +1,43 @@
-//! EdgeD: runs this node's pods. A small, exact kubelet.
+//! EdgeD: runs this node's pods, as the kubelet does.
 //!
-//! In: the pods of this node, ConfigMaps, Secrets and tokens, through a `kube::Client` that need not know where they come
-//! from, and a container runtime that speaks CRI v1. Out: containers, pod statuses, the node object and its lease, through
-//! the same two. There is no other way out of this room.
+//! Input: the pods of this node, ConfigMaps, Secrets and tokens, through a `kube::Client` that may be served by any API, and a
+//! container runtime that implements CRI v1. Output: containers, pod statuses, the node object and its lease, through the same
+//! two.
 //!
 //! | part | what |
 //! |---|---|
-//! | `plan`, `admit`, `status`, `convert`, `env`, `services`, `downward`, `quantity`, `specs`, `fields` | decisions, pure |
-//! | `task`, `parts`, `background` | starts the parts and waits for them; what each of them is given; work that goes on beside them |
-//! | `pods` | the controller: observe, plan, act, report, one pod at a time |
-//! | `probes` | what runs, judged from outside; hooks |
+//! | `plan`, `admit`, `status`, `convert`, `env`, `services`, `downward`, `specs`, `fields` | decisions without input or output |
+//! | `task`, `parts`, `background` | starting and wiring the parts; background tasks |
+//! | `pods` | the pod controller: observe, plan, act, report, one pod at a time |
+//! | `probes` | probes of running containers, and lifecycle hooks |
 //! | `events` | events of pods and of the node |
-//! | `groups` | control groups of pods |
-//! | `volume_source`, `volumes`, `termination_message`, `usage` | files of pods, and what they take |
+//! | `cgroups` | control groups of pods |
+//! | `volume_source`, `volumes`, `termination_message`, `disk_usage` | files of pods, and their disk usage |
 //! | `runtime` | calls to the container runtime |
-//! | `pleg` | what happens in the runtime, as triggers of the controller |
-//! | `node` | registration, status, lease |
+//! | `pleg` | changes in the runtime, as triggers of pod syncs |
+//! | `node` | the node's registration, status and lease |
 //! | `static_pods` | pods from files of this node |
-//! | `pressure` | what the node is short of: conditions, refusal, eviction |
-//! | `housekeeping` | containers, images and logs that nobody needs |
-//! | `gc` | what pods that are gone left behind; pods that run here and that a store which was begun anew has lost |
-//! | `metrics`, `stats` | what EdgeD has done; what node, pods and containers use |
-//! | `server` | both of them, over HTTP, to read |
+//! | `pressure` | resource pressure: node conditions, refusal of pods, eviction |
+//! | `housekeeping` | removal of ended containers and unused images, rotation of logs |
+//! | `gc` | garbage collection of deleted pods; recovery of pods that run here and that a new, empty store has lost |
+//! | `metrics`, `stats` | counters of EdgeD's work; resource usage of node, pods and containers |
+//! | `server` | HTTP server of health, pods, metrics and stats |
 //! | `api` | the kubelet's API as the cloud uses it: logs, exec, attach, port-forward; called in process |
 
 mod admit;
 mod api;
 mod background;
+mod cgroups;
 mod convert;
+mod disk_usage;
 mod downward;
 mod env;
 pub(crate) mod events;
 mod fields;
 mod gc;
-mod groups;
 mod housekeeping;
-mod inquire;
-mod links;
+mod log_links;
 mod metrics;
-mod moment;
 mod names;
 mod node;
 mod observed;
@@ -51,6 +50,7 @@ mod pressure;
 mod probes;
 mod references;
 mod runtime;
+mod runtime_info;
 mod server;
 mod services;
 mod specs;
@@ -60,7 +60,7 @@ mod status;
 mod storage;
 mod task;
 mod termination_message;
-mod usage;
+mod timestamps;
 mod volume_source;
 mod volumes;
 
@@ -74,11 +74,12 @@ use kubeapi::serve::BindError;
 use tokio::sync::watch;
 use tonic::transport::Channel;
 
+use self::task::Publishers;
 pub(crate) use self::{
-    api::{Answer, KubeletApi, OwnKubelet, Request},
+    api::{KubeletApi, KubeletRequest, KubeletResponse, LocalKubelet},
     convert::parse_resolv_conf,
-    gc::all_pods::{Removed, clear, end_pods, pods_on_disk},
-    inquire::{NoRuntime, RuntimeFound, inquire},
+    gc::all_pods::{RemovedPods, end_pods, pods_on_disk, remove_pod_files},
+    runtime_info::{RuntimeInfo, RuntimeInfoError, runtime_info},
 };
 pub use self::{
     convert::{MASKED_PATHS, READONLY_PATHS},
@@ -98,82 +99,83 @@ use crate::{
     rt::{Collector, Vitals},
 };
 
-/// Who may look into the pods' directories: the kubelet's.
+/// Mode of the pods' directory, as the kubelet's.
 const PODS_MODE: u32 = 0o750;
 
-/// What EdgeD needs.
+/// Configuration and dependencies of EdgeD.
 #[derive(Clone)]
 pub struct Config {
     /// The node's name.
     pub node_name: String,
     /// The API: pods of this node, ConfigMaps, Secrets, tokens, nodes, leases.
     pub client: kube::Client,
-    /// The API as it has Services: the same, where there is no other.
+    /// The API for Services: the same client, unless another one serves them.
     pub services: kube::Client,
-    /// An authority of the API, PEM, that pods are told of beside those of their ConfigMap `kube-root-ca.crt`.
+    /// CA certificate of the API, PEM, which pods are given in addition to those of the ConfigMap `kube-root-ca.crt`.
     pub api_ca: Option<Arc<str>>,
-    /// Whether the API has all pods of this node: until then, what runs of pods that it never had is kept.
+    /// Whether the API has all pods of this node. Until then, containers of unknown pods are kept.
     pub pods_complete: PodsComplete,
-    /// Word that the cloud is connected again.
+    /// Notifies when the cloud is connected again.
     pub online: Online,
     /// The container runtime, CRI v1.
     pub runtime: Channel,
-    /// Where pods' volumes are, kubelet's root: `/var/lib/kubelet`.
+    /// Directory of pods' volumes, the kubelet's root: `/var/lib/kubelet`.
     pub root_dir: PathBuf,
-    /// Where containers log to: `/var/log/pods`.
+    /// Directory of containers' logs: `/var/log/pods`.
     pub log_dir: PathBuf,
-    /// Whether volumes of Secrets, tokens and the downward API are in memory, which needs root. A node without containers of its own
-    /// has them on disk: nobody is to mount something for pods that only seem to run.
+    /// Whether volumes of Secrets, tokens and the downward API are in memory, which needs root. A node with simulated containers
+    /// has them on disk, so that nothing is mounted for them.
     pub secrets_in_memory: bool,
-    /// Whether the API is told of events.
+    /// Whether events are reported to the API.
     pub report_events: bool,
-    /// Where static pods come from, if they do.
+    /// Where static pods are read from, if enabled.
     pub static_pods: Option<StaticPods>,
-    /// Settings of the kernel that pods may have beside the safe ones; those that end with `*` are beginnings.
+    /// Sysctls that pods may set in addition to the safe ones. A `*` at the end matches any suffix.
     pub allowed_sysctls: Vec<String>,
-    /// The node's own resolver configuration.
+    /// Path of the node's resolver configuration.
     pub resolv_conf: PathBuf,
-    /// Where images are, if not at the runtime.
+    /// The image service, if it is separate from the runtime.
     pub images: Option<Channel>,
-    /// How the node presents itself.
+    /// The node object.
     pub node: NodeConfig,
-    /// How often things are synced.
+    /// Intervals and concurrency of syncs.
     pub sync: SyncConfig,
-    /// Where health, pods and metrics are served to whoever asks, without TLS or names; `None`: nowhere. Port 0 is any.
+    /// Address at which health, pods and metrics are served, without TLS and authentication; `None` disables the server. Port 0
+    /// selects a free port.
     pub server: Option<SocketAddr>,
-    /// What is shown of other rooms.
-    pub shown: Shown,
-    /// What is kept of what has ended, and of logs and images.
+    /// State of other parts of the agent that the server shows.
+    pub diagnostics: Diagnostics,
+    /// Limits of ended containers, logs and images.
     pub housekeeping: Housekeeping,
-    /// When pods are evicted.
+    /// Thresholds of eviction.
     pub eviction: Eviction,
-    /// Control groups of pods.
+    /// Settings of pods' control groups.
     pub groups: ControlGroups,
     /// The image of sandboxes, which is never removed.
     pub sandbox_image: String,
-    /// The kubelet's settings that are kept to, as `/configz` tells them.
+    /// The kubelet's settings that take effect, for `/configz`.
     pub settings: serde_json::Value,
-    /// What there is of memory, disks and process ids, where that is not to be this machine's.
+    /// Source of the signals of memory, disks and process ids, if not this machine.
     pub signals: Option<Arc<dyn Signals>>,
-    /// How pods are reached, where that is not over this machine's network.
+    /// How pods are connected to, if not over this machine's network.
     pub pod_network: Option<Arc<dyn PodNetwork>>,
 }
 
-/// What is shown of other rooms beside EdgeD's own.
+/// State of other parts of the agent that EdgeD's server shows.
 #[derive(Clone, Debug, Default)]
-pub struct Shown {
-    /// What goes to the cloud and comes from it.
+pub struct Diagnostics {
+    /// Traffic to and from the cloud.
     pub traffic: Traffic,
-    /// How the agent's parts are.
+    /// Health of the agent's parts.
     pub vitals: Vitals,
-    /// What the agent stores.
+    /// The agent's store.
     pub storage: Storage,
-    /// All other figures.
+    /// All other metrics.
     pub metrics: Collector,
 }
 
 impl fmt::Debug for Config {
-    /// All settings; not what they are about.
+    /// Prints the settings without the dependencies.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Config")
             .field("node_name", &self.node_name)
@@ -195,44 +197,44 @@ impl fmt::Debug for Config {
     }
 }
 
-/// How the node presents itself.
+/// Configuration of the node object.
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
-    /// Labels beside those that every node has; they win.
+    /// Labels in addition to those that every node has, which they override.
     pub labels: BTreeMap<String, String>,
-    /// Annotations beside those that every node has; they win.
+    /// Annotations in addition to those that every node has, which they override.
     pub annotations: BTreeMap<String, String>,
     /// Taints at registration.
     pub taints: Vec<Taint>,
-    /// Where its address is taken from.
+    /// Where the node's address is taken from.
     pub address: AddressSource,
-    /// How many pods fit.
+    /// Maximum number of pods.
     pub max_pods: u32,
-    /// How many pods fit for each core; 0 for no such limit.
+    /// Maximum number of pods for each core; 0 for no such limit.
     pub pods_per_core: u32,
-    /// What is kept from pods, by resource, `kubeReserved`: quantities.
+    /// Resources reserved for the agent, `kubeReserved`: quantities by resource.
     pub kube_reserved: BTreeMap<String, String>,
-    /// The same for the operating system, `systemReserved`.
+    /// Resources reserved for the operating system, `systemReserved`: quantities by resource.
     pub system_reserved: BTreeMap<String, String>,
-    /// Thresholds below which pods are evicted, by signal: quantities or percentages.
+    /// Hard eviction thresholds by signal: quantities or percentages.
     pub eviction_hard: BTreeMap<String, String>,
-    /// How many images the node's status names, the largest; `None` for all.
+    /// Maximum number of images in the node's status, the largest first; `None` for all.
     pub max_images: Option<usize>,
     /// Whether the node registers itself.
     pub register: bool,
-    /// Whether pods may be scheduled at once.
+    /// Whether pods may be scheduled on the node right after registration.
     pub register_schedulable: bool,
-    /// What the node says of its kubelet: `v1.32.10-kubeedge-v1.23.0`.
+    /// The kubelet version in the node's status: `v1.32.10-kubeedge-v1.23.0`.
     pub kubelet_version: String,
     /// Port of the kubelet's API on this node.
     pub kubelet_port: u16,
-    /// How long the lease lasts; it is renewed four times as often.
+    /// Duration of the lease, which is renewed four times in that time.
     pub lease_duration: Duration,
     /// How often the node's status is computed.
     pub status_frequency: Duration,
-    /// How often it is reported although nothing changed.
+    /// How often the node's status is reported although it has not changed.
     pub report_frequency: Duration,
-    /// DNS servers of pods; none means the node's resolv.conf.
+    /// DNS servers of pods; if empty, pods use the node's resolv.conf.
     pub cluster_dns: Vec<String>,
     /// Domain of the cluster's services: `cluster.local`.
     pub cluster_domain: String,
@@ -265,18 +267,18 @@ impl Default for NodeConfig {
     }
 }
 
-/// How often things are synced although no event asked for it, and how much is done at once.
+/// Intervals of syncs that no event triggers, and limits of concurrency.
 #[derive(Clone, Debug)]
 pub struct SyncConfig {
-    /// Each pod: the net below the events.
+    /// Interval of syncs of each pod without any event.
     pub resync: Duration,
-    /// The runtime, while it has no events to offer.
+    /// Interval of comparing the runtime's lists while it has no events.
     pub relist: Duration,
-    /// What pods that are gone left behind.
+    /// Interval of the garbage collection of deleted pods.
     pub orphans: Duration,
-    /// Pods worked on at the same time.
+    /// Maximum number of pods synced at the same time.
     pub concurrency: u16,
-    /// Images pulled at the same time; `None` for no limit.
+    /// Maximum number of images pulled at the same time; `None` for no limit.
     pub pulls: Option<u32>,
 }
 
@@ -292,19 +294,19 @@ impl Default for SyncConfig {
     }
 }
 
-/// Why EdgeD cannot be built.
+/// Why EdgeD cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A directory cannot be made or used.
+    /// A directory cannot be created or used.
     #[error(
         "cannot use {path} for {purpose}: run the agent as a user who may write there, or configure another one"
     )]
     Directory {
-        /// Where.
+        /// Path of the directory.
         path: PathBuf,
-        /// What for.
+        /// What the directory is used for.
         purpose: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The server cannot listen.
@@ -317,16 +319,16 @@ pub enum Error {
     NodeName(String),
 }
 
-/// What is known of EdgeD from outside.
+/// The progress of EdgeD's start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// The first list of pods is complete.
+    /// Whether the first list of pods is complete.
     pub pods_listed: bool,
-    /// The node is registered and has reported its status.
+    /// Whether the node is registered and has reported its status.
     pub node_reported: bool,
 }
 
-/// The running EdgeD, seen from outside.
+/// Handle to the running EdgeD.
 #[derive(Clone, Debug)]
 pub struct Edged {
     progress: watch::Receiver<Progress>,
@@ -334,24 +336,24 @@ pub struct Edged {
 }
 
 impl Edged {
-    /// How far it is.
+    /// Returns the progress of EdgeD's start.
     pub fn progress(&self) -> Progress {
         *self.progress.borrow()
     }
 
-    /// The kubelet's API, to be called in process.
+    /// Returns the kubelet's API, to be called in process.
     pub(crate) fn api(&self) -> KubeletApi {
         self.api.clone()
     }
 
-    /// Waits until pods are listed and the node has reported; false when EdgeD ended before.
+    /// Waits until pods are listed and the node has reported. Returns false if EdgeD ended before.
     pub async fn ready(&mut self) -> bool {
         let ready = |progress: &Progress| progress.pods_listed && progress.node_reported;
         self.progress.wait_for(ready).await.is_ok()
     }
 }
 
-/// Makes the directories and all parts; nothing runs before [`Task::run`].
+/// Creates the directories and all parts. Nothing runs before [`Task::run`].
 pub fn new(config: Config) -> Result<(Edged, Task), Error> {
     if !component::is_component(&config.node_name) || config.node_name.bytes().any(|b| b.is_ascii_uppercase())
     {
@@ -365,15 +367,18 @@ pub fn new(config: Config) -> Result<(Edged, Task), Error> {
     for (path, purpose) in [(dirs.pods(), "the pods' volumes"), (dirs.logs.clone(), "the pods' logs")] {
         std::fs::create_dir_all(&path).map_err(|source| Error::Directory { path, purpose, source })?;
     }
-    // nobody else on the machine is to read what pods have
+    // other users of the machine must not read pods' files
     let private = std::fs::set_permissions(dirs.pods(), Permissions::from_mode(PODS_MODE));
     private.map_err(|source| Error::Directory { path: dirs.pods(), purpose: "the pods' volumes", source })?;
     let (sender, progress) = watch::channel(Progress::default());
     let (parts, api) = watch::channel(None);
-    Ok((Edged { progress, api: KubeletApi::new(api) }, Task::new(config, dirs, (sender, parts))))
+    Ok((
+        Edged { progress, api: KubeletApi::new(api) },
+        Task::new(config, dirs, Publishers { progress: sender, api: parts }),
+    ))
 }
 
-/// What an API error says to a person.
+/// Returns the API's message of an error, or the error's own text.
 fn api_message(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
@@ -381,7 +386,7 @@ fn api_message(error: &kube::Error) -> String {
     }
 }
 
-/// An error and its causes in one line, as pod statuses have it.
+/// Returns an error and its causes in one line, for pod statuses.
 fn with_causes(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))

@@ -1,5 +1,5 @@
-//! Names and places: the labels and annotations on containers, and the directories of pods, as every Kubernetes tool
-//! expects them. They are how an agent that restarts recognises what is its own.
+//! Labels and annotations of containers and sandboxes, and the directories of pods, in the kubelet's form. By them an agent that
+//! restarts recognises its own containers.
 
 use std::path::{Path, PathBuf};
 
@@ -9,110 +9,111 @@ use crate::component::is_component;
 pub(crate) const POD_NAME: &str = "io.kubernetes.pod.name";
 /// Label: the pod's namespace.
 pub(crate) const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
-/// Label: the pod's uid, the one identity that counts.
+/// Label: the pod's uid, which identifies it.
 pub(crate) const POD_UID: &str = "io.kubernetes.pod.uid";
 /// Label: the container's name in the pod.
 pub(crate) const CONTAINER_NAME: &str = "io.kubernetes.container.name";
-/// Annotation: what the container was made from, in the kubelet's form, see [`crate::edged::convert::kubelet_hash`].
-pub(crate) const HASH: &str = "io.kubernetes.container.hash";
+/// Annotation: the kubelet's hash of what the container was made from, see [`crate::edged::convert::kubelet_hash`].
+pub(crate) const KUBELET_HASH: &str = "io.kubernetes.container.hash";
 /// Annotation: how often the container was restarted before.
 pub(crate) const RESTART_COUNT: &str = "io.kubernetes.container.restartCount";
 /// Annotation: the container's ports as JSON, as the kubelet has it.
 pub(crate) const PORTS: &str = "io.kubernetes.container.ports";
-/// Annotation: seconds that the container may take to end.
-pub(crate) const GRACE: &str = "io.kubernetes.pod.terminationGracePeriod";
-/// Annotation: where in the container its last words are written.
-pub(crate) const TERMINATION_PATH: &str = "io.kubernetes.container.terminationMessagePath";
-/// Annotation: where else they may be taken from.
-pub(crate) const TERMINATION_POLICY: &str = "io.kubernetes.container.terminationMessagePolicy";
-/// Annotation: how many restarts in a row led to this container, from which the crash-loop back-off follows. Kept with the
-/// container because an agent that restarts must neither forget the back-off nor make one up.
+/// Annotation: the pod's termination grace period in seconds.
+pub(crate) const TERMINATION_GRACE_PERIOD: &str = "io.kubernetes.pod.terminationGracePeriod";
+/// Annotation: path in the container to which its termination message is written.
+pub(crate) const TERMINATION_MESSAGE_PATH: &str = "io.kubernetes.container.terminationMessagePath";
+/// Annotation: whether the message may be taken from the log, `terminationMessagePolicy`.
+pub(crate) const TERMINATION_MESSAGE_POLICY: &str = "io.kubernetes.container.terminationMessagePolicy";
+/// Annotation: how many restarts in a row led to this container, from which the crash-loop back-off follows. Stored with the
+/// container so that an agent that restarts knows the back-off.
 pub(crate) const RESTART_STEP: &str = "outrigger.kubeedge.io/restart-step";
-/// Annotation: what the container was made from, see [`crate::edged::convert::hash`]. Containers of the first versions of this agent
-/// have it under [`HASH`].
-pub(crate) const MADE_FROM: &str = "outrigger.kubeedge.io/container-hash";
+/// Annotation: this agent's hash of what the container was made from, see [`crate::edged::convert::container_hash`]. Containers
+/// of the first versions of this agent have it under [`KUBELET_HASH`].
+pub(crate) const CONTAINER_HASH: &str = "outrigger.kubeedge.io/container-hash";
 
-/// Annotation: `init` for an init container and `sidecar` for one that runs on; others have none. Runtimes that simulate must know
-/// whether a container is there to end.
+/// Annotation: `init` for an init container, `sidecar` for a sidecar; other containers have none. Simulated runtimes need to know
+/// whether a container is meant to end.
 pub(crate) const CONTAINER_KIND: &str = "outrigger.kubeedge.io/container-kind";
 
-/// Annotation: the boot of the machine in which the container was made. What ended with the machine has not failed by itself.
-pub(crate) const BOOT: &str = "outrigger.kubeedge.io/boot-id";
+/// Annotation: id of the machine's boot in which the container was created. A container that ended because the machine did has
+/// not failed.
+pub(crate) const BOOT_ID: &str = "outrigger.kubeedge.io/boot-id";
 
-/// Where pods live on disk.
+/// The directories of pods.
 #[derive(Clone, Debug)]
 pub(crate) struct Dirs {
-    /// kubelet's root, `/var/lib/kubelet`.
+    /// The kubelet's root, `/var/lib/kubelet`.
     pub(crate) root: PathBuf,
-    /// `/var/log/pods`.
+    /// The directory of pods' logs, `/var/log/pods`.
     pub(crate) logs: PathBuf,
-    /// Whether volumes of Secrets, tokens and the downward API are in memory, as with a kubelet, or on disk.
+    /// Whether volumes of Secrets, tokens and the downward API are in memory, as with the kubelet, or on disk.
     pub(crate) secrets_in_memory: bool,
 }
 
 impl Dirs {
-    /// All pods' directories.
+    /// Returns the directory of all pods.
     pub(crate) fn pods(&self) -> PathBuf {
         self.root.join("pods")
     }
 
-    /// One pod's directory. `uid` must be [`is_component`].
+    /// Returns the directory of a pod. `uid` must be [`is_component`].
     pub(crate) fn pod(&self, uid: &str) -> PathBuf {
         self.pods().join(uid)
     }
 
-    /// All of one pod's volumes. `uid` must be [`is_component`].
+    /// Returns the directory of a pod's volumes. `uid` must be [`is_component`].
     pub(crate) fn volumes(&self, uid: &str) -> PathBuf {
         self.pod(uid).join("volumes")
     }
 
-    /// One volume's directory, in kubelet's layout.
+    /// Returns the directory of a volume, in the kubelet's layout.
     pub(crate) fn volume(&self, uid: &str, plugin: &str, name: &str) -> PathBuf {
         self.volumes(uid).join(format!("kubernetes.io~{plugin}")).join(name)
     }
 
-    /// The pod's own `/etc/hosts`.
+    /// Returns the path of the pod's `/etc/hosts`.
     pub(crate) fn etc_hosts(&self, uid: &str) -> PathBuf {
         self.pod(uid).join("etc-hosts")
     }
 
-    /// Where a container's last words are; `name` must be [`is_component`].
+    /// Returns the path of a container's termination message. `name` must be [`is_component`].
     pub(crate) fn termination_message(&self, uid: &str, name: &str, attempt: u32) -> PathBuf {
         self.pod(uid).join("containers").join(name).join(attempt.to_string())
     }
 
-    /// Where seccomp profiles of type `Localhost` are, as the node's administrator has put them there.
+    /// Returns the directory of seccomp profiles of type `Localhost`, which the node's administrator provides.
     pub(crate) fn seccomp(&self) -> PathBuf {
         self.root.join("seccomp")
     }
 
-    /// The links that containers are given for parts of volumes.
+    /// Returns the directory of links to the sub-paths of volumes that containers mount.
     pub(crate) fn sub_paths(&self, uid: &str) -> PathBuf {
         self.pod(uid).join("volume-subpaths")
     }
 
-    /// Where each log has a link, by which collectors of logs find it.
+    /// Returns the directory of links to logs, `/var/log/containers`.
     pub(crate) fn log_links(&self) -> PathBuf {
         self.logs.with_file_name("containers")
     }
 
-    /// Where the pod's containers log to.
+    /// Returns the directory of the logs of a pod's containers.
     pub(crate) fn pod_logs(&self, namespace: &str, name: &str, uid: &str) -> PathBuf {
         self.logs.join(format!("{namespace}_{name}_{uid}"))
     }
 }
 
-/// Namespace, name and uid of the pod whose logs are in a directory of this name; see [`Dirs::pod_logs`]. Other programs may keep
-/// other things there.
+/// Returns namespace, name and uid of the pod whose logs are in a directory of this name, see [`Dirs::pod_logs`]. Directories of
+/// other programs yield `None`.
 pub(crate) fn pod_of_logs(directory: &str) -> Option<(&str, &str, &str)> {
     let mut parts = directory.split('_');
     let (namespace, name, uid) = (parts.next()?, parts.next()?, parts.next()?);
-    // the identity of a static pod is a hash
+    // the uid of a static pod is a hash of 32 digits
     let is_uid = matches!(uid.len(), 32 | 36) && is_component(uid);
     (parts.next().is_none() && is_uid).then_some((namespace, name, uid))
 }
 
-/// Whether `path` is relative and stays below where it starts, as text.
+/// Reports whether `path` is relative and contains no `..`.
 pub(crate) fn is_below(path: &Path) -> bool {
     use std::path::Component;
     !path.as_os_str().is_empty()
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_below_has_no_way_up() {
+    fn paths_with_parent_components_are_not_below() {
         assert!(is_below(Path::new("a/b/./c")));
         for bad in ["", "/a", "../a", "a/../../b"] {
             assert!(!is_below(Path::new(bad)), "{bad}");

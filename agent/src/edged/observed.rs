@@ -1,37 +1,37 @@
-//! What there is of one pod: sandboxes and containers, newest first, as the runtime, probes and hooks know them.
+//! The observed state of one pod: its sandboxes and containers, newest first, as the runtime, probes and hooks report them.
 
 use std::{cmp::Reverse, collections::BTreeSet, path::PathBuf, time::Duration};
 
 use jiff::Timestamp;
 use wire::cri;
 
-use super::moment;
+use super::timestamps;
 
-/// The exit code of what SIGKILL has ended, and of what has vanished.
-pub(crate) const KILLED: i32 = 137;
-/// By then a runtime knows why it was killed.
-const SETTLING: Duration = Duration::from_secs(2);
+/// Exit code of a process that SIGKILL ended, also used for containers that have vanished.
+pub(crate) const SIGKILL_EXIT_CODE: i32 = 137;
+/// How long after a container's exit the runtime may take to know why it was killed.
+const EXIT_REASON_DELAY: Duration = Duration::from_secs(2);
 
-/// All that the runtime has of one pod.
+/// The sandboxes and containers of one pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Observed {
+pub(crate) struct ObservedPod {
     /// Newest first.
     pub(crate) sandboxes: Vec<Sandbox>,
     /// Newest first.
     pub(crate) containers: Vec<Container>,
 }
 
-/// A sandbox or container in a state, as the runtime's lists tell of it: two observations with the same items are the same.
+/// Id and state of a sandbox or container, as the runtime's lists contain them. Observations with the same items are equal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Item {
+pub(crate) struct ListedItem {
     id: String,
     state: &'static str,
 }
 
-/// What was made for a pod since it was observed.
+/// A sandbox or container that was created since the pod was observed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Made {
-    /// A sandbox, after so many others.
+pub(crate) enum CreatedItem {
+    /// A sandbox; `attempt` is the number of sandboxes before it.
     Sandbox { id: String, attempt: u32 },
     /// A container in a sandbox.
     Container { id: String, sandbox_id: String },
@@ -42,13 +42,13 @@ pub(crate) enum Made {
 pub(crate) struct Sandbox {
     /// The runtime's id.
     pub(crate) id: String,
-    /// How many the pod had before.
+    /// How many sandboxes the pod had before.
     pub(crate) attempt: u32,
-    /// Containers can run in it.
+    /// Whether containers can run in it.
     pub(crate) ready: bool,
-    /// When it was made.
+    /// When it was created.
     pub(crate) created_at: Timestamp,
-    /// Its addresses; empty on the host's network.
+    /// Its IP addresses; empty on the host's network.
     pub(crate) ips: Vec<String>,
 }
 
@@ -57,57 +57,57 @@ pub(crate) struct Sandbox {
 pub(crate) struct Container {
     /// The runtime's id.
     pub(crate) id: String,
-    /// The sandbox it is in.
+    /// Id of its sandbox.
     pub(crate) sandbox_id: String,
     /// Its name in the pod.
     pub(crate) name: String,
-    /// How many of this name the pod had before.
+    /// How many containers of this name the pod had before.
     pub(crate) attempt: u32,
-    /// What it was made from, if it says so.
+    /// Hash of what it was made from, if it has that annotation.
     pub(crate) hash: Option<String>,
     /// How many restarts in a row led to it.
-    pub(crate) step: u32,
-    /// The image as it was asked for.
+    pub(crate) restart_step: u32,
+    /// The image as the pod names it.
     pub(crate) image: String,
-    /// The image as the runtime knows it.
+    /// The image's id in the runtime.
     pub(crate) image_id: String,
-    /// Paths of its mounts that are read-only with all that is mounted below.
+    /// Paths of its recursive read-only mounts.
     pub(crate) recursive_read_only: Vec<String>,
-    /// When it was made.
+    /// When it was created.
     pub(crate) created_at: Timestamp,
-    /// What it does.
+    /// Its state.
     pub(crate) state: State,
-    /// Where its last words are.
+    /// Where its termination message is.
     pub(crate) termination_message: Option<TerminationMessageFiles>,
-    /// What the runtime cannot know.
+    /// What probes and hooks report of it.
     pub(crate) health: Health,
 }
 
-/// Where a container that has ended left a message for its status.
+/// Where the termination message of a container is read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TerminationMessageFiles {
-    /// The file on the host that it sees as its termination log.
+    /// The file on the host that the container sees at its termination message path.
     pub(crate) file: PathBuf,
-    /// Its log, if the end of that may stand in after a failure.
+    /// Its log, if the end of it may be used after a failure.
     pub(crate) log: Option<PathBuf>,
 }
 
-/// What probes and hooks say of a running container. Without any, it is as well as can be.
+/// What probes and hooks report of a running container. Without probes and hooks it is started and ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Health {
-    /// Its postStart hook still runs: it does not count as running yet.
+    /// Whether its postStart hook still runs: it does not count as running yet.
     pub(crate) starting: bool,
-    /// Its startup probe has succeeded.
+    /// Whether its startup probe has succeeded.
     pub(crate) started: bool,
-    /// It has started, and its readiness probe says so.
+    /// Whether it has started and its readiness probe succeeds.
     pub(crate) ready: bool,
-    /// Why it has to be stopped.
-    pub(crate) fault: Option<Fault>,
+    /// The failure for which it has to be stopped.
+    pub(crate) failure: Option<HealthFailure>,
 }
 
 /// Why a running container has to be stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum HealthFailure {
     /// Its liveness probe failed too often.
     Liveness,
     /// Its startup probe failed too often.
@@ -118,23 +118,23 @@ pub(crate) enum Fault {
 
 impl Default for Health {
     fn default() -> Self {
-        Self { starting: false, started: true, ready: true, fault: None }
+        Self { starting: false, started: true, ready: true, failure: None }
     }
 }
 
-/// What a container does.
+/// The state of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Made, not started; left behind when the agent ended in between. It is removed and made anew.
+    /// Created but not started, left behind when the agent ended in between. It is removed and created anew.
     Created,
-    /// Runs; ends as [`State::Exited`].
+    /// Running; ends as [`State::Exited`].
     Running {
-        /// Since when.
+        /// When it started.
         started_at: Timestamp,
     },
-    /// Has ended, for good: a restart is a new container.
+    /// Exited. This is final: a restart is a new container.
     Exited {
-        /// Missing when it never ran.
+        /// When it started; `None` if it never ran.
         started_at: Option<Timestamp>,
         /// When it ended.
         finished_at: Timestamp,
@@ -142,14 +142,14 @@ pub(crate) enum State {
         exit_code: i32,
         /// `Completed`, `Error`, `OOMKilled`, …
         reason: String,
-        /// For people.
+        /// Message for people.
         message: String,
     },
-    /// The runtime cannot tell; the container is stopped to make sure.
+    /// The runtime does not know the state; the container is stopped to make sure.
     Unknown,
 }
 
-impl Item {
+impl ListedItem {
     pub(crate) fn sandbox(id: String, ready: bool) -> Self {
         Self { id, state: if ready { "ready" } else { "not ready" } }
     }
@@ -158,20 +158,20 @@ impl Item {
         Self { id, state: state.as_str_name() }
     }
 
-    /// Whether it has this id.
-    pub(crate) fn is(&self, id: &str) -> bool {
+    /// Reports whether the item has this id.
+    pub(crate) fn has_id(&self, id: &str) -> bool {
         self.id == id
     }
 
-    /// Whether it is a container that has exited, and ran when there was `before`.
-    pub(crate) fn ran(&self, before: &BTreeSet<Self>) -> bool {
+    /// Reports whether the item is a container that has exited and was running in the list `before`.
+    pub(crate) fn has_exited_since(&self, before: &BTreeSet<Self>) -> bool {
         let running = || Self::container(self.id.clone(), cri::ContainerState::ContainerRunning);
         self.state == cri::ContainerState::ContainerExited.as_str_name() && before.contains(&running())
     }
 }
 
 impl State {
-    fn listed(&self) -> cri::ContainerState {
+    fn as_cri(&self) -> cri::ContainerState {
         match self {
             Self::Created => cri::ContainerState::ContainerCreated,
             Self::Running { .. } => cri::ContainerState::ContainerRunning,
@@ -182,66 +182,68 @@ impl State {
 }
 
 impl Container {
-    /// Whether it may still use resources.
+    /// Reports whether the container may still use resources.
     pub(crate) fn is_alive(&self) -> bool {
         matches!(self.state, State::Running { .. } | State::Unknown)
     }
 
-    /// Whether it has ended without having begun: its start failed.
+    /// Reports whether the container has exited without having run: its start failed.
     pub(crate) fn never_ran(&self) -> bool {
         matches!(self.state, State::Exited { started_at: None, .. })
     }
 
-    /// Whether it has ended, with the code.
+    /// Returns the exit code of a container that has exited.
     pub(crate) fn exit_code(&self) -> Option<i32> {
         if let State::Exited { exit_code, .. } = self.state { Some(exit_code) } else { None }
     }
 }
 
-impl Observed {
-    /// From lists in any order.
+impl ObservedPod {
+    /// Sorts lists in any order, newest first.
     pub(crate) fn new(mut sandboxes: Vec<Sandbox>, mut containers: Vec<Container>) -> Self {
         sandboxes.sort_by_key(|sandbox| Reverse((sandbox.attempt, sandbox.created_at)));
         containers.sort_by_key(|container| Reverse((container.attempt, container.created_at)));
         Self { sandboxes, containers }
     }
 
-    /// All of it, as lists tell of it.
-    pub(crate) fn items(&self) -> BTreeSet<Item> {
-        let sandboxes = self.sandboxes.iter().map(|one| Item::sandbox(one.id.clone(), one.ready));
+    /// Returns all sandboxes and containers as list items.
+    pub(crate) fn items(&self) -> BTreeSet<ListedItem> {
+        let sandboxes = self.sandboxes.iter().map(|one| ListedItem::sandbox(one.id.clone(), one.ready));
         let containers =
-            self.containers.iter().map(|one| Item::container(one.id.clone(), one.state.listed()));
+            self.containers.iter().map(|one| ListedItem::container(one.id.clone(), one.state.as_cri()));
         sandboxes.chain(containers).collect()
     }
 
-    /// The sandbox in which containers can be started: the newest, if it is ready.
-    pub(crate) fn current(&self) -> Option<&Sandbox> {
+    /// Returns the sandbox in which containers can be started: the newest, if it is ready.
+    pub(crate) fn ready_sandbox(&self) -> Option<&Sandbox> {
         self.sandboxes.first().filter(|sandbox| sandbox.ready)
     }
 
-    /// All containers of a name, newest first.
-    pub(crate) fn named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Container> {
+    /// Returns all containers of a name, newest first.
+    pub(crate) fn containers_named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Container> {
         self.containers.iter().filter(move |container| container.name == name)
     }
 
-    /// The addresses of the current sandbox.
+    /// Returns the IP addresses of the ready sandbox.
     pub(crate) fn ips(&self) -> &[String] {
-        self.current().map(|sandbox| sandbox.ips.as_slice()).unwrap_or_default()
+        self.ready_sandbox().map(|sandbox| sandbox.ips.as_slice()).unwrap_or_default()
     }
 
-    /// When to observe again a container that was killed just now: some runtimes learn only a moment later that it was for
-    /// want of memory, and tell nobody.
-    pub(crate) fn settles_at(&self, now: Timestamp) -> Option<Timestamp> {
+    /// Returns when to observe again a container that was killed just now: some runtimes learn a moment later that it was killed
+    /// for lack of memory, and send no event.
+    pub(crate) fn recheck_at(&self, now: Timestamp) -> Option<Timestamp> {
         let ends = self.containers.iter().filter_map(|container| match &container.state {
-            State::Exited { exit_code: KILLED, finished_at, reason, .. } if reason != "OOMKilled" => {
-                Some(moment::after(*finished_at, SETTLING))
+            State::Exited { exit_code: SIGKILL_EXIT_CODE, finished_at, reason, .. }
+                if reason != "OOMKilled" =>
+            {
+                Some(timestamps::after(*finished_at, EXIT_REASON_DELAY))
             }
             _ => None,
         });
-        ends.filter(|at| *at > now && *at <= moment::after(now, SETTLING)).min()
+        ends.filter(|at| *at > now && *at <= timestamps::after(now, EXIT_REASON_DELAY)).min()
     }
 
-    /// The newest container of a name.
+    /// Returns the newest container of a name.
     pub(crate) fn latest(&self, name: &str) -> Option<&Container> {
         self.containers.iter().find(|container| container.name == name)
     }
@@ -249,7 +251,7 @@ impl Observed {
 
 #[cfg(test)]
 impl Container {
-    /// One of this name that was made and did nothing yet.
+    /// Returns a container of this name that was created and not started.
     pub(crate) fn test(name: &str) -> Self {
         Self {
             id: String::new(),
@@ -257,7 +259,7 @@ impl Container {
             name: name.to_owned(),
             attempt: 0,
             hash: None,
-            step: 0,
+            restart_step: 0,
             image: String::new(),
             image_id: String::new(),
             recursive_read_only: Vec::new(),
@@ -274,7 +276,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_killed_is_looked_at_once_more() {
+    fn killed_container_is_observed_again() {
         let at = |second| Timestamp::from_second(second).unwrap();
         let container = |exit_code, reason: &str| Container {
             state: State::Exited {
@@ -287,13 +289,13 @@ mod tests {
             ..Container::test("web")
         };
         let settles = |exit_code, reason, now| {
-            Observed::new(vec![], vec![container(exit_code, reason)])
-                .settles_at(at(now))
+            ObservedPod::new(vec![], vec![container(exit_code, reason)])
+                .recheck_at(at(now))
                 .map(|at| at.as_second())
         };
-        assert_eq!(settles(KILLED, "Error", 11), Some(12));
-        assert_eq!(settles(KILLED, "Error", 12), None, "late enough");
-        assert_eq!(settles(KILLED, "Error", 0), None, "the clock was set back");
-        assert_eq!((settles(KILLED, "OOMKilled", 11), settles(1, "Error", 11)), (None, None));
+        assert_eq!(settles(SIGKILL_EXIT_CODE, "Error", 11), Some(12));
+        assert_eq!(settles(SIGKILL_EXIT_CODE, "Error", 12), None, "late enough");
+        assert_eq!(settles(SIGKILL_EXIT_CODE, "Error", 0), None, "the clock was set back");
+        assert_eq!((settles(SIGKILL_EXIT_CODE, "OOMKilled", 11), settles(1, "Error", 11)), (None, None));
     }
 }

@@ -1,4 +1,4 @@
-//! What the parts of EdgeD share, and what each of them is given of it. All wiring of EdgeD is here.
+//! The dependencies that the parts of EdgeD share, and those that each part is given. All wiring of EdgeD is here.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
@@ -14,10 +14,10 @@ use super::{
     Config,
     admit::{self, NodeInfo},
     background::Background,
+    cgroups::Cgroups,
     convert::NodeDns,
     events::Recorder,
-    gc::{missing_pods, orphans, removing::Removing},
-    groups::Groups,
+    gc::{missing_pods, orphans, removing::RemovalsInProgress},
     housekeeping::{self, Keeper},
     metrics::Metrics,
     names::Dirs,
@@ -35,8 +35,8 @@ use super::{
     stats::Stats,
 };
 
-/// What every runtime gives to a pod that is given nothing else.
-const NODES_RESOLV_CONF: &str = "/etc/resolv.conf";
+/// The resolv.conf that runtimes give to pods without a DNS configuration.
+const DEFAULT_RESOLV_CONF: &str = "/etc/resolv.conf";
 
 /// What several parts of EdgeD use.
 pub(super) struct Parts {
@@ -45,7 +45,7 @@ pub(super) struct Parts {
     machine: Machine,
     allocatable: BTreeMap<String, Quantity>,
     pub(super) runtime: Runtime,
-    groups: Groups,
+    groups: Cgroups,
     addresses: Addresses,
     pub(super) pods: Store<Pod>,
     pub(super) pod_cache: PodCache,
@@ -53,19 +53,19 @@ pub(super) struct Parts {
     metrics: Metrics,
     probes: Arc<Probes>,
     pressure: Pressure,
-    removing: Removing,
+    removing: RemovalsInProgress,
     pub(super) sandbox_limit: Arc<SandboxLimit>,
     pub(super) triggers: mpsc::Sender<Trigger>,
     pub(super) background: Background,
-    /// Something was started or has ended: wakes PLEG.
+    /// Wakes PLEG when a container or sandbox was started or has ended.
     runtime_changed: Arc<Notify>,
-    /// Wakes whoever removes what pods left behind.
+    /// Wakes the garbage collection of deleted pods.
     orphaned: Arc<Notify>,
-    /// A pod is gone from the API: wakes whoever waits for that.
+    /// Wakes the tasks that wait for a pod's removal from the API.
     pod_deleted: Arc<Notify>,
 }
 
-/// Where parts report to, and where they find the pods.
+/// The channels through which parts find pods and report.
 pub(super) struct Channels {
     pub(super) pods: Store<Pod>,
     pub(super) events: Recorder,
@@ -74,7 +74,7 @@ pub(super) struct Channels {
 }
 
 impl Parts {
-    /// Reads the machine, and makes what the parts share. Nothing runs yet.
+    /// Reads the machine's properties and creates the shared parts. Nothing runs yet.
     pub(super) fn new(config: Config, dirs: Dirs, channels: Channels) -> Self {
         let Channels { pods, events, triggers, shutdown } = channels;
         let runtime = Runtime::new(config.runtime.clone(), config.images.clone())
@@ -82,7 +82,7 @@ impl Parts {
         let machine = Machine::read(&dirs.root);
         let allocatable = resources::allocatable(&machine, &config.node);
         let cpu = resources::as_limits(&allocatable).cpu_millis;
-        let background = Background::until(shutdown);
+        let background = Background::new(shutdown);
         let probes = Probes::new(probes::Deps {
             runtime: runtime.clone(),
             events: events.clone(),
@@ -90,7 +90,7 @@ impl Parts {
             background: background.clone(),
         });
         Self {
-            groups: Groups::new(config.groups.clone(), runtime.clone(), cpu),
+            groups: Cgroups::new(config.groups.clone(), runtime.clone(), cpu),
             addresses: Addresses::new(config.node.address.clone()),
             dirs,
             machine,
@@ -102,7 +102,7 @@ impl Parts {
             metrics: Metrics::default(),
             probes,
             pressure: Pressure::none(),
-            removing: Removing::default(),
+            removing: RemovalsInProgress::default(),
             sandbox_limit: Arc::new(SandboxLimit::of_machine()),
             triggers,
             background,
@@ -113,7 +113,7 @@ impl Parts {
         }
     }
 
-    /// For the syncs of pods.
+    /// Returns the context of pod syncs.
     pub(super) fn context(&self) -> Context {
         Context {
             client: self.config.client.clone(),
@@ -145,14 +145,14 @@ impl Parts {
             dns: NodeDns {
                 servers: config.node.cluster_dns.clone(),
                 domain: config.node.cluster_domain.clone(),
-                own: config.resolv_conf != Path::new(NODES_RESOLV_CONF),
+                is_custom: config.resolv_conf != Path::new(DEFAULT_RESOLV_CONF),
                 ..NodeDns::default()
             },
             resolv_conf: config.resolv_conf.clone(),
             services: config.services.clone(),
             api_ca: config.api_ca.clone(),
             allocatable: resources::as_limits(&self.allocatable),
-            means: self.machine.means(),
+            machine_resources: self.machine.machine_resources(),
         }
     }
 
@@ -169,7 +169,7 @@ impl Parts {
         Admitter::new(deps, self.unregistered_node())
     }
 
-    /// The node as pods find it before the API knows it.
+    /// Returns what admission knows of the node until the API has it.
     fn unregistered_node(&self) -> NodeInfo {
         let description = Description {
             name: &self.config.node_name,
@@ -199,7 +199,7 @@ impl Parts {
         }
     }
 
-    /// For the controller of pods.
+    /// Returns what the pod controller's triggers come from.
     pub(super) fn sources(&self) -> Sources {
         Sources {
             client: self.config.client.clone(),
@@ -210,7 +210,7 @@ impl Parts {
         }
     }
 
-    /// For PLEG.
+    /// Returns what PLEG needs.
     pub(super) fn pleg(&self) -> pleg::Deps {
         pleg::Deps {
             runtime: self.runtime.clone(),
@@ -224,7 +224,7 @@ impl Parts {
         }
     }
 
-    /// For the node's status and lease.
+    /// Returns what the node's status and lease need.
     pub(super) fn node(&self) -> node::Deps {
         node::Deps {
             machine: self.machine.clone(),
@@ -235,7 +235,7 @@ impl Parts {
         }
     }
 
-    /// For whoever removes what pods left behind.
+    /// Returns what the garbage collection of deleted pods needs.
     pub(super) fn orphans(&self) -> orphans::Deps {
         orphans::Deps {
             runtime: self.runtime.clone(),
@@ -252,7 +252,7 @@ impl Parts {
         }
     }
 
-    /// For whoever asks for pods that the API has lost.
+    /// Returns what the search for pods that the API has lost needs.
     pub(super) fn missing_pods(&self) -> missing_pods::Deps {
         missing_pods::Deps {
             client: self.config.client.clone(),
@@ -263,7 +263,7 @@ impl Parts {
         }
     }
 
-    /// For static pods.
+    /// Returns what static pods need.
     pub(super) fn static_pods(&self) -> static_pods::Deps {
         static_pods::Deps {
             client: self.config.client.clone(),
@@ -273,7 +273,7 @@ impl Parts {
         }
     }
 
-    /// Housekeeping.
+    /// Creates the housekeeping of containers, images and logs.
     pub(super) fn keeper(&self) -> Arc<Keeper> {
         let deps = housekeeping::Deps {
             runtime: self.runtime.clone(),
@@ -286,12 +286,12 @@ impl Parts {
         Arc::new(Keeper::new(deps, self.config.housekeeping.clone()))
     }
 
-    /// What evicts pods, after `keeper` has freed what it can.
+    /// Creates the evictor, which evicts pods after `keeper` has freed what it can.
     pub(super) fn evictor(&self, keeper: Arc<Keeper>) -> Evictor {
         let (runtime, root) = (self.runtime.clone(), self.dirs.root.clone());
         let signals = self.config.signals.clone();
         let signals: Arc<dyn Signals> =
-            signals.unwrap_or_else(|| Arc::new(pressure::Machine::new(runtime, root)));
+            signals.unwrap_or_else(|| Arc::new(pressure::MachineSignals::new(runtime, root)));
         Evictor {
             node_name: self.config.node_name.clone(),
             pressure: self.pressure.clone(),
@@ -307,7 +307,7 @@ impl Parts {
         }
     }
 
-    /// What the node is shown of its pods and itself.
+    /// Creates the pages of the node's HTTP server.
     pub(super) fn pages(&self) -> Arc<Pages> {
         let (config, pods) = (&self.config, &self.pods);
         let node_name = config.node_name.clone();
@@ -321,7 +321,7 @@ impl Parts {
             probes: self.probes.clone(),
             runtime: self.runtime.clone(),
             triggers: self.triggers.clone(),
-            shown: config.shown.clone(),
+            diagnostics: config.diagnostics.clone(),
         })
     }
 }

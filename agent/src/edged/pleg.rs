@@ -1,6 +1,6 @@
-//! The pod lifecycle event generator: what happens in the runtime triggers the pods that it happens to.
+//! The pod lifecycle event generator (PLEG): changes in the container runtime trigger syncs of the pods that they concern.
 
-mod pace;
+mod relist_interval;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,75 +13,75 @@ use kube::runtime::reflector::{ObjectRef, Store};
 use tokio::sync::{Notify, mpsc};
 use wire::cri;
 
-use self::pace::{Found, Pace};
+use self::relist_interval::{Comparison, RelistInterval};
 use super::{
-    groups::{Groups, Held, Watch},
+    cgroups::{CgroupWatch, Cgroups, WatchedPod},
     metrics::Metrics,
     names,
-    observed::Item,
+    observed::ListedItem,
     pods::{PodCache, trigger::Trigger},
     runtime::{CallError, Runtime},
 };
 use crate::rt::{Repeated, now};
 
-/// A stream of events that ended is asked for again after this; meanwhile the lists are compared.
+/// Time after which events are subscribed to again when their stream has ended; meanwhile the lists are compared.
 const RESUBSCRIBE_DELAY: Duration = Duration::from_secs(5);
 
-/// What the generator follows, and whom it tells.
+/// What PLEG needs.
 pub(super) struct Deps {
     /// The container runtime: events and lists.
     pub(super) runtime: Runtime,
-    /// The pods' control groups, which tell when a container has ended.
-    pub(super) groups: Groups,
+    /// The pods' control groups, whose removal shows that a container has ended.
+    pub(super) groups: Cgroups,
     /// This node's pods.
     pub(super) pods: Store<Pod>,
-    /// What the last sync of each pod has seen.
+    /// What each pod's last sync observed.
     pub(super) pod_cache: PodCache,
-    /// Triggers pods.
+    /// Triggers syncs of pods.
     pub(super) triggers: mpsc::Sender<Trigger>,
-    /// Counts comparisons of lists.
+    /// Measures relists.
     pub(super) metrics: Metrics,
-    /// Told when something was started or has ended.
+    /// Notified when a container or sandbox was started or has ended.
     pub(super) runtime_changed: Arc<Notify>,
-    /// Wakes whoever removes what pods left behind.
+    /// Wakes the garbage collection of deleted pods.
     pub(super) orphaned: Arc<Notify>,
 }
 
-/// Triggers pods until the receiver is gone. Events are best; while the runtime has none to offer, its lists are compared
-/// every `relist`, and less often where the kernel tells when containers have ended.
+/// Triggers syncs of pods until the receiver is closed. The runtime's events are preferred; while it has none, its lists are
+/// compared every `relist`, and less often if the kernel reports ended containers.
 pub(super) async fn run(deps: Deps, relist: Duration) {
-    let (groups, pace) = (deps.groups.watch(), Pace::new(relist));
-    let mut lists = Lists {
+    let (groups, relist_interval) = (deps.groups.watch(), RelistInterval::new(relist));
+    let mut relister = Relister {
         last: Snapshot::default(),
         deps: &deps,
         groups,
-        pace,
+        relist_interval,
         watched: false,
-        away: false,
+        unreachable: false,
         faults: Repeated::default(),
     };
     let (runtime, mut wait) = (&deps.runtime, Duration::ZERO);
     loop {
         let stream = subscribe(wait, || runtime.events());
-        let Some(stream) = beside(stream, lists.compare_with_tasks()).await else { return };
-        let ended = follow(stream, &deps).await;
+        let Some(stream) = relist_until_subscribed(stream, relister.relist()).await else { return };
+        let ended = forward_events(stream, &deps).await;
         deps.orphaned.notify_one();
-        if matches!(ended, Ended::Receiver) {
+        if matches!(ended, FollowEnd::Receiver) {
             return;
         }
         wait = RESUBSCRIBE_DELAY;
     }
 }
 
-/// The stream of events, asked for after `wait` and then again and again.
-async fn subscribe<S, E, F>(mut wait: Duration, ask: impl Fn() -> F) -> S
+/// Subscribes to the runtime's events after `wait`, and tries again until it succeeds.
+async fn subscribe<S, E, F>(mut wait: Duration, subscribe_once: impl Fn() -> F) -> S
 where
     E: std::error::Error + 'static,
     F: Future<Output = Result<S, E>>,
 {
     loop {
         tokio::time::sleep(wait).await;
-        match ask().await {
+        match subscribe_once().await {
             Ok(stream) => return stream,
             Err(error) => {
                 tracing::debug!(error = &error as &dyn std::error::Error, "no events: lists are compared");
@@ -91,45 +91,48 @@ where
     }
 }
 
-/// What `subscribed` gives, while lists are compared, which goes on over all its attempts: a runtime may answer only with its first
-/// event, and a list may take longer than the time between two attempts. `None` where comparing has ended.
-async fn beside<S>(subscribed: impl Future<Output = S>, compared: impl Future<Output = ()>) -> Option<S> {
+/// Returns the result of `subscribed` while `compared` runs, over all attempts to subscribe: a runtime may answer only with its
+/// first event, and a list may take longer than the time between two attempts. Returns `None` if `compared` ends.
+async fn relist_until_subscribed<S>(
+    subscribed: impl Future<Output = S>,
+    compared: impl Future<Output = ()>,
+) -> Option<S> {
     tokio::select! {
-        // Cancel-safe, both: a comparison that is not made to its end is made again where it is needed.
+        // Cancel-safe, both: an interrupted comparison is repeated later.
         stream = subscribed => Some(stream),
         () = compared => None,
     }
 }
 
-enum Ended {
+enum FollowEnd {
     Stream,
     Receiver,
 }
 
-async fn follow(mut stream: tonic::Streaming<cri::ContainerEventResponse>, deps: &Deps) -> Ended {
+async fn forward_events(mut stream: tonic::Streaming<cri::ContainerEventResponse>, deps: &Deps) -> FollowEnd {
     let triggers = &deps.triggers;
-    // What happened before the stream began is not in it.
+    // The stream does not contain what happened before it began.
     if triggers.send(Trigger::All).await.is_err() {
-        return Ended::Receiver;
+        return FollowEnd::Receiver;
     }
     loop {
         let event = match stream.message().await {
             Ok(Some(event)) => event,
-            Ok(None) => return Ended::Stream,
+            Ok(None) => return FollowEnd::Stream,
             Err(status) => {
                 tracing::debug!(%status, "the stream of events broke: lists are compared");
-                return Ended::Stream;
+                return FollowEnd::Stream;
             }
         };
         let Some(pod) = owner(event, &deps.pod_cache, &deps.pods.state()) else { continue };
         if triggers.send(Trigger::Pod(pod)).await.is_err() {
-            return Ended::Receiver;
+            return FollowEnd::Receiver;
         }
     }
 }
 
-/// The pod that an event is about. One that comes when the sandbox is gone does not say, but for the container's own labels; else
-/// it is the pod that had something of this id at its last sync.
+/// Returns the pod that an event is about. An event that comes after the removal of the sandbox names the pod only in the
+/// container's labels, or not at all; then it is the pod that had an item with this id at its last sync.
 fn owner(
     event: cri::ContainerEventResponse,
     pod_cache: &PodCache,
@@ -150,7 +153,7 @@ fn owner(
     Some(ObjectRef::from_obj(pod.as_ref()))
 }
 
-/// Whose a sandbox or container is.
+/// The pod to which a sandbox or container belongs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Owner {
     namespace: String,
@@ -158,86 +161,87 @@ struct Owner {
     uid: String,
 }
 
-/// What there is of each pod.
-type Snapshot = BTreeMap<Owner, BTreeSet<Item>>;
+/// The listed sandboxes and containers of each pod.
+type Snapshot = BTreeMap<Owner, BTreeSet<ListedItem>>;
 
-/// The lists as they were last.
-struct Lists<'a> {
+/// Compares the runtime's lists with the previous ones.
+struct Relister<'a> {
     last: Snapshot,
     deps: &'a Deps,
-    groups: Watch,
-    pace: Pace,
-    /// Whether the kernel tells of all containers.
+    groups: CgroupWatch,
+    relist_interval: RelistInterval,
+    /// Whether the kernel reports the end of all containers.
     watched: bool,
-    /// The runtime did not answer: when it does, it may have lost something.
-    away: bool,
+    /// Whether the runtime did not answer last time. When it answers again, it may have lost something.
+    unreachable: bool,
     /// How often that was logged.
     faults: Repeated,
 }
 
-impl Lists<'_> {
-    /// Compares them, and sooner where containerd itself tells that there is something new. Returns only when the receiver is gone.
-    async fn compare_with_tasks(&mut self) {
+impl Relister<'_> {
+    /// Compares the lists, earlier if containerd's task events say that something changed. Returns only when the receiver is
+    /// closed.
+    async fn relist(&mut self) {
         let deps = self.deps;
         tokio::select! {
-            // cancel-safe: the stream is asked for again
+            // cancel-safe: the stream is subscribed to again
             () = deps.runtime.follow_tasks(&deps.runtime_changed) => {}
-            // cancel-safe, as in `beside`
-            () = self.compare_for_ever() => {}
+            // cancel-safe, as in `relist_until_subscribed`
+            () = self.relist_forever() => {}
         }
     }
 
-    /// Returns only when the receiver is gone.
-    async fn compare_for_ever(&mut self) {
+    /// Compares the lists again and again. Returns only when the receiver is closed.
+    async fn relist_forever(&mut self) {
         loop {
             let begun = Instant::now();
             let wait = match snapshot(&self.deps.runtime).await {
-                Ok((mut now, held)) => {
+                Ok((mut now, watched)) => {
                     let took = begun.elapsed();
                     self.deps.metrics.relisted(took);
                     self.deps.pod_cache.listed(now.keys().map(|owner| owner.uid.clone()).collect());
-                    let found = Found {
+                    let comparison = Comparison {
                         changed: now != self.last,
                         ended: has_ended(&self.last, &now),
                         watched: self.watched,
                     };
                     defer_syncing(&self.last, &mut now, &self.deps.pod_cache);
-                    for pod in changed(&self.last, &now, &self.deps.pod_cache) {
+                    for pod in changed_pods(&self.last, &now, &self.deps.pod_cache) {
                         if self.deps.triggers.send(Trigger::Pod(pod)).await.is_err() {
                             return;
                         }
                     }
                     self.last = now;
-                    if std::mem::take(&mut self.away) {
-                        self.is_back();
+                    if std::mem::take(&mut self.unreachable) {
+                        self.log_reachable();
                         self.deps.orphaned.notify_one();
                     }
-                    self.watched = self.groups.follow(&held);
-                    self.pace.after(found, took, Instant::now())
+                    self.watched = self.groups.set_pods(&watched);
+                    self.relist_interval.after_comparison(comparison, took, Instant::now())
                 }
                 Err(error) => {
-                    self.is_away(&error);
-                    self.pace.every()
+                    self.log_unreachable(&error);
+                    self.relist_interval.every()
                 }
             };
             // Cancel-safe, all: they only decide when the next comparison is.
             tokio::select! {
                 () = tokio::time::sleep(wait) => continue,
-                () = self.groups.ended() => {
+                () = self.groups.removed() => {
                     tracing::debug!("a control group has gone: the runtime's lists are compared");
-                    self.pace.group_gone(Instant::now());
+                    self.relist_interval.group_gone(Instant::now());
                 }
-                () = self.deps.runtime_changed.notified() => self.pace.moved(Instant::now()),
+                () = self.deps.runtime_changed.notified() => self.relist_interval.state_changed(Instant::now()),
             }
-            tokio::time::sleep(self.pace.soon()).await;
+            tokio::time::sleep(self.relist_interval.min_delay()).await;
         }
     }
 }
 
-impl Lists<'_> {
-    /// Told here for all that needs the runtime: one line, again at growing intervals.
-    fn is_away(&mut self, error: &CallError) {
-        self.away = true;
+impl Relister<'_> {
+    /// Logs that the runtime does not answer, for all parts that need it: one line, repeated at growing intervals.
+    fn log_unreachable(&mut self, error: &CallError) {
+        self.unreachable = true;
         if !error.is_unreachable() {
             return tracing::debug!(error = error as &dyn std::error::Error, "the runtime is not listed");
         }
@@ -250,26 +254,30 @@ impl Lists<'_> {
         }
     }
 
-    fn is_back(&mut self) {
+    fn log_reachable(&mut self) {
         if std::mem::take(&mut self.faults).has_any() {
             tracing::info!("the container runtime answers again");
         }
     }
 }
 
-/// The lists, and the pods that can be watched: those that have a sandbox.
-async fn snapshot(runtime: &Runtime) -> Result<(Snapshot, BTreeSet<Held>), CallError> {
+/// Lists all sandboxes and containers, and returns with them the pods whose control groups can be watched: those with a ready
+/// sandbox.
+async fn snapshot(runtime: &Runtime) -> Result<(Snapshot, BTreeSet<WatchedPod>), CallError> {
     let (sandboxes, containers) = tokio::try_join!(runtime.sandboxes(None), runtime.containers(None))?;
     let ready = sandboxes.iter().filter(|one| one.state() == cri::PodSandboxState::SandboxReady);
-    let held = ready.filter_map(|one| Some((one.labels.get(names::POD_UID)?.clone(), one.id.clone())));
-    let held = held.collect();
+    let watched = ready.filter_map(|one| {
+        let uid = one.labels.get(names::POD_UID)?.clone();
+        Some(WatchedPod { uid, sandbox_id: one.id.clone() })
+    });
+    let watched = watched.collect();
     let sandboxes = sandboxes.into_iter().map(|sandbox| {
         let ready = sandbox.state() == cri::PodSandboxState::SandboxReady;
-        (sandbox.labels, Item::sandbox(sandbox.id, ready))
+        (sandbox.labels, ListedItem::sandbox(sandbox.id, ready))
     });
     let containers = containers.into_iter().map(|container| {
         let state = container.state();
-        (container.labels, Item::container(container.id, state))
+        (container.labels, ListedItem::container(container.id, state))
     });
     let mut snapshot = Snapshot::new();
     for (mut labels, item) in sandboxes.chain(containers) {
@@ -280,18 +288,19 @@ async fn snapshot(runtime: &Runtime) -> Result<(Snapshot, BTreeSet<Held>), CallE
             snapshot.entry(Owner { namespace, name, uid }).or_default().insert(item);
         }
     }
-    Ok((snapshot, held))
+    Ok((snapshot, watched))
 }
 
-/// Whether a container that ran has ended.
+/// Reports whether a running container has exited since the last list.
 fn has_ended(last: &Snapshot, now: &Snapshot) -> bool {
-    now.iter()
-        .any(|(owner, items)| last.get(owner).is_some_and(|before| items.iter().any(|item| item.ran(before))))
+    now.iter().any(|(owner, items)| {
+        last.get(owner).is_some_and(|before| items.iter().any(|item| item.has_exited_since(before)))
+    })
 }
 
-/// The pods of which something came, went or changed, but for those that were seen as they are now: above all what the agent
-/// itself has started.
-fn changed(last: &Snapshot, now: &Snapshot, pod_cache: &PodCache) -> Vec<ObjectRef<Pod>> {
+/// Returns the pods whose items differ from the last list, except those whose last sync observed the same items, above all what
+/// the agent itself has started.
+fn changed_pods(last: &Snapshot, now: &Snapshot, pod_cache: &PodCache) -> Vec<ObjectRef<Pod>> {
     let owners: BTreeSet<_> = last.keys().chain(now.keys()).collect();
     let changed = owners.into_iter().filter(|owner| {
         let items = now.get(*owner);
@@ -300,7 +309,7 @@ fn changed(last: &Snapshot, now: &Snapshot, pod_cache: &PodCache) -> Vec<ObjectR
     changed.map(|owner| ObjectRef::new(&owner.name).within(&owner.namespace)).collect()
 }
 
-/// A pod that is being synced now stays as it was `last`, and is compared again next time.
+/// Keeps the last items of pods that are being synced, so that they are compared again next time.
 fn defer_syncing(last: &Snapshot, now: &mut Snapshot, pod_cache: &PodCache) {
     let owners = last.keys().chain(now.keys());
     let syncing =
@@ -321,20 +330,20 @@ mod tests {
     async fn a_list_that_takes_longer_than_a_subscription_ends_all_the_same() {
         let refused = || std::future::ready(Err::<(), _>(std::fmt::Error));
         let list = tokio::time::sleep(RESUBSCRIBE_DELAY * 3);
-        assert_eq!(beside(subscribe(Duration::ZERO, refused), list).await, None);
+        assert_eq!(relist_until_subscribed(subscribe(Duration::ZERO, refused), list).await, None);
     }
 
     fn snapshot(all: &[(&str, &str, cri::ContainerState)]) -> Snapshot {
         let mut snapshot = Snapshot::new();
         for (name, id, state) in all {
             let owner = Owner { namespace: "ns".into(), name: (*name).into(), uid: format!("uid of {name}") };
-            snapshot.entry(owner).or_default().insert(Item::container((*id).to_owned(), *state));
+            snapshot.entry(owner).or_default().insert(ListedItem::container((*id).to_owned(), *state));
         }
         snapshot
     }
 
     fn names(last: &Snapshot, now: &Snapshot, pod_cache: &PodCache) -> Vec<String> {
-        changed(last, now, pod_cache).into_iter().map(|pod| pod.name).collect()
+        changed_pods(last, now, pod_cache).into_iter().map(|pod| pod.name).collect()
     }
 
     #[test]
@@ -369,7 +378,7 @@ mod tests {
         hold(true);
         let mut now = listed.clone();
         defer_syncing(&last, &mut now, &pod_cache);
-        assert_eq!((changed(&last, &now, &pod_cache), &now), (vec![], &last));
+        assert_eq!((changed_pods(&last, &now, &pod_cache), &now), (vec![], &last));
         hold(false);
         // What its own sync has seen meanwhile is no news.
         let new = listed.iter().filter(|(owner, _)| owner.name == "new");
@@ -378,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_without_a_sandbox_is_some_pods_too() {
+    fn event_without_sandbox_status_finds_its_pod() {
         let pod = |name: &str| -> Arc<Pod> {
             let metadata =
                 serde_json::json!({"name": name, "namespace": "ns", "uid": format!("uid of {name}")});
@@ -401,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ran_and_has_exited_has_ended() {
+    fn running_container_that_exits_has_ended() {
         use cri::ContainerState::{ContainerCreated, ContainerExited, ContainerRunning};
         let one = |state| snapshot(&[("web", "1", state)]);
         assert!(has_ended(&one(ContainerRunning), &one(ContainerExited)));
@@ -417,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_seen_as_it_is_triggers_nothing() {
+    fn already_observed_changes_trigger_nothing() {
         use cri::ContainerState::{ContainerExited, ContainerRunning};
         let pod_cache = PodCache::default();
         let started = snapshot(&[("web", "1", ContainerRunning), ("db", "2", ContainerRunning)]);

@@ -1,5 +1,5 @@
-//! How the node reaches its pods, for probes and hooks: over the machine's network, or as whoever runs the agent on a runtime
-//! without a network says.
+//! How the node connects to its pods, for probes and hooks: over the machine's network, or through an implementation given by
+//! whoever runs the agent on a runtime without a network.
 
 use std::{fmt, io};
 

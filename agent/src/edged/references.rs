@@ -1,4 +1,4 @@
-//! Which ConfigMaps and Secrets a pod uses, and what was found of them.
+//! The ConfigMaps and Secrets that a pod refers to, and their content.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,9 +13,9 @@ use super::{specs, volume_source::VolumeSource};
 /// A ConfigMap or Secret in the pod's namespace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Reference {
-    /// By name.
+    /// A ConfigMap, by name.
     ConfigMap(String),
-    /// By name.
+    /// A Secret, by name.
     Secret(String),
 }
 
@@ -28,36 +28,36 @@ impl fmt::Display for Reference {
     }
 }
 
-/// Keys and contents. No `Debug`: they may be secret.
+/// Keys and values of an object. Has no `Debug`, as values may be secret.
 pub(crate) type Data = Arc<BTreeMap<String, Vec<u8>>>;
 
-/// What became of asking for an object.
+/// The result of fetching an object.
 #[derive(Clone)]
 pub(crate) enum Fetched {
-    /// It is here.
+    /// The object's data.
     Found(Data),
-    /// There is none.
+    /// The object does not exist.
     Missing,
-    /// Nobody knows now, with the reason.
+    /// It is unknown whether the object exists; holds the reason.
     Unavailable(String),
 }
 
-/// The objects that were asked for.
+/// The fetched objects.
 #[derive(Clone, Default)]
 pub(crate) struct Objects(BTreeMap<Reference, Fetched>);
 
-/// An object or key that a pod needs and that is not there.
+/// Why a reference cannot be resolved.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub(crate) enum Unmet {
-    /// No such object.
+pub(crate) enum ReferenceError {
+    /// The object does not exist.
     #[error("{0} not found")]
     Missing(Reference),
-    /// It may exist, the cloud cannot be asked now.
+    /// The object may exist, but cannot be fetched now.
     #[error("{reference} is not on this node and cannot be fetched now: {why}")]
     Unavailable {
         /// The object.
         reference: Reference,
-        /// What the API said.
+        /// The API's error.
         why: String,
     },
     /// The object has no such key.
@@ -68,7 +68,7 @@ pub(crate) enum Unmet {
         /// The key.
         key: String,
     },
-    /// The key's content is no text.
+    /// The key's value is not UTF-8.
     #[error("key {key} in {reference} is not UTF-8 text")]
     Binary {
         /// The object.
@@ -79,56 +79,60 @@ pub(crate) enum Unmet {
 }
 
 impl Objects {
-    /// Notes what was found.
+    /// Stores the result of fetching an object.
     pub(crate) fn insert(&mut self, reference: Reference, fetched: Fetched) {
         self.0.insert(reference, fetched);
     }
 
-    /// The object's data; `None` when it is missing and `optional`.
-    pub(crate) fn data(&self, reference: &Reference, optional: bool) -> Result<Option<&Data>, Unmet> {
+    /// Returns the object's data, or `None` if it is missing and `optional`.
+    pub(crate) fn data(
+        &self,
+        reference: &Reference,
+        optional: bool,
+    ) -> Result<Option<&Data>, ReferenceError> {
         match self.0.get(reference) {
             Some(Fetched::Found(data)) => Ok(Some(data)),
             Some(Fetched::Missing) | None if optional => Ok(None),
-            Some(Fetched::Missing) | None => Err(Unmet::Missing(reference.clone())),
+            Some(Fetched::Missing) | None => Err(ReferenceError::Missing(reference.clone())),
             Some(Fetched::Unavailable(why)) => {
-                Err(Unmet::Unavailable { reference: reference.clone(), why: why.clone() })
+                Err(ReferenceError::Unavailable { reference: reference.clone(), why: why.clone() })
             }
         }
     }
 
-    /// One key as text; `None` when object or key is missing and `optional`.
+    /// Returns the value of a key as text, or `None` if object or key is missing and `optional`.
     pub(crate) fn text(
         &self,
         reference: &Reference,
         key: &str,
         optional: bool,
-    ) -> Result<Option<String>, Unmet> {
+    ) -> Result<Option<String>, ReferenceError> {
         let Some(data) = self.data(reference, optional)? else { return Ok(None) };
-        let unmet = |make: fn(Reference, String) -> Unmet| make(reference.clone(), key.to_owned());
+        let unmet = |make: fn(Reference, String) -> ReferenceError| make(reference.clone(), key.to_owned());
         match data.get(key) {
             Some(bytes) => String::from_utf8(bytes.clone())
                 .map(Some)
-                .map_err(|_| unmet(|reference, key| Unmet::Binary { reference, key })),
+                .map_err(|_| unmet(|reference, key| ReferenceError::Binary { reference, key })),
             None if optional => Ok(None),
-            None => Err(unmet(|reference, key| Unmet::Key { reference, key })),
+            None => Err(unmet(|reference, key| ReferenceError::Key { reference, key })),
         }
     }
 }
 
-/// A ConfigMap's keys, text and binary alike.
+/// Returns a ConfigMap's text and binary keys.
 pub(crate) fn config_map_data(map: ConfigMap) -> Data {
     let text = map.data.into_iter().flatten().map(|(key, value)| (key, value.into_bytes()));
     let binary = map.binary_data.into_iter().flatten().map(|(key, value)| (key, value.0));
     Arc::new(text.chain(binary).collect())
 }
 
-/// A Secret's keys.
+/// Returns a Secret's keys.
 pub(crate) fn secret_data(secret: Secret) -> Data {
     let text = secret.string_data.into_iter().flatten().map(|(key, value)| (key, value.into_bytes()));
     Arc::new(secret.data.into_iter().flatten().map(|(key, value)| (key, value.0)).chain(text).collect())
 }
 
-/// What the container's environment needs.
+/// Returns the objects to which the container's environment refers.
 pub(crate) fn of_env(container: &Container) -> BTreeSet<Reference> {
     let mut all = BTreeSet::new();
     for from in container.env_from.iter().flatten() {
@@ -142,7 +146,7 @@ pub(crate) fn of_env(container: &Container) -> BTreeSet<Reference> {
     all
 }
 
-/// What the volume needs.
+/// Returns the objects to which the volume refers.
 pub(crate) fn of_volume(volume: &Volume) -> BTreeSet<Reference> {
     let Some(source) = VolumeSource::of(volume) else { return BTreeSet::new() };
     match source {
@@ -163,16 +167,16 @@ fn of_projection(source: &VolumeProjection) -> impl Iterator<Item = Reference> {
     config_map.chain(source.secret.iter().map(|s| Reference::Secret(s.name.clone())))
 }
 
-/// The Secrets with which the pod's images are pulled.
-pub(crate) fn of_pulls(pod: &Pod) -> BTreeSet<Reference> {
+/// Returns the Secrets with which the pod's images are pulled.
+pub(crate) fn of_image_pulls(pod: &Pod) -> BTreeSet<Reference> {
     let secrets = pod.spec.iter().flat_map(|spec| spec.image_pull_secrets.iter().flatten());
     secrets.map(|secret| Reference::Secret(secret.name.clone())).collect()
 }
 
-/// Whether the pod uses the object in any way.
+/// Reports whether the pod refers to the object.
 pub(crate) fn uses(pod: &Pod, reference: &Reference) -> bool {
     let Some(spec) = &pod.spec else { return false };
     spec.volumes.iter().flatten().any(|volume| of_volume(volume).contains(reference))
         || specs::containers(spec).any(|container| of_env(container).contains(reference))
-        || of_pulls(pod).contains(reference)
+        || of_image_pulls(pod).contains(reference)
 }

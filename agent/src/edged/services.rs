@@ -1,13 +1,13 @@
-//! Variables that tell a container where services are, as every pod has had them since before there was DNS. Pure.
+//! Environment variables with the addresses of services, in Docker's link format. Pure.
 
 use k8s_openapi::api::core::v1::{Service, ServicePort};
 
-/// The namespace of the service `kubernetes`, which every pod may know.
-pub(crate) const MASTER_NAMESPACE: &str = "default";
-/// Its name.
-pub(crate) const MASTER: &str = "kubernetes";
+/// Namespace of the service [`KUBERNETES_SERVICE`], whose variables every pod may have.
+pub(crate) const KUBERNETES_SERVICE_NAMESPACE: &str = "default";
+/// Name of the API server's service.
+pub(crate) const KUBERNETES_SERVICE: &str = "kubernetes";
 
-/// The variables of these services, in their order. Those without an address of their own have none.
+/// Returns the variables of services, in their order. A service without a cluster IP has none.
 pub(crate) fn variables<'a>(services: impl Iterator<Item = &'a Service>) -> Vec<(String, String)> {
     services.flat_map(of_service).collect()
 }
@@ -17,18 +17,16 @@ fn of_service(service: &Service) -> Vec<(String, String)> {
     let ip = spec.and_then(|spec| spec.cluster_ip.as_deref()).unwrap_or_default();
     let ports = spec.and_then(|spec| spec.ports.as_deref()).unwrap_or_default();
     let ([first, ..], false) = (ports, matches!(ip, "" | "None")) else { return Vec::new() };
-    let name = constant(service.metadata.name.as_deref().unwrap_or_default());
+    let name = variable_name(service.metadata.name.as_deref().unwrap_or_default());
     let mut all = vec![
         (format!("{name}_SERVICE_HOST"), ip.to_owned()),
         (format!("{name}_SERVICE_PORT"), first.port.to_string()),
     ];
     let named =
         ports.iter().filter_map(|port| Some((port.name.as_deref().filter(|n| !n.is_empty())?, port.port)));
-    all.extend(
-        named.map(|(port_name, port)| {
-            (format!("{name}_SERVICE_PORT_{}", constant(port_name)), port.to_string())
-        }),
-    );
+    all.extend(named.map(|(port_name, port)| {
+        (format!("{name}_SERVICE_PORT_{}", variable_name(port_name)), port.to_string())
+    }));
     all.push((format!("{name}_PORT"), url(ip, first)));
     for port in ports {
         let protocol = protocol(port);
@@ -52,7 +50,7 @@ fn url(ip: &str, port: &ServicePort) -> String {
     format!("{}://{host}:{}", protocol(port).to_lowercase(), port.port)
 }
 
-fn constant(name: &str) -> String {
+fn variable_name(name: &str) -> String {
     name.to_uppercase().replace('-', "_")
 }
 

@@ -1,20 +1,20 @@
-//! What a pod's fields say, for whoever decides about it.
+//! Accessors for fields of a pod.
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 pub(crate) use kubeapi::resources::is_sidecar;
 
-/// The containers that run together, then those that are there to begin with: init containers and sidecars.
+/// Returns the app containers of a specification, then its init containers and sidecars.
 pub(crate) fn containers(spec: &PodSpec) -> impl Iterator<Item = &Container> {
     spec.containers.iter().chain(spec.init_containers.iter().flatten())
 }
 
-/// The same of a pod; none without a specification.
+/// Returns the containers of a pod in the same order; none if it has no specification.
 pub(crate) fn containers_of(pod: &Pod) -> impl Iterator<Item = &Container> {
     pod.spec.iter().flat_map(containers)
 }
 
-/// Whether the pod has ended for good, as its status says.
-pub(crate) fn is_over(pod: &Pod) -> bool {
+/// Reports whether the pod's phase is final: `Succeeded` or `Failed`.
+pub(crate) fn is_terminal(pod: &Pod) -> bool {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     matches!(phase, Some("Succeeded" | "Failed"))
 }

@@ -1,4 +1,4 @@
-//! Whether what the agent stores can be read and written: the check `storage` of `/healthz`.
+//! Checks whether the agent's store can be read and written: the check `storage` of `/healthz`.
 
 use std::{
     sync::Arc,
@@ -8,53 +8,53 @@ use std::{
 use kubeapi::store::Store;
 use tokio::{sync::Mutex, time::timeout};
 
-/// For so long a disk that took a write is not asked again: each question is a write, and flash wears out.
-const GOOD_FOR: Duration = Duration::from_mins(1);
+/// How long a successful check of writing remains valid. Each check is a write, and flash memory wears out.
+const CHECK_INTERVAL: Duration = Duration::from_mins(1);
 
-/// The agent's store, as health sees it; by default there is none. Cheap to clone.
+/// The agent's store as seen by health checks. By default there is none. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Storage(Option<Arc<Asked>>);
+pub struct Storage(Option<Arc<CheckedStore>>);
 
 #[derive(Debug)]
-struct Asked {
+struct CheckedStore {
     store: Arc<dyn Store>,
-    /// When it last took a write.
-    good: Mutex<Option<Instant>>,
+    /// When a check last succeeded.
+    last_success: Mutex<Option<Instant>>,
 }
 
 impl Storage {
-    /// Of this store.
+    /// Checks this store.
     pub fn new(store: Arc<dyn Store>) -> Self {
-        Self(Some(Arc::new(Asked { store, good: Mutex::default() })))
+        Self(Some(Arc::new(CheckedStore { store, last_success: Mutex::default() })))
     }
 
-    /// How many stored objects cannot be read, and the first of them by name.
+    /// Returns how many stored objects cannot be read, and the keys of the first `named` of them.
     pub(super) fn damaged(&self, named: usize) -> (usize, Vec<String>) {
-        let Some(asked) = &self.0 else { return (0, Vec::new()) };
-        let damaged = asked.store.damaged().now();
+        let Some(checked) = &self.0 else { return (0, Vec::new()) };
+        let damaged = checked.store.damaged().now();
         (damaged.len(), damaged.keys().take(named).map(ToString::to_string).collect())
     }
 
-    /// Why nothing can be written; a store that does not answer within `patience` does not take writes either.
-    pub(super) async fn refuses(&self, patience: Duration) -> Option<String> {
-        let asked = self.0.as_ref()?;
-        let look = async {
-            let mut good = asked.good.lock().await;
-            if good.is_some_and(|at| at.elapsed() < GOOD_FOR) {
+    /// Returns the error if the store cannot be written. Not answering within `deadline` is an error too.
+    pub(super) async fn write_error(&self, deadline: Duration) -> Option<String> {
+        let checked = self.0.as_ref()?;
+        let check = async {
+            let mut last_success = checked.last_success.lock().await;
+            if last_success.is_some_and(|at| at.elapsed() < CHECK_INTERVAL) {
                 return None;
             }
-            *good = None;
-            match asked.store.check().await {
+            *last_success = None;
+            match checked.store.check().await {
                 Ok(()) => {
-                    *good = Some(Instant::now());
+                    *last_success = Some(Instant::now());
                     None
                 }
                 Err(error) => Some(error.to_string()),
             }
         };
         let late =
-            || Some(format!("it does not take a write within {} s: check the disk", patience.as_secs()));
-        timeout(patience, look).await.unwrap_or_else(|_| late())
+            || Some(format!("it does not take a write within {} s: check the disk", deadline.as_secs()));
+        timeout(deadline, check).await.unwrap_or_else(|_| late())
     }
 }
 
@@ -122,16 +122,16 @@ pub(super) mod tests {
     }
 
     #[tokio::test]
-    async fn a_disk_that_was_full_is_asked_again_at_once_and_a_good_one_is_left_alone() {
+    async fn failed_check_is_repeated_and_successful_one_cached() {
         let disk = FullDisk::new();
         let storage = Storage::new(disk.clone());
-        let patience = Duration::from_secs(5);
-        let why = storage.refuses(patience).await.unwrap();
+        let deadline = Duration::from_secs(5);
+        let why = storage.write_error(deadline).await.unwrap();
         assert_eq!(why, "store agent.db: cannot write; free some space on its disk");
         disk.is_full.store(false, Ordering::Relaxed);
-        assert_eq!(storage.refuses(patience).await, None);
+        assert_eq!(storage.write_error(deadline).await, None);
         disk.is_full.store(true, Ordering::Relaxed);
-        assert_eq!(storage.refuses(patience).await, None, "it took a write just now");
-        assert_eq!(Storage::default().refuses(patience).await, None);
+        assert_eq!(storage.write_error(deadline).await, None, "it took a write just now");
+        assert_eq!(Storage::default().write_error(deadline).await, None);
     }
 }

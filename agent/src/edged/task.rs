@@ -1,4 +1,4 @@
-//! The one task of EdgeD: it starts the parts and waits for them.
+//! The main task of EdgeD: it starts the parts and waits for them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Config, Error, Progress, api,
-    events::{self, Occurrence, Recorder},
+    events::{self, PendingEvent, Recorder},
     gc::{missing_pods, orphans},
     housekeeping,
     names::Dirs,
@@ -27,13 +27,18 @@ use super::{
 };
 use crate::rt::{Heart, Part, PartError};
 
-/// Time between two questions to the controller of pods, whether it still takes triggers.
+/// Time between two checks that the pod controller still takes triggers.
 const LIVENESS_INTERVAL: Duration = Duration::from_secs(15);
 
-/// What is known of EdgeD from outside: how far it is, and its API.
-type Ends = (watch::Sender<Progress>, watch::Sender<Option<Arc<api::Deps>>>);
+/// The channels through which EdgeD publishes its progress and its API.
+pub(super) struct Publishers {
+    /// The progress of EdgeD's start.
+    pub(super) progress: watch::Sender<Progress>,
+    /// What the API needs, once it is available.
+    pub(super) api: watch::Sender<Option<Arc<api::Deps>>>,
+}
 
-/// All of EdgeD, not running yet.
+/// EdgeD, not running yet.
 pub struct Task {
     config: Config,
     dirs: Dirs,
@@ -42,7 +47,8 @@ pub struct Task {
 }
 
 impl Task {
-    pub(super) fn new(config: Config, dirs: Dirs, (progress, api): Ends) -> Self {
+    pub(super) fn new(config: Config, dirs: Dirs, publishers: Publishers) -> Self {
+        let Publishers { progress, api } = publishers;
         Self { config, dirs, progress: Arc::new(progress), api }
     }
 
@@ -51,14 +57,14 @@ impl Task {
     /// # Errors
     /// The server cannot listen.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
-        Box::pin(self.run_again(&Heart::unheard(), shutdown)).await
+        Box::pin(self.run_restartable(&Heart::unheard(), shutdown)).await
     }
 
-    /// The same for whoever may drop it in its middle, and call it again: containers keep running.
-    async fn run_again(&self, heart: &Heart, shutdown: CancellationToken) -> Result<(), Error> {
+    /// Does the same as [`Task::run`], but can be dropped at any time and called again: containers keep running.
+    async fn run_restartable(&self, heart: &Heart, shutdown: CancellationToken) -> Result<(), Error> {
         let (config, progress) = (&self.config, &self.progress);
         let (triggers, received) = mpsc::channel(MAX_TRIGGERS);
-        let (recorder, occurrences) = recorder(config);
+        let (recorder, events) = recorder(config);
         let (reader, writer) = reflector::store::<Pod>();
         let channels = Channels {
             pods: reader.clone(),
@@ -67,8 +73,8 @@ impl Task {
             shutdown: shutdown.clone(),
         };
         let parts = Parts::new(config.clone(), self.dirs.clone(), channels);
-        // Dropped at the end, or where this program is given up.
-        let _cut = parts.runtime.cut_when_dropped();
+        // Dropped when this function ends or its future is dropped.
+        let _cut = parts.runtime.cancel_when_dropped();
         let inputs = pods::Inputs {
             store: (reader, writer),
             sources: parts.sources(),
@@ -83,27 +89,27 @@ impl Task {
             parts.pod_cache.clone(),
             triggers.clone(),
         );
-        let events = write_events(config, &parts, occurrences);
+        let events = write_events(config, &parts, events);
         let pleg = pleg::run(parts.pleg(), config.sync.relist);
         let server = self.serve(&parts, shutdown.clone());
         let orphans = orphans::run(parts.orphans(), progress.subscribe(), config.sync.orphans);
         let missing_pods = missing_pods::run(parts.missing_pods(), progress.subscribe());
-        let upkeep = upkeep(&parts, progress.subscribe());
+        let node_upkeep = node_upkeep(&parts, progress.subscribe());
         let node = node::run(config, parts.node(), progress, heart);
         let liveness = check_liveness(triggers, heart.another("pods"));
         let static_pods = static_pods(config, &parts);
         tokio::select! {
-            // Cancel-safe by design: each part is level-triggered and starts from what it finds.
+            // Cancel-safe: each part is level-triggered and starts from the current state.
             () = shutdown.cancelled() => {}
-            // Whoever is told of an error cancels `shutdown`, and so ends what runs in the background.
+            // The caller cancels `shutdown` on an error, which ends the background tasks.
             ended = Box::pin(server) => ended?,
-            () = async { tokio::join!(Box::pin(pleg), Box::pin(orphans), Box::pin(missing_pods), Box::pin(node), Box::pin(pods), Box::pin(events), Box::pin(static_pods), Box::pin(upkeep), Box::pin(liveness), Box::pin(retry)); } => {}
+            () = async { tokio::join!(Box::pin(pleg), Box::pin(orphans), Box::pin(missing_pods), Box::pin(node), Box::pin(pods), Box::pin(events), Box::pin(static_pods), Box::pin(node_upkeep), Box::pin(liveness), Box::pin(retry)); } => {}
         }
         tokio::join!(parts.background.finish(), parts.runtime.finish());
         Ok(())
     }
 
-    /// Has the API answer from now on. Then the server of this node, for ever where there is to be none.
+    /// Makes the API available, and returns the future of the node's HTTP server, which never ends if none is configured.
     fn serve(
         &self,
         parts: &Parts,
@@ -123,11 +129,11 @@ impl Task {
 
 impl Part for Task {
     async fn run(&mut self, heart: Heart, shutdown: CancellationToken) -> Result<(), PartError> {
-        Ok(Box::pin(self.run_again(&heart, shutdown)).await?)
+        Ok(Box::pin(self.run_restartable(&heart, shutdown)).await?)
     }
 }
 
-/// Has the controller of pods answer now and then.
+/// Checks periodically that the pod controller answers.
 async fn check_liveness(triggers: mpsc::Sender<Trigger>, heart: Heart) {
     loop {
         let rest = heart.rest();
@@ -135,31 +141,31 @@ async fn check_liveness(triggers: mpsc::Sender<Trigger>, heart: Heart) {
         drop(rest);
         let echo = Arc::new(Notify::new());
         if triggers.send(Trigger::Echo(echo.clone())).await.is_err() {
-            // The controller has ended, and with it all of EdgeD.
+            // The controller has ended, and so will all of EdgeD.
             return std::future::pending().await;
         }
         echo.notified().await;
     }
 }
 
-/// Where events go, and those that are to be written.
-fn recorder(config: &Config) -> (Recorder, mpsc::Receiver<Occurrence>) {
-    let (recorder, occurrences) = events::recorder();
-    (if config.report_events { recorder } else { Recorder::none() }, occurrences)
+/// Returns the recorder of events, disabled if they are not reported, and the queue of events to write.
+fn recorder(config: &Config) -> (Recorder, mpsc::Receiver<PendingEvent>) {
+    let (recorder, events) = events::recorder();
+    (if config.report_events { recorder } else { Recorder::disabled() }, events)
 }
 
-/// Writes events, after the sandboxes that are to be made.
+/// Writes events; normal ones wait while sandboxes are being created.
 fn write_events(
     config: &Config,
     parts: &Parts,
-    occurrences: mpsc::Receiver<Occurrence>,
+    events: mpsc::Receiver<PendingEvent>,
 ) -> impl Future<Output = ()> + use<> {
     let sandbox_limit = parts.sandbox_limit.clone();
     let wait_for_room = move || {
         let sandbox_limit = sandbox_limit.clone();
         async move { sandbox_limit.wait_for_room().await }
     };
-    events::run(config.client.clone(), config.node_name.clone(), occurrences, wait_for_room)
+    events::run(config.client.clone(), config.node_name.clone(), events, wait_for_room)
 }
 
 async fn static_pods(config: &Config, parts: &Parts) {
@@ -168,8 +174,8 @@ async fn static_pods(config: &Config, parts: &Parts) {
     }
 }
 
-/// What keeps the node from running full.
-async fn upkeep(parts: &Parts, progress: watch::Receiver<Progress>) {
+/// Runs housekeeping and eviction, which keep the node from running out of resources.
+async fn node_upkeep(parts: &Parts, progress: watch::Receiver<Progress>) {
     let keeper = parts.keeper();
     let evictor = parts.evictor(keeper.clone());
     tokio::join!(housekeeping::run(keeper, progress), pressure::run(evictor));

@@ -1,4 +1,4 @@
-//! The last words of containers that have ended: what they wrote to their termination log, or the end of their log.
+//! Termination messages of containers: what a container wrote to its termination message path, or the end of its log.
 
 use std::{
     fs::{File, OpenOptions},
@@ -11,35 +11,36 @@ use nix::fcntl::OFlag;
 
 use super::observed::TerminationMessageFiles;
 
-/// Longest message of a container …
-const MAX_WORDS: usize = 4096;
-/// … and of all containers of a pod, of which each has an equal share.
-const MAX_OF_POD: usize = 12 * 1024;
-/// Longest end of a log that stands in.
-const MAX_TAIL: usize = 2048;
-/// Most lines of it.
-const MAX_LINES: usize = 80;
-/// As much of the log's end is read; it has more than its text in it.
-const MAX_LOG: u64 = 16 * 1024;
+/// Maximum length of a container's message, in bytes.
+const MAX_MESSAGE_BYTES: usize = 4096;
+/// Maximum length of the messages of all containers of a pod, of which each has an equal share.
+const MAX_POD_BYTES: usize = 12 * 1024;
+/// Maximum length of a message from the log, in bytes.
+const MAX_LOG_MESSAGE_BYTES: usize = 2048;
+/// Maximum number of lines of a message from the log.
+const MAX_LOG_LINES: usize = 80;
+/// How many bytes of the log's end are read; records contain more than their text.
+const MAX_LOG_READ_BYTES: u64 = 16 * 1024;
 
-/// Adds the last words to what the runtime says, in a pod of so many `containers`.
-pub(crate) fn join(message: &mut String, words: &str, containers: usize) {
-    if !words.is_empty() && !message.is_empty() {
+/// Appends a termination message to the runtime's `message`, and truncates the result to the share of one of `containers`.
+pub(crate) fn append(message: &mut String, termination_message: &str, containers: usize) {
+    if !termination_message.is_empty() && !message.is_empty() {
         message.push_str(": ");
     }
-    message.push_str(words);
-    message.truncate(message.floor_char_boundary(share(containers)));
+    message.push_str(termination_message);
+    message.truncate(message.floor_char_boundary(max_message_bytes(containers)));
 }
 
-/// The longest message of one of so many containers.
-fn share(containers: usize) -> usize {
-    MAX_WORDS.min(MAX_OF_POD / containers.max(1))
+/// Returns the maximum length of the message of one of so many containers.
+fn max_message_bytes(containers: usize) -> usize {
+    MAX_MESSAGE_BYTES.min(MAX_POD_BYTES / containers.max(1))
 }
 
-/// The last words of a container that has ended with this code; none where they cannot be read. Blocks on the disk.
-pub(crate) fn read(words: &TerminationMessageFiles, exit_code: i32) -> String {
-    let own = head(&words.file).unwrap_or_default();
-    match &words.log {
+/// Reads the termination message of a container that ended with `exit_code`; it is empty if it cannot be read. Blocks on the
+/// disk.
+pub(crate) fn read(files: &TerminationMessageFiles, exit_code: i32) -> String {
+    let own = head(&files.file).unwrap_or_default();
+    match &files.log {
         Some(log) if own.is_empty() && exit_code != 0 => {
             tail(log).map(|log| last_lines(&log)).unwrap_or_default()
         }
@@ -47,8 +48,8 @@ pub(crate) fn read(words: &TerminationMessageFiles, exit_code: i32) -> String {
     }
 }
 
-/// Opens a file, and nothing else: what is there may be the container's own work. A pipe would be waited for, a device may do
-/// something, and a link could lead to what is not the container's.
+/// Opens a regular file. The path may have been prepared by the container: opening a pipe would block, opening a device may have
+/// effects, and a link could lead to a file that is not the container's.
 fn open(path: &Path, follow: OFlag) -> io::Result<File> {
     let itself = (OFlag::O_PATH | follow).bits();
     let itself = OpenOptions::new().read(true).custom_flags(itself).open(path)?;
@@ -60,28 +61,28 @@ fn open(path: &Path, follow: OFlag) -> io::Result<File> {
 
 fn head(path: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
-    open(path, OFlag::O_NOFOLLOW)?.take(MAX_WORDS as u64).read_to_end(&mut bytes)?;
+    open(path, OFlag::O_NOFOLLOW)?.take(MAX_MESSAGE_BYTES as u64).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Logs are the runtime's, which may have linked to them.
+/// Reads the end of a log. Links are followed, as runtimes may link logs.
 fn tail(path: &Path) -> io::Result<String> {
     let mut file = open(path, OFlag::empty())?;
-    let start = file.metadata()?.len().saturating_sub(MAX_LOG);
+    let start = file.metadata()?.len().saturating_sub(MAX_LOG_READ_BYTES);
     file.seek(SeekFrom::Start(start))?;
     let mut bytes = Vec::new();
-    file.take(MAX_LOG).read_to_end(&mut bytes)?;
+    file.take(MAX_LOG_READ_BYTES).read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);
-    // The first line may be half of one.
+    // The first line may be incomplete.
     let whole = if start == 0 { &text } else { text.split_once('\n').map_or("", |(_, rest)| rest) };
     Ok(whole.to_owned())
 }
 
-/// The end of a log in CRI's form: time, stream, `F` or `P` for a part of a line, text.
+/// Returns the text of the last lines of a CRI log: time, stream, `F` or `P` for a partial line, text.
 fn last_lines(log: &str) -> String {
     let mut text = String::new();
     let lines: Vec<&str> = log.lines().collect();
-    for line in &lines[lines.len().saturating_sub(MAX_LINES)..] {
+    for line in &lines[lines.len().saturating_sub(MAX_LOG_LINES)..] {
         let mut parts = line.splitn(4, ' ');
         let (Some(tag), Some(own)) = (parts.nth(2), parts.next()) else { continue };
         text.push_str(own);
@@ -89,7 +90,7 @@ fn last_lines(log: &str) -> String {
             text.push('\n');
         }
     }
-    let start = text.ceil_char_boundary(text.len().saturating_sub(MAX_TAIL));
+    let start = text.ceil_char_boundary(text.len().saturating_sub(MAX_LOG_MESSAGE_BYTES));
     text.split_off(start)
 }
 
@@ -98,15 +99,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_log_stands_in_for_words_after_a_failure_only() {
+    fn log_is_used_only_after_a_failure_without_message() {
         let dir = tempfile::tempdir().unwrap();
         let (file, log) = (dir.path().join("words"), dir.path().join("0.log"));
         std::fs::write(&log, "t stdout F one\nt stderr P tw\nt stderr F o\nt stdout F \nbroken\n").unwrap();
-        let words = TerminationMessageFiles { file: file.clone(), log: Some(log) };
-        assert_eq!(read(&words, 1), "one\ntwo\n\n");
-        assert_eq!(read(&words, 0), "");
+        let files = TerminationMessageFiles { file: file.clone(), log: Some(log) };
+        assert_eq!(read(&files, 1), "one\ntwo\n\n");
+        assert_eq!(read(&files, 0), "");
         std::fs::write(&file, "x".repeat(5000)).unwrap();
-        assert_eq!(read(&words, 1).len(), 4096);
+        assert_eq!(read(&files, 1).len(), 4096);
         assert_eq!(read(&TerminationMessageFiles { file: dir.path().join("none"), log: None }, 1), "");
     }
 
@@ -133,15 +134,15 @@ mod tests {
     fn the_end_of_a_long_log_is_cut_between_characters() {
         let log = format!("t stdout F {}\n", "é".repeat(3000)).repeat(100);
         let text = last_lines(&log);
-        assert!(text.len() <= MAX_TAIL && text.ends_with("é\n"));
+        assert!(text.len() <= MAX_LOG_MESSAGE_BYTES && text.ends_with("é\n"));
     }
 
     #[test]
-    fn the_containers_of_a_pod_share_the_room_for_words() {
-        assert_eq!([0, 1, 3, 4, 12].map(share), [4096, 4096, 4096, 3072, 1024]);
-        let joined = |message: &str, words: &str| {
+    fn containers_of_a_pod_share_the_message_limit() {
+        assert_eq!([0, 1, 3, 4, 12].map(max_message_bytes), [4096, 4096, 4096, 3072, 1024]);
+        let joined = |message: &str, termination_message: &str| {
             let mut message = message.to_owned();
-            join(&mut message, words, 12);
+            append(&mut message, termination_message, 12);
             message
         };
         assert_eq!((joined("killed", ""), joined("", "bye")), ("killed".to_owned(), "bye".to_owned()));

@@ -1,5 +1,5 @@
-//! The types of volumes that this node has. Every question about volumes is one exhaustive `match` over them, so that the
-//! compiler names all of them to whoever adds a type.
+//! The types of volumes that this node supports. Every decision by type is an exhaustive `match`, so that the compiler lists all
+//! of them to whoever adds a type.
 
 use k8s_openapi::api::core::v1::{
     ConfigMapVolumeSource, DownwardAPIVolumeSource, EmptyDirVolumeSource, HostPathVolumeSource,
@@ -13,7 +13,7 @@ pub(crate) enum VolumeSource<'a> {
     HostPath(&'a HostPathVolumeSource),
     /// The volume behind a claim.
     PersistentVolumeClaim(&'a PersistentVolumeClaimVolumeSource),
-    /// A directory that begins empty and ends with the pod.
+    /// A directory that is empty at first and is removed with the pod.
     EmptyDir(&'a EmptyDirVolumeSource),
     /// The keys of a ConfigMap, as files.
     ConfigMap(&'a ConfigMapVolumeSource),
@@ -26,8 +26,8 @@ pub(crate) enum VolumeSource<'a> {
 }
 
 impl<'a> VolumeSource<'a> {
-    /// The volume's source; `None` where it is of a type that this node does not have. The fields of those are refused by name
-    /// (see [`super::fields`]), and are all written down here, so that a newer API's are not forgotten.
+    /// Returns the volume's source, or `None` if this node does not support its type. Fields of unsupported types are refused by
+    /// name (see [`super::fields`]); all of them are listed here, so that new ones of a newer API are not forgotten.
     pub(crate) fn of(volume: &'a Volume) -> Option<Self> {
         let Volume {
             name: _,
@@ -71,10 +71,10 @@ impl<'a> VolumeSource<'a> {
             .or(projected.as_ref().map(Self::Projected))
     }
 
-    /// The name of the directory in which a pod keeps its volumes of this type, after the plugin of the kubelet that makes them.
+    /// Returns the name of the directory in which a pod keeps its volumes of this type, after the kubelet's plugin.
     pub(crate) fn directory(self) -> &'static str {
         match self {
-            // Nothing is kept of a path of the node.
+            // Nothing is stored for a path of the node.
             Self::HostPath(_) => "host-path",
             Self::PersistentVolumeClaim(_) => "local-volume",
             Self::EmptyDir(_) => "empty-dir",
@@ -85,7 +85,7 @@ impl<'a> VolumeSource<'a> {
         }
     }
 
-    /// The claim that has to be looked up before the volume can be set up.
+    /// Returns the claim that has to be looked up before the volume can be set up.
     pub(crate) fn claim(self) -> Option<&'a PersistentVolumeClaimVolumeSource> {
         match self {
             Self::PersistentVolumeClaim(source) => Some(source),
@@ -98,7 +98,7 @@ impl<'a> VolumeSource<'a> {
         }
     }
 
-    /// The projection that may ask for tokens.
+    /// Returns the projection, which may ask for tokens.
     pub(crate) fn projection(self) -> Option<&'a ProjectedVolumeSource> {
         match self {
             Self::Projected(source) => Some(source),
@@ -111,8 +111,8 @@ impl<'a> VolumeSource<'a> {
         }
     }
 
-    /// The directory whose size is limited by the pod, and which counts towards its local storage.
-    pub(crate) fn scratch(self) -> Option<&'a EmptyDirVolumeSource> {
+    /// Returns the source if the volume is an `emptyDir`, which may have a size limit and counts towards the pod's local storage.
+    pub(crate) fn empty_dir(self) -> Option<&'a EmptyDirVolumeSource> {
         match self {
             Self::EmptyDir(source) => Some(source),
             Self::HostPath(_)
@@ -124,7 +124,7 @@ impl<'a> VolumeSource<'a> {
         }
     }
 
-    /// Whether the volume is on the node's disk and is gone with the pod, so that it is ephemeral storage.
+    /// Reports whether the volume is ephemeral storage: on the node's disk and removed with the pod.
     pub(crate) fn is_ephemeral(self) -> bool {
         match self {
             Self::EmptyDir(source) => !is_in_memory(source),
@@ -137,7 +137,7 @@ impl<'a> VolumeSource<'a> {
         }
     }
 
-    /// How containers mount a volume of this type, whatever else they say.
+    /// Returns how containers mount a volume of this type, whatever else they specify.
     pub(crate) fn mount_options(self) -> MountOptions {
         match self {
             // The node's own paths keep the label that they have.
@@ -146,7 +146,7 @@ impl<'a> VolumeSource<'a> {
                 MountOptions { read_only: source.read_only == Some(true), relabel: false }
             }
             Self::EmptyDir(_) => MountOptions { read_only: false, relabel: true },
-            // What is made from objects belongs to the cloud; a container that writes there would only lose it.
+            // Content of API objects is written by the agent only; a container's changes would be lost.
             Self::ConfigMap(_) | Self::Secret(_) | Self::DownwardApi(_) | Self::Projected(_) => {
                 MountOptions { read_only: true, relabel: true }
             }
@@ -163,12 +163,12 @@ pub(crate) struct MountOptions {
     pub(crate) relabel: bool,
 }
 
-/// Whether an `emptyDir` is in memory, on any medium that is not the node's disk.
+/// Reports whether an `emptyDir` is in memory, or on any medium other than the node's disk.
 pub(crate) fn is_in_memory(source: &EmptyDirVolumeSource) -> bool {
     source.medium.as_deref().is_some_and(|medium| !medium.is_empty())
 }
 
-/// The volumes of the pod.
+/// Returns the volumes of the pod.
 pub(crate) fn volumes(pod: &Pod) -> impl Iterator<Item = &Volume> {
     pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten())
 }

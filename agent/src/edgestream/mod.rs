@@ -30,7 +30,7 @@ use std::time::Duration;
 use self::task::Task;
 use crate::{
     config::{HostPort, TlsFiles},
-    edged::{AddressSource, Answer, KubeletApi, Request},
+    edged::{AddressSource, KubeletApi, KubeletRequest, KubeletResponse},
     edgehub::Proxy,
 };
 
@@ -58,11 +58,11 @@ pub(crate) struct Config {
 /// What answers the cloud's requests.
 pub(crate) trait Answers: Clone + Send + Sync + 'static {
     /// Answers one.
-    fn answer(&self, request: Request) -> impl Future<Output = Answer> + Send;
+    fn answer(&self, request: KubeletRequest) -> impl Future<Output = KubeletResponse> + Send;
 }
 
 impl Answers for KubeletApi {
-    async fn answer(&self, request: Request) -> Answer {
+    async fn answer(&self, request: KubeletRequest) -> KubeletResponse {
         Self::answer(self, request).await
     }
 }

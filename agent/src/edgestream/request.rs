@@ -3,14 +3,14 @@
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use wire::tunnel::{Connect, Kind};
 
-use crate::edged::Request;
+use crate::edged::KubeletRequest;
 
 /// Headers of one request.
 const MAX_HEADERS: usize = 64;
 
 /// Reads a connect frame; `None`: it is none, or has a method that no HTTP has. A log's and metrics' is always a GET of a plain body,
 /// whatever its headers say. The host is not looked at: there is one server that the cloud reaches.
-pub(super) fn request(kind: Kind, data: &[u8]) -> Option<Request> {
+pub(super) fn request(kind: Kind, data: &[u8]) -> Option<KubeletRequest> {
     let connect = Connect::decode(data).ok()?;
     let is_raw = matches!(kind, Kind::Exec | Kind::Attach);
     let method = match connect.method {
@@ -27,14 +27,14 @@ pub(super) fn request(kind: Kind, data: &[u8]) -> Option<Request> {
             headers.append(name, value);
         }
     }
-    Some(Request { method, path: connect.url.path, query: connect.url.raw_query, headers })
+    Some(KubeletRequest { method, path: connect.url.path, query: connect.url.raw_query, headers })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read(kind: Kind, connect: &Connect) -> Request {
+    fn read(kind: Kind, connect: &Connect) -> KubeletRequest {
         request(kind, &serde_json::to_vec(connect).unwrap()).unwrap()
     }
 

@@ -18,7 +18,7 @@ use super::{
     flow::{Allowance, Inbox},
     streams::Place,
 };
-use crate::edged::{Answer, Request};
+use crate::edged::{KubeletRequest, KubeletResponse};
 
 /// Bytes of one message to the cloud at most.
 const CHUNK: usize = 16 * 1024;
@@ -86,7 +86,13 @@ fn is_raw(kind: Kind) -> bool {
 }
 
 /// Runs a stream until it or the tunnel ends; the cloud is told of its end, whichever side ended it.
-pub(super) async fn run(kind: Kind, request: Request, api: impl Answers, place: Place, outbound: Outbound) {
+pub(super) async fn run(
+    kind: Kind,
+    request: KubeletRequest,
+    api: impl Answers,
+    place: Place,
+    outbound: Outbound,
+) {
     let ended = place.ended.clone();
     tokio::select! {
         // What is dropped here is the connection to the runtime, or the file.
@@ -100,14 +106,14 @@ pub(super) async fn run(kind: Kind, request: Request, api: impl Answers, place: 
 
 async fn serve(
     kind: Kind,
-    request: Request,
+    request: KubeletRequest,
     api: &impl Answers,
     inbox: &Inbox,
     outbound: &Outbound,
 ) -> Result<(), Gone> {
     match api.answer(request).await {
-        Answer::Response(response) => send(kind, response, inbox, outbound).await,
-        Answer::Upgraded(stream) => relay(stream, inbox, outbound).await,
+        KubeletResponse::Response(response) => send(kind, response, inbox, outbound).await,
+        KubeletResponse::Upgraded(stream) => relay(stream, inbox, outbound).await,
     }
 }
 

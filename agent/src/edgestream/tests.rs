@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     config::{HostPort, TlsFiles},
-    edged::{AddressSource, Answer, Request},
+    edged::{AddressSource, KubeletRequest, KubeletResponse},
     edgehub::Proxy,
 };
 
@@ -62,12 +62,12 @@ struct Fake {
 }
 
 impl Answers for Fake {
-    async fn answer(&self, request: Request) -> Answer {
+    async fn answer(&self, request: KubeletRequest) -> KubeletResponse {
         self.asked.lock().push(format!("{} {}?{}", request.method, request.path, request.query));
         match request.path.as_str() {
             "/upgraded" => {
                 let listener = self.runtime.clone().unwrap();
-                Answer::Upgraded(TcpStream::connect(listener.local_addr().unwrap()).await.unwrap())
+                KubeletResponse::Upgraded(TcpStream::connect(listener.local_addr().unwrap()).await.unwrap())
             }
             "/endless" => {
                 let chunk = Bytes::from(vec![b'x'; 16 * 1024]);

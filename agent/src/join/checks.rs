@@ -21,7 +21,7 @@ use crate::{
     app,
     cli::Join,
     config::{Config, Host, MqttMode},
-    edged::{NoRuntime, RuntimeFound},
+    edged::{RuntimeInfo, RuntimeInfoError},
     edgehub::{self, EnrollError, Known, NoHub},
     environment,
 };
@@ -156,7 +156,7 @@ pub(super) fn runtime(inputs: &CheckInputs<'_>) -> Verdict {
 }
 
 /// An agent ends what it does not know.
-fn of_another(endpoint: &str, found: &RuntimeFound) -> Verdict {
+fn of_another(endpoint: &str, found: &RuntimeInfo) -> Verdict {
     let some: Vec<&str> = found.pods.iter().take(MAX_NAMED).map(String::as_str).collect();
     let more = found.pods.len() - some.len();
     let more = if more == 0 { String::new() } else { format!(" and {more} more") };
@@ -177,7 +177,7 @@ fn no_runtime(machine: &Machine) -> Verdict {
             "install one (Debian: apt-get install containerd) or start it; one that is elsewhere is named with \
              --runtime-endpoint, as is one without containers: `cloudsim runtime --socket PATH`",
         ),
-        Some((endpoint, Err(NoRuntime::NoCri(said)))) => Verdict::bad(
+        Some((endpoint, Err(RuntimeInfoError::Unimplemented(said)))) => Verdict::bad(
             format!("what answers at {endpoint} speaks no CRI v1 ({said})"),
             "take \"cri\" out of disabled_plugins in /etc/containerd/config.toml, where Docker's packages put it, and restart containerd",
         ),

@@ -12,7 +12,7 @@ use crate::{
     app,
     cli::Join,
     config::{CgroupDriver, HostPort},
-    edged::{NoRuntime, RuntimeFound, inquire},
+    edged::{RuntimeInfo, RuntimeInfoError, runtime_info},
     edgehub::{Proxy, connect_tcp},
 };
 
@@ -53,7 +53,7 @@ impl Broker {
 }
 
 /// A runtime and what it said.
-pub(super) type RuntimeAnswer = (String, Result<RuntimeFound, NoRuntime>);
+pub(super) type RuntimeAnswer = (String, Result<RuntimeInfo, RuntimeInfoError>);
 
 /// What is on this machine.
 #[derive(Debug)]
@@ -87,8 +87,8 @@ impl Machine {
         let mut runtimes = Vec::new();
         for endpoint in endpoints {
             let found = match app::connect(&endpoint) {
-                Ok(channel) => inquire(channel).await,
-                Err(error) => Err(NoRuntime::Silent(error.to_string())),
+                Ok(channel) => runtime_info(channel).await,
+                Err(error) => Err(RuntimeInfoError::NoAnswer(error.to_string())),
             };
             runtimes.push((endpoint, found));
         }
@@ -106,7 +106,7 @@ impl Machine {
     }
 
     /// Runtimes that answer.
-    pub(super) fn answering(&self) -> impl Iterator<Item = (&str, &RuntimeFound)> {
+    pub(super) fn answering(&self) -> impl Iterator<Item = (&str, &RuntimeInfo)> {
         self.runtimes.iter().filter_map(|(endpoint, found)| Some((endpoint.as_str(), found.as_ref().ok()?)))
     }
 

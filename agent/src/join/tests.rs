@@ -13,7 +13,7 @@ use super::{
 use crate::{
     cli::{Cli, Command},
     config::{CgroupDriver, MqttMode},
-    edged::{NoRuntime, RuntimeFound},
+    edged::{RuntimeInfo, RuntimeInfoError},
     edgehub::Known,
 };
 
@@ -27,8 +27,8 @@ fn join(more: &str) -> Box<Join> {
     join
 }
 
-fn found(name: &str, driver: Option<CgroupDriver>) -> RuntimeFound {
-    RuntimeFound { name: name.into(), version: "1.0".into(), driver, network: None, pods: BTreeSet::new() }
+fn found(name: &str, driver: Option<CgroupDriver>) -> RuntimeInfo {
+    RuntimeInfo { name: name.into(), version: "1.0".into(), driver, network: None, pods: BTreeSet::new() }
 }
 
 fn machine(driver: Option<CgroupDriver>, broker: Broker) -> Machine {
@@ -105,12 +105,12 @@ fn a_runtime_must_answer_and_be_the_only_one() {
     let root = directory.path().display();
     let of = |runtimes| runtime_check(&format!("--root {root} --runtime-endpoint /a"), runtimes);
     assert!(matches!(of(vec![("unix:///a", Ok(found("x", None)))]), Verdict::Good(_)));
-    let broken = RuntimeFound { network: Some("cni config uninitialized".into()), ..found("x", None) };
+    let broken = RuntimeInfo { network: Some("cni config uninitialized".into()), ..found("x", None) };
     assert!(matches!(of(vec![("unix:///a", Ok(broken))]), Verdict::Note(what) if what.contains("CNI")));
     assert!(cure(of(vec![])).contains("install"));
-    let no_cri = NoRuntime::NoCri("unknown service".into());
+    let no_cri = RuntimeInfoError::Unimplemented("unknown service".into());
     assert!(cure(of(vec![("unix:///a", Err(no_cri))])).contains("disabled_plugins"));
-    let silent = NoRuntime::Silent("refused".into());
+    let silent = RuntimeInfoError::NoAnswer("refused".into());
     assert!(cure(of(vec![("unix:///a", Err(silent))])).contains("start it"));
     let two = vec![("unix:///a", Ok(found("x", None))), ("unix:///b", Ok(found("y", None)))];
     assert!(cure(of(two)).contains("--runtime-endpoint"));
@@ -135,7 +135,7 @@ fn a_name_is_taken_over_only_where_that_was_asked_for_and_is_told() {
     assert!(matches!(connected, Verdict::Note(what) if what.contains("TAKES ITS NAME OVER")));
 }
 
-fn runtime_check(options: &str, runtimes: Vec<(&str, Result<RuntimeFound, NoRuntime>)>) -> Verdict {
+fn runtime_check(options: &str, runtimes: Vec<(&str, Result<RuntimeInfo, RuntimeInfoError>)>) -> Verdict {
     let runtimes = runtimes.into_iter().map(|(endpoint, found)| (endpoint.to_owned(), found)).collect();
     let (join, host) = (join(options), host());
     let machine = Machine { runtimes, ..machine(None, Broker::Open) };
@@ -162,7 +162,7 @@ async fn a_runtime_with_pods_of_another_agent_is_refused_and_a_second_agent_name
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path().display();
     let own = format!("--root {root} --runtime-endpoint /a");
-    let others = || RuntimeFound { pods: ["shop/web".to_owned()].into(), ..found("x", None) };
+    let others = || RuntimeInfo { pods: ["shop/web".to_owned()].into(), ..found("x", None) };
     let taken = runtime_check(&own, vec![("unix:///a", Ok(others()))]);
     assert!(matches!(&taken, Verdict::Bad { what, .. } if what.contains("shop/web")), "{taken:?}");
     assert!(cure(taken).contains("--runtime-endpoint"));

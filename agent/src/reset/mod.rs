@@ -254,7 +254,7 @@ async fn stored_pods(config: &Config, database: &Path) -> anyhow::Result<BTreeSe
 }
 
 /// Ends the pods and removes what they have on disk.
-async fn pods(reset: &Reset, config: &Config, out: &mut impl Write) -> anyhow::Result<edged::Removed> {
+async fn pods(reset: &Reset, config: &Config, out: &mut impl Write) -> anyhow::Result<edged::RemovedPods> {
     let channel = app::connect(&config.edged.runtime_endpoint)?;
     // beside the machine's own agent, others may have pods in the same runtime
     let own = if reset.place.is_machine() { None } else { Some(own_pods(config, out).await?) };
@@ -272,7 +272,8 @@ async fn pods(reset: &Reset, config: &Config, out: &mut impl Write) -> anyhow::R
     let (root, logs) = (config.edged.root_dir.clone(), config.edged.pod_logs_dir.clone());
     let groups = config.edged.groups.clone();
     let cleared =
-        tokio::task::spawn_blocking(move || edged::clear(&root, &logs, groups, channel, ended)).await;
+        tokio::task::spawn_blocking(move || edged::remove_pod_files(&root, &logs, groups, channel, ended))
+            .await;
     cleared.context("files of pods could not be removed")
 }
 

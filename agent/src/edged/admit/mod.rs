@@ -1,7 +1,7 @@
-//! Whether a pod that was sent to this node may run on it, as the kubelet decides. Pure.
+//! Decides whether a pod that was assigned to this node may run on it, as the kubelet does. Pure.
 //!
-//! The checks, in the kubelet's order: what no room on the node helps against (sysctls, operating system), what it has room
-//! for, where the pod wants to be, and last AppArmor. A pod that runs already is never asked again.
+//! The checks run in the kubelet's order: sysctls and operating system, resources, the scheduler's filters, and last AppArmor. A
+//! pod that already runs is never checked again.
 //!
 //! Source: the kubelet's admission handlers, and the scheduler's filters that they call: `NodeResourcesFit`, `NodeAffinity`,
 //! `NodeName`, `NodePorts`, `TaintToleration`.
@@ -19,45 +19,45 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Node, Pod, Taint, Toleration};
 
 pub(crate) use self::{
-    affinity::selects,
+    affinity::selector_matches,
     requests::{Amounts, amounts, limit_of, limits_of, requests_of},
 };
 use super::{specs, status::Waiting};
 use crate::metamanager::mirror::SOURCE;
 
-/// The priority from which a pod is critical.
-const CRITICAL: i32 = 2_000_000_000;
+/// Priority from which a pod is critical: Kubernetes' `SystemCriticalPriority`.
+const SYSTEM_CRITICAL_PRIORITY: i32 = 2_000_000_000;
 
-/// The node, as far as admission goes.
+/// What admission knows of the node.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NodeInfo {
     /// Labels, taints and name.
     pub(crate) node: Node,
-    /// What pods may use in all.
+    /// Resources that all pods together may use.
     pub(crate) allocatable: Amounts,
-    /// Sysctls beside the safe ones that pods may set; a `*` at the end stands for anything.
+    /// Sysctls that pods may set in addition to the safe ones. A `*` at the end matches any suffix.
     pub(crate) unsafe_sysctls: Vec<String>,
     /// Whether the kernel enforces AppArmor.
     pub(crate) apparmor: bool,
 }
 
-/// The decision.
+/// The result of admission.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// It may run.
+pub(crate) enum AdmitResult {
+    /// The pod may run.
     Admitted,
-    /// It may run as soon as these, given by uid, have ended.
+    /// The pod may run as soon as these pods, given by uid, have ended.
     Preempts(Vec<String>),
-    /// It never runs: the pod's reason and message.
+    /// The pod never runs. Holds the reason and message of its status.
     Rejected(Waiting),
 }
 
-/// Something that stands against a pod.
+/// Why a pod does not fit on the node.
 #[derive(Debug)]
 enum PredicateFailure {
-    /// More is needed of a resource than there is.
+    /// The node has less of a resource than the pod requests.
     InsufficientResource { name: String, requested: i64, used: i64, capacity: i64 },
-    /// One of the scheduler's filters: its name, and why.
+    /// One of the scheduler's filters failed: its name and the reason.
     Filter(&'static str, &'static str),
 }
 
@@ -75,21 +75,21 @@ impl PredicateFailure {
     }
 }
 
-/// Decides about `pod` beside the `others` that have been admitted and have not ended.
-pub(crate) fn admit(pod: &Pod, others: &[&Pod], place: &NodeInfo) -> Verdict {
-    if let Some(waiting) = sysctl::forbidden(pod, &place.unsafe_sysctls).or_else(|| foreign_system(pod)) {
-        return Verdict::Rejected(waiting);
+/// Decides about `pod`, given the `others` that have been admitted and have not ended.
+pub(crate) fn admit(pod: &Pod, others: &[&Pod], node_info: &NodeInfo) -> AdmitResult {
+    if let Some(waiting) = sysctl::forbidden(pod, &node_info.unsafe_sysctls).or_else(|| unsupported_os(pod)) {
+        return AdmitResult::Rejected(waiting);
     }
-    let predicate_failures = predicate_failures(pod, others, place);
+    let predicate_failures = predicate_failures(pod, others, node_info);
     if let Some(first) = predicate_failures.first() {
         if !is_critical(pod) {
-            return Verdict::Rejected(first.waiting());
+            return AdmitResult::Rejected(first.waiting());
         }
-        // A critical pod never fails for lack of room alone.
+        // A critical pod is never rejected only because resources are missing: other pods are preempted for it.
         if let Some(other) =
             predicate_failures.iter().find(|failure| matches!(failure, PredicateFailure::Filter(..)))
         {
-            return Verdict::Rejected(other.waiting());
+            return AdmitResult::Rejected(other.waiting());
         }
         let short = predicate_failures.iter().filter_map(|failure| match failure {
             PredicateFailure::InsufficientResource { name, requested, used, capacity } => {
@@ -98,25 +98,25 @@ pub(crate) fn admit(pod: &Pod, others: &[&Pod], place: &NodeInfo) -> Verdict {
             PredicateFailure::Filter(..) => None,
         });
         return match preempt::victims(pod, others, short.collect()) {
-            Ok(victims) => Verdict::Preempts(victims),
-            Err(why) => Verdict::Rejected(Waiting::new(
+            Ok(victims) => AdmitResult::Preempts(victims),
+            Err(why) => AdmitResult::Rejected(Waiting::new(
                 "UnexpectedAdmissionError",
                 format!("Unexpected error while attempting to recover from admission failure: {why}"),
             )),
         };
     }
-    if !place.apparmor && wants_apparmor(pod) {
-        return Verdict::Rejected(Waiting::new(
+    if !node_info.apparmor && wants_apparmor(pod) {
+        return AdmitResult::Rejected(Waiting::new(
             "AppArmor",
             "Cannot enforce AppArmor: AppArmor is not enabled on the host",
         ));
     }
-    Verdict::Admitted
+    AdmitResult::Admitted
 }
 
-fn predicate_failures(pod: &Pod, others: &[&Pod], place: &NodeInfo) -> Vec<PredicateFailure> {
-    let mut all = requests::short(pod, others, &place.allocatable);
-    let (node, spec) = (&place.node, pod.spec.as_ref());
+fn predicate_failures(pod: &Pod, others: &[&Pod], node_info: &NodeInfo) -> Vec<PredicateFailure> {
+    let mut all = requests::insufficient_resources(pod, others, &node_info.allocatable);
+    let (node, spec) = (&node_info.node, pod.spec.as_ref());
     let mut filter = |passes: bool, name, why| {
         if !passes {
             all.push(PredicateFailure::Filter(name, why));
@@ -145,8 +145,8 @@ fn predicate_failures(pod: &Pod, others: &[&Pod], place: &NodeInfo) -> Vec<Predi
     all
 }
 
-/// An operating system that this is not.
-fn foreign_system(pod: &Pod) -> Option<Waiting> {
+/// Rejects a pod that is meant for an operating system other than Linux.
+fn unsupported_os(pod: &Pod) -> Option<Waiting> {
     let label = pod.metadata.labels.as_ref().and_then(|labels| labels.get("kubernetes.io/os"));
     if label.is_some_and(|label| label != "linux") {
         return Some(Waiting::new(
@@ -160,15 +160,15 @@ fn foreign_system(pod: &Pod) -> Option<Waiting> {
     })
 }
 
-/// Whether the pod comes from a file of this node.
+/// Reports whether the pod is a static pod, defined by a file of this node.
 fn is_static(pod: &Pod) -> bool {
     let source = pod.metadata.annotations.as_ref().and_then(|annotations| annotations.get(SOURCE));
     source.is_some_and(|source| source != "api")
 }
 
-/// Whether the pod goes before all that are not.
+/// Reports whether the pod is critical, so that it may preempt pods that are not.
 pub(crate) fn is_critical(pod: &Pod) -> bool {
-    is_static(pod) || priority(pod).is_some_and(|priority| priority >= CRITICAL)
+    is_static(pod) || priority(pod).is_some_and(|priority| priority >= SYSTEM_CRITICAL_PRIORITY)
 }
 
 fn priority(pod: &Pod) -> Option<i32> {
@@ -198,7 +198,7 @@ fn wants_apparmor(pod: &Pod) -> bool {
         || annotated.any(|(_, profile)| !matches!(profile.as_str(), "" | "unconfined"))
 }
 
-/// Labels of a node, none where it has none.
+/// Returns the node's labels.
 fn labels(node: &Node) -> BTreeMap<String, String> {
     node.metadata.labels.clone().unwrap_or_default()
 }

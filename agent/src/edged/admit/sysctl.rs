@@ -1,4 +1,4 @@
-//! Kernel parameters that pods may set.
+//! Checks the kernel parameters (sysctls) that pods set.
 //!
 //! Source: Kubernetes, "Using sysctls in a Kubernetes Cluster".
 
@@ -6,8 +6,8 @@ use k8s_openapi::api::core::v1::{Pod, PodSpec};
 
 use crate::edged::status::Waiting;
 
-/// Those that touch nobody else.
-const SAFE: [&str; 12] = [
+/// Sysctls that affect only the pod that sets them.
+const SAFE_SYSCTLS: [&str; 12] = [
     "kernel.shm_rmid_forced",
     "net.ipv4.ip_local_port_range",
     "net.ipv4.ip_local_reserved_ports",
@@ -22,20 +22,20 @@ const SAFE: [&str; 12] = [
     "net.ipv4.tcp_wmem",
 ];
 
-/// Why the pod may not have its parameters.
+/// Returns why the pod is rejected if it sets a sysctl that is not allowed.
 pub(super) fn forbidden(pod: &Pod, allowed: &[String]) -> Option<Waiting> {
     let spec = pod.spec.as_ref()?;
     let sysctls = spec.security_context.as_ref()?.sysctls.as_ref()?;
-    let why = sysctls.iter().find_map(|sysctl| fault(&sysctl.name.replace('/', "."), spec, allowed))?;
+    let why = sysctls.iter().find_map(|sysctl| violation(&sysctl.name.replace('/', "."), spec, allowed))?;
     Some(Waiting::new("SysctlForbidden", format!("forbidden sysctl: {why}")))
 }
 
-fn fault(name: &str, spec: &PodSpec, allowed: &[String]) -> Option<String> {
+fn violation(name: &str, spec: &PodSpec, allowed: &[String]) -> Option<String> {
     let fits = |pattern: &String| match pattern.strip_suffix('*') {
         Some(prefix) => name.starts_with(prefix),
         None => pattern == name,
     };
-    if !SAFE.contains(&name) && !allowed.iter().any(fits) {
+    if !SAFE_SYSCTLS.contains(&name) && !allowed.iter().any(fits) {
         return Some(format!("{name:?} not allowlisted"));
     }
     let (host, namespace) =

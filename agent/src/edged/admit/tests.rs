@@ -48,14 +48,14 @@ fn calm() -> NodeInfo {
 
 fn reason(pod: &Pod, others: &[&Pod], place: &NodeInfo) -> String {
     match admit(pod, others, place) {
-        Verdict::Admitted => "admitted".into(),
-        Verdict::Preempts(victims) => format!("preempts {}", victims.join(" ")),
-        Verdict::Rejected(waiting) => format!("{}: {}", waiting.reason, waiting.message),
+        AdmitResult::Admitted => "admitted".into(),
+        AdmitResult::Preempts(victims) => format!("preempts {}", victims.join(" ")),
+        AdmitResult::Rejected(waiting) => format!("{}: {}", waiting.reason, waiting.message),
     }
 }
 
 #[test]
-fn what_is_asked_for_must_be_there() {
+fn requested_resources_must_be_available() {
     let user = asking("user", json!({"cpu": "1500m", "memory": "512Mi", "example.com/gpu": "1"}));
     let table = [
         (json!({"cpu": "500m"}), "admitted"),
@@ -91,7 +91,7 @@ fn what_is_asked_for_must_be_there() {
 }
 
 #[test]
-fn init_containers_count_as_far_as_they_run_at_the_same_time() {
+fn init_containers_count_only_as_far_as_they_run_concurrently() {
     let cpu = |amount: &str| json!({"requests": {"cpu": amount}});
     let init = |name: &str, amount: &str| json!({"name": name, "resources": cpu(amount)});
     let sidecar =
@@ -111,7 +111,7 @@ fn init_containers_count_as_far_as_they_run_at_the_same_time() {
 }
 
 #[test]
-fn the_node_must_be_the_one_that_is_wanted() {
+fn node_name_selector_and_affinity_must_match() {
     let affinity = |terms: Value| json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}});
     let expression = |key: &str, operator: &str, values: Value| {
         affinity(json!([{"matchExpressions": [{"key": key, "operator": operator, "values": values}]}]))
@@ -221,10 +221,10 @@ fn kernel_parameters_and_profiles_must_be_allowed() {
 }
 
 #[test]
-fn a_critical_pod_takes_the_place_of_lesser_ones() {
+fn critical_pod_preempts_lesser_pods() {
     let critical = |requests: Value| {
         let mut pod = asking("critical", requests);
-        pod.spec.as_mut().unwrap().priority = Some(CRITICAL);
+        pod.spec.as_mut().unwrap().priority = Some(SYSTEM_CRITICAL_PRIORITY);
         pod
     };
     let (large, small) = (asking("large", json!({"cpu": "1200m"})), asking("small", json!({"cpu": "500m"})));

@@ -1,4 +1,4 @@
-//! The kubelet's API as other parts of this agent use it: as an API server reaches a node, without the network.
+//! The kubelet's API for other parts of this agent: requests to this node are answered in process, without the network.
 
 use std::io::Cursor;
 
@@ -14,31 +14,31 @@ use tokio::{
     time::{Duration, timeout},
 };
 
-use super::{Answer, KubeletApi, Request};
+use super::{KubeletApi, KubeletRequest, KubeletResponse};
 
-/// How long the container runtime, which is on this machine, may take for the head of its answer.
+/// How long the container runtime, which is on this machine, may take to send the head of its response.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
-/// The longest head, and the longest text of a refusal, bytes.
-const LONGEST: usize = 64 * 1024;
-/// How many headers an answer may have.
+/// Maximum length of a response's head, and of the text of an error response, in bytes.
+const MAX_RESPONSE_BYTES: usize = 64 * 1024;
+/// Maximum number of headers of a response.
 const MAX_HEADERS: usize = 64;
 
 /// This node's kubelet API.
 #[derive(Clone, Debug)]
-pub(crate) struct OwnKubelet {
+pub(crate) struct LocalKubelet {
     node: String,
     api: KubeletApi,
 }
 
-impl OwnKubelet {
-    /// That of `node`, which is this one.
+impl LocalKubelet {
+    /// Returns the API of `node`, which is this node.
     pub(crate) fn new(node: String, api: KubeletApi) -> Self {
         Self { node, api }
     }
 }
 
 #[async_trait]
-impl NodeStreams for OwnKubelet {
+impl NodeStreams for LocalKubelet {
     async fn ask(&self, node: &str, request: NodeRequest) -> Result<NodeAnswer, NodeError> {
         let broken = |why: String| NodeError::Broken(node.to_owned(), why);
         if node != self.node {
@@ -47,31 +47,31 @@ impl NodeStreams for OwnKubelet {
         let NodeRequest { method, path_and_query, headers } = request;
         let (path, query) = path_and_query.split_once('?').unwrap_or((&path_and_query, ""));
         let path = percent_decode_str(path).decode_utf8().map_err(|error| broken(error.to_string()))?;
-        let request = Request { method, path: path.into_owned(), query: query.to_owned(), headers };
+        let request = KubeletRequest { method, path: path.into_owned(), query: query.to_owned(), headers };
         let stream = match self.api.answer(request).await {
-            Answer::Response(response) => return Ok(NodeAnswer::Response(response)),
-            Answer::Upgraded(stream) => stream,
+            KubeletResponse::Response(response) => return Ok(NodeAnswer::Response(response)),
+            KubeletResponse::Upgraded(stream) => stream,
         };
-        match timeout(HEAD_TIMEOUT, upgraded(stream)).await {
+        match timeout(HEAD_TIMEOUT, read_response(stream)).await {
             Ok(answer) => answer.map_err(|why| broken(format!("the container runtime's answer: {why}"))),
             Err(_) => Err(NodeError::Timeout(node.to_owned())),
         }
     }
 }
 
-/// The answer to the request that has been sent on `stream`.
-async fn upgraded(mut stream: TcpStream) -> Result<NodeAnswer, String> {
+/// Reads the response to the request that has been sent on `stream`.
+async fn read_response(mut stream: TcpStream) -> Result<NodeAnswer, String> {
     let mut read = BytesMut::new();
     let head = loop {
-        if let Some((length, head)) = head(&read)? {
+        if let Some((length, head)) = parse_head(&read)? {
             let _ = read.split_to(length);
             break head;
         }
-        more(&mut stream, &mut read).await?;
+        read_more(&mut stream, &mut read).await?;
     };
     if head.status == StatusCode::SWITCHING_PROTOCOLS {
         let (reader, writer) = stream.into_split();
-        // what came behind the head are the first bytes of the connection
+        // bytes that were read after the head are the first bytes of the connection
         let reader = Cursor::new(read.freeze()).chain(reader);
         return Ok(NodeAnswer::Upgraded(head, Box::new(join(reader, writer))));
     }
@@ -79,7 +79,7 @@ async fn upgraded(mut stream: TcpStream) -> Result<NodeAnswer, String> {
         head.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     let length: usize = length.unwrap_or_default();
     while read.len() < length {
-        more(&mut stream, &mut read).await?;
+        read_more(&mut stream, &mut read).await?;
     }
     read.truncate(length);
     let body = Full::new(read.freeze()).map_err(|never| match never {}).boxed_unsync();
@@ -91,9 +91,9 @@ async fn upgraded(mut stream: TcpStream) -> Result<NodeAnswer, String> {
     Ok(NodeAnswer::Response(response))
 }
 
-async fn more(stream: &mut TcpStream, read: &mut BytesMut) -> Result<(), String> {
-    if read.len() >= LONGEST {
-        return Err(format!("it is longer than {LONGEST} bytes"));
+async fn read_more(stream: &mut TcpStream, read: &mut BytesMut) -> Result<(), String> {
+    if read.len() >= MAX_RESPONSE_BYTES {
+        return Err(format!("it is longer than {MAX_RESPONSE_BYTES} bytes"));
     }
     match stream.read_buf(read).await {
         Ok(0) => Err("it ended too soon".to_owned()),
@@ -102,8 +102,8 @@ async fn more(stream: &mut TcpStream, read: &mut BytesMut) -> Result<(), String>
     }
 }
 
-/// The head at the beginning of these bytes, and how long it is; `None`: it is not whole.
-fn head(bytes: &[u8]) -> Result<Option<(usize, Parts)>, String> {
+/// Parses the head at the beginning of `bytes` and returns it with its length, or `None` if it is incomplete.
+fn parse_head(bytes: &[u8]) -> Result<Option<(usize, Parts)>, String> {
     let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut parsed = httparse::Response::new(&mut headers);
     let length = match parsed.parse(bytes).map_err(|error| error.to_string())? {
@@ -140,13 +140,13 @@ mod tests {
             // whoever has read enough is gone
             let _ = server.write_all(bytes.get(20..).unwrap_or_default()).await;
         });
-        let answer = upgraded(stream).await;
+        let answer = read_response(stream).await;
         sent.await.unwrap();
         answer
     }
 
     #[tokio::test]
-    async fn what_follows_the_head_is_not_lost() {
+    async fn bytes_after_the_head_are_not_lost() {
         let bytes = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: SPDY/3.1\r\nConnection: Upgrade\r\n\r\nfirst bytes";
         let NodeAnswer::Upgraded(head, mut io) = answer(bytes).await.unwrap() else { panic!("no upgrade") };
         assert_eq!(head.headers["upgrade"], "SPDY/3.1");
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_refusal_is_an_answer_and_anything_else_an_error() {
+    async fn error_status_is_a_response_and_a_broken_head_an_error() {
         let refused =
             b"HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n\r\nno\nmore";
         let NodeAnswer::Response(response) = answer(refused).await.unwrap() else { panic!("an upgrade") };

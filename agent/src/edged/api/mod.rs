@@ -1,5 +1,5 @@
-//! The kubelet's API as the cloud uses it through the stream tunnel: logs, exec, attach, port-forward, and the pages that are also
-//! served to the node itself.
+//! The kubelet's API as the cloud uses it through the stream tunnel: logs, exec, attach and port-forward, and the pages that the
+//! node's own server has as well.
 //!
 //! | path | what |
 //! |---|---|
@@ -9,14 +9,14 @@
 //! | `GET\|POST /portForward/{ns}/{pod}[/{uid}]` | the same |
 //! | `GET /stats/summary`, `/metrics…`, `/pods`, `/healthz…` | [`Pages`] |
 //!
-//! Nothing else is there: it is called in process, and the cloud has no way to name another server. What can change or read a pod is
-//! not served on the node's own port, which asks nobody for a name.
+//! There is nothing else: the API is called in process, and the cloud cannot name another server. What changes or reads a pod is
+//! not served on the node's own port, which does not authenticate.
 
+mod containers;
 mod in_process;
 mod logs;
 mod remote;
 mod route;
-mod target;
 
 use std::sync::Arc;
 
@@ -27,48 +27,49 @@ use kube::runtime::reflector::Store;
 use kubeapi::Body;
 use tokio::{net::TcpStream, sync::watch};
 
-pub(crate) use self::in_process::OwnKubelet;
+pub(crate) use self::in_process::LocalKubelet;
 use self::route::{PodPath, Route};
 use super::{runtime::Runtime, server::Pages};
 
-/// A request of the cloud.
+/// A request to the kubelet's API.
 #[derive(Clone, Debug)]
-pub(crate) struct Request {
+pub(crate) struct KubeletRequest {
     /// GET or POST.
     pub(crate) method: Method,
     /// The path, decoded.
     pub(crate) path: String,
     /// The query, encoded.
     pub(crate) query: String,
-    /// The headers; what is not known is ignored.
+    /// The headers; unknown ones are ignored.
     pub(crate) headers: HeaderMap,
 }
 
-/// An answer.
-pub(crate) enum Answer {
-    /// An ordinary one.
+/// A response of the kubelet's API.
+pub(crate) enum KubeletResponse {
+    /// An ordinary HTTP response.
     Response(Response<Body>),
-    /// A connection on which the request to upgrade has been sent to the container runtime: its answer, and what follows it, come back.
+    /// A connection to the container runtime on which the upgrade request has been sent. The runtime's response and all that
+    /// follows are read from it.
     Upgraded(TcpStream),
 }
 
-impl From<Response<Body>> for Answer {
+impl From<Response<Body>> for KubeletResponse {
     fn from(response: Response<Body>) -> Self {
         Self::Response(response)
     }
 }
 
-/// What requests are answered from.
+/// What the API needs to answer requests.
 pub(super) struct Deps {
     /// The pods of this node.
     pub(super) pods: Store<Pod>,
     /// The container runtime.
     pub(super) runtime: Runtime,
-    /// What the node itself may ask for too.
+    /// Pages that the node's own server serves too.
     pub(super) pages: Arc<Pages>,
 }
 
-/// The API, from outside of EdgeD; cheap to clone.
+/// Handle to the kubelet's API for other parts of the agent. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct KubeletApi(watch::Receiver<Option<Arc<Deps>>>);
 
@@ -84,7 +85,7 @@ impl KubeletApi {
     }
 
     /// Answers a request.
-    pub(crate) async fn answer(&self, request: Request) -> Answer {
+    pub(crate) async fn answer(&self, request: KubeletRequest) -> KubeletResponse {
         let deps = self.0.borrow().clone();
         let Some(deps) = deps else {
             return text(StatusCode::SERVICE_UNAVAILABLE, "this node runs no pods now\n").into();
@@ -92,7 +93,7 @@ impl KubeletApi {
         let Some(route) = Route::of(&request.path) else {
             return text(StatusCode::NOT_FOUND, "404 page not found\n").into();
         };
-        if !route.takes(&request.method) {
+        if !route.allows(&request.method) {
             return text(StatusCode::METHOD_NOT_ALLOWED, "405: Method Not Allowed").into();
         }
         match route {
@@ -106,7 +107,7 @@ impl KubeletApi {
 }
 
 impl Deps {
-    /// The pod of this name.
+    /// Returns the pod that the path names.
     fn pod(&self, path: &PodPath) -> Option<Arc<Pod>> {
         let metadata = |pod: &Pod| {
             let uid = path.uid.as_ref();
@@ -118,7 +119,7 @@ impl Deps {
     }
 }
 
-async fn page(deps: &Deps, request: &Request) -> Response<Body> {
+async fn page(deps: &Deps, request: &KubeletRequest) -> Response<Body> {
     let target = format!("{}?{}", request.path, request.query);
     match Uri::try_from(target) {
         Ok(uri) => deps.pages.answer(&request.method, &uri).await,
@@ -126,7 +127,7 @@ async fn page(deps: &Deps, request: &Request) -> Response<Body> {
     }
 }
 
-/// A text, as Go's kubelet writes it.
+/// Returns a plain-text response, as the kubelet writes it.
 fn text(code: StatusCode, body: impl Into<bytes::Bytes>) -> Response<Body> {
     let mut response = Response::new(Full::new(body.into()).map_err(|never| match never {}).boxed_unsync());
     *response.status_mut() = code;

@@ -1,7 +1,9 @@
-//! exec, attach and port-forward: the container runtime says where it serves them, and the cloud's request to upgrade is repeated
-//! there. What follows is bytes: SPDY or WebSocket, half-closes, terminals and exit codes are between the cloud and the runtime.
+//! exec, attach and port-forward: the container runtime returns a URL of its streaming server, to which the upgrade request is
+//! forwarded. After that bytes are copied: SPDY or WebSocket, half-closes, terminals and exit codes are handled by the cloud and
+//! the runtime.
 //!
-//! When the cloud leaves, the connection is closed. The runtime then ends streams; a command that an exec has begun it does not end.
+//! When the cloud disconnects, the connection is closed. The runtime then ends the streams, but not a command that an exec
+//! started.
 
 use std::{io, net::IpAddr, time::Duration};
 
@@ -10,16 +12,16 @@ use tokio::{io::AsyncWriteExt, net::TcpStream, time::timeout};
 use wire::cri;
 
 use super::{
-    Answer, Deps, Request,
+    Deps, KubeletRequest, KubeletResponse, containers,
     route::{PodPath, flag, values},
-    target, text,
+    text,
 };
 use crate::edged::{names, runtime::CallError};
 
-/// How long the runtime's server may take to accept a connection and a request; it is on this machine.
+/// How long the runtime's streaming server, which is on this machine, may take to accept a connection and a request.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
-/// Headers of a request that the runtime's server reads.
-const FORWARDED: [&str; 8] = [
+/// Headers that are forwarded to the runtime's streaming server.
+const FORWARDED_HEADERS: [&str; 8] = [
     "upgrade",
     "user-agent",
     "x-stream-protocol-version",
@@ -29,13 +31,13 @@ const FORWARDED: [&str; 8] = [
     "sec-websocket-extensions",
     "origin",
 ];
-/// Ports of one port-forward over a WebSocket; its channels are numbered by one byte.
+/// Maximum number of ports of one port-forward over a WebSocket, whose channels are numbered by one byte.
 const MAX_PORTS: usize = 128;
 
-/// A failure as the kubelet tells it.
-type Failed = (StatusCode, String);
+/// An error response: status code and the kubelet's text.
+type HttpError = (StatusCode, String);
 
-/// What streams a request wants.
+/// The streams that a request wants.
 struct Streams {
     stdin: bool,
     stdout: bool,
@@ -44,12 +46,12 @@ struct Streams {
 }
 
 impl Streams {
-    fn of(query: &str) -> Result<Self, Failed> {
+    fn of(query: &str) -> Result<Self, HttpError> {
         let tty = flag(query, "tty");
         let streams = Self {
             stdin: flag(query, "input"),
             stdout: flag(query, "output"),
-            // a terminal has one output
+            // with a terminal, stderr is part of stdout
             stderr: flag(query, "error") && !tty,
             tty,
         };
@@ -62,45 +64,45 @@ impl Streams {
     }
 }
 
-/// A command in a container.
-pub(super) async fn exec(deps: &Deps, path: &PodPath, request: &Request) -> Answer {
-    answer(request, async {
+/// Answers `exec`: runs a command in a container.
+pub(super) async fn exec(deps: &Deps, path: &PodPath, request: &KubeletRequest) -> KubeletResponse {
+    upgrade(request, async {
         let streams = Streams::of(&request.query)?;
-        let id = container(deps, path, format!("container not found ({:?})", path.container)).await?;
+        let id = running_container(deps, path, format!("container not found ({:?})", path.container)).await?;
         let cmd = values(&request.query, "command");
         let Streams { stdin, stdout, stderr, tty } = streams;
         let call = cri::ExecRequest { container_id: id, cmd, tty, stdin, stdout, stderr };
-        deps.runtime.exec_url(call).await.map_err(call_failed)
+        deps.runtime.exec_url(call).await.map_err(cri_error)
     })
     .await
 }
 
-/// What a container itself reads and writes.
-pub(super) async fn attach(deps: &Deps, path: &PodPath, request: &Request) -> Answer {
-    answer(request, async {
+/// Answers `attach`: connects to a container's own streams.
+pub(super) async fn attach(deps: &Deps, path: &PodPath, request: &KubeletRequest) -> KubeletResponse {
+    upgrade(request, async {
         let streams = Streams::of(&request.query)?;
         let PodPath { namespace, pod, container: name, .. } = path;
         let none = format!("container {name} not found in pod {pod}_{namespace}");
-        let id = container(deps, path, none).await?;
-        // a container keeps the terminal that it was made with, whatever is asked for
-        let tty = deps.pod(path).is_some_and(|pod| target::has_tty(&pod, name));
+        let id = running_container(deps, path, none).await?;
+        // a container keeps the terminal that it was created with, whatever the request says
+        let tty = deps.pod(path).is_some_and(|pod| containers::has_tty(&pod, name));
         let Streams { stdin, stdout, stderr, .. } = streams;
         let call = cri::AttachRequest { container_id: id, stdin, tty, stdout, stderr };
-        deps.runtime.attach_url(call).await.map_err(call_failed)
+        deps.runtime.attach_url(call).await.map_err(cri_error)
     })
     .await
 }
 
-/// Ports of a pod.
-pub(super) async fn port_forward(deps: &Deps, path: &PodPath, request: &Request) -> Answer {
-    answer(request, async {
+/// Answers `portForward`: connects to ports of a pod.
+pub(super) async fn port_forward(deps: &Deps, path: &PodPath, request: &KubeletRequest) -> KubeletResponse {
+    upgrade(request, async {
         let port = ports(request)?;
         let uid = uid(deps, path)?;
         let filter = cri::PodSandboxFilter {
             label_selector: [(names::POD_UID.to_owned(), uid)].into(),
             ..cri::PodSandboxFilter::default()
         };
-        let sandboxes = deps.runtime.sandboxes(Some(filter)).await.map_err(call_failed)?;
+        let sandboxes = deps.runtime.sandboxes(Some(filter)).await.map_err(cri_error)?;
         let ready = sandboxes.into_iter().filter(|one| one.state() == cri::PodSandboxState::SandboxReady);
         let newest = ready.max_by_key(|sandbox| sandbox.created_at);
         let none = || {
@@ -111,13 +113,13 @@ pub(super) async fn port_forward(deps: &Deps, path: &PodPath, request: &Request)
         deps.runtime
             .port_forward_url(cri::PortForwardRequest { pod_sandbox_id, port })
             .await
-            .map_err(call_failed)
+            .map_err(cri_error)
     })
     .await
 }
 
-/// The ports of a WebSocket's request, which has none in its streams.
-fn ports(request: &Request) -> Result<Vec<i32>, Failed> {
+/// Returns the ports of a WebSocket request. SPDY requests have theirs in the streams' headers: for them the list is empty.
+fn ports(request: &KubeletRequest) -> Result<Vec<i32>, HttpError> {
     let is_websocket = request
         .headers
         .get(header::UPGRADE)
@@ -136,35 +138,39 @@ fn ports(request: &Request) -> Result<Vec<i32>, Failed> {
     }
 }
 
-fn uid(deps: &Deps, path: &PodPath) -> Result<String, Failed> {
+fn uid(deps: &Deps, path: &PodPath) -> Result<String, HttpError> {
     let uid = deps.pod(path).and_then(|pod| pod.metadata.uid.clone());
     uid.ok_or_else(|| (StatusCode::NOT_FOUND, "pod does not exist".to_owned()))
 }
 
-/// The running instance of a container, by the runtime's id.
-async fn container(deps: &Deps, path: &PodPath, none: String) -> Result<String, Failed> {
+/// Returns the runtime's id of the running instance of a container.
+async fn running_container(deps: &Deps, path: &PodPath, none: String) -> Result<String, HttpError> {
     let uid = uid(deps, path)?;
     let labels =
         [(names::POD_UID.to_owned(), uid), (names::CONTAINER_NAME.to_owned(), path.container.clone())];
     let filter = cri::ContainerFilter { label_selector: labels.into(), ..cri::ContainerFilter::default() };
-    let all = deps.runtime.containers(Some(filter)).await.map_err(call_failed)?;
+    let all = deps.runtime.containers(Some(filter)).await.map_err(cri_error)?;
     let running = all.into_iter().filter(|one| one.state() == cri::ContainerState::ContainerRunning);
     let newest = running.max_by_key(|container| container.created_at);
     newest.map(|container| container.id).ok_or((StatusCode::INTERNAL_SERVER_ERROR, none))
 }
 
-fn call_failed(error: CallError) -> Failed {
+fn cri_error(error: CallError) -> HttpError {
     let code = match error.code() {
         tonic::Code::NotFound => StatusCode::NOT_FOUND,
         tonic::Code::ResourceExhausted => StatusCode::TOO_MANY_REQUESTS,
         _ => StatusCode::INTERNAL_SERVER_ERROR,
     };
-    // as Go writes an error of gRPC
+    // in the form in which Go prints a gRPC error
     (code, format!("rpc error: code = {:?} desc = {}", error.code(), error.message()))
 }
 
-/// Upgrades `request` at the URL that the runtime gives. It is asked for last: a URL is good for one request and a minute.
-async fn answer(request: &Request, url: impl Future<Output = Result<String, Failed>>) -> Answer {
+/// Forwards the upgrade `request` to the URL that the runtime returns. The URL is requested last, as it is valid for one request
+/// and for a minute.
+async fn upgrade(
+    request: &KubeletRequest,
+    url: impl Future<Output = Result<String, HttpError>>,
+) -> KubeletResponse {
     if !is_upgrade(&request.headers) {
         return text(StatusCode::INTERNAL_SERVER_ERROR, "Upgrade request required").into();
     }
@@ -173,7 +179,7 @@ async fn answer(request: &Request, url: impl Future<Output = Result<String, Fail
         Err((code, why)) => return text(code, why).into(),
     };
     match timeout(DIAL_TIMEOUT, dial(&url, &request.method, &request.headers)).await {
-        Ok(Ok(stream)) => Answer::Upgraded(stream),
+        Ok(Ok(stream)) => KubeletResponse::Upgraded(stream),
         Ok(Err(error)) => {
             let why = format!("the container runtime's streaming server cannot be used: {error}");
             text(StatusCode::INTERNAL_SERVER_ERROR, why).into()
@@ -192,9 +198,9 @@ fn is_upgrade(headers: &HeaderMap) -> bool {
     asks && headers.contains_key(header::UPGRADE)
 }
 
-/// Where the runtime serves a request: plain HTTP on this machine, as its default is. Any other address would have the node's bytes, and
-/// the token in the URL, go over a network.
-fn place(url: &str) -> io::Result<(String, String)> {
+/// Returns the authority and the path with query of a streaming URL, which must be plain HTTP on a loopback address, the
+/// runtime's default. With any other address the streams, and the token in the URL, would cross a network.
+fn parse_stream_url(url: &str) -> io::Result<(String, String)> {
     let bad = |why: &str| io::Error::new(io::ErrorKind::InvalidInput, why.to_owned());
     let uri: Uri = url.parse().map_err(|_| bad("what it gave is no URL"))?;
     if uri.scheme_str() != Some("http") {
@@ -216,13 +222,13 @@ fn place(url: &str) -> io::Result<(String, String)> {
 }
 
 async fn dial(url: &str, method: &Method, headers: &HeaderMap) -> io::Result<TcpStream> {
-    let (authority, target) = place(url)?;
+    let (authority, target) = parse_stream_url(url)?;
     let mut head =
         format!("{method} {target} HTTP/1.1\r\nHost: {authority}\r\nConnection: Upgrade\r\n").into_bytes();
     if method == Method::POST {
         head.extend_from_slice(b"Content-Length: 0\r\n");
     }
-    for (name, value) in headers.iter().filter(|(name, _)| FORWARDED.contains(&name.as_str())) {
+    for (name, value) in headers.iter().filter(|(name, _)| FORWARDED_HEADERS.contains(&name.as_str())) {
         for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
             head.extend_from_slice(part);
         }
@@ -239,11 +245,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_runtime_is_reached_on_this_machine_only() {
-        let found = place("http://127.0.0.1:41241/exec/iBQa-_9z?x=1").unwrap();
+    fn streaming_url_must_be_plain_http_on_loopback() {
+        let found = parse_stream_url("http://127.0.0.1:41241/exec/iBQa-_9z?x=1").unwrap();
         assert_eq!(found, ("127.0.0.1:41241".to_owned(), "/exec/iBQa-_9z?x=1".to_owned()));
-        assert_eq!(place("http://[::1]:80/attach/a").unwrap().0, "[::1]:80");
-        assert_eq!(place("http://localhost:80").unwrap(), ("localhost:80".to_owned(), "/".to_owned()));
+        assert_eq!(parse_stream_url("http://[::1]:80/attach/a").unwrap().0, "[::1]:80");
+        assert_eq!(
+            parse_stream_url("http://localhost:80").unwrap(),
+            ("localhost:80".to_owned(), "/".to_owned())
+        );
         for bad in [
             "",
             "/exec/a",
@@ -253,12 +262,12 @@ mod tests {
             "http://evil.example:1/exec/a",
             "unix:///run/x.sock",
         ] {
-            assert!(place(bad).is_err(), "{bad}");
+            assert!(parse_stream_url(bad).is_err(), "{bad}");
         }
     }
 
     #[test]
-    fn streams_are_asked_for_as_of_a_kubelet() {
+    fn stream_queries_are_read_as_by_the_kubelet() {
         let of = |query| Streams::of(query).map(|one| [one.stdin, one.stdout, one.stderr, one.tty]).ok();
         assert_eq!(of("input=1&output=1&error=1"), Some([true, true, true, false]));
         assert_eq!(of("output=1&error=1&tty=1"), Some([false, true, false, true]));

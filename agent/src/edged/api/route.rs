@@ -1,8 +1,8 @@
-//! Which paths there are. Pure.
+//! Parses paths of the kubelet's API. Pure.
 
 use http::Method;
 
-/// The pod, and where one is meant the container, of a path.
+/// The pod that a path names, and the container if it names one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PodPath {
     pub(super) namespace: String,
@@ -13,23 +13,23 @@ pub(super) struct PodPath {
     pub(super) container: String,
 }
 
-/// What a path leads to.
+/// The operation that a path names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Route {
-    /// One of the pages that the node itself is shown too.
+    /// One of the pages that the node's own server serves too.
     Page,
-    /// A container's log.
+    /// The log of a container.
     Logs(PodPath),
-    /// A command in a container.
+    /// Running a command in a container.
     Exec(PodPath),
-    /// What a container itself reads and writes.
+    /// Connecting to a container's own streams.
     Attach(PodPath),
-    /// Ports of a pod.
+    /// Connecting to ports of a pod.
     PortForward(PodPath),
 }
 
 impl Route {
-    /// The route of a decoded path; `None`: there is nothing.
+    /// Parses a decoded path; returns `None` if there is no such path.
     pub(super) fn of(path: &str) -> Option<Self> {
         let parts: Vec<&str> = path.strip_prefix('/')?.split('/').collect();
         if parts.iter().any(|part| matches!(*part, "" | "." | "..")) {
@@ -60,8 +60,8 @@ impl Route {
         })
     }
 
-    /// Whether this method is possible.
-    pub(super) fn takes(&self, method: &Method) -> bool {
+    /// Reports whether the route allows this method.
+    pub(super) fn allows(&self, method: &Method) -> bool {
         match self {
             Self::Page | Self::Logs(_) => method == Method::GET,
             Self::Exec(_) | Self::Attach(_) | Self::PortForward(_) => {
@@ -71,18 +71,18 @@ impl Route {
     }
 }
 
-/// The values of a key in an encoded query.
+/// Returns all values of a key in an encoded query.
 pub(super) fn values(query: &str, key: &str) -> Vec<String> {
     let pairs = form_urlencoded::parse(query.as_bytes());
     pairs.filter(|(name, _)| name == key).map(|(_, value)| value.into_owned()).collect()
 }
 
-/// Whether a flag of the kubelet's (`input`, `output`, `error`, `tty`) is set.
+/// Reports whether a flag of the kubelet's (`input`, `output`, `error`, `tty`) is set.
 pub(super) fn flag(query: &str, key: &str) -> bool {
     values(query, key).first().is_some_and(|value| value == "1")
 }
 
-/// A boolean as the API reads it: false where it is absent, `0` or `false`.
+/// Reads a boolean as the Kubernetes API does: false if it is absent, `0` or `false`.
 pub(super) fn boolean(query: &str, key: &str) -> bool {
     values(query, key).first().is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
 }
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_paths_of_the_list_lead_anywhere() {
+    fn only_listed_paths_have_routes() {
         let path = |uid: Option<&str>, container: &str| PodPath {
             namespace: "ns".into(),
             pod: "p".into(),

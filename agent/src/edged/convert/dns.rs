@@ -1,27 +1,27 @@
-//! How a pod resolves names.
+//! Makes the DNS configuration of pods.
 
 use k8s_openapi::api::core::v1::PodSpec;
 use wire::cri;
 
-/// What libc reads of name servers; more would be ignored in silence.
+/// Maximum number of name servers; libc silently ignores more.
 const MAX_SERVERS: usize = 3;
-/// The most search domains that the API takes.
+/// Maximum number of search domains, as in the API.
 const MAX_SEARCHES: usize = 32;
 
-/// How pods resolve names.
+/// DNS settings of the node for its pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NodeDns {
-    /// The cluster's DNS servers; none means that pods resolve names as the node does.
+    /// The cluster's DNS servers; if there are none, pods use the node's.
     pub(crate) servers: Vec<String>,
-    /// Such as `cluster.local`.
+    /// The cluster's domain, such as `cluster.local`.
     pub(crate) domain: String,
-    /// How the node does, for pods that add to it or search its domains, too.
-    pub(crate) nodes: cri::DnsConfig,
-    /// That is written elsewhere than where runtimes look by themselves.
-    pub(crate) own: bool,
+    /// The node's own configuration, for pods that use it or add to it.
+    pub(crate) node_config: cri::DnsConfig,
+    /// Whether that comes from a file other than `/etc/resolv.conf`, from which runtimes take it by themselves.
+    pub(crate) is_custom: bool,
 }
 
-/// `None` leaves the node's own resolv.conf.
+/// Returns the pod's DNS configuration; `None` leaves it to the runtime, which uses the node's resolv.conf.
 pub(super) fn dns_config(spec: &PodSpec, namespace: &str, dns: &NodeDns) -> Option<cri::DnsConfig> {
     let host_network = spec.host_network.unwrap_or(false);
     let policy = spec.dns_policy.as_deref();
@@ -31,47 +31,47 @@ pub(super) fn dns_config(spec: &PodSpec, namespace: &str, dns: &NodeDns) -> Opti
         _ => !host_network,
     } && !dns.servers.is_empty();
     let mut config = match policy {
-        _ if cluster => of_cluster(namespace, dns),
+        _ if cluster => cluster_config(namespace, dns),
         Some("None") => cri::DnsConfig::default(),
-        _ if dns.own => dns.nodes.clone(),
+        _ if dns.is_custom => dns.node_config.clone(),
         _ => cri::DnsConfig::default(),
     };
     if let Some(own) = &spec.dns_config {
         if !cluster && policy != Some("None") {
-            config = dns.nodes.clone();
+            config = dns.node_config.clone();
         }
         config.servers.extend(own.nameservers.iter().flatten().cloned());
         config.searches.extend(own.searches.iter().flatten().cloned());
         for option in own.options.iter().flatten() {
             let Some(name) = option.name.clone() else { continue };
-            // The pod's own wins.
+            // The pod's own option replaces one of the same name.
             config.options.retain(|other| other.split(':').next() != Some(name.as_str()));
             config
                 .options
                 .push(option.value.as_ref().map_or(name.clone(), |value| format!("{name}:{value}")));
         }
-        unique(&mut config.servers, MAX_SERVERS);
-        unique(&mut config.searches, MAX_SEARCHES);
+        dedup_and_truncate(&mut config.servers, MAX_SERVERS);
+        dedup_and_truncate(&mut config.searches, MAX_SEARCHES);
     }
     (config != cri::DnsConfig::default()).then_some(config)
 }
 
-fn of_cluster(namespace: &str, dns: &NodeDns) -> cri::DnsConfig {
+fn cluster_config(namespace: &str, dns: &NodeDns) -> cri::DnsConfig {
     let domain = dns.domain.as_str();
     let own = [format!("{namespace}.svc.{domain}"), format!("svc.{domain}"), domain.to_owned()];
     let own = own.into_iter().filter(|_| !domain.is_empty());
-    let mut searches = own.chain(dns.nodes.searches.iter().cloned()).collect();
-    unique(&mut searches, MAX_SEARCHES);
+    let mut searches = own.chain(dns.node_config.searches.iter().cloned()).collect();
+    dedup_and_truncate(&mut searches, MAX_SEARCHES);
     cri::DnsConfig { servers: dns.servers.clone(), searches, options: vec!["ndots:5".into()] }
 }
 
-fn unique(all: &mut Vec<String>, most: usize) {
+fn dedup_and_truncate(all: &mut Vec<String>, most: usize) {
     let mut seen = std::collections::BTreeSet::new();
     all.retain(|one| seen.insert(one.clone()));
     all.truncate(most);
 }
 
-/// A resolv.conf, as far as it concerns pods.
+/// Parses a resolv.conf: name servers, search domains and options.
 pub(crate) fn parse_resolv_conf(text: &str) -> cri::DnsConfig {
     let mut config = cri::DnsConfig::default();
     for line in text.lines() {
@@ -79,7 +79,7 @@ pub(crate) fn parse_resolv_conf(text: &str) -> cri::DnsConfig {
         let rest = |words: std::str::SplitAsciiWhitespace<'_>| words.map(str::to_owned).collect::<Vec<_>>();
         match words.next() {
             Some("nameserver") => config.servers.extend(words.next().map(str::to_owned)),
-            // The last line of each counts.
+            // The last line of each kind counts.
             Some("search" | "domain") => config.searches = rest(words),
             Some("options") => config.options = rest(words),
             _ => {}
@@ -98,8 +98,12 @@ mod tests {
         let nodes = parse_resolv_conf(
             "# node\nnameserver 10.0.0.1\nnameserver 10.0.0.2\nsearch lan\noptions ndots:1 rotate\n",
         );
-        let dns =
-            NodeDns { servers: vec!["10.96.0.10".into()], domain: "cluster.local".into(), nodes, own: false };
+        let dns = NodeDns {
+            servers: vec!["10.96.0.10".into()],
+            domain: "cluster.local".into(),
+            node_config: nodes,
+            is_custom: false,
+        };
         let mut spec = spec;
         spec["containers"] = json!([]);
         let config = dns_config(&serde_json::from_value(spec).unwrap(), "shop", &dns)?;
@@ -111,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn the_policy_says_where_names_are_resolved_and_the_pod_adds_to_it() {
+    fn dns_config_follows_policy_and_pod_additions() {
         let cluster = "shop.svc.cluster.local svc.cluster.local cluster.local lan";
         assert_eq!(config(json!({})), row("10.96.0.10", cluster, "ndots:5"));
         assert_eq!(config(json!({"dnsPolicy": "Default"})), None);

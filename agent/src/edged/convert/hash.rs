@@ -1,33 +1,34 @@
-//! What a container is made from, as text: its name and image, which is what the kubelet compares too. A change of anything else
-//! that the API permits does not need a new container.
+//! Hashes of what a container is made from: its name and image, which the kubelet compares too. A change of anything else that
+//! the API permits does not need a new container.
 //!
-//! Two forms stand on each container: this agent's, and the kubelet's, so that an EdgeCore that comes after this agent finds its
-//! own and does not restart what runs.
+//! Each container carries two hashes: this agent's, and the kubelet's, so that an EdgeCore that replaces this agent does not
+//! restart running containers.
 //!
 //! Source: Kubernetes 1.32, `HashContainer` in `pkg/kubelet/container/helpers.go`, `pkg/util/hash` and go-spew's `%#v`.
 
 use k8s_openapi::api::core::v1::Container;
 use serde_json::json;
 
-/// FNV-1a, 32 bits: where it begins …
-const OFFSET: u32 = 0x811c_9dc5;
-/// … and what each step multiplies by.
-const PRIME: u32 = 0x0100_0193;
+/// Offset basis of FNV-1a with 32 bits.
+const FNV_OFFSET_BASIS: u32 = 0x811c_9dc5;
+/// Prime of FNV-1a with 32 bits.
+const FNV_PRIME: u32 = 0x0100_0193;
 
-/// This agent's form: sixteen digits.
-pub(crate) fn hash(container: &Container) -> String {
+/// Returns this agent's hash: sixteen hexadecimal digits.
+pub(crate) fn container_hash(container: &Container) -> String {
     let made_from = format!("{}\0{}", container.name, image(container));
     let digest = ring::digest::digest(&ring::digest::SHA256, made_from.as_bytes());
     digest.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The kubelet's form: a number of 32 bits, without leading zeros.
+/// Returns the kubelet's hash: a hexadecimal number of 32 bits, without leading zeros.
 pub(crate) fn kubelet_hash(container: &Container) -> String {
-    // the keys in their order, as Go writes a map
+    // the keys are sorted, as Go writes a map
     let fields = json!({"image": image(container), "name": container.name}).to_string();
     let bytes: Vec<String> = fields.bytes().map(|byte| byte.to_string()).collect();
     let printed = format!("([]uint8)[{}]", bytes.join(" "));
-    let hash = printed.bytes().fold(OFFSET, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(PRIME));
+    let hash =
+        printed.bytes().fold(FNV_OFFSET_BASIS, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(FNV_PRIME));
     format!("{hash:x}")
 }
 

@@ -1,24 +1,24 @@
-//! What a pod's containers call themselves, and the `/etc/hosts` that they see.
+//! Makes the host names of pods and their `/etc/hosts`.
 
 use std::fmt::Write as _;
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 
-/// Longest host name that Linux takes without complaint in all places.
+/// Maximum length of a short host name: that of a DNS label.
 const MAX_HOSTNAME: usize = 63;
-/// Longest host name that Linux takes at all.
+/// Maximum length of a host name in Linux.
 const MAX_FQDN: usize = 64;
 
-/// What the containers of a pod with a network of its own call the machine they think they are on.
+/// Returns the host name that the containers of a pod with a network namespace of its own see.
 pub(super) fn hostname(pod: &Pod, domain: &str) -> String {
     let full = pod.spec.as_ref().and_then(|spec| spec.set_hostname_as_fqdn).unwrap_or(false);
     match fqdn(pod, domain) {
         Some(fqdn) if full && fqdn.len() <= MAX_FQDN => fqdn,
-        _ => short(pod),
+        _ => short_hostname(pod),
     }
 }
 
-/// Refuses a full name that is longer than Linux takes.
+/// Returns an error if the pod wants its full name as host name and that is longer than [`MAX_FQDN`].
 pub(crate) fn check_hostname(pod: &Pod, domain: &str) -> Result<(), String> {
     let full = pod.spec.as_ref().and_then(|spec| spec.set_hostname_as_fqdn).unwrap_or(false);
     match fqdn(pod, domain).filter(|fqdn| full && fqdn.len() > MAX_FQDN) {
@@ -30,41 +30,41 @@ pub(crate) fn check_hostname(pod: &Pod, domain: &str) -> Result<(), String> {
     }
 }
 
-/// The names of the pod's address, the longest first.
+/// Returns the names of the pod's address for `/etc/hosts`, the longest first.
 pub(crate) fn host_names(pod: &Pod, node_name: &str, domain: &str) -> Vec<String> {
     if is_host_network(pod) {
         return vec![node_name.to_owned()];
     }
-    fqdn(pod, domain).into_iter().chain([short(pod)]).collect()
+    fqdn(pod, domain).into_iter().chain([short_hostname(pod)]).collect()
 }
 
-/// Whether the pod has no network of its own.
+/// Reports whether the pod uses the host's network.
 pub(crate) fn is_host_network(pod: &Pod) -> bool {
     pod.spec.as_ref().and_then(|spec| spec.host_network).unwrap_or(false)
 }
 
-fn short(pod: &Pod) -> String {
+fn short_hostname(pod: &Pod) -> String {
     let own = pod.spec.as_ref().and_then(|spec| spec.hostname.clone()).filter(|name| !name.is_empty());
     let name = own.or_else(|| pod.metadata.name.clone()).unwrap_or_default();
     let short: String = name.chars().take(MAX_HOSTNAME).collect();
     short.trim_end_matches(['-', '.']).to_owned()
 }
 
-/// The pod's name in the cluster's DNS, if it has a subdomain.
+/// Returns the pod's name in the cluster's DNS, if it has a subdomain.
 fn fqdn(pod: &Pod, domain: &str) -> Option<String> {
     let subdomain = pod.spec.as_ref()?.subdomain.as_deref().filter(|name| !name.is_empty())?;
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-    Some(format!("{}.{subdomain}.{namespace}.svc.{domain}", short(pod)))
+    Some(format!("{}.{subdomain}.{namespace}.svc.{domain}", short_hostname(pod)))
 }
 
-/// The pod's `/etc/hosts`; on the host's network the host's own, `nodes`, with the pod's aliases.
-pub(crate) fn etc_hosts(pod: &Pod, names: &[String], ips: &[String], nodes: &str) -> String {
+/// Returns the pod's `/etc/hosts`. On the host's network it is the host's own file, `host_file`, with the pod's aliases appended.
+pub(crate) fn etc_hosts(pod: &Pod, names: &[String], ips: &[String], host_file: &str) -> String {
     let default = PodSpec::default();
     let spec = pod.spec.as_ref().unwrap_or(&default);
     let mut text = String::new();
     if is_host_network(pod) {
         text.push_str("# Kubernetes-managed hosts file (host network).\n");
-        text.push_str(nodes);
+        text.push_str(host_file);
         if !text.ends_with('\n') {
             text.push('\n');
         }

@@ -1,4 +1,4 @@
-//! A pod as a sandbox's configuration.
+//! Converts a pod to CRI's sandbox configuration.
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use wire::cri;
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::edged::names::Dirs;
 
-/// The configuration of the pod's `attempt`th sandbox.
+/// Returns the configuration of the pod's sandbox number `attempt`.
 pub(crate) fn sandbox(pod: &Pod, attempt: u32, dirs: &Dirs, dns: &NodeDns) -> cri::PodSandboxConfig {
     let default = PodSpec::default();
     let spec = pod.spec.as_ref().unwrap_or(&default);
@@ -21,7 +21,7 @@ pub(crate) fn sandbox(pod: &Pod, attempt: u32, dirs: &Dirs, dns: &NodeDns) -> cr
     all_labels.extend(labels(pod));
     let sysctls = spec.security_context.iter().flat_map(|context| context.sysctls.iter().flatten());
     cri::PodSandboxConfig {
-        // On the host's network the name is the host's, and runtimes refuse to change it.
+        // On the host's network the host name cannot be set; runtimes refuse it.
         hostname: if spec.host_network == Some(true) { String::new() } else { hostname(pod, &dns.domain) },
         log_directory: dirs.pod_logs(&namespace, &name, &uid).to_string_lossy().into_owned(),
         dns_config: dns_config(spec, &namespace, dns),

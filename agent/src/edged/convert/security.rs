@@ -1,4 +1,4 @@
-//! Security contexts.
+//! Converts security contexts to CRI's.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use wire::cri::{self, security_profile::ProfileType};
 
 use crate::edged::specs;
 
-/// Hidden from containers, as the kubelet's default `procMount`.
+/// Paths that are hidden from containers, the kubelet's default `procMount`.
 pub const MASKED_PATHS: [&str; 10] = [
     "/proc/asound",
     "/proc/acpi",
@@ -23,11 +23,11 @@ pub const MASKED_PATHS: [&str; 10] = [
     "/proc/scsi",
     "/sys/firmware",
 ];
-/// Shown to containers, not to be written.
+/// Paths that containers see read-only.
 pub const READONLY_PATHS: [&str; 5] =
     ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
-/// Whose namespaces the pod uses.
+/// Returns which namespaces the pod shares with the host.
 fn namespaces(spec: &PodSpec) -> cri::NamespaceOption {
     use cri::NamespaceMode::{Container, Node, Pod};
     let mode =
@@ -41,8 +41,8 @@ fn namespaces(spec: &PodSpec) -> cri::NamespaceOption {
     }
 }
 
-/// The same, with the processes of another container.
-fn namespaces_seeing(spec: &PodSpec, target_id: Option<String>) -> cri::NamespaceOption {
+/// Returns the pod's namespaces, with the process namespace of the container `target_id` if there is one.
+fn namespaces_with_target(spec: &PodSpec, target_id: Option<String>) -> cri::NamespaceOption {
     let own = namespaces(spec);
     match target_id {
         Some(target_id) => cri::NamespaceOption { pid: cri::NamespaceMode::Target as i32, target_id, ..own },
@@ -50,7 +50,7 @@ fn namespaces_seeing(spec: &PodSpec, target_id: Option<String>) -> cri::Namespac
     }
 }
 
-/// The sandbox's security context.
+/// Returns the sandbox's security context.
 pub(super) fn of_sandbox(spec: &PodSpec) -> cri::LinuxSandboxSecurityContext {
     let default = PodSecurityContext::default();
     let pod = spec.security_context.as_ref().unwrap_or(&default);
@@ -60,19 +60,19 @@ pub(super) fn of_sandbox(spec: &PodSpec) -> cri::LinuxSandboxSecurityContext {
     cri::LinuxSandboxSecurityContext {
         namespace_options: Some(namespaces(spec)),
         selinux_options: pod.se_linux_options.as_ref().map(selinux),
-        run_as_user: pod.run_as_user.map(number),
-        // CRI refuses a group without a user.
-        run_as_group: pod.run_as_user.and(pod.run_as_group).map(number),
+        run_as_user: pod.run_as_user.map(int64_value),
+        // CRI rejects a group without a user.
+        run_as_group: pod.run_as_user.and(pod.run_as_group).map(int64_value),
         supplemental_groups: groups(pod),
         supplemental_groups_policy: groups_policy(pod),
         privileged: specs::containers(spec).any(privileged),
-        // Whatever the pod's containers are to have: a profile that is missing is theirs to wait for.
+        // Independent of the containers' profiles: a missing profile must block only the container that needs it.
         seccomp: Some(profile(ProfileType::RuntimeDefault, "")),
         ..Default::default()
     }
 }
 
-/// The container's security context.
+/// Returns the container's security context.
 pub(super) fn of_container(
     pod: &Pod,
     container: &Container,
@@ -101,11 +101,11 @@ pub(super) fn of_container(
     cri::LinuxContainerSecurityContext {
         capabilities,
         privileged,
-        namespace_options: Some(namespaces_seeing(spec, target_id)),
+        namespace_options: Some(namespaces_with_target(spec, target_id)),
         selinux_options: own.se_linux_options.as_ref().or(pod.se_linux_options.as_ref()).map(selinux),
-        run_as_user: user.map(number),
+        run_as_user: user.map(int64_value),
         run_as_username: username,
-        run_as_group: own.run_as_group.or(pod.run_as_group).map(number),
+        run_as_group: own.run_as_group.or(pod.run_as_group).map(int64_value),
         readonly_rootfs: own.read_only_root_filesystem.unwrap_or(false),
         supplemental_groups: groups(pod),
         no_new_privs: own.allow_privilege_escalation == Some(false),
@@ -123,7 +123,7 @@ pub(super) fn of_container(
     }
 }
 
-/// The user that an image asks for, by number or name: CRI takes no group without a user.
+/// Returns the user of an image, by number or name. It defaults to 0, because CRI rejects a group without a user.
 fn user_of(image: &cri::Image) -> (Option<i64>, String) {
     match &image.uid {
         Some(uid) => (Some(uid.value), String::new()),
@@ -132,7 +132,7 @@ fn user_of(image: &cri::Image) -> (Option<i64>, String) {
     }
 }
 
-/// Refuses a container that must not run as root and would.
+/// Returns an error if the container must not run as root and would.
 pub(crate) fn refuse_root(spec: &PodSpec, container: &Container, image: &cri::Image) -> Result<(), String> {
     let own = container.security_context.as_ref();
     let pod = spec.security_context.as_ref();
@@ -153,7 +153,7 @@ pub(crate) fn refuse_root(spec: &PodSpec, container: &Container, image: &cri::Im
     }
 }
 
-/// The container's AppArmor profile.
+/// Returns the container's AppArmor profile.
 fn apparmor(
     meta: &ObjectMeta,
     pod: &PodSecurityContext,
@@ -165,7 +165,7 @@ fn apparmor(
         .or_else(|| apparmor_annotation(meta, &container.name))
 }
 
-/// How profiles were asked for before there was a field.
+/// Returns the profile that the deprecated annotation names.
 fn apparmor_annotation(meta: &ObjectMeta, container: &str) -> Option<cri::SecurityProfile> {
     let key = format!("container.apparmor.security.beta.kubernetes.io/{container}");
     let value = meta.annotations.as_ref()?.get(&key)?.as_str();
@@ -189,7 +189,7 @@ fn groups(pod: &PodSecurityContext) -> Vec<i64> {
     pod.supplemental_groups.iter().flatten().copied().chain(pod.fs_group).collect()
 }
 
-fn number(value: i64) -> cri::Int64Value {
+fn int64_value(value: i64) -> cri::Int64Value {
     cri::Int64Value { value }
 }
 

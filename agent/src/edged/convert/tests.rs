@@ -50,18 +50,22 @@ fn a_sandbox_says_whose_it_is_and_how_it_is_connected() {
 fn a_container_says_what_it_was_made_from() {
     let pod = pod();
     let spec = &pod.spec.as_ref().unwrap().containers[0];
-    let made = Made {
+    let inputs = ContainerInputs {
         environment: &Environment::default(),
         mounts: vec![],
         image: image(None, ""),
         attempt: 2,
-        step: 1,
-        means: &Means { memory: 1 << 30, page_sizes: vec![2 << 20], ..Means::default() },
+        restart_step: 1,
+        machine_resources: &MachineResources {
+            memory: 1 << 30,
+            page_sizes: vec![2 << 20],
+            ..MachineResources::default()
+        },
         target_id: None,
         profiles: std::path::Path::new("/var/lib/kubelet/seccomp"),
-        boot: "b-1",
+        boot_id: "b-1",
     };
-    insta::assert_debug_snapshot!(container(&pod, spec, made));
+    insta::assert_debug_snapshot!(container(&pod, spec, inputs));
 }
 
 #[test]
@@ -78,12 +82,12 @@ fn the_host_network_takes_the_hosts_name_and_ports() {
 #[test]
 fn the_hash_changes_with_the_image_only() {
     let mut container = pod().spec.unwrap().containers.remove(0);
-    let before = hash(&container);
+    let before = container_hash(&container);
     assert_eq!(before.len(), 16);
     container.args = None;
-    assert_eq!(hash(&container), before);
+    assert_eq!(container_hash(&container), before);
     container.image = Some("web:2".into());
-    assert_ne!(hash(&container), before);
+    assert_ne!(container_hash(&container), before);
 }
 
 #[test]
@@ -95,7 +99,7 @@ fn bad_quantities_limit_nothing() {
     )
     .unwrap();
     let container = container.clone();
-    let resources = resources::of_container(&pod, &container, &Means::default());
+    let resources = resources::of_container(&pod, &container, &MachineResources::default());
     assert_eq!((resources.cpu_quota, resources.memory_limit_in_bytes, resources.cpu_shares), (0, 0, 2));
 }
 
@@ -230,8 +234,8 @@ fn who_goes_first_when_memory_runs_out() {
         let spec = pod.spec.as_ref().unwrap();
         let container =
             crate::edged::specs::containers(spec).find(|container| container.name == name).unwrap();
-        let means = Means { memory: 1000, ..Means::default() };
-        resources::of_container(&pod, container, &means).oom_score_adj
+        let machine_resources = MachineResources { memory: 1000, ..MachineResources::default() };
+        resources::of_container(&pod, container, &machine_resources).oom_score_adj
     };
     let asks =
         |name: &str, memory: &str| json!({"name": name, "resources": {"requests": {"memory": memory}}});
@@ -255,8 +259,9 @@ fn what_is_not_asked_for_of_huge_pages_and_swap_is_not_given() {
             .unwrap();
     let container = &pod.spec.as_ref().unwrap().containers[0];
     let of = |unified, swap| {
-        let means = Means { memory: 1 << 30, page_sizes: vec![2 << 20, 1 << 30], unified, swap };
-        resources::of_container(&pod, container, &means)
+        let machine_resources =
+            MachineResources { memory: 1 << 30, page_sizes: vec![2 << 20, 1 << 30], unified, swap };
+        resources::of_container(&pod, container, &machine_resources)
     };
     let pages = of(false, false).hugepage_limits.into_iter().map(|limit| (limit.page_size, limit.limit));
     assert_eq!(pages.collect::<Vec<_>>(), [("2MB".to_owned(), 0), ("1GB".to_owned(), 2 << 30)]);

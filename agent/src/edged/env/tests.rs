@@ -68,7 +68,7 @@ fn variables_are_in_order_and_later_ones_see_earlier_ones() {
 }
 
 #[test]
-fn half_an_expansion_is_none_where_it_has_to_be_whole() {
+fn expand_all_fails_on_undefined_variables() {
     let container =
         json!({"name": "c", "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "$(A)2"}]});
     let environment = literals(&serde_json::from_value(container).unwrap());

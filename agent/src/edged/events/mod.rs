@@ -1,8 +1,8 @@
-//! Events of pods and of the node, beside their statuses. Nobody waits for them: where more than [`MAX_WAITING`] wait to be written,
-//! the newest are lost. What was written is the API's, which keeps it while the cloud is away.
+//! Records events of pods and of the node. Nobody waits for them: if more than [`QUEUE_CAPACITY`] wait to be written, the newest
+//! are lost. Written events are the API's, which keeps them while the cloud is unreachable.
 
+mod correlator;
 pub(crate) mod reason;
-mod series;
 mod write;
 
 use std::{borrow::Cow, fmt};
@@ -13,78 +13,78 @@ use tokio::sync::mpsc;
 
 pub(crate) use self::write::run;
 
-/// Events that wait to be written. More than a node makes at once; beyond them they are lost.
-const MAX_WAITING: usize = 512;
+/// Maximum number of events that wait to be written, more than a node records at once. Further ones are lost.
+const QUEUE_CAPACITY: usize = 512;
 
-/// Whether somebody should care.
+/// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Severity {
-    /// As it should be.
+pub(crate) enum EventType {
+    /// Something expected happened.
     Normal,
-    /// Not as it should be.
+    /// Something needs attention.
     Warning,
 }
 
-impl fmt::Display for Severity {
+impl fmt::Display for EventType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Severity::Normal => "Normal",
-            Severity::Warning => "Warning",
+            EventType::Normal => "Normal",
+            EventType::Warning => "Warning",
         })
     }
 }
 
-/// Something that happened to an object.
+/// An event of an object that has not been written yet.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Occurrence {
+pub(crate) struct PendingEvent {
     object: ObjectReference,
-    severity: Severity,
+    event_type: EventType,
     reason: Cow<'static, str>,
     message: String,
     at: Timestamp,
 }
 
-/// Takes events; cheap to clone.
+/// Records events. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Recorder(Option<mpsc::Sender<Occurrence>>);
+pub(crate) struct Recorder(Option<mpsc::Sender<PendingEvent>>);
 
-/// A recorder, and what [`run`] reads from it.
-pub(crate) fn recorder() -> (Recorder, mpsc::Receiver<Occurrence>) {
-    let (sender, receiver) = mpsc::channel(MAX_WAITING);
+/// Returns a recorder and the queue from which [`run`] writes its events.
+pub(crate) fn recorder() -> (Recorder, mpsc::Receiver<PendingEvent>) {
+    let (sender, receiver) = mpsc::channel(QUEUE_CAPACITY);
     (Recorder(Some(sender)), receiver)
 }
 
 impl Recorder {
-    /// A recorder that records nothing.
-    pub(crate) fn none() -> Self {
+    /// Returns a recorder that discards all events.
+    pub(crate) fn disabled() -> Self {
         Self(None)
     }
 
-    /// Something happened to the pod.
+    /// Records an event of the pod.
     pub(crate) fn pod(
         &self,
         pod: &Pod,
-        severity: Severity,
+        event_type: EventType,
         reason: impl Into<Cow<'static, str>>,
         message: String,
     ) {
-        self.record(pod, None, severity, reason.into(), message);
+        self.record(pod, None, event_type, reason.into(), message);
     }
 
-    /// Something happened to a container of the pod.
+    /// Records an event of a container of the pod.
     pub(crate) fn container(
         &self,
         pod: &Pod,
         container: &str,
-        severity: Severity,
+        event_type: EventType,
         reason: &'static str,
         message: String,
     ) {
-        self.record(pod, Some(field_path(pod, container)), severity, reason.into(), message);
+        self.record(pod, Some(field_path(pod, container)), event_type, reason.into(), message);
     }
 
-    /// Something happened to the node. Its name stands for its UID, as in the kubelet's events.
-    pub(crate) fn node(&self, name: &str, severity: Severity, reason: &'static str, message: String) {
+    /// Records an event of the node. Its uid is its name, as in the kubelet's events.
+    pub(crate) fn node(&self, name: &str, event_type: EventType, reason: &'static str, message: String) {
         let object = ObjectReference {
             api_version: Some("v1".into()),
             kind: Some("Node".into()),
@@ -92,14 +92,14 @@ impl Recorder {
             uid: Some(name.to_owned()),
             ..ObjectReference::default()
         };
-        self.send(object, severity, reason.into(), message);
+        self.send(object, event_type, reason.into(), message);
     }
 
     fn record(
         &self,
         pod: &Pod,
         field_path: Option<String>,
-        severity: Severity,
+        event_type: EventType,
         reason: Cow<'static, str>,
         message: String,
     ) {
@@ -113,13 +113,20 @@ impl Recorder {
             resource_version: meta.resource_version.clone(),
             field_path,
         };
-        self.send(object, severity, reason, message);
+        self.send(object, event_type, reason, message);
     }
 
-    fn send(&self, object: ObjectReference, severity: Severity, reason: Cow<'static, str>, message: String) {
+    fn send(
+        &self,
+        object: ObjectReference,
+        event_type: EventType,
+        reason: Cow<'static, str>,
+        message: String,
+    ) {
         if let Some(sender) = &self.0 {
-            // Full or closed: see the head of this file.
-            let _ = sender.try_send(Occurrence { object, severity, reason, message, at: Timestamp::now() });
+            // An event is lost if the queue is full or closed, see the head of this file.
+            let _ =
+                sender.try_send(PendingEvent { object, event_type, reason, message, at: Timestamp::now() });
         }
     }
 }

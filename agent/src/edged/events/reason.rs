@@ -1,44 +1,44 @@
-//! The kubelet's reasons, by which programs and people know its events.
+//! Reasons of events, the kubelet's own, by which programs and people recognise them.
 
-/// An image is fetched.
+/// An image is being pulled.
 pub(crate) const PULLING: &str = "Pulling";
-/// An image is here.
+/// An image was pulled or is present.
 pub(crate) const PULLED: &str = "Pulled";
-/// A container was made.
+/// A container was created.
 pub(crate) const CREATED: &str = "Created";
 /// A container was started.
 pub(crate) const STARTED: &str = "Started";
 /// Something about a container or its image failed.
 pub(crate) const FAILED: &str = "Failed";
-/// A container or an image waits before the next try.
+/// A restart of a container or a pull of an image is delayed by back-off.
 pub(crate) const BACK_OFF: &str = "BackOff";
 /// A container is being stopped.
 pub(crate) const KILLING: &str = "Killing";
-/// An image is not here and may not be fetched.
+/// An image is not present and its pull policy is `Never`.
 pub(crate) const ERR_IMAGE_NEVER_PULL: &str = "ErrImageNeverPull";
-/// The runtime cannot tell about an image.
+/// The image could not be inspected.
 pub(crate) const INSPECT_FAILED: &str = "InspectFailed";
 /// A volume cannot be set up.
 pub(crate) const FAILED_MOUNT: &str = "FailedMount";
-/// A pod ends so that a critical one can run.
+/// A pod is ended so that a critical one can run.
 pub(crate) const PREEMPTING: &str = "Preempting";
-/// A manifest of a static pod is not taken.
+/// The manifest of a static pod was rejected.
 pub(crate) const INVALID_STATIC_POD: &str = "InvalidStaticPod";
-/// A sandbox cannot be made.
+/// A sandbox could not be created.
 pub(crate) const FAILED_CREATE_POD_SANDBOX: &str = "FailedCreatePodSandBox";
-/// A sandbox died and is replaced.
+/// A sandbox has ended and is replaced.
 pub(crate) const SANDBOX_CHANGED: &str = "SandboxChanged";
-/// The node is short of something, and tries to get more of it.
+/// An eviction threshold was met, and the node tries to reclaim the resource.
 pub(crate) const EVICTION_THRESHOLD_MET: &str = "EvictionThresholdMet";
-/// Removing images does not free enough.
+/// Removing images did not free enough disk space.
 pub(crate) const FREE_DISK_SPACE_FAILED: &str = "FreeDiskSpaceFailed";
-/// Images were not cleaned up.
+/// Image garbage collection failed.
 pub(crate) const IMAGE_GC_FAILED: &str = "ImageGCFailed";
-/// The disk of images has no size.
+/// The image file system reports no capacity.
 pub(crate) const INVALID_DISK_CAPACITY: &str = "InvalidDiskCapacity";
 /// A probe failed.
 pub(crate) const UNHEALTHY: &str = "Unhealthy";
-/// A probe succeeded, but.
+/// A probe succeeded with a warning.
 pub(crate) const PROBE_WARNING: &str = "ProbeWarning";
 /// A postStart hook failed.
 pub(crate) const FAILED_POST_START_HOOK: &str = "FailedPostStartHook";

@@ -1,4 +1,4 @@
-//! Tells the API, one event after the other.
+//! Writes events to the API, one after the other.
 
 use std::pin::pin;
 
@@ -11,62 +11,62 @@ use kube::{
 use tokio::sync::mpsc;
 
 use super::{
-    MAX_WAITING, Occurrence, Severity,
-    series::{Series, Write},
+    EventType, PendingEvent, QUEUE_CAPACITY,
+    correlator::{EventCorrelator, EventWrite},
 };
 
-/// Tells until there is nobody left who could record. What is as it should be waits, with its time, until `wait_for_room` ends;
-/// a warning never does, nor what was before it.
+/// Writes events until all recorders are gone. Normal events wait until `wait_for_room` ends and keep their time; a warning is
+/// written at once, after the events before it.
 pub(crate) async fn run<F: Future<Output = ()>>(
     client: Client,
     node_name: String,
-    mut occurrences: mpsc::Receiver<Occurrence>,
+    mut events: mpsc::Receiver<PendingEvent>,
     wait_for_room: impl Fn() -> F,
 ) {
-    let mut series = Series::new(node_name);
-    while let Some(occurrence) = occurrences.recv().await {
-        for occurrence in held(occurrence, &mut occurrences, wait_for_room()).await {
-            let Some(write) = series.take(occurrence) else { continue };
+    let mut correlator = EventCorrelator::new(node_name);
+    while let Some(event) = events.recv().await {
+        for event in collect_until_room(event, &mut events, wait_for_room()).await {
+            let Some(write) = correlator.correlate(event) else { continue };
             if let Err(error) = send(&client, write).await {
-                // An event about an event would be one too many.
+                // No event is recorded about a lost event, and no error is raised.
                 tracing::debug!(error = &error as &dyn std::error::Error, "an event is lost");
             }
         }
     }
 }
 
-/// This one and what comes after it, until there is room.
-async fn held(
-    first: Occurrence,
-    occurrences: &mut mpsc::Receiver<Occurrence>,
+/// Collects `first` and the events after it until `wait_for_room` ends or a warning comes.
+async fn collect_until_room(
+    first: PendingEvent,
+    events: &mut mpsc::Receiver<PendingEvent>,
     wait_for_room: impl Future<Output = ()>,
-) -> Vec<Occurrence> {
+) -> Vec<PendingEvent> {
     let mut wait_for_room = pin!(wait_for_room);
     let mut next = Some(first);
     let mut all = Vec::new();
     while let Some(one) = next {
-        let waits = one.severity == Severity::Normal && all.len() + 1 < MAX_WAITING;
+        let waits = one.event_type == EventType::Normal && all.len() + 1 < QUEUE_CAPACITY;
         all.push(one);
         if !waits {
             break;
         }
         next = tokio::select! {
             biased;
-            // cancel-safe, both: nothing is taken that is not kept
+            // cancel-safe, both: no event is taken from the queue and lost
             () = &mut wait_for_room => None,
-            next = occurrences.recv() => next,
+            next = events.recv() => next,
         };
     }
     all
 }
 
-async fn send(client: &Client, write: Write) -> kube::Result<()> {
-    let (Write::Create(event) | Write::Patch(event)) = &write;
+async fn send(client: &Client, write: EventWrite) -> kube::Result<()> {
+    let (EventWrite::Create(event) | EventWrite::Patch(event)) = &write;
     let api =
         Api::<Event>::namespaced(client.clone(), event.metadata.namespace.as_deref().unwrap_or("default"));
-    if let Write::Patch(event) = &write {
+    if let EventWrite::Patch(event) = &write {
         let name = event.metadata.name.as_deref().unwrap_or_default();
-        // All of it: whoever passes it on must see whose it is without having the event.
+        // The patch is the whole event, so that components between here and the API see its object without having the event.
         match api.patch(name, &PatchParams::default(), &Patch::Merge(event)).await {
             Err(kube::Error::Api(answer)) if answer.code == StatusCode::NOT_FOUND.as_u16() => {}
             other => return other.map(drop),
@@ -85,11 +85,11 @@ mod tests {
 
     use super::*;
 
-    fn occurrence(severity: Severity, message: &str) -> Occurrence {
+    fn event(event_type: EventType, message: &str) -> PendingEvent {
         let object = ObjectReference::default();
-        Occurrence {
+        PendingEvent {
             object,
-            severity,
+            event_type,
             reason: "Started".into(),
             message: message.into(),
             at: Timestamp::UNIX_EPOCH,
@@ -97,24 +97,24 @@ mod tests {
     }
 
     /// The messages that are told when the first of them comes and the others wait, if any is told at all.
-    fn told(all: &[(Severity, &str)], wait_for_room: impl Future<Output = ()>) -> Option<String> {
-        let (sender, mut receiver) = mpsc::channel(MAX_WAITING);
-        for (severity, message) in all {
-            sender.try_send(occurrence(*severity, message)).unwrap();
+    fn told(all: &[(EventType, &str)], wait_for_room: impl Future<Output = ()>) -> Option<String> {
+        let (sender, mut receiver) = mpsc::channel(QUEUE_CAPACITY);
+        for (event_type, message) in all {
+            sender.try_send(event(*event_type, message)).unwrap();
         }
         let first = receiver.try_recv().unwrap();
-        let held = held(first, &mut receiver, wait_for_room).now_or_never()?;
+        let held = collect_until_room(first, &mut receiver, wait_for_room).now_or_never()?;
         Some(held.into_iter().map(|one| one.message).collect::<Vec<_>>().join(" "))
     }
 
     #[test]
-    fn only_what_is_as_it_should_be_waits_until_there_is_room() {
-        use Severity::{Normal, Warning};
+    fn only_normal_events_wait_until_there_is_room() {
+        use EventType::{Normal, Warning};
         assert_eq!(told(&[(Normal, "a"), (Normal, "b")], ready(())).as_deref(), Some("a"));
         assert_eq!(told(&[(Normal, "a"), (Normal, "b")], pending()), None);
         let warned = [(Normal, "a"), (Normal, "b"), (Warning, "c"), (Normal, "d")];
         assert_eq!(told(&warned, pending()).as_deref(), Some("a b c"), "in order");
-        let many = told(&[(Normal, "a"); MAX_WAITING], pending());
-        assert_eq!(many.map(|all| all.len()), Some(MAX_WAITING * 2 - 1), "no more than there is room for");
+        let many = told(&[(Normal, "a"); QUEUE_CAPACITY], pending());
+        assert_eq!(many.map(|all| all.len()), Some(QUEUE_CAPACITY * 2 - 1), "no more than there is room for");
     }
 }

@@ -1,8 +1,8 @@
-//! The fields of a pod that this agent does not act on. `docs/pod-fields.md` lists every field of a pod's specification as
-//! supported, refused or ignored, and the tests here hold that page against the published schema and against this code. Pure.
+//! Finds the fields of a pod that this agent does not support. `docs/pod-fields.md` lists every field of a pod's specification as
+//! supported, refused or ignored, and the tests here compare that page with the published schema and with this code. Pure.
 //!
-//! What is refused waits, with the cure in its status and in an event, and is tried again: another agent, or another version
-//! of this one, may take it. Nothing that already runs is stopped for it.
+//! A pod with a refused field waits, with the cure in its status and in an event, and is tried again: another agent, or another
+//! version of this one, may support the field. Nothing that already runs is stopped for it.
 
 mod rules;
 #[cfg(test)]
@@ -11,9 +11,9 @@ mod tests;
 use serde::Serialize;
 use serde_json::Value;
 
-use self::rules::{RULES, Rule, When};
+use self::rules::{RULES, RefusedValues, Rule};
 
-/// What a rule looks at.
+/// The kind of specification to which a rule applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// A `PodSpec`, without its containers and volumes.
@@ -24,44 +24,47 @@ pub(crate) enum Scope {
     Volume,
 }
 
-/// What a runtime may be able to do, and says in the answer to `Status`.
+/// An optional feature of a container runtime, as reported by `Status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ability {
-    /// Mounts that are read-only with all that is mounted below them.
+pub(crate) enum RuntimeFeature {
+    /// Recursive read-only mounts: read-only with all mounts below them.
     RecursiveReadOnly,
-    /// Groups of a process without those that the image adds.
+    /// Strict supplemental groups: without those that the image's `/etc/group` adds.
     StrictGroups,
 }
 
-/// A field that is refused.
+/// A field that the pod sets and this node refuses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refused {
-    /// Which, and the cure.
+pub(crate) struct RefusedField {
+    /// Names the field and the cure.
     pub(crate) message: String,
-    /// What the runtime would have to be able to do; `None` where nothing helps.
-    pub(crate) unless: Option<Ability>,
+    /// The runtime's feature that would permit the field; `None` if no feature does.
+    pub(crate) required_feature: Option<RuntimeFeature>,
 }
 
-/// All that is refused in a specification of this scope.
-pub(crate) fn refused<T: Serialize>(scope: Scope, specification: &T) -> Vec<Refused> {
-    // Types of the API can all be written.
+/// Returns all refused fields that are set in a specification of this scope.
+pub(crate) fn refused<T: Serialize>(scope: Scope, specification: &T) -> Vec<RefusedField> {
+    // API types can always be serialised.
     let Ok(value) = serde_json::to_value(specification) else { return Vec::new() };
     let rules = RULES.iter().filter(|rule| rule.scope == scope);
-    rules.filter_map(|rule| found(rule, &value)).collect()
+    rules.filter_map(|rule| check(rule, &value)).collect()
 }
 
-fn found(rule: &Rule, value: &Value) -> Option<Refused> {
+fn check(rule: &Rule, value: &Value) -> Option<RefusedField> {
     let at = rule
         .path
         .split('.')
-        .fold(vec![value], |all, step| all.into_iter().flat_map(|v| below(v, step)).collect());
-    let text = at.into_iter().find_map(|value| offence(rule.when, value))?;
-    let Rule { path, cure, unless, .. } = rule;
-    Some(Refused { message: format!("{path}{text} is not supported on this node: {cure}"), unless: *unless })
+        .fold(vec![value], |all, step| all.into_iter().flat_map(|v| children(v, step)).collect());
+    let text = at.into_iter().find_map(|value| refused_value(rule.when, value))?;
+    let Rule { path, cure, required_feature, .. } = rule;
+    Some(RefusedField {
+        message: format!("{path}{text} is not supported on this node: {cure}"),
+        required_feature: *required_feature,
+    })
 }
 
-/// The value of a field; of `field[]`, all items.
-fn below<'a>(value: &'a Value, step: &str) -> Vec<&'a Value> {
+/// Returns the value of a field, or for `field[]` all items of a list.
+fn children<'a>(value: &'a Value, step: &str) -> Vec<&'a Value> {
     match step.strip_suffix("[]") {
         Some(list) => {
             value.get(list).and_then(Value::as_array).map(|all| all.iter().collect()).unwrap_or_default()
@@ -70,17 +73,17 @@ fn below<'a>(value: &'a Value, step: &str) -> Vec<&'a Value> {
     }
 }
 
-/// The value as it is told, if it is refused.
-fn offence(when: When, value: &Value) -> Option<String> {
+/// Returns the value as text for the message, if it is refused.
+fn refused_value(when: RefusedValues, value: &Value) -> Option<String> {
     let text = match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
     match when {
-        When::Set if matches!(text.as_str(), "null" | "[]" | "{}") => None,
-        When::Set => Some(String::new()),
-        When::Is(refused) => (text == refused).then(|| format!(": {text}")),
-        When::OtherThan(taken) => (!taken.contains(&text.as_str()))
+        RefusedValues::Any if matches!(text.as_str(), "null" | "[]" | "{}") => None,
+        RefusedValues::Any => Some(String::new()),
+        RefusedValues::Exactly(refused) => (text == refused).then(|| format!(": {text}")),
+        RefusedValues::AllExcept(taken) => (!taken.contains(&text.as_str()))
             .then(|| format!(": {}", text.chars().take(64).collect::<String>())),
     }
 }

@@ -1,108 +1,118 @@
-//! Which fields are refused, with the cure of each.
+//! The refused fields of a pod, each with its cure.
 
-use super::{Ability, Scope};
+use super::{RuntimeFeature, Scope};
 
 /// A field that is refused.
 pub(super) struct Rule {
-    /// Where the path begins.
+    /// The specification in which the path begins.
     pub(super) scope: Scope,
-    /// Names of fields, separated by dots; `[]` after that of a list.
+    /// Field names, separated by dots; `[]` follows the name of a list.
     pub(super) path: &'static str,
-    /// Which values.
-    pub(super) when: When,
-    /// What to do instead.
+    /// The values that are refused.
+    pub(super) when: RefusedValues,
+    /// What the user can do instead.
     pub(super) cure: &'static str,
-    /// What the runtime would have to be able to do.
-    pub(super) unless: Option<Ability>,
+    /// The runtime's feature that permits the field.
+    pub(super) required_feature: Option<RuntimeFeature>,
 }
 
 /// Which values are refused.
 #[derive(Clone, Copy)]
-pub(super) enum When {
-    /// All.
-    Set,
-    /// One.
-    Is(&'static str),
-    /// All but these.
-    OtherThan(&'static [&'static str]),
+pub(super) enum RefusedValues {
+    /// Any value.
+    Any,
+    /// Only this value.
+    Exactly(&'static str),
+    /// All values except these.
+    AllExcept(&'static [&'static str]),
 }
 
-const fn rule(scope: Scope, path: &'static str, when: When, cure: &'static str) -> Rule {
-    Rule { scope, path, when, cure, unless: None }
+const fn rule(scope: Scope, path: &'static str, when: RefusedValues, cure: &'static str) -> Rule {
+    Rule { scope, path, when, cure, required_feature: None }
 }
 
-const fn unless(ability: Ability, rule: Rule) -> Rule {
-    Rule { unless: Some(ability), ..rule }
+const fn requires(ability: RuntimeFeature, rule: Rule) -> Rule {
+    Rule { required_feature: Some(ability), ..rule }
 }
 
 const fn volume(path: &'static str, cure: &'static str) -> Rule {
-    rule(Scope::Volume, path, When::Set, cure)
+    rule(Scope::Volume, path, RefusedValues::Any, cure)
 }
 
-const MOUNTED: &str = "mount it on the node and use a hostPath volume";
-const DRIVER: &str = "there are no storage drivers; use a hostPath volume";
-const CLAIM: &str =
+const CURE_HOST_PATH: &str = "mount it on the node and use a hostPath volume";
+const CURE_NO_DRIVER: &str = "there are no storage drivers; use a hostPath volume";
+const CURE_NO_DEVICE_PLUGIN: &str =
     "there is no device plugin; use a hostPath volume of the device file in a privileged container";
 
-/// All rules. The kinds of volumes that are not here and not refused are in [`crate::edged::volumes`].
+/// All rules.
 pub(super) const RULES: &[Rule] = &[
-    rule(Scope::Pod, "hostUsers", When::Is("false"), "leave it out; users of pods are users of the node"),
-    rule(Scope::Pod, "resourceClaims", When::Set, CLAIM),
-    rule(Scope::Pod, "resources", When::Set, "set requests and limits of the containers"),
-    unless(
-        Ability::StrictGroups,
+    rule(
+        Scope::Pod,
+        "hostUsers",
+        RefusedValues::Exactly("false"),
+        "leave it out; users of pods are users of the node",
+    ),
+    rule(Scope::Pod, "resourceClaims", RefusedValues::Any, CURE_NO_DEVICE_PLUGIN),
+    rule(Scope::Pod, "resources", RefusedValues::Any, "set requests and limits of the containers"),
+    requires(
+        RuntimeFeature::StrictGroups,
         rule(
             Scope::Pod,
             "securityContext.supplementalGroupsPolicy",
-            When::Is("Strict"),
+            RefusedValues::Exactly("Strict"),
             "the container runtime cannot do it; use Merge, or a newer runtime",
         ),
     ),
-    rule(Scope::Container, "resources.claims", When::Set, CLAIM),
-    rule(Scope::Container, "lifecycle.stopSignal", When::Set, "set STOPSIGNAL in the image"),
+    rule(Scope::Container, "resources.claims", RefusedValues::Any, CURE_NO_DEVICE_PLUGIN),
+    rule(Scope::Container, "lifecycle.stopSignal", RefusedValues::Any, "set STOPSIGNAL in the image"),
     rule(
         Scope::Container,
         "volumeDevices",
-        When::Set,
+        RefusedValues::Any,
         "use a hostPath volume of type BlockDevice in a privileged container",
     ),
-    unless(
-        Ability::RecursiveReadOnly,
+    requires(
+        RuntimeFeature::RecursiveReadOnly,
         rule(
             Scope::Container,
             "volumeMounts[].recursiveReadOnly",
-            When::Is("Enabled"),
+            RefusedValues::Exactly("Enabled"),
             "the container runtime cannot do it; use IfPossible, or a newer runtime",
         ),
     ),
-    volume("awsElasticBlockStore", DRIVER),
-    volume("azureDisk", DRIVER),
-    volume("azureFile", DRIVER),
-    volume("cephfs", MOUNTED),
-    volume("cinder", DRIVER),
-    volume("csi", DRIVER),
+    volume("awsElasticBlockStore", CURE_NO_DRIVER),
+    volume("azureDisk", CURE_NO_DRIVER),
+    volume("azureFile", CURE_NO_DRIVER),
+    volume("cephfs", CURE_HOST_PATH),
+    volume("cinder", CURE_NO_DRIVER),
+    volume("csi", CURE_NO_DRIVER),
     volume("ephemeral", "there is nobody who makes volumes on demand; use emptyDir"),
-    volume("fc", MOUNTED),
-    volume("flexVolume", DRIVER),
-    volume("flocker", DRIVER),
-    volume("gcePersistentDisk", DRIVER),
+    volume("fc", CURE_HOST_PATH),
+    volume("flexVolume", CURE_NO_DRIVER),
+    volume("flocker", CURE_NO_DRIVER),
+    volume("gcePersistentDisk", CURE_NO_DRIVER),
     volume("gitRepo", "clone in an init container into an emptyDir volume"),
-    volume("glusterfs", MOUNTED),
+    volume("glusterfs", CURE_HOST_PATH),
     volume("image", "copy the files in an init container of that image into an emptyDir volume"),
-    volume("iscsi", MOUNTED),
-    volume("nfs", MOUNTED),
-    volume("photonPersistentDisk", DRIVER),
-    volume("portworxVolume", DRIVER),
-    volume("quobyte", MOUNTED),
-    volume("rbd", MOUNTED),
-    volume("scaleIO", DRIVER),
-    volume("storageos", DRIVER),
-    volume("vsphereVolume", DRIVER),
-    rule(Scope::Volume, "emptyDir.medium", When::OtherThan(&["", "Memory"]), "use Memory, or leave it out"),
+    volume("iscsi", CURE_HOST_PATH),
+    volume("nfs", CURE_HOST_PATH),
+    volume("photonPersistentDisk", CURE_NO_DRIVER),
+    volume("portworxVolume", CURE_NO_DRIVER),
+    volume("quobyte", CURE_HOST_PATH),
+    volume("rbd", CURE_HOST_PATH),
+    volume("scaleIO", CURE_NO_DRIVER),
+    volume("storageos", CURE_NO_DRIVER),
+    volume("vsphereVolume", CURE_NO_DRIVER),
+    rule(
+        Scope::Volume,
+        "emptyDir.medium",
+        RefusedValues::AllExcept(&["", "Memory"]),
+        "use Memory, or leave it out",
+    ),
     rule(
         Scope::Volume,
         "projected.sources[].clusterTrustBundle",
-        When::Set,
+        RefusedValues::Any,
         "put the certificates into a ConfigMap",
     ),
 ];

@@ -1,5 +1,5 @@
-//! All that pods have on this machine, taken away for good: containers, control groups, volumes, logs. For a machine that is to
-//! be no node any more; no agent runs.
+//! Removes everything of all pods from this machine: containers, control groups, volumes and logs. Used when the machine stops
+//! being a node; no agent runs then.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,43 +13,44 @@ use tonic::transport::Channel;
 use super::entries;
 use crate::config::ControlGroups;
 use crate::edged::{
-    groups::Groups,
+    cgroups::Cgroups,
     names::{self, Dirs},
     runtime::{CallError, Runtime},
     volumes, with_causes,
 };
 
-/// The longest that one container is given to end: the kubelet's default.
+/// Maximum grace period of a container: the kubelet's default.
 const DEFAULT_GRACE: Duration = Duration::from_secs(30);
 
-/// What a pod's directory has, EdgeCore's and kubelets' included.
-const OF_PODS: [&str; 5] = ["containers", "etc-hosts", "plugins", "volume-subpaths", "volumes"];
+/// Entries of a pod's directory, including those of EdgeCore and kubelets.
+const POD_DIR_ENTRIES: [&str; 5] = ["containers", "etc-hosts", "plugins", "volume-subpaths", "volumes"];
 
-/// What went.
+/// What was removed.
 #[derive(Debug, Default)]
-pub(crate) struct Removed {
-    /// Pods by namespace and name, as the runtime or their logs know them.
+pub(crate) struct RemovedPods {
+    /// Pods by namespace and name, as the runtime or their logs name them.
     pub(crate) pods: BTreeSet<String>,
     /// What could not be removed, each with the reason.
     pub(crate) failed: Vec<String>,
 }
 
-/// The pods of a node in `root`, by their uids, as far as they have anything on disk.
+/// Returns the uids of the pods that have files in `root`.
 pub(crate) fn pods_on_disk(root: &Path, logs: &Path) -> BTreeSet<String> {
     let dirs = Dirs { root: root.to_owned(), logs: logs.to_owned(), secrets_in_memory: true };
-    entries(&dirs.pods()).into_iter().filter(|uid| is_pods(&dirs.pod(uid))).collect()
+    entries(&dirs.pods()).into_iter().filter(|uid| is_pod_directory(&dirs.pod(uid))).collect()
 }
 
-/// Whether a directory has nothing that a pod's has not: what somebody else keeps beside them is not to be removed.
-fn is_pods(directory: &Path) -> bool {
+/// Reports whether a directory contains only what a pod's directory may. Directories of other programs are not removed.
+fn is_pod_directory(directory: &Path) -> bool {
     let has = entries(directory);
-    has.iter().all(|name| OF_PODS.contains(&name.as_str()))
+    has.iter().all(|name| POD_DIR_ENTRIES.contains(&name.as_str()))
 }
 
-/// Ends and forgets every sandbox and container of pods in the runtime, or of those pods `only`; the uids of the pods, with their names.
+/// Stops and removes the sandboxes and containers of all pods in the runtime, or of the pods in `only`. Returns the pods' names
+/// by uid.
 ///
 /// # Errors
-/// The runtime does not answer, or refuses.
+/// The runtime does not answer, or returns an error.
 pub(crate) async fn end_pods(
     channel: Channel,
     only: Option<&BTreeSet<String>>,
@@ -62,7 +63,8 @@ pub(crate) async fn end_pods(
     let mut pods = BTreeMap::new();
     let containers = containers.into_iter().filter(|one| is_own(&one.labels));
     let stops = containers.map(|container| {
-        let grace = container.annotations.get(names::GRACE).and_then(|text| text.parse().ok());
+        let grace =
+            container.annotations.get(names::TERMINATION_GRACE_PERIOD).and_then(|text| text.parse().ok());
         let grace = grace.map_or(DEFAULT_GRACE, Duration::from_secs).min(DEFAULT_GRACE);
         let runtime = runtime.clone();
         async move {
@@ -82,33 +84,33 @@ pub(crate) async fn end_pods(
     Ok(pods)
 }
 
-/// Removes what pods have on disk, and their control groups. `ended`: pods by their uids, of which there may be more on disk. What
-/// is mounted is unmounted first; nothing is removed through a mount. Blocks on the disk.
-pub(crate) fn clear(
+/// Removes pods' files and control groups. `ended` holds pods by uid; more may be found on disk. Mounts are unmounted first, and
+/// nothing is removed through a mount. Blocks on the disk.
+pub(crate) fn remove_pod_files(
     root: &Path,
     logs: &Path,
     groups: ControlGroups,
     channel: Channel,
     ended: BTreeMap<String, String>,
-) -> Removed {
+) -> RemovedPods {
     let dirs = Dirs { root: root.to_owned(), logs: logs.to_owned(), secrets_in_memory: true };
-    let groups = Groups::new(groups, Runtime::new(channel, None), 0);
-    let mut left = Removed { pods: ended.values().cloned().collect(), ..Removed::default() };
-    let mut note = |what: Result<(), String>| left.failed.extend(what.err());
+    let groups = Cgroups::new(groups, Runtime::new(channel, None), 0);
+    let mut removed = RemovedPods { pods: ended.values().cloned().collect(), ..RemovedPods::default() };
+    let mut record_failure = |what: Result<(), String>| removed.failed.extend(what.err());
     let uids: BTreeSet<String> = ended.into_keys().chain(pods_on_disk(root, logs)).collect();
     for uid in uids {
-        note(groups.remove(&uid).map_err(|error| with_causes(&error)));
-        note(volumes::tear_down(&dirs, &uid).map_err(|error| with_causes(&error)));
+        record_failure(groups.remove(&uid).map_err(|error| with_causes(&error)));
+        record_failure(volumes::tear_down(&dirs, &uid).map_err(|error| with_causes(&error)));
     }
-    // what holds anything is somebody else's
+    // groups that are not empty belong to others
     let _ = groups.remove_classes();
     for log in entries(logs).iter().filter(|name| names::pod_of_logs(name).is_some()) {
-        note(volumes::remove_all(&logs.join(log)).map_err(|error| with_causes(&error)));
+        record_failure(volumes::remove_all(&logs.join(log)).map_err(|error| with_causes(&error)));
     }
-    crate::edged::links::remove_dead(&dirs);
+    crate::edged::log_links::remove_dangling(&dirs);
     for folder in [dirs.log_links(), dirs.pods(), dirs.logs, dirs.root] {
-        // what somebody else has put there stays
+        // directories with files of others stay
         let _ = std::fs::remove_dir(folder);
     }
-    left
+    removed
 }

@@ -1,8 +1,8 @@
-//! Pods that were started here and that the API does not have, because its store was begun anew: each is asked for by name, until
-//! the API has all pods. A cloud that knows that this node has acknowledged a pod does not send it again by itself. Their sandboxes tell
-//! of them, and where nothing runs any more (the node was started anew, too) the directories of their logs. Something of an older pod
-//! may be here whose name another one has by now; only where the API has none of that name one is asked for. Where the cloud knows
-//! none of them, MetaManager is told: what is here is then nobody's.
+//! Finds pods that run here and that the API does not have because its store was created anew, and requests each of them by name
+//! until the API has all pods. A cloud that knows that this node has acknowledged a pod does not send it again by itself. Pods
+//! are found by their sandboxes and, after a reboot, by their log directories. These may belong to an older pod whose name
+//! another pod has by now, so a pod is requested only if the API has none of that name. If the cloud knows none of them,
+//! MetaManager is told, and they are orphans.
 //!
 //! Source: KubeEdge, SyncController, which compares what was acknowledged and not what is there.
 
@@ -28,18 +28,19 @@ use crate::{
     rt::Backoff,
 };
 
-/// While the cloud is not connected the question costs nothing, and should be answered soon after it is …
+/// First delay between requests. While the cloud is not connected a request costs nothing, and should be answered soon after it
+/// is.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
-/// … but a pod that the cloud does not have is no reason to ask all the time.
+/// Maximum delay between requests, for pods that the cloud does not have.
 const MAX_WAIT: Duration = Duration::from_secs(30);
 
-/// Where lost pods are looked for, and whom they are asked of.
+/// What the search for lost pods needs.
 pub(in crate::edged) struct Deps {
-    /// The API, which asks the cloud for what it does not have.
+    /// The API, which requests from the cloud what it does not have.
     pub(in crate::edged) client: Client,
-    /// Has their sandboxes.
+    /// The container runtime, which lists sandboxes.
     pub(in crate::edged) runtime: Runtime,
-    /// Where their logs are.
+    /// Directories of pods and logs.
     pub(in crate::edged) dirs: Dirs,
     /// The pods that the API has.
     pub(in crate::edged) pods: Store<Pod>,
@@ -47,7 +48,7 @@ pub(in crate::edged) struct Deps {
     pub(in crate::edged) pods_complete: PodsComplete,
 }
 
-/// Asks until the API has all pods.
+/// Requests lost pods until the API has all pods.
 pub(in crate::edged) async fn run(deps: Deps, mut progress: watch::Receiver<Progress>) {
     if progress.wait_for(|progress| progress.pods_listed).await.is_err() {
         return;
@@ -57,14 +58,14 @@ pub(in crate::edged) async fn run(deps: Deps, mut progress: watch::Receiver<Prog
         match local_pods(&deps).await {
             Ok(here) => {
                 let mut none_is_known = !here.is_empty();
-                for (place, uids) in lost(here, &deps.pods) {
-                    none_is_known &= ask_api(&deps, &place, &uids).await == Answer::Unknown;
+                for (pod, uids) in missing(here, &deps.pods) {
+                    none_is_known &= look_up(&deps, &pod, &uids).await == LookupResult::NotFound;
                 }
                 deps.pods_complete.cloud_knows_no_other(none_is_known);
             }
             Err(error) => debug!(error = &error as &dyn std::error::Error, "lost pods are looked for later"),
         }
-        // Cancel-safe: either only ends the wait.
+        // Cancel-safe: both only end the wait.
         tokio::select! {
             () = tokio::time::sleep(backoff.next(1.0)) => {}
             () = deps.pods_complete.until() => {}
@@ -74,7 +75,7 @@ pub(in crate::edged) async fn run(deps: Deps, mut progress: watch::Receiver<Prog
 
 /// Namespace and name of a pod.
 type PodName = (String, String);
-/// The pods of which something is here: for each name the UIDs.
+/// Pods of which something is on this machine: the uids by name.
 type LocalPods = BTreeMap<PodName, BTreeSet<String>>;
 
 async fn local_pods(deps: &Deps) -> Result<LocalPods, CallError> {
@@ -95,8 +96,8 @@ async fn local_pods(deps: &Deps) -> Result<LocalPods, CallError> {
     Ok(here)
 }
 
-/// Those of them that are not in the API, by UID or under their name.
-fn lost(mut here: LocalPods, pods: &Store<Pod>) -> LocalPods {
+/// Returns the pods of `here` whose names the API does not have.
+fn missing(mut here: LocalPods, pods: &Store<Pod>) -> LocalPods {
     for pod in pods.state() {
         let (namespace, name) = (pod.metadata.namespace.clone(), pod.metadata.name.clone());
         here.remove(&(namespace.unwrap_or_default(), name.unwrap_or_default()));
@@ -104,40 +105,40 @@ fn lost(mut here: LocalPods, pods: &Store<Pod>) -> LocalPods {
     here
 }
 
-/// What the cloud says of a pod that was asked for.
+/// The result of requesting a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Answer {
-    /// It is in the API now.
-    Known,
-    /// The cloud has none of this name for this node.
-    Unknown,
-    /// There was no answer.
-    None,
+enum LookupResult {
+    /// The API has the pod now.
+    Found,
+    /// The cloud has no pod of this name for this node.
+    NotFound,
+    /// The cloud did not answer.
+    NoAnswer,
 }
 
-async fn ask_api(deps: &Deps, (namespace, name): &PodName, uids: &BTreeSet<String>) -> Answer {
+async fn look_up(deps: &Deps, (namespace, name): &PodName, uids: &BTreeSet<String>) -> LookupResult {
     match Api::<Pod>::namespaced(deps.client.clone(), namespace).get_opt(name).await {
-        Ok(Some(pod)) if is_of(&pod, uids) => {
+        Ok(Some(pod)) if has_uid(&pod, uids) => {
             info!(namespace, name, "a pod of this node was lost from the store and is there again");
-            Answer::Known
+            LookupResult::Found
         }
         Ok(Some(_)) => {
             debug!(namespace, name, "something of an older pod is here, whose name another one has");
-            Answer::Known
+            LookupResult::Found
         }
         Ok(None) => {
             debug!(namespace, name, "a pod that was here is not in the cloud");
-            Answer::Unknown
+            LookupResult::NotFound
         }
         Err(error) => {
             debug!(namespace, name, error = &error as &dyn std::error::Error, "it is asked for again");
-            Answer::None
+            LookupResult::NoAnswer
         }
     }
 }
 
-/// Whether something of this pod was here; of a static pod the file's UID and not the mirror's is.
-fn is_of(pod: &Pod, uids: &BTreeSet<String>) -> bool {
+/// Reports whether this pod has one of the `uids`. A static pod's sandboxes have the uid of its file, not that of the mirror pod.
+fn has_uid(pod: &Pod, uids: &BTreeSet<String>) -> bool {
     pod.metadata.uid.as_ref().is_some_and(|uid| uids.contains(uid))
 }
 
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_api_has_under_its_name_is_not_lost() {
+    fn pods_that_the_api_has_by_name_are_not_missing() {
         let (pods, mut writer) = reflector::store::<Pod>();
         writer.apply_watcher_event(&Event::Apply(pod("web", "new")));
         writer.apply_watcher_event(&Event::Apply(pod("db", "db")));
@@ -165,8 +166,8 @@ mod tests {
             (place("db"), uids(&["db"])),
             (place("gone"), uids(&["gone"])),
         ];
-        assert_eq!(lost(here.into(), &pods), [(place("gone"), uids(&["gone"]))].into());
-        assert!(is_of(&pod("gone", "gone"), &uids(&["older", "gone"])));
-        assert!(!is_of(&pod("gone", "another"), &uids(&["older", "gone"])), "made anew under its name");
+        assert_eq!(missing(here.into(), &pods), [(place("gone"), uids(&["gone"]))].into());
+        assert!(has_uid(&pod("gone", "gone"), &uids(&["older", "gone"])));
+        assert!(!has_uid(&pod("gone", "another"), &uids(&["older", "gone"])), "made anew under its name");
     }
 }

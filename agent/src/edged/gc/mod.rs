@@ -1,11 +1,11 @@
-//! What pods leave behind on this machine, and pods of which something is here that the API does not have.
+//! Garbage collection of deleted pods, and recovery of pods that run here and that the API does not have.
 //!
 //! | part | what |
 //! |---|---|
-//! | `orphans` | sandboxes, containers and directories of pods that are gone |
-//! | `removing` | which pods that are gone are being removed right now |
-//! | `missing_pods` | pods that run here and that a store which was begun anew does not have |
-//! | `all_pods` | everything of all pods, for a machine that is to be no node any more |
+//! | `orphans` | sandboxes, containers and directories of deleted pods |
+//! | `removing` | which removals are in progress |
+//! | `missing_pods` | pods that run here and that a new, empty store does not have |
+//! | `all_pods` | removal of all pods, when the machine stops being a node |
 
 pub(super) mod all_pods;
 pub(super) mod missing_pods;
@@ -14,7 +14,7 @@ pub(super) mod removing;
 
 use std::path::Path;
 
-/// Names of what is in a directory; none where it cannot be read.
+/// Returns the names in a directory; none if it cannot be read.
 fn entries(directory: &Path) -> Vec<String> {
     let all = std::fs::read_dir(directory).into_iter().flatten().flatten();
     all.filter_map(|entry| entry.file_name().into_string().ok()).collect()

@@ -1,7 +1,7 @@
-//! What pods that are gone left behind: sandboxes and containers with our labels, and directories. Looked for now and then,
-//! and at once when a pod went that was not ended, as one whose name has another pod already. Only after the first list
-//! of pods is complete, so that a list that was half received never ends a pod. And what was here when the agent started is
-//! kept while a store that began empty has not yet got all pods from the cloud: it may be wanted still, and is adopted then.
+//! Removes orphans: sandboxes, containers and directories of pods that the API does not have. Sweeps run periodically, and at
+//! once when a pod was deleted without having ended, for example because its name belongs to another pod already. They start only
+//! after the first list of pods is complete, so that an incomplete list never ends a pod. What was here when the agent started is
+//! kept as long as a store that began empty has not received all pods from the cloud, and is adopted then.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,14 +15,14 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::reflector::Store;
 use tokio::sync::{Notify, mpsc, watch};
 
-use super::{entries, removing::Removing};
+use super::{entries, removing::RemovalsInProgress};
 use crate::{
     edged::{
         Progress,
         background::Background,
-        groups::Groups,
+        cgroups::Cgroups,
         names::{self, Dirs},
-        pods::{PodCache, strays, trigger::Trigger},
+        pods::{PodCache, lost_containers, trigger::Trigger},
         probes::Probes,
         runtime::{CallError, Runtime},
         volumes,
@@ -31,126 +31,131 @@ use crate::{
     rt::Backoff,
 };
 
-/// What could not be removed is tried again after this, doubled with each failure …
+/// First delay before a failed removal is tried again, doubled with each failure …
 const FIRST_WAIT: Duration = Duration::from_secs(1);
-/// … up to this.
+/// … up to this maximum.
 const MAX_WAIT: Duration = Duration::from_secs(60);
-/// Seconds that a container without a pod has, when it does not say how long it needs.
+/// Grace period of a container without an annotation of its own.
 const DEFAULT_GRACE: Duration = Duration::from_secs(30);
-/// Directories are removed in a fraction of this, where the disk answers.
+/// How long a sweep waits for the removal of directories, which takes a fraction of this on a disk that answers.
 const REMOVE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Where orphans are looked for, and what is forgotten of them.
+/// What the garbage collection needs.
 #[derive(Clone)]
 pub(in crate::edged) struct Deps {
-    /// Has their sandboxes and containers.
+    /// The container runtime.
     pub(in crate::edged) runtime: Runtime,
-    /// Their control groups.
-    pub(in crate::edged) groups: Groups,
-    /// Where their files are.
+    /// The pods' control groups.
+    pub(in crate::edged) groups: Cgroups,
+    /// Directories of pods and logs.
     pub(in crate::edged) dirs: Dirs,
     /// The pods that the API has.
     pub(in crate::edged) pods: Store<Pod>,
     /// Whether the API has all pods.
     pub(in crate::edged) pods_complete: PodsComplete,
-    /// What is remembered of pods.
+    /// What EdgeD remembers of pods.
     pub(in crate::edged) pod_cache: PodCache,
     /// The probes of all pods.
     pub(in crate::edged) probes: Arc<Probes>,
-    /// What is being removed.
-    pub(in crate::edged) removing: Removing,
-    /// Triggers pods of which something runs that the runtime does not know.
+    /// Removals in progress.
+    pub(in crate::edged) removing: RemovalsInProgress,
+    /// Triggers pods that have processes unknown to the runtime.
     pub(in crate::edged) triggers: mpsc::Sender<Trigger>,
-    /// Where containers are stopped.
+    /// Runs the stops of containers.
     pub(in crate::edged) background: Background,
-    /// Told when there may be something to remove.
+    /// Notified when there may be something to remove.
     pub(in crate::edged) orphaned: Arc<Notify>,
 }
 
 impl Deps {
-    fn of_strays(&self) -> strays::Deps<'_> {
+    fn lost_containers_deps(&self) -> lost_containers::Deps<'_> {
         let Self { runtime, groups, pods, pod_cache, triggers, .. } = self;
-        strays::Deps { runtime, groups, pods, pod_cache, triggers }
+        lost_containers::Deps { runtime, groups, pods, pod_cache, triggers }
     }
 }
 
-/// Looks for ever.
+/// Sweeps again and again. Never returns once the first list of pods is complete.
 pub(in crate::edged) async fn run(deps: Deps, mut progress: watch::Receiver<Progress>, every: Duration) {
     if progress.wait_for(|progress| progress.pods_listed).await.is_err() {
         return;
     }
     let mut kept = None;
     let mut backoff = Backoff::new(FIRST_WAIT, every);
-    // A runtime may still be giving up what the last agent had asked for when it was killed, or what it was doing when it was
-    // killed itself: orphans are looked for more often at first.
+    // A runtime may still be aborting calls of a killed agent, or resuming after having been killed itself: sweeps are more
+    // frequent at first.
     let mut settling = Backoff::new(FIRST_WAIT, every);
     loop {
-        let was_whole = deps.pods_complete.now();
-        if let Err(error) = strays::trigger_pods(deps.of_strays()).await {
+        let was_complete = deps.pods_complete.now();
+        if let Err(error) = lost_containers::trigger_pods(deps.lost_containers_deps()).await {
             tracing::debug!(error = &error as &dyn std::error::Error, "strays are looked for later");
         }
         let wait = match sweep(&deps, &mut kept).await {
-            Ok(Remains::Nothing) => {
+            Ok(SweepResult::Clean) => {
                 backoff.reset();
                 settling.next(1.0)
             }
-            Ok(Remains::Files) => backoff.next(1.0),
+            Ok(SweepResult::FilesLeft) => backoff.next(1.0),
             Err(error) => {
                 error.log("orphans are looked for later");
                 backoff.next(1.0)
             }
         };
-        // Cancel-safe: a wake that is not taken here is taken the next time.
+        // Cancel-safe: a notification that is not taken here is taken the next time.
         tokio::select! {
             () = tokio::time::sleep(wait) => {}
             () = deps.orphaned.notified() => settling.reset(),
-            // what was kept until now is kept no longer
-            () = deps.pods_complete.until(), if !was_whole => {}
+            // what was kept until now need not be kept any more
+            () = deps.pods_complete.until(), if !was_complete => {}
         }
     }
 }
 
-/// What a sweep could not remove.
+/// Whether a sweep removed all orphans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Remains {
-    Nothing,
-    Files,
+enum SweepResult {
+    Clean,
+    FilesLeft,
 }
 
-/// The uids that are no orphans.
+/// The uids of pods that are not orphans.
 #[derive(Debug, PartialEq, Eq)]
-struct Wanted {
+struct RetainedPods {
     /// The pods that the API has.
     known: BTreeSet<String>,
-    /// Those that were here at the first sweep, while the API may not have all pods yet.
+    /// Pods that were here at the first sweep, while the API may not have all pods yet.
     kept: BTreeSet<String>,
 }
 
-impl Wanted {
-    /// What is wanted, when all this is `here` and that was `kept` at the last sweep; `None` before the first.
+impl RetainedPods {
+    /// Decides which pods are not orphans. `here` are the pods of which something exists, `kept` those that the last sweep kept,
+    /// `None` before the first; `is_complete` says that the API has all pods.
     fn new(
         known: BTreeSet<String>,
         here: BTreeSet<String>,
         kept: Option<BTreeSet<String>>,
-        whole: bool,
+        is_complete: bool,
     ) -> Self {
-        let kept = if whole { BTreeSet::new() } else { kept.unwrap_or(here) };
-        // one that the API has got is like any other from then on
+        let kept = if is_complete { BTreeSet::new() } else { kept.unwrap_or(here) };
+        // a pod that the API has received needs no special treatment any more
         let kept = kept.difference(&known).cloned().collect();
         Self { known, kept }
     }
 
-    fn has(&self, uid: &str) -> bool {
+    fn contains(&self, uid: &str) -> bool {
         self.known.contains(uid) || self.kept.contains(uid)
     }
 }
 
-/// What is there of each pod: sandboxes, and containers with their grace.
-type Found = BTreeMap<String, (Vec<String>, Vec<(String, Duration)>)>;
+/// Sandboxes of a pod, and containers with their grace periods.
+#[derive(Default)]
+struct PodItems {
+    sandboxes: Vec<String>,
+    containers: Vec<(String, Duration)>,
+}
 
-async fn sweep(deps: &Deps, kept: &mut Option<BTreeSet<String>>) -> Result<Remains, CallError> {
-    // The runtime first: a pod is in the store before anything of it is in the runtime.
-    let mut found = found(deps).await?;
+async fn sweep(deps: &Deps, kept: &mut Option<BTreeSet<String>>) -> Result<SweepResult, CallError> {
+    // The runtime is listed first: a pod is in the store before anything of it is in the runtime.
+    let mut found = list_by_pod(deps).await?;
     let dirs = deps.dirs.clone();
     let on_disk = tokio::task::spawn_blocking(move || (entries(&dirs.pods()), entries(&dirs.logs)));
     let (pod_dirs, log_dirs) = on_disk.await.unwrap_or_default();
@@ -159,18 +164,18 @@ async fn sweep(deps: &Deps, kept: &mut Option<BTreeSet<String>>) -> Result<Remai
     let running: BTreeSet<String> = found.keys().cloned().collect();
     let logged = log_dirs.iter().filter_map(|name| Some(names::pod_of_logs(name)?.2));
     let here = running.iter().chain(&pod_dirs).map(String::as_str).chain(logged).map(str::to_owned).collect();
-    let is_unknown = !deps.pods_complete.now();
-    let wanted = Wanted::new(known, here, kept.take(), !is_unknown);
-    if wanted.kept.is_empty() {
+    let is_incomplete = !deps.pods_complete.now();
+    let retained = RetainedPods::new(known, here, kept.take(), !is_incomplete);
+    if retained.kept.is_empty() {
         deps.pods_complete.nothing_else_is_here();
     }
-    // where a pod is damaged later, what is here then is kept
-    *kept = is_unknown.then(|| wanted.kept.clone());
-    deps.pod_cache.retain(|uid| wanted.known.contains(uid));
-    deps.probes.retain(|uid| wanted.known.contains(uid));
-    found.retain(|uid, _| !wanted.has(uid));
-    // In the background: one that takes its whole grace period does not keep the others, nor those that come meanwhile.
-    for (uid, (sandboxes, containers)) in found {
+    // if the store loses a pod later, what is here then is kept
+    *kept = is_incomplete.then(|| retained.kept.clone());
+    deps.pod_cache.retain(|uid| retained.known.contains(uid));
+    deps.probes.retain(|uid| retained.known.contains(uid));
+    found.retain(|uid, _| !retained.contains(uid));
+    // In the background: a container that takes its whole grace period does not delay the others.
+    for (uid, PodItems { sandboxes, containers }) in found {
         if !deps.removing.begin(uid.clone()) {
             continue;
         }
@@ -178,66 +183,66 @@ async fn sweep(deps: &Deps, kept: &mut Option<BTreeSet<String>>) -> Result<Remai
         deps.background.spawn(async move {
             tracing::info!(uid, sandboxes = sandboxes.len(), "removing what a pod that is gone left behind");
             let mut backoff = Backoff::new(FIRST_WAIT, MAX_WAIT);
-            while let Err(error) = end(&task.runtime, &sandboxes, &containers).await {
+            while let Err(error) = stop_and_remove(&task.runtime, &sandboxes, &containers).await {
                 tracing::warn!(uid, error = &error as &dyn std::error::Error, "it is tried again");
                 tokio::time::sleep(backoff.next(1.0)).await;
             }
             task.removing.end(&uid);
-            // Its files are next.
+            // Its files are removed next.
             task.orphaned.notify_one();
         });
     }
-    // Files go after those who may have them open.
-    let is_gone = |uid: &str| !running.contains(uid) && !wanted.has(uid);
+    // Files are removed after the processes that may have them open.
+    let is_gone = |uid: &str| !running.contains(uid) && !retained.contains(uid);
     let gone = pod_dirs.into_iter().filter(|uid| is_gone(uid)).map(|uid| (uid, None));
-    // Other programs may keep other things here: only what has our form.
+    // Only directories in our form are removed; others may belong to other programs.
     let logs =
         log_dirs.iter().filter_map(|name| Some((names::pod_of_logs(name)?.2, deps.dirs.logs.join(name))));
     let logs = logs.filter(|(uid, _)| is_gone(uid)).map(|(uid, logs)| (uid.to_owned(), Some(logs)));
-    Ok(clear_all(deps, gone.chain(logs).collect()).await)
+    Ok(remove_files(deps, gone.chain(logs).collect()).await)
 }
 
-/// Removes what pods have left on disk, each for itself: where a disk does not answer, the others go all the same.
-async fn clear_all(deps: &Deps, gone: Vec<(String, Option<PathBuf>)>) -> Remains {
-    let mut left = Remains::Nothing;
-    let mut clearing = Vec::new();
+/// Removes the files of deleted pods, each in its own task: if one disk does not answer, the others are removed all the same.
+async fn remove_files(deps: &Deps, gone: Vec<(String, Option<PathBuf>)>) -> SweepResult {
+    let mut result = SweepResult::Clean;
+    let mut removals = Vec::new();
     for (uid, logs) in gone {
         let place = logs.clone().unwrap_or_else(|| deps.dirs.pod(&uid)).display().to_string();
         if !deps.removing.begin(place.clone()) {
-            left = Remains::Files;
+            result = SweepResult::FilesLeft;
             continue;
         }
         let (dirs, groups, removing) = (deps.dirs.clone(), deps.groups.clone(), deps.removing.clone());
         let pods = deps.pods.clone();
-        clearing.push(tokio::task::spawn_blocking(move || {
+        removals.push(tokio::task::spawn_blocking(move || {
             // a static pod whose file was put back is the same pod again
             let is_back = pods.state().iter().any(|pod| pod.metadata.uid.as_deref() == Some(&uid));
-            let done = if is_back { Ok(()) } else { clear(&dirs, &groups, &uid, logs) };
+            let done = if is_back { Ok(()) } else { remove_pod(&dirs, &groups, &uid, logs) };
             removing.end(&place);
             match done {
-                Ok(()) => Remains::Nothing,
+                Ok(()) => SweepResult::Clean,
                 Err(error) => {
                     tracing::warn!(uid, error = &*error, "a pod that is gone leaves something behind");
-                    Remains::Files
+                    SweepResult::FilesLeft
                 }
             }
         }));
     }
-    match tokio::time::timeout(REMOVE_TIMEOUT, join_all(clearing)).await {
-        // A task that cannot be waited for is one of a program that ends.
-        Ok(all) if all.iter().all(|one| matches!(one, Ok(Remains::Nothing) | Err(_))) => left,
-        Ok(_) => Remains::Files,
+    match tokio::time::timeout(REMOVE_TIMEOUT, join_all(removals)).await {
+        // Waiting for a task fails only when the program ends.
+        Ok(all) if all.iter().all(|one| matches!(one, Ok(SweepResult::Clean) | Err(_))) => result,
+        Ok(_) => SweepResult::FilesLeft,
         Err(_) => {
             tracing::warn!("a disk does not answer: what pods that are gone left behind is removed later");
-            Remains::Files
+            SweepResult::FilesLeft
         }
     }
 }
 
-/// The group first: without files, nobody would look for it.
-fn clear(
+/// Removes the control group and files of a pod. The group is removed first: without files, the pod would not be found again.
+fn remove_pod(
     dirs: &Dirs,
-    groups: &Groups,
+    groups: &Cgroups,
     uid: &str,
     logs: Option<PathBuf>,
 ) -> Result<(), Box<dyn std::error::Error>> {
@@ -249,32 +254,33 @@ fn clear(
     Ok(())
 }
 
-async fn found(deps: &Deps) -> Result<Found, CallError> {
+async fn list_by_pod(deps: &Deps) -> Result<BTreeMap<String, PodItems>, CallError> {
     let (sandboxes, containers) =
         tokio::try_join!(deps.runtime.sandboxes(None), deps.runtime.containers(None))?;
-    let mut found = Found::new();
+    let mut found = BTreeMap::<String, PodItems>::new();
     for sandbox in sandboxes {
         if let Some(uid) = sandbox.labels.get(names::POD_UID) {
-            found.entry(uid.clone()).or_default().0.push(sandbox.id);
+            found.entry(uid.clone()).or_default().sandboxes.push(sandbox.id);
         }
     }
     for container in containers {
         if let Some(uid) = container.labels.get(names::POD_UID) {
-            let grace = container.annotations.get(names::GRACE).and_then(|text| text.parse().ok());
+            let grace =
+                container.annotations.get(names::TERMINATION_GRACE_PERIOD).and_then(|text| text.parse().ok());
             let grace = grace.map_or(DEFAULT_GRACE, Duration::from_secs);
-            found.entry(uid.clone()).or_default().1.push((container.id, grace));
+            found.entry(uid.clone()).or_default().containers.push((container.id, grace));
         }
     }
     Ok(found)
 }
 
-async fn end(
+async fn stop_and_remove(
     runtime: &Runtime,
     sandboxes: &[String],
     containers: &[(String, Duration)],
 ) -> Result<(), CallError> {
     let stops = containers.iter().map(|(id, grace)| runtime.stop_container(id, *grace));
-    // all of them: a call that is dropped in its middle begins the container's grace period anew
+    // waits for all: a call that is dropped would begin the container's grace period anew when repeated
     join_all(stops).await.into_iter().collect::<Result<(), _>>()?;
     for (id, _) in containers {
         runtime.remove_container(id).await?;
@@ -291,9 +297,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_here_at_first_is_kept_until_the_api_has_all_pods() {
+    fn initial_pods_are_kept_until_the_api_has_all_pods() {
         let set = |uids: &[&str]| -> BTreeSet<String> { uids.iter().map(|&uid| uid.to_owned()).collect() };
-        // known, here, kept before, whole: kept now
+        // known, here, kept before, is complete: kept now
         let table = [
             (set(&[]), set(&["a", "b"]), None, false, set(&["a", "b"])),
             (set(&["a"]), set(&["a", "b"]), None, false, set(&["b"])),
@@ -302,10 +308,12 @@ mod tests {
             (set(&["a"]), set(&["a", "b"]), None, true, set(&[])),
             (set(&["a"]), set(&["a", "b"]), Some(set(&["b"])), true, set(&[])),
         ];
-        for (known, here, before, whole, kept) in table {
-            let wanted = Wanted::new(known.clone(), here.clone(), before, whole);
-            assert!(here.iter().all(|uid| wanted.has(uid) == (known.contains(uid) || kept.contains(uid))));
-            assert_eq!(wanted, Wanted { known, kept });
+        for (known, here, before, is_complete, kept) in table {
+            let retained = RetainedPods::new(known.clone(), here.clone(), before, is_complete);
+            assert!(
+                here.iter().all(|uid| retained.contains(uid) == (known.contains(uid) || kept.contains(uid)))
+            );
+            assert_eq!(retained, RetainedPods { known, kept });
         }
     }
 }

@@ -1,27 +1,27 @@
-//! What is being removed of pods that are gone.
+//! Removals in progress of deleted pods.
 
 use std::{collections::BTreeSet, path::Path, sync::Arc};
 
 use parking_lot::Mutex;
 
-/// Pods whose containers are being stopped, by uid, and directories that are being removed, by path.
+/// Uids of pods whose containers are being stopped, and paths of directories that are being removed.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Removing(Arc<Mutex<BTreeSet<String>>>);
+pub(crate) struct RemovalsInProgress(Arc<Mutex<BTreeSet<String>>>);
 
-impl Removing {
-    /// Whether the files of a pod are being removed that has come back meanwhile, as a static pod may: it is in the API before this is
-    /// asked, and what is removed is marked before the API is asked for it, so that one of the two is seen.
-    pub(crate) fn is_clearing(&self, places: &[&Path]) -> bool {
+impl RemovalsInProgress {
+    /// Reports whether one of these directories is being removed. A static pod may come back meanwhile: it is in the API before
+    /// this is called, and a removal is marked before the API is checked for the pod, so one of the two sees the other.
+    pub(crate) fn is_removing(&self, directories: &[&Path]) -> bool {
         let removing = self.0.lock();
-        places.iter().any(|place| removing.contains(&place.display().to_string()))
+        directories.iter().any(|directory| removing.contains(&directory.display().to_string()))
     }
 
-    /// Marks what is being removed now; `false`: it is marked already.
+    /// Marks a removal as begun; returns false if it is in progress already.
     pub(in crate::edged) fn begin(&self, what: String) -> bool {
         self.0.lock().insert(what)
     }
 
-    /// It is removed, or is to be tried again.
+    /// Marks a removal as ended or to be tried again.
     pub(in crate::edged) fn end(&self, what: &str) {
         self.0.lock().remove(what);
     }
@@ -32,12 +32,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_that_is_back_waits_for_the_end_of_its_files() {
-        let (removing, place) = (Removing::default(), Path::new("/pods/uid"));
-        assert!(removing.begin(place.display().to_string()) && !removing.begin(place.display().to_string()));
-        assert!(removing.is_clearing(&[Path::new("/logs/ns_name_uid"), place]));
-        assert!(!removing.is_clearing(&[Path::new("/pods/other")]));
+    fn recreated_pod_waits_for_the_removal_of_its_files() {
+        let (removing, directory) = (RemovalsInProgress::default(), Path::new("/pods/uid"));
+        assert!(
+            removing.begin(directory.display().to_string())
+                && !removing.begin(directory.display().to_string())
+        );
+        assert!(removing.is_removing(&[Path::new("/logs/ns_name_uid"), directory]));
+        assert!(!removing.is_removing(&[Path::new("/pods/other")]));
         removing.end("/pods/uid");
-        assert!(!removing.is_clearing(&[place]));
+        assert!(!removing.is_removing(&[directory]));
     }
 }

@@ -1,4 +1,4 @@
-//! Which containers and sandboxes that have ended are forgotten. Pure.
+//! Selects the ended containers and sandboxes to remove. Pure.
 //!
 //! Source: <https://kubernetes.io/docs/concepts/architecture/garbage-collection/#container-image-garbage-collection>.
 
@@ -12,12 +12,12 @@ use wire::cri;
 
 use crate::{
     config::Housekeeping,
-    edged::{moment, names},
+    edged::{names, timestamps},
 };
 
 /// A container that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Dead {
+pub(super) struct EndedContainer {
     /// The runtime's id.
     pub(super) id: String,
     uid: String,
@@ -25,93 +25,98 @@ pub(super) struct Dead {
     created_at: Timestamp,
 }
 
-/// The containers that have ended, of those that are an agent's.
-pub(super) fn dead(containers: &[cri::Container]) -> Vec<Dead> {
+/// Returns the containers that have ended and carry a pod's labels.
+pub(super) fn ended_containers(containers: &[cri::Container]) -> Vec<EndedContainer> {
     let ended = containers.iter().filter(|c| c.state() == cri::ContainerState::ContainerExited);
     ended
         .filter_map(|container| {
-            Some(Dead {
+            Some(EndedContainer {
                 id: container.id.clone(),
                 uid: container.labels.get(names::POD_UID)?.clone(),
                 name: container.labels.get(names::CONTAINER_NAME)?.clone(),
-                created_at: moment::from_nanos(container.created_at).unwrap_or(Timestamp::UNIX_EPOCH),
+                created_at: timestamps::from_nanos(container.created_at).unwrap_or(Timestamp::UNIX_EPOCH),
             })
         })
         .collect()
 }
 
-/// What a pod is, for its ended containers.
+/// The state of the pod that owns an ended container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Owner {
-    /// It runs, or is to run.
-    Alive,
-    /// It has succeeded or failed.
-    Over,
-    /// The API does not have it: whoever looks for orphans sees to it.
+pub(super) enum PodState {
+    /// The pod runs or shall run.
+    Active,
+    /// The pod has succeeded or failed.
+    Terminated,
+    /// The API does not have the pod; `gc` takes care of it.
     Unknown,
 }
 
-/// Ids of the containers that go, oldest first. `all`: none of a pod that is over is kept.
+/// Returns the ids of containers to remove, oldest first. With `all`, no container of a terminated pod is kept.
 pub(super) fn surplus(
-    dead: Vec<Dead>,
-    owner: impl Fn(&str) -> Owner,
+    ended: Vec<EndedContainer>,
+    owner: impl Fn(&str) -> PodState,
     limits: &Housekeeping,
     all: bool,
     now: Timestamp,
 ) -> Vec<String> {
-    let old_enough = |one: &Dead| moment::since(one.created_at, now) >= limits.container_min_age;
-    let mut units: BTreeMap<(String, String), Vec<Dead>> = BTreeMap::new();
-    let mut gone = Vec::new();
-    for one in dead {
+    let old_enough =
+        |one: &EndedContainer| timestamps::since(one.created_at, now) >= limits.container_min_age;
+    let mut by_name: BTreeMap<(String, String), Vec<EndedContainer>> = BTreeMap::new();
+    let mut surplus = Vec::new();
+    for one in ended {
         match owner(&one.uid) {
-            Owner::Unknown => {}
+            PodState::Unknown => {}
             _ if !old_enough(&one) => {}
-            Owner::Over if all => gone.push(one),
-            Owner::Over | Owner::Alive => {
-                units.entry((one.uid.clone(), one.name.clone())).or_default().push(one);
+            PodState::Terminated if all => surplus.push(one),
+            PodState::Terminated | PodState::Active => {
+                by_name.entry((one.uid.clone(), one.name.clone())).or_default().push(one);
             }
         }
     }
-    for unit in units.values_mut() {
-        unit.sort_by_key(|one| Reverse(one.created_at));
+    for instances in by_name.values_mut() {
+        instances.sort_by_key(|one| Reverse(one.created_at));
     }
     if let Some(most) = limits.containers_per_name {
-        keep(&mut units, most as usize, &mut gone);
+        keep_newest(&mut by_name, most as usize, &mut surplus);
     }
     if let Some(most) = limits.containers_in_all.map(|most| most as usize)
-        && count(&units) > most
+        && count(&by_name) > most
     {
-        // The same number for each, but one at least; then the newest of all.
-        let each = (most / units.len().max(1)).max(1);
-        keep(&mut units, each, &mut gone);
-        let mut rest: Vec<Dead> = units.into_values().flatten().collect();
+        // An equal number for each name, at least one; then the newest of all.
+        let each = (most / by_name.len().max(1)).max(1);
+        keep_newest(&mut by_name, each, &mut surplus);
+        let mut rest: Vec<EndedContainer> = by_name.into_values().flatten().collect();
         rest.sort_by_key(|one| Reverse(one.created_at));
-        gone.extend(rest.split_off(most.min(rest.len())));
+        surplus.extend(rest.split_off(most.min(rest.len())));
     }
-    gone.sort_by_key(|one| one.created_at);
-    gone.into_iter().map(|one| one.id).collect()
+    surplus.sort_by_key(|one| one.created_at);
+    surplus.into_iter().map(|one| one.id).collect()
 }
 
-fn count(units: &BTreeMap<(String, String), Vec<Dead>>) -> usize {
-    units.values().map(Vec::len).sum()
+fn count(by_name: &BTreeMap<(String, String), Vec<EndedContainer>>) -> usize {
+    by_name.values().map(Vec::len).sum()
 }
 
-fn keep(units: &mut BTreeMap<(String, String), Vec<Dead>>, most: usize, gone: &mut Vec<Dead>) {
-    for unit in units.values_mut() {
-        gone.extend(unit.split_off(most.min(unit.len())));
+fn keep_newest(
+    by_name: &mut BTreeMap<(String, String), Vec<EndedContainer>>,
+    most: usize,
+    surplus: &mut Vec<EndedContainer>,
+) {
+    for instances in by_name.values_mut() {
+        surplus.extend(instances.split_off(most.min(instances.len())));
     }
 }
 
-/// Ids of the sandboxes that go: those that have ended and hold no container, but not the newest of a pod, by which its next
-/// one is numbered.
-pub(super) fn empty(
+/// Returns the ids of sandboxes to remove: those that have ended and have no container. The newest of each pod is kept, because
+/// the pod's next sandbox is numbered after it.
+pub(super) fn empty_sandboxes(
     sandboxes: &[cri::PodSandbox],
     containers: &[cri::Container],
-    owner: impl Fn(&str) -> Owner,
+    owner: impl Fn(&str) -> PodState,
     limits: &Housekeeping,
     now: Timestamp,
 ) -> Vec<String> {
-    let held: BTreeSet<&str> = containers.iter().map(|one| one.pod_sandbox_id.as_str()).collect();
+    let in_use: BTreeSet<&str> = containers.iter().map(|one| one.pod_sandbox_id.as_str()).collect();
     let attempt = |one: &cri::PodSandbox| (one.metadata.as_ref().map_or(0, |m| m.attempt), one.created_at);
     let mut newest: BTreeMap<&str, &cri::PodSandbox> = BTreeMap::new();
     for one in sandboxes {
@@ -123,12 +128,12 @@ pub(super) fn empty(
     }
     let goes = |one: &&cri::PodSandbox| {
         let Some(uid) = one.labels.get(names::POD_UID) else { return false };
-        let made = moment::from_nanos(one.created_at).unwrap_or(Timestamp::UNIX_EPOCH);
+        let made = timestamps::from_nanos(one.created_at).unwrap_or(Timestamp::UNIX_EPOCH);
         one.state() == cri::PodSandboxState::SandboxNotready
-            && owner(uid) != Owner::Unknown
-            && !held.contains(one.id.as_str())
+            && owner(uid) != PodState::Unknown
+            && !in_use.contains(one.id.as_str())
             && newest.get(uid.as_str()).is_none_or(|last| last.id != one.id)
-            && moment::since(made, now) >= limits.container_min_age
+            && timestamps::since(made, now) >= limits.container_min_age
     };
     sandboxes.iter().filter(goes).map(|one| one.id.clone()).collect()
 }
@@ -159,15 +164,15 @@ mod tests {
         }
     }
 
-    fn owner(uid: &str) -> Owner {
+    fn pod_state(uid: &str) -> PodState {
         match uid {
-            "over" => Owner::Over,
-            "stranger" => Owner::Unknown,
-            _ => Owner::Alive,
+            "over" => PodState::Terminated,
+            "stranger" => PodState::Unknown,
+            _ => PodState::Active,
         }
     }
 
-    fn gone(limits: &Housekeeping, all: bool) -> String {
+    fn removed(limits: &Housekeeping, all: bool) -> String {
         let exited = cri::ContainerState::ContainerExited;
         let mut list: Vec<_> =
             [("a1", "a", 10), ("a2", "a", 20), ("a3", "a", 30), ("b1", "b", 5), ("b2", "b", 990)]
@@ -177,31 +182,31 @@ mod tests {
         list.push(container("x1", "stranger", 1, exited));
         list.push(container("live", "a", 2, cri::ContainerState::ContainerRunning));
         list.push(cri::Container { labels: Default::default(), ..container("foreign", "", 1, exited) });
-        surplus(dead(&list), owner, limits, all, now()).join(" ")
+        surplus(ended_containers(&list), pod_state, limits, all, now()).join(" ")
     }
 
     #[test]
-    fn what_is_beyond_the_limits_goes_oldest_first() {
+    fn containers_beyond_the_limits_are_removed_oldest_first() {
         let limits = |per_name, in_all, age| Housekeeping {
             containers_per_name: per_name,
             containers_in_all: in_all,
             container_min_age: Duration::from_secs(age),
             ..Housekeeping::default()
         };
-        assert_eq!(gone(&limits(Some(1), None, 0), false), "b1 a1 a2");
-        assert_eq!(gone(&limits(Some(1), None, 0), true), "over1 b1 a1 a2");
-        assert_eq!(gone(&limits(Some(2), None, 0), false), "a1");
-        assert_eq!(gone(&limits(Some(0), None, 0), false), "over1 b1 a1 a2 a3 b2");
-        assert_eq!(gone(&limits(None, None, 0), false), "");
-        assert_eq!(gone(&limits(Some(0), None, 995), false), "over1 b1", "young ones stay");
-        assert_eq!(gone(&limits(Some(1), None, 100), false), "a1 a2", "b2 is young, and not counted");
-        assert_eq!(gone(&limits(None, Some(3), 0), false), "b1 a1 a2");
-        assert_eq!(gone(&limits(None, Some(1), 0), false), "over1 b1 a1 a2 a3");
-        assert_eq!(gone(&limits(Some(9), Some(9), 0), false), "");
+        assert_eq!(removed(&limits(Some(1), None, 0), false), "b1 a1 a2");
+        assert_eq!(removed(&limits(Some(1), None, 0), true), "over1 b1 a1 a2");
+        assert_eq!(removed(&limits(Some(2), None, 0), false), "a1");
+        assert_eq!(removed(&limits(Some(0), None, 0), false), "over1 b1 a1 a2 a3 b2");
+        assert_eq!(removed(&limits(None, None, 0), false), "");
+        assert_eq!(removed(&limits(Some(0), None, 995), false), "over1 b1", "young ones stay");
+        assert_eq!(removed(&limits(Some(1), None, 100), false), "a1 a2", "b2 is young, and not counted");
+        assert_eq!(removed(&limits(None, Some(3), 0), false), "b1 a1 a2");
+        assert_eq!(removed(&limits(None, Some(1), 0), false), "over1 b1 a1 a2 a3");
+        assert_eq!(removed(&limits(Some(9), Some(9), 0), false), "");
     }
 
     #[test]
-    fn empty_sandboxes_go_but_the_newest_of_a_pod() {
+    fn empty_sandboxes_are_removed_except_the_newest_of_a_pod() {
         let sandbox = |id: &str, uid: &str, attempt, ready: bool| cri::PodSandbox {
             id: id.into(),
             metadata: Some(cri::PodSandboxMetadata { attempt, ..Default::default() }),
@@ -220,8 +225,8 @@ mod tests {
             sandbox("x1", "stranger", 1, false),
             cri::PodSandbox { labels: Default::default(), ..sandbox("foreign", "", 0, false) },
         ];
-        let held = [container("held", "a", 1, cri::ContainerState::ContainerExited)];
-        let gone = empty(&sandboxes, &held, owner, &Housekeeping::default(), now());
-        assert_eq!(gone, ["a0"]);
+        let in_use = [container("held", "a", 1, cri::ContainerState::ContainerExited)];
+        let removed = empty_sandboxes(&sandboxes, &in_use, pod_state, &Housekeeping::default(), now());
+        assert_eq!(removed, ["a0"]);
     }
 }

@@ -1,4 +1,4 @@
-//! Which images go when the disk fills: those that were not used for the longest time. Pure.
+//! Selects the images to remove when the disk fills: the least recently used. Pure.
 //!
 //! Source: <https://kubernetes.io/docs/concepts/architecture/garbage-collection/#container-image-lifecycle>.
 
@@ -7,69 +7,70 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use wire::cri;
 
-use crate::{config::Housekeeping, edged::moment};
+use crate::{config::Housekeeping, edged::timestamps};
 
-/// What is remembered of the images on this node.
+/// Records of the images on this node.
 #[derive(Debug, Default)]
-pub(super) struct Ledger(BTreeMap<String, Record>);
+pub(super) struct ImageRecords(BTreeMap<String, ImageRecord>);
 
 #[derive(Debug)]
-struct Record {
+struct ImageRecord {
     first_seen: Timestamp,
-    /// Never, as far as is known.
+    /// `None` if it has not been used since the agent started.
     last_used: Option<Timestamp>,
     size: u64,
-    /// Used by a container or wanted by a pod now, or not to be removed at all.
-    kept: bool,
+    /// Whether it is in use, needed by a pod, or pinned.
+    in_use: bool,
 }
 
-/// An image that may go.
+/// An image that may be removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Candidate {
     /// The runtime's id.
     pub(super) id: String,
-    /// Bytes.
+    /// Size in bytes.
     pub(super) size: u64,
 }
 
-impl Ledger {
-    /// Takes note of all images, and of the names and ids of those that are in use.
-    pub(super) fn note(&mut self, images: &[cri::Image], used: &BTreeSet<String>, now: Timestamp) {
+impl ImageRecords {
+    /// Updates the records with all images and the names and ids of those in use.
+    pub(super) fn update(&mut self, images: &[cri::Image], used: &BTreeSet<String>, now: Timestamp) {
         self.0.retain(|id, _| images.iter().any(|image| image.id == *id));
         for image in images {
             let is_used = is_used(image, used);
-            let record = self.0.entry(image.id.clone()).or_insert(Record {
+            let record = self.0.entry(image.id.clone()).or_insert(ImageRecord {
                 first_seen: now,
                 last_used: None,
                 size: 0,
-                kept: false,
+                in_use: false,
             });
-            // What lies ahead was noted before the clock was set back.
+            // Times in the future were recorded before the clock was set back.
             record.first_seen = record.first_seen.min(now);
             record.last_used = if is_used { Some(now) } else { record.last_used.map(|at| at.min(now)) };
             record.size = image.size;
-            record.kept = is_used || image.pinned;
+            record.in_use = is_used || image.pinned;
         }
     }
 
-    /// Images that may go to make room, the one that was not used for the longest time first.
+    /// Returns images that may be removed to free space, the least recently used first.
     pub(super) fn candidates(&self, limits: &Housekeeping, now: Timestamp) -> Vec<Candidate> {
-        let mut free: Vec<_> = self.0.iter().filter(|(_, record)| !record.kept).collect();
-        free.retain(|(_, record)| moment::until(now, record.first_seen) >= limits.image_min_age);
+        let mut free: Vec<_> = self.0.iter().filter(|(_, record)| !record.in_use).collect();
+        free.retain(|(_, record)| timestamps::until(now, record.first_seen) >= limits.image_min_age);
         free.sort_by_key(|(_, record)| (record.last_used, record.first_seen));
         free.into_iter().map(|(id, record)| Candidate { id: id.clone(), size: record.size }).collect()
     }
 
-    /// Images that go because nobody has used them for too long.
+    /// Returns images that were unused for longer than the maximum age.
     pub(super) fn too_old(&self, limits: &Housekeeping, now: Timestamp) -> Vec<Candidate> {
         let Some(most) = limits.image_max_age else { return Vec::new() };
-        let idle = |record: &Record| moment::until(now, record.last_used.unwrap_or(record.first_seen));
-        let old = self.0.iter().filter(|(_, record)| !record.kept && idle(record) > most);
+        let idle =
+            |record: &ImageRecord| timestamps::until(now, record.last_used.unwrap_or(record.first_seen));
+        let old = self.0.iter().filter(|(_, record)| !record.in_use && idle(record) > most);
         old.map(|(id, record)| Candidate { id: id.clone(), size: record.size }).collect()
     }
 }
 
-/// Whether one of the names is the image's. A name in a pod's specification may lack host and path: `busybox:1` is
+/// Reports whether one of the names in use is the image's. A name in a pod's specification may lack host and path: `busybox:1` is
 /// `docker.io/library/busybox:1`.
 fn is_used(image: &cri::Image, used: &BTreeSet<String>) -> bool {
     let names = || image.repo_tags.iter().chain(&image.repo_digests);
@@ -84,24 +85,24 @@ fn is_used(image: &cri::Image, used: &BTreeSet<String>) -> bool {
         })
 }
 
-/// How full a disk is.
+/// Capacity and usage of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Fullness {
-    /// Bytes.
+pub(super) struct FsUsage {
+    /// Capacity in bytes.
     pub(super) capacity: i64,
-    /// Bytes.
+    /// Available bytes.
     pub(super) available: i64,
 }
 
-impl Fullness {
-    /// Percent that are not available.
+impl FsUsage {
+    /// Returns the used percentage.
     pub(super) fn percent(self) -> i64 {
         let available = i128::from(self.available.clamp(0, self.capacity)) * 100;
         100 - i64::try_from(available / i128::from(self.capacity.max(1))).unwrap_or(0)
     }
 
-    /// Bytes to free, if it is too full.
-    pub(super) fn excess(self, limits: &Housekeeping) -> Option<u64> {
+    /// Returns how many bytes to free if the high threshold is reached.
+    pub(super) fn bytes_to_free(self, limits: &Housekeeping) -> Option<u64> {
         if limits.image_high_percent >= 100 || self.percent() < i64::from(limits.image_high_percent) {
             return None;
         }
@@ -137,7 +138,7 @@ mod tests {
     fn the_least_recently_used_goes_first_and_what_is_used_stays() {
         let limits =
             Housekeeping { image_max_age: Some(Duration::from_secs(500)), ..Housekeeping::default() };
-        let mut ledger = Ledger::default();
+        let mut records = ImageRecords::default();
         let pinned = cri::Image { pinned: true, ..image("pause", "pause:1", 1) };
         let mut images = vec![
             image("a", "docker.io/library/a:1", 5),
@@ -145,26 +146,26 @@ mod tests {
             image("c", "r/c:latest", 7),
             pinned,
         ];
-        ledger.note(&images, &set(&["a", "a:1", "c"]), at(0));
-        ledger.note(&images, &set(&["c"]), at(100));
-        assert_eq!(ids(ledger.candidates(&limits, at(119))), "", "too young");
-        ledger.note(&images, &set(&["c"]), at(120));
-        assert_eq!(ids(ledger.candidates(&limits, at(120))), "b a", "never used, used at 0");
+        records.update(&images, &set(&["a", "a:1", "c"]), at(0));
+        records.update(&images, &set(&["c"]), at(100));
+        assert_eq!(ids(records.candidates(&limits, at(119))), "", "too young");
+        records.update(&images, &set(&["c"]), at(120));
+        assert_eq!(ids(records.candidates(&limits, at(120))), "b a", "never used, used at 0");
         images.push(image("d", "r/d:1", 1));
-        ledger.note(&images, &set(&[]), at(200));
-        assert_eq!(ids(ledger.candidates(&limits, at(200))), "b a c");
-        assert_eq!(ids(ledger.too_old(&limits, at(501))), "a b");
-        assert_eq!(ids(ledger.too_old(&limits, at(621))), "a b c");
+        records.update(&images, &set(&[]), at(200));
+        assert_eq!(ids(records.candidates(&limits, at(200))), "b a c");
+        assert_eq!(ids(records.too_old(&limits, at(501))), "a b");
+        assert_eq!(ids(records.too_old(&limits, at(621))), "a b c");
         images.retain(|image| image.id != "b");
-        ledger.note(&images, &set(&[]), at(700));
-        assert_eq!(ids(ledger.candidates(&limits, at(700))), "d a c", "never used goes first");
-        ledger.note(&images, &set(&[]), at(-9000));
-        assert_eq!(ids(ledger.candidates(&limits, at(-9000))), "", "the clock was set back");
-        assert_eq!(ids(ledger.candidates(&limits, at(-8880))), "d a c");
+        records.update(&images, &set(&[]), at(700));
+        assert_eq!(ids(records.candidates(&limits, at(700))), "d a c", "never used goes first");
+        records.update(&images, &set(&[]), at(-9000));
+        assert_eq!(ids(records.candidates(&limits, at(-9000))), "", "the clock was set back");
+        assert_eq!(ids(records.candidates(&limits, at(-8880))), "d a c");
     }
 
     #[test]
-    fn names_are_found_however_short() {
+    fn short_image_names_are_matched() {
         let one = cri::Image {
             id: "sha256:1".into(),
             repo_tags: vec!["docker.io/library/busybox:latest".into()],
@@ -186,14 +187,14 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_is_emptied_from_the_high_mark_to_the_low_one() {
+    fn disk_is_freed_from_high_to_low_threshold() {
         let limits = Housekeeping::default();
-        let disk = |available| Fullness { capacity: 1000, available };
-        assert_eq!(disk(160).excess(&limits), None, "84 %");
-        assert_eq!(disk(150).excess(&limits), Some(50), "85 %");
-        assert_eq!(disk(0).excess(&limits), Some(200));
+        let disk = |available| FsUsage { capacity: 1000, available };
+        assert_eq!(disk(160).bytes_to_free(&limits), None, "84 %");
+        assert_eq!(disk(150).bytes_to_free(&limits), Some(50), "85 %");
+        assert_eq!(disk(0).bytes_to_free(&limits), Some(200));
         let off = Housekeeping { image_high_percent: 100, ..limits };
-        assert_eq!(disk(0).excess(&off), None);
-        assert_eq!(Fullness { capacity: 0, available: 0 }.percent(), 100);
+        assert_eq!(disk(0).bytes_to_free(&off), None);
+        assert_eq!(FsUsage { capacity: 0, available: 0 }.percent(), 100);
     }
 }

@@ -1,4 +1,4 @@
-//! What is done, and when.
+//! Runs housekeeping periodically.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -8,24 +8,24 @@ use kube::runtime::reflector::Store;
 use tokio::sync::{Mutex, watch};
 
 use super::{
-    containers::{self, Owner},
-    images::{Candidate, Fullness, Ledger},
+    containers::{self, PodState},
+    images::{Candidate, FsUsage, ImageRecords},
 };
 use crate::{
     config::Housekeeping,
     edged::{
         Progress,
-        events::{Recorder, Severity, reason},
+        events::{EventType, Recorder, reason},
         housekeeping::remove_container,
-        links,
+        log_links,
         names::Dirs,
         pressure,
         runtime::{CallError, Runtime},
-        specs::{self, is_over},
+        specs::{self, is_terminal},
     },
 };
 
-/// Why images were not cleaned up.
+/// Why images could not be cleaned up.
 #[derive(Debug, thiserror::Error)]
 enum ImagesError {
     #[error(transparent)]
@@ -38,11 +38,11 @@ enum ImagesError {
     TooFew { wanted: u64, freed: u64 },
 }
 
-/// What housekeeping works on.
+/// What housekeeping needs.
 pub(crate) struct Deps {
     /// The container runtime.
     pub(crate) runtime: Runtime,
-    /// Where pods live on disk.
+    /// The directories of pods.
     pub(crate) dirs: Dirs,
     /// This node's pods.
     pub(crate) pods: Store<Pod>,
@@ -54,16 +54,16 @@ pub(crate) struct Deps {
     pub(crate) sandbox_image: String,
 }
 
-/// Keeps the node tidy.
+/// Removes ended containers and unused images, and rotates logs.
 pub(crate) struct Keeper {
     pub(super) deps: Deps,
     /// What is kept.
     pub(super) limits: Housekeeping,
-    /// Held while images are removed, so that two never free the same room.
-    ledger: Mutex<Ledger>,
+    /// Locked while images are removed, so that the same space is not freed twice.
+    image_records: Mutex<ImageRecords>,
 }
 
-/// Works for ever, once all pods are known: before that, everything looks unused.
+/// Runs housekeeping once all pods are known; before that, everything looks unused. Never returns then.
 pub(crate) async fn run(keeper: Arc<Keeper>, mut progress: watch::Receiver<Progress>) {
     if progress.wait_for(|progress| progress.pods_listed).await.is_err() {
         return;
@@ -90,7 +90,7 @@ pub(crate) async fn run(keeper: Arc<Keeper>, mut progress: watch::Receiver<Progr
     tokio::join!(containers, logs, images);
 }
 
-/// One that cannot be removed is tried again the next time, and keeps no other from being removed.
+/// Logs a failed removal, which is tried again next time and does not prevent others.
 fn warn_of(id: &str, result: Result<(), CallError>) {
     if let Err(error) = result {
         tracing::warn!(id, error = &error as &dyn std::error::Error, "it has ended and is not removed");
@@ -104,22 +104,22 @@ fn warn(result: Result<(), CallError>, what: &str) {
 }
 
 impl Keeper {
-    /// A keeper that has seen no image yet.
+    /// Creates a keeper without records of images.
     pub(crate) fn new(deps: Deps, limits: Housekeeping) -> Self {
-        Self { deps, limits, ledger: Mutex::default() }
+        Self { deps, limits, image_records: Mutex::default() }
     }
 
     fn record(&self, reason: &'static str, message: String) {
-        self.deps.events.node(&self.deps.node_name, Severity::Warning, reason, message);
+        self.deps.events.node(&self.deps.node_name, EventType::Warning, reason, message);
     }
 
-    /// Frees all that no pod needs: the disk is full.
+    /// Removes everything that no pod needs, because the disk is full.
     pub(crate) async fn free_all(&self) {
         warn(self.clean_containers(true).await, "containers that have ended stay on a full disk");
-        let mut ledger = self.ledger.lock().await;
+        let mut image_records = self.image_records.lock().await;
         let freed = async {
-            self.note(&mut ledger).await?;
-            let candidates = ledger.candidates(&self.limits, Timestamp::now());
+            self.update_image_records(&mut image_records).await?;
+            let candidates = image_records.candidates(&self.limits, Timestamp::now());
             Ok(self.remove(candidates, u64::MAX).await)
         };
         match freed.await {
@@ -128,34 +128,35 @@ impl Keeper {
         }
     }
 
-    fn owner(pods: &[Arc<Pod>], uid: &str) -> Owner {
+    fn pod_state(pods: &[Arc<Pod>], uid: &str) -> PodState {
         let Some(pod) = pods.iter().find(|pod| pod.metadata.uid.as_deref() == Some(uid)) else {
-            return Owner::Unknown;
+            return PodState::Unknown;
         };
-        if is_over(pod) { Owner::Over } else { Owner::Alive }
+        if is_terminal(pod) { PodState::Terminated } else { PodState::Active }
     }
 
-    /// Forgets containers and sandboxes that have ended. `all`: none of a pod that is over is kept.
+    /// Removes ended containers and sandboxes. With `all`, no container of a terminated pod is kept.
     async fn clean_containers(&self, all: bool) -> Result<(), CallError> {
         let runtime = &self.deps.runtime;
         let listed = runtime.containers(None).await?;
         let pods = self.deps.pods.state();
-        let (owner, now) = (|uid: &str| Self::owner(&pods, uid), Timestamp::now());
-        let gone = containers::surplus(containers::dead(&listed), owner, &self.limits, all, now);
+        let (pod_state, now) = (|uid: &str| Self::pod_state(&pods, uid), Timestamp::now());
+        let gone =
+            containers::surplus(containers::ended_containers(&listed), pod_state, &self.limits, all, now);
         for id in &gone {
             warn_of(id, remove_container(runtime, &self.deps.dirs, id).await);
         }
         let (sandboxes, listed) = tokio::try_join!(runtime.sandboxes(None), runtime.containers(None))?;
-        for id in containers::empty(&sandboxes, &listed, owner, &self.limits, now) {
+        for id in containers::empty_sandboxes(&sandboxes, &listed, pod_state, &self.limits, now) {
             warn_of(&id, runtime.remove_sandbox(&id).await);
         }
         let dirs = self.deps.dirs.clone();
-        let _ = tokio::task::spawn_blocking(move || links::remove_dead(&dirs)).await;
+        let _ = tokio::task::spawn_blocking(move || log_links::remove_dangling(&dirs)).await;
         Ok(())
     }
 
-    /// Removes images when the disk fills, and those that are too old; whether it failed. One failure may be of the moment
-    /// only: only the second has an event.
+    /// Removes images when the disk fills, and those that are too old; returns whether that failed. A single failure may be
+    /// temporary, so an event is recorded at the second in a row.
     async fn clean_images(&self, failed_before: bool) -> bool {
         let Err(error) = self.try_clean_images().await else { return false };
         match &error {
@@ -169,13 +170,13 @@ impl Keeper {
     }
 
     async fn try_clean_images(&self) -> Result<(), ImagesError> {
-        let mut ledger = self.ledger.lock().await;
-        self.note(&mut ledger).await?;
+        let mut image_records = self.image_records.lock().await;
+        self.update_image_records(&mut image_records).await?;
         let now = Timestamp::now();
-        let old = ledger.too_old(&self.limits, now);
+        let old = image_records.too_old(&self.limits, now);
         if !old.is_empty() {
             self.remove(old, u64::MAX).await;
-            self.note(&mut ledger).await?;
+            self.update_image_records(&mut image_records).await?;
         }
         let Some(root) = pressure::image_root(&self.deps.runtime).await else { return Ok(()) };
         let seen = tokio::task::spawn_blocking(move || pressure::disk(&root)).await.ok().flatten();
@@ -185,11 +186,11 @@ impl Keeper {
             self.record(reason::INVALID_DISK_CAPACITY, error.to_string());
             return Err(error);
         }
-        let disk = Fullness { capacity: bytes.capacity, available: bytes.available };
-        let Some(wanted) = disk.excess(&self.limits) else { return Ok(()) };
+        let disk = FsUsage { capacity: bytes.capacity, available: bytes.available };
+        let Some(wanted) = disk.bytes_to_free(&self.limits) else { return Ok(()) };
         let percent = disk.percent();
         tracing::info!(percent, wanted, "the disk of images is filling up");
-        let freed = self.remove(ledger.candidates(&self.limits, now), wanted).await;
+        let freed = self.remove(image_records.candidates(&self.limits, now), wanted).await;
         if freed >= wanted {
             return Ok(());
         }
@@ -201,9 +202,9 @@ impl Keeper {
         Err(ImagesError::TooFew { wanted, freed })
     }
 
-    /// Takes note of what there is and who uses it. Images of pods that are to run are in use, whether or not they are here
-    /// yet: a node that is offline could not get them again.
-    async fn note(&self, ledger: &mut Ledger) -> Result<(), CallError> {
+    /// Updates the records of images and their use. Images of pods that shall run are in use even if they are not present yet: an
+    /// offline node could not pull them again.
+    async fn update_image_records(&self, image_records: &mut ImageRecords) -> Result<(), CallError> {
         let runtime = &self.deps.runtime;
         let (images, containers) = tokio::try_join!(runtime.list_images(), runtime.containers(None))?;
         let mut used: BTreeSet<String> = [self.deps.sandbox_image.clone()].into();
@@ -212,16 +213,16 @@ impl Keeper {
             used.insert(container.image_ref);
             used.extend(container.image.map(|image| image.image));
         }
-        let runs = |pod: &&Arc<Pod>| pod.metadata.deletion_timestamp.is_none() && !is_over(pod);
+        let runs = |pod: &&Arc<Pod>| pod.metadata.deletion_timestamp.is_none() && !is_terminal(pod);
         for pod in self.deps.pods.state().iter().filter(runs) {
             used.extend(specs::containers_of(pod).filter_map(|container| container.image.clone()));
         }
         used.remove("");
-        ledger.note(&images, &used, Timestamp::now());
+        image_records.update(&images, &used, Timestamp::now());
         Ok(())
     }
 
-    /// Removes images until so many bytes are free; how many are.
+    /// Removes images until `wanted` bytes are freed, and returns how many are.
     async fn remove(&self, candidates: Vec<Candidate>, wanted: u64) -> u64 {
         let mut freed = 0_u64;
         for image in candidates {
@@ -246,7 +247,7 @@ impl Keeper {
     }
 }
 
-/// For people: `10.5 GiB`.
+/// Formats a size for people: `10.5 GiB`.
 // no more than a few digits are shown
 #[allow(clippy::cast_precision_loss)]
 fn size(bytes: i64) -> String {
@@ -265,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_for_people() {
+    fn sizes_are_formatted_with_units() {
         assert_eq!([size(10), size(1536), size(3 << 40)], ["10.0 B", "1.5 KiB", "3.0 TiB"]);
     }
 }

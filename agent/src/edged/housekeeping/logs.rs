@@ -1,5 +1,5 @@
-//! Rotates containers' logs: `0.log` becomes `0.log.20060102-150405`, older ones are compressed, the oldest go. No line is lost:
-//! the runtime goes on writing to the file that was renamed until it has opened the new one.
+//! Rotates containers' logs: `0.log` is renamed to `0.log.20060102-150405`, older files are compressed, and the oldest are
+//! removed. No line is lost: the runtime continues writing to the renamed file until it has opened the new one.
 //!
 //! Source: <https://kubernetes.io/docs/concepts/cluster-administration/logging/#log-rotation>.
 
@@ -14,18 +14,18 @@ use std::{
 use flate2::{Compression, write::GzEncoder};
 use jiff::{Timestamp, civil::DateTime, tz::TimeZone};
 
-use crate::edged::moment;
+use crate::edged::timestamps;
 
-/// Of a file that is compressed.
-const GZ: &str = ".gz";
-/// Of one that is being written, and worth nothing after a crash.
-const TMP: &str = ".tmp";
-/// The time in a name.
-const TIME: &str = "%Y%m%d-%H%M%S";
-/// A name that is further ahead was given by a clock that was wrong.
-const AHEAD: Duration = Duration::from_secs(3600);
+/// Suffix of a compressed file.
+const GZIP_SUFFIX: &str = ".gz";
+/// Suffix of a file that is being written, and is incomplete after a crash.
+const TEMPORARY_SUFFIX: &str = ".tmp";
+/// Format of the time in a file name.
+const TIME_FORMAT: &str = "%Y%m%d-%H%M%S";
+/// A file name whose time is further in the future was given while the clock was wrong.
+const MAX_CLOCK_SKEW: Duration = Duration::from_secs(3600);
 
-/// A log that cannot be rotated.
+/// Why a log could not be rotated.
 #[derive(Debug, thiserror::Error)]
 #[error("{step} {path}")]
 pub(super) struct RotateError {
@@ -39,21 +39,21 @@ fn failed(step: &'static str, path: &Path) -> impl FnOnce(io::Error) -> RotateEr
     move |source| RotateError { step, path, source }
 }
 
-/// A log that has become too large.
+/// A log that exceeds the maximum size.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Large {
-    /// The file that the runtime writes.
+pub(super) struct LargeLog {
+    /// The file to which the runtime writes.
     pub(super) path: PathBuf,
     /// The pod's uid.
     pub(super) uid: String,
     /// The container's name.
     pub(super) container: String,
-    /// Which of its containers: the number in the file's name.
+    /// The container's attempt number, which is the number in the file's name.
     pub(super) attempt: u32,
 }
 
-/// The logs below `root` that have at least `most` bytes. Laid out as `<namespace>_<name>_<uid>/<container>/<attempt>.log`.
-pub(super) fn large(root: &Path, most: u64) -> Vec<Large> {
+/// Returns the logs below `root` with at least `most` bytes. Paths are `<namespace>_<name>_<uid>/<container>/<attempt>.log`.
+pub(super) fn large_logs(root: &Path, most: u64) -> Vec<LargeLog> {
     let mut all = Vec::new();
     for (pod, pod_dir) in directories(root) {
         let Some((_, uid)) = pod.rsplit_once('_') else { continue };
@@ -64,9 +64,9 @@ pub(super) fn large(root: &Path, most: u64) -> Vec<Large> {
                 let Some(attempt) = name.strip_suffix(".log").and_then(|text| text.parse().ok()) else {
                     continue;
                 };
-                // Not through a link: the container may have made it.
+                // Links are not followed: the container may have created them.
                 if file.metadata().is_ok_and(|meta| meta.is_file() && meta.len() >= most) {
-                    all.push(Large {
+                    all.push(LargeLog {
                         path: file.path(),
                         uid: uid.to_owned(),
                         container: container.clone(),
@@ -85,12 +85,16 @@ fn directories(path: &Path) -> Vec<(String, PathBuf)> {
     dirs.map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path())).collect()
 }
 
-/// Makes room beside `log` for one more: what a crash left behind goes, the oldest go until at most `most - 2` are left,
-/// and those are compressed. The current file and the one that it is about to become make up `most`.
-pub(super) fn make_room(log: &Path, most: usize) -> Result<(), RotateError> {
+/// Prepares a rotation of `log`: removes what a crash has left, removes the oldest rotated files until at most `most - 2` are
+/// left, and compresses those. The current file and the one that it is renamed to make up `most`.
+pub(super) fn prepare_rotation(log: &Path, most: usize) -> Result<(), RotateError> {
     let mut rotated = rotated(log).map_err(failed("cannot list the files beside", log))?;
-    let compressed: Vec<PathBuf> = rotated.iter().filter(|path| has(path, GZ)).cloned().collect();
-    let stale = |path: &PathBuf| has(path, TMP) || (!has(path, GZ) && compressed.contains(&with(path, GZ)));
+    let compressed: Vec<PathBuf> =
+        rotated.iter().filter(|path| has_suffix(path, GZIP_SUFFIX)).cloned().collect();
+    let stale = |path: &PathBuf| {
+        has_suffix(path, TEMPORARY_SUFFIX)
+            || (!has_suffix(path, GZIP_SUFFIX) && compressed.contains(&with_suffix(path, GZIP_SUFFIX)))
+    };
     for path in rotated.iter().filter(|path| stale(path)) {
         fs::remove_file(path).map_err(failed("cannot remove", path))?;
     }
@@ -99,10 +103,10 @@ pub(super) fn make_room(log: &Path, most: usize) -> Result<(), RotateError> {
     for path in rotated.drain(..surplus) {
         fs::remove_file(&path).map_err(failed("cannot remove", &path))?;
     }
-    rotated.iter().filter(|path| !has(path, GZ)).try_for_each(|path| compress(path))
+    rotated.iter().filter(|path| !has_suffix(path, GZIP_SUFFIX)).try_for_each(|path| compress(path))
 }
 
-/// The other files of the log, oldest first: a time sorts as text.
+/// Returns the rotated files of the log, oldest first: their times sort as text.
 fn rotated(log: &Path) -> io::Result<Vec<PathBuf>> {
     let Some(name) = log.file_name().map(|name| format!("{}.", name.to_string_lossy())) else {
         return Ok(Vec::new());
@@ -118,23 +122,23 @@ fn rotated(log: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(all)
 }
 
-fn has(path: &Path, suffix: &str) -> bool {
+fn has_suffix(path: &Path, suffix: &str) -> bool {
     path.as_os_str().to_string_lossy().ends_with(suffix)
 }
 
-fn with(path: &Path, suffix: &str) -> PathBuf {
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
 }
 
 fn compress(path: &Path) -> Result<(), RotateError> {
-    let temporary = with(path, TMP);
+    let temporary = with_suffix(path, TEMPORARY_SUFFIX);
     let done = write_compressed(path, &temporary)
-        .and_then(|()| fs::rename(&temporary, with(path, GZ)))
+        .and_then(|()| fs::rename(&temporary, with_suffix(path, GZIP_SUFFIX)))
         .map_err(failed("cannot compress", path));
     if done.is_err() {
-        // It is found again the next time, where it cannot be removed now.
+        // If it cannot be removed now, it is found again next time.
         let _ = fs::remove_file(&temporary);
         return done;
     }
@@ -150,43 +154,46 @@ fn write_compressed(path: &Path, temporary: &Path) -> io::Result<()> {
     encoder.finish()?.sync_all()
 }
 
-/// Moves the current file aside, and says where it is now.
-pub(super) fn set_aside(log: &Path, now: Timestamp) -> Result<PathBuf, RotateError> {
-    let named = |at: Timestamp| with(log, &format!(".{}", at.strftime(TIME)));
-    // Twice in a second, or the clock was set back a little: the order stays that of the names …
-    let after_newest = newest(log).map(|newest| moment::after(newest, Duration::from_secs(1)));
-    let mut at = after_newest.filter(|at| *at < moment::after(now, AHEAD)).map_or(now, |at| at.max(now));
+/// Renames the current file and returns its new path.
+pub(super) fn rename_current(log: &Path, now: Timestamp) -> Result<PathBuf, RotateError> {
+    let named = |at: Timestamp| with_suffix(log, &format!(".{}", at.strftime(TIME_FORMAT)));
+    // The new name sorts after the newest file's, even if the log is rotated twice in a second or the clock was set back a little
+    // …
+    let after_newest = newest(log).map(|newest| timestamps::after(newest, Duration::from_secs(1)));
+    let mut at =
+        after_newest.filter(|at| *at < timestamps::after(now, MAX_CLOCK_SKEW)).map_or(now, |at| at.max(now));
     let mut aside = named(at);
-    // … and what is there already is not written over.
-    while aside.exists() || with(&aside, GZ).exists() {
-        at = moment::after(at, Duration::from_secs(1));
+    // … and no existing file is overwritten.
+    while aside.exists() || with_suffix(&aside, GZIP_SUFFIX).exists() {
+        at = timestamps::after(at, Duration::from_secs(1));
         aside = named(at);
     }
     fs::rename(log, &aside).map_err(failed("cannot rename", log))?;
     Ok(aside)
 }
 
-/// When the newest of the others was set aside, by its name.
+/// Returns when the newest rotated file was renamed, according to its name.
 fn newest(log: &Path) -> Option<Timestamp> {
     let newest = rotated(log).ok()?.pop()?;
-    let name = newest.file_name()?.to_str()?.trim_end_matches(GZ);
-    let time = DateTime::strptime(TIME, name.rsplit_once('.')?.1).ok()?;
+    let name = newest.file_name()?.to_str()?.trim_end_matches(GZIP_SUFFIX);
+    let time = DateTime::strptime(TIME_FORMAT, name.rsplit_once('.')?.1).ok()?;
     Some(time.to_zoned(TimeZone::UTC).ok()?.timestamp())
 }
 
-/// Takes it back: the runtime still writes to it. Unless it has made a new file after all, which would be lost.
-pub(super) fn take_back(aside: &Path, log: &Path) -> Result<(), RotateError> {
+/// Renames the file back if the runtime still writes to it. Does nothing if the runtime has created a new file after all, which
+/// would be lost.
+pub(super) fn rename_back(aside: &Path, log: &Path) -> Result<(), RotateError> {
     if log.exists() {
         return Ok(());
     }
     fs::rename(aside, log).map_err(failed("cannot rename back", aside))
 }
 
-/// Removes a container's log and all that was rotated away from it.
+/// Removes a container's log and its rotated files.
 pub(super) fn remove(log: &Path) {
     let all = rotated(log).unwrap_or_default();
     for path in all.iter().map(PathBuf::as_path).chain([log]) {
-        // What stays goes with the pod.
+        // A file that cannot be removed is removed with the pod.
         let _ = fs::remove_file(path);
     }
 }
@@ -214,8 +221,8 @@ mod tests {
         let log = dir.path().join("0.log");
         for round in 0..8 {
             fs::write(&log, format!("round {round}\n")).unwrap();
-            make_room(&log, 5).unwrap();
-            set_aside(&log, at(round)).unwrap();
+            prepare_rotation(&log, 5).unwrap();
+            rename_current(&log, at(round)).unwrap();
         }
         fs::write(&log, "now\n").unwrap();
         assert_eq!(
@@ -235,47 +242,47 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_aside_within_a_second_keeps_its_order() {
+    fn rotations_within_a_second_keep_their_order() {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("0.log");
         for round in 0..6 {
             fs::write(&log, format!("round {round}")).unwrap();
-            make_room(&log, 3).unwrap();
-            set_aside(&log, at(0)).unwrap();
+            prepare_rotation(&log, 3).unwrap();
+            rename_current(&log, at(0)).unwrap();
         }
         assert_eq!(names(dir.path()), ["0.log.20231114-221324.gz", "0.log.20231114-221325"]);
         assert_eq!(fs::read_to_string(dir.path().join("0.log.20231114-221325")).unwrap(), "round 5");
         fs::write(&log, "after the clock was set right").unwrap();
-        let aside = set_aside(&log, at(-86_400)).unwrap();
+        let aside = rename_current(&log, at(-86_400)).unwrap();
         assert!(aside.ends_with("0.log.20231113-221320"), "{}", aside.display());
     }
 
     #[test]
-    fn what_a_crash_left_behind_goes() {
+    fn leftovers_of_a_crash_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("0.log");
         for name in ["0.log", "0.log.1", "0.log.1.gz", "0.log.2", "0.log.2.tmp", "1.log", "1.log.1"] {
             fs::write(dir.path().join(name), name).unwrap();
         }
-        make_room(&log, 5).unwrap();
+        prepare_rotation(&log, 5).unwrap();
         assert_eq!(names(dir.path()), ["0.log", "0.log.1.gz", "0.log.2.gz", "1.log", "1.log.1"]);
         remove(&log);
         assert_eq!(names(dir.path()), ["1.log", "1.log.1"]);
     }
 
     #[test]
-    fn a_log_that_was_not_opened_anew_is_taken_back() {
+    fn log_is_renamed_back_if_it_was_not_reopened() {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("0.log");
         fs::write(&log, "first").unwrap();
-        let aside = set_aside(&log, at(0)).unwrap();
-        take_back(&aside, &log).unwrap();
+        let aside = rename_current(&log, at(0)).unwrap();
+        rename_back(&aside, &log).unwrap();
         assert_eq!(fs::read_to_string(&log).unwrap(), "first");
-        let aside = set_aside(&log, at(0)).unwrap();
+        let aside = rename_current(&log, at(0)).unwrap();
         fs::write(&log, "second").unwrap();
-        take_back(&aside, &log).unwrap();
+        rename_back(&aside, &log).unwrap();
         assert_eq!(fs::read_to_string(&log).unwrap(), "second", "the runtime was there first");
-        let other = set_aside(&log, at(0)).unwrap();
+        let other = rename_current(&log, at(0)).unwrap();
         assert!(other > aside, "twice in a second: {}", other.display());
     }
 
@@ -292,9 +299,9 @@ mod tests {
         of("ns_web_u-1", "0.log.20231114-221324", 99);
         of("stranger", "0.log", 99);
         std::os::unix::fs::symlink("/etc/passwd", dir.path().join("ns_web_u-1/main/7.log")).unwrap();
-        let found = large(dir.path(), 10);
+        let found = large_logs(dir.path(), 10);
         let path = dir.path().join("ns_web_u-1/main/0.log");
-        assert_eq!(found, [Large { path, uid: "u-1".into(), container: "main".into(), attempt: 0 }]);
-        assert_eq!(large(&dir.path().join("none"), 1), []);
+        assert_eq!(found, [LargeLog { path, uid: "u-1".into(), container: "main".into(), attempt: 0 }]);
+        assert_eq!(large_logs(&dir.path().join("none"), 1), []);
     }
 }

@@ -1,12 +1,12 @@
-//! Keeps the node tidy: containers that have ended, images that nobody uses, logs that grow.
+//! Housekeeping: removes ended containers and unused images, and rotates logs.
 //!
-//! In: the pods, the runtime's lists, the disks. Out: calls that remove, files that are renamed, events about the node.
+//! Reads the pods, the runtime's lists and the disks; removes and renames, and records events of the node.
 //!
 //! | part | what |
 //! |---|---|
-//! | `containers`, `images` | decisions, pure |
-//! | `logs` | files |
-//! | `keeper` | what is done, and when |
+//! | `containers`, `images` | decisions without input or output |
+//! | `logs`, `rotate` | rotation of log files |
+//! | `keeper` | the periodic work |
 
 mod containers;
 mod images;
@@ -26,9 +26,9 @@ use super::{
 pub(crate) async fn remove_container(runtime: &Runtime, dirs: &Dirs, id: &str) -> Result<(), CallError> {
     let log = runtime.log_path(id).await?;
     runtime.remove_container(id).await?;
-    // Only what is where logs of pods are: the path is what the runtime says.
+    // The path comes from the runtime; only files in the directory of logs are removed.
     if let Some(log) = log.map(PathBuf::from).filter(|log| log.starts_with(&dirs.logs)) {
-        // A task that cannot be waited for is one of a program that ends.
+        // Waiting for a task fails only when the program ends.
         let _ = tokio::task::spawn_blocking(move || logs::remove(&log)).await;
     }
     Ok(())

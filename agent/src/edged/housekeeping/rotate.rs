@@ -1,4 +1,4 @@
-//! Looks at the logs now and then. As long as none is too large, the runtime is not asked anything.
+//! Rotates large logs. The runtime is called only if a log is too large.
 
 use jiff::Timestamp;
 use wire::cri;
@@ -11,7 +11,8 @@ impl Keeper {
     pub(super) async fn rotate(&self) -> Result<(), CallError> {
         let Some(most) = self.limits.log_max_size else { return Ok(()) };
         let root = self.deps.dirs.logs.clone();
-        let large = tokio::task::spawn_blocking(move || logs::large(&root, most)).await.unwrap_or_default();
+        let large =
+            tokio::task::spawn_blocking(move || logs::large_logs(&root, most)).await.unwrap_or_default();
         if large.is_empty() {
             return Ok(());
         }
@@ -19,7 +20,7 @@ impl Keeper {
         let filter = cri::ContainerFilter { state: Some(state), ..Default::default() };
         let running = self.deps.runtime.containers(Some(filter)).await?;
         for log in large {
-            // Nothing is added to the log of one that has ended, and an empty one would stand in for it.
+            // The log of an ended container does not grow, and an empty new file would replace it.
             let writer = running.iter().find(|container| {
                 let label = |name: &str| container.labels.get(name).map(String::as_str);
                 label(names::POD_UID) == Some(&log.uid)
@@ -35,15 +36,16 @@ impl Keeper {
         Ok(())
     }
 
-    async fn rotate_one(&self, id: &str, log: &logs::Large) -> Result<(), String> {
+    async fn rotate_one(&self, id: &str, log: &logs::LargeLog) -> Result<(), String> {
         let (path, most) = (log.path.clone(), self.limits.log_max_files as usize);
-        let aside = tokio::task::spawn_blocking(move || {
-            logs::make_room(&path, most)?;
-            logs::set_aside(&path, Timestamp::now())
+        let renamed = tokio::task::spawn_blocking(move || {
+            logs::prepare_rotation(&path, most)?;
+            logs::rename_current(&path, Timestamp::now())
         });
-        let aside = aside.await.map_err(|error| error.to_string())?.map_err(|error| with_causes(&error))?;
+        let renamed =
+            renamed.await.map_err(|error| error.to_string())?.map_err(|error| with_causes(&error))?;
         if let Err(error) = self.deps.runtime.reopen_log(id).await {
-            logs::take_back(&aside, &log.path).map_err(|error| with_causes(&error))?;
+            logs::rename_back(&renamed, &log.path).map_err(|error| with_causes(&error))?;
             return Err(error.to_string());
         }
         tracing::debug!(container = log.container, path = %log.path.display(), "a log is rotated");

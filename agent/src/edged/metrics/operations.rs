@@ -1,42 +1,42 @@
-//! Calls to the container runtime, by name.
+//! Counters of calls to the container runtime, by name.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 
-use super::{Histogram, QUICK};
+use super::{Histogram, SHORT_BUCKETS};
 
-/// What is known of one kind of call.
+/// Counters of one kind of call.
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
-    /// How long they took; so also how many there were.
+    /// Duration of the calls, and so also their number.
     pub(crate) took: Histogram,
-    /// How many failed.
+    /// Number of failed calls.
     pub(crate) errors: u64,
 }
 
-/// All calls, by the kubelet's names of them. Cheap to clone.
+/// Counters of all calls, by the kubelet's operation type. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Operations(Arc<Mutex<BTreeMap<String, Operation>>>);
 
 impl Operations {
-    /// A call, named as in the .proto, has ended.
+    /// Records a call, named as in the .proto, that has ended.
     pub(crate) fn count(&self, call: &str, took: Duration, failed: bool) {
         let mut operations = self.0.lock();
         let operation = operations
             .entry(operation_type(call))
-            .or_insert_with(|| Operation { took: Histogram::new(QUICK), errors: 0 });
+            .or_insert_with(|| Operation { took: Histogram::new(SHORT_BUCKETS), errors: 0 });
         operation.took.observe(took);
         operation.errors += u64::from(failed);
     }
 
-    /// All of them as they are.
+    /// Returns the current values.
     pub(crate) fn read(&self) -> BTreeMap<String, Operation> {
         self.0.lock().clone()
     }
 }
 
-/// The kubelet's name of a call: `RunPodSandbox` is `run_podsandbox`.
+/// Returns the kubelet's operation type of a call: `RunPodSandbox` is `run_podsandbox`.
 fn operation_type(call: &str) -> String {
     let mut name = String::with_capacity(call.len() + 4);
     for letter in call.chars() {

@@ -1,4 +1,4 @@
-//! At which addresses the node is reached: looked up again and again, since a machine at the edge changes its network.
+//! The node's addresses, which are looked up repeatedly because an edge machine's network changes.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -10,16 +10,16 @@ use crate::config::Host;
 /// Where the node's address is taken from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AddressSource {
-    /// It is this one, whatever the machine has.
+    /// This fixed address.
     Fixed(IpAddr),
-    /// That of the interface of this name.
+    /// The address of the network interface of this name.
     Interface(String),
-    /// The one that the default route sends from.
+    /// The source address of the default route.
     Route,
 }
 
 impl AddressSource {
-    /// The address as it is now, if there is one. Asks the kernel, which answers at once.
+    /// Returns the current address, if there is one. Asks the kernel, which answers at once.
     pub fn detect(&self) -> Option<IpAddr> {
         match self {
             Self::Fixed(address) => Some(*address),
@@ -29,7 +29,7 @@ impl AddressSource {
     }
 }
 
-/// The node's addresses as they were when they were looked up last; cheap to clone.
+/// The node's last known addresses. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Addresses {
     source: AddressSource,
@@ -37,13 +37,13 @@ pub(crate) struct Addresses {
 }
 
 impl Addresses {
-    /// Looks them up for the first time. A machine without a network reaches itself.
+    /// Looks the addresses up. A machine without a network has the loopback address.
     pub(crate) fn new(source: AddressSource) -> Self {
         let first = source.detect().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
         Self { source, known: watch::Sender::new(vec![first.to_string()]) }
     }
 
-    /// Looks them up again; whether they have changed. While there is none, the last one counts.
+    /// Looks the addresses up again and reports whether they have changed. While there is none, the last one is kept.
     pub(crate) fn refresh(&self) -> bool {
         let Some(now) = self.source.detect() else { return false };
         let now = vec![now.to_string()];
@@ -54,12 +54,12 @@ impl Addresses {
         })
     }
 
-    /// The addresses at which pods on the host's network can be reached.
+    /// Returns the IP addresses, at which pods on the host's network can be reached.
     pub(crate) fn ips(&self) -> Vec<String> {
         self.known.borrow().clone()
     }
 
-    /// As the status of the node of this name has them, which is its host name.
+    /// Returns the addresses of the node status. `name` is the node's name, which is also its host name.
     pub(super) fn of_status(&self, name: &str) -> Vec<NodeAddress> {
         let internal = self.ips().into_iter().map(|ip| ("InternalIP", ip));
         let all = internal.chain([("Hostname", name.to_owned())]);
@@ -69,7 +69,7 @@ impl Addresses {
 
 #[cfg(test)]
 impl Addresses {
-    /// The same, taken from elsewhere from now on.
+    /// Returns the same addresses with another source.
     pub(super) fn now_from(&self, source: AddressSource) -> Self {
         Self { source, ..self.clone() }
     }

@@ -1,17 +1,17 @@
-//! The images that the node's status names, by which schedulers prefer nodes that have them. Pure.
+//! The images in the node's status, by which the scheduler prefers nodes that have them. Pure.
 
 use k8s_openapi::api::core::v1::ContainerImage;
 use wire::cri;
 
-/// So many names of one image are told; the kubelet's number.
+/// Maximum number of names of one image; the kubelet's.
 const MAX_NAMES: usize = 5;
 
-/// The `most` largest images, all without a limit; `None` where none is to be named.
-pub(super) fn named(mut images: Vec<cri::Image>, most: Option<usize>) -> Option<Vec<ContainerImage>> {
+/// Returns the `most` largest images, or all without a limit; `None` if no images are reported.
+pub(super) fn largest(mut images: Vec<cri::Image>, most: Option<usize>) -> Option<Vec<ContainerImage>> {
     if most == Some(0) {
         return None;
     }
-    // Of one size, always in the same order: the status changes only when the images do.
+    // Images of equal size have a fixed order, so that the status changes only with the images.
     images.sort_by(|one, other| other.size.cmp(&one.size).then_with(|| one.id.cmp(&other.id)));
     images.truncate(most.unwrap_or(usize::MAX));
     let image = |image: cri::Image| ContainerImage {
@@ -36,7 +36,7 @@ mod tests {
         };
         let all = vec![image("small", 1, 1), image("b", 7, 9), image("a", 7, 0)];
         let named = |most| -> Option<Vec<(usize, Option<i64>, String)>> {
-            let named = super::named(all.clone(), most)?.into_iter();
+            let named = super::largest(all.clone(), most)?.into_iter();
             Some(
                 named
                     .map(|one| {

@@ -1,4 +1,4 @@
-//! The node's lease: the heartbeat by which the cloud knows that the node lives.
+//! The node's lease, the heartbeat of the node.
 
 use std::time::Duration;
 
@@ -16,22 +16,24 @@ use crate::{
     rt::{Backoff, Heart},
 };
 
-/// Waits after a failure. The kubelet's go up to seven seconds; a node should not be given up for the last of them.
+/// First delay after a failure, doubled up to [`MAX_WAIT`]. The kubelet's maximum is seven seconds; this one is shorter so that
+/// the node is not taken for dead because of it.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
 const MAX_WAIT: Duration = Duration::from_secs(1);
 
-/// Keeps a lease.
+/// Renews a lease.
 pub(super) struct Renewal<'a> {
     pub(super) client: &'a Client,
     pub(super) node: &'a str,
     pub(super) duration: Duration,
-    /// Changes each time the node was reported.
+    /// Changes each time the node status was reported.
     pub(super) reported: watch::Receiver<()>,
 }
 
 impl Renewal<'_> {
-    /// Renews the lease four times within its duration, and as soon as the cloud is connected again, for ever. Tells when it
-    /// could be renewed after it could not, although the cloud was connected: with a connection the node is reported anyway.
+    /// Renews the lease four times within its duration, and as soon as the cloud is connected again. Never returns. Notifies
+    /// `back_online` when the lease could be renewed after failures during which the cloud was connected; after a reconnection
+    /// the node is reported anyway.
     pub(super) async fn run(self, mut online: Online, back_online: &Notify, heart: Heart) {
         let Self { client, node, duration, mut reported } = self;
         let api = super::leases(client);
@@ -69,12 +71,12 @@ impl Renewal<'_> {
                     duration / 4
                 }
                 Err(error) => {
-                    // It may be gone, or somebody else's version may be newer, or ours, of which the answer was lost: the next
-                    // try asks. Who was not reached says none of that.
+                    // The lease may be gone, or there may be a newer version of somebody else or of this agent, whose response
+                    // was lost: the next attempt reads it. An unreachable API means none of that.
                     let is_stale = last.is_some() && is_code(&error, 409);
                     last = last.filter(|_| is_code(&error, 503));
                     is_missing = true;
-                    // Before the first connection there is nothing to renew, and who connects has said so.
+                    // Before the first connection there is nothing to renew, and the connection's failure is logged elsewhere.
                     if !is_stale && !std::mem::replace(&mut failing, true) && renewed_once {
                         tracing::warn!(node, error = api_message(&error), "the node's lease is not renewed");
                     }
@@ -83,14 +85,14 @@ impl Renewal<'_> {
             };
             let _rest = heart.rest();
             tokio::select! {
-                // Cancel-safe: all of them hold no data.
+                // Cancel-safe: none of them holds data.
                 () = tokio::time::sleep(wait) => {}
                 () = online.returned() => {
                     backoff.reset();
                     is_missing = false;
                 }
-                // The node was reported just now: the cloud, which takes a node without a lease for one that says nothing, need
-                // not wait until the back-off is over.
+                // The node was reported just now: renew the lease without waiting for the back-off, because the cloud takes a
+                // node without a lease for dead.
                 Ok(()) = reported.changed(), if failing => {}
             }
         }
@@ -101,12 +103,12 @@ fn is_code(error: &kube::Error, code: u16) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == code)
 }
 
-/// The lease to store next. Whose it is, MetaManager writes into it.
+/// Returns the lease to store next. MetaServer adds the owner reference.
 pub(super) fn renewed(last: &Lease, node: &str, duration: Duration, now: Timestamp) -> Lease {
     let metadata = ObjectMeta {
         name: Some(node.to_owned()),
         namespace: Some("kube-node-lease".into()),
-        // the API keeps them by itself, and they would be a third of what an idle node says
+        // the API maintains them by itself, and they would be a third of an idle node's traffic
         managed_fields: None,
         ..last.metadata.clone()
     };

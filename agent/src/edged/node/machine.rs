@@ -1,53 +1,53 @@
-//! The machine under the node, read from `/proc` and the like. What cannot be read is reported as unknown.
+//! Properties of the machine, read from `/proc` and similar files. Values that cannot be read are empty or 0.
 
 use std::{fs, path::Path};
 
 use crate::edged::{
-    convert::Means,
-    groups::{self, HIERARCHIES},
+    cgroups::{self, CGROUP_ROOT},
+    convert::MachineResources,
 };
 
-/// The machine.
+/// Properties of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Machine {
-    /// Cores that this process may use.
+    /// Number of cores that this process may use.
     pub(super) cpus: i64,
-    /// Bytes.
+    /// Memory in bytes.
     pub(super) memory: i64,
-    /// Bytes of the disk that holds the pods.
+    /// Size in bytes of the disk that holds the pods.
     pub(super) storage: i64,
     pub(super) kernel: String,
     pub(super) os_image: String,
     pub(super) machine_id: String,
     pub(super) boot_id: String,
     pub(super) system_uuid: String,
-    /// As Go names it.
+    /// Architecture in Go's notation.
     pub(super) architecture: &'static str,
-    /// Smallest first.
+    /// Huge pages, smallest first.
     pub(super) huge_pages: Vec<HugePages>,
     /// Whether the kernel enforces AppArmor.
     pub(crate) apparmor: bool,
-    /// Whether control groups are those of version 2.
+    /// Whether control groups are of version 2.
     pub(super) unified: bool,
-    /// Whether the kernel limits what groups swap.
+    /// Whether the kernel can limit swap of control groups.
     pub(super) swap: bool,
 }
 
-/// Memory that is set aside in large pages.
+/// Huge pages of one size.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HugePages {
-    /// Bytes of one.
+    /// Size of a page in bytes.
     pub(super) size: i64,
     pub(super) count: i64,
 }
 
 impl Machine {
-    /// Reads it; `root` is on the disk that holds the pods.
+    /// Reads the properties. `root` is a path on the disk that holds the pods.
     pub(crate) fn read(root: &Path) -> Self {
         let line = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
         let first = |paths: &[&str]| paths.iter().map(|path| line(path)).find(|text| !text.is_empty());
         let machine_id = first(&["/etc/machine-id", "/var/lib/dbus/machine-id"]).unwrap_or_default();
-        let unified = groups::are_unified(Path::new(HIERARCHIES));
+        let unified = cgroups::is_unified(Path::new(CGROUP_ROOT));
         let storage = nix::sys::statvfs::statvfs(root).ok().and_then(|disk| {
             // These types differ between platforms.
             let (blocks, size) = (i128::from(disk.blocks()), i128::from(disk.fragment_size()));
@@ -61,7 +61,7 @@ impl Machine {
             os_image: os_name(&line("/etc/os-release")).unwrap_or_else(|| "Linux".into()),
             machine_id: machine_id.clone(),
             boot_id: line("/proc/sys/kernel/random/boot_id"),
-            // Boards without a firmware of that kind are known by their system's own.
+            // Boards without such firmware are identified by their operating system's id.
             system_uuid: first(&["/sys/class/dmi/id/product_uuid", "/proc/device-tree/vm,uuid"])
                 .unwrap_or(machine_id),
             architecture: architecture(std::env::consts::ARCH),
@@ -72,9 +72,9 @@ impl Machine {
         }
     }
 
-    /// What counts for the resources of containers.
-    pub(crate) fn means(&self) -> Means {
-        Means {
+    /// Returns the properties that determine containers' resources.
+    pub(crate) fn machine_resources(&self) -> MachineResources {
+        MachineResources {
             memory: self.memory,
             page_sizes: self.huge_pages.iter().map(|pages| pages.size).collect(),
             unified: self.unified,
@@ -83,16 +83,17 @@ impl Machine {
     }
 }
 
-/// Whether there is the file by which a group's swap is limited. `own`: the text of `/proc/self/cgroup`; the root has none.
+/// Reports whether the file that limits a group's swap exists. `own` is the text of `/proc/self/cgroup`; the root group has no
+/// such file.
 fn limits_swap(unified: bool, own: &str) -> bool {
     let file = match own.lines().find_map(|line| line.strip_prefix("0::")) {
         Some(group) if unified => Path::new(group.trim_start_matches('/')).join("memory.swap.max"),
         _ => "memory/memory.memsw.limit_in_bytes".into(),
     };
-    Path::new(HIERARCHIES).join(file).exists()
+    Path::new(CGROUP_ROOT).join(file).exists()
 }
 
-/// From the kernel's folder of huge pages, which has one of its own for each size.
+/// Reads the kernel's folder of huge pages, which has a subfolder for each size.
 pub(super) fn huge_pages(folder: &Path) -> Vec<HugePages> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let pages = entries.filter_map(|entry| {
@@ -106,14 +107,14 @@ pub(super) fn huge_pages(folder: &Path) -> Vec<HugePages> {
     pages
 }
 
-/// Bytes, from the text of `/proc/meminfo`.
+/// Returns the memory in bytes from the text of `/proc/meminfo`.
 pub(super) fn memory(meminfo: &str) -> Option<i64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kib: i64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kib.checked_mul(1024)
 }
 
-/// The distribution's name, from the text of `/etc/os-release`.
+/// Returns the distribution's name from the text of `/etc/os-release`.
 pub(super) fn os_name(os_release: &str) -> Option<String> {
     let name = os_release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
     Some(name.trim_matches('"').to_owned())

@@ -1,4 +1,4 @@
-//! The node object and its lease: how the cloud knows that this node is there, and what it can do.
+//! The node object and its lease, by which the cloud knows the node and its state.
 
 mod address;
 mod images;
@@ -30,31 +30,31 @@ use super::{
 };
 use crate::rt::{Backoff, Heart};
 
-/// Waits between tries to register, as the kubelet's.
+/// First delay before a failed registration is tried again, doubled up to [`MAX_WAIT`]; the kubelet's.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const MAX_WAIT: Duration = Duration::from_secs(7);
-/// The status of a node that is not ready is computed this often, so that it is ready soon after its runtime is.
+/// Interval of computing the status of a node that is not ready, so that it becomes ready soon after its runtime.
 const NOT_READY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the node's status is made from, and whom a change of its addresses is told to.
+/// What the node's status and lease need.
 pub(super) struct Deps {
-    /// The machine.
+    /// The machine's properties.
     pub(super) machine: Machine,
     /// The node's addresses.
     pub(super) addresses: Addresses,
-    /// What the node is short of.
+    /// The node's resource pressure.
     pub(super) pressure: Pressure,
     /// The container runtime.
     pub(super) runtime: Runtime,
-    /// Triggers pods, whose statuses have the node's addresses too.
+    /// Triggers pods when the node's addresses change, as their statuses contain them.
     pub(super) triggers: mpsc::Sender<Trigger>,
 }
 
-/// Registers the node, then reports its status and renews its lease, through all errors, for ever.
+/// Registers the node, then reports its status and renews its lease. Never returns, whatever fails.
 pub(super) async fn run(config: &Config, deps: Deps, progress: &watch::Sender<Progress>, heart: &Heart) {
     let Deps { machine, addresses, pressure, runtime, triggers } = deps;
     let back_online = Arc::new(Notify::new());
-    let (told, reported) = watch::channel(());
+    let (report_sender, reported) = watch::channel(());
     let name = &config.node_name;
     let lease =
         lease::Renewal { client: &config.client, node: name, duration: config.node.lease_duration, reported };
@@ -76,20 +76,20 @@ pub(super) async fn run(config: &Config, deps: Deps, progress: &watch::Sender<Pr
         reported_at: None,
         heart: heart.another("node status"),
     };
-    tokio::join!(reporter.run(&told, progress, &back_online), lease);
+    tokio::join!(reporter.run(&report_sender, progress, &back_online), lease);
 }
 
-/// Keeps the node object true.
+/// Keeps the node object up to date.
 struct Reporter<'a> {
     api: Api<Node>,
     description: Description<'a>,
     addresses: Addresses,
-    /// To the pods, whose statuses have the node's addresses too.
+    /// Triggers pods, whose statuses contain the node's addresses.
     triggers: mpsc::Sender<Trigger>,
     runtime: Runtime,
-    /// The node as the API had it last; `None` while it is not registered.
+    /// The node as last received from the API; `None` while it is not registered.
     last: Option<Node>,
-    /// The addresses of pods that the runtime was told of; empty for none.
+    /// The pod address ranges that were given to the runtime; empty for none.
     pod_cidr: String,
     reported_at: Option<Timestamp>,
     heart: Heart,
@@ -98,7 +98,7 @@ struct Reporter<'a> {
 impl Reporter<'_> {
     async fn run(
         mut self,
-        told: &watch::Sender<()>,
+        reported: &watch::Sender<()>,
         progress: &watch::Sender<Progress>,
         back_online: &Notify,
     ) {
@@ -108,7 +108,7 @@ impl Reporter<'_> {
             let wait = match self.sync_status().await {
                 Ok(ready) => {
                     backoff.reset();
-                    told.send_replace(());
+                    reported.send_replace(());
                     progress.send_modify(|progress| progress.node_reported = true);
                     let frequency = self.description.config.status_frequency;
                     if ready { frequency } else { frequency.min(NOT_READY_INTERVAL) }
@@ -116,37 +116,37 @@ impl Reporter<'_> {
                 Err(error) => {
                     let node = self.description.name;
                     tracing::warn!(node, error = api_message(&error), "the node is not reported");
-                    // Full jitter may be next to nothing; a fleet is spread all the same.
+                    // With full jitter the delay could be almost zero; this spreads a fleet as well.
                     backoff.next(rand::random_range(0.5..1.0))
                 }
             };
             let _rest = self.heart.rest();
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
-                // Cancel-safe: a change that is not taken here is there still.
+                // Cancel-safe: a change that is not taken here remains visible.
                 _ = pressure.changed() => {}
-                // The cloud may have given the node up meanwhile.
+                // The cloud may have marked the node as unreachable meanwhile.
                 () = back_online.notified() => self.reported_at = None,
             }
         }
     }
 
-    /// Looks at everything once, reports what changed, and says whether the node is ready.
+    /// Computes the status, reports it if it has changed or a report is due, and returns whether the node is ready.
     async fn sync_status(&mut self) -> Result<bool, kube::Error> {
         if self.addresses.refresh() {
             self.description.addresses = self.addresses.of_status(self.description.name);
             let addresses = self.addresses.ips();
             tracing::info!(node = self.description.name, ?addresses, "the node has other addresses");
-            // Where the channel is full: each pod is synced again anyway, a little later.
+            // If the channel is full, each pod is synced a little later anyway.
             let _ = self.triggers.try_send(Trigger::All);
         }
         let health = {
-            // calls of the runtime have a time limit of their own
+            // calls to the runtime have timeouts of their own
             let _rest = self.heart.rest();
             self.health().await
         };
         let now = Timestamp::now();
-        let base = match self.base(&health, now).await? {
+        let base = match self.get_or_register(&health, now).await? {
             Some(node) => node,
             None => return Ok(health.problem.is_none()),
         };
@@ -155,7 +155,7 @@ impl Reporter<'_> {
         let status = self.description.status(&old, &health, now);
         let due = self
             .reported_at
-            .is_none_or(|at| super::moment::since(at, now) >= self.description.config.report_frequency);
+            .is_none_or(|at| super::timestamps::since(at, now) >= self.description.config.report_frequency);
         if due || status::differs(&old, &status) {
             self.last = Some(self.patch_status(&old, &status).await?);
             self.reported_at = Some(now);
@@ -163,7 +163,8 @@ impl Reporter<'_> {
         Ok(health.problem.is_none())
     }
 
-    /// Tells the runtime of the addresses that the cloud gives to this node's pods, once they are others. The next status tries again.
+    /// Gives the pod address ranges that the cloud assigned to the runtime if they have changed. A failure is tried again with
+    /// the next status.
     ///
     /// Source: the kubelet, `updatePodCIDR`.
     async fn update_pod_cidr(&mut self, node: &Node) {
@@ -194,8 +195,13 @@ impl Reporter<'_> {
         }
     }
 
-    /// The node as the API has it, registered when it was not. `None`: it was made just now, with its status.
-    async fn base(&mut self, health: &RuntimeHealth, now: Timestamp) -> Result<Option<Node>, kube::Error> {
+    /// Returns the node from the API, registering it if necessary. Returns `None` if it was created just now including its
+    /// status.
+    async fn get_or_register(
+        &mut self,
+        health: &RuntimeHealth,
+        now: Timestamp,
+    ) -> Result<Option<Node>, kube::Error> {
         let name = self.description.name;
         match (self.api.get_opt(name).await, &self.last) {
             (Ok(Some(node)), Some(_)) => Ok(Some(node)),
@@ -218,7 +224,7 @@ impl Reporter<'_> {
                 let node = self.description.node(status.clone());
                 let made = self.api.create(&PostParams::default(), &node).await?;
                 tracing::info!(node = name, "registered");
-                // An API may leave out the status of what is made.
+                // An API may drop the status of a created object.
                 let stored = made.status.clone().unwrap_or_default();
                 let complete = !status::differs(&stored, &status);
                 self.last = Some(made.clone());
@@ -233,7 +239,7 @@ impl Reporter<'_> {
                 .with_code(404)
                 .boxed(),
             )),
-            // Offline: the last version is as good as any.
+            // Offline: the last known version is used.
             (Err(_), Some(last)) => Ok(Some(last.clone())),
             (Err(error), None) => Err(error),
         }
@@ -250,15 +256,16 @@ impl Reporter<'_> {
         let images =
             async { if most == Some(0) { Ok(Vec::new()) } else { self.runtime.list_images().await } };
         match tokio::try_join!(self.runtime.version(), self.runtime.status(), images) {
-            Ok((version, status, images)) => {
-                RuntimeHealth { images: images::named(images, most), ..RuntimeHealth::of(&version, &status) }
-            }
+            Ok((version, status, images)) => RuntimeHealth {
+                images: images::largest(images, most),
+                ..RuntimeHealth::of(&version, &status)
+            },
             Err(error) => RuntimeHealth::down(&error.to_string()),
         }
     }
 }
 
-/// A client for the lease's namespace.
+/// Returns the API of leases in the node leases' namespace.
 fn leases(client: &Client) -> Api<k8s_openapi::api::coordination::v1::Lease> {
     Api::namespaced(client.clone(), "kube-node-lease")
 }

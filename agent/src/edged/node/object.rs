@@ -1,4 +1,4 @@
-//! The node object. Pure.
+//! Builds the node object. Pure.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::machine::Machine;
 use crate::edged::{NodeConfig, pressure::Pressure};
 
-/// All that the node object is made from.
+/// What the node object is built from.
 pub(crate) struct Description<'a> {
     pub(crate) name: &'a str,
     pub(crate) config: &'a NodeConfig,
@@ -21,7 +21,7 @@ pub(crate) struct Description<'a> {
 }
 
 impl Description<'_> {
-    /// The labels that an edge node must have, and those of its configuration.
+    /// Returns the labels of an edge node and those of the configuration.
     fn labels(&self) -> BTreeMap<String, String> {
         let arch = self.machine.architecture;
         let own = [
@@ -42,7 +42,7 @@ impl Description<'_> {
         std::iter::once(attach).chain(self.config.annotations.clone()).collect()
     }
 
-    /// The node to register.
+    /// Returns the node to register.
     pub(crate) fn node(&self, status: NodeStatus) -> Node {
         let mut taints = self.config.taints.clone();
         let cordoned = !self.config.register_schedulable;
@@ -64,7 +64,7 @@ impl Description<'_> {
         Node { metadata, spec: Some(spec), status: Some(status) }
     }
 
-    /// What a node that is there already lacks of labels and annotations; others' are left alone.
+    /// Returns a patch with the labels and annotations that an existing node lacks, `None` if it has all. Others are kept.
     pub(super) fn metadata_patch(&self, node: &Node) -> Option<Value> {
         let lacking = |wanted: BTreeMap<String, String>, has: &Option<BTreeMap<String, String>>| {
             let lacks =

@@ -1,4 +1,4 @@
-//! What the node has, and what of it is for pods. Pure.
+//! The node's capacity and allocatable resources. Pure.
 //!
 //! Source: Kubernetes, "Reserve Compute Resources for System Daemons".
 
@@ -13,7 +13,7 @@ use crate::edged::{NodeConfig, downward::Allocatable};
 /// Quantities by resource.
 type Quantities = BTreeMap<String, Quantity>;
 
-/// What the node has.
+/// Returns the node's capacity.
 pub(crate) fn capacity(machine: &Machine, config: &NodeConfig) -> Quantities {
     let pods = match i64::from(config.pods_per_core).saturating_mul(machine.cpus) {
         0 => i64::from(config.max_pods),
@@ -32,7 +32,7 @@ pub(crate) fn capacity(machine: &Machine, config: &NodeConfig) -> Quantities {
     native.map(|(name, text)| (name.to_owned(), Quantity(text))).into_iter().chain(pages).collect()
 }
 
-/// What pods may use of it: not what is reserved, what is kept free before pods are evicted, or what is huge pages.
+/// Returns the capacity without reserved resources, hard eviction thresholds and, for memory, huge pages.
 pub(crate) fn allocatable(machine: &Machine, config: &NodeConfig) -> Quantities {
     let mut all = capacity(machine, config);
     let huge = machine.huge_pages.iter().map(|pages| pages.size.saturating_mul(pages.count)).sum::<i64>();
@@ -40,7 +40,7 @@ pub(crate) fn allocatable(machine: &Machine, config: &NodeConfig) -> Quantities 
         let reserved = |from: &BTreeMap<String, String>| from.get(name).map(|text| Quantity(text.clone()));
         let (kube, system) = (reserved(&config.kube_reserved), reserved(&config.system_reserved));
         let reserved = [kube, system].into_iter().flatten();
-        let kept = |signal: &str, total| {
+        let threshold_of = |signal: &str, total| {
             config.eviction_hard.get(signal).and_then(|text| threshold(text, total)).unwrap_or(0)
         };
         *has = match name.as_str() {
@@ -50,12 +50,12 @@ pub(crate) fn allocatable(machine: &Machine, config: &NodeConfig) -> Quantities 
             }
             "memory" => {
                 let reserved = reserved.filter_map(|quantity| quantity::whole(&quantity)).sum::<i64>();
-                let kept = kept("memory.available", machine.memory).saturating_add(huge);
+                let kept = threshold_of("memory.available", machine.memory).saturating_add(huge);
                 Quantity(bytes(machine.memory.saturating_sub(reserved).saturating_sub(kept).max(0)))
             }
             "ephemeral-storage" => {
                 let reserved = reserved.filter_map(|quantity| quantity::whole(&quantity)).sum::<i64>();
-                let kept = kept("nodefs.available", machine.storage);
+                let kept = threshold_of("nodefs.available", machine.storage);
                 Quantity(machine.storage.saturating_sub(reserved).saturating_sub(kept).max(0).to_string())
             }
             _ => continue,
@@ -64,7 +64,7 @@ pub(crate) fn allocatable(machine: &Machine, config: &NodeConfig) -> Quantities 
     all
 }
 
-/// The same as numbers, for whoever sets no limit.
+/// Converts allocatable resources to numbers, which stand in for limits that are not set.
 pub(crate) fn as_limits(allocatable: &Quantities) -> Allocatable {
     let of =
         |name: &str, read: fn(&Quantity) -> Option<i64>| allocatable.get(name).and_then(read).unwrap_or(0);
@@ -75,10 +75,10 @@ pub(crate) fn as_limits(allocatable: &Quantities) -> Allocatable {
     }
 }
 
-/// An eviction threshold, of so many in all: a quantity, or a percentage.
+/// Parses an eviction threshold, a quantity or a percentage of `total`.
 pub(crate) fn threshold(text: &str, total: i64) -> Option<i64> {
     let Some(percent) = text.strip_suffix('%') else { return quantity::whole(&Quantity(text.to_owned())) };
-    // thousandths of a percent are enough
+    // a precision of a thousandth of a percent is enough
     let share = quantity::milli(&Quantity(percent.to_owned()))?;
     i64::try_from(i128::from(total) * i128::from(share) / 100_000).ok()
 }
@@ -87,12 +87,12 @@ fn cores(millis: i64) -> Quantity {
     Quantity(if millis % 1000 == 0 { (millis / 1000).to_string() } else { format!("{millis}m") })
 }
 
-/// As the kubelet writes them.
+/// Formats bytes as the kubelet does.
 fn bytes(count: i64) -> String {
     if count % 1024 == 0 { format!("{}Ki", count / 1024) } else { count.to_string() }
 }
 
-/// With the largest unit that leaves a whole number.
+/// Formats a number with the largest unit that leaves a whole number.
 fn binary(count: i64) -> String {
     let units = [("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)];
     let unit = units.into_iter().find(|(_, size)| count != 0 && count % size == 0);
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_get_what_nobody_else_needs() {
+    fn allocatable_is_capacity_minus_reservations() {
         let huge_pages = vec![HugePages { size: 2 << 20, count: 16 }, HugePages { size: 1 << 30, count: 0 }];
         let machine =
             Machine { cpus: 4, memory: 4 << 30, storage: 10 << 30, huge_pages, ..Machine::default() };

@@ -1,4 +1,4 @@
-//! The node's status. Pure.
+//! Computes the node's status. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,24 +13,24 @@ use k8s_openapi::{
 use wire::cri;
 
 use super::{object::Description, resources};
-use crate::edged::{moment, pressure::Condition};
+use crate::edged::{pressure::Condition, timestamps};
 
-/// What the container runtime says of itself.
+/// The state of the container runtime.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RuntimeHealth {
-    /// `containerd://1.7.0`.
+    /// Name and version: `containerd://1.7.0`.
     pub(super) version: String,
-    /// Why no pods can run.
+    /// Why no pods can run, if they cannot.
     pub(super) problem: Option<String>,
-    /// Those to name, if any are.
+    /// Images to report, if any are.
     pub(super) images: Option<Vec<ContainerImage>>,
-    /// How containers can be run.
+    /// The runtime's handlers with their features.
     pub(super) handlers: Option<Vec<NodeRuntimeHandler>>,
     pub(super) features: Option<NodeFeatures>,
 }
 
 impl RuntimeHealth {
-    /// From its answers.
+    /// Reads the runtime's responses.
     pub(super) fn of(version: &cri::VersionResponse, answer: &cri::StatusResponse) -> Self {
         let status = answer.status.clone().unwrap_or_default();
         let problem = ["RuntimeReady", "NetworkReady"].into_iter().find_map(|kind| {
@@ -57,7 +57,7 @@ impl RuntimeHealth {
         }
     }
 
-    /// It does not answer.
+    /// Returns the state of a runtime that does not answer.
     pub(super) fn down(error: &str) -> Self {
         Self {
             version: String::new(),
@@ -80,9 +80,9 @@ fn handler(handler: &cri::RuntimeHandler) -> NodeRuntimeHandler {
 }
 
 impl Description<'_> {
-    /// The status to report; what this agent does not own in the last one is kept.
+    /// Returns the status to report. Parts of the last status that this agent does not own are kept.
     pub(super) fn status(&self, old: &NodeStatus, health: &RuntimeHealth, now: Timestamp) -> NodeStatus {
-        // A runtime that is down for a moment has not become another one.
+        // While the runtime does not answer, the last known values are kept.
         let down = health.version.is_empty();
         NodeStatus {
             addresses: Some(self.addresses.clone()),
@@ -104,8 +104,8 @@ impl Description<'_> {
         }
     }
 
-    /// The node's own port, until the cloud has put another in its place: CloudCore does when the stream tunnel stands, since API servers
-    /// reach the node through it alone. EdgeCore names its port only when it registers, too.
+    /// Returns the node's own kubelet port, unless the cloud has replaced it: CloudCore does when the stream tunnel is connected,
+    /// through which alone API servers reach the node. EdgeCore also sets its port only at registration.
     fn endpoints(&self, old: &NodeStatus) -> NodeDaemonEndpoints {
         let known = old.daemon_endpoints.as_ref().and_then(|known| known.kubelet_endpoint.as_ref());
         let own = DaemonEndpoint { port: i32::from(self.config.kubelet_port) };
@@ -135,7 +135,7 @@ impl Description<'_> {
     }
 }
 
-/// Resources that others have made known stay: their names have a domain.
+/// Keeps extended resources that others have added, whose names contain a domain.
 fn with_others(
     old: Option<&BTreeMap<String, Quantity>>,
     own: BTreeMap<String, Quantity>,
@@ -170,8 +170,8 @@ fn conditions(
             status: status.to_owned(),
             reason: Some(reason.to_owned()),
             message: Some(message.to_owned()),
-            last_heartbeat_time: Some(moment::to_api(now)),
-            last_transition_time: since.or_else(|| Some(moment::to_api(now))),
+            last_heartbeat_time: Some(timestamps::to_api(now)),
+            last_transition_time: since.or_else(|| Some(timestamps::to_api(now))),
         };
         match last {
             Some(last) => *last = condition,
@@ -181,7 +181,7 @@ fn conditions(
     all
 }
 
-/// Whether anything but the time of the heartbeat differs.
+/// Reports whether anything except the heartbeat times differs.
 pub(super) fn differs(old: &NodeStatus, new: &NodeStatus) -> bool {
     let timeless = |status: &NodeStatus| {
         let mut status = status.clone();

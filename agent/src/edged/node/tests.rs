@@ -78,14 +78,14 @@ fn a_status_differs_when_more_than_time_has_passed() {
     assert!(status::differs(&second, &third));
     let ready = third.conditions.unwrap().into_iter().find(|condition| condition.type_ == "Ready").unwrap();
     assert_eq!(ready.status, "False");
-    assert_eq!(ready.last_transition_time, Some(crate::edged::moment::to_api(at(20))));
+    assert_eq!(ready.last_transition_time, Some(crate::edged::timestamps::to_api(at(20))));
     assert!(ready.message.unwrap().ends_with("NetworkReady=false reason:NoCni message:no network plugin"));
     let down = description.status(&second, &RuntimeHealth::down("refused"), at(30));
     assert_eq!(down.node_info.unwrap().container_runtime_version, "containerd://1.7.0");
 }
 
 #[test]
-fn the_port_that_the_cloud_has_put_in_place_of_the_nodes_own_stays() {
+fn kubelet_port_set_by_the_cloud_is_kept() {
     let config = NodeConfig::default();
     let description = description(&config);
     let port = |status: &NodeStatus| {
@@ -106,7 +106,7 @@ fn the_port_that_the_cloud_has_put_in_place_of_the_nodes_own_stays() {
 }
 
 #[test]
-fn a_node_that_is_there_gets_only_what_it_lacks() {
+fn existing_node_gets_only_missing_labels_and_annotations() {
     let config = NodeConfig::default();
     let description = description(&config);
     let mut node = description.node(NodeStatus::default());

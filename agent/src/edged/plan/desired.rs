@@ -1,4 +1,4 @@
-//! What a plan needs to know of the pod that is wanted.
+//! The desired state of a pod, as planning needs it.
 
 use std::time::Duration;
 
@@ -9,55 +9,55 @@ use k8s_openapi::api::core::v1::{
 
 use super::restart;
 use crate::edged::{
-    convert::hash,
-    moment,
-    observed::{KILLED, Observed},
-    specs::{self, is_over},
+    convert::container_hash,
+    observed::{ObservedPod, SIGKILL_EXIT_CODE},
+    specs::{self, is_terminal},
+    timestamps,
 };
 
-/// A pod, as far as planning goes.
+/// The desired state of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Desired {
-    /// Init containers in order, then the others, then ephemeral ones.
-    pub(crate) containers: Vec<Wanted>,
-    /// It has succeeded or failed already, or has to now, and never starts again.
-    pub(crate) over: bool,
-    /// When it has to end although it runs.
+pub(crate) struct DesiredPod {
+    /// Init containers and sidecars in order, then main containers, then ephemeral ones.
+    pub(crate) containers: Vec<DesiredContainer>,
+    /// Whether the pod has succeeded or failed already, or has to now, and never starts again.
+    pub(crate) is_over: bool,
+    /// When the pod has to end by its `activeDeadlineSeconds`.
     pub(crate) deadline: Option<Timestamp>,
 }
 
-/// A container that the pod is to have.
+/// The desired state of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct DesiredContainer {
     /// Its name in the pod.
     pub(crate) name: String,
-    /// What it is made from.
+    /// Hash of what it is made from.
     pub(crate) hash: String,
-    /// When it runs.
+    /// When it runs in the pod's life.
     pub(crate) role: Role,
-    /// When it is started again after it has ended: its own policy, or the pod's.
-    pub(crate) restart: RestartPolicy,
-    /// How many there were before the first that the runtime does not know of: it may have lost them, as with the machine's
-    /// disk, but the pod's status counts on.
-    pub(crate) forgotten: u32,
-    /// How the last one has ended, as far as the pod's status knows: the runtime may not have it any more.
-    pub(crate) ended: Option<i32>,
+    /// When it is restarted: its own policy, or the pod's.
+    pub(crate) restart_policy: RestartPolicy,
+    /// Attempt number of the first container if the runtime knows none. It may have lost containers, for example with the
+    /// machine's disk; the pod's status still counts them.
+    pub(crate) previous_attempts: u32,
+    /// Exit code of the last container according to the pod's status; the runtime may have lost that container.
+    pub(crate) last_exit_code: Option<i32>,
 }
 
 /// When a container runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// To its end before the next one starts.
+    /// Runs to its end before the next container starts.
     Init,
-    /// From its place among the init containers until the pod ends.
+    /// Runs from its turn among the init containers until the pod ends.
     Sidecar,
-    /// Once the pod is initialised.
+    /// Runs once the pod is initialised.
     Main,
-    /// Once, in a pod that runs, for whoever looks into it.
+    /// Runs once in a running pod, for debugging.
     Ephemeral,
 }
 
-/// When ended containers are started again.
+/// When ended containers are restarted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum RestartPolicy {
     /// Whatever the exit code.
@@ -69,20 +69,20 @@ pub(crate) enum RestartPolicy {
     Never,
 }
 
-impl Desired {
-    /// Reads the pod.
+impl DesiredPod {
+    /// Returns the desired state of `pod` at time `now`.
     pub(crate) fn of(pod: &Pod, now: Timestamp) -> Self {
         let spec = pod.spec.as_ref();
         let policy = RestartPolicy::of(pod);
         let wanted = |container: &Spec, role| {
-            let told = last_status(pod, &container.name);
-            Wanted {
+            let status = last_status(pod, &container.name);
+            DesiredContainer {
                 name: container.name.clone(),
-                hash: hash(container),
+                hash: container_hash(container),
                 role,
-                restart: RestartPolicy::of_container(container, policy),
-                forgotten: told.map_or(0, forgotten),
-                ended: told.and_then(ended),
+                restart_policy: RestartPolicy::of_container(container, policy),
+                previous_attempts: status.map_or(0, previous_attempts),
+                last_exit_code: status.and_then(last_exit_code),
             }
         };
         let inits = spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
@@ -95,21 +95,23 @@ impl Desired {
             .chain(ephemeral.map(|container| wanted(&container, Role::Ephemeral)))
             .collect();
         let deadline = deadline(pod);
-        let over = is_over(pod) || deadline.is_some_and(|at| at <= now);
-        Self { containers, over, deadline: deadline.filter(|_| !over) }
+        let is_over = is_terminal(pod) || deadline.is_some_and(|at| at <= now);
+        Self { containers, is_over, deadline: deadline.filter(|_| !is_over) }
     }
 
-    /// The containers that are neither init containers nor sidecars.
-    pub(crate) fn mains(&self) -> impl Iterator<Item = &Wanted> {
+    /// Returns the main containers: neither init containers nor sidecars nor ephemeral ones.
+    pub(crate) fn mains(&self) -> impl Iterator<Item = &DesiredContainer> {
         self.containers.iter().filter(|wanted| wanted.role == Role::Main)
     }
 
-    /// Whether no container will be started any more and no other than sidecars runs.
-    pub(crate) fn is_finished(&self, observed: &Observed) -> bool {
-        if self.over {
+    /// Reports whether no container will be started any more and only sidecars may still run.
+    pub(crate) fn is_finished(&self, observed: &ObservedPod) -> bool {
+        if self.is_over {
             return true;
         }
-        let once = |wanted: &&Wanted| wanted.role == Role::Init && wanted.restart == RestartPolicy::Never;
+        let once = |wanted: &&DesiredContainer| {
+            wanted.role == Role::Init && wanted.restart_policy == RestartPolicy::Never
+        };
         let failed_init = self.containers.iter().filter(once).any(|wanted| {
             observed.latest(&wanted.name).and_then(|c| c.exit_code()).is_some_and(|code| code != 0)
         });
@@ -118,18 +120,18 @@ impl Desired {
 }
 
 impl RestartPolicy {
-    /// The pod's.
+    /// Returns the pod's policy.
     pub(crate) fn of(pod: &Pod) -> Self {
         let text = pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref());
         text.and_then(Self::parse).unwrap_or_default()
     }
 
-    /// The container's own, else the pod's. An init container's own `Always` makes it a sidecar.
+    /// Returns the container's own policy, or the pod's. `Always` of an init container makes it a sidecar.
     pub(crate) fn of_container(container: &Spec, pod: Self) -> Self {
         container.restart_policy.as_deref().and_then(Self::parse).unwrap_or(pod)
     }
 
-    /// Whether a container is started again after it has ended with this code.
+    /// Reports whether a container is restarted after it ended with this code.
     pub(crate) fn restarts(self, exit_code: i32) -> bool {
         match self {
             Self::Always => true,
@@ -148,25 +150,25 @@ impl RestartPolicy {
     }
 }
 
-/// What the pod's status says of a container.
+/// Returns a container's status in the pod's status.
 fn last_status<'a>(pod: &'a Pod, name: &str) -> Option<&'a ContainerStatus> {
     let status = pod.status.as_ref()?;
     let mains = status.container_statuses.iter().flatten();
     mains.chain(status.init_container_statuses.iter().flatten()).find(|last| last.name == name)
 }
 
-/// How many containers of this name there were.
-fn forgotten(last: &ContainerStatus) -> u32 {
-    // One that has vanished is counted, and has no id any more.
+/// Returns how many containers of this name there were.
+fn previous_attempts(last: &ContainerStatus) -> u32 {
+    // A container that has vanished is included in the count, and has no id any more.
     let itself = u32::from(last.container_id.is_some());
     u32::try_from(last.restart_count).unwrap_or(0).saturating_add(itself)
 }
 
-/// The exit code of the last one; one that ran and has vanished was killed, as the kubelet sees it.
-fn ended(last: &ContainerStatus) -> Option<i32> {
+/// Returns the exit code of the last container. One that ran and has vanished counts as killed, as in the kubelet.
+fn last_exit_code(last: &ContainerStatus) -> Option<i32> {
     let code = |state: &ContainerState| state.terminated.as_ref().map(|ended| ended.exit_code);
     let state = last.state.as_ref()?;
-    let runs = state.running.as_ref().map(|_| KILLED);
+    let runs = state.running.as_ref().map(|_| SIGKILL_EXIT_CODE);
     runs.or_else(|| code(state)).or_else(|| last.last_state.as_ref().and_then(code))
 }
 
@@ -174,12 +176,12 @@ fn role_of_init(container: &Spec) -> Role {
     if specs::is_sidecar(container) { Role::Sidecar } else { Role::Init }
 }
 
-/// An ephemeral container has the fields of a container, and one more.
+/// Converts an ephemeral container, which has the fields of a container and one more.
 pub(crate) fn as_container(ephemeral: &EphemeralContainer) -> Option<Spec> {
     serde_json::to_value(ephemeral).and_then(serde_json::from_value).ok()
 }
 
-/// The container of this name, of whatever kind.
+/// Returns the container of this name, of any kind.
 pub(crate) fn spec_of(pod: &Pod, name: &str) -> Option<Spec> {
     let spec = pod.spec.as_ref()?;
     let mut all = specs::containers(spec);
@@ -187,9 +189,9 @@ pub(crate) fn spec_of(pod: &Pod, name: &str) -> Option<Spec> {
     all.find(|container| container.name == name).cloned().or_else(|| ephemeral().and_then(as_container))
 }
 
-/// When a pod with a limit on its time has to end. Before its status says when it started, it has only just begun.
+/// Returns when a pod with `activeDeadlineSeconds` has to end; `None` before its status has a start time.
 pub(crate) fn deadline(pod: &Pod) -> Option<Timestamp> {
     let seconds = u64::try_from(pod.spec.as_ref()?.active_deadline_seconds?).ok()?;
     let since = pod.status.as_ref()?.start_time.as_ref()?;
-    Some(moment::after(since.0, Duration::from_secs(seconds)))
+    Some(timestamps::after(since.0, Duration::from_secs(seconds)))
 }

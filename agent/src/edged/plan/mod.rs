@@ -1,10 +1,11 @@
-//! From the pod that is wanted and what the runtime has of it: what to do now, and when to plan again. Pure.
+//! Decides what to do for a pod, from its desired and its observed state, and when to decide again. Pure.
 //!
-//! A plan holds every step that can be taken at once; whoever carries it out observes again and asks for the next one.
+//! A plan holds all actions that can be taken at once. After they were carried out, the pod is observed again and the next plan
+//! is made.
 
 mod desired;
-mod keep;
 mod restart;
+mod surplus;
 #[cfg(test)]
 mod tests;
 
@@ -12,107 +13,109 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-pub(crate) use self::desired::{Desired, RestartPolicy, Role, Wanted, as_container, deadline, spec_of};
-use self::restart::Admission;
+pub(crate) use self::desired::{
+    DesiredContainer, DesiredPod, RestartPolicy, Role, as_container, deadline, spec_of,
+};
+use self::restart::StartDecision;
 use super::{
-    moment,
-    observed::{Container, Fault, Observed, Sandbox, State},
+    observed::{Container, HealthFailure, ObservedPod, Sandbox, State},
+    timestamps,
 };
 
-/// What to do.
+/// What to do for a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// In this order.
+    /// Actions to take in this order.
     pub(crate) actions: Vec<Action>,
-    /// When time alone changes the plan.
-    pub(crate) wake: Option<Timestamp>,
-    /// Containers that wait before they are restarted, with the length of the wait.
+    /// When to plan again even if nothing changes.
+    pub(crate) replan_at: Option<Timestamp>,
+    /// Containers in restart back-off, with its duration.
     pub(crate) back_off: BTreeMap<String, std::time::Duration>,
 }
 
-/// One step.
+/// An action of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// Ask the container to end; takes up to its grace period.
+    /// Asks the container to end; takes up to its grace period.
     StopContainer {
         /// The runtime's id.
         id: String,
-        /// What for.
-        why: Why,
+        /// Why it is stopped.
+        why: StopReason,
     },
-    /// Forget a container that has ended.
+    /// Removes a container that has ended.
     RemoveContainer {
         /// The runtime's id.
         id: String,
     },
-    /// Free the sandbox's network.
+    /// Stops a sandbox and releases its network.
     StopSandbox {
         /// The runtime's id.
         id: String,
     },
-    /// Forget a sandbox without containers.
+    /// Removes a sandbox without containers.
     RemoveSandbox {
         /// The runtime's id.
         id: String,
     },
-    /// Make a sandbox.
+    /// Creates a sandbox.
     CreateSandbox {
-        /// How many there were before.
+        /// How many of its kind the pod had before.
         attempt: u32,
     },
-    /// Make and start a container in the current sandbox.
+    /// Creates and starts a container in the ready sandbox.
     Start {
         /// Its name in the pod.
         name: String,
-        /// How many there were before.
+        /// How many of its kind the pod had before.
         attempt: u32,
         /// How many restarts in a row lead to it.
-        step: u32,
+        restart_step: u32,
     },
 }
 
 /// Why a container is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Why {
-    /// The pod ends, or has no use for it.
+pub(crate) enum StopReason {
+    /// The pod ends, or does not need the container.
     Ending,
-    /// It is to be made from something else.
+    /// Its specification has changed.
     Changed,
-    /// It is not well.
-    Fault(Fault),
+    /// A probe or hook has failed.
+    HealthFailure(HealthFailure),
 }
 
-/// The next steps for a pod that is to run.
-pub(crate) fn plan(desired: &Desired, observed: &Observed, now: Timestamp) -> Plan {
+/// Plans the next actions for a pod that shall run.
+pub(crate) fn plan(desired: &DesiredPod, observed: &ObservedPod, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     if desired.is_finished(observed) {
         wind_down(desired, observed, &mut plan);
     } else {
-        let strays = leave_other_sandboxes(observed, &mut plan);
-        match observed.current() {
+        let runs_elsewhere = stop_other_sandboxes(observed, &mut plan);
+        match observed.ready_sandbox() {
             Some(sandbox) => start(desired, observed, sandbox, now, &mut plan),
-            // A name, a port or a volume may still be in use: first the old ones go.
-            None if strays => {}
+            // A name, a port or a volume may still be in use: the old containers are stopped first.
+            None if runs_elsewhere => {}
             None => {
                 let attempt = observed.sandboxes.first().map_or(0, |last| last.attempt.saturating_add(1));
                 plan.actions.push(Action::CreateSandbox { attempt });
             }
         }
     }
-    plan.wake = moment::earlier(plan.wake, desired.deadline);
-    keep::tidy(desired, observed, &mut plan);
+    plan.replan_at = timestamps::earlier(plan.replan_at, desired.deadline);
+    surplus::remove_surplus(desired, observed, &mut plan);
     plan
 }
 
-/// The next steps for a pod that is to end: what is alive is stopped, then the sandboxes.
-pub(crate) fn terminate(desired: &Desired, observed: &Observed) -> Plan {
+/// Plans the next actions for a pod that shall end: first its containers are stopped, then its sandboxes.
+pub(crate) fn terminate(desired: &DesiredPod, observed: &ObservedPod) -> Plan {
     let mut plan = Plan::default();
     wind_down(desired, observed, &mut plan);
     plan
 }
 
-/// Sidecars serve the others to their end: they go last, the last started first.
-fn wind_down(desired: &Desired, observed: &Observed, plan: &mut Plan) {
+/// Stops sidecars after all other containers, which they serve: one after the other, the last started first.
+fn wind_down(desired: &DesiredPod, observed: &ObservedPod, plan: &mut Plan) {
     let sidecars = desired.containers.iter().rev().filter(|wanted| wanted.role == Role::Sidecar);
     let sidecars: Vec<&str> = sidecars.map(|wanted| wanted.name.as_str()).collect();
     let alive = || observed.containers.iter().filter(|container| container.is_alive());
@@ -122,47 +125,47 @@ fn wind_down(desired: &Desired, observed: &Observed, plan: &mut Plan) {
     if now.is_empty() {
         now.extend(last);
     }
-    plan.actions.extend(now.into_iter().map(|container| stop(container, Why::Ending)));
+    plan.actions.extend(now.into_iter().map(|container| stop(container, StopReason::Ending)));
     if plan.actions.is_empty() {
         let ready = observed.sandboxes.iter().filter(|sandbox| sandbox.ready);
         plan.actions.extend(ready.map(|sandbox| Action::StopSandbox { id: sandbox.id.clone() }));
     }
 }
 
-fn stop(container: &Container, why: Why) -> Action {
+fn stop(container: &Container, why: StopReason) -> Action {
     Action::StopContainer { id: container.id.clone(), why }
 }
 
-/// Stops what runs outside of the current sandbox, and says whether there was any.
-fn leave_other_sandboxes(observed: &Observed, plan: &mut Plan) -> bool {
-    let current = observed.current().map(|sandbox| sandbox.id.as_str());
+/// Stops containers and sandboxes other than the ready sandbox, and reports whether containers run elsewhere.
+fn stop_other_sandboxes(observed: &ObservedPod, plan: &mut Plan) -> bool {
+    let current = observed.ready_sandbox().map(|sandbox| sandbox.id.as_str());
     let elsewhere = |id: &str| current != Some(id);
     let alive = observed.containers.iter().filter(|c| c.is_alive() && elsewhere(&c.sandbox_id));
-    plan.actions.extend(alive.map(|c| stop(c, Why::Ending)));
-    let strays = !plan.actions.is_empty();
+    plan.actions.extend(alive.map(|c| stop(c, StopReason::Ending)));
+    let runs_elsewhere = !plan.actions.is_empty();
     let empty =
         |sandbox: &Sandbox| !observed.containers.iter().any(|c| c.is_alive() && c.sandbox_id == sandbox.id);
     let others = observed.sandboxes.iter().filter(|s| s.ready && elsewhere(&s.id) && empty(s));
     plan.actions.extend(others.map(|s| Action::StopSandbox { id: s.id.clone() }));
-    strays
+    runs_elsewhere
 }
 
-/// Init containers one after the other, each done (or, if it is a sidecar, started) before the next, then all others; none
-/// while the postStart hook of one before it runs.
-fn start(desired: &Desired, observed: &Observed, sandbox: &Sandbox, now: Timestamp, plan: &mut Plan) {
+/// Starts init containers one after the other, each when the one before it has ended (or, if it is a sidecar, has started), then
+/// all main containers. Nothing starts while the postStart hook of an earlier container runs.
+fn start(desired: &DesiredPod, observed: &ObservedPod, sandbox: &Sandbox, now: Timestamp, plan: &mut Plan) {
     let here = |name: &str| observed.latest(name).filter(|c| c.sandbox_id == sandbox.id);
     let initialised = desired.mains().any(|wanted| here(&wanted.name).is_some());
     let once = desired.containers.iter().filter(|wanted| wanted.role == Role::Ephemeral);
     for wanted in
         once.filter(|wanted| observed.latest(&wanted.name).is_none_or(|c| c.state == State::Created))
     {
-        admit(wanted, observed, now, plan);
+        start_if_due(wanted, observed, now, plan);
     }
     for wanted in &desired.containers {
         let last = here(&wanted.name);
         let running = last.filter(|last| matches!(last.state, State::Running { .. }));
         if let Some(running) = running {
-            correct(wanted, running, plan);
+            stop_if_unwanted(wanted, running, plan);
             let waits = match wanted.role {
                 Role::Init => !initialised,
                 Role::Sidecar => running.health.starting || !(initialised || running.health.started),
@@ -176,41 +179,43 @@ fn start(desired: &Desired, observed: &Observed, sandbox: &Sandbox, now: Timesta
         }
         match wanted.role {
             Role::Init if initialised || last.is_some_and(|last| last.exit_code() == Some(0)) => {}
-            Role::Init => return admit(wanted, observed, now, plan),
+            Role::Init => return start_if_due(wanted, observed, now, plan),
             Role::Sidecar => {
-                admit(wanted, observed, now, plan);
+                start_if_due(wanted, observed, now, plan);
                 if !initialised {
                     return;
                 }
             }
             Role::Main if restart::is_wanted(wanted, observed.latest(&wanted.name)) => {
-                admit(wanted, observed, now, plan);
+                start_if_due(wanted, observed, now, plan);
             }
             Role::Main | Role::Ephemeral => {}
         }
     }
 }
 
-/// A running container that is not as it should be is stopped; when it has ended, the next plan starts another one.
-fn correct(wanted: &Wanted, running: &Container, plan: &mut Plan) {
-    if let Some(fault) = running.health.fault {
-        plan.actions.push(stop(running, Why::Fault(fault)));
+/// Stops a running container that is unhealthy or has changed; after its end the next plan starts another one.
+fn stop_if_unwanted(wanted: &DesiredContainer, running: &Container, plan: &mut Plan) {
+    if let Some(failure) = running.health.failure {
+        plan.actions.push(stop(running, StopReason::HealthFailure(failure)));
     } else if matches!(wanted.role, Role::Sidecar | Role::Main) && restart::is_changed(wanted, running) {
-        plan.actions.push(stop(running, Why::Changed));
+        plan.actions.push(stop(running, StopReason::Changed));
     }
 }
 
-fn admit(wanted: &Wanted, observed: &Observed, now: Timestamp, plan: &mut Plan) {
-    match restart::admit(wanted, observed.latest(&wanted.name), now) {
-        Admission::Now { attempt, step, remove } => {
+fn start_if_due(wanted: &DesiredContainer, observed: &ObservedPod, now: Timestamp, plan: &mut Plan) {
+    match restart::decide(wanted, observed.latest(&wanted.name), now) {
+        StartDecision::Now { attempt, restart_step, remove } => {
             plan.actions.extend(remove.map(|id| Action::RemoveContainer { id }));
-            plan.actions.push(Action::Start { name: wanted.name.clone(), attempt, step });
+            plan.actions.push(Action::Start { name: wanted.name.clone(), attempt, restart_step });
         }
-        Admission::Later { at, delay } => {
-            plan.wake = moment::earlier(plan.wake, Some(at));
+        StartDecision::Later { at, delay } => {
+            plan.replan_at = timestamps::earlier(plan.replan_at, Some(at));
             plan.back_off.insert(wanted.name.clone(), delay);
         }
-        Admission::Stop { id } => plan.actions.push(Action::StopContainer { id, why: Why::Ending }),
-        Admission::Wait => {}
+        StartDecision::Stop { id } => {
+            plan.actions.push(Action::StopContainer { id, why: StopReason::Ending })
+        }
+        StartDecision::Wait => {}
     }
 }

@@ -1,95 +1,106 @@
-//! Whether and when a container is started again.
+//! Decides whether and when a container is restarted.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::Wanted;
+use super::DesiredContainer;
 use crate::edged::{
-    moment,
     observed::{Container, State},
+    timestamps,
 };
 
-/// The second restart in a row waits this long, the next twice as long; kubelet's numbers.
+/// Delay of the second restart in a row, doubled with each further one; the kubelet's numbers.
 const FIRST_DELAY: Duration = Duration::from_secs(10);
-/// No restart waits longer.
+/// Maximum delay of a restart.
 const MAX_DELAY: Duration = Duration::from_secs(300);
-/// A container that ran this long starts with a clean slate.
-const STABLE: Duration = Duration::from_secs(600);
+/// A container that ran this long resets the back-off.
+const BACK_OFF_RESET: Duration = Duration::from_secs(600);
 
-/// Whether a container may be started.
+/// Whether and when a container is started.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Admission {
-    /// Yes.
+pub(super) enum StartDecision {
+    /// It is started now.
     Now {
-        /// How many there were before.
+        /// How many containers of its name the pod had before.
         attempt: u32,
         /// How many restarts in a row lead to it.
-        step: u32,
-        /// A container that has to go first.
+        restart_step: u32,
+        /// A container to be removed first.
         remove: Option<String>,
     },
-    /// Not yet.
+    /// It is started later.
     Later {
-        /// When.
+        /// When it is started.
         at: Timestamp,
-        /// The length of the whole wait.
+        /// Duration of the whole back-off.
         delay: Duration,
     },
-    /// Only when this one has been stopped.
+    /// It is started after this container was stopped.
     Stop {
         /// The runtime's id.
         id: String,
     },
-    /// Only when something else has happened.
+    /// It is not started until something else happens.
     Wait,
 }
 
-/// Whether the container was made from something else than what is wanted now. A hash of another form was written by
-/// another agent that was here before this one; that is no reason to restart anything.
-pub(super) fn is_changed(wanted: &Wanted, last: &Container) -> bool {
+/// Reports whether the container was made from another specification than the desired one. A hash of another length was written
+/// by another agent before this one, which is no reason for a restart.
+pub(super) fn is_changed(wanted: &DesiredContainer, last: &Container) -> bool {
     last.hash.as_ref().is_some_and(|hash| hash.len() == wanted.hash.len() && *hash != wanted.hash)
 }
 
-/// Whether its policy wants a container that does not run to be started.
-pub(super) fn is_wanted(wanted: &Wanted, last: Option<&Container>) -> bool {
-    let Some(last) = last else { return wanted.ended.is_none_or(|code| wanted.restart.restarts(code)) };
+/// Reports whether the restart policy wants a container that does not run to be started.
+pub(super) fn is_wanted(wanted: &DesiredContainer, last: Option<&Container>) -> bool {
+    let Some(last) = last else {
+        return wanted.last_exit_code.is_none_or(|code| wanted.restart_policy.restarts(code));
+    };
     let Some(code) = last.exit_code() else { return true };
-    is_changed(wanted, last) || wanted.restart.restarts(code)
+    is_changed(wanted, last) || wanted.restart_policy.restarts(code)
 }
 
-/// When a container that is wanted may be started, given the last one of its name.
-pub(super) fn admit(wanted: &Wanted, last: Option<&Container>, now: Timestamp) -> Admission {
+/// Decides when a wanted container is started, given the last one of its name.
+pub(super) fn decide(wanted: &DesiredContainer, last: Option<&Container>, now: Timestamp) -> StartDecision {
     let Some(last) = last else {
-        return Admission::Now { attempt: wanted.forgotten, step: 0, remove: None };
+        return StartDecision::Now { attempt: wanted.previous_attempts, restart_step: 0, remove: None };
     };
     let attempt = last.attempt.saturating_add(1);
     match last.state {
-        State::Created => {
-            Admission::Now { attempt: last.attempt, step: last.step, remove: Some(last.id.clone()) }
+        State::Created => StartDecision::Now {
+            attempt: last.attempt,
+            restart_step: last.restart_step,
+            remove: Some(last.id.clone()),
+        },
+        State::Unknown => StartDecision::Stop { id: last.id.clone() },
+        State::Running { .. } => StartDecision::Wait,
+        State::Exited { .. } if is_changed(wanted, last) => {
+            StartDecision::Now { attempt, restart_step: 0, remove: None }
         }
-        State::Unknown => Admission::Stop { id: last.id.clone() },
-        State::Running { .. } => Admission::Wait,
-        State::Exited { .. } if is_changed(wanted, last) => Admission::Now { attempt, step: 0, remove: None },
         State::Exited { started_at, finished_at, .. } => {
-            let ran = started_at.map_or(Duration::ZERO, |started_at| moment::until(finished_at, started_at));
-            if ran >= STABLE {
-                return Admission::Now { attempt, step: 1, remove: None };
+            let ran =
+                started_at.map_or(Duration::ZERO, |started_at| timestamps::until(finished_at, started_at));
+            if ran >= BACK_OFF_RESET {
+                return StartDecision::Now { attempt, restart_step: 1, remove: None };
             }
-            let delay = delay(last.step);
-            let at = moment::after(finished_at, delay);
-            if moment::is_over(at, now, MAX_DELAY) {
-                Admission::Now { attempt, step: last.step.saturating_add(1), remove: None }
+            let delay = restart_delay(last.restart_step);
+            let at = timestamps::after(finished_at, delay);
+            if timestamps::has_elapsed(at, now, MAX_DELAY) {
+                StartDecision::Now {
+                    attempt,
+                    restart_step: last.restart_step.saturating_add(1),
+                    remove: None,
+                }
             } else {
-                Admission::Later { at, delay }
+                StartDecision::Later { at, delay }
             }
         }
     }
 }
 
-/// How long a container that was itself the `step`th restart in a row is left dead.
-fn delay(step: u32) -> Duration {
-    match step.checked_sub(1) {
+/// Returns the delay before a container is restarted that was itself the `restart_step`th restart in a row.
+fn restart_delay(restart_step: u32) -> Duration {
+    match restart_step.checked_sub(1) {
         None => Duration::ZERO,
         Some(doublings) => FIRST_DELAY.saturating_mul(2_u32.saturating_pow(doublings)).min(MAX_DELAY),
     }

@@ -24,8 +24,8 @@ fn pod(restart: &str) -> k8s_openapi::api::core::v1::Pod {
     .unwrap()
 }
 
-fn desired(restart: &str) -> Desired {
-    Desired::of(&pod(restart), at(NOW))
+fn desired(restart: &str) -> DesiredPod {
+    DesiredPod::of(&pod(restart), at(NOW))
 }
 
 fn sandbox(id: &str, attempt: u32, ready: bool) -> Sandbox {
@@ -40,7 +40,7 @@ fn container(sandbox: &str, name: &str, attempt: u32, state: State) -> Container
         name: name.into(),
         attempt,
         hash,
-        step: attempt,
+        restart_step: attempt,
         image: String::new(),
         image_id: String::new(),
         created_at: at(NOW - 4000),
@@ -64,18 +64,22 @@ fn exited(exit_code: i32, ago: i64, ran: i64) -> State {
 
 /// The plan in one line per step.
 fn lines(restart: &str, sandboxes: Vec<Sandbox>, containers: Vec<Container>) -> Vec<String> {
-    let plan = plan(&desired(restart), &Observed::new(sandboxes, containers), at(NOW));
-    let wake = plan.wake.map(|wake| format!("wake +{}", wake.as_second() - NOW));
+    let plan = plan(&desired(restart), &ObservedPod::new(sandboxes, containers), at(NOW));
+    let wake = plan.replan_at.map(|wake| format!("wake +{}", wake.as_second() - NOW));
     plan.actions
         .into_iter()
         .map(|action| match action {
-            Action::StopContainer { id, why: Why::Fault(fault) } => format!("stop {id} for {fault:?}"),
+            Action::StopContainer { id, why: StopReason::HealthFailure(failure) } => {
+                format!("stop {id} for {failure:?}")
+            }
             Action::StopContainer { id, .. } => format!("stop {id}"),
             Action::RemoveContainer { id } => format!("remove {id}"),
             Action::StopSandbox { id } => format!("stop sandbox {id}"),
             Action::RemoveSandbox { id } => format!("remove sandbox {id}"),
             Action::CreateSandbox { attempt } => format!("sandbox {attempt}"),
-            Action::Start { name, attempt, step } => format!("start {name} {attempt} step {step}"),
+            Action::Start { name, attempt, restart_step } => {
+                format!("start {name} {attempt} step {restart_step}")
+            }
         })
         .chain(wake)
         .collect()
@@ -141,9 +145,9 @@ fn a_sidecar_that_ends_is_started_again_beside_the_running_pod() {
 
 #[test]
 fn back_off_doubles_to_five_minutes_and_is_forgotten_after_ten_good_ones() {
-    let crashed = |step: u32, ago, ran| {
+    let crashed = |restart_step: u32, ago, ran| {
         let mut pod = up(exited(1, ago, ran), running());
-        (pod[2].attempt, pod[2].step) = (step, step);
+        (pod[2].attempt, pod[2].restart_step) = (restart_step, restart_step);
         lines("Always", s(), pod)
     };
     assert_eq!(crashed(0, 0, 1), ["start web 1 step 1"]);
@@ -163,7 +167,7 @@ fn an_image_change_restarts_that_container_only() {
     pod[2].hash = Some("0123456789abcdef".into());
     assert_eq!(lines("Always", s(), pod.clone()), ["stop web0"]);
     pod[2].state = exited(137, 0, 1);
-    pod[2].step = 5;
+    pod[2].restart_step = 5;
     assert_eq!(lines("Never", s(), pod.clone()), ["start web 1 step 0"]);
     pod[2].state = running();
     pod[2].hash = Some("8f3a".into());
@@ -191,7 +195,7 @@ fn a_dead_sandbox_is_replaced_and_the_containers_follow() {
 }
 
 #[test]
-fn what_an_agent_left_half_done_is_made_anew() {
+fn created_but_not_started_container_is_recreated() {
     let half = up(State::Created, running());
     assert_eq!(lines("Always", s(), half), ["remove web0", "start web 0 step 0"]);
     assert_eq!(lines("Always", s(), up(State::Unknown, running())), ["stop web0"]);
@@ -200,7 +204,7 @@ fn what_an_agent_left_half_done_is_made_anew() {
 }
 
 #[test]
-fn what_has_ended_is_left_and_what_is_no_part_of_the_pod_ends() {
+fn ended_containers_are_kept_and_foreign_ones_stopped() {
     let mut pod = up(running(), running());
     pod[2].attempt = 3;
     pod[2].id = "web3".into();
@@ -212,30 +216,30 @@ fn what_has_ended_is_left_and_what_is_no_part_of_the_pod_ends() {
 fn a_pod_that_is_over_never_starts_again() {
     let mut pod = pod("Always");
     pod.status = serde_json::from_value(json!({"phase": "Failed"})).unwrap();
-    let plan = plan(&Desired::of(&pod, at(NOW)), &Observed::default(), at(NOW));
+    let plan = plan(&DesiredPod::of(&pod, at(NOW)), &ObservedPod::default(), at(NOW));
     assert_eq!(plan, Plan::default());
 }
 
 #[test]
 fn ending_a_pod_stops_its_sidecars_after_the_others_and_then_its_sandbox() {
-    let stops = |observed: &Observed| terminate(&desired("Always"), observed).actions;
-    let stop = |id: &str| vec![Action::StopContainer { id: id.into(), why: Why::Ending }];
-    assert_eq!(stops(&Observed::new(s(), up(running(), exited(0, 1, 1)))), stop("web0"));
-    assert_eq!(stops(&Observed::new(s(), up(exited(0, 1, 1), exited(0, 1, 1)))), stop("proxy0"));
-    assert_eq!(stops(&Observed::new(s(), vec![])), [Action::StopSandbox { id: "s".into() }]);
-    assert!(stops(&Observed::new(vec![sandbox("s", 0, false)], vec![])).is_empty());
+    let stops = |observed: &ObservedPod| terminate(&desired("Always"), observed).actions;
+    let stop = |id: &str| vec![Action::StopContainer { id: id.into(), why: StopReason::Ending }];
+    assert_eq!(stops(&ObservedPod::new(s(), up(running(), exited(0, 1, 1)))), stop("web0"));
+    assert_eq!(stops(&ObservedPod::new(s(), up(exited(0, 1, 1), exited(0, 1, 1)))), stop("proxy0"));
+    assert_eq!(stops(&ObservedPod::new(s(), vec![])), [Action::StopSandbox { id: "s".into() }]);
+    assert!(stops(&ObservedPod::new(vec![sandbox("s", 0, false)], vec![])).is_empty());
 }
 
 #[test]
-fn a_container_that_is_not_well_is_stopped_whatever_it_is() {
+fn unhealthy_containers_of_any_role_are_stopped() {
     let mut pod = up(running(), running());
-    pod[2].health.fault = Some(Fault::Liveness);
-    pod[1].health.fault = Some(Fault::Startup);
+    pod[2].health.failure = Some(HealthFailure::Liveness);
+    pod[1].health.failure = Some(HealthFailure::Startup);
     assert_eq!(lines("Never", s(), pod), ["stop proxy0 for Startup", "stop web0 for Liveness"]);
 }
 
 #[test]
-fn what_comes_after_waits_for_start_probes_of_sidecars_and_for_hooks() {
+fn later_containers_wait_for_sidecar_startup_probes_and_hooks() {
     let mut so_far = vec![c("first", 0, exited(0, 1, 1)), c("proxy", 0, running())];
     so_far[1].health.started = false;
     assert_eq!(lines("Always", s(), so_far.clone()), [""; 0]);
@@ -255,10 +259,10 @@ fn a_pod_ends_at_its_deadline() {
         let mut pod = pod("Always");
         pod.spec.as_mut().unwrap().active_deadline_seconds = Some(seconds);
         pod.status = Some(serde_json::from_value(json!({"startTime": at(NOW - 100).to_string()})).unwrap());
-        plan(&Desired::of(&pod, at(NOW)), &Observed::new(s(), up(running(), running())), at(NOW))
+        plan(&DesiredPod::of(&pod, at(NOW)), &ObservedPod::new(s(), up(running(), running())), at(NOW))
     };
-    assert_eq!(plan_with(130), Plan { wake: Some(at(NOW + 30)), ..Plan::default() });
-    let stop = |id: &str| Action::StopContainer { id: id.into(), why: Why::Ending };
+    assert_eq!(plan_with(130), Plan { replan_at: Some(at(NOW + 30)), ..Plan::default() });
+    let stop = |id: &str| Action::StopContainer { id: id.into(), why: StopReason::Ending };
     assert_eq!(plan_with(100), Plan { actions: vec![stop("web0"), stop("log0")], ..Plan::default() });
 }
 
@@ -267,10 +271,10 @@ fn a_containers_own_policy_wins() {
     let mut pod = pod("Always");
     pod.spec.as_mut().unwrap().containers[0].restart_policy = Some("Never".into());
     let actions = |web: State| {
-        let observed = Observed::new(s(), up(web, exited(0, 1, 1)));
-        plan(&Desired::of(&pod, at(NOW)), &observed, at(NOW)).actions
+        let observed = ObservedPod::new(s(), up(web, exited(0, 1, 1)));
+        plan(&DesiredPod::of(&pod, at(NOW)), &observed, at(NOW)).actions
     };
-    assert_eq!(actions(exited(1, 1, 1)), [Action::Start { name: "log".into(), attempt: 1, step: 1 }]);
+    assert_eq!(actions(exited(1, 1, 1)), [Action::Start { name: "log".into(), attempt: 1, restart_step: 1 }]);
 }
 
 #[test]
@@ -281,15 +285,15 @@ fn an_ephemeral_container_is_started_once() {
     let actions = |debug: Option<State>| {
         let mut containers = up(running(), running());
         containers.extend(debug.map(|state| c("debug", 0, state)));
-        plan(&Desired::of(&pod, at(NOW)), &Observed::new(s(), containers), at(NOW)).actions
+        plan(&DesiredPod::of(&pod, at(NOW)), &ObservedPod::new(s(), containers), at(NOW)).actions
     };
-    assert_eq!(actions(None), [Action::Start { name: "debug".into(), attempt: 0, step: 0 }]);
+    assert_eq!(actions(None), [Action::Start { name: "debug".into(), attempt: 0, restart_step: 0 }]);
     assert_eq!(actions(Some(running())), []);
     assert_eq!(actions(Some(exited(1, 1, 1))), []);
 }
 
 #[test]
-fn containers_that_the_runtime_has_lost_are_counted_on() {
+fn attempts_continue_after_the_runtime_lost_containers() {
     let mut pod = pod("Always");
     let status = json!({"phase": "Running", "containerStatuses": [
         {"name": "web", "image": "", "imageID": "", "ready": false, "restartCount": 3, "containerID": "containerd://web3"},
@@ -297,16 +301,17 @@ fn containers_that_the_runtime_has_lost_are_counted_on() {
     pod.status = serde_json::from_value(status).unwrap();
     let mut so_far = vec![c("first", 0, exited(0, 1, 1)), c("proxy", 0, running())];
     let starts = |containers: &[Container]| {
-        plan(&Desired::of(&pod, at(NOW)), &Observed::new(s(), containers.to_vec()), at(NOW)).actions
+        plan(&DesiredPod::of(&pod, at(NOW)), &ObservedPod::new(s(), containers.to_vec()), at(NOW)).actions
     };
-    let start = |name: &str, attempt, step| Action::Start { name: name.into(), attempt, step };
+    let start =
+        |name: &str, attempt, restart_step| Action::Start { name: name.into(), attempt, restart_step };
     assert_eq!(starts(&so_far), [start("web", 4, 0), start("log", 0, 0)]);
     so_far.push(c("web", 7, exited(1, 500, 1)));
     assert_eq!(starts(&so_far), [start("web", 8, 8), start("log", 0, 0)], "the runtime knows better");
 }
 
 #[test]
-fn what_has_ended_for_good_is_not_started_again_when_the_runtime_has_lost_it() {
+fn terminated_container_is_not_restarted_after_the_runtime_lost_it() {
     let finished = |restart: &str, web: serde_json::Value| {
         let mut pod = pod(restart);
         let known = |name: &str, state: &serde_json::Value| {
@@ -317,7 +322,7 @@ fn what_has_ended_for_good_is_not_started_again_when_the_runtime_has_lost_it() {
         let status =
             json!({"phase": "Running", "containerStatuses": [known("web", &web), known("log", &ended)]});
         pod.status = serde_json::from_value(status).unwrap();
-        Desired::of(&pod, at(NOW)).is_finished(&Observed::new(s(), Vec::new()))
+        DesiredPod::of(&pod, at(NOW)).is_finished(&ObservedPod::new(s(), Vec::new()))
     };
     let (ran, failed, waits) =
         (json!({"running": {}}), json!({"terminated": {"exitCode": 1}}), json!({"waiting": {}}));

@@ -1,4 +1,4 @@
-//! Carries out the steps of a plan.
+//! Carries out the actions of a plan.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,21 +10,22 @@ use super::{
     stop,
 };
 use crate::edged::{
-    housekeeping, moment,
-    observed::Observed,
+    housekeeping,
+    observed::ObservedPod,
     plan::{Action, Plan},
     runtime::CallError,
+    timestamps,
 };
 
-/// What could not be removed is tried again after this.
+/// Delay before a failed removal is tried again.
 const REMOVAL_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Takes all steps of the plan. One container that cannot start does not keep others from it.
-pub(super) async fn all(
+/// Carries out all actions of the plan. A container that cannot start does not prevent others from starting.
+pub(super) async fn execute(
     context: &Arc<Context>,
     pod: &Arc<Pod>,
     identity: &Identity<'_>,
-    observed: &Observed,
+    observed: &ObservedPod,
     plan: &Plan,
 ) -> Result<Progress, Error> {
     let mut progress = Progress::default();
@@ -32,38 +33,40 @@ pub(super) async fn all(
     for action in &plan.actions {
         let one = match action {
             Action::StopContainer { id, why } => {
-                stop::container(context, pod, observed, id, *why);
+                stop::stop_container(context, pod, observed, id, *why);
                 Progress::default()
             }
             Action::RemoveContainer { id } => {
-                removed(housekeeping::remove_container(runtime, &context.dirs, id).await, pod, id)
+                removal_result(housekeeping::remove_container(runtime, &context.dirs, id).await, pod, id)
             }
             Action::StopSandbox { id } => {
                 runtime.stop_sandbox(id).await?;
                 Progress::changed()
             }
-            Action::RemoveSandbox { id } => removed(runtime.remove_sandbox(id).await, pod, id),
+            Action::RemoveSandbox { id } => removal_result(runtime.remove_sandbox(id).await, pod, id),
             Action::CreateSandbox { attempt } => sandbox::create(context, pod, identity, *attempt).await,
-            // A postStart hook that runs goes before whatever is started after its container.
-            Action::Start { .. } if runs_post_start(context, identity) => Progress::default(),
-            Action::Start { name, attempt, step } => {
-                let wanted = start::Wanted { name, attempt: *attempt, step: *step };
-                start::container(context, pod, identity, observed, wanted).await
+            // While a postStart hook runs, nothing after its container is started.
+            Action::Start { .. } if has_running_post_start(context, identity) => Progress::default(),
+            Action::Start { name, attempt, restart_step } => {
+                let request = start::StartRequest { name, attempt: *attempt, restart_step: *restart_step };
+                start::container(context, pod, identity, observed, request).await
             }
         };
-        progress = progress.and(one);
+        progress = progress.merge(one);
     }
     Ok(progress)
 }
 
-/// What cannot be removed is tried again, and holds up nothing that can be done without.
-fn removed(done: Result<(), CallError>, pod: &Pod, id: &str) -> Progress {
+/// Returns the result of a removal. A failed one is tried again and prevents nothing else.
+fn removal_result(done: Result<(), CallError>, pod: &Pod, id: &str) -> Progress {
     let Err(error) = done else { return Progress::changed() };
     let (pod, error) = (&pod.metadata.name, &error as &dyn std::error::Error);
     tracing::warn!(pod, id, error, "it is not removed");
-    Progress::retry_at(moment::after(Timestamp::now(), REMOVAL_RETRY_DELAY))
+    Progress::retry_at(timestamps::after(Timestamp::now(), REMOVAL_RETRY_DELAY))
 }
 
-fn runs_post_start(context: &Context, identity: &Identity<'_>) -> bool {
-    context.pod_cache.with(identity.uid, |state| state.hooks.values().any(|hook| *hook == PostStart::Running))
+fn has_running_post_start(context: &Context, identity: &Identity<'_>) -> bool {
+    context
+        .pod_cache
+        .with(identity.uid, |state| state.post_start_hooks.values().any(|hook| *hook == PostStart::Running))
 }

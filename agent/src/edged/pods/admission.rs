@@ -1,5 +1,5 @@
-//! Lets pods in: each new one is decided about once, in the order in which they were made, so that two that come at the same
-//! time do not both get the last room. What has been let in stays, also over a restart of the agent.
+//! Admits pods. Each new pod is decided about once, in the order of creation, so that two pods that come at the same time do not
+//! both get the last free resources. An admitted pod stays admitted, also over a restart of the agent.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,24 +12,24 @@ use super::{
     trigger::Trigger,
 };
 use crate::edged::{
-    admit::{self, NodeInfo, Verdict},
-    events::{Recorder, Severity, reason},
-    observed::Observed,
+    admit::{self, AdmitResult, NodeInfo},
+    events::{EventType, Recorder, reason},
+    observed::ObservedPod,
     pressure::{EVICTED, Pressure},
-    specs::is_over,
+    specs::is_terminal,
     status::Waiting,
 };
 
-/// A pod that waits for others to end is decided about again after this.
+/// Delay before a pod that waits for preempted pods is decided about again.
 pub(super) const PREEMPTION_RETRY_DELAY: Duration = Duration::from_millis(500);
-/// What events and the pod's status say of a pod that makes room.
-const PREEMPTED: &str = "Preempted in order to admit critical pod";
-/// What its condition says.
+/// Message in events and status of a preempted pod.
+const PREEMPTED_MESSAGE: &str = "Preempted in order to admit critical pod";
+/// Message of its condition `DisruptionTarget`.
 const PREEMPTED_CONDITION: &str = "Pod was preempted by Kubelet to accommodate a critical pod.";
 
-/// What decisions depend on, and where they are recorded.
+/// What the admitter needs.
 pub(crate) struct AdmitterDeps {
-    /// The API, which has the node.
+    /// The API, from which the node is read.
     pub(crate) client: Client,
     /// The node's name.
     pub(crate) node_name: String,
@@ -37,47 +37,47 @@ pub(crate) struct AdmitterDeps {
     pub(crate) pods: Store<Pod>,
     /// Remembers decisions.
     pub(crate) pod_cache: PodCache,
-    /// What the node is short of.
+    /// The node's resource pressure.
     pub(crate) pressure: Pressure,
     /// Records rejections and preemptions.
     pub(crate) events: Recorder,
-    /// Triggers pods that have to make room.
+    /// Triggers pods that are preempted.
     pub(crate) triggers: mpsc::Sender<Trigger>,
 }
 
 /// Decides which pods may run on the node.
 pub(crate) struct Admitter {
     deps: AdmitterDeps,
-    /// The node as it registers itself, and what pods may use.
+    /// The node as it registers itself, used until the API has it.
     node: NodeInfo,
-    /// One decision at a time: each depends on those before.
-    deciding: Mutex<()>,
+    /// Held while deciding, as each decision depends on those before.
+    lock: Mutex<()>,
 }
 
 impl Admitter {
-    /// An admitter that has decided about no pod.
+    /// Returns an admitter that has decided about no pod.
     pub(crate) fn new(deps: AdmitterDeps, node: NodeInfo) -> Self {
-        Self { deps, node, deciding: Mutex::new(()) }
+        Self { deps, node, lock: Mutex::new(()) }
     }
 
-    /// Decides about a pod that is to run; `None` while others have to end first.
-    pub(super) async fn decide(&self, pod: &Pod, observed: &Observed) -> Option<Decision> {
+    /// Decides about a pod that shall run. Returns `None` while others have to end first.
+    pub(super) async fn decide(&self, pod: &Pod, observed: &ObservedPod) -> Option<Decision> {
         let uid = uid(pod);
         if let Some(decision) = self.decision(uid) {
             return Some(decision);
         }
         if was_admitted(pod) || !observed.sandboxes.is_empty() || !observed.containers.is_empty() {
-            self.remember(uid, Decision::Admitted);
+            self.store_decision(uid, Decision::Admitted);
             return Some(Decision::Admitted);
         }
-        let _deciding = self.deciding.lock().await;
+        let _guard = self.lock.lock().await;
         if self.decision(uid).is_none() {
             self.decide_all(&self.deps.pods.state(), &self.node().await);
         }
         self.decision(uid)
     }
 
-    /// The node as the API has it now. Resources that others made known there are there for pods too.
+    /// Returns the node as the API has it now. Resources that others have added to its status are available to pods too.
     async fn node(&self) -> NodeInfo {
         let found = Api::<Node>::all(self.deps.client.clone()).get_opt(&self.deps.node_name).await;
         let Ok(Some(node)) = found else { return self.node.clone() };
@@ -91,7 +91,7 @@ impl Admitter {
 
     /// Decides about all pods that are new.
     fn decide_all(&self, pods: &[Arc<Pod>], node: &NodeInfo) {
-        let living = || pods.iter().map(Arc::as_ref).filter(|pod| !is_over(pod));
+        let living = || pods.iter().map(Arc::as_ref).filter(|pod| !is_terminal(pod));
         let is_admitted =
             |pod: &Pod| was_admitted(pod) || self.decision(uid(pod)) == Some(Decision::Admitted);
         let mut admitted: Vec<&Pod> = living().filter(|pod| is_admitted(pod)).collect();
@@ -106,18 +106,18 @@ impl Admitter {
         });
         for pod in new {
             let refused =
-                self.deps.pressure.refuses(pod).map(|why| Verdict::Rejected(Waiting::new(EVICTED, why)));
+                self.deps.pressure.refusal(pod).map(|why| AdmitResult::Rejected(Waiting::new(EVICTED, why)));
             match refused.unwrap_or_else(|| admit::admit(pod, &admitted, node)) {
-                Verdict::Admitted => {
-                    self.remember(uid(pod), Decision::Admitted);
+                AdmitResult::Admitted => {
+                    self.store_decision(uid(pod), Decision::Admitted);
                     admitted.push(pod);
                 }
-                Verdict::Rejected(why) => {
+                AdmitResult::Rejected(why) => {
                     let (reason, text) = (why.reason.clone(), why.message.clone());
-                    self.deps.events.pod(pod, Severity::Warning, reason, text);
-                    self.remember(uid(pod), Decision::Rejected(why));
+                    self.deps.events.pod(pod, EventType::Warning, reason, text);
+                    self.store_decision(uid(pod), Decision::Rejected(why));
                 }
-                Verdict::Preempts(victims) => {
+                AdmitResult::Preempts(victims) => {
                     admitted
                         .iter()
                         .filter(|one| victims.iter().any(|victim| victim == uid(one)))
@@ -127,14 +127,14 @@ impl Admitter {
         }
     }
 
-    /// Ends the pod, so that it fails for this reason.
+    /// Marks the pod for termination, so that it fails as preempted.
     fn preempt(&self, pod: &Pod) {
-        let why = Waiting::new(reason::PREEMPTING, PREEMPTED);
+        let why = Waiting::new(reason::PREEMPTING, PREEMPTED_MESSAGE);
         let termination = Termination { why, grace: None, disrupted: Some(PREEMPTED_CONDITION.to_owned()) };
         if self.deps.pod_cache.mark_for_termination(uid(pod), termination) {
-            self.deps.events.pod(pod, Severity::Warning, reason::PREEMPTING, PREEMPTED.to_owned());
+            self.deps.events.pod(pod, EventType::Warning, reason::PREEMPTING, PREEMPTED_MESSAGE.to_owned());
         }
-        // Where the channel is full, another trigger of this pod, or its next sync, finds the mark.
+        // If the channel is full, another trigger of this pod or its next sync finds the mark.
         let _ = self.deps.triggers.try_send(Trigger::of(pod));
     }
 
@@ -142,7 +142,7 @@ impl Admitter {
         self.deps.pod_cache.with(uid, |state| state.decision.clone())
     }
 
-    fn remember(&self, uid: &str, decision: Decision) {
+    fn store_decision(&self, uid: &str, decision: Decision) {
         self.deps.pod_cache.with(uid, |state| state.decision = Some(decision));
     }
 }
@@ -151,7 +151,7 @@ fn uid(pod: &Pod) -> &str {
     pod.metadata.uid.as_deref().unwrap_or_default()
 }
 
-/// Whether this node has begun with it: only what was let in has a time of start.
+/// Reports whether the pod was admitted before: only then has its status a start time.
 fn was_admitted(pod: &Pod) -> bool {
     pod.status.as_ref().is_some_and(|status| status.start_time.is_some())
 }

@@ -1,5 +1,5 @@
-//! What is remembered of a pod between two syncs. Nothing here is needed to be right, only to be patient: after a
-//! restart of the agent it is empty, and everything is tried at once.
+//! The state of pods between two syncs. Nothing depends on it for correctness, only for back-off and efficiency: it is empty
+//! after a restart of the agent, and everything is tried at once.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -13,159 +13,159 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::edged::{
-    moment,
-    observed::{Item, Observed},
+    observed::{ListedItem, ObservedPod},
     status::Waiting,
+    timestamps,
 };
 
-/// What failed is tried again after this, doubled with each failure …
+/// First delay before something that failed is tried again, doubled with each failure …
 const FIRST_WAIT: Duration = Duration::from_secs(1);
-/// … up to this.
+/// … up to this maximum.
 pub(super) const MAX_WAIT: Duration = Duration::from_secs(60);
 
-/// So many pods that are gone are kept in mind while nobody lists what there is.
-const MAX_GONE: usize = 4096;
+/// How many removed pods are remembered until the runtime is listed again.
+const MAX_REMOVED_PODS: usize = 4096;
 
-/// All pods' states, by uid; cheap to clone.
+/// States of all pods, by uid. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct PodCache(Arc<Mutex<Entries>>);
 
 #[derive(Default)]
 struct Entries {
     states: HashMap<String, PodState>,
-    /// The pods that had something when the runtime was last asked for all of its lists, and those that went since. `None`: it
-    /// has not been asked yet, or too many went.
+    /// The pods that had sandboxes or containers when all were last listed, and those removed since. `None` if nothing was listed
+    /// yet or too many pods were removed.
     listed: Option<HashSet<String>>,
 }
 
-/// One pod's.
+/// The state of a pod.
 #[derive(Default)]
 pub(crate) struct PodState {
-    /// When it was synced first.
+    /// When the pod was first synced.
     pub(super) first_seen: Option<Instant>,
-    /// It is being synced now.
+    /// Whether the pod is being synced now.
     syncing: bool,
-    /// What there was of it at the last sync, if there was one.
-    items: Option<BTreeSet<Item>>,
-    /// Syncs in a row that failed.
+    /// Its sandboxes and containers at the last sync.
+    items: Option<BTreeSet<ListedItem>>,
+    /// How many syncs in a row failed.
     pub(super) failures: u32,
-    /// Whether it was let in.
+    /// The admission decision.
     pub(super) decision: Option<Decision>,
-    /// Containers that cannot be started, and why.
+    /// Containers that cannot be started, with the reason.
     pub(super) blocked: BTreeMap<String, Blocked>,
-    /// Why the pod as a whole is held up.
+    /// Why the whole pod cannot proceed.
     pub(super) held_up: Option<Blocked>,
-    /// How often something that the pod uses has changed: whoever reads such things compares before and after.
+    /// How often an object that the pod uses has changed. A reader of such objects compares the values before and after reading.
     pub(super) changes: u64,
-    /// Until when the volumes are known to be up to date.
-    pub(super) volumes_until: Option<Timestamp>,
-    /// What the pod said of itself when they were brought up to date: a hash of its labels and annotations.
-    pub(super) volumes_of: Option<u64>,
-    /// The status stored last, and the version of the pod that it was made from.
-    pub(super) reported: Option<(String, PodStatus)>,
-    /// When all containers of a pod that is being deleted must have ended.
+    /// Until when the volumes are up to date.
+    pub(super) volumes_valid_until: Option<Timestamp>,
+    /// Hash of the labels and annotations from which the volumes were last written.
+    pub(super) volumes_metadata_hash: Option<u64>,
+    /// The last stored status, and the resource version of the pod that it was made from.
+    pub(super) last_report: Option<(String, PodStatus)>,
+    /// When all containers of a deleted pod must have ended.
     pub(super) end_by: Option<Timestamp>,
     /// PostStart hooks that run or have failed, by container id.
-    pub(super) hooks: HashMap<String, PostStart>,
-    /// The last container of each name whose back-off was recorded.
+    pub(super) post_start_hooks: HashMap<String, PostStart>,
+    /// Container name to the id of the container whose back-off was recorded as an event last.
     pub(super) reported_back_off: HashMap<String, String>,
-    /// Why it has to end and fail, whatever its containers do, or may not even start.
+    /// Why the pod has to end and fail, or may not start.
     pub(super) termination: Option<Termination>,
-    /// Its control group was limited, for good.
-    pub(super) limited: bool,
-    /// Its volumes were removed, since it is over.
+    /// Whether the limits of its control group are final.
+    pub(super) has_final_limits: bool,
+    /// Whether its volumes were removed after its end.
     pub(super) volumes_removed: bool,
-    /// Its time is up, and that was recorded.
+    /// Whether the event of its exceeded deadline was recorded.
     pub(super) reported_deadline: bool,
-    /// It has been ended in order.
-    pub(super) ended: bool,
-    /// Containers being stopped, and when their time is up.
+    /// Whether the pod was terminated completely.
+    pub(super) is_terminated: bool,
+    /// Containers being stopped, and when they are killed.
     pub(super) stops: HashMap<String, Timestamp>,
-    /// Images being pulled, or that could not be.
+    /// Pulls that are running or have failed, by image.
     pub(super) pulls: HashMap<String, Pull>,
-    /// Nothing runs that the runtime does not know, as far as is known since that was looked for last.
-    pub(super) no_strays: bool,
-    /// Containers whose start failed and of which nothing runs.
-    settled: BTreeSet<String>,
-    /// What containers that have ended said last, by container id.
+    /// Whether the last search found no processes unknown to the runtime.
+    pub(super) no_lost_containers: bool,
+    /// Containers whose start failed and whose processes were ended.
+    failed_starts: BTreeSet<String>,
+    /// Termination messages by container id.
     pub(super) termination_messages: HashMap<String, TerminationMessage>,
-    /// Cancelled when the container of this id has ended.
-    alive: HashMap<String, CancellationToken>,
+    /// Tokens by container id, cancelled when the container has ended.
+    lifetimes: HashMap<String, CancellationToken>,
     /// When this agent fetched the tokens of the pod's volumes, by volume and path.
     pub(super) tokens: HashMap<(String, String), Instant>,
 }
 
-/// A pod that has to end although nobody deleted it, or that may not start.
+/// Why and how a pod ends although nobody deleted it, or may not start.
 #[derive(Clone, Debug)]
 pub(crate) struct Termination {
-    /// Reason and message of its status.
+    /// Reason and message of the pod's status.
     pub(crate) why: Waiting,
-    /// How long its containers have at most; `None`: as long as they may have anyway.
+    /// Maximum grace period of its containers; `None` for no maximum.
     pub(crate) grace: Option<Duration>,
-    /// What its status says of having been disrupted, if that it ends is not its own fault.
+    /// Message of the condition `DisruptionTarget`, if the pod does not end because of itself.
     pub(crate) disrupted: Option<String>,
 }
 
-/// What was decided about a pod, for good.
+/// The final admission decision about a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// It runs.
+    /// The pod may run.
     Admitted,
-    /// It never runs.
+    /// The pod never runs.
     Rejected(Waiting),
 }
 
-/// A container's postStart hook, as long as it matters.
+/// State of a container's postStart hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PostStart {
-    /// It runs.
+    /// The hook runs.
     Running,
-    /// It failed; its container has to go.
+    /// The hook failed; its container is stopped.
     Failed,
 }
 
-/// What is known of the termination message of one container.
+/// The termination message of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TerminationMessage {
-    /// The disk was asked and has not answered.
-    Asked,
-    /// What there was; whether there can be no more, and whether the disk was asked again.
-    Read { text: String, whole: bool, asked: bool },
+    /// The file is being read.
+    Reading,
+    /// The text that was read, whether it is complete, and whether it is being read again.
+    Read { text: String, is_complete: bool, is_reread: bool },
 }
 
-/// Something that could not be done.
+/// An operation that failed and is tried again.
 #[derive(Clone, Debug)]
 pub(super) struct Blocked {
-    /// Why.
+    /// Reason and message.
     pub(super) waiting: Waiting,
-    /// How often in a row.
+    /// How many times in a row it failed.
     pub(super) failures: u32,
     /// When it is tried again.
     pub(super) retry_at: Timestamp,
 }
 
-/// The pull of an image.
+/// State of an image pull.
 #[derive(Clone, Debug)]
 pub(super) enum Pull {
-    /// On its way.
+    /// The pull runs.
     Running,
-    /// Here, and not used yet.
+    /// The image was pulled and not used yet.
     Done,
-    /// Failed.
+    /// The pull failed.
     Failed {
-        /// What the runtime said.
+        /// The runtime's error.
         message: String,
-        /// How often in a row.
+        /// How many pulls in a row have failed.
         failures: u32,
         /// When it is tried again.
         retry_at: Timestamp,
-        /// Whether the failure itself was reported.
+        /// Whether the failure was reported in the pod's status.
         reported: bool,
     },
 }
 
 impl PodCache {
-    /// Uses the state of a pod, which is made when it is missing. The lock is held: `act` must be short.
+    /// Calls `act` with the state of a pod, creating it if it is missing. The lock is held meanwhile, so `act` must be short.
     pub(super) fn with<T>(&self, uid: &str, act: impl FnOnce(&mut PodState) -> T) -> T {
         let states = &mut self.0.lock().states;
         if let Some(state) = states.get_mut(uid) {
@@ -174,49 +174,48 @@ impl PodCache {
         act(states.entry(uid.to_owned()).or_default())
     }
 
-    /// What there is of the pod, as its sync observes it.
-    pub(crate) fn observed(&self, uid: &str, items: BTreeSet<Item>) {
+    /// Stores the sandboxes and containers that the pod's sync observed.
+    pub(crate) fn observed(&self, uid: &str, items: BTreeSet<ListedItem>) {
         self.with(uid, |state| state.items = Some(items));
     }
 
-    /// The pods of which there was something in the runtime's lists.
+    /// Stores the pods that have sandboxes or containers in the runtime's lists.
     pub(crate) fn listed(&self, uids: HashSet<String>) {
         self.0.lock().listed = Some(uids);
     }
 
-    /// Whether the pod was never synced, and the runtime had nothing of it when it was last asked for all that it has. Then
-    /// it has nothing now, but for what an agent before this one asked for as it was killed: the name of that is taken, which
-    /// whoever makes it again is told.
+    /// Reports whether the pod was never synced and the runtime's last lists contained nothing of it. Then it has nothing now,
+    /// except for what a previous agent requested just before it was killed; creating that again fails because its name is taken.
     pub(super) fn is_new(&self, uid: &str) -> bool {
-        let notes = self.0.lock();
-        notes.listed.as_ref().is_some_and(|listed| !listed.contains(uid))
-            && notes.states.get(uid).is_none_or(|state| state.items.is_none())
+        let entries = self.0.lock();
+        entries.listed.as_ref().is_some_and(|listed| !listed.contains(uid))
+            && entries.states.get(uid).is_none_or(|state| state.items.is_none())
     }
 
-    /// The pod is being synced from now on, or is not any more.
+    /// Sets whether the pod is being synced.
     pub(crate) fn set_syncing(&self, uid: &str, syncing: bool) {
         self.with(uid, |state| state.syncing = syncing);
     }
 
-    /// Whether the pod is being synced now.
+    /// Reports whether the pod is being synced now.
     pub(crate) fn is_syncing(&self, uid: &str) -> bool {
         self.0.lock().states.get(uid).is_some_and(|state| state.syncing)
     }
 
-    /// The uid of the pod that had the sandbox or container of this id at its last sync.
+    /// Returns the uid of the pod that had the sandbox or container `id` at its last sync.
     pub(crate) fn owner(&self, id: &str) -> Option<String> {
-        let notes = self.0.lock();
-        let mut all = notes.states.iter();
-        all.find(|(_, state)| state.items.iter().flatten().any(|item| item.is(id)))
+        let entries = self.0.lock();
+        let mut all = entries.states.iter();
+        all.find(|(_, state)| state.items.iter().flatten().any(|item| item.has_id(id)))
             .map(|(uid, _)| uid.clone())
     }
 
-    /// Whether the last sync observed just that.
-    pub(crate) fn has_observed(&self, uid: &str, items: &BTreeSet<Item>) -> bool {
+    /// Reports whether the last sync observed exactly these items.
+    pub(crate) fn has_observed(&self, uid: &str, items: &BTreeSet<ListedItem>) -> bool {
         self.0.lock().states.get(uid).is_some_and(|state| state.items.as_ref() == Some(items))
     }
 
-    /// The pod has to end. The first reason counts; whether this is it.
+    /// Marks the pod for termination. The first reason counts; returns whether this is it.
     pub(crate) fn mark_for_termination(&self, uid: &str, termination: Termination) -> bool {
         self.with(uid, |state| {
             let first = state.termination.is_none();
@@ -225,35 +224,36 @@ impl PodCache {
         })
     }
 
-    /// Whether the pod has to end.
+    /// Reports whether the pod is marked for termination.
     pub(crate) fn is_marked_for_termination(&self, uid: &str) -> bool {
         self.0.lock().states.get(uid).is_some_and(|state| state.termination.is_some())
     }
 
-    /// Whether the pod has been ended in order, so that nothing of it is left.
+    /// Reports whether the pod was terminated completely.
     pub(super) fn has_ended(&self, uid: &str) -> bool {
-        self.0.lock().states.get(uid).is_some_and(|state| state.ended)
+        self.0.lock().states.get(uid).is_some_and(|state| state.is_terminated)
     }
 
-    /// The pod is gone.
+    /// Removes the state of a pod that is gone.
     pub(crate) fn forget(&self, uid: &str) {
-        let mut notes = self.0.lock();
-        notes.leave(uid);
-        notes.states.remove(uid);
+        let mut entries = self.0.lock();
+        entries.note_removed(uid);
+        entries.states.remove(uid);
     }
 
-    /// Forgets all pods but these.
+    /// Removes the states of all pods except these.
     pub(crate) fn retain(&self, keep: impl Fn(&str) -> bool) {
-        let mut notes = self.0.lock();
-        let gone: Vec<String> = notes.states.extract_if(|uid, _| !keep(uid)).map(|(uid, _)| uid).collect();
-        gone.iter().for_each(|uid| notes.leave(uid));
+        let mut entries = self.0.lock();
+        let gone: Vec<String> = entries.states.extract_if(|uid, _| !keep(uid)).map(|(uid, _)| uid).collect();
+        gone.iter().for_each(|uid| entries.note_removed(uid));
     }
 }
 
 impl Entries {
-    /// Something of a pod that is forgotten may still be there when one of its uid comes, as static pods do.
-    fn leave(&mut self, uid: &str) {
-        self.listed = self.listed.take().filter(|listed| listed.len() < MAX_GONE);
+    /// Notes that a pod's state was removed: some of its containers may still exist when a pod with the same uid comes, as a
+    /// static pod may.
+    fn note_removed(&mut self, uid: &str) {
+        self.listed = self.listed.take().filter(|listed| listed.len() < MAX_REMOVED_PODS);
         if let Some(listed) = &mut self.listed {
             listed.insert(uid.to_owned());
         }
@@ -261,26 +261,26 @@ impl Entries {
 }
 
 impl PodState {
-    /// Containers that have ended without having begun, and were not here at the last sync. A runtime may have lost sight of
-    /// what it started for them.
-    pub(super) fn unsettled(&mut self, observed: &Observed) -> Vec<String> {
+    /// Returns containers that have ended without having run and were not there at the last sync. The runtime may have lost the
+    /// processes that it started for them.
+    pub(super) fn take_failed_starts(&mut self, observed: &ObservedPod) -> Vec<String> {
         let failed = observed.containers.iter().filter(|container| container.never_ran());
         let failed: BTreeSet<String> = failed.map(|container| container.id.clone()).collect();
-        let new = failed.difference(&self.settled).cloned().collect();
-        self.settled = failed;
+        let new = failed.difference(&self.failed_starts).cloned().collect();
+        self.failed_starts = failed;
         new
     }
 
-    /// Cancelled when a sync finds that the container has ended, or is gone.
-    pub(super) fn while_alive(&mut self, id: &str) -> CancellationToken {
-        self.alive.entry(id.to_owned()).or_default().clone()
+    /// Returns a token that is cancelled when a sync finds that the container has ended or is gone.
+    pub(super) fn lifetime_token(&mut self, id: &str) -> CancellationToken {
+        self.lifetimes.entry(id.to_owned()).or_default().clone()
     }
 
-    /// What was to go on while containers are alive ends with them.
-    pub(super) fn note_ended(&mut self, observed: &Observed) {
+    /// Cancels the tokens of containers that have ended.
+    pub(super) fn cancel_ended(&mut self, observed: &ObservedPod) {
         let lives =
             |id: &str| observed.containers.iter().any(|one| one.id == id && one.exit_code().is_none());
-        self.alive.retain(|id, token| {
+        self.lifetimes.retain(|id, token| {
             let lives = lives(id);
             if !lives {
                 token.cancel();
@@ -289,17 +289,17 @@ impl PodState {
         });
     }
 
-    /// When the pod may be worked on, if not now: its volumes are not there, or its sandbox could not be made lately.
+    /// Returns until when the pod cannot proceed, because its volumes or its sandbox could not be created.
     pub(super) fn held_up_until(&self, now: Timestamp) -> Option<Timestamp> {
         let held_up = self.held_up.as_ref();
-        let held_up = held_up.filter(|one| !one.is_over(now) || self.volumes_until.is_none());
+        let held_up = held_up.filter(|one| !one.may_retry(now) || self.volumes_valid_until.is_none());
         held_up.map(|held_up| held_up.retry_at)
     }
 
-    /// Something that the pod uses has changed: what failed may work now, and files may be out of date.
-    pub(super) fn reconsider(&mut self) {
+    /// Notes that an object that the pod uses has changed: what failed is tried again at once, and volumes are out of date.
+    pub(super) fn retry_now(&mut self) {
         self.changes = self.changes.wrapping_add(1);
-        self.volumes_until = None;
+        self.volumes_valid_until = None;
         for blocked in self.blocked.values_mut().chain(self.held_up.as_mut()) {
             blocked.retry_at = Timestamp::MIN;
         }
@@ -307,31 +307,36 @@ impl PodState {
 }
 
 impl PodState {
-    /// The cloud is connected again: what could not be had without it is tried at once. Whether there is anything of that kind.
-    pub(super) fn cloud_returned(&mut self) -> bool {
+    /// Makes everything that failed be tried again at once after the cloud was reconnected, and reports whether there was
+    /// anything.
+    pub(super) fn retry_failed(&mut self) -> bool {
         let waits = self.held_up.is_some() || !self.blocked.is_empty();
         if waits {
-            self.reconsider();
+            self.retry_now();
         }
         waits
     }
 }
 
 impl Blocked {
-    /// Whether it may be tried again.
-    pub(super) fn is_over(&self, now: Timestamp) -> bool {
-        moment::is_over(self.retry_at, now, MAX_WAIT)
+    /// Reports whether it may be tried again.
+    pub(super) fn may_retry(&self, now: Timestamp) -> bool {
+        timestamps::has_elapsed(self.retry_at, now, MAX_WAIT)
     }
 
-    /// One more failure after `last`.
-    pub(super) fn after(last: Option<&Self>, waiting: Waiting, now: Timestamp) -> Self {
+    /// Returns the state after one more failure than `last`.
+    pub(super) fn next(last: Option<&Self>, waiting: Waiting, now: Timestamp) -> Self {
         let failures = last.map_or(0, |last| last.failures).saturating_add(1);
-        Self { waiting, failures, retry_at: moment::after(now, doubled(FIRST_WAIT, failures, MAX_WAIT)) }
+        Self {
+            waiting,
+            failures,
+            retry_at: timestamps::after(now, exponential_delay(FIRST_WAIT, failures, MAX_WAIT)),
+        }
     }
 }
 
-/// `first`, doubled for each failure after the first one, up to `max`.
-pub(super) fn doubled(first: Duration, failures: u32, max: Duration) -> Duration {
+/// Returns `first`, doubled for each failure after the first one, up to `max`.
+pub(super) fn exponential_delay(first: Duration, failures: u32, max: Duration) -> Duration {
     first.saturating_mul(2_u32.saturating_pow(failures.saturating_sub(1))).min(max)
 }
 
@@ -352,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_new_that_nobody_has_looked_at_and_no_list_has() {
+    fn unsynced_and_unlisted_pod_is_new() {
         let pod_cache = PodCache::default();
         assert!(!pod_cache.is_new("a"), "nothing was listed");
         pod_cache.listed(["old".to_owned()].into());
@@ -367,39 +372,42 @@ mod tests {
         assert!(!pod_cache.is_new("c"), "the same");
         pod_cache.listed(HashSet::new());
         assert_eq!(["a", "c"].map(|uid| pod_cache.is_new(uid)), [true; 2], "it is gone");
-        for number in 0..=MAX_GONE {
+        for number in 0..=MAX_REMOVED_PODS {
             pod_cache.forget(&number.to_string());
         }
         assert!(!pod_cache.is_new("d"), "not all that went are kept in mind");
     }
 
     #[test]
-    fn what_goes_on_with_a_container_ends_with_it() {
+    fn lifetime_token_is_cancelled_with_the_container() {
         let mut state = PodState::default();
-        let [lives, ends, gone] = ["lives", "ends", "gone"].map(|id| state.while_alive(id));
+        let [lives, ends, gone] = ["lives", "ends", "gone"].map(|id| state.lifetime_token(id));
         let running = State::Running { started_at: Timestamp::UNIX_EPOCH };
         let lives_on = Container { id: "lives".into(), state: running, ..Container::test("web") };
-        state.note_ended(&Observed::new(vec![], vec![lives_on, ended("ends", Some(Timestamp::UNIX_EPOCH))]));
+        state.cancel_ended(&ObservedPod::new(
+            vec![],
+            vec![lives_on, ended("ends", Some(Timestamp::UNIX_EPOCH))],
+        ));
         assert_eq!([lives, ends, gone].map(|token| token.is_cancelled()), [false, true, true]);
-        assert!(!state.while_alive("lives").is_cancelled());
+        assert!(!state.lifetime_token("lives").is_cancelled());
     }
 
     #[test]
-    fn a_start_that_failed_is_looked_after_once() {
+    fn failed_start_is_taken_once() {
         let mut state = PodState::default();
         let (failed, ran) = (ended("1", None), ended("2", Some(Timestamp::UNIX_EPOCH)));
-        let observed = Observed::new(vec![], vec![failed, ran]);
-        assert_eq!(state.unsettled(&observed), ["1"]);
-        assert!(state.unsettled(&observed).is_empty());
-        state.unsettled(&Observed::default());
-        assert!(state.settled.is_empty(), "what is gone is forgotten");
+        let observed = ObservedPod::new(vec![], vec![failed, ran]);
+        assert_eq!(state.take_failed_starts(&observed), ["1"]);
+        assert!(state.take_failed_starts(&observed).is_empty());
+        state.take_failed_starts(&ObservedPod::default());
+        assert!(state.failed_starts.is_empty(), "what is gone is forgotten");
     }
 
     #[test]
     fn a_clock_that_is_set_back_blocks_nothing() {
         let at = |second| Timestamp::from_second(second).unwrap();
-        let blocked = Blocked::after(None, Waiting::new("x", ""), at(1000));
-        let over = [999, 1000, 1001, 900].map(|now| blocked.is_over(at(now)));
+        let blocked = Blocked::next(None, Waiting::new("x", ""), at(1000));
+        let over = [999, 1000, 1001, 900].map(|now| blocked.may_retry(at(now)));
         assert_eq!(over, [false, false, true, true]);
     }
 }

@@ -1,4 +1,4 @@
-//! What the sync of a pod needs.
+//! What a pod sync needs.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -15,39 +15,39 @@ use super::{
 };
 use crate::edged::{
     background::Background,
-    convert::{self, Means, NodeDns},
+    cgroups::Cgroups,
+    convert::{self, MachineResources, NodeDns},
     downward::Allocatable,
     events::Recorder,
-    gc::removing::Removing,
-    groups::Groups,
+    gc::removing::RemovalsInProgress,
     metrics::Metrics,
-    moment,
     names::Dirs,
     node::Addresses,
-    observed::{Observed, Sandbox},
+    observed::{ObservedPod, Sandbox},
     probes::Probes,
     runtime::Runtime,
+    timestamps,
 };
 
-/// What the sync of a pod needs, of all pods.
+/// What a pod sync needs, shared by all pods.
 pub(crate) struct Context {
     /// The API.
     pub(crate) client: Client,
     /// The container runtime.
     pub(crate) runtime: Runtime,
     /// The pods' control groups.
-    pub(crate) groups: Groups,
-    /// Where pods live on disk.
+    pub(crate) groups: Cgroups,
+    /// The directories of pods.
     pub(crate) dirs: Dirs,
-    /// What pods learn of the node.
+    /// What pods need to know of the node.
     pub(crate) node: NodeContext,
     /// This node's pods.
     pub(crate) pods: Store<Pod>,
-    /// What is remembered of pods between two syncs.
+    /// The state of pods between two syncs.
     pub(crate) pod_cache: PodCache,
     /// Records events.
     pub(crate) events: Recorder,
-    /// Counts syncs and their duration.
+    /// Measures syncs.
     pub(crate) metrics: Metrics,
     /// The probes of all pods.
     pub(crate) probes: Arc<Probes>,
@@ -55,66 +55,66 @@ pub(crate) struct Context {
     pub(crate) admitter: Admitter,
     /// Pulls images.
     pub(crate) images: ImagePuller,
-    /// Permits to make sandboxes.
+    /// Limits the concurrent creation of sandboxes.
     pub(crate) sandbox_limit: Arc<SandboxLimit>,
-    /// What is being removed of pods that are gone.
-    pub(crate) removing: Removing,
-    /// Wakes PLEG: a sandbox or container was started, or its start failed.
+    /// Removals in progress of deleted pods.
+    pub(crate) removing: RemovalsInProgress,
+    /// Wakes PLEG when a sandbox or container was started or its start failed.
     pub(crate) runtime_changed: Arc<Notify>,
-    /// Triggers of this controller.
+    /// Triggers this controller.
     pub(crate) triggers: mpsc::Sender<Trigger>,
-    /// Where stops and hooks run.
+    /// Runs stops and hooks.
     pub(crate) background: Background,
-    /// Each pod is synced this often, without any trigger.
+    /// Interval of syncs of each pod without any trigger.
     pub(crate) resync: Duration,
 }
 
-/// What pods learn of the node, and find on it.
+/// What pods need to know of the node.
 pub(crate) struct NodeContext {
     /// The node's name.
     pub(crate) name: String,
     /// The node's addresses.
     pub(crate) addresses: Addresses,
-    /// How pods resolve names.
+    /// DNS settings for pods.
     pub(crate) dns: NodeDns,
-    /// The node's own resolver configuration.
+    /// Path of the node's resolver configuration.
     pub(crate) resolv_conf: PathBuf,
-    /// The API as it has Services.
+    /// The API for Services.
     pub(crate) services: Client,
-    /// An authority of the API, PEM, that pods are told of beside the cluster's.
+    /// CA certificate of the API, PEM, which pods are given in addition to the cluster's.
     pub(crate) api_ca: Option<Arc<str>>,
-    /// What a container may use that sets no limit.
+    /// The node's allocatable resources, which stand in for limits that are not set.
     pub(crate) allocatable: Allocatable,
-    /// The machine, as far as it counts for what containers may use.
-    pub(crate) means: Means,
+    /// The machine's properties that determine containers' resources.
+    pub(crate) machine_resources: MachineResources,
 }
 
 impl NodeContext {
-    /// The addresses at which the pod can be reached, whose sandbox has these.
+    /// Returns the pod's IP addresses, given those of its sandbox.
     fn pod_ips(&self, pod: &Pod, sandbox: &[String]) -> Vec<String> {
         if convert::is_host_network(pod) { self.addresses.ips() } else { sandbox.to_vec() }
     }
 }
 
 impl Context {
-    /// The addresses at which the pod can be reached.
-    pub(super) fn pod_ips(&self, pod: &Pod, observed: &Observed) -> Vec<String> {
+    /// Returns the pod's IP addresses.
+    pub(super) fn pod_ips(&self, pod: &Pod, observed: &ObservedPod) -> Vec<String> {
         self.node.pod_ips(pod, observed.ips())
     }
 
-    /// The first of them; empty when it has none.
-    pub(super) fn pod_ip(&self, pod: &Pod, observed: &Observed) -> String {
+    /// Returns the pod's first IP address, empty if it has none.
+    pub(super) fn pod_ip(&self, pod: &Pod, observed: &ObservedPod) -> String {
         self.pod_ips(pod, observed).into_iter().next().unwrap_or_default()
     }
 
-    /// The addresses of the pod in this sandbox.
+    /// Returns the IP addresses of the pod in this sandbox.
     pub(super) fn sandbox_ips(&self, pod: &Pod, sandbox: &Sandbox) -> Vec<String> {
         self.node.pod_ips(pod, &sandbox.ips)
     }
 
-    /// Syncs the pod again at `wake`, and after the resync period in any case.
-    pub(super) fn requeue(&self, wake: Option<Timestamp>) -> Action {
-        let wait = wake.map_or(self.resync, |at| moment::until(at, Timestamp::now()));
+    /// Returns the action that syncs the pod again at `at`, or after the resync interval if that is earlier.
+    pub(super) fn requeue(&self, at: Option<Timestamp>) -> Action {
+        let wait = at.map_or(self.resync, |at| timestamps::until(at, Timestamp::now()));
         Action::requeue(wait.min(self.resync))
     }
 }

@@ -1,4 +1,4 @@
-//! The controller of pods: every trigger leads to a sync of its pod, whatever the trigger was.
+//! The pod controller: every trigger leads to a sync of its pod, whatever the trigger is.
 //!
 //! Source: kube-rs, `Controller`, of which this is the inner part.
 
@@ -26,29 +26,29 @@ use super::{
 };
 use crate::edged::Progress;
 
-/// A pod whose sync failed is synced again after this, doubled with each failure …
+/// First delay before a pod whose sync failed is synced again, doubled with each failure …
 const FIRST_RETRY_DELAY: Duration = Duration::from_millis(500);
-/// … up to this.
+/// … up to this maximum.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
 
-/// What the controller runs on.
+/// What the controller needs to run.
 pub(crate) struct Inputs {
-    /// The pods that it syncs, and the way to fill them.
+    /// The store of this node's pods, and its writer.
     pub(crate) store: (Store<Pod>, Writer<Pod>),
-    /// What it follows.
+    /// The watches that trigger syncs.
     pub(crate) sources: Sources,
-    /// Triggers of everybody else.
+    /// Triggers from other parts of EdgeD.
     pub(crate) triggers: mpsc::Receiver<Trigger>,
-    /// Pods that are synced at the same time.
+    /// Maximum number of pods synced at the same time.
     pub(crate) concurrency: u16,
-    /// Learns when the first list of pods is complete.
+    /// Receives that the first list of pods is complete.
     pub(crate) progress: watch::Sender<Progress>,
 }
 
 /// Runs the controller until it is dropped.
 pub(crate) async fn run(context: Arc<Context>, inputs: Inputs) {
     let Inputs { store: (reader, writer), sources, triggers, concurrency, progress } = inputs;
-    let queue = trigger_stream::all(sources, &reader, writer, triggers, progress);
+    let queue = trigger_stream::all_triggers(sources, &reader, writer, triggers, progress);
     let config = controller::Config::default().concurrency(concurrency);
     let synced = kube::runtime::applier(
         |pod, context| Box::pin(sync_in_task(pod, context)),
@@ -61,7 +61,7 @@ pub(crate) async fn run(context: Arc<Context>, inputs: Inputs) {
     synced
         .for_each(async |result| match result {
             Ok(_) => {}
-            // The pod has ended and is gone; what triggered was older than that.
+            // The pod is gone already; the trigger was older.
             Err(controller::Error::ObjectNotFound(_)) => {}
             Err(controller::Error::ReconcilerFailed(error, pod)) => {
                 tracing::warn!(pod = %pod, error = &error as &dyn std::error::Error, "pod not in its wanted state");
@@ -74,24 +74,24 @@ pub(crate) async fn run(context: Arc<Context>, inputs: Inputs) {
         .await;
 }
 
-/// Syncs the pod in a task of its own: the controller wakes for each step of each sync, and then asks all of them.
+/// Syncs the pod in its own task: the controller itself would wake for every step of every sync and poll all of them.
 async fn sync_in_task(pod: Arc<Pod>, context: Arc<Context>) -> Result<Action, Error> {
     let background = context.background.clone();
     let task = AbortOnDropHandle::new(background.spawn(sync::reconcile(pod, context)));
     match task.await.map_err(JoinError::try_into_panic) {
         Ok(Some(done)) => done,
         Err(Ok(panic)) => std::panic::resume_unwind(panic),
-        // The whole program ends.
+        // The program ends.
         Ok(None) | Err(Err(_)) => std::future::pending().await,
     }
 }
 
-/// When a pod whose sync failed is synced again.
+/// Returns when a pod whose sync failed is synced again.
 fn error_policy(pod: Arc<Pod>, _error: &Error, context: Arc<Context>) -> Action {
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
     let failures = context.pod_cache.with(uid, |state| {
         state.failures = state.failures.saturating_add(1);
         state.failures
     });
-    Action::requeue(cache::doubled(FIRST_RETRY_DELAY, failures, MAX_RETRY_DELAY))
+    Action::requeue(cache::exponential_delay(FIRST_RETRY_DELAY, failures, MAX_RETRY_DELAY))
 }

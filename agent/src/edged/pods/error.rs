@@ -1,29 +1,29 @@
-//! Why a sync of a pod fails.
+//! Errors of pod syncs.
 
-use crate::edged::{api_message, groups, runtime::CallError, volumes};
+use crate::edged::{api_message, cgroups, runtime::CallError, volumes};
 
-/// Why a pod could not be brought closer to what is wanted.
+/// Why a pod sync failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// The runtime failed.
+    /// A call to the container runtime failed.
     #[error(transparent)]
     Runtime(#[from] CallError),
-    /// The API refused a status.
+    /// The status could not be stored.
     #[error("the pod's status was not stored: {}", api_message(.0))]
     Report(#[source] kube::Error),
-    /// The API refused the deletion.
+    /// The pod could not be deleted from the API.
     #[error("the pod has ended but is still in the API: {}", api_message(.0))]
     Delete(#[source] kube::Error),
-    /// A status cannot be written as JSON.
+    /// A status cannot be serialised.
     #[error("the pod's status cannot be written as JSON")]
     Json(#[from] serde_json::Error),
-    /// The pod's directories stay.
+    /// The pod's directories could not be removed.
     #[error(transparent)]
     Volumes(#[from] volumes::Error),
-    /// The pod's control group stays.
+    /// The pod's control group could not be removed.
     #[error(transparent)]
-    Group(#[from] groups::Stays),
-    /// The pod has an identity that no pod can have.
+    Group(#[from] cgroups::RemoveError),
+    /// The pod's uid, namespace or name is invalid.
     #[error("the pod has no usable uid, namespace or name")]
     Identity,
 }

@@ -1,4 +1,4 @@
-//! ConfigMaps, Secrets and Services, asked of the API.
+//! Fetches ConfigMaps, Secrets and Services from the API.
 
 use std::collections::BTreeSet;
 
@@ -11,14 +11,16 @@ use crate::{
     edged::{
         api_message,
         references::{Fetched, Objects, Reference, config_map_data, secret_data},
-        services::{MASTER, MASTER_NAMESPACE, variables},
+        services::{KUBERNETES_SERVICE, KUBERNETES_SERVICE_NAMESPACE, variables},
     },
 };
 
-/// The ConfigMap by which pods know the authorities of the API, and its key.
-const ROOT_CA: (&str, &str) = ("kube-root-ca.crt", "ca.crt");
+/// Name of the ConfigMap with the CA certificates of the API.
+const ROOT_CA_CONFIG_MAP: &str = "kube-root-ca.crt";
+/// Its key.
+const ROOT_CA_KEY: &str = "ca.crt";
 
-/// Asks for all of these, at the same time. `api_ca`: one more authority of the API, PEM.
+/// Fetches all referenced objects concurrently. `api_ca` is an additional CA certificate of the API, PEM.
 pub(super) async fn objects(
     (client, api_ca): (&Client, Option<&str>),
     namespace: &str,
@@ -26,15 +28,16 @@ pub(super) async fn objects(
 ) -> Objects {
     let mut objects = Objects::default();
     let source = (client, api_ca);
-    let answers = join_all(references.iter().map(|reference| one(source, namespace, reference))).await;
+    let answers = join_all(references.iter().map(|reference| fetch_one(source, namespace, reference))).await;
     for (reference, fetched) in references.into_iter().zip(answers) {
         objects.insert(reference, fetched);
     }
     objects
 }
 
-/// The variables of the services that the pod may know, which `services` has. They are a courtesy: where the API has no services, as on
-/// a node that is told of none, there are no variables. The API itself is found where `client` says, if it does.
+/// Returns the environment variables of the services in the pod's namespace, and of the service `kubernetes`. They are optional:
+/// if the services cannot be listed, there are no variables. The service `kubernetes` is taken from `client` if that has it, else
+/// from `services`.
 pub(super) async fn service_variables(
     client: &Client,
     services: &Client,
@@ -49,28 +52,31 @@ pub(super) async fn service_variables(
         let services = Api::<Service>::namespaced(services.clone(), namespace);
         services.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default()
     };
-    let (mut all, master) = futures::join!(all, master(client, services));
-    all.retain(|service| namespace != MASTER_NAMESPACE || service.metadata.name.as_deref() != Some(MASTER));
-    all.extend(master);
+    let (mut all, kubernetes_service) = futures::join!(all, kubernetes_service(client, services));
+    all.retain(|service| {
+        namespace != KUBERNETES_SERVICE_NAMESPACE
+            || service.metadata.name.as_deref() != Some(KUBERNETES_SERVICE)
+    });
+    all.extend(kubernetes_service);
     variables(all.iter())
 }
 
-/// The service of the API: where MetaServer serves pods, that is it.
-async fn master(client: &Client, services: &Client) -> Option<Service> {
+/// Returns the service `kubernetes`, which MetaServer replaces by its own if it serves pods.
+async fn kubernetes_service(client: &Client, services: &Client) -> Option<Service> {
     for client in [client, services] {
-        let master = Api::<Service>::namespaced(client.clone(), MASTER_NAMESPACE);
-        if let Ok(Some(master)) = master.get_opt(MASTER).await {
-            return Some(master);
+        let kubernetes_service = Api::<Service>::namespaced(client.clone(), KUBERNETES_SERVICE_NAMESPACE);
+        if let Ok(Some(kubernetes_service)) = kubernetes_service.get_opt(KUBERNETES_SERVICE).await {
+            return Some(kubernetes_service);
         }
     }
     None
 }
 
-/// The ConfigMap, with one more authority where it is that of the API's.
-fn trusting(mut map: ConfigMap, api_ca: Option<&str>) -> ConfigMap {
-    let (name, key) = ROOT_CA;
-    if map.metadata.name.as_deref() == Some(name)
-        && let (Some(own), Some(text)) = (api_ca, map.data.as_mut().and_then(|data| data.get_mut(key)))
+/// Adds `api_ca` to the ConfigMap if it is the one with the API's CA certificates.
+fn with_api_ca(mut map: ConfigMap, api_ca: Option<&str>) -> ConfigMap {
+    if map.metadata.name.as_deref() == Some(ROOT_CA_CONFIG_MAP)
+        && let (Some(own), Some(text)) =
+            (api_ca, map.data.as_mut().and_then(|data| data.get_mut(ROOT_CA_KEY)))
     {
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
@@ -80,13 +86,17 @@ fn trusting(mut map: ConfigMap, api_ca: Option<&str>) -> ConfigMap {
     map
 }
 
-async fn one((client, api_ca): (&Client, Option<&str>), namespace: &str, reference: &Reference) -> Fetched {
+async fn fetch_one(
+    (client, api_ca): (&Client, Option<&str>),
+    namespace: &str,
+    reference: &Reference,
+) -> Fetched {
     let data = match reference {
-        // A name that is no name would become another path.
+        // An invalid name could change the path of the request.
         Reference::ConfigMap(name) | Reference::Secret(name) if !component::is_component(name) => Ok(None),
         Reference::ConfigMap(name) => {
             let api = Api::<ConfigMap>::namespaced(client.clone(), namespace);
-            api.get_opt(name).await.map(|found| found.map(|map| config_map_data(trusting(map, api_ca))))
+            api.get_opt(name).await.map(|found| found.map(|map| config_map_data(with_api_ca(map, api_ca))))
         }
         Reference::Secret(name) => {
             let api = Api::<Secret>::namespaced(client.clone(), namespace);
@@ -108,7 +118,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn pods_are_told_of_the_nodes_own_authority() {
+    async fn root_ca_config_map_includes_the_api_ca() {
         let client =
             kubeapi::Api::builder(MemoryStore::new()).rules(kubeapi::Rules::Relay).build().client("shop");
         for name in ["kube-root-ca.crt", "other"] {

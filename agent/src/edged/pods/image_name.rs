@@ -1,17 +1,17 @@
-//! Whether a text can be the name of an image at all: one that cannot is never asked for. Pure.
+//! Checks image names; an image with an invalid name is never requested. Pure.
 //!
 //! `[host[:port]/]path[/path…][:tag][@algorithm:hex]`, by the rules of the OCI distribution specification.
 
-/// Longest name without tag and digest.
+/// Maximum length of a name without tag and digest.
 const MAX_NAME: usize = 255;
-/// Longest tag.
+/// Maximum length of a tag.
 const MAX_TAG: usize = 128;
-/// A digest has at least as many hexadecimal digits.
+/// Minimum number of hexadecimal digits of a digest.
 const MIN_DIGEST: usize = 32;
-/// A name of just so many hexadecimal digits would be taken for an image's id.
+/// Number of hexadecimal digits that would be taken for an image id.
 const ID_DIGITS: usize = 64;
 
-/// What is wrong with the name, in the kubelet's words.
+/// Returns an error in the kubelet's words if the name is invalid.
 pub(super) fn check(image: &str) -> Result<(), String> {
     if is_valid(image) {
         return Ok(());
@@ -27,7 +27,7 @@ fn is_valid(image: &str) -> bool {
         Some((rest, digest)) => (rest, Some(digest)),
         None => (image, None),
     };
-    // a colon before the last slash is the host's
+    // a colon before the last slash belongs to the host
     let (name, tag) = match rest.rsplit_once(':') {
         Some((name, tag)) if !tag.contains('/') => (name, Some(tag)),
         _ => (rest, None),
@@ -43,9 +43,9 @@ fn is_name(name: &str) -> bool {
         Some((host, path))
             if host.contains(['.', ':']) || host == "localhost" || host != host.to_lowercase() =>
         {
-            is_host(host) && path.split('/').all(is_part)
+            is_host(host) && path.split('/').all(is_path_component)
         }
-        _ => name.split('/').all(is_part),
+        _ => name.split('/').all(is_path_component),
     }
 }
 
@@ -67,8 +67,8 @@ fn is_host(host: &str) -> bool {
     is_address && port.is_none_or(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Lower-case letters and digits, in between one `.`, one or two `_`, or any number of `-`.
-fn is_part(part: &str) -> bool {
+/// Reports whether `part` consists of lower-case letters and digits, separated by one `.`, one or two `_`, or any number of `-`.
+fn is_path_component(part: &str) -> bool {
     let is_word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let bytes = part.as_bytes();
     let at_ends = [bytes.first(), bytes.last()].into_iter().all(|end| end.is_some_and(|byte| is_word(*byte)));
@@ -88,11 +88,11 @@ fn is_tag(tag: &str) -> bool {
 fn is_digest(digest: &str) -> bool {
     digest.split_once(':').is_some_and(|(algorithm, hex)| {
         let mut parts = algorithm.split(['+', '.', '_', '-']);
-        let is_part = |part: &str| {
+        let is_path_component = |part: &str| {
             part.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic())
                 && part.bytes().all(|byte| byte.is_ascii_alphanumeric())
         };
-        parts.all(is_part) && hex.len() >= MIN_DIGEST && hex.bytes().all(is_hex)
+        parts.all(is_path_component) && hex.len() >= MIN_DIGEST && hex.bytes().all(is_hex)
     })
 }
 

@@ -1,4 +1,4 @@
-//! Images: used when they are here, pulled in the background when they are not.
+//! Provides the images of containers: present ones are used, others are pulled in the background.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -9,7 +9,7 @@ use tokio::sync::{Semaphore, mpsc};
 use wire::cri;
 
 use super::{
-    cache::{PodCache, Pull, doubled},
+    cache::{PodCache, Pull, exponential_delay},
     fetch,
     identity::Identity,
     image_name,
@@ -19,27 +19,28 @@ use super::{
 };
 use crate::edged::{
     background::Background,
-    events::{Recorder, Severity, reason},
-    moment, references,
+    events::{EventType, Recorder, reason},
+    references,
     runtime::Runtime,
     status::Waiting,
+    timestamps,
 };
 
-/// A pull that failed is tried again after this, doubled with each failure …
+/// First delay before a failed pull is tried again, doubled with each failure …
 const FIRST_PULL_DELAY: Duration = Duration::from_secs(10);
-/// … up to this; the kubelet's numbers.
+/// … up to this maximum; the kubelet's numbers.
 const MAX_PULL_DELAY: Duration = Duration::from_secs(300);
-/// How long a failure is reported as such before it is reported as a wait.
+/// How long the status reports a failed pull before it reports back-off.
 const FAILURE_REPORT_PERIOD: Duration = Duration::from_secs(1);
-/// A pull that is as quick as this needs no second sync of the pod.
-const QUICK_PULL: Duration = Duration::from_millis(100);
+/// How long a start waits for a pull; one that ends within this time needs no second sync of the pod.
+const PULL_WAIT: Duration = Duration::from_millis(100);
 
 /// Pulls the images of pods. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct ImagePuller {
     /// The API, for image pull Secrets.
     pub(crate) client: Client,
-    /// Has the images, and pulls them.
+    /// The container runtime's image service.
     pub(crate) runtime: Runtime,
     /// Remembers pulls.
     pub(crate) pod_cache: PodCache,
@@ -47,14 +48,14 @@ pub(crate) struct ImagePuller {
     pub(crate) events: Recorder,
     /// Triggers the pod of a pull that has ended.
     pub(crate) triggers: mpsc::Sender<Trigger>,
-    /// Where pulls run.
+    /// Runs the pulls.
     pub(crate) background: Background,
-    /// Permits to pull, where only so many images are pulled at the same time.
+    /// Limits concurrent pulls; `None` for no limit.
     pub(crate) permits: Option<Arc<Semaphore>>,
 }
 
 impl ImagePuller {
-    /// The container's image, here; else why it is not.
+    /// Returns the container's image, or why it is not present yet.
     pub(super) async fn ensure(
         &self,
         pod: &Arc<Pod>,
@@ -64,32 +65,32 @@ impl ImagePuller {
     ) -> Result<cri::Image, StartError> {
         let name = container.image.clone().unwrap_or_default();
         let record =
-            |severity, reason, text| self.events.container(pod, &container.name, severity, reason, text);
+            |event_type, reason, text| self.events.container(pod, &container.name, event_type, reason, text);
         image_name::check(&name).map_err(|why| {
-            record(Severity::Warning, reason::INSPECT_FAILED, why.clone());
+            record(EventType::Warning, reason::INSPECT_FAILED, why.clone());
             StartError::Failed(Waiting::new("InvalidImageName", why))
         })?;
         let policy = policy(container);
         let failed = |error: &dyn std::fmt::Display| {
             StartError::Failed(Waiting::new("ImageInspectError", error.to_string()))
         };
-        if policy != Policy::Always
+        if policy != PullPolicy::Always
             && let Some(image) = self.runtime.image(&name).await.map_err(|error| {
                 let text = format!("Failed to inspect image {name:?}: {error}");
-                record(Severity::Warning, reason::INSPECT_FAILED, text);
+                record(EventType::Warning, reason::INSPECT_FAILED, text);
                 failed(&error)
             })?
         {
-            // Nothing is present that was not looked for: the pull of one that was pulled for this container has recorded it.
+            // An image that was pulled for this container has the events of its pull instead.
             if !self.pod_cache.with(identity.uid, |state| state.pulls.contains_key(&name)) {
                 let text = format!("Container image {name:?} already present on machine");
-                record(Severity::Normal, reason::PULLED, text);
+                record(EventType::Normal, reason::PULLED, text);
             }
             return Ok(image);
         }
-        if policy == Policy::Never {
+        if policy == PullPolicy::Never {
             let message = format!("Container image {name:?} is not present with pull policy of Never");
-            record(Severity::Warning, reason::ERR_IMAGE_NEVER_PULL, message.clone());
+            record(EventType::Warning, reason::ERR_IMAGE_NEVER_PULL, message.clone());
             return Err(StartError::Failed(Waiting::new("ErrImageNeverPull", message)));
         }
         let mut step = self
@@ -109,7 +110,7 @@ impl ImagePuller {
             }
             PullStep::RetryAt(waiting, at) => {
                 if waiting.reason == "ImagePullBackOff" {
-                    record(Severity::Normal, reason::BACK_OFF, format!("Back-off pulling image {name:?}"));
+                    record(EventType::Normal, reason::BACK_OFF, format!("Back-off pulling image {name:?}"));
                 }
                 Err(StartError::RetryAt(waiting, at))
             }
@@ -117,7 +118,7 @@ impl ImagePuller {
         }
     }
 
-    /// Starts the pull, and waits a moment for it. When it ends later, it triggers the pod.
+    /// Starts a pull and waits for a moment. If it ends later, it triggers the pod.
     async fn pull(
         &self,
         pod: &Arc<Pod>,
@@ -132,15 +133,15 @@ impl ImagePuller {
         let (pod, namespace, sandbox) = (pod.clone(), identity.namespace.to_owned(), sandbox.clone());
         let (ended, quick) = tokio::sync::oneshot::channel::<()>();
         self.background.spawn(async move {
-            let secrets = fetch::objects((&puller.client, None), &namespace, references::of_pulls(&pod)).await;
+            let secrets = fetch::objects((&puller.client, None), &namespace, references::of_image_pulls(&pod)).await;
             let auths = registry::credentials(&secrets, &pod, &image);
-            // In turn, if so many are pulled already; a closed semaphore would be one that lets everybody through.
+            // Waits for a permit; a closed semaphore would mean no limit.
             let _permit = match &puller.permits {
                 Some(pulls) => pulls.clone().acquire_owned().await.ok(),
                 None => None,
             };
-            let record = |severity, reason, text| puller.events.container(&pod, &name, severity, reason, text);
-            record(Severity::Normal, reason::PULLING, format!("Pulling image {image:?}"));
+            let record = |event_type, reason, text| puller.events.container(&pod, &name, event_type, reason, text);
+            record(EventType::Normal, reason::PULLING, format!("Pulling image {image:?}"));
             let since = std::time::Instant::now();
             let pulled = puller.pull_with_any(&image, auths, &sandbox).await;
             let took = format!("{}ms", since.elapsed().as_millis());
@@ -151,18 +152,18 @@ impl ImagePuller {
                     let text = format!(
                         "Successfully pulled image {image:?} in {took} ({took} including waiting). Image size: {size} bytes."
                     );
-                    record(Severity::Normal, reason::PULLED, text);
+                    record(EventType::Normal, reason::PULLED, text);
                 }
                 Err(error) => {
                     let text = format!("Failed to pull image {image:?}: {error}");
-                    record(Severity::Warning, reason::FAILED, text);
+                    record(EventType::Warning, reason::FAILED, text);
                 }
             }
             let state = match pulled {
                 Ok(()) => Pull::Done,
                 Err(error) => {
                     let failures = failures.saturating_add(1);
-                    let retry_at = moment::after(Timestamp::now(), doubled(FIRST_PULL_DELAY, failures, MAX_PULL_DELAY));
+                    let retry_at = timestamps::after(Timestamp::now(), exponential_delay(FIRST_PULL_DELAY, failures, MAX_PULL_DELAY));
                     Pull::Failed { message: error, failures, retry_at, reported: false }
                 }
             };
@@ -171,10 +172,10 @@ impl ImagePuller {
                 let _ = puller.triggers.send(Trigger::of(&pod)).await;
             }
         });
-        let _ = tokio::time::timeout(QUICK_PULL, quick).await;
+        let _ = tokio::time::timeout(PULL_WAIT, quick).await;
     }
 
-    /// Pulls with the first credentials that do, or without any; else says what came of each.
+    /// Pulls with each of the credentials until one succeeds, or without if there are none. Returns all errors otherwise.
     async fn pull_with_any(
         &self,
         image: &str,
@@ -193,57 +194,57 @@ impl ImagePuller {
     }
 }
 
-/// When an image is pulled although it is here.
+/// When an image is pulled although it is present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Policy {
+enum PullPolicy {
     Always,
     IfNotPresent,
     Never,
 }
 
-fn policy(container: &Container) -> Policy {
+fn policy(container: &Container) -> PullPolicy {
     match container.image_pull_policy.as_deref() {
-        Some("Always") => Policy::Always,
-        Some("Never") => Policy::Never,
-        Some("IfNotPresent") => Policy::IfNotPresent,
-        _ if is_latest(container.image.as_deref().unwrap_or_default()) => Policy::Always,
-        _ => Policy::IfNotPresent,
+        Some("Always") => PullPolicy::Always,
+        Some("Never") => PullPolicy::Never,
+        Some("IfNotPresent") => PullPolicy::IfNotPresent,
+        _ if is_latest(container.image.as_deref().unwrap_or_default()) => PullPolicy::Always,
+        _ => PullPolicy::IfNotPresent,
     }
 }
 
-/// Without tag and digest, `latest` is meant.
+/// Reports whether the tag is `latest`, which is the default without tag and digest.
 fn is_latest(image: &str) -> bool {
     let last = image.rsplit('/').next().unwrap_or_default();
     !image.contains('@') && last.split_once(':').is_none_or(|(_, tag)| tag == "latest")
 }
 
-/// What to do about an image that is not here.
+/// What to do about an image that is not present.
 enum PullStep {
-    /// Pull it, which failed so often before.
+    /// Pull it; `failures` pulls in a row have failed before.
     Start { failures: u32 },
-    /// Wait for the pull that runs.
+    /// Wait for the running pull.
     Pending,
-    /// Use what was pulled.
+    /// Use the pulled image.
     Use,
-    /// Report this, and try again then.
+    /// Report this reason, and try again at this time.
     RetryAt(Waiting, Timestamp),
 }
 
 impl PullStep {
-    /// The next step after what is remembered of the last pull.
+    /// Decides the next step from the state of the last pull.
     fn of(pull: Option<&mut Pull>, now: Timestamp, image: &str) -> Self {
         match pull {
             None => Self::Start { failures: 0 },
             Some(Pull::Running) => Self::Pending,
             Some(Pull::Done) => Self::Use,
             Some(Pull::Failed { failures, retry_at, .. })
-                if moment::is_over(*retry_at, now, MAX_PULL_DELAY) =>
+                if timestamps::has_elapsed(*retry_at, now, MAX_PULL_DELAY) =>
             {
                 Self::Start { failures: *failures }
             }
             Some(Pull::Failed { message, reported: reported @ false, .. }) => {
                 *reported = true;
-                let at = moment::after(now, FAILURE_REPORT_PERIOD);
+                let at = timestamps::after(now, FAILURE_REPORT_PERIOD);
                 Self::RetryAt(Waiting::new("ErrImagePull", message.clone()), at)
             }
             Some(Pull::Failed { message, retry_at, .. }) => {
@@ -273,9 +274,9 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_pull_is_told_then_waited_for_then_tried_again() {
+    fn failed_pull_is_reported_then_backs_off_then_retries() {
         let now = Timestamp::UNIX_EPOCH;
-        let retry_at = moment::after(now, FIRST_PULL_DELAY);
+        let retry_at = timestamps::after(now, FIRST_PULL_DELAY);
         let mut pull = Pull::Failed { message: "no route".into(), failures: 1, retry_at, reported: false };
         let waits = |step| match step {
             PullStep::RetryAt(waiting, at) => (waiting.reason, waiting.message, at.as_second()),

@@ -1,4 +1,4 @@
-//! Brings pods to their desired state.
+//! Syncs pods: brings them to their desired state.
 //!
 //! ```text
 //! pods ───────────────┐
@@ -9,12 +9,12 @@
 //! | file | what |
 //! |---|---|
 //! | `trigger`, `trigger_stream`, `retry` | why and when a pod is synced |
-//! | `controller`, `context`, `cache` | the loop, what a sync needs, and what is remembered between two syncs |
-//! | `sync`, `terminate` | one sync of a pod that is to run, and of one that is being deleted |
+//! | `controller`, `context`, `cache` | the controller, what a sync needs, and the state between two syncs |
+//! | `sync`, `terminate` | a sync of a pod that shall run, and of one that is being deleted |
 //! | `admission` | whether a new pod may run |
-//! | `observe`, `strays`, `termination_messages` | what there is of a pod |
+//! | `observe`, `lost_containers`, `termination_messages` | the observed state of a pod |
 //! | `volume_manager` | its volumes: claims, tokens, ConfigMaps and Secrets |
-//! | `act`, `sandbox`, `start`, `stop`, `hooks`, `images` | the steps of a plan |
+//! | `act`, `sandbox`, `start`, `stop`, `hooks`, `images` | the actions of a plan |
 //! | `report`, `record_event` | its status and events |
 
 mod act;
@@ -28,6 +28,7 @@ mod hooks;
 mod identity;
 mod image_name;
 mod images;
+pub(super) mod lost_containers;
 mod observe;
 mod progress;
 mod record_event;
@@ -38,7 +39,6 @@ mod sandbox;
 mod sandbox_limit;
 mod start;
 mod stop;
-pub(super) mod strays;
 mod sync;
 mod terminate;
 mod termination_messages;

@@ -1,69 +1,69 @@
-//! What came of the steps of a plan.
+//! The result of a plan's actions.
 
 use jiff::Timestamp;
 
-use crate::edged::{moment, observed::Made, status::Waiting};
+use crate::edged::{observed::CreatedItem, status::Waiting, timestamps};
 
-/// What came of the steps of a plan.
+/// The result of one or more actions.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// What the pod has got.
-    made: Vec<Made>,
-    /// What it had has changed.
+    /// Sandboxes and containers that were created.
+    created: Vec<CreatedItem>,
+    /// Whether existing ones have changed.
     changed: bool,
-    /// When something that failed may be tried again.
+    /// When a failed action may be tried again.
     pub(super) retry_at: Option<Timestamp>,
 }
 
 impl Progress {
-    /// What the pod had has changed.
+    /// Returns the result of an action that changed existing sandboxes or containers.
     pub(super) fn changed() -> Self {
         Self { changed: true, ..Self::default() }
     }
 
-    /// The pod has got this.
-    pub(super) fn made(one: Made) -> Self {
-        Self { made: vec![one], ..Self::default() }
+    /// Returns the result of an action that created `one`.
+    pub(super) fn created(one: CreatedItem) -> Self {
+        Self { created: vec![one], ..Self::default() }
     }
 
-    /// A step failed, and may be tried again then.
+    /// Returns the result of a failed action that may be tried again at `at`.
     pub(super) fn retry_at(at: Timestamp) -> Self {
         Self { retry_at: Some(at), ..Self::default() }
     }
 
-    /// Whether the runtime has something else than before, so that another plan may have more steps.
-    pub(super) fn is_any(&self) -> bool {
-        self.changed || !self.made.is_empty()
+    /// Reports whether anything changed, so that another plan may have more actions.
+    pub(super) fn has_changes(&self) -> bool {
+        self.changed || !self.created.is_empty()
     }
 
-    /// What was made, if that is all that has happened: what failed may have left something, too.
-    pub(super) fn only_made(self) -> Option<Vec<Made>> {
-        (!self.changed && self.retry_at.is_none()).then_some(self.made)
+    /// Returns the created items if nothing else happened. A failed action may have left something that has to be observed.
+    pub(super) fn into_created_only(self) -> Option<Vec<CreatedItem>> {
+        (!self.changed && self.retry_at.is_none()).then_some(self.created)
     }
 
-    /// What came of two steps.
-    pub(super) fn and(mut self, other: Self) -> Self {
-        self.made.extend(other.made);
+    /// Combines the results of two actions.
+    pub(super) fn merge(mut self, other: Self) -> Self {
+        self.created.extend(other.created);
         Self {
             changed: self.changed || other.changed,
-            retry_at: moment::earlier(self.retry_at, other.retry_at),
+            retry_at: timestamps::earlier(self.retry_at, other.retry_at),
             ..self
         }
     }
 }
 
-/// Why a container does not start.
+/// Why a container does not start now.
 pub(super) enum StartError {
-    /// Something has to end first, and will trigger the pod.
+    /// Something has to end first, which will trigger the pod.
     Pending,
-    /// It is tried again later, each time a little later.
+    /// It failed, and is tried again with a growing delay.
     Failed(Waiting),
-    /// It is tried again then.
+    /// It is tried again at this time.
     RetryAt(Waiting, Timestamp),
 }
 
 impl StartError {
-    /// What the pod asks for cannot be made.
+    /// Returns the error of a container whose configuration cannot be created.
     pub(super) fn config(message: impl std::fmt::Display) -> Self {
         Self::Failed(Waiting::new("CreateContainerConfigError", message.to_string()))
     }

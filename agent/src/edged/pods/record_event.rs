@@ -1,35 +1,35 @@
-//! Events of pods, in the kubelet's words. See also [`super::stop`], [`super::start`], [`super::images`].
+//! Records events of pods, in the kubelet's words. See also [`super::stop`], [`super::start`], [`super::images`].
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::context::Context;
 use crate::edged::{
-    events::{Recorder, Severity, reason},
-    observed::Observed,
+    events::{EventType, Recorder, reason},
+    observed::ObservedPod,
     plan::{self, Plan},
-    specs::is_over,
+    specs::is_terminal,
     status::Waiting,
 };
 
-/// A sandbox has died and is replaced.
+/// Records that a sandbox has ended and is replaced.
 pub(super) fn sandbox_changed(events: &Recorder, pod: &Pod) {
     let text = "Pod sandbox changed, it will be killed and re-created.".to_owned();
-    events.pod(pod, Severity::Normal, reason::SANDBOX_CHANGED, text);
+    events.pod(pod, EventType::Normal, reason::SANDBOX_CHANGED, text);
 }
 
-/// A sandbox could not be made.
+/// Records that a sandbox could not be created.
 pub(super) fn sandbox_failed(events: &Recorder, pod: &Pod, message: &str) {
-    events.pod(pod, Severity::Warning, reason::FAILED_CREATE_POD_SANDBOX, message.to_owned());
+    events.pod(pod, EventType::Warning, reason::FAILED_CREATE_POD_SANDBOX, message.to_owned());
 }
 
-/// Volumes could not be set up.
+/// Records that volumes could not be set up.
 pub(super) fn mount_failed(events: &Recorder, pod: &Pod, message: &str) {
-    events.pod(pod, Severity::Warning, reason::FAILED_MOUNT, message.to_owned());
+    events.pod(pod, EventType::Warning, reason::FAILED_MOUNT, message.to_owned());
 }
 
-/// Containers wait before they are restarted; recorded once for each time they ended.
-pub(super) fn back_off(context: &Context, pod: &Pod, observed: &Observed, plan: &Plan) {
+/// Records that containers are in restart back-off, once for each of their exits.
+pub(super) fn back_off(context: &Context, pod: &Pod, observed: &ObservedPod, plan: &Plan) {
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
     for name in plan.back_off.keys() {
         let Some(last) = observed.latest(name) else { continue };
@@ -40,23 +40,23 @@ pub(super) fn back_off(context: &Context, pod: &Pod, observed: &Observed, plan: 
             continue;
         }
         let text = format!("Back-off restarting failed container {name} in pod {}", full_name(pod));
-        context.events.container(pod, name, Severity::Warning, reason::BACK_OFF, text);
+        context.events.container(pod, name, EventType::Warning, reason::BACK_OFF, text);
     }
 }
 
-/// Why the pod has failed, if its time is up.
+/// Returns the reason of failure of a pod whose active deadline has passed, and records it once.
 pub(super) fn deadline(context: &Context, pod: &Pod, now: Timestamp) -> Option<Waiting> {
     plan::deadline(pod).filter(|at| *at <= now)?;
     let text = "Pod was active on the node longer than the specified deadline";
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
     let reported = context.pod_cache.with(uid, |state| std::mem::replace(&mut state.reported_deadline, true));
-    if !reported && !is_over(pod) {
-        context.events.pod(pod, Severity::Normal, "DeadlineExceeded", text.to_owned());
+    if !reported && !is_terminal(pod) {
+        context.events.pod(pod, EventType::Normal, "DeadlineExceeded", text.to_owned());
     }
     Some(Waiting::new("DeadlineExceeded", text))
 }
 
-/// As the kubelet names pods to people.
+/// Returns the pod's name in the kubelet's form: `name_namespace(uid)`.
 pub(super) fn full_name(pod: &Pod) -> String {
     let text = |field: &Option<String>| field.clone().unwrap_or_default();
     let meta = &pod.metadata;

@@ -1,4 +1,4 @@
-//! Credentials for registries, from the pod's image pull Secrets. Pure.
+//! Credentials of image registries, from the pod's image pull Secrets. Pure.
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
@@ -12,12 +12,12 @@ use crate::edged::references::{self, Objects, Reference};
 /// `~/.docker/config.json`, as in Secrets of type `kubernetes.io/dockerconfigjson`.
 #[derive(Deserialize)]
 struct DockerConfig {
-    auths: BTreeMap<String, Entry>,
+    auths: BTreeMap<String, AuthEntry>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Entry {
+struct AuthEntry {
     username: String,
     password: String,
     auth: String,
@@ -25,23 +25,23 @@ struct Entry {
     registrytoken: String,
 }
 
-/// All credentials for the image's registry, those for the narrowest place first, then in the order of the Secrets: one may be
-/// out of date and the next not.
+/// Returns all credentials for the image's registry, those with the longest matching pattern first, then in the order of the
+/// Secrets. There may be several because one may be out of date.
 ///
 /// Source: <https://kubernetes.io/docs/concepts/containers/images/#config-json>.
 pub(super) fn credentials(secrets: &Objects, pod: &Pod, image: &str) -> Vec<cri::AuthConfig> {
-    let image = full(image);
-    let all = references::of_pulls(pod).into_iter().flat_map(|reference| auths(secrets, &reference));
+    let image = qualified_name(image);
+    let all = references::of_image_pulls(pod).into_iter().flat_map(|reference| auths(secrets, &reference));
     let mut matching: Vec<_> = all
         .map(|(server, entry)| (server_pattern(&server), entry))
-        .filter(|(place, _)| matches(place, &image))
+        .filter(|(pattern, _)| matches(pattern, &image))
         .collect();
-    matching.sort_by_key(|(place, _)| Reverse(place.len()));
-    matching.into_iter().map(|(_, entry)| auth(entry)).collect()
+    matching.sort_by_key(|(pattern, _)| Reverse(pattern.len()));
+    matching.into_iter().map(|(_, entry)| auth_config(entry)).collect()
 }
 
-/// What a Secret has; nothing where it is not there or says nothing that can be read.
-fn auths(secrets: &Objects, reference: &Reference) -> BTreeMap<String, Entry> {
+/// Returns a Secret's credentials by server; none if it is missing or cannot be parsed.
+fn auths(secrets: &Objects, reference: &Reference) -> BTreeMap<String, AuthEntry> {
     let Ok(Some(data)) = secrets.data(reference, true) else { return BTreeMap::new() };
     let read = match (data.get(".dockerconfigjson"), data.get(".dockercfg")) {
         (Some(json), _) => serde_json::from_slice::<DockerConfig>(json).map(|config| config.auths),
@@ -51,8 +51,8 @@ fn auths(secrets: &Objects, reference: &Reference) -> BTreeMap<String, Entry> {
     read.unwrap_or_default()
 }
 
-/// The image with its registry, which is Docker Hub's where none is named.
-fn full(image: &str) -> String {
+/// Returns the image's name with its registry, by default Docker Hub's.
+fn qualified_name(image: &str) -> String {
     match image.split_once('/') {
         Some((host, _)) if host.contains(['.', ':']) || host == "localhost" => image.to_owned(),
         Some(_) => format!("docker.io/{image}"),
@@ -60,16 +60,16 @@ fn full(image: &str) -> String {
     }
 }
 
-/// A key of `auths` as host and path.
+/// Converts a key of `auths` to host and path.
 fn server_pattern(server: &str) -> String {
     let bare = server.trim_start_matches("https://").trim_start_matches("http://");
     let bare = bare.trim_end_matches('/').trim_end_matches("/v1").trim_end_matches("/v2");
     bare.replacen("index.docker.io", "docker.io", 1)
 }
 
-/// Whether the image is at that place or below it. In the place, `*` stands for anything within one part of the host's name.
-fn matches(place: &str, image: &str) -> bool {
-    let (host, path) = place.split_once('/').unwrap_or((place, ""));
+/// Reports whether the image is at `pattern` or below it. In the host of the pattern, `*` matches any text without a dot.
+fn matches(pattern: &str, image: &str) -> bool {
+    let (host, path) = pattern.split_once('/').unwrap_or((pattern, ""));
     let Some((image_host, image_path)) = image.split_once('/') else { return false };
     let below = path.is_empty()
         || image_path
@@ -78,11 +78,11 @@ fn matches(place: &str, image: &str) -> bool {
     let (parts, image_parts) = (host.split('.'), image_host.split('.'));
     below
         && parts.clone().count() == image_parts.clone().count()
-        && parts.zip(image_parts).all(|(pattern, part)| is_like(pattern, part))
+        && parts.zip(image_parts).all(|(pattern, part)| matches_glob(pattern, part))
 }
 
-/// Whether the text is the pattern, with anything in the place of each `*`; in one pass, whoever wrote the pattern.
-fn is_like(pattern: &str, text: &str) -> bool {
+/// Reports whether the text matches the pattern, in which each `*` matches any text. Takes linear time for any pattern.
+fn matches_glob(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let (first, last) = (parts.next().unwrap_or_default(), parts.next_back());
     let Some(last) = last else { return first == text };
@@ -96,7 +96,7 @@ fn is_like(pattern: &str, text: &str) -> bool {
     })
 }
 
-fn auth(entry: Entry) -> cri::AuthConfig {
+fn auth_config(entry: AuthEntry) -> cri::AuthConfig {
     let decoded = STANDARD.decode(&entry.auth).ok().and_then(|bytes| String::from_utf8(bytes).ok());
     let pair = decoded.as_deref().and_then(|text| text.split_once(':'));
     let either = |own: String, decoded: Option<&str>| {
@@ -105,7 +105,7 @@ fn auth(entry: Entry) -> cri::AuthConfig {
     cri::AuthConfig {
         username: either(entry.username, pair.map(|pair| pair.0)),
         password: either(entry.password, pair.map(|pair| pair.1)),
-        // Runtimes would compare it with the image's host, and want a URL for that. It was compared here.
+        // Runtimes would compare it with the image's host and need a URL for that; it was compared here.
         server_address: String::new(),
         identity_token: entry.identitytoken,
         registry_token: entry.registrytoken,
@@ -121,7 +121,7 @@ mod tests {
     use crate::edged::references::Fetched;
 
     #[test]
-    fn all_matching_places_give_credentials_the_longest_first() {
+    fn matching_credentials_are_sorted_longest_pattern_first() {
         let config = json!({"auths": {
             "https://index.docker.io/v1/": {"auth": STANDARD.encode("hub:h")},
             "registry.example": {"username": "all", "password": "a"},
@@ -153,8 +153,8 @@ mod tests {
     }
 
     #[test]
-    fn places_may_be_patterns() {
-        for (place, image, wanted) in [
+    fn registry_patterns_match() {
+        for (pattern, image, wanted) in [
             ("a.example", "a.example/x", true),
             ("a.example/x", "a.example/x", true),
             ("a.example/x", "a.example/xy", false),
@@ -172,7 +172,7 @@ mod tests {
             ("a.example:*", "a.example:5000/x", true),
             ("a.example", "a.example:5000/x", false),
         ] {
-            assert_eq!(matches(place, image), wanted, "{place} {image}");
+            assert_eq!(matches(pattern, image), wanted, "{pattern} {image}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Stores a pod's status, when it is another than the one stored last.
+//! Reports a pod's status to the API when it differs from the last one.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -12,38 +12,38 @@ use serde_json::json;
 
 use super::{context::Context, error::Error, identity::Identity, record_event};
 use crate::edged::{
-    moment,
-    observed::Observed,
-    status::{self, View, Waiting},
+    observed::ObservedPod,
+    status::{self, PodStatusInputs, Waiting},
+    timestamps,
 };
 
-/// What a status is made from, beside what is remembered.
-pub(super) struct Situation<'a> {
-    /// What the runtime has.
-    pub(super) observed: &'a Observed,
-    /// Containers that wait before they are restarted.
+/// What a status is made from, in addition to the pod's cached state.
+pub(super) struct StatusInputs<'a> {
+    /// The observed pod.
+    pub(super) observed: &'a ObservedPod,
+    /// Containers in restart back-off.
     pub(super) back_off: &'a BTreeMap<String, Duration>,
-    /// The pod is being deleted and all of its containers have ended.
+    /// Whether the pod is being deleted and all its containers have ended.
     pub(super) ended: bool,
 }
 
-/// Stores the status. A pod that is not there any more has none.
+/// Computes and stores the pod's status. A pod that is gone is no error.
 pub(super) async fn report(
     context: &Context,
     pod: &Pod,
     identity: &Identity<'_>,
-    situation: &Situation<'_>,
+    inputs: &StatusInputs<'_>,
 ) -> Result<(), Error> {
     let version = pod.metadata.resource_version.clone().unwrap_or_default();
     let (mut waiting, held_up, last, termination) = context.pod_cache.with(identity.uid, |state| {
         let blocked = state.blocked.iter().map(|(name, blocked)| (name.clone(), blocked.waiting.clone()));
-        // The store's view of the pod may be older than the status that was stored last.
+        // The pod in the store may be older than the last stored status.
         let last =
-            state.reported.as_ref().filter(|(base, _)| *base == version).map(|(_, status)| status.clone());
+            state.last_report.as_ref().filter(|(base, _)| *base == version).map(|(_, status)| status.clone());
         let held_up = state.held_up.as_ref().map(|held_up| held_up.waiting.clone());
         (blocked.collect::<BTreeMap<_, _>>(), held_up, last, state.termination.clone())
     });
-    for (name, delay) in situation.back_off {
+    for (name, delay) in inputs.back_off {
         let Identity { namespace, name: pod, uid } = identity;
         let delay = go_duration(*delay);
         let message =
@@ -61,23 +61,23 @@ pub(super) async fn report(
     let (failed, disrupted) = termination.map(|termination| (termination.why, termination.disrupted)).unzip();
     let failed = failed.or_else(|| record_event::deadline(context, pod, Timestamp::now()));
     let host_ips = context.node.addresses.ips();
-    let status = status::of(&View {
+    let status = status::of(&PodStatusInputs {
         pod,
-        observed: situation.observed,
+        observed: inputs.observed,
         waiting: &waiting,
         held_up: held_up.as_ref(),
         host_ips: &host_ips,
         runtime_name: context.runtime.name().await?,
-        ended: situation.ended,
+        ended: inputs.ended,
         failed: failed.as_ref(),
         disrupted: disrupted.flatten().as_deref(),
         now: Timestamp::now(),
     });
-    store(context, pod, identity, status).await
+    patch_status(context, pod, identity, status).await
 }
 
-/// Stores that a pod was not let in: none of its containers is ever mentioned.
-pub(super) async fn rejected(
+/// Reports that a pod was rejected; its containers have no status.
+pub(super) async fn report_rejection(
     context: &Context,
     pod: &Pod,
     identity: &Identity<'_>,
@@ -90,13 +90,13 @@ pub(super) async fn rejected(
         reason: Some(why.reason.clone()),
         message: Some(format!("Pod was rejected: {}", why.message)),
         qos_class: old.qos_class.clone().or_else(|| Some(status::qos(pod).to_owned())),
-        start_time: old.start_time.clone().or_else(|| Some(moment::to_api(Timestamp::now()))),
+        start_time: old.start_time.clone().or_else(|| Some(timestamps::to_api(Timestamp::now()))),
         ..old
     };
-    store(context, pod, identity, status).await
+    patch_status(context, pod, identity, status).await
 }
 
-async fn store(
+async fn patch_status(
     context: &Context,
     pod: &Pod,
     identity: &Identity<'_>,
@@ -112,7 +112,7 @@ async fn store(
             let runs = |status: &PodStatus| status.phase.as_deref() == Some("Running");
             let started = runs(&status) && !runs(&old);
             let first_seen = context.pod_cache.with(identity.uid, |state| {
-                state.reported = Some((version, status));
+                state.last_report = Some((version, status));
                 state.first_seen
             });
             if let Some(first_seen) = first_seen.filter(|_| started) {
@@ -125,7 +125,7 @@ async fn store(
     }
 }
 
-/// As Go writes durations: `10s`, `1m20s`, `5m0s`.
+/// Formats a duration as Go does: `10s`, `1m20s`, `5m0s`.
 fn go_duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
     if seconds < 60 { format!("{seconds}s") } else { format!("{}m{}s", seconds / 60, seconds % 60) }

@@ -1,5 +1,5 @@
-//! Pods that wait for something of the cloud, such as a token or a Secret, are synced as soon as the cloud is connected again,
-//! and not only when their back-off is over.
+//! Syncs pods that wait for objects of the cloud, such as a token or a Secret, as soon as the cloud is connected again, and not
+//! only after their back-off.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::reflector::Store;
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::metamanager::Online;
 
-/// Triggers those of `pods` that wait with each connection, for ever.
+/// Triggers the waiting pods after each reconnection. Never returns.
 pub(crate) async fn when_connected(
     mut online: Online,
     pods: Store<Pod>,
@@ -22,9 +22,9 @@ pub(crate) async fn when_connected(
         online.returned().await;
         for pod in pods.state() {
             let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-            let waits = pod_cache.with(uid, PodState::cloud_returned);
+            let waits = pod_cache.with(uid, PodState::retry_failed);
             if waits && triggers.send(Trigger::of(&pod)).await.is_err() {
-                // The controller has ended, and with it all of EdgeD.
+                // The controller has ended, and so will all of EdgeD.
                 return std::future::pending().await;
             }
         }

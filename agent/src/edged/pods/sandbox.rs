@@ -1,4 +1,4 @@
-//! Makes the sandbox of a pod.
+//! Creates the sandbox of a pod.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
@@ -9,11 +9,11 @@ use super::{
 };
 use crate::edged::{
     convert::{self, NodeDns},
-    observed::Made,
+    observed::CreatedItem,
     status::Waiting,
 };
 
-/// Makes the `attempt`th sandbox of the pod, or remembers why not.
+/// Creates the pod's sandbox number `attempt`, or stores why it failed.
 pub(super) async fn create(context: &Context, pod: &Pod, identity: &Identity<'_>, attempt: u32) -> Progress {
     let now = Timestamp::now();
     if let Some(at) = context.pod_cache.with(identity.uid, |state| state.held_up_until(now)) {
@@ -27,19 +27,19 @@ pub(super) async fn create(context: &Context, pod: &Pod, identity: &Identity<'_>
     context.pod_cache.with(identity.uid, |state| match made {
         Ok(id) => {
             state.held_up = None;
-            // Whoever made the group anew knows no limits.
-            state.limited = false;
-            Progress::made(Made::Sandbox { id, attempt })
+            // The runtime has created the control group anew, without limits.
+            state.has_final_limits = false;
+            Progress::created(CreatedItem::Sandbox { id, attempt })
         }
         Err(error) => {
             let message = format!("Failed to create pod sandbox: {error}");
             record_event::sandbox_failed(&context.events, pod, &message);
-            // Logged once, not at each try.
+            // Logged once, not at each attempt.
             if state.held_up.as_ref().is_none_or(|before| before.waiting.message != message) {
                 tracing::warn!(namespace = pod.metadata.namespace, pod = pod.metadata.name, "{message}");
             }
             let waiting = Waiting::new("ContainerCreating", message);
-            let blocked = Blocked::after(state.held_up.as_ref(), waiting, now);
+            let blocked = Blocked::next(state.held_up.as_ref(), waiting, now);
             let at = blocked.retry_at;
             state.held_up = Some(blocked);
             Progress::retry_at(at)
@@ -47,7 +47,7 @@ pub(super) async fn create(context: &Context, pod: &Pod, identity: &Identity<'_>
     })
 }
 
-/// The sandbox's id, or why there is none.
+/// Runs the sandbox and returns its id, or the reason of failure.
 async fn run(context: &Context, pod: &Pod, config: cri::PodSandboxConfig) -> Result<String, String> {
     if let Some(why) = unsupported::in_pod(context, pod).await {
         return Err(why);
@@ -60,17 +60,19 @@ async fn run(context: &Context, pod: &Pod, config: cri::PodSandboxConfig) -> Res
     made.map_err(|error| error.to_string())
 }
 
-/// The configuration of the pod's `attempt`th sandbox.
+/// Returns the configuration of the pod's sandbox number `attempt`.
 pub(super) async fn config(context: &Context, pod: &Pod, attempt: u32) -> cri::PodSandboxConfig {
     let dns = &context.node.dns;
-    // Where neither the pod nor the cluster adds to the node's, the runtime has it already.
-    let merged =
-        dns.own || !dns.servers.is_empty() || pod.spec.as_ref().is_some_and(|spec| spec.dns_config.is_some());
-    let nodes = if merged { tokio::fs::read_to_string(&context.node.resolv_conf).await.ok() } else { None };
-    let nodes = convert::parse_resolv_conf(&nodes.unwrap_or_default());
-    let mut config = convert::sandbox(pod, attempt, &context.dirs, &NodeDns { nodes, ..dns.clone() });
+    // If neither pod nor cluster adds to the node's configuration, the runtime uses that by itself.
+    let merged = dns.is_custom
+        || !dns.servers.is_empty()
+        || pod.spec.as_ref().is_some_and(|spec| spec.dns_config.is_some());
+    let node_config =
+        if merged { tokio::fs::read_to_string(&context.node.resolv_conf).await.ok() } else { None };
+    let node_config = convert::parse_resolv_conf(&node_config.unwrap_or_default());
+    let mut config = convert::sandbox(pod, attempt, &context.dirs, &NodeDns { node_config, ..dns.clone() });
     if let Some(linux) = &mut config.linux {
-        linux.cgroup_parent = context.groups.parent(pod).await;
+        linux.cgroup_parent = context.groups.cgroup_parent(pod).await;
     }
     config
 }

@@ -1,5 +1,5 @@
-//! How many sandboxes are made at a time: as many as there are processors. All at once would take longer in all, and the first pod
-//! would be ready no sooner than the last.
+//! Limits how many sandboxes are created at a time to the number of processors. Creating all at once takes longer in total, and
+//! the first pod would be ready no sooner than the last.
 
 use std::{num::NonZero, pin::pin, time::Duration};
 
@@ -8,19 +8,19 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// A sandbox that takes longer waits for something else, such as its network: it gives its permit back.
+/// How long a sandbox holds its permit: one that takes longer waits for something else, such as its network.
 const MAX_HOLD: Duration = Duration::from_secs(3);
-/// What takes longer is reported while it goes on.
+/// Work that takes longer is reported while it runs.
 const REPORT_AFTER: Duration = Duration::from_secs(1);
-/// What can wait until the machine has made all sandboxes waits no longer than this.
+/// Maximum time that deferrable work waits for the creation of sandboxes.
 const MAX_DEFERRAL: Duration = Duration::from_secs(30);
 
-/// Permits to make a sandbox; first come, first served.
+/// Permits to create a sandbox, given in the order of requests.
 #[derive(Debug)]
 pub(crate) struct SandboxLimit(Semaphore);
 
 impl SandboxLimit {
-    /// As many as this machine has processors.
+    /// Returns as many permits as this machine has processors.
     pub(crate) fn of_machine() -> Self {
         Self::new(std::thread::available_parallelism().map_or(1, NonZero::get))
     }
@@ -29,9 +29,9 @@ impl SandboxLimit {
         Self(Semaphore::new(permits))
     }
 
-    /// Makes a sandbox with `work` as soon as there is a permit.
+    /// Runs `work`, which creates a sandbox, as soon as there is a permit.
     pub(super) async fn run<T>(&self, work: impl Future<Output = T>) -> T {
-        // nobody closes the semaphore; if somebody did, nothing would have to wait
+        // the semaphore is never closed; if it were, there would be no limit
         let permit = self.0.acquire().await;
         let mut work = pin!(work);
         if let Ok(done) = timeout(MAX_HOLD, &mut work).await {
@@ -41,14 +41,14 @@ impl SandboxLimit {
         work.await
     }
 
-    /// Ends when all sandboxes that were waited for before this call have been begun; after [`MAX_DEFERRAL`] in any case.
+    /// Returns when the creation of all sandboxes requested before this call has begun, or after [`MAX_DEFERRAL`].
     pub(crate) async fn wait_for_room(&self) {
-        // whether it has waited for long makes no difference
+        // a timeout is no error
         let _ = timeout(MAX_DEFERRAL, self.0.acquire()).await;
     }
 
-    /// Ends when work that goes on since this was called is worth a report: a report of each of hundreds of pods that wait for
-    /// their sandboxes takes from the time in which those could be made.
+    /// Returns when work that has run since this call should be reported. Reporting each of hundreds of pods that wait for their
+    /// sandboxes would delay the creation of those.
     pub(super) async fn wait_until_reportable(&self) {
         sleep(REPORT_AFTER).await;
         self.wait_for_room().await;
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn only_so_many_are_made_at_the_same_time() {
+    async fn concurrent_sandboxes_are_limited() {
         let (limit, now, most) = (SandboxLimit::new(3), Cell::new(0), Cell::new(0));
         let work = async || {
             now.set(now.get() + 1);
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_can_wait_waits_for_the_sandboxes_before_it_and_not_for_ever() {
+    async fn deferred_work_waits_for_earlier_sandboxes_with_a_limit() {
         let limit = SandboxLimit::new(1);
         let begun = Instant::now();
         limit.wait_for_room().await;

@@ -1,4 +1,4 @@
-//! One sync of a pod: observe, plan, act, again until there is nothing more to do at once, then report.
+//! One sync of a pod: observe, plan and act until nothing more can be done at once, then report.
 
 use std::{
     sync::Arc,
@@ -17,19 +17,20 @@ use super::{
     identity::Identity,
     progress::Progress,
     record_event,
-    report::{self, Situation},
+    report::{self, StatusInputs},
     terminate, volume_manager,
 };
 use crate::edged::{
-    moment,
-    observed::Observed,
-    plan::{self, Desired, Plan},
+    observed::ObservedPod,
+    plan::{self, DesiredPod, Plan},
+    timestamps,
 };
 
-/// Rounds of one sync. A pod needs three and one more for each init container; the rest is for the next sync.
+/// Maximum number of rounds of one sync. A pod needs three, and one more for each init container; the rest is left to the next
+/// sync.
 const MAX_ROUNDS: usize = 16;
 
-/// Brings the pod closer to what is wanted, and says when to sync it again.
+/// Syncs the pod and returns when to sync it again.
 pub(super) async fn reconcile(pod: Arc<Pod>, context: Arc<Context>) -> Result<Action, Error> {
     let identity = Identity::of(&pod)?;
     let begun = Instant::now();
@@ -41,7 +42,7 @@ pub(super) async fn reconcile(pod: Arc<Pod>, context: Arc<Context>) -> Result<Ac
         ("sync", sync_pod(&context, &pod, &identity).await)
     };
     context.pod_cache.set_syncing(identity.uid, false);
-    context.metrics.pod_worked(operation, begun.elapsed());
+    context.metrics.pod_synced(operation, begun.elapsed());
     let action = action?;
     context.pod_cache.with(identity.uid, |state| state.failures = 0);
     Ok(action)
@@ -49,15 +50,15 @@ pub(super) async fn reconcile(pod: Arc<Pod>, context: Arc<Context>) -> Result<Ac
 
 /// Brings a pod that is not being deleted to its desired state. Two syncs of one pod never run at the same time.
 async fn sync_pod(context: &Arc<Context>, pod: &Arc<Pod>, identity: &Identity<'_>) -> Result<Action, Error> {
-    let mut desired = Desired::of(pod, Timestamp::now());
-    desired.over |= context.pod_cache.is_marked_for_termination(identity.uid);
+    let mut desired = DesiredPod::of(pod, Timestamp::now());
+    desired.is_over |= context.pod_cache.is_marked_for_termination(identity.uid);
     let mut observed = context.observe_first(pod, identity).await?;
     let mut next = None;
     if !desired.is_finished(&observed) {
         match context.admitter.decide(pod, &observed).await {
             Some(Decision::Admitted) => {}
             Some(Decision::Rejected(why)) => {
-                report::rejected(context, pod, identity, &why).await?;
+                report::report_rejection(context, pod, identity, &why).await?;
                 return Ok(Action::await_change());
             }
             None => return Ok(Action::requeue(admission::PREEMPTION_RETRY_DELAY)),
@@ -66,42 +67,42 @@ async fn sync_pod(context: &Arc<Context>, pod: &Arc<Pod>, identity: &Identity<'_
     }
     for _ in 0..MAX_ROUNDS {
         let plan = plan::plan(&desired, &observed, Timestamp::now());
-        next = moment::earlier(next, plan.wake);
-        context.probes.follow(pod, &observed, &context.pod_ip(pod, &observed));
+        next = timestamps::earlier(next, plan.replan_at);
+        context.probes.sync(pod, &observed, &context.pod_ip(pod, &observed));
         record_event::back_off(context, pod, &observed, &plan);
         let progress = act_and_report(context, pod, identity, &observed, &plan).await?;
-        if !progress.is_any() {
+        if !progress.has_changes() {
             report_status(context, pod, identity, &observed, &plan).await?;
-            if desired.over && observed.containers.iter().all(|container| !container.is_alive()) {
+            if desired.is_over && observed.containers.iter().all(|container| !container.is_alive()) {
                 volume_manager::remove(context, identity).await;
             }
-            let next = moment::earlier(next, observed.settles_at(Timestamp::now()));
-            return Ok(context.requeue(moment::earlier(next, progress.retry_at)));
+            let next = timestamps::earlier(next, observed.recheck_at(Timestamp::now()));
+            return Ok(context.requeue(timestamps::earlier(next, progress.retry_at)));
         }
-        observed = match progress.only_made() {
-            Some(made) => context.observe_made(pod, observed, made).await?,
+        observed = match progress.into_created_only() {
+            Some(created) => context.observe_created(pod, observed, created).await?,
             None => context.observe(pod).await?,
         };
     }
     Ok(Action::requeue(Duration::ZERO))
 }
 
-/// Carries out the plan. Where that takes long, the status is reported meanwhile.
+/// Carries out the plan, and reports the status meanwhile if that takes long.
 async fn act_and_report(
     context: &Arc<Context>,
     pod: &Arc<Pod>,
     identity: &Identity<'_>,
-    observed: &Observed,
+    observed: &ObservedPod,
     plan: &Plan,
 ) -> Result<Progress, Error> {
-    let mut acting = Box::pin(act::all(context, pod, identity, observed, plan));
+    let mut acting = Box::pin(act::execute(context, pod, identity, observed, plan));
     tokio::select! {
         biased;
-        // Cancel-safe: what is not done goes on below.
+        // Cancel-safe: the future goes on below.
         progress = &mut acting => progress,
         // Cancel-safe: waiting holds no data.
         () = context.sandbox_limit.wait_until_reportable() => {
-            // Side by side: a call that is under way is neither held up nor given up for a report.
+            // Concurrently: a report neither delays nor cancels a running call.
             let reporting = report_status(context, pod, identity, observed, plan);
             let (reported, progress) = tokio::join!(reporting, acting);
             reported?;
@@ -114,9 +115,9 @@ async fn report_status(
     context: &Context,
     pod: &Pod,
     identity: &Identity<'_>,
-    observed: &Observed,
+    observed: &ObservedPod,
     plan: &Plan,
 ) -> Result<(), Error> {
-    let situation = Situation { observed, back_off: &plan.back_off, ended: false };
-    report::report(context, pod, identity, &situation).await
+    let inputs = StatusInputs { observed, back_off: &plan.back_off, ended: false };
+    report::report(context, pod, identity, &inputs).await
 }

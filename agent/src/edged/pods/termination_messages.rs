@@ -1,5 +1,5 @@
-//! The last words of containers that have ended, added to what the runtime says of them. They are read once, beside everything
-//! else: where the disk does not answer, they are missing until it does, and nothing waits for them.
+//! Adds the termination messages of ended containers to the observed pod. They are read once, in the background: if the disk does
+//! not answer, they are missing until it does, and nothing waits for them.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -8,21 +8,26 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::{cache::TerminationMessage, context::Context, trigger::Trigger};
 use crate::edged::{
-    moment,
-    observed::{Container, Observed, State, TerminationMessageFiles},
-    termination_message,
+    observed::{Container, ObservedPod, State, TerminationMessageFiles},
+    termination_message, timestamps,
 };
 
-/// Disks answer in a fraction of this.
+/// How long a sync waits for the disk, which normally takes a fraction of it.
 const READ_TIMEOUT: Duration = Duration::from_secs(1);
-/// By then a runtime has written the end of a log.
+/// Time after a container's end within which the runtime writes the end of its log.
 const LOG_WRITTEN_AFTER: Duration = Duration::from_secs(2);
 
-/// Where the words are that have to be read: container id, place, exit code, and whether nothing is added any more.
-type Unread = Vec<(String, TerminationMessageFiles, i32, bool)>;
+/// A termination message that has to be read.
+struct UnreadMessage {
+    container_id: String,
+    files: TerminationMessageFiles,
+    exit_code: i32,
+    /// Whether the runtime has written everything.
+    is_complete: bool,
+}
 
-/// Adds the last words of those that have ended, in a pod of so many `containers`.
-pub(super) async fn add(context: &Context, pod: &Pod, observed: &mut Observed, containers: usize) {
+/// Adds the termination messages of ended containers, in a pod of so many `containers`.
+pub(super) async fn add(context: &Context, pod: &Pod, observed: &mut ObservedPod, containers: usize) {
     let uid = pod.metadata.uid.clone().unwrap_or_default();
     let unread = context
         .pod_cache
@@ -35,53 +40,63 @@ pub(super) async fn add(context: &Context, pod: &Pod, observed: &mut Observed, c
             let State::Exited { message, .. } = &mut container.state else { continue };
             if let Some(TerminationMessage::Read { text, .. }) = state.termination_messages.get(&container.id)
             {
-                termination_message::join(message, text, containers);
+                termination_message::append(message, text, containers);
             }
         }
     });
 }
 
-fn unread(known: &mut HashMap<String, TerminationMessage>, observed: &Observed, now: Timestamp) -> Unread {
+fn unread(
+    known: &mut HashMap<String, TerminationMessage>,
+    observed: &ObservedPod,
+    now: Timestamp,
+) -> Vec<UnreadMessage> {
     known.retain(|id, _| observed.containers.iter().any(|container| container.id == *id));
     let is_known = |container: &&Container| match known.get(&container.id) {
         Some(
-            TerminationMessage::Asked
-            | TerminationMessage::Read { whole: true, .. }
-            | TerminationMessage::Read { asked: true, .. },
+            TerminationMessage::Reading
+            | TerminationMessage::Read { is_complete: true, .. }
+            | TerminationMessage::Read { is_reread: true, .. },
         ) => true,
-        Some(TerminationMessage::Read { whole: false, asked: false, .. }) | None => false,
+        Some(TerminationMessage::Read { is_complete: false, is_reread: false, .. }) | None => false,
     };
     let ended = observed.containers.iter().filter(|container| !is_known(container));
-    let unread: Unread = ended
+    let unread: Vec<UnreadMessage> = ended
         .filter_map(|container| match (&container.state, &container.termination_message) {
-            (State::Exited { finished_at, exit_code, .. }, Some(termination_message)) => {
-                let whole = moment::since(*finished_at, now) >= LOG_WRITTEN_AFTER;
-                Some((container.id.clone(), termination_message.clone(), *exit_code, whole))
+            (State::Exited { finished_at, exit_code, .. }, Some(files)) => {
+                let is_complete = timestamps::since(*finished_at, now) >= LOG_WRITTEN_AFTER;
+                Some(UnreadMessage {
+                    container_id: container.id.clone(),
+                    files: files.clone(),
+                    exit_code: *exit_code,
+                    is_complete,
+                })
             }
             _ => None,
         })
         .collect();
-    for (id, ..) in &unread {
-        if let TerminationMessage::Read { asked, .. } =
-            known.entry(id.clone()).or_insert(TerminationMessage::Asked)
+    for message in &unread {
+        if let TerminationMessage::Read { is_reread, .. } =
+            known.entry(message.container_id.clone()).or_insert(TerminationMessage::Reading)
         {
-            *asked = true;
+            *is_reread = true;
         }
     }
     unread
 }
 
-/// Waits a moment for the disk; what comes later triggers the pod.
-async fn read(context: &Context, pod: &Pod, uid: String, unread: Unread) {
+/// Reads the messages and waits for a moment. If they come later, they trigger the pod.
+async fn read(context: &Context, pod: &Pod, uid: String, unread: Vec<UnreadMessage>) {
     let mut reading = tokio::task::spawn_blocking(move || {
-        let read = unread.into_iter().map(|(id, place, exit_code, whole)| {
-            let text = termination_message::read(&place, exit_code);
-            (id, TerminationMessage::Read { text, whole, asked: false })
+        let read = unread.into_iter().map(|message| {
+            let text = termination_message::read(&message.files, message.exit_code);
+            let is_complete = message.is_complete;
+            (message.container_id, TerminationMessage::Read { text, is_complete, is_reread: false })
         });
         read.collect::<Vec<_>>()
     });
     if let Ok(read) = tokio::time::timeout(READ_TIMEOUT, &mut reading).await {
-        // A task that cannot be waited for is one of a program that ends.
+        // Waiting for a task fails only when the program ends.
         context.pod_cache.with(&uid, |state| state.termination_messages.extend(read.unwrap_or_default()));
         return;
     }
@@ -121,21 +136,22 @@ mod tests {
     }
 
     #[test]
-    fn words_are_read_once_when_nothing_is_added_any_more() {
+    fn complete_termination_message_is_read_once() {
         let mut known = HashMap::new();
-        let observed = Observed::new(vec![], vec![ended("old", 10), ended("new", 99)]);
+        let observed = ObservedPod::new(vec![], vec![ended("old", 10), ended("new", 99)]);
         let ids = |known: &mut HashMap<String, TerminationMessage>, now: i64| -> Vec<(String, bool)> {
             let unread = unread(known, &observed, Timestamp::from_second(now).unwrap());
-            unread.into_iter().map(|(id, _, _, whole)| (id, whole)).collect()
+            unread.into_iter().map(|one| (one.container_id, one.is_complete)).collect()
         };
         let row = |id: &str, whole| (id.to_owned(), whole);
         assert_eq!(ids(&mut known, 100), [row("old", true), row("new", false)]);
         assert!(ids(&mut known, 100).is_empty(), "the disk was asked");
-        let read = |whole| TerminationMessage::Read { text: String::new(), whole, asked: false };
+        let read =
+            |is_complete| TerminationMessage::Read { text: String::new(), is_complete, is_reread: false };
         known.extend([("old".to_owned(), read(true)), ("new".to_owned(), read(false))]);
         assert_eq!(ids(&mut known, 101), [row("new", true)], "its log may not have been complete");
         assert!(ids(&mut known, 101).is_empty(), "the disk was asked again");
-        known.insert("gone".to_owned(), TerminationMessage::Asked);
+        known.insert("gone".to_owned(), TerminationMessage::Reading);
         ids(&mut known, 101);
         assert!(!known.contains_key("gone"));
     }

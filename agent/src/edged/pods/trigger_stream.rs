@@ -1,4 +1,4 @@
-//! All reasons to sync pods, as one stream.
+//! Merges all triggers of pod syncs into one stream.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
@@ -25,43 +25,43 @@ use crate::edged::{
     references::{self, Reference},
 };
 
-/// A watch that failed; it is started again by itself.
+/// A failed watch, which restarts by itself.
 #[derive(Debug, thiserror::Error)]
 #[error("the watch of {kind}")]
-pub(super) struct Error {
+pub(super) struct WatchError {
     kind: &'static str,
     source: Box<watcher::Error>,
 }
 
-type Request = Result<ReconcileRequest<Pod>, Error>;
-type Requests = futures::stream::BoxStream<'static, Request>;
+type Request = Result<ReconcileRequest<Pod>, WatchError>;
+type RequestStream = futures::stream::BoxStream<'static, Request>;
 
-/// What the stream follows, and whom it wakes when pods went.
+/// What the stream watches, and what it notifies of deleted pods.
 #[derive(Clone)]
 pub(crate) struct Sources {
     /// The API: pods, ConfigMaps and Secrets.
     pub(crate) client: Client,
-    /// The node whose pods these are.
+    /// The name of the node whose pods are watched.
     pub(crate) node_name: String,
-    /// What is remembered of pods.
+    /// The state of pods.
     pub(crate) pod_cache: PodCache,
-    /// Wakes whoever waits for a pod to go.
+    /// Wakes the tasks that wait for a pod's removal from the API.
     pub(crate) pod_deleted: Arc<Notify>,
-    /// Wakes whoever removes what pods left behind.
+    /// Wakes the garbage collection of deleted pods.
     pub(crate) orphaned: Arc<Notify>,
 }
 
-/// The stream of all triggers.
-pub(super) fn all(
+/// Returns the stream of all triggers.
+pub(super) fn all_triggers(
     sources: Sources,
     store: &Store<Pod>,
     writer: Writer<Pod>,
     received: mpsc::Receiver<Trigger>,
     progress: watch::Sender<Progress>,
-) -> SelectAll<Requests> {
+) -> SelectAll<RequestStream> {
     let mut all = SelectAll::new();
-    all.push(objects::<ConfigMap>(&sources, store, "configmaps", Reference::ConfigMap));
-    all.push(objects::<Secret>(&sources, store, "secrets", Reference::Secret));
+    all.push(users_of::<ConfigMap>(&sources, store, "configmaps", Reference::ConfigMap));
+    all.push(users_of::<Secret>(&sources, store, "secrets", Reference::Secret));
     all.push(pods(sources, writer, progress));
     let store = store.clone();
     let own = ReceiverStream::new(received).flat_map(move |trigger| {
@@ -83,9 +83,9 @@ fn request(obj_ref: ObjectRef<Pod>, reason: &str) -> ReconcileRequest<Pod> {
     ReconcileRequest { obj_ref, reason: ReconcileReason::Custom { reason: reason.into() } }
 }
 
-/// This node's pods. What changes nothing for their containers, above all the statuses that this agent itself reports,
-/// triggers nothing.
-fn pods(sources: Sources, writer: Writer<Pod>, progress: watch::Sender<Progress>) -> Requests {
+/// Watches this node's pods. Changes that do not concern containers, above all the statuses that this agent reports, trigger
+/// nothing.
+fn pods(sources: Sources, writer: Writer<Pod>, progress: watch::Sender<Progress>) -> RequestStream {
     let own = watcher::Config::default().fields(&format!("spec.nodeName={}", sources.node_name));
     let mut listed = false;
     let pods = watcher::watcher(Api::<Pod>::all(sources.client.clone()), own)
@@ -93,7 +93,7 @@ fn pods(sources: Sources, writer: Writer<Pod>, progress: watch::Sender<Progress>
         .modify(|pod| pod.managed_fields_mut().clear())
         .reflect(writer)
         .inspect_ok(move |event| {
-            // Nobody else looks after a pod that went without being ended, or whose name has another one already.
+            // No sync cleans up a pod that was deleted without having ended, or whose name belongs to another pod already.
             if matches!(event, Event::Delete(_)) {
                 sources.pod_deleted.notify_one();
             }
@@ -104,7 +104,7 @@ fn pods(sources: Sources, writer: Writer<Pod>, progress: watch::Sender<Progress>
             }
             if matches!(event, Event::InitDone) {
                 if listed {
-                    // No event says what went between two lists.
+                    // There are no events of pods deleted between two lists.
                     sources.orphaned.notify_one();
                 } else {
                     listed = true;
@@ -114,24 +114,24 @@ fn pods(sources: Sources, writer: Writer<Pod>, progress: watch::Sender<Progress>
         })
         .touched_objects()
         .predicate_filter(fingerprint, PredicateConfig::default());
-    trigger_self(pods, ()).map_err(|source| Error { kind: "pods", source: Box::new(source) }).boxed()
+    trigger_self(pods, ()).map_err(|source| WatchError { kind: "pods", source: Box::new(source) }).boxed()
 }
 
-/// Equal for two versions of a pod between which there is nothing to do.
+/// Returns a hash that is equal for two versions of a pod between which there is nothing to do.
 fn fingerprint(pod: &Pod) -> Option<u64> {
     let mut hasher = DefaultHasher::new();
     let meta = &pod.metadata;
     (&meta.uid, &meta.labels, &meta.annotations, meta.deletion_grace_period_seconds).hash(&mut hasher);
     meta.deletion_timestamp.as_ref().map(|at| at.0.as_nanosecond()).hash(&mut hasher);
-    // a limit on its time is known only when its status says when it began
+    // the active deadline is known only when the status has a start time
     plan::deadline(pod).map(|at| at.as_nanosecond()).hash(&mut hasher);
-    gates(pod).for_each(|gate| gate.hash(&mut hasher));
+    readiness_gates(pod).for_each(|gate| gate.hash(&mut hasher));
     serde_json::to_vec(&pod.spec).ok()?.hash(&mut hasher);
     Some(hasher.finish())
 }
 
-/// What others say of the pod on which its being ready depends.
-fn gates(pod: &Pod) -> impl Iterator<Item = (&str, &str)> {
+/// Returns the conditions of the pod's readiness gates, which others set.
+fn readiness_gates(pod: &Pod) -> impl Iterator<Item = (&str, &str)> {
     let gates = pod.spec.iter().flat_map(|spec| spec.readiness_gates.iter().flatten());
     gates.filter_map(|gate| {
         let mut conditions = pod.status.as_ref()?.conditions.iter().flatten();
@@ -140,13 +140,13 @@ fn gates(pod: &Pod) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// The pods that use an object of type `K` which has changed.
-fn objects<K>(
+/// Watches objects of type `K` and triggers the pods that use a changed one.
+fn users_of<K>(
     sources: &Sources,
     store: &Store<Pod>,
     kind: &'static str,
     reference: fn(String) -> Reference,
-) -> Requests
+) -> RequestStream
 where
     K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
         + Clone
@@ -169,13 +169,13 @@ where
             let requests: Vec<Request> = users
                 .map(|pod| {
                     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-                    pod_cache.with(uid, |state| state.reconsider());
+                    pod_cache.with(uid, |state| state.retry_now());
                     Ok(request(ObjectRef::from_obj(pod.as_ref()), kind))
                 })
                 .collect();
             futures::stream::iter(requests)
         })
-        .map_err(move |source| Error { kind, source: Box::new(source) })
+        .map_err(move |source| WatchError { kind, source: Box::new(source) })
         .try_flatten()
         .boxed()
 }

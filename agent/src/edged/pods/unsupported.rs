@@ -1,37 +1,37 @@
-//! What the specification asks for and this node does not do, see [`crate::edged::fields`].
+//! Checks for fields that the pod sets and this node does not support, see [`crate::edged::fields`].
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 
 use super::context::Context;
 use crate::edged::{
     convert,
-    fields::{self, Refused, Scope},
+    fields::{self, RefusedField, Scope},
 };
 
-/// Why the pod gets no sandbox.
+/// Returns why the pod cannot have a sandbox.
 pub(super) async fn in_pod(context: &Context, pod: &Pod) -> Option<String> {
     let spec = pod.spec.as_ref()?;
-    // Containers and volumes have rules of their own, and are named in their messages.
+    // Containers and volumes have rules of their own and are named in their messages.
     let own = PodSpec { containers: Vec::new(), init_containers: None, volumes: None, ..spec.clone() };
-    if let Some(why) = first(context, fields::refused(Scope::Pod, &own)).await {
+    if let Some(why) = first_refused(context, fields::refused(Scope::Pod, &own)).await {
         return Some(why);
     }
     convert::check_hostname(pod, &context.node.dns.domain).err()
 }
 
-/// Why the container is not made.
+/// Returns why the container cannot be created.
 pub(super) async fn in_container(context: &Context, container: &Container) -> Option<String> {
-    first(context, fields::refused(Scope::Container, container)).await
+    first_refused(context, fields::refused(Scope::Container, container)).await
 }
 
-/// The first that the runtime cannot do either.
-async fn first(context: &Context, all: Vec<Refused>) -> Option<String> {
-    for Refused { message, unless } in all {
-        let can = match unless {
-            Some(ability) => context.runtime.can(ability).await,
+/// Returns the message of the first refused field that no feature of the runtime permits.
+async fn first_refused(context: &Context, all: Vec<RefusedField>) -> Option<String> {
+    for RefusedField { message, required_feature } in all {
+        let is_supported = match required_feature {
+            Some(feature) => context.runtime.supports(feature).await,
             None => false,
         };
-        if !can {
+        if !is_supported {
             return Some(message);
         }
     }

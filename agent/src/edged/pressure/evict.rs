@@ -1,4 +1,5 @@
-//! The loop: read, judge, say, and if there is no other way evict one pod.
+//! The eviction loop: reads the signals, updates the node's conditions, reclaims resources, and evicts a pod if there is no other
+//! way.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -11,7 +12,7 @@ use super::{
     Condition, Pressure, limits,
     machine::Signals,
     measure, messages,
-    rank::{self, Counted},
+    rank::{self, DiskScope},
     signals::{ConditionText, Reading},
     state::{self, State},
 };
@@ -19,52 +20,52 @@ use crate::{
     component,
     config::{Eviction, Signal, Threshold},
     edged::{
-        events::{Recorder, Severity, reason},
+        events::{EventType, Recorder, reason},
         housekeeping::Keeper,
         names::Dirs,
         pods::{PodCache, Termination, trigger::Trigger},
         runtime::Runtime,
-        specs::is_over,
+        specs::is_terminal,
         status::Waiting,
     },
 };
 
-/// Time between two readings; the kubelet's.
+/// Interval of readings; the kubelet's.
 const MONITORING_INTERVAL: Duration = Duration::from_secs(10);
-/// How long the next reading waits for an evicted pod to be gone …
+/// How long the next reading waits until an evicted pod is gone …
 const EVICTION_TIMEOUT: Duration = Duration::from_secs(30);
 /// … and how often that is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// What a pod has that is evicted by a hard threshold or a limit of its own.
+/// Grace period of pods that are evicted for a hard threshold or a limit of their own.
 const HARD_EVICTION_GRACE: Duration = Duration::from_secs(1);
 
-/// Keeps the node from running out of what its pods share.
+/// Evicts pods to keep the node from running out of shared resources.
 pub(crate) struct Evictor {
     /// The node's name.
     pub(crate) node_name: String,
-    /// What the node is short of, as others learn it.
+    /// The node's pressure conditions, for other parts.
     pub(crate) pressure: Pressure,
     /// The pods of this node.
     pub(crate) pods: Store<Pod>,
-    /// Where pods are marked for termination.
+    /// Marks pods for termination.
     pub(crate) pod_cache: PodCache,
     /// Triggers pods that were marked.
     pub(crate) triggers: mpsc::Sender<Trigger>,
     /// Records evictions, and events of the node.
     pub(crate) events: Recorder,
-    /// Says what pods use.
+    /// Reports what pods use.
     pub(crate) runtime: Runtime,
-    /// Where pods live on disk.
+    /// The directories of pods.
     pub(crate) dirs: Dirs,
-    /// Frees what can be freed without any pod.
+    /// Frees disk space without ending pods.
     pub(crate) keeper: Arc<Keeper>,
-    /// Where readings come from.
+    /// Source of the signals.
     pub(crate) signals: Arc<dyn Signals>,
-    /// When pods are evicted.
+    /// Thresholds and limits.
     pub(crate) config: Eviction,
 }
 
-/// Looks for ever.
+/// Runs the eviction loop. Never returns.
 pub(crate) async fn run(evictor: Evictor) {
     let mut state = State::default();
     loop {
@@ -74,67 +75,67 @@ pub(crate) async fn run(evictor: Evictor) {
                 () = tokio::time::sleep(MONITORING_INTERVAL) => {}
                 () = evictor.signals.changed() => {}
             },
-            // What they leave behind counts before anybody else has to go.
+            // The resources that evicted pods release count before another pod is evicted.
             evicted => {
-                let _ = tokio::time::timeout(EVICTION_TIMEOUT, evictor.gone(&evicted)).await;
+                let _ = tokio::time::timeout(EVICTION_TIMEOUT, evictor.wait_until_gone(&evicted)).await;
             }
         }
     }
 }
 
 impl Evictor {
-    /// Reads the signals once and acts on them; the pods that were evicted.
+    /// Reads the signals once, acts on them, and returns the evicted pods.
     async fn synchronize(&self, state: &mut State) -> Vec<Arc<Pod>> {
         let reading = match self.config.thresholds.is_empty() {
             true => Reading::default(),
             false => self.signals.read().await,
         };
-        let verdict = state.judge(&self.config, &reading, Timestamp::now());
-        self.report(&verdict.conditions);
+        let decision = state.update(&self.config, &reading, Timestamp::now());
+        self.report(&decision.conditions);
         let active = self.active();
-        let evicted = self.over_limits(&active, reading.image_disk).await;
+        let evicted = self.evict_over_limits(&active, reading.image_disk).await;
         if !evicted.is_empty() {
             return evicted;
         }
-        let Some(worst) = verdict.met.first() else { return Vec::new() };
+        let Some(worst) = decision.met.first() else { return Vec::new() };
         let resource = worst.signal.resource();
         tracing::warn!(signal = worst.signal.name(), "the node is short of {resource}");
         let text = format!("Attempting to reclaim {resource}");
-        self.events.node(&self.node_name, Severity::Warning, reason::EVICTION_THRESHOLD_MET, text);
+        self.events.node(&self.node_name, EventType::Warning, reason::EVICTION_THRESHOLD_MET, text);
         if self.reclaim(worst.signal, reading.image_disk).await {
             return Vec::new();
         }
-        self.evict_one(active, worst, &verdict.met, &reading).await.into_iter().collect()
+        self.evict_one(active, worst, &decision.met, &reading).await.into_iter().collect()
     }
 
-    /// Sets the node's conditions, and records those that have changed.
+    /// Sets the node's conditions and records an event for each that has changed.
     fn report(&self, conditions: &BTreeSet<Condition>) {
         for (condition, holds) in self.pressure.set(conditions) {
             let ConditionText { kind, message, event, .. } = condition.text(holds);
             let text = format!("Node {} status is now: {event}", self.node_name);
             tracing::info!(condition = kind, holds, "{message}");
-            self.events.node(&self.node_name, Severity::Normal, event, text);
+            self.events.node(&self.node_name, EventType::Normal, event, text);
         }
     }
 
-    /// Pods that run or are to run.
+    /// Returns the pods that run or shall run.
     fn active(&self) -> Vec<Arc<Pod>> {
         let mut pods = self.pods.state();
         pods.retain(|pod| {
             let uid = pod.metadata.uid.as_deref().unwrap_or_default();
             pod.metadata.deletion_timestamp.is_none()
-                && !is_over(pod)
+                && !is_terminal(pod)
                 && !self.pod_cache.is_marked_for_termination(uid)
         });
         pods
     }
 
-    /// Evicts the pods that use more local storage than they may.
-    async fn over_limits(&self, active: &[Arc<Pod>], image_disk: bool) -> Vec<Arc<Pod>> {
+    /// Evicts the pods that use more local storage than their limits.
+    async fn evict_over_limits(&self, active: &[Arc<Pod>], image_disk: bool) -> Vec<Arc<Pod>> {
         if !self.config.storage_limits {
             return Vec::new();
         }
-        let limited: Vec<_> = active.iter().filter(|pod| limits::has_any(pod)).cloned().collect();
+        let limited: Vec<_> = active.iter().filter(|pod| limits::has_storage_limits(pod)).cloned().collect();
         if limited.is_empty() {
             return Vec::new();
         }
@@ -146,7 +147,7 @@ impl Evictor {
         over.collect()
     }
 
-    /// Frees what no pod uses, where that helps; whether there is enough then.
+    /// Frees disk space that no pod uses, if that can help, and reports whether there is enough then.
     async fn reclaim(&self, signal: Signal, image_disk: bool) -> bool {
         let helps = match signal {
             Signal::ImageFsAvailable | Signal::ImageFsInodesFree => true,
@@ -170,10 +171,10 @@ impl Evictor {
     ) -> Option<Arc<Pod>> {
         let resource = worst.signal.resource();
         let mut pods = measure::usages(&self.runtime, &self.dirs, active).await;
-        rank::rank(&mut pods, resource, counted(worst.signal, reading.image_disk));
+        rank::rank(&mut pods, resource, disk_scope(worst.signal, reading.image_disk));
         let grace = if worst.grace.is_zero() { HARD_EVICTION_GRACE } else { self.config.max_pod_grace };
         let evicted = pods.into_iter().find(|(pod, usage)| {
-            let message = messages::evicted(pod, usage.as_ref(), resource, met, reading);
+            let message = messages::eviction(pod, usage.as_ref(), resource, met, reading);
             self.evict(pod, message, grace, true)
         });
         if evicted.is_none() {
@@ -182,27 +183,27 @@ impl Evictor {
         evicted.map(|(pod, _)| pod)
     }
 
-    /// Condemns the pod, unless the node cannot be without it.
+    /// Marks the pod for eviction unless it is critical, and reports whether it did.
     fn evict(&self, pod: &Arc<Pod>, message: String, grace: Duration, by_node: bool) -> bool {
         if messages::is_critical(pod) {
             return false;
         }
         tracing::info!(pod = pod.metadata.name, message, "evicted");
-        self.events.pod(pod, Severity::Warning, messages::EVICTED, message.clone());
+        self.events.pod(pod, EventType::Warning, messages::EVICTED, message.clone());
         let disrupted = by_node.then(|| message.clone());
         let why = Waiting::new(messages::EVICTED, message);
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
         self.pod_cache.mark_for_termination(uid, Termination { why, grace: Some(grace), disrupted });
-        // Where the channel is full: the pod is synced anyway, a little later.
+        // If the channel is full, the pod is synced a little later anyway.
         let _ = self.triggers.try_send(Trigger::of(pod));
         true
     }
 
-    /// Waits until all of these have ended, and what they kept in volumes is free.
-    async fn gone(&self, evicted: &[Arc<Pod>]) {
+    /// Waits until all evicted pods have ended and their volumes are removed.
+    async fn wait_until_gone(&self, evicted: &[Arc<Pod>]) {
         let runs = |pod: &Arc<Pod>| {
             let now = self.pods.get(&ObjectRef::from_obj(pod.as_ref()));
-            now.is_some_and(|now| now.metadata.uid == pod.metadata.uid && !is_over(&now))
+            now.is_some_and(|now| now.metadata.uid == pod.metadata.uid && !is_terminal(&now))
         };
         for pod in evicted {
             let uid = pod.metadata.uid.as_deref().filter(|uid| component::is_component(uid));
@@ -218,12 +219,12 @@ impl Evictor {
     }
 }
 
-/// Whose disk counts for a signal.
-fn counted(signal: Signal, image_disk: bool) -> Counted {
+/// Returns which disk usage counts for a signal.
+fn disk_scope(signal: Signal, image_disk: bool) -> DiskScope {
     match signal {
-        _ if !image_disk => Counted::All,
-        Signal::ImageFsAvailable | Signal::ImageFsInodesFree => Counted::ImageDisk,
-        _ => Counted::NodeDisk,
+        _ if !image_disk => DiskScope::All,
+        Signal::ImageFsAvailable | Signal::ImageFsInodesFree => DiskScope::ImageFs,
+        _ => DiskScope::NodeFs,
     }
 }
 
@@ -233,8 +234,8 @@ mod tests {
 
     #[test]
     fn the_disk_of_a_signal() {
-        assert_eq!(counted(Signal::ImageFsAvailable, false), Counted::All);
-        assert_eq!(counted(Signal::ImageFsAvailable, true), Counted::ImageDisk);
-        assert_eq!(counted(Signal::NodeFsInodesFree, true), Counted::NodeDisk);
+        assert_eq!(disk_scope(Signal::ImageFsAvailable, false), DiskScope::All);
+        assert_eq!(disk_scope(Signal::ImageFsAvailable, true), DiskScope::ImageFs);
+        assert_eq!(disk_scope(Signal::NodeFsInodesFree, true), DiskScope::NodeFs);
     }
 }

@@ -1,4 +1,4 @@
-//! Pods that use more local storage than they may. Pure.
+//! Finds pods that use more local storage than their limits. Pure.
 //!
 //! Source: <https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/#resource-emphemeralstorage-consumption>.
 
@@ -8,40 +8,40 @@ use k8s_openapi::{
 };
 use kubeapi::quantity;
 
-use super::rank::{Counted, Usage};
+use super::rank::{DiskScope, PodUsage};
 use crate::edged::{
     admit, specs,
     volume_source::{VolumeSource, volumes},
 };
 
-const STORAGE: &str = "ephemeral-storage";
+const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
 
 fn limit(container: &Container) -> Option<&Quantity> {
-    let limit = container.resources.as_ref()?.limits.as_ref()?.get(STORAGE)?;
+    let limit = container.resources.as_ref()?.limits.as_ref()?.get(EPHEMERAL_STORAGE)?;
     quantity::positive(limit).map(|_| limit)
 }
 
-/// The containers that run for as long as the pod does.
-fn lasting(pod: &Pod) -> impl Iterator<Item = &Container> {
+/// Returns the containers that run as long as the pod: main containers and sidecars.
+fn long_running(pod: &Pod) -> impl Iterator<Item = &Container> {
     let inits = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
     let sidecars = inits.filter(|init| specs::is_sidecar(init));
     pod.spec.iter().flat_map(|spec| spec.containers.iter()).chain(sidecars)
 }
 
-/// How much the volume may hold, if it has a limit.
+/// Returns the size limit of an `emptyDir` volume.
 fn size_limit(volume: &Volume) -> Option<&Quantity> {
-    VolumeSource::of(volume)?.scratch()?.size_limit.as_ref()
+    VolumeSource::of(volume)?.empty_dir()?.size_limit.as_ref()
 }
 
-/// Whether the pod's use of local storage has to be measured at all.
-pub(crate) fn has_any(pod: &Pod) -> bool {
+/// Reports whether the pod has any limit of local storage, so that its usage has to be measured.
+pub(crate) fn has_storage_limits(pod: &Pod) -> bool {
     volumes(pod).filter_map(size_limit).any(|size| quantity::positive(size).is_some())
         || specs::containers_of(pod).any(|one| limit(one).is_some())
 }
 
-/// What the pod uses too much of, in the kubelet's words; `None` while it keeps to its limits. `image_disk`: whether containers'
-/// layers are on another disk than logs, and so count for the whole pod only.
-pub(crate) fn exceeded(pod: &Pod, usage: &Usage, image_disk: bool) -> Option<String> {
+/// Returns which limit the pod exceeds, in the kubelet's words. `image_disk` says that containers' writable layers are on another
+/// disk than logs; then they count only for the pod as a whole.
+pub(crate) fn exceeded(pod: &Pod, usage: &PodUsage, image_disk: bool) -> Option<String> {
     let spec = pod.spec.as_ref()?;
     for volume in spec.volumes.iter().flatten() {
         let Some(size) = size_limit(volume) else { continue };
@@ -53,19 +53,19 @@ pub(crate) fn exceeded(pod: &Pod, usage: &Usage, image_disk: bool) -> Option<Str
             ));
         }
     }
-    let most = admit::limits_of(pod).get(STORAGE).copied().filter(|most| *most > 0);
-    if let Some(most) = most.filter(|most| usage.disk(Counted::All).bytes > *most) {
-        // one limit is told as it was written
+    let most = admit::limits_of(pod).get(EPHEMERAL_STORAGE).copied().filter(|most| *most > 0);
+    if let Some(most) = most.filter(|most| usage.disk(DiskScope::All).bytes > *most) {
+        // a single limit is shown as it was written
         let limits: Vec<_> = specs::containers_of(pod).filter_map(limit).collect();
-        let told = if let [one] = limits[..] { one.0.clone() } else { quantity::binary(most) };
+        let shown = if let [one] = limits[..] { one.0.clone() } else { quantity::binary(most) };
         return Some(format!(
-            "Pod ephemeral local storage usage exceeds the total limit of containers {told}. "
+            "Pod ephemeral local storage usage exceeds the total limit of containers {shown}. "
         ));
     }
-    lasting(pod).find_map(|container| {
+    long_running(pod).find_map(|container| {
         let limit = limit(container)?;
         let used = usage.containers.get(&container.name)?;
-        let used = if image_disk { used.logs } else { used.logs.and(used.layer) };
+        let used = if image_disk { used.logs } else { used.logs.plus(used.layer) };
         (used.bytes > quantity::whole(limit)?).then(|| {
             format!("Container {} exceeded its local ephemeral storage limit {:?}. ", container.name, limit.0)
         })
@@ -77,10 +77,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::edged::pressure::rank::{ContainerUsage, Disk};
+    use crate::edged::pressure::rank::{ContainerUsage, StorageUsage};
 
-    fn disk(bytes: i64) -> Disk {
-        Disk { bytes, inodes: 1 }
+    fn disk(bytes: i64) -> StorageUsage {
+        StorageUsage { bytes, inodes: 1 }
     }
 
     #[test]
@@ -92,14 +92,14 @@ mod tests {
             {"name": "b", "resources": {"limits": {"ephemeral-storage": "3Mi"}}},
         ]}}))
         .unwrap();
-        assert!(has_any(&pod));
+        assert!(has_storage_limits(&pod));
         let check = |volume: i64, a: (i64, i64), b: i64, image_disk: bool| {
             let container =
                 |(layer, logs)| ContainerUsage { memory: 0, layer: disk(layer), logs: disk(logs) };
-            let usage = Usage {
+            let usage = PodUsage {
                 containers: [("a".to_owned(), container(a)), ("b".to_owned(), container((b, 0)))].into(),
                 volumes: [("scratch".to_owned(), disk(volume))].into(),
-                ..Usage::default()
+                ..PodUsage::default()
             };
             exceeded(&pod, &usage, image_disk).unwrap_or_default()
         };
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn sidecars_are_limited_and_make_room() {
+    fn sidecar_limits_count() {
         let limited = |name: &str, most: &str, restart: Option<&str>| json!({"name": name, "restartPolicy": restart, "resources": {"limits": {"ephemeral-storage": most}}});
         let pod: Pod = serde_json::from_value(json!({"spec": {
             "initContainers": [limited("setup", "1Ki", None), limited("proxy", "2Mi", Some("Always"))],
@@ -131,7 +131,7 @@ mod tests {
             let used = [("setup", setup), ("proxy", proxy), ("main", main)].map(|(name, mib)| {
                 (name.to_owned(), ContainerUsage { memory: 0, layer: disk(mib << 20), logs: disk(0) })
             });
-            let usage = Usage { containers: used.into(), ..Usage::default() };
+            let usage = PodUsage { containers: used.into(), ..PodUsage::default() };
             exceeded(&pod, &usage, false).unwrap_or_default()
         };
         assert_eq!(check(0, 2, 3), "");
@@ -144,14 +144,14 @@ mod tests {
     }
 
     #[test]
-    fn most_pods_have_none() {
+    fn pods_without_limits_are_not_measured() {
         for spec in [
             json!({"containers": [{"name": "a"}], "volumes": [{"name": "v", "emptyDir": {}}]}),
             json!({"containers": [{"name": "a"}], "volumes": [{"name": "v", "emptyDir": {"sizeLimit": "0"}}]}),
         ] {
             let pod: Pod = serde_json::from_value(json!({"spec": spec})).unwrap();
-            assert!(!has_any(&pod));
-            assert_eq!(exceeded(&pod, &Usage::default(), false), None);
+            assert!(!has_storage_limits(&pod));
+            assert_eq!(exceeded(&pod, &PodUsage::default(), false), None);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Reads the signals of this machine: a few small files and two `statfs`, nothing that a tick of ten seconds would feel.
+//! Reads the eviction signals of this machine: a few small files and two `statfs` calls.
 
 use std::{
     collections::BTreeMap,
@@ -13,38 +13,39 @@ use parking_lot::Mutex;
 use super::signals::{Observation, Reading};
 use crate::{
     config::Signal,
-    edged::{groups::HIERARCHIES, runtime::Runtime},
+    edged::{cgroups::CGROUP_ROOT, runtime::Runtime},
 };
 
-/// Memory may run short while the runtime is stuck: no reading waits longer for it.
+/// How long a reading waits for the runtime, which may hang while memory runs out.
 const READ_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Where readings come from.
+/// A source of eviction signals.
 pub trait Signals: fmt::Debug + Send + Sync {
     /// Reads all signals once.
     fn read(&self) -> BoxFuture<'_, Reading>;
 
-    /// Ends when a reading is due before its time; never, where nothing tells. Whoever waits may give it up.
+    /// Returns when a reading is due before the interval has passed; never, if the source does not notice changes. May be dropped
+    /// at any time.
     fn changed(&self) -> BoxFuture<'_, ()> {
         future::pending().boxed()
     }
 }
 
-/// The machine that this program runs on.
+/// The signals of this machine.
 #[derive(Debug)]
-pub(crate) struct Machine {
+pub(crate) struct MachineSignals {
     runtime: Runtime,
     root: PathBuf,
     images: Mutex<Option<PathBuf>>,
 }
 
-impl Machine {
-    /// `root` is on the disk that holds the pods; the runtime knows where images are.
+impl MachineSignals {
+    /// Creates the source. `root` is a path on the disk of pods; the runtime reports where images are.
     pub(crate) fn new(runtime: Runtime, root: PathBuf) -> Self {
         Self { runtime, root, images: Mutex::new(None) }
     }
 
-    /// Where the runtime keeps images; the disk of the pods until it says so.
+    /// Returns the path of the runtime's images, or of the pods' disk until the runtime reports it.
     async fn image_root(&self) -> PathBuf {
         if let Some(known) = self.images.lock().clone() {
             return known;
@@ -56,18 +57,18 @@ impl Machine {
     }
 }
 
-impl Signals for Machine {
+impl Signals for MachineSignals {
     fn read(&self) -> BoxFuture<'_, Reading> {
         Box::pin(async move {
             let (root, images) = (self.root.clone(), self.image_root().await);
-            // A disk may hang; the reading then does too, and nothing else.
+            // If a disk hangs, only this reading hangs.
             let read = tokio::task::spawn_blocking(move || reading(&root, &images));
             read.await.unwrap_or_default()
         })
     }
 }
 
-/// A directory on the disk of images, if the runtime tells and this program sees it.
+/// Returns a directory on the disk of images, if the runtime reports it and this program can access it.
 pub(crate) async fn image_root(runtime: &Runtime) -> Option<PathBuf> {
     let answer = runtime.image_fs().await.ok()?;
     let id = answer.image_filesystems.into_iter().next()?.fs_id?;
@@ -78,8 +79,8 @@ pub(crate) async fn image_root(runtime: &Runtime) -> Option<PathBuf> {
 
 fn reading(root: &Path, images: &Path) -> Reading {
     let mut signals = BTreeMap::new();
-    signals.extend(memory_of_machine().map(|seen| (Signal::MemoryAvailable, seen)));
-    signals.extend(processes().map(|seen| (Signal::PidAvailable, seen)));
+    signals.extend(read_memory().map(|seen| (Signal::MemoryAvailable, seen)));
+    signals.extend(read_pids().map(|seen| (Signal::PidAvailable, seen)));
     let disks = [
         (root, Signal::NodeFsAvailable, Signal::NodeFsInodesFree),
         (images, Signal::ImageFsAvailable, Signal::ImageFsInodesFree),
@@ -87,7 +88,7 @@ fn reading(root: &Path, images: &Path) -> Reading {
     for (path, room, inodes) in disks {
         let Some((bytes, nodes)) = disk(path) else { continue };
         signals.insert(room, bytes);
-        // A disk without a fixed number of inodes has always enough.
+        // A file system without a fixed number of inodes always has enough.
         if nodes.capacity > 0 {
             signals.insert(inodes, nodes);
         }
@@ -100,7 +101,7 @@ fn device(path: &Path) -> Option<u64> {
     fs::metadata(path).ok().map(|meta| meta.dev())
 }
 
-/// Bytes and inodes of the disk that holds `path`.
+/// Returns bytes and inodes of the file system of `path`.
 pub(crate) fn disk(path: &Path) -> Option<(Observation, Observation)> {
     let disk = nix::sys::statvfs::statvfs(path).ok()?;
     // These types differ between platforms.
@@ -115,17 +116,17 @@ pub(crate) fn disk(path: &Path) -> Option<(Observation, Observation)> {
     ))
 }
 
-fn memory_of_machine() -> Option<Observation> {
+fn read_memory() -> Option<Observation> {
     let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
-    let version_1 = Path::new(HIERARCHIES).join("memory");
+    let version_1 = Path::new(CGROUP_ROOT).join("memory");
     let group = fs::read_to_string(version_1.join("memory.usage_in_bytes"))
         .and_then(|usage| Ok((usage, fs::read_to_string(version_1.join("memory.stat"))?)))
         .ok();
     memory(&meminfo, group.as_ref().map(|(usage, stat)| (usage.as_str(), stat.as_str())))
 }
 
-/// Memory less the working set, which is what is used and not a file that was not used lately. `group`: usage and
-/// statistics of the root control group, version 1; version 2 has none of its own.
+/// Returns the memory that is not in the working set, which is used memory without inactive files. `group` holds usage and
+/// statistics of the root control group of version 1; version 2 has none.
 ///
 /// Source: <https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#eviction-signals>.
 fn memory(meminfo: &str, group: Option<(&str, &str)>) -> Option<Observation> {
@@ -145,12 +146,12 @@ fn memory(meminfo: &str, group: Option<(&str, &str)>) -> Option<Observation> {
     Some(Observation { available: capacity - working_set, capacity })
 }
 
-fn processes() -> Option<Observation> {
+fn read_pids() -> Option<Observation> {
     let read = |name: &str| fs::read_to_string(Path::new("/proc").join(name)).ok();
     pids(&read("loadavg")?, &read("sys/kernel/pid_max")?, &read("sys/kernel/threads-max")?)
 }
 
-/// `loadavg` has `running/all` tasks as its fourth word.
+/// Parses process ids. The fourth word of `loadavg` is `running/all` tasks.
 fn pids(loadavg: &str, pid_max: &str, threads_max: &str) -> Option<Observation> {
     let tasks: i64 = loadavg.split_whitespace().nth(3)?.split_once('/')?.1.parse().ok()?;
     let number = |text: &str| text.trim().parse::<i64>().ok();
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn process_ids_end_at_the_lower_of_two_limits() {
+    fn pid_capacity_is_the_lower_limit() {
         let seen = |available, capacity| Some(Observation { available, capacity });
         assert_eq!(pids("0.1 0.2 0.3 2/150 999", "4194304\n", "1000\n"), seen(850, 1000));
         assert_eq!(pids("0.1 0.2 0.3 2/150 999", "100\n", "1000\n"), seen(0, 100));

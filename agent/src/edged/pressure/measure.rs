@@ -1,36 +1,36 @@
-//! Measures what pods use: memory, layers and processes as the runtime counts them, logs and volumes by looking.
+//! Measures the resource usage of pods: memory, writable layers and processes from the runtime, logs and volumes from the disk.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use k8s_openapi::api::core::v1::Pod;
 use wire::cri;
 
-use super::rank::{ContainerUsage, Disk, Usage};
+use super::rank::{ContainerUsage, PodUsage, StorageUsage};
 use crate::{
     component,
     edged::{
+        disk_usage,
         names::{self, Dirs},
         runtime::Runtime,
-        usage,
         volume_source::{self, VolumeSource, is_in_memory},
     },
 };
 
-/// More files than this are not counted: a pod that has them is far beyond any limit.
+/// Maximum number of files that are counted; a pod with more is far beyond any limit.
 const MAX_FILES: u64 = 4_000_000;
 
-/// What each of the pods uses; `None` for those that the runtime knows nothing of, or when it does not tell.
+/// Returns the usage of each pod, `None` if the runtime does not know or report it.
 pub(crate) async fn usages(
     runtime: &Runtime,
     dirs: &Dirs,
     pods: Vec<Arc<Pod>>,
-) -> Vec<(Arc<Pod>, Option<Usage>)> {
+) -> Vec<(Arc<Pod>, Option<PodUsage>)> {
     let (containers, sandboxes) = tokio::join!(runtime.container_stats(), runtime.sandbox_stats());
     let containers = containers.unwrap_or_else(|error| {
         error.log("what pods use is not known in full");
         Vec::new()
     });
-    // Not every runtime has these.
+    // Not every runtime reports sandboxes.
     let counted = from_runtime(&containers, &sandboxes.unwrap_or_default());
     let dirs = dirs.clone();
     let measured = tokio::task::spawn_blocking(move || {
@@ -44,16 +44,16 @@ pub(crate) async fn usages(
             })
             .collect()
     });
-    // A task that cannot be waited for is one of a program that ends.
+    // Waiting for a task fails only when the program ends.
     measured.await.unwrap_or_default()
 }
 
-/// By the pods' uids.
+/// Returns the runtime's figures by pod uid.
 fn from_runtime(
     containers: &[cri::ContainerStats],
     sandboxes: &[cri::PodSandboxStats],
-) -> BTreeMap<String, Usage> {
-    let mut all: BTreeMap<String, Usage> = BTreeMap::new();
+) -> BTreeMap<String, PodUsage> {
+    let mut all: BTreeMap<String, PodUsage> = BTreeMap::new();
     let number = |value: &Option<cri::UInt64Value>| {
         value.as_ref().map_or(0, |value| i64::try_from(value.value).unwrap_or(i64::MAX))
     };
@@ -65,16 +65,16 @@ fn from_runtime(
         let layer = stats.writable_layer.as_ref();
         let usage = ContainerUsage {
             memory: stats.memory.as_ref().map_or(0, |memory| number(&memory.working_set_bytes)),
-            layer: Disk {
+            layer: StorageUsage {
                 bytes: layer.map_or(0, |layer| number(&layer.used_bytes)),
                 inodes: layer.map_or(0, |layer| number(&layer.inodes_used)),
             },
-            logs: Disk::default(),
+            logs: StorageUsage::default(),
         };
         let slot = all.entry(uid.clone()).or_default().containers.entry(name.clone()).or_default();
-        // One that was restarted is there more than once.
+        // A restarted container is listed more than once.
         slot.memory = slot.memory.saturating_add(usage.memory);
-        slot.layer = slot.layer.and(usage.layer);
+        slot.layer = slot.layer.plus(usage.layer);
     }
     for stats in sandboxes {
         let uid = stats.attributes.as_ref().and_then(|attributes| attributes.labels.get(names::POD_UID));
@@ -86,8 +86,8 @@ fn from_runtime(
     all
 }
 
-/// Adds logs and the pod's own volumes.
-fn on_disk(dirs: &Dirs, pod: &Pod, mut usage: Usage) -> Usage {
+/// Adds the usage of logs and of the pod's own volumes.
+fn on_disk(dirs: &Dirs, pod: &Pod, mut usage: PodUsage) -> PodUsage {
     let text = |field: &Option<String>| field.clone().filter(|text| component::is_component(text));
     let meta = &pod.metadata;
     let (Some(namespace), Some(name), Some(uid)) = (text(&meta.namespace), text(&meta.name), text(&meta.uid))
@@ -97,16 +97,16 @@ fn on_disk(dirs: &Dirs, pod: &Pod, mut usage: Usage) -> Usage {
     let logs = dirs.pod_logs(&namespace, &name, &uid);
     for (container, usage) in &mut usage.containers {
         if component::is_component(container) {
-            usage.logs = tree(&logs.join(container));
+            usage.logs = directory_usage(&logs.join(container));
         }
     }
     for volume in volume_source::volumes(pod) {
         let Some(source) = VolumeSource::of(volume) else { continue };
-        let Some(scratch) = source.scratch() else { continue };
+        let Some(empty_dir) = source.empty_dir() else { continue };
         if component::is_component(&volume.name) {
-            let used = tree(&dirs.volume(&uid, source.directory(), &volume.name));
+            let used = directory_usage(&dirs.volume(&uid, source.directory(), &volume.name));
             usage.volumes.insert(volume.name.clone(), used);
-            if is_in_memory(scratch) {
+            if is_in_memory(empty_dir) {
                 usage.in_memory.push(volume.name.clone());
             }
         }
@@ -114,11 +114,11 @@ fn on_disk(dirs: &Dirs, pod: &Pod, mut usage: Usage) -> Usage {
     usage
 }
 
-/// What a directory and all below it take; one that is not there takes nothing.
-fn tree(root: &Path) -> Disk {
-    let used = usage::below(root, MAX_FILES).unwrap_or_default();
+/// Returns the disk usage of a directory; none if it does not exist.
+fn directory_usage(root: &Path) -> StorageUsage {
+    let used = disk_usage::of_directory(root, MAX_FILES).unwrap_or_default();
     let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-    Disk { bytes: number(used.bytes), inodes: number(used.inodes) }
+    StorageUsage { bytes: number(used.bytes), inodes: number(used.inodes) }
 }
 
 #[cfg(test)]
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_runtimes_figures_find_their_pods() {
+    fn runtime_stats_are_assigned_to_pods() {
         let labels = |name: &str| {
             [(names::POD_UID.to_owned(), "u".to_owned()), (names::CONTAINER_NAME.to_owned(), name.to_owned())]
         };
@@ -144,7 +144,7 @@ mod tests {
         let all = from_runtime(&[stats("a", 5), stats("a", 7), stats("b", u64::MAX), stats("", 0)], &[]);
         let pod = &all["u"];
         assert_eq!(pod.containers["a"].memory, 12);
-        assert_eq!(pod.containers["a"].layer, Disk { bytes: 20, inodes: 2 });
+        assert_eq!(pod.containers["a"].layer, StorageUsage { bytes: 20, inodes: 2 });
         assert_eq!(pod.memory(), i64::MAX);
         assert_eq!(from_runtime(&[cri::ContainerStats::default()], &[]), BTreeMap::new());
     }

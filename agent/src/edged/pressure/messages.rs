@@ -1,4 +1,4 @@
-//! What an evicted or refused pod is told, in the kubelet's words; and who is never evicted. Pure.
+//! Messages for evicted and refused pods, in the kubelet's words, and the pods that are never evicted. Pure.
 
 use std::collections::BTreeSet;
 
@@ -6,30 +6,30 @@ use k8s_openapi::api::core::v1::Pod;
 use kubeapi::quantity;
 
 use super::{
-    rank::{self, Usage},
+    rank::{self, PodUsage},
     signals::{Condition, Reading, Resource},
 };
 use crate::{config::Threshold, edged::status::qos};
 
-/// The reason in the pod's status, and of the event.
+/// The reason in the pod's status and event.
 pub(crate) const EVICTED: &str = "Evicted";
-/// From this priority on, a pod is one that the node cannot be without.
-const CRITICAL: i32 = 2_000_000_000;
-const SOURCE: &str = "kubernetes.io/config.source";
-const MIRROR: &str = "kubernetes.io/config.mirror";
+/// Priority from which a pod is critical: Kubernetes' `SystemCriticalPriority`.
+const SYSTEM_CRITICAL_PRIORITY: i32 = 2_000_000_000;
+const CONFIG_SOURCE: &str = "kubernetes.io/config.source";
+const CONFIG_MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// Whether the node cannot be without the pod: static ones, their mirrors, and those of the system's priorities.
+/// Reports whether the pod is critical: a static pod, its mirror pod, or one of a system priority.
 pub(crate) fn is_critical(pod: &Pod) -> bool {
     let annotation = |name: &str| pod.metadata.annotations.as_ref().and_then(|all| all.get(name));
-    annotation(SOURCE).is_some_and(|source| source != "api")
-        || annotation(MIRROR).is_some()
-        || rank::priority(pod) >= CRITICAL
+    annotation(CONFIG_SOURCE).is_some_and(|source| source != "api")
+        || annotation(CONFIG_MIRROR).is_some()
+        || rank::priority(pod) >= SYSTEM_CRITICAL_PRIORITY
 }
 
-/// Why the pod was evicted: `met` called for it.
-pub(crate) fn evicted(
+/// Returns why the pod was evicted. `met` are the thresholds that called for it.
+pub(crate) fn eviction(
     pod: &Pod,
-    usage: Option<&Usage>,
+    usage: Option<&PodUsage>,
     resource: Resource,
     met: &[Threshold],
     reading: &Reading,
@@ -46,7 +46,7 @@ pub(crate) fn evicted(
         let Some(used) = usage.and_then(|usage| usage.containers.get(&container.name)) else { continue };
         let used = match resource {
             Resource::Memory => used.memory,
-            Resource::Storage => used.layer.and(used.logs).bytes,
+            Resource::Storage => used.layer.plus(used.logs).bytes,
             Resource::Inodes | Resource::Pids => continue,
         };
         let request = rank::request(container, &name);
@@ -61,8 +61,8 @@ pub(crate) fn evicted(
     text
 }
 
-/// Why a new pod may not start while the node has these conditions; `None` when it may.
-pub(crate) fn refused(pod: &Pod, conditions: &BTreeSet<Condition>) -> Option<String> {
+/// Returns why a new pod may not start while the node has these conditions, `None` if it may.
+pub(crate) fn refusal(pod: &Pod, conditions: &BTreeSet<Condition>) -> Option<String> {
     if conditions.is_empty() || is_critical(pod) {
         return None;
     }
@@ -96,7 +96,7 @@ mod tests {
     use crate::{
         config::{Amount, Signal},
         edged::pressure::{
-            rank::{ContainerUsage, Disk},
+            rank::{ContainerUsage, StorageUsage},
             signals::Observation,
         },
     };
@@ -106,16 +106,16 @@ mod tests {
     }
 
     #[test]
-    fn an_eviction_says_what_was_short_and_who_took_it() {
+    fn eviction_message_names_resource_and_usage() {
         let pod = pod(json!({"spec": {"containers": [
             {"name": "small", "resources": {"requests": {"memory": "1Gi"}}}, {"name": "big"}]}}));
         let used = |memory: i64| ContainerUsage {
             memory,
-            layer: Disk { bytes: 4096, inodes: 1 },
+            layer: StorageUsage { bytes: 4096, inodes: 1 },
             ..ContainerUsage::default()
         };
         let containers = [("small".to_owned(), used(1 << 20)), ("big".to_owned(), used(300 << 20))].into();
-        let usage = Usage { containers, ..Usage::default() };
+        let usage = PodUsage { containers, ..PodUsage::default() };
         let observation = Observation { available: 90 << 20, capacity: 1 << 30 };
         let reading = Reading { signals: [(Signal::MemoryAvailable, observation)].into(), image_disk: false };
         let met = Threshold {
@@ -125,24 +125,24 @@ mod tests {
             reclaim: None,
         };
         assert_eq!(
-            evicted(&pod, Some(&usage), Resource::Memory, &[met], &reading),
+            eviction(&pod, Some(&usage), Resource::Memory, &[met], &reading),
             "The node was low on resource: memory. Threshold quantity: 100Mi, available: 90Mi. \
              Container big was using 300Mi, request is 0, has larger consumption of memory. "
         );
         assert_eq!(
-            evicted(&pod, Some(&usage), Resource::Storage, &[], &reading),
+            eviction(&pod, Some(&usage), Resource::Storage, &[], &reading),
             "The node was low on resource: ephemeral-storage. \
              Container small was using 4Ki, request is 0, has larger consumption of ephemeral-storage. \
              Container big was using 4Ki, request is 0, has larger consumption of ephemeral-storage. "
         );
         assert_eq!(
-            evicted(&pod, None, Resource::Pids, &[met], &reading),
+            eviction(&pod, None, Resource::Pids, &[met], &reading),
             "The node was low on resource: pids. "
         );
     }
 
     #[test]
-    fn who_may_start_under_pressure() {
+    fn pods_refused_under_pressure() {
         let best_effort = json!({"spec": {"containers": [{"name": "c"}]}});
         let mut burstable = best_effort.clone();
         burstable["spec"]["containers"][0]["resources"] = json!({"requests": {"memory": "1Mi"}});
@@ -164,7 +164,7 @@ mod tests {
         ] {
             let pod = pod(value);
             let may =
-                |conditions: &[Condition]| refused(&pod, &conditions.iter().copied().collect()).is_none();
+                |conditions: &[Condition]| refusal(&pod, &conditions.iter().copied().collect()).is_none();
             assert!(may(&[]), "{name}");
             assert_eq!(may(&[Condition::Memory]), under_memory, "{name}");
             assert_eq!(may(&[Condition::Disk]), under_disk, "{name}");
@@ -172,7 +172,7 @@ mod tests {
         }
         let best_effort = pod(json!({}));
         assert_eq!(
-            refused(&best_effort, &[Condition::Memory, Condition::Disk].into()).as_deref(),
+            refusal(&best_effort, &[Condition::Memory, Condition::Disk].into()).as_deref(),
             Some("The node had condition: [MemoryPressure DiskPressure]. ")
         );
     }

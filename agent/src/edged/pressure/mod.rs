@@ -1,12 +1,13 @@
-//! Pressure: when memory, disk or process ids of the node run short, the node says so, refuses pods, and evicts others.
+//! Resource pressure: when memory, disk space or process ids of the node run short, it sets conditions, refuses new pods, and
+//! evicts others.
 //!
-//! In: the node's signals every ten seconds, the pods, what they use. Out: the node's conditions, pods that are marked for termination.
+//! Reads the node's signals every ten seconds, and what pods use; sets the node's conditions and marks pods for termination.
 //!
 //! | part | what |
 //! |---|---|
-//! | `signals`, `state`, `rank`, `limits`, `messages` | decisions, pure |
-//! | `machine`, `measure` | what there is, and who uses it |
-//! | `evict` | the loop |
+//! | `signals`, `state`, `rank`, `limits`, `messages` | decisions without input or output |
+//! | `machine`, `measure` | the signals of the machine, and the usage of pods |
+//! | `evict` | the eviction loop |
 //!
 //! Source: <https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/>.
 
@@ -26,7 +27,7 @@ use tokio::sync::watch;
 
 pub(crate) use self::{
     evict::{Evictor, run},
-    machine::{Machine, disk, image_root},
+    machine::{MachineSignals, disk, image_root},
     messages::EVICTED,
     signals::Condition,
 };
@@ -35,32 +36,32 @@ pub use self::{
     signals::{Observation, Reading},
 };
 
-/// What the node is short of, as everybody may know it; cheap to clone.
+/// The node's pressure conditions, shared between parts. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Pressure(watch::Sender<BTreeSet<Condition>>);
 
 impl Pressure {
-    /// A node that is short of nothing.
+    /// Returns a node without pressure.
     pub(crate) fn none() -> Self {
         Self(watch::Sender::new(BTreeSet::new()))
     }
 
-    /// What the node is short of now.
+    /// Returns the current conditions.
     pub(crate) fn conditions(&self) -> BTreeSet<Condition> {
         self.0.borrow().clone()
     }
 
-    /// Told of each change.
+    /// Subscribes to changes.
     pub(crate) fn subscribe(&self) -> watch::Receiver<BTreeSet<Condition>> {
         self.0.subscribe()
     }
 
-    /// Why a pod that is new may not start; `None` when it may.
-    pub(crate) fn refuses(&self, pod: &Pod) -> Option<String> {
-        messages::refused(pod, &self.0.borrow())
+    /// Returns why a new pod may not start, `None` if it may.
+    pub(crate) fn refusal(&self, pod: &Pod) -> Option<String> {
+        messages::refusal(pod, &self.0.borrow())
     }
 
-    /// Says what the node is short of; the conditions that changed.
+    /// Sets the conditions and returns those that changed, each with its new value.
     fn set(&self, conditions: &BTreeSet<Condition>) -> Vec<(Condition, bool)> {
         let changed =
             self.0.borrow().symmetric_difference(conditions).map(|c| (*c, conditions.contains(c))).collect();

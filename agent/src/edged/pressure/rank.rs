@@ -1,4 +1,4 @@
-//! Who is evicted first. Pure.
+//! Ranks pods for eviction. Pure.
 //!
 //! Source: <https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#pod-selection-for-kubelet-eviction>.
 
@@ -9,42 +9,42 @@ use kubeapi::quantity;
 
 use super::signals::Resource;
 
-/// What a pod uses.
+/// The resource usage of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Usage {
-    /// By container.
+pub(crate) struct PodUsage {
+    /// Usage by container.
     pub(crate) containers: BTreeMap<String, ContainerUsage>,
-    /// By volume: those on disk that are the pod's own.
-    pub(crate) volumes: BTreeMap<String, Disk>,
-    /// The part of [`Self::volumes`] that is in memory, and takes no disk.
+    /// Usage by volume, of `emptyDir` volumes.
+    pub(crate) volumes: BTreeMap<String, StorageUsage>,
+    /// Names of the volumes that are in memory and use no disk.
     pub(crate) in_memory: Vec<String>,
-    /// Processes, where the runtime counts them.
+    /// Number of processes, if the runtime reports it.
     pub(crate) processes: i64,
 }
 
-/// What a container uses.
+/// The resource usage of a container.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ContainerUsage {
-    /// Working set, bytes.
+    /// Working set in bytes.
     pub(crate) memory: i64,
     /// Its writable layer.
-    pub(crate) layer: Disk,
+    pub(crate) layer: StorageUsage,
     /// Its logs.
-    pub(crate) logs: Disk,
+    pub(crate) logs: StorageUsage,
 }
 
-/// Part of a disk.
+/// Usage of a disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Disk {
+pub(crate) struct StorageUsage {
     /// Bytes.
     pub(crate) bytes: i64,
     /// Inodes.
     pub(crate) inodes: i64,
 }
 
-impl Disk {
-    /// Both together.
-    pub(crate) fn and(self, other: Self) -> Self {
+impl StorageUsage {
+    /// Returns the sum of both.
+    pub(crate) fn plus(self, other: Self) -> Self {
         Self {
             bytes: self.bytes.saturating_add(other.bytes),
             inodes: self.inodes.saturating_add(other.inodes),
@@ -52,72 +52,73 @@ impl Disk {
     }
 }
 
-/// Whose disk counts: where images have a disk of their own, layers are there, and everything else is on the node's.
+/// Which disk usage counts. If images have a disk of their own, writable layers are there, and logs and volumes on the node's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Counted {
-    /// Layers, logs, volumes.
+pub(crate) enum DiskScope {
+    /// Writable layers, logs and volumes.
     All,
-    /// Layers.
-    ImageDisk,
-    /// Logs, volumes.
-    NodeDisk,
+    /// Writable layers.
+    ImageFs,
+    /// Logs and volumes.
+    NodeFs,
 }
 
-impl Usage {
-    /// Working set of all containers.
+impl PodUsage {
+    /// Returns the working set of all containers in bytes.
     pub(crate) fn memory(&self) -> i64 {
         self.containers.values().fold(0, |sum, container| sum.saturating_add(container.memory))
     }
 
-    /// What the pod takes of a disk.
-    pub(crate) fn disk(&self, counted: Counted) -> Disk {
-        let mut sum = Disk::default();
+    /// Returns the pod's usage of a disk.
+    pub(crate) fn disk(&self, scope: DiskScope) -> StorageUsage {
+        let mut sum = StorageUsage::default();
         for container in self.containers.values() {
-            if counted != Counted::NodeDisk {
-                sum = sum.and(container.layer);
+            if scope != DiskScope::NodeFs {
+                sum = sum.plus(container.layer);
             }
-            if counted != Counted::ImageDisk {
-                sum = sum.and(container.logs);
+            if scope != DiskScope::ImageFs {
+                sum = sum.plus(container.logs);
             }
         }
-        if counted != Counted::ImageDisk {
+        if scope != DiskScope::ImageFs {
             let on_disk = self.volumes.iter().filter(|(name, _)| !self.in_memory.contains(name));
-            sum = on_disk.fold(sum, |sum, (_, disk)| sum.and(*disk));
+            sum = on_disk.fold(sum, |sum, (_, disk)| sum.plus(*disk));
         }
         sum
     }
 
-    fn of(&self, resource: Resource, counted: Counted) -> i64 {
+    fn of(&self, resource: Resource, scope: DiskScope) -> i64 {
         match resource {
             Resource::Memory => self.memory(),
-            Resource::Storage => self.disk(counted).bytes,
-            Resource::Inodes => self.disk(counted).inodes,
+            Resource::Storage => self.disk(scope).bytes,
+            Resource::Inodes => self.disk(scope).inodes,
             Resource::Pids => self.processes,
         }
     }
 }
 
-/// Sorts pods, each with its usage where that is known: whoever comes first is evicted first. Those that use more than they
-/// asked for, then those of lower priority, then those that use most beyond what they asked for.
-pub(crate) fn rank<P: AsRef<Pod>>(pods: &mut [(P, Option<Usage>)], resource: Resource, counted: Counted) {
+/// Sorts pods by eviction order: first those that use more than they request, then those of lower priority, then those that
+/// exceed their requests most.
+pub(crate) fn rank<P: AsRef<Pod>>(pods: &mut [(P, Option<PodUsage>)], resource: Resource, scope: DiskScope) {
     pods.sort_by_cached_key(|(pod, usage)| {
         let pod = pod.as_ref();
-        let request = requested(pod, resource);
-        let used = usage.as_ref().map(|usage| usage.of(resource, counted));
+        let request = pod_request(pod, resource);
+        let used = usage.as_ref().map(|usage| usage.of(resource, scope));
         let over = used.map(|used| used.saturating_sub(request));
-        // What is not known may be anything: it counts as too much, and goes before what is.
+        // Unknown usage counts as exceeding and as the largest.
         let exceeds = resource == Resource::Pids || over.is_none_or(|over| over > 0);
         (Reverse(exceeds), priority(pod), Reverse(over.unwrap_or(i64::MAX)))
     });
 }
 
-/// The pod's priority; 0 when it has none.
+/// Returns the pod's priority, by default 0.
 pub(crate) fn priority(pod: &Pod) -> i32 {
     pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or(0)
 }
 
-/// What the pod asks for: its containers together, or one of its init containers, if that is more; and its overhead.
-fn requested(pod: &Pod, resource: Resource) -> i64 {
+/// Returns what the pod requests: the sum of its containers, or that of one of its init containers if that is more, and its
+/// overhead.
+fn pod_request(pod: &Pod, resource: Resource) -> i64 {
     if !matches!(resource, Resource::Memory | Resource::Storage) {
         return 0;
     }
@@ -141,7 +142,7 @@ fn requested(pod: &Pod, resource: Resource) -> i64 {
     most.saturating_add(overhead.unwrap_or(0))
 }
 
-/// What a container asks for, in whole units; a limit without a request is one.
+/// Returns what a container requests, in whole units. A limit without a request counts as one.
 pub(crate) fn request(container: &Container, resource: &str) -> i64 {
     let resources = container.resources.as_ref();
     let request = resources.and_then(|all| all.requests.as_ref()?.get(resource));
@@ -170,14 +171,18 @@ mod tests {
         .unwrap())
     }
 
-    fn uses(memory: i64, layer: i64, logs: i64) -> Option<Usage> {
-        let disk = |bytes| Disk { bytes, inodes: bytes / 10 };
+    fn uses(memory: i64, layer: i64, logs: i64) -> Option<PodUsage> {
+        let disk = |bytes| StorageUsage { bytes, inodes: bytes / 10 };
         let container = ContainerUsage { memory, layer: disk(layer), logs: disk(logs) };
-        Some(Usage { containers: [("c".into(), container)].into(), processes: memory, ..Usage::default() })
+        Some(PodUsage {
+            containers: [("c".into(), container)].into(),
+            processes: memory,
+            ..PodUsage::default()
+        })
     }
 
-    fn order(mut pods: Vec<(One, Option<Usage>)>, resource: Resource, counted: Counted) -> String {
-        rank(&mut pods, resource, counted);
+    fn order(mut pods: Vec<(One, Option<PodUsage>)>, resource: Resource, scope: DiskScope) -> String {
+        rank(&mut pods, resource, scope);
         pods.iter().filter_map(|(pod, _)| pod.0.metadata.name.clone()).collect::<Vec<_>>().join(" ")
     }
 
@@ -195,18 +200,18 @@ mod tests {
             ]
         };
         assert_eq!(
-            order(pods(), Resource::Memory, Counted::All),
+            order(pods(), Resource::Memory, DiskScope::All),
             "unknown over-much over-little over-high within-low within-close within-much"
         );
     }
 
     #[test]
-    fn the_disk_that_is_short_is_the_one_that_counts() {
+    fn usage_counts_on_the_disk_under_pressure() {
         let pods =
             || vec![(pod("logs", "0", 0), uses(0, 10, 1000)), (pod("layer", "0", 0), uses(0, 900, 20))];
-        assert_eq!(order(pods(), Resource::Storage, Counted::All), "logs layer");
-        assert_eq!(order(pods(), Resource::Storage, Counted::ImageDisk), "layer logs");
-        assert_eq!(order(pods(), Resource::Inodes, Counted::NodeDisk), "logs layer");
+        assert_eq!(order(pods(), Resource::Storage, DiskScope::All), "logs layer");
+        assert_eq!(order(pods(), Resource::Storage, DiskScope::ImageFs), "layer logs");
+        assert_eq!(order(pods(), Resource::Inodes, DiskScope::NodeFs), "logs layer");
     }
 
     #[test]
@@ -216,11 +221,11 @@ mod tests {
             (pod("many", "0", 0), uses(100, 0, 0)),
             (pod("low", "0", -1), uses(1, 0, 0)),
         ];
-        assert_eq!(order(pods, Resource::Pids, Counted::All), "low many few");
+        assert_eq!(order(pods, Resource::Pids, DiskScope::All), "low many few");
     }
 
     #[test]
-    fn a_pod_asks_for_its_greatest_moment() {
+    fn pod_request_is_the_maximum_of_its_phases() {
         let container = |memory: &str, restart: Option<&str>| json!({"name": "c", "restartPolicy": restart, "resources": {"limits": {"memory": memory}}});
         let pod: Pod = serde_json::from_value(json!({"spec": {
             "overhead": {"memory": "1"},
@@ -228,6 +233,6 @@ mod tests {
             "containers": [container("20", None), container("30", None)],
         }}))
         .unwrap();
-        assert_eq!(requested(&pod, Resource::Memory), 111);
+        assert_eq!(pod_request(&pod, Resource::Memory), 111);
     }
 }

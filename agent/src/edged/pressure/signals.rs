@@ -1,15 +1,15 @@
-//! What is measured, and what too little of it means.
+//! Eviction signals, and the resources and node conditions that they stand for.
 
 use std::{collections::BTreeMap, fmt};
 
 use crate::config::Signal;
 
-/// What of the node is scarce: a resource as the kubelet's messages name it.
+/// A resource of the node, displayed as in the kubelet's messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Resource {
-    /// Memory, bytes.
+    /// Memory in bytes.
     Memory,
-    /// Room on a disk, bytes.
+    /// Disk space in bytes.
     Storage,
     /// Inodes of a disk.
     Inodes,
@@ -28,18 +28,18 @@ impl fmt::Display for Resource {
     }
 }
 
-/// A condition of the node.
+/// A pressure condition of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Condition {
     /// Memory is scarce.
     Memory,
-    /// Room or inodes of a disk are scarce.
+    /// Disk space or inodes are scarce.
     Disk,
     /// Process ids are scarce.
     Pid,
 }
 
-/// What the node's status, and an event, say of a condition.
+/// The texts of a condition in the node's status and in an event.
 pub(crate) struct ConditionText {
     /// The condition's type.
     pub(crate) kind: &'static str,
@@ -47,15 +47,15 @@ pub(crate) struct ConditionText {
     pub(crate) reason: &'static str,
     /// Its message.
     pub(crate) message: &'static str,
-    /// The event at the transition.
+    /// The reason of the event at the transition.
     pub(crate) event: &'static str,
 }
 
 impl Condition {
-    /// All of them, in the order of the kubelet's status.
+    /// All conditions, in the order of the kubelet's status.
     pub(crate) const ALL: [Self; 3] = [Self::Memory, Self::Disk, Self::Pid];
 
-    /// The kubelet's words for the condition, holding or not.
+    /// Returns the kubelet's texts for the condition, depending on whether it holds.
     pub(crate) fn text(self, holds: bool) -> ConditionText {
         let (kind, reason, message, event) = match (self, holds) {
             (Self::Memory, true) => (
@@ -97,7 +97,7 @@ impl Condition {
 }
 
 impl Signal {
-    /// What is scarce when there is too little.
+    /// Returns the resource that the signal measures.
     pub(crate) fn resource(self) -> Resource {
         match self {
             Self::MemoryAvailable => Resource::Memory,
@@ -107,7 +107,7 @@ impl Signal {
         }
     }
 
-    /// What the node is said to have then.
+    /// Returns the node condition of the signal.
     pub(crate) fn condition(self) -> Condition {
         match self.resource() {
             Resource::Memory => Condition::Memory,
@@ -117,20 +117,20 @@ impl Signal {
     }
 }
 
-/// How much there is, in the signal's unit.
+/// A measured value, in the signal's unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Observation {
-    /// That can be had.
+    /// Amount that is available.
     pub available: i64,
-    /// In all.
+    /// Total amount.
     pub capacity: i64,
 }
 
-/// One reading of the node's signals. A signal that cannot be read is missing, and never too little.
+/// One reading of the node's signals. A signal that cannot be read is missing and never meets a threshold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// By signal.
+    /// Observations by signal.
     pub signals: BTreeMap<Signal, Observation>,
-    /// Images and containers' layers have a disk of their own.
+    /// Whether images and writable layers have a disk of their own.
     pub image_disk: bool,
 }

@@ -1,5 +1,5 @@
-//! From readings to verdicts, over time: grace periods of soft thresholds, minimum reclaim, and conditions that outlive
-//! their cause for a while so that they do not flap. Pure.
+//! Decides from readings over time: grace periods of soft thresholds, minimum reclaim, and conditions that are kept for a while
+//! so that they do not flap. Pure.
 //!
 //! Source: <https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/>.
 
@@ -10,35 +10,40 @@ use jiff::Timestamp;
 use super::signals::{Condition, Reading};
 use crate::{
     config::{Eviction, Signal, Threshold},
-    edged::moment,
+    edged::timestamps,
 };
 
-/// What is remembered between two readings.
+/// The state between two readings.
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    /// Since when there has been too little, by the threshold's place in the list.
+    /// Since when each threshold has been met, by its index.
     since: BTreeMap<usize, Timestamp>,
-    /// When a condition's cause was seen last.
-    seen: BTreeMap<Condition, Timestamp>,
-    /// Thresholds that called for action and whose minimum reclaim is not reached.
+    /// When each condition's cause was last seen.
+    last_seen: BTreeMap<Condition, Timestamp>,
+    /// Indexes of thresholds that called for action and whose minimum reclaim is not reached.
     unresolved: BTreeSet<usize>,
 }
 
-/// What is to be done.
+/// What to do after a reading.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Verdict {
-    /// What the node is said to have.
+pub(crate) struct EvictionDecision {
+    /// The node's conditions.
     pub(crate) conditions: BTreeSet<Condition>,
     /// The thresholds that call for action, the most urgent first.
     pub(crate) met: Vec<Threshold>,
 }
 
 impl State {
-    /// Takes a reading.
-    pub(crate) fn judge(&mut self, config: &Eviction, reading: &Reading, now: Timestamp) -> Verdict {
+    /// Updates the state with a reading and returns what to do.
+    pub(crate) fn update(
+        &mut self,
+        config: &Eviction,
+        reading: &Reading,
+        now: Timestamp,
+    ) -> EvictionDecision {
         let all = || config.thresholds.iter().enumerate();
-        // What lies ahead was noted before the clock was set back.
-        self.since.values_mut().chain(self.seen.values_mut()).for_each(|at| *at = now.min(*at));
+        // Times in the future were stored before the clock was set back.
+        self.since.values_mut().chain(self.last_seen.values_mut()).for_each(|at| *at = now.min(*at));
         let low: BTreeSet<usize> = all()
             .filter(|(index, threshold)| {
                 let with_reclaim = self.unresolved.contains(index);
@@ -49,26 +54,26 @@ impl State {
         self.since.retain(|index, _| low.contains(index));
         for (index, threshold) in all().filter(|(index, _)| low.contains(index)) {
             self.since.entry(index).or_insert(now);
-            self.seen.insert(threshold.signal.condition(), now);
+            self.last_seen.insert(threshold.signal.condition(), now);
         }
         let period = config.transition_period;
-        self.seen.retain(|condition, at| {
+        self.last_seen.retain(|condition, at| {
             let holds = all().any(|(index, t)| low.contains(&index) && t.signal.condition() == *condition);
-            holds || moment::until(now, *at) < period
+            holds || timestamps::until(now, *at) < period
         });
         let since = &self.since;
-        let ripe = |(index, threshold): &(usize, &Threshold)| {
-            since.get(index).is_some_and(|at| moment::until(now, *at) >= threshold.grace)
+        let is_due = |(index, threshold): &(usize, &Threshold)| {
+            since.get(index).is_some_and(|at| timestamps::until(now, *at) >= threshold.grace)
         };
-        self.unresolved = all().filter(ripe).map(|(index, _)| index).collect();
-        let mut met: Vec<Threshold> = all().filter(ripe).map(|(_, threshold)| *threshold).collect();
-        // memory first: it cannot be waited for
+        self.unresolved = all().filter(is_due).map(|(index, _)| index).collect();
+        let mut met: Vec<Threshold> = all().filter(is_due).map(|(_, threshold)| *threshold).collect();
+        // memory first, as it is the most urgent
         met.sort_by_key(|threshold| threshold.signal != Signal::MemoryAvailable);
-        Verdict { conditions: self.seen.keys().copied().collect(), met }
+        EvictionDecision { conditions: self.last_seen.keys().copied().collect(), met }
     }
 }
 
-/// Whether there is too little.
+/// Reports whether the threshold is met.
 pub(crate) fn is_met(threshold: &Threshold, reading: &Reading, with_reclaim: bool) -> bool {
     let Some(seen) = reading.signals.get(&threshold.signal) else { return false };
     let least = threshold.least.of(seen.capacity);
@@ -109,7 +114,7 @@ mod tests {
         let mut state = State::default();
         for (second, memory, disk, wanted) in steps {
             let reading = reading(&[(Signal::MemoryAvailable, *memory), (Signal::NodeFsAvailable, *disk)]);
-            let verdict = state.judge(&config, &reading, Timestamp::from_second(*second).unwrap());
+            let verdict = state.update(&config, &reading, Timestamp::from_second(*second).unwrap());
             let conditions = verdict.conditions.iter().map(|c| format!("{c:?}"));
             let met = verdict.met.iter().map(|t| t.signal.name().to_owned());
             let seen = conditions.chain(met).collect::<Vec<_>>().join(" ");
@@ -118,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hard_threshold_acts_at_once_and_its_condition_stays_for_a_while() {
+    fn hard_threshold_acts_at_once_and_its_condition_persists() {
         let hard = vec![threshold(Signal::MemoryAvailable, 100, 0, None)];
         run(
             hard,
@@ -135,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_soft_threshold_waits_for_its_grace_period_and_begins_anew_in_between() {
+    fn soft_threshold_waits_for_its_grace_period() {
         let soft = vec![threshold(Signal::MemoryAvailable, 100, 30, None)];
         run(
             soft,
@@ -168,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn once_it_acts_it_goes_on_until_the_minimum_is_reclaimed() {
+    fn threshold_stays_met_until_minimum_reclaim() {
         let hard = vec![threshold(Signal::NodeFsAvailable, 100, 0, Some(50))];
         run(
             hard,
@@ -193,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_enough() {
+    fn unreadable_signal_is_never_met() {
         let t = threshold(Signal::PidAvailable, 100, 0, None);
         assert!(!is_met(&t, &Reading::default(), false));
         let part = Threshold { least: Amount::Part(0.1), ..t };

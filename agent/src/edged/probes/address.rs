@@ -1,4 +1,4 @@
-//! Addresses, pages and commands as probes and hooks of a pod have them. Pure.
+//! Resolves the addresses, pages and commands of probes and hooks of a pod. Pure.
 
 use k8s_openapi::{
     api::core::v1::{Container, ExecAction, HTTPGetAction, TCPSocketAction},
@@ -7,12 +7,12 @@ use k8s_openapi::{
 
 use crate::edged::env;
 
-/// A host, as an address or a name, and a port.
+/// A host, as an IP address or a name, and a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
-    /// IPv6 without brackets.
+    /// Host; IPv6 addresses have no brackets.
     pub(crate) host: String,
-    /// From 1.
+    /// Port, never 0.
     pub(crate) port: u16,
 }
 
@@ -26,38 +26,38 @@ impl std::fmt::Display for Address {
     }
 }
 
-/// A page of a server, for a GET request.
+/// The target of an HTTP GET request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HttpTarget {
-    /// Where.
+    /// Address of the server.
     pub(crate) address: Address,
-    /// Over TLS.
+    /// Whether to use TLS.
     pub(crate) tls: bool,
-    /// With its query; begins with a slash.
+    /// Path with query; begins with a slash.
     pub(crate) path: String,
-    /// Headers of the pod's own.
+    /// Headers that the pod's specification sets.
     pub(crate) headers: Vec<(String, String)>,
 }
 
 impl HttpTarget {
-    /// As people write it.
+    /// Returns the URL.
     pub(crate) fn url(&self) -> String {
         format!("http{}://{}{}", if self.tls { "s" } else { "" }, self.address, self.path)
     }
 }
 
-/// The command, with the variables of the container that are known without asking for them.
+/// Returns the command, in which the container's literal variables are expanded.
 pub(super) fn command(exec: &ExecAction, container: &Container) -> Vec<String> {
     let literals = env::literals(container);
     exec.command.iter().flatten().map(|word| literals.expand(word)).collect()
 }
 
-/// The address of a `tcpSocket`.
+/// Returns the address of a `tcpSocket`.
 pub(super) fn socket(tcp: &TCPSocketAction, container: &Container, pod_ip: &str) -> Result<Address, String> {
     address(tcp.host.as_deref(), pod_ip, &tcp.port, container)
 }
 
-/// The page of an `httpGet`.
+/// Returns the target of an `httpGet`.
 pub(super) fn page(get: &HTTPGetAction, container: &Container, pod_ip: &str) -> Result<HttpTarget, String> {
     let path = get.path.as_deref().unwrap_or_default();
     Ok(HttpTarget {
@@ -68,7 +68,7 @@ pub(super) fn page(get: &HTTPGetAction, container: &Container, pod_ip: &str) -> 
     })
 }
 
-/// The host, which is the pod's where none is named, and the port.
+/// Returns the address of a host, by default the pod, and a port.
 pub(super) fn address(
     host: Option<&str>,
     pod_ip: &str,
@@ -79,10 +79,10 @@ pub(super) fn address(
     if host.is_empty() {
         return Err("the pod has no address yet".into());
     }
-    Ok(Address { host: host.to_owned(), port: number(port, container)? })
+    Ok(Address { host: host.to_owned(), port: port_number(port, container)? })
 }
 
-fn number(port: &IntOrString, container: &Container) -> Result<u16, String> {
+fn port_number(port: &IntOrString, container: &Container) -> Result<u16, String> {
     let number = match port {
         IntOrString::Int(number) => Some(*number),
         IntOrString::String(name) => {

@@ -1,14 +1,14 @@
-//! Carries out one probe.
+//! Runs one probe.
 
 use std::time::Duration;
 
 use super::{grpc, http, outcome::Outcome, target::ProbeTarget};
 use crate::edged::runtime::Runtime;
 
-/// Longest output of a command that is told.
+/// Maximum length of a command's output in a message, in bytes.
 const MAX_OUTPUT: usize = 10 * 1024;
 
-/// Carries out the probe of the container `id`, in at most `timeout`.
+/// Runs the probe of the container `id`, for at most `timeout`.
 pub(super) async fn check(runtime: &Runtime, id: &str, target: &ProbeTarget, timeout: Duration) -> Outcome {
     let network = runtime.network();
     let checked = async {
@@ -23,7 +23,7 @@ pub(super) async fn check(runtime: &Runtime, id: &str, target: &ProbeTarget, tim
         }
     };
     let limit = match target {
-        // The runtime counts a command's time itself, and answers a little later.
+        // The runtime limits a command's time itself and answers a little later.
         ProbeTarget::Exec(_) => timeout.saturating_add(timeout),
         ProbeTarget::HttpGet(_) | ProbeTarget::TcpSocket(_) | ProbeTarget::Grpc(..) => timeout,
     };

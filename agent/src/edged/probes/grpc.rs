@@ -1,5 +1,5 @@
-//! Asks a pod's gRPC health service, `grpc.health.v1.Health/Check`. Its two messages have one field each, so they are read
-//! and written here rather than generated.
+//! Calls a pod's gRPC health service, `grpc.health.v1.Health/Check`. Its two messages have one field each, so they are encoded
+//! here rather than by generated code.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,10 +21,10 @@ use crate::edged::pod_network::PodNetwork;
 const STATUSES: [&str; 4] = ["UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN"];
 /// Number of [`STATUSES`] that is a success.
 const SERVING: u64 = 1;
-/// Largest answer that is read.
-const MAX_ANSWER: usize = 4096;
+/// Maximum size of a response in bytes.
+const MAX_RESPONSE_BYTES: usize = 4096;
 
-/// Asks for `service`; the caller limits the whole by `timeout` too, which here is for the words.
+/// Checks the health of `service`. The caller enforces `timeout` as well; here it also appears in messages.
 pub(super) async fn probe(
     network: &Arc<dyn PodNetwork>,
     address: &Address,
@@ -48,10 +48,10 @@ pub(super) async fn probe(
         let target = address.to_string();
         return Outcome::Failure(format!("timeout: failed to connect service {target:?} within {timeout:?}"));
     };
-    let mut client = Grpc::new(channel).max_decoding_message_size(MAX_ANSWER);
+    let mut client = Grpc::new(channel).max_decoding_message_size(MAX_RESPONSE_BYTES);
     let path = PathAndQuery::from_static("/grpc.health.v1.Health/Check");
     let answer = match client.ready().await {
-        Ok(()) => client.unary(Request::new(service.to_owned()), path, Health).await,
+        Ok(()) => client.unary(Request::new(service.to_owned()), path, HealthCodec).await,
         Err(error) => Err(Status::unavailable(error.to_string())),
     };
     match answer.map(tonic::Response::into_inner) {
@@ -68,11 +68,11 @@ pub(super) async fn probe(
     }
 }
 
-/// Service name out, number of the status in.
+/// Codec that sends the service name and receives the number of the status.
 #[derive(Clone, Copy, Debug, Default)]
-struct Health;
+struct HealthCodec;
 
-impl Codec for Health {
+impl Codec for HealthCodec {
     type Encode = String;
     type Decode = u64;
     type Encoder = Self;
@@ -87,13 +87,13 @@ impl Codec for Health {
     }
 }
 
-impl Encoder for Health {
+impl Encoder for HealthCodec {
     type Item = String;
     type Error = Status;
 
     fn encode(&mut self, service: String, out: &mut EncodeBuf<'_>) -> Result<(), Status> {
         if !service.is_empty() {
-            // Field 1, a string.
+            // Field 1, of type string.
             out.put_u8(0x0a);
             put_varint(out, service.len() as u64);
             out.put_slice(service.as_bytes());
@@ -102,12 +102,12 @@ impl Encoder for Health {
     }
 }
 
-impl Decoder for Health {
+impl Decoder for HealthCodec {
     type Item = u64;
     type Error = Status;
 
     fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<u64>, Status> {
-        status(from).map(Some).ok_or_else(|| Status::internal("the answer is no HealthCheckResponse"))
+        serving_status(from).map(Some).ok_or_else(|| Status::internal("the answer is no HealthCheckResponse"))
     }
 }
 
@@ -131,8 +131,8 @@ fn varint(from: &mut impl Buf) -> Option<u64> {
     None
 }
 
-/// Field 1 of the message, 0 when it is missing; other fields are passed over.
-fn status(from: &mut impl Buf) -> Option<u64> {
+/// Reads field 1 of the message, 0 if it is missing, and skips other fields.
+fn serving_status(from: &mut impl Buf) -> Option<u64> {
     let mut found = 0;
     while from.has_remaining() {
         let key = varint(from)?;
@@ -162,8 +162,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_answer_is_read_whatever_else_is_in_it() {
-        let read = |bytes: &[u8]| status(&mut &bytes[..]);
+    fn unknown_fields_of_the_response_are_skipped() {
+        let read = |bytes: &[u8]| serving_status(&mut &bytes[..]);
         assert_eq!(read(&[]), Some(0));
         assert_eq!(read(&[0x08, 1]), Some(1));
         assert_eq!(read(&[0x12, 2, 9, 9, 0x08, 2, 0x1d, 0, 0, 0, 0]), Some(2));

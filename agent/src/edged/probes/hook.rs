@@ -1,4 +1,4 @@
-//! Runs a lifecycle hook of a container: once, and its output is nobody's.
+//! Runs a lifecycle hook of a container once, ignoring its output.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::edged::runtime::Runtime;
 
-/// What a hook does, with nothing left to look up.
+/// The action of a hook, with everything resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum HookAction {
     /// Run a command in the container.
@@ -24,8 +24,8 @@ enum HookAction {
 }
 
 impl HookAction {
-    /// What the hook does in a pod with this address, or why it cannot. The fields of the hook are all written down here, so that
-    /// a handler of a newer API is not forgotten.
+    /// Resolves the hook's action in a pod with this IP address. All fields of the hook are listed here, so that a handler of a
+    /// newer API is not forgotten.
     fn of(hook: &LifecycleHandler, container: &Container, pod_ip: &str) -> Result<Self, String> {
         let LifecycleHandler { exec, http_get, sleep, tcp_socket } = hook;
         Ok(match (sleep, exec, http_get, tcp_socket) {
@@ -38,14 +38,14 @@ impl HookAction {
     }
 }
 
-/// A container that runs, and where its pod is.
+/// A running container and the address of its pod.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HookContainer<'a> {
     /// Its specification.
     pub(crate) spec: &'a Container,
-    /// The runtime's id of it.
+    /// The runtime's id of the container.
     pub(crate) id: &'a str,
-    /// The pod's address; empty for none.
+    /// The pod's IP address, empty if it has none.
     pub(crate) pod_ip: &'a str,
 }
 

@@ -1,4 +1,4 @@
-//! Gets a page from a pod.
+//! Gets a page from a pod by HTTP.
 
 use std::pin::pin;
 
@@ -17,15 +17,15 @@ use super::{
 };
 use crate::edged::pod_network::{Connection, PodNetwork};
 
-/// Answers that lead elsewhere are followed this often.
+/// Maximum number of redirects that are followed.
 const MAX_REDIRECTS: usize = 10;
-/// Largest head of an answer that is read.
-const MAX_HEAD: usize = 64 * 1024;
-/// What programs that look at the caller know the kubelet by.
-const AGENT: &str = "kube-probe/1.32";
+/// Maximum size of a response's head in bytes.
+const MAX_HEAD_BYTES: usize = 64 * 1024;
+/// The kubelet's user agent, which servers may check.
+const USER_AGENT: &str = "kube-probe/1.32";
 
-/// Gets the page; every status from 200 to 399 is a success. A redirect to another host is not followed: what is probed is
-/// this pod.
+/// Gets the page. A status from 200 to 399 is a success. A redirect to another host is not followed, as the probe is for this
+/// pod.
 pub(super) async fn probe(network: &dyn PodNetwork, page: &HttpTarget) -> Outcome {
     let mut page = page.clone();
     for _ in 0..=MAX_REDIRECTS {
@@ -48,20 +48,20 @@ pub(super) async fn probe(network: &dyn PodNetwork, page: &HttpTarget) -> Outcom
     Outcome::Failure(format!("Get {:?}: stopped after {MAX_REDIRECTS} redirects", page.url()))
 }
 
-/// Gets the page; only that there is an answer counts.
+/// Gets the page and returns the response, whatever its status.
 pub(super) async fn get(network: &dyn PodNetwork, page: &HttpTarget) -> Result<Response<Incoming>, String> {
     let stream = connect(network, &page.address).await?;
     if !page.tls {
-        return ask(stream, page).await;
+        return send_request(stream, page).await;
     }
     let host = page.address.host.clone();
     let name = ServerName::try_from(host).map_err(|_| format!("{} has no valid name", page.address))?;
     let stream =
         pod_tls::connector()?.connect(name, stream).await.map_err(|error| format!("tls: {error}"))?;
-    ask(stream, page).await
+    send_request(stream, page).await
 }
 
-/// Connects, or says why not in the words that Go has for it.
+/// Connects to the address; errors are worded as in Go.
 pub(super) async fn connect(
     network: &dyn PodNetwork,
     address: &Address,
@@ -77,17 +77,17 @@ pub(super) async fn connect(
     })
 }
 
-async fn ask<S>(stream: S, page: &HttpTarget) -> Result<Response<Incoming>, String>
+async fn send_request<S>(stream: S, page: &HttpTarget) -> Result<Response<Incoming>, String>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let request = request(page)?;
     let mut connection = http1::Builder::new();
-    connection.max_buf_size(MAX_HEAD);
+    connection.max_buf_size(MAX_HEAD_BYTES);
     let (mut sender, connection) =
         connection.handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
     let mut answer = pin!(sender.send_request(request));
-    // Cancel-safe: both futures live until the answer is here. The connection may end with the step that brings it.
+    // Cancel-safe: both futures live until the response is here. The connection may end in the same step.
     let answer = tokio::select! {
         biased;
         answer = &mut answer => answer,
@@ -100,14 +100,14 @@ fn request(page: &HttpTarget) -> Result<Request<Empty<Bytes>>, String> {
     let mut request =
         Request::get(page.path.as_str()).body(Empty::new()).map_err(|error| error.to_string())?;
     let headers = request.headers_mut();
-    headers.insert(header::USER_AGENT, HeaderValue::from_static(AGENT));
+    headers.insert(header::USER_AGENT, HeaderValue::from_static(USER_AGENT));
     headers.insert(header::ACCEPT, HeaderValue::from_static("*/*"));
     headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     for (name, value) in &page.headers {
         let name =
             HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("bad header name {name:?}"))?;
         let value = HeaderValue::from_str(value).map_err(|_| format!("bad value of header {name}"))?;
-        // An empty value takes one of ours away, as in the kubelet.
+        // As in the kubelet, an empty value removes a default header.
         if value.is_empty() && (name == header::USER_AGENT || name == header::ACCEPT) {
             headers.remove(name);
         } else {
@@ -121,7 +121,7 @@ fn request(page: &HttpTarget) -> Result<Request<Empty<Bytes>>, String> {
     Ok(request)
 }
 
-/// Where an answer redirects to.
+/// Where a response redirects to.
 #[derive(Debug, PartialEq, Eq)]
 enum Redirect {
     None,

@@ -1,24 +1,24 @@
-//! Probes: one task for each probe of a running container that has something to find out now.
+//! Probes: one task for each probe of a running container that is due now.
 //!
-//! The controller says which containers run ([`Probes::follow`]) and asks what is known of them ([`Probes::judge`]); a verdict
-//! that changes something triggers the pod at once. Results live as long as the container, whatever becomes of its pod's
-//! plan; a restart of the agent forgets them, and until there are new ones the last status counts.
+//! The pod controller reports which containers run ([`Probes::sync`]) and reads the results ([`Probes::apply`]); a changed result
+//! triggers the pod at once. Results are kept as long as the container exists. They are lost at a restart of the agent; until
+//! there are new ones, the last reported status is used.
 //!
-//! [`timing`], [`verdict`] and [`target`] decide, [`check`] and below reach into the pod. [`hook`] runs lifecycle hooks, which reach
-//! into it the same way.
+//! [`timing`], [`results`] and [`target`] decide; [`check`] and the modules that it uses connect to the pod. [`hook`] runs
+//! lifecycle hooks, which connect in the same way.
 
 mod address;
 mod check;
+mod counts;
 mod grpc;
 mod hook;
 mod http;
 mod outcome;
-mod tally;
+mod results;
 mod target;
 #[cfg(test)]
 mod tests;
 mod timing;
-mod verdict;
 mod worker;
 
 use std::{
@@ -36,27 +36,27 @@ use tokio::{
 };
 
 pub(crate) use self::{
+    counts::ProbeCounts,
     hook::{HookContainer, run as run_hook},
-    tally::ProbeCounts,
 };
-use self::{target::ProbeTarget, timing::Timing, verdict::ProbeResults, worker::Job};
+use self::{results::ProbeResults, target::ProbeTarget, timing::Timing, worker::Job};
 use super::{
     background::Background,
     events::Recorder,
-    observed::{Observed, State},
+    observed::{ObservedPod, State},
     pods::trigger::Trigger,
     runtime::Runtime,
     specs,
 };
 
-/// What a probe is for.
+/// The kind of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ProbeKind {
-    /// Whether the container has started.
+    /// Checks whether the container has started.
     Startup,
-    /// Whether it must be started again.
+    /// Checks whether the container must be restarted.
     Liveness,
-    /// Whether it can serve.
+    /// Checks whether the container can serve.
     Readiness,
 }
 
@@ -70,15 +70,15 @@ impl fmt::Display for ProbeKind {
     }
 }
 
-/// Where probes run and report.
+/// What probes need.
 pub(crate) struct Deps {
-    /// Runs commands in containers.
+    /// The container runtime, which runs commands in containers.
     pub(crate) runtime: Runtime,
-    /// Told of failures.
+    /// Records failures.
     pub(crate) events: Recorder,
-    /// Told of verdicts.
+    /// Triggers pods when a result changes.
     pub(crate) triggers: mpsc::Sender<Trigger>,
-    /// Where the tasks of probes run.
+    /// Runs the tasks of probes.
     pub(crate) background: Background,
 }
 
@@ -88,25 +88,25 @@ pub(crate) struct Probes {
     pods: Mutex<HashMap<String, PodProbes>>,
 }
 
-/// One pod's. Dropping it ends its tasks.
+/// The probes of a pod. Dropping it ends their tasks.
 #[derive(Default)]
 struct PodProbes {
-    /// By container id.
-    found: HashMap<String, ProbeResults>,
-    /// By container id and kind.
+    /// Results by container id.
+    results: HashMap<String, ProbeResults>,
+    /// Tasks by container id and kind.
     workers: BTreeMap<(String, ProbeKind), Worker>,
-    /// By container name and kind.
+    /// Counters by container name and kind.
     counts: BTreeMap<(String, ProbeKind), ProbeCounts>,
 }
 
-/// A task that ends when it is not wanted any more.
+/// The task of a probe, which is aborted on drop.
 struct Worker {
     task: AbortHandle,
-    /// What it reaches for, which changes with the address of the pod or of the node.
+    /// The target of the probe, which changes with the IP address of the pod or of the node.
     target: watch::Sender<Resolved>,
 }
 
-/// What a probe does, or why it cannot.
+/// The target of a probe, or why it cannot be resolved.
 type Resolved = Result<ProbeTarget, String>;
 
 impl Drop for Worker {
@@ -116,31 +116,31 @@ impl Drop for Worker {
 }
 
 impl Probes {
-    /// No probes yet.
+    /// Returns an empty set of probes.
     pub(crate) fn new(deps: Deps) -> Arc<Self> {
         Arc::new(Self { deps, pods: Mutex::default() })
     }
 
-    /// Notes in `observed` what the probes of the pod have found.
-    pub(crate) fn judge(&self, pod: &Pod, observed: &mut Observed) {
+    /// Adds the results of the pod's probes to `observed`.
+    pub(crate) fn apply(&self, pod: &Pod, observed: &mut ObservedPod) {
         let pods = self.pods.lock();
         let probes = pods.get(pod.metadata.uid.as_deref().unwrap_or_default());
         for (container, last) in containers(pod) {
             let mut all = observed.containers.iter_mut();
             let Some(newest) = all.find(|observed| observed.name == container.name) else { continue };
-            let found = probes.and_then(|probes| probes.found.get(&newest.id));
-            newest.health = verdict::health(container, &newest.id, found, last);
+            let found = probes.and_then(|probes| probes.results.get(&newest.id));
+            newest.health = results::health(container, &newest.id, found, last);
         }
     }
 
-    /// Starts and ends probes, so that those run that are due for what is `observed` of the pod at this address.
-    pub(crate) fn follow(self: &Arc<Self>, pod: &Arc<Pod>, observed: &Observed, pod_ip: &str) {
+    /// Starts and ends tasks, so that those probes run that are due for the `observed` pod at this IP address.
+    pub(crate) fn sync(self: &Arc<Self>, pod: &Arc<Pod>, observed: &ObservedPod, pod_ip: &str) {
         let terminating = pod.metadata.deletion_timestamp.is_some();
         let mut due = BTreeMap::new();
         for (container, _) in containers(pod) {
             let Some(running) = observed.latest(&container.name) else { continue };
             let State::Running { started_at } = running.state else { continue };
-            for (kind, probe) in verdict::due(container, &running.health, terminating) {
+            for (kind, probe) in results::due(container, &running.health, terminating) {
                 due.insert((running.id.clone(), kind), (container, probe, started_at));
             }
         }
@@ -150,21 +150,21 @@ impl Probes {
             return;
         }
         let probes = pods.entry(uid).or_default();
-        probes.found.retain(|id, _| observed.containers.iter().any(|container| container.id == *id));
+        probes.results.retain(|id, _| observed.containers.iter().any(|container| container.id == *id));
         probes.workers.retain(|key, _| due.contains_key(key));
         for (key, (container, probe, started_at)) in due {
             let resolved = ProbeTarget::of(probe, container, pod_ip);
             if let Some(worker) = probes.workers.get(&key) {
                 worker.target.send_if_modified(|target| {
-                    let moved = *target != resolved;
+                    let changed = *target != resolved;
                     *target = resolved;
-                    moved
+                    changed
                 });
                 continue;
             }
-            // What waited for the startup probe has waited long enough.
+            // Other probes begin at once after the startup probe has succeeded.
             let after_startup = container.startup_probe.is_some()
-                && probes.found.get(&key.0).is_some_and(|found| found.started);
+                && probes.results.get(&key.0).is_some_and(|found| found.started);
             let share = if after_startup { 0.0 } else { rand::random() };
             probes.workers.entry(key).or_insert_with_key(|(id, kind)| {
                 let timing = Timing::of(probe);
@@ -184,25 +184,25 @@ impl Probes {
         }
     }
 
-    /// A verdict; whether it is news.
+    /// Stores a result and reports whether it changed anything.
     fn record(&self, uid: &str, id: &str, kind: ProbeKind, success: bool) -> bool {
         let mut pods = self.pods.lock();
         let probes = pods.get_mut(uid);
-        probes.is_some_and(|probes| probes.found.entry(id.to_owned()).or_default().record(kind, success))
+        probes.is_some_and(|probes| probes.results.entry(id.to_owned()).or_default().record(kind, success))
     }
 
-    /// The pod is gone.
+    /// Removes the probes of a pod that is gone.
     pub(crate) fn forget(&self, uid: &str) {
         self.pods.lock().remove(uid);
     }
 
-    /// Forgets all pods but these.
+    /// Removes the probes of all pods except these.
     pub(crate) fn retain(&self, keep: impl Fn(&str) -> bool) {
         self.pods.lock().retain(|uid, _| keep(uid));
     }
 }
 
-/// The containers that may have probes, with their last statuses.
+/// Returns the containers that may have probes, with their last statuses.
 fn containers(pod: &Pod) -> impl Iterator<Item = (&Container, Option<&ContainerStatus>)> {
     let status = pod.status.as_ref();
     specs::containers_of(pod).map(move |container| {

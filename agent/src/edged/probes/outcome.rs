@@ -1,14 +1,14 @@
-//! What came of a probe.
+//! The outcome of one run of a probe.
 
-/// What one probe found.
+/// The outcome of one run of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// As wanted.
+    /// The probe succeeded.
     Success,
-    /// As wanted, with something to tell.
+    /// The probe succeeded with a warning.
     Warning(String),
-    /// Not as wanted.
+    /// The probe failed.
     Failure(String),
-    /// The probe itself did not work; it says nothing of the container.
+    /// The probe could not be run; this says nothing about the container.
     Error(String),
 }

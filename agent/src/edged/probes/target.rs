@@ -1,4 +1,4 @@
-//! What a probe does: a command, or a question to an address of the pod. Pure.
+//! Resolves the target of a probe: a command in the container or an address of the pod. Pure.
 
 use k8s_openapi::{
     api::core::v1::{Container, Probe},
@@ -7,22 +7,22 @@ use k8s_openapi::{
 
 use super::address::{self, Address, HttpTarget};
 
-/// What a probe does, with nothing left to look up.
+/// The target of a probe, with everything resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ProbeTarget {
     /// Run a command in the container.
     Exec(Vec<String>),
     /// Get a page.
     HttpGet(HttpTarget),
-    /// Connect.
+    /// Connect to an address.
     TcpSocket(Address),
-    /// Ask the gRPC health service at this address for this service.
+    /// Call the gRPC health service at this address for this service.
     Grpc(Address, String),
 }
 
 impl ProbeTarget {
-    /// What the probe does in a pod with this address, or why it cannot. The fields of the probe are all written down here, so that
-    /// a handler of a newer API is not forgotten.
+    /// Resolves the probe's target in a pod with this IP address. All fields of the probe are listed here, so that a handler of a
+    /// newer API is not forgotten.
     pub(super) fn of(probe: &Probe, container: &Container, pod_ip: &str) -> Result<Self, String> {
         let Probe {
             exec,
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_reached_says_why() {
+    fn unresolvable_targets_return_errors() {
         for (probe, ip) in [
             (json!({}), "10.0.0.1"),
             (json!({"tcpSocket": {"port": "none"}}), "10.0.0.1"),

@@ -25,7 +25,7 @@ use super::{
 use crate::edged::{
     background::Background,
     events::Recorder,
-    observed::{Container, Observed, State},
+    observed::{Container, ObservedPod, State},
     runtime::Runtime,
 };
 
@@ -107,7 +107,7 @@ async fn answers_of_pages_count_by_their_status() {
 }
 
 #[tokio::test]
-async fn who_does_not_answer_in_time_has_failed() {
+async fn probe_timeout_is_a_failure() {
     let (mute, _mute) = server("").await;
     let text = failure(outcome(page(&mute, false, &[]), SHORT).await);
     assert!(text.contains("context deadline exceeded"), "{text}");
@@ -116,7 +116,7 @@ async fn who_does_not_answer_in_time_has_failed() {
 }
 
 #[tokio::test]
-async fn a_port_that_is_closed_says_so() {
+async fn closed_port_fails_the_probe() {
     let address = nobody().await;
     let text = failure(outcome(ProbeTarget::TcpSocket(address.clone()), LONG).await);
     assert_eq!(text, format!("dial tcp {address}: connect: connection refused"));
@@ -127,7 +127,7 @@ async fn a_port_that_is_closed_says_so() {
 }
 
 #[tokio::test]
-async fn a_runtime_that_is_away_says_nothing_of_the_container() {
+async fn unreachable_runtime_is_no_probe_failure() {
     let outcome = outcome(ProbeTarget::Exec(vec!["true".into()]), LONG).await;
     assert!(matches!(outcome, Outcome::Error(_)), "{outcome:?}");
 }
@@ -176,7 +176,7 @@ async fn a_grpc_service_is_healthy_when_it_serves() {
 struct Followed {
     probes: std::sync::Arc<Probes>,
     pod: std::sync::Arc<k8s_openapi::api::core::v1::Pod>,
-    observed: Observed,
+    observed: ObservedPod,
     _triggered: mpsc::Receiver<crate::edged::pods::trigger::Trigger>,
 }
 
@@ -186,20 +186,20 @@ impl Followed {
         let (triggers, _triggered) = mpsc::channel(8);
         let probes = Probes::new(Deps {
             runtime: Runtime::new(Endpoint::from_static("http://127.0.0.1:1").connect_lazy(), None),
-            events: Recorder::none(),
+            events: Recorder::disabled(),
             triggers,
-            background: Background::until(Default::default()),
+            background: Background::new(Default::default()),
         });
         let started_at = Timestamp::now() - jiff::SignedDuration::from_hours(2);
         let running =
             Container { id: "1".into(), state: State::Running { started_at }, ..Container::test("c") };
-        let observed = Observed::new(vec![], vec![running]);
+        let observed = ObservedPod::new(vec![], vec![running]);
         Self { probes, pod: std::sync::Arc::new(serde_json::from_value(pod).unwrap()), observed, _triggered }
     }
 
     fn follow(&mut self, pod_ip: &str) {
-        self.probes.judge(&self.pod, &mut self.observed);
-        self.probes.follow(&self.pod, &self.observed, pod_ip);
+        self.probes.apply(&self.pod, &mut self.observed);
+        self.probes.sync(&self.pod, &self.observed, pod_ip);
     }
 }
 

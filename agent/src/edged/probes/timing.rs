@@ -1,27 +1,27 @@
-//! When a probe is due and what its results amount to. Pure.
+//! Decides when a probe is due, and when its results count. Pure.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Probe;
 
-use crate::edged::moment;
+use crate::edged::timestamps;
 
-/// A probe's numbers, with the API's defaults where they are missing or make no sense.
+/// A probe's timing and thresholds, with the API's defaults for missing or invalid values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Timing {
-    /// From the container's start to the first probe.
+    /// Time from the container's start to the first probe.
     pub(super) initial_delay: Duration,
-    /// From one probe to the next.
+    /// Time from one probe to the next.
     pub(super) period: Duration,
-    /// For one probe.
+    /// Timeout of one probe.
     pub(super) timeout: Duration,
     success_threshold: u32,
     failure_threshold: u32,
 }
 
 impl Timing {
-    /// Reads them.
+    /// Reads the fields of the probe.
     pub(super) fn of(probe: &Probe) -> Self {
         let number = |field: Option<i32>, default: u32| {
             field
@@ -39,38 +39,39 @@ impl Timing {
         }
     }
 
-    /// How long until the first probe. A container that has run for longer than a period was there before this agent:
-    /// `share`, from 0 to 1, of a period keeps the probes of many such containers apart.
+    /// Returns the time until the first probe. A container that has run for longer than a period was started before this agent;
+    /// its first probe comes after the fraction `share`, from 0 to 1, of a period, so that the probes of many such containers do
+    /// not run at the same time.
     pub(super) fn first(&self, started_at: Timestamp, now: Timestamp, share: f64) -> Duration {
-        let due = moment::after(started_at, self.initial_delay);
-        if now > moment::after(due, self.period) {
+        let due = timestamps::after(started_at, self.initial_delay);
+        if now > timestamps::after(due, self.period) {
             return self.period.mul_f64(share.clamp(0.0, 1.0));
         }
-        // A clock that was set back does not make it longer.
-        moment::until(due, now).min(self.initial_delay)
+        // A clock that was set back does not prolong it.
+        timestamps::until(due, now).min(self.initial_delay)
     }
 }
 
-/// Results in a row.
+/// Counts equal results in a row.
 #[derive(Debug)]
-pub(super) struct Tally {
+pub(super) struct ResultStreak {
     timing: Timing,
     last: Option<bool>,
-    run: u32,
+    length: u32,
 }
 
-impl Tally {
-    /// No result yet.
+impl ResultStreak {
+    /// Returns a streak without results.
     pub(super) fn new(timing: Timing) -> Self {
-        Self { timing, last: None, run: 0 }
+        Self { timing, last: None, length: 0 }
     }
 
-    /// One more result; what holds from now on, if there are enough of a kind.
-    pub(super) fn take(&mut self, success: bool) -> Option<bool> {
-        self.run = if self.last == Some(success) { self.run.saturating_add(1) } else { 1 };
+    /// Adds a result, and returns it if the threshold of equal results in a row is reached.
+    pub(super) fn add(&mut self, success: bool) -> Option<bool> {
+        self.length = if self.last == Some(success) { self.length.saturating_add(1) } else { 1 };
         self.last = Some(success);
         let threshold = if success { self.timing.success_threshold } else { self.timing.failure_threshold };
-        (self.run >= threshold).then_some(success)
+        (self.length >= threshold).then_some(success)
     }
 }
 
@@ -97,11 +98,11 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_needs_as_many_results_in_a_row_as_its_threshold() {
-        let mut tally = Tally::new(timing(2, 3));
+    fn result_counts_after_its_threshold_in_a_row() {
+        let mut streak = ResultStreak::new(timing(2, 3));
         let verdicts: Vec<Option<bool>> =
             [true, true, false, false, true, false, false, false, false, true, true]
-                .map(|result| tally.take(result))
+                .map(|result| streak.add(result))
                 .into();
         let (yes, no) = (Some(true), Some(false));
         assert_eq!(verdicts, [None, yes, None, None, None, None, None, no, no, None, yes]);

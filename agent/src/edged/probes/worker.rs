@@ -12,56 +12,56 @@ use super::{
     ProbeKind, Probes, Resolved,
     check::check,
     outcome::Outcome,
-    timing::{Tally, Timing},
+    timing::{ResultStreak, Timing},
 };
 use crate::edged::{
-    events::{Severity, reason},
+    events::{EventType, reason},
     pods::trigger::Trigger,
 };
 
-/// A probe that did not work is tried so often before the next period.
+/// How often a probe that could not be run is tried in a period.
 const MAX_TRIES: usize = 3;
 
-/// One probe of one container.
+/// The probe that a task runs.
 pub(super) struct Job {
-    /// Its pod.
+    /// The pod.
     pub(super) pod: Arc<Pod>,
     /// The container's name.
     pub(super) container: String,
-    /// The runtime's id of it.
+    /// The runtime's id of the container.
     pub(super) id: String,
-    /// What it is for.
+    /// The kind of the probe.
     pub(super) kind: ProbeKind,
-    /// What it does, or why it cannot; it may change.
+    /// The target, or why it cannot be resolved; it may change.
     pub(super) target: watch::Receiver<Resolved>,
-    /// Its numbers.
+    /// Timing and thresholds.
     pub(super) timing: Timing,
-    /// How long until the first.
+    /// Time until the first run.
     pub(super) wait: Duration,
 }
 
-/// Probes until it is ended from outside, or its container has to end.
+/// Runs the probe until the task is aborted or the container has to be restarted.
 pub(super) async fn run(probes: Arc<Probes>, job: Job) {
-    let mut tally = Tally::new(job.timing);
+    let mut streak = ResultStreak::new(job.timing);
     let mut ticks = interval_at(Instant::now() + job.wait, job.timing.period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
         let begun = Instant::now();
         let outcome = run_probe(&probes, &job).await;
-        probes.tally(&job, &outcome, begun.elapsed());
+        probes.count(&job, &outcome, begun.elapsed());
         record_event(&probes, &job, &outcome);
         let success = match outcome {
             Outcome::Success | Outcome::Warning(_) => true,
             Outcome::Failure(_) => false,
             Outcome::Error(_) => continue,
         };
-        let Some(verdict) = tally.take(success) else { continue };
+        let Some(result) = streak.add(success) else { continue };
         let uid = job.pod.metadata.uid.as_deref().unwrap_or_default();
-        if probes.record(uid, &job.id, job.kind, verdict) {
+        if probes.record(uid, &job.id, job.kind, result) {
             let _ = probes.deps.triggers.send(Trigger::of(&job.pod)).await;
         }
-        if !verdict && job.kind != ProbeKind::Readiness {
+        if !result && job.kind != ProbeKind::Readiness {
             return;
         }
     }
@@ -90,5 +90,5 @@ fn record_event(probes: &Probes, job: &Job, outcome: &Outcome) {
         Outcome::Failure(text) => (reason::UNHEALTHY, format!("{kind} probe failed: {text}")),
         Outcome::Error(text) => (reason::UNHEALTHY, format!("{kind} probe errored: {text}")),
     };
-    probes.deps.events.container(&job.pod, &job.container, Severity::Warning, reason, message);
+    probes.deps.events.container(&job.pod, &job.container, EventType::Warning, reason, message);
 }

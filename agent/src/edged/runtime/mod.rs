@@ -1,15 +1,16 @@
-//! The container runtime, over CRI v1: one method per call that edged makes, each with a limit on time and size.
+//! Client of the container runtime over CRI v1: one method for each call that EdgeD makes, each with a timeout and a maximum
+//! response size.
 
-mod counted;
-mod finish;
-mod lost;
-mod network;
+mod cni_cache;
+mod in_flight;
+mod lost_tasks;
+mod maintenance;
+mod metered;
 mod observe;
 mod pod;
-mod remote;
 mod stats;
-mod tasks;
-mod upkeep;
+mod streaming;
+mod task_events;
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,24 +23,24 @@ use wire::{
     cri::{self, image_service_client::ImageServiceClient, runtime_service_client::RuntimeServiceClient},
 };
 
-use self::{counted::Counted, finish::Calls};
+use self::{in_flight::InFlightCalls, metered::MeteredChannel};
 use super::{
-    fields::Ability,
+    fields::RuntimeFeature,
     metrics::Operations,
     pod_network::{MachineNetwork, PodNetwork},
 };
 use crate::config::CgroupDriver;
 
-/// No call takes longer, but those that say so; the kubelet's limit.
+/// Timeout of calls, unless noted otherwise; the kubelet's.
 const CALL_TIMEOUT: Duration = Duration::from_secs(120);
-/// A pull that takes longer has stalled.
+/// Timeout of an image pull.
 const PULL_TIMEOUT: Duration = Duration::from_secs(30 * 60);
-/// Another one each time the machine starts.
+/// File with an id that differs at each boot of the machine.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
-/// Largest answer that is read: the list of a node full of containers and their annotations.
-const MAX_ANSWER: usize = 16 * 1024 * 1024;
+/// Maximum size of a response in bytes, enough for lists of a full node with all annotations.
+const MAX_RESPONSE_BYTES: usize = 16 * 1024 * 1024;
 
-/// A call that failed.
+/// A failed call.
 #[derive(Debug, thiserror::Error)]
 #[error("the container runtime's {call}: {}", status.message())]
 pub(crate) struct CallError {
@@ -48,22 +49,23 @@ pub(crate) struct CallError {
 }
 
 impl CallError {
-    /// Whether what the call was about does not exist.
+    /// Reports whether the object of the call does not exist.
     pub(crate) fn is_not_found(&self) -> bool {
         self.status.code() == Code::NotFound
     }
 
-    /// Whether it took too long.
+    /// Reports whether the call timed out.
     pub(crate) fn is_timeout(&self) -> bool {
         self.status.code() == Code::DeadlineExceeded
     }
 
-    /// Whether nobody answers at its socket.
+    /// Reports whether the runtime's socket does not answer.
     pub(crate) fn is_unreachable(&self) -> bool {
         self.status.code() == Code::Unavailable
     }
 
-    /// Tells that something is not done now. Not where the runtime is away: that is told once for all that waits for it (PLEG).
+    /// Logs that something cannot be done now. If the runtime is unreachable this is a debug message, as PLEG warns once for all
+    /// that need it.
     pub(crate) fn log(&self, what: &str) {
         if self.is_unreachable() {
             tracing::debug!("{what}: the container runtime is away");
@@ -72,12 +74,12 @@ impl CallError {
         }
     }
 
-    /// Whether the other end has no such call.
+    /// Reports whether the runtime does not implement the call.
     pub(crate) fn is_unimplemented(&self) -> bool {
         self.status.code() == Code::Unimplemented
     }
 
-    /// What the runtime said.
+    /// Returns the runtime's error message.
     pub(crate) fn message(&self) -> &str {
         self.status.message()
     }
@@ -85,35 +87,36 @@ impl CallError {
 
 type Result<T> = std::result::Result<T, CallError>;
 
-/// The runtime's client; clones share one connection.
+/// Client of the container runtime; clones share one connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Runtime {
-    runtime: RuntimeServiceClient<Counted>,
-    images: ImageServiceClient<Counted>,
-    /// Of no use but with containerd.
+    runtime: RuntimeServiceClient<MeteredChannel>,
+    images: ImageServiceClient<MeteredChannel>,
+    /// Task service, which only containerd has.
     tasks: TasksClient<Channel>,
-    /// Tells what happens to tasks; of no use but with containerd.
+    /// Event service, which only containerd has.
     task_events: EventsClient<Channel>,
     operations: Operations,
-    calls: Calls,
-    /// The machine's boot.
-    boot: Arc<str>,
-    /// How its pods are reached.
+    calls: InFlightCalls,
+    /// Id of the machine's current boot.
+    boot_id: Arc<str>,
+    /// How connections to its pods are made.
     network: Arc<dyn PodNetwork>,
-    /// What it calls itself, once it has said so.
+    /// The runtime's name, once it has been requested.
     name: Arc<OnceCell<String>>,
 }
 
-/// The answer, if it comes in time. Boxed: requests are large, and the futures that wait for them many.
-fn limited<'a, T: 'a>(
+/// Returns the response of a call, or an error if it does not come within `limit`. Boxed, because requests are large and many
+/// futures wait for them.
+fn with_timeout<'a, T: 'a>(
     call: &'static str,
     limit: Duration,
-    answer: impl Future<Output = std::result::Result<tonic::Response<T>, Status>> + Send + 'a,
+    response: impl Future<Output = std::result::Result<tonic::Response<T>, Status>> + Send + 'a,
 ) -> BoxFuture<'a, Result<T>> {
-    let answer = Box::pin(answer);
+    let response = Box::pin(response);
     Box::pin(async move {
-        match tokio::time::timeout(limit, answer).await {
-            Ok(Ok(answer)) => Ok(answer.into_inner()),
+        match tokio::time::timeout(limit, response).await {
+            Ok(Ok(response)) => Ok(response.into_inner()),
             Ok(Err(status)) => Err(CallError { call, status }),
             Err(_) => {
                 let status = Status::deadline_exceeded(format!("no answer within {} s", limit.as_secs()));
@@ -123,8 +126,8 @@ fn limited<'a, T: 'a>(
     })
 }
 
-/// What does not exist has been removed already.
-fn gone_is_fine<T: Default>(result: Result<T>) -> Result<T> {
+/// Treats `NotFound` as success: the object has been removed already.
+fn ignore_not_found<T: Default>(result: Result<T>) -> Result<T> {
     match result {
         Err(error) if error.is_not_found() => Ok(T::default()),
         other => other,
@@ -132,27 +135,28 @@ fn gone_is_fine<T: Default>(result: Result<T>) -> Result<T> {
 }
 
 impl Runtime {
-    /// A client over `channel`, which connects when it is first used; images may be elsewhere.
+    /// Creates a client over `channel`, which connects when it is first used. Images may have a service of their own.
     pub(crate) fn new(channel: Channel, images: Option<Channel>) -> Self {
         let operations = Operations::default();
-        let images = Counted::new(images.unwrap_or_else(|| channel.clone()), operations.clone());
+        let images = MeteredChannel::new(images.unwrap_or_else(|| channel.clone()), operations.clone());
         let tasks = TasksClient::new(channel.clone());
-        let task_events = EventsClient::new(channel.clone()).max_decoding_message_size(tasks::MAX_EVENT);
-        let channel = Counted::new(channel, operations.clone());
+        let task_events =
+            EventsClient::new(channel.clone()).max_decoding_message_size(task_events::MAX_EVENT_BYTES);
+        let channel = MeteredChannel::new(channel, operations.clone());
         Self {
             operations,
             tasks,
             task_events,
-            calls: Calls::default(),
-            boot: std::fs::read_to_string(BOOT_ID).unwrap_or_default().trim().into(),
+            calls: InFlightCalls::default(),
+            boot_id: std::fs::read_to_string(BOOT_ID).unwrap_or_default().trim().into(),
             network: Arc::new(MachineNetwork),
             name: Arc::default(),
-            runtime: RuntimeServiceClient::new(channel).max_decoding_message_size(MAX_ANSWER),
-            images: ImageServiceClient::new(images).max_decoding_message_size(MAX_ANSWER),
+            runtime: RuntimeServiceClient::new(channel).max_decoding_message_size(MAX_RESPONSE_BYTES),
+            images: ImageServiceClient::new(images).max_decoding_message_size(MAX_RESPONSE_BYTES),
         }
     }
 
-    /// The same for pods that are reached in another way than over this machine's network.
+    /// Sets how connections to pods are made, if not over this machine's network.
     pub(crate) fn with_network(mut self, network: Option<Arc<dyn PodNetwork>>) -> Self {
         if let Some(network) = network {
             self.network = network;
@@ -160,55 +164,59 @@ impl Runtime {
         self
     }
 
-    /// How its pods are reached.
+    /// Returns how connections to its pods are made.
     pub(crate) fn network(&self) -> &Arc<dyn PodNetwork> {
         &self.network
     }
 
-    /// What has been counted of all calls.
+    /// Returns the counters of all calls.
     pub(crate) fn operations(&self) -> &Operations {
         &self.operations
     }
 
-    /// The machine's boot; empty where the kernel does not tell.
-    pub(crate) fn boot(&self) -> &str {
-        &self.boot
+    /// Returns the id of the machine's current boot, empty if the kernel does not report it.
+    pub(crate) fn boot_id(&self) -> &str {
+        &self.boot_id
     }
 
-    /// Waits until what is being made and started is there: whoever calls has been asked to end.
+    /// Waits until creations and starts in progress have ended, for a shutdown.
     pub(crate) async fn finish(&self) {
         self.calls.finish().await;
     }
 
-    /// Cuts off what is being made and started then.
-    pub(crate) fn cut_when_dropped(&self) -> DropGuard {
-        self.calls.cut_when_dropped()
+    /// Returns a guard that cancels creations and starts in progress when it is dropped.
+    pub(crate) fn cancel_when_dropped(&self) -> DropGuard {
+        self.calls.cancel_when_dropped()
     }
 
-    /// Who the runtime is.
+    /// Returns the runtime's name and version.
     pub(crate) async fn version(&self) -> Result<cri::VersionResponse> {
         let request = cri::VersionRequest { version: "v1".into() };
-        limited("Version", CALL_TIMEOUT, self.runtime.clone().version(request)).await
+        with_timeout("Version", CALL_TIMEOUT, self.runtime.clone().version(request)).await
     }
 
-    /// Whether it can run pods, and how.
+    /// Returns the runtime's conditions and features.
     pub(crate) async fn status(&self) -> Result<cri::StatusResponse> {
-        limited("Status", CALL_TIMEOUT, self.runtime.clone().status(cri::StatusRequest::default())).await
+        with_timeout("Status", CALL_TIMEOUT, self.runtime.clone().status(cri::StatusRequest::default())).await
     }
 
-    /// The same with what it tells of itself beyond that.
+    /// Returns the same with the runtime's further information.
     pub(crate) async fn verbose_status(&self) -> Result<cri::StatusResponse> {
-        limited("Status", CALL_TIMEOUT, self.runtime.clone().status(cri::StatusRequest { verbose: true }))
-            .await
+        with_timeout(
+            "Status",
+            CALL_TIMEOUT,
+            self.runtime.clone().status(cri::StatusRequest { verbose: true }),
+        )
+        .await
     }
 
-    /// Who makes control groups, where the runtime tells; older ones do not.
+    /// Returns the cgroup driver, or `None` if the runtime does not report it, as older ones.
     pub(crate) async fn cgroup_driver(&self) -> Result<Option<CgroupDriver>> {
         let request = cri::RuntimeConfigRequest {};
-        let answer =
-            limited("RuntimeConfig", CALL_TIMEOUT, self.runtime.clone().runtime_config(request)).await;
-        match answer {
-            Ok(answer) => Ok(answer.linux.map(|linux| match linux.cgroup_driver() {
+        let response =
+            with_timeout("RuntimeConfig", CALL_TIMEOUT, self.runtime.clone().runtime_config(request)).await;
+        match response {
+            Ok(response) => Ok(response.linux.map(|linux| match linux.cgroup_driver() {
                 cri::CgroupDriver::Systemd => CgroupDriver::Systemd,
                 cri::CgroupDriver::Cgroupfs => CgroupDriver::Cgroupfs,
             })),
@@ -217,89 +225,96 @@ impl Runtime {
         }
     }
 
-    /// Whether the default handler says that it can do this; one that does not answer cannot.
-    pub(crate) async fn can(&self, ability: Ability) -> bool {
-        let answer =
-            limited("Status", CALL_TIMEOUT, self.runtime.clone().status(cri::StatusRequest::default())).await;
-        let answer = answer.unwrap_or_default();
-        match ability {
-            Ability::StrictGroups => answer.features.is_some_and(|can| can.supplemental_groups_policy),
-            Ability::RecursiveReadOnly => {
-                let default = answer.runtime_handlers.into_iter().find(|handler| handler.name.is_empty());
+    /// Reports whether the default handler supports a feature; false if the runtime does not answer.
+    pub(crate) async fn supports(&self, feature: RuntimeFeature) -> bool {
+        let response =
+            with_timeout("Status", CALL_TIMEOUT, self.runtime.clone().status(cri::StatusRequest::default()))
+                .await;
+        let response = response.unwrap_or_default();
+        match feature {
+            RuntimeFeature::StrictGroups => {
+                response.features.is_some_and(|can| can.supplemental_groups_policy)
+            }
+            RuntimeFeature::RecursiveReadOnly => {
+                let default = response.runtime_handlers.into_iter().find(|handler| handler.name.is_empty());
                 default.and_then(|handler| handler.features).is_some_and(|can| can.recursive_read_only_mounts)
             }
         }
     }
 
-    /// Sandboxes, all or those that a filter passes.
+    /// Lists sandboxes, all or those that match the filter.
     pub(crate) async fn sandboxes(
         &self,
         filter: Option<cri::PodSandboxFilter>,
     ) -> Result<Vec<cri::PodSandbox>> {
         let request = cri::ListPodSandboxRequest { filter };
-        Ok(limited("ListPodSandbox", CALL_TIMEOUT, self.runtime.clone().list_pod_sandbox(request))
+        Ok(with_timeout("ListPodSandbox", CALL_TIMEOUT, self.runtime.clone().list_pod_sandbox(request))
             .await?
             .items)
     }
 
-    /// Containers, all or those that a filter passes.
+    /// Lists containers, all or those that match the filter.
     pub(crate) async fn containers(
         &self,
         filter: Option<cri::ContainerFilter>,
     ) -> Result<Vec<cri::Container>> {
         let request = cri::ListContainersRequest { filter };
-        Ok(limited("ListContainers", CALL_TIMEOUT, self.runtime.clone().list_containers(request))
+        Ok(with_timeout("ListContainers", CALL_TIMEOUT, self.runtime.clone().list_containers(request))
             .await?
             .containers)
     }
 
     async fn sandbox_status(&self, id: &str) -> Result<Option<cri::PodSandboxStatus>> {
         let request = cri::PodSandboxStatusRequest { pod_sandbox_id: id.to_owned(), verbose: false };
-        let answer =
-            limited("PodSandboxStatus", CALL_TIMEOUT, self.runtime.clone().pod_sandbox_status(request)).await;
-        Ok(gone_is_fine(answer)?.status)
+        let response =
+            with_timeout("PodSandboxStatus", CALL_TIMEOUT, self.runtime.clone().pod_sandbox_status(request))
+                .await;
+        Ok(ignore_not_found(response)?.status)
     }
 
     async fn container_status(&self, id: &str) -> Result<Option<cri::ContainerStatus>> {
         let request = cri::ContainerStatusRequest { container_id: id.to_owned(), verbose: false };
-        let answer =
-            limited("ContainerStatus", CALL_TIMEOUT, self.runtime.clone().container_status(request)).await;
-        Ok(gone_is_fine(answer)?.status)
+        let response =
+            with_timeout("ContainerStatus", CALL_TIMEOUT, self.runtime.clone().container_status(request))
+                .await;
+        Ok(ignore_not_found(response)?.status)
     }
 
-    /// Makes a sandbox, and says its id.
+    /// Creates and starts a sandbox, and returns its id.
     pub(crate) async fn run_sandbox(&self, config: cri::PodSandboxConfig, handler: String) -> Result<String> {
         let request = cri::RunPodSandboxRequest { config: Some(config), runtime_handler: handler };
         let (name, mut client) = ("RunPodSandbox", self.runtime.clone());
-        let call = async move { limited(name, CALL_TIMEOUT, client.run_pod_sandbox(request)).await };
+        let call = async move { with_timeout(name, CALL_TIMEOUT, client.run_pod_sandbox(request)).await };
         Ok(self.calls.run(name, call).await?.pod_sandbox_id)
     }
 
-    /// Frees the sandbox's network and kills what still runs in it.
+    /// Stops a sandbox: releases its network and kills its remaining processes.
     pub(crate) async fn stop_sandbox(&self, id: &str) -> Result<()> {
         match self.try_stop_sandbox(id).await {
-            Err(_) if network::healed(id).await => self.try_stop_sandbox(id).await,
-            answer => answer,
+            Err(_) if cni_cache::removed_broken(id).await => self.try_stop_sandbox(id).await,
+            response => response,
         }
     }
 
     async fn try_stop_sandbox(&self, id: &str) -> Result<()> {
         let request = cri::StopPodSandboxRequest { pod_sandbox_id: id.to_owned() };
-        let answer =
-            limited("StopPodSandbox", CALL_TIMEOUT, self.runtime.clone().stop_pod_sandbox(request)).await;
-        gone_is_fine(answer).map(drop)
+        let response =
+            with_timeout("StopPodSandbox", CALL_TIMEOUT, self.runtime.clone().stop_pod_sandbox(request))
+                .await;
+        ignore_not_found(response).map(drop)
     }
 
-    /// Forgets the sandbox, which was stopped, and its containers.
+    /// Removes a stopped sandbox and its containers.
     pub(crate) async fn remove_sandbox(&self, id: &str) -> Result<()> {
-        self.end_lost(id).await;
+        self.end_lost_task(id).await;
         let request = cri::RemovePodSandboxRequest { pod_sandbox_id: id.to_owned() };
-        let answer =
-            limited("RemovePodSandbox", CALL_TIMEOUT, self.runtime.clone().remove_pod_sandbox(request)).await;
-        gone_is_fine(answer).map(drop)
+        let response =
+            with_timeout("RemovePodSandbox", CALL_TIMEOUT, self.runtime.clone().remove_pod_sandbox(request))
+                .await;
+        ignore_not_found(response).map(drop)
     }
 
-    /// Makes a container, and says its id.
+    /// Creates a container and returns its id.
     pub(crate) async fn create_container(
         &self,
         sandbox_id: &str,
@@ -312,15 +327,15 @@ impl Runtime {
             sandbox_config: Some(sandbox),
         };
         let (name, mut client) = ("CreateContainer", self.runtime.clone());
-        let call = async move { limited(name, CALL_TIMEOUT, client.create_container(request)).await };
+        let call = async move { with_timeout(name, CALL_TIMEOUT, client.create_container(request)).await };
         Ok(self.calls.run(name, call).await?.container_id)
     }
 
-    /// Starts a container that was made.
+    /// Starts a created container.
     pub(crate) async fn start_container(&self, id: &str) -> Result<()> {
         let request = cri::StartContainerRequest { container_id: id.to_owned() };
         let (name, mut client) = ("StartContainer", self.runtime.clone());
-        let call = async move { limited(name, CALL_TIMEOUT, client.start_container(request)).await };
+        let call = async move { with_timeout(name, CALL_TIMEOUT, client.start_container(request)).await };
         self.calls.run(name, call).await.map(drop)
     }
 
@@ -329,11 +344,13 @@ impl Runtime {
         let timeout = i64::try_from(grace.as_secs()).unwrap_or(i64::MAX);
         let request = cri::StopContainerRequest { container_id: id.to_owned(), timeout };
         let limit = grace.saturating_add(CALL_TIMEOUT);
-        gone_is_fine(limited("StopContainer", limit, self.runtime.clone().stop_container(request)).await)
-            .map(drop)
+        ignore_not_found(
+            with_timeout("StopContainer", limit, self.runtime.clone().stop_container(request)).await,
+        )
+        .map(drop)
     }
 
-    /// Runs a command in a container, which is killed after `limit`.
+    /// Runs a command in a container and kills it after `limit`.
     pub(crate) async fn exec(
         &self,
         id: &str,
@@ -342,35 +359,36 @@ impl Runtime {
     ) -> Result<cri::ExecSyncResponse> {
         let timeout = i64::try_from(limit.as_secs()).unwrap_or(i64::MAX).max(1);
         let request = cri::ExecSyncRequest { container_id: id.to_owned(), cmd: command.to_vec(), timeout };
-        let patience = limit.saturating_add(CALL_TIMEOUT);
-        limited("ExecSync", patience, self.runtime.clone().exec_sync(request)).await
+        let deadline = limit.saturating_add(CALL_TIMEOUT);
+        with_timeout("ExecSync", deadline, self.runtime.clone().exec_sync(request)).await
     }
 
-    /// Forgets a container that does not run.
+    /// Removes a container that does not run.
     pub(crate) async fn remove_container(&self, id: &str) -> Result<()> {
-        self.end_lost(id).await;
+        self.end_lost_task(id).await;
         let request = cri::RemoveContainerRequest { container_id: id.to_owned() };
-        let answer =
-            limited("RemoveContainer", CALL_TIMEOUT, self.runtime.clone().remove_container(request)).await;
-        gone_is_fine(answer).map(drop)
+        let response =
+            with_timeout("RemoveContainer", CALL_TIMEOUT, self.runtime.clone().remove_container(request))
+                .await;
+        ignore_not_found(response).map(drop)
     }
 
-    /// Every change as it happens. The answer may take until the first one, so there is no limit on its time.
+    /// Subscribes to container events. There is no timeout, as the response may take until the first event.
     pub(crate) async fn events(&self) -> Result<Streaming<cri::ContainerEventResponse>> {
-        let answer = self.runtime.clone().get_container_events(cri::GetEventsRequest {}).await;
-        answer
+        let response = self.runtime.clone().get_container_events(cri::GetEventsRequest {}).await;
+        response
             .map(tonic::Response::into_inner)
             .map_err(|status| CallError { call: "GetContainerEvents", status })
     }
 
-    /// The image, if it is on this node.
+    /// Returns the image if it is on this node.
     pub(crate) async fn image(&self, image: &str) -> Result<Option<cri::Image>> {
         let image = Some(cri::ImageSpec { image: image.to_owned(), ..Default::default() });
         let request = cri::ImageStatusRequest { image, verbose: false };
-        Ok(limited("ImageStatus", CALL_TIMEOUT, self.images.clone().image_status(request)).await?.image)
+        Ok(with_timeout("ImageStatus", CALL_TIMEOUT, self.images.clone().image_status(request)).await?.image)
     }
 
-    /// Fetches an image.
+    /// Pulls an image.
     pub(crate) async fn pull(
         &self,
         image: &str,
@@ -379,6 +397,6 @@ impl Runtime {
     ) -> Result<()> {
         let image = Some(cri::ImageSpec { image: image.to_owned(), ..Default::default() });
         let request = cri::PullImageRequest { image, auth, sandbox_config: sandbox };
-        limited("PullImage", PULL_TIMEOUT, self.images.clone().pull_image(request)).await.map(drop)
+        with_timeout("PullImage", PULL_TIMEOUT, self.images.clone().pull_image(request)).await.map(drop)
     }
 }

@@ -1,4 +1,4 @@
-//! What there is of one pod: found by its label, or, where that is known, asked of each by its id.
+//! Observes one pod: finds its sandboxes and containers by label, or, where they are known, requests the status of each.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use wire::cri;
 use super::{Result, Runtime, observe};
 use crate::edged::{
     names,
-    observed::{Made, Observed, Sandbox},
+    observed::{CreatedItem, ObservedPod, Sandbox},
 };
 
 fn pod_selector(uid: &str) -> BTreeMap<String, String> {
@@ -17,8 +17,8 @@ fn pod_selector(uid: &str) -> BTreeMap<String, String> {
 }
 
 impl Runtime {
-    /// All that there is of the pod with this uid.
-    pub(crate) async fn observe(&self, uid: &str) -> Result<Observed> {
+    /// Returns all sandboxes and containers of the pod with this uid.
+    pub(crate) async fn observe(&self, uid: &str) -> Result<ObservedPod> {
         let filter = cri::PodSandboxFilter { label_selector: pod_selector(uid), ..Default::default() };
         let containers = cri::ContainerFilter { label_selector: pod_selector(uid), ..Default::default() };
         let (sandboxes, containers) =
@@ -27,47 +27,51 @@ impl Runtime {
         self.inspect(sandboxes.into_iter().map(observe::sandbox).collect(), true, containers.collect()).await
     }
 
-    /// The same of a pod that had what `last` says, and has got nothing since but what was `made`. Without lists, of which each
-    /// costs a runtime the more the more pods it has, and without asking again for a sandbox whose addresses are known.
-    pub(crate) async fn observe_made(&self, last: Observed, made: Vec<Made>) -> Result<Observed> {
+    /// Observes a pod whose last observation was `last` and for which nothing but `created` was created since. This avoids lists,
+    /// whose cost grows with the number of pods, and requests no sandbox status if its addresses are known.
+    pub(crate) async fn observe_created(
+        &self,
+        last: ObservedPod,
+        created: Vec<CreatedItem>,
+    ) -> Result<ObservedPod> {
         let containers = last.containers.into_iter().map(|one| (one.id, one.sandbox_id));
         let (mut sandboxes, mut containers) = (last.sandboxes, containers.collect::<Vec<_>>());
-        let anew = made.iter().any(|one| matches!(one, Made::Sandbox { .. }));
-        for one in made {
+        let refresh_sandbox = created.iter().any(|one| matches!(one, CreatedItem::Sandbox { .. }));
+        for one in created {
             match one {
-                Made::Sandbox { id, attempt } => {
+                CreatedItem::Sandbox { id, attempt } => {
                     let created_at = Timestamp::now();
                     sandboxes.push(Sandbox { id, attempt, ready: true, created_at, ips: Vec::new() });
                 }
-                Made::Container { id, sandbox_id } => containers.push((id, sandbox_id)),
+                CreatedItem::Container { id, sandbox_id } => containers.push((id, sandbox_id)),
             }
         }
-        self.inspect(sandboxes, anew, containers).await
+        self.inspect(sandboxes, refresh_sandbox, containers).await
     }
 
-    /// What these do: the current sandbox, if it may be `anew`, and containers with the sandbox of each. A container that has no
-    /// status is gone.
+    /// Requests the status of containers, given with their sandboxes' ids, and that of the ready sandbox if `refresh_sandbox`. A
+    /// container without a status is gone.
     async fn inspect(
         &self,
         sandboxes: Vec<Sandbox>,
-        anew: bool,
+        refresh_sandbox: bool,
         containers: Vec<(String, String)>,
-    ) -> Result<Observed> {
-        let mut found = Observed::new(sandboxes, Vec::new());
+    ) -> Result<ObservedPod> {
+        let mut observed = ObservedPod::new(sandboxes, Vec::new());
         let current = async {
-            match found.current().filter(|_| anew) {
+            match observed.ready_sandbox().filter(|_| refresh_sandbox) {
                 Some(sandbox) => self.sandbox_status(&sandbox.id).await,
                 None => Ok(None),
             }
         };
         let statuses = try_join_all(containers.iter().map(|(id, _)| self.container_status(id)));
         let (current, statuses) = tokio::try_join!(current, statuses)?;
-        if let (Some(sandbox), Some(status)) = (found.sandboxes.first_mut(), current) {
-            observe::update(sandbox, status);
+        if let (Some(sandbox), Some(status)) = (observed.sandboxes.first_mut(), current) {
+            observe::update_sandbox(sandbox, status);
         }
         let containers = statuses.into_iter().zip(containers);
-        let containers =
-            containers.filter_map(|(status, (_, sandbox))| observe::container(status?, sandbox, &self.boot));
-        Ok(Observed::new(found.sandboxes, containers.collect()))
+        let containers = containers
+            .filter_map(|(status, (_, sandbox))| observe::container(status?, sandbox, &self.boot_id));
+        Ok(ObservedPod::new(observed.sandboxes, containers.collect()))
     }
 }

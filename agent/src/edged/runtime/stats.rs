@@ -1,37 +1,44 @@
-//! The calls that ask what pods use.
+//! Calls that return resource usage.
 
 use wire::cri;
 
-use super::{CALL_TIMEOUT, Result, Runtime, limited};
-use crate::edged::stats::pid_in;
+use super::{CALL_TIMEOUT, Result, Runtime, with_timeout};
+use crate::edged::stats::sandbox_pid;
 
 impl Runtime {
-    /// What each running container uses.
+    /// Returns the usage of each running container.
     pub(crate) async fn container_stats(&self) -> Result<Vec<cri::ContainerStats>> {
         let request = cri::ListContainerStatsRequest::default();
-        Ok(limited("ListContainerStats", CALL_TIMEOUT, self.runtime.clone().list_container_stats(request))
+        Ok(with_timeout(
+            "ListContainerStats",
+            CALL_TIMEOUT,
+            self.runtime.clone().list_container_stats(request),
+        )
+        .await?
+        .stats)
+    }
+
+    /// Returns the usage of each pod as a whole.
+    pub(crate) async fn sandbox_stats(&self) -> Result<Vec<cri::PodSandboxStats>> {
+        let request = cri::ListPodSandboxStatsRequest::default();
+        let mut client = self.runtime.clone();
+        Ok(with_timeout("ListPodSandboxStats", CALL_TIMEOUT, client.list_pod_sandbox_stats(request))
             .await?
             .stats)
     }
 
-    /// What each pod uses as a whole.
-    pub(crate) async fn sandbox_stats(&self) -> Result<Vec<cri::PodSandboxStats>> {
-        let request = cri::ListPodSandboxStatsRequest::default();
-        let mut client = self.runtime.clone();
-        Ok(limited("ListPodSandboxStats", CALL_TIMEOUT, client.list_pod_sandbox_stats(request)).await?.stats)
-    }
-
-    /// The first process of a sandbox, where the runtime tells it.
+    /// Returns the pid of a sandbox's first process, if the runtime reports it.
     pub(crate) async fn sandbox_pid(&self, id: &str) -> Result<Option<u32>> {
         let request = cri::PodSandboxStatusRequest { pod_sandbox_id: id.to_owned(), verbose: true };
         let mut client = self.runtime.clone();
-        let answer = limited("PodSandboxStatus", CALL_TIMEOUT, client.pod_sandbox_status(request)).await?;
-        Ok(pid_in(&answer.info))
+        let answer =
+            with_timeout("PodSandboxStatus", CALL_TIMEOUT, client.pod_sandbox_status(request)).await?;
+        Ok(sandbox_pid(&answer.info))
     }
 
-    /// The disks of images and of containers' own layers.
+    /// Returns the file systems of images and of containers' writable layers.
     pub(crate) async fn image_fs(&self) -> Result<cri::ImageFsInfoResponse> {
         let request = cri::ImageFsInfoRequest {};
-        limited("ImageFsInfo", CALL_TIMEOUT, self.images.clone().image_fs_info(request)).await
+        with_timeout("ImageFsInfo", CALL_TIMEOUT, self.images.clone().image_fs_info(request)).await
     }
 }

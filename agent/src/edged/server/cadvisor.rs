@@ -1,7 +1,7 @@
-//! `/metrics/cadvisor`: the part of cAdvisor's metrics that dashboards use, from the same figures as the summary. Pure.
+//! `/metrics/cadvisor`: the cAdvisor metrics that dashboards use, from the same figures as the summary. Pure.
 //!
-//! Labels are cAdvisor's (`container`, `id`, `image`, `name`, `namespace`, `pod`), but `id` and `name` are the runtime's id:
-//! which control group that is only the runtime knows. A series without `container` is of the whole pod.
+//! Labels are cAdvisor's (`container`, `id`, `image`, `name`, `namespace`, `pod`), but `id` and `name` are the runtime's id, as
+//! only the runtime knows the control group. A series without `container` is for the whole pod.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -15,20 +15,20 @@ use crate::edged::{
     stats::summary::{ContainerStats, FsStats, InterfaceStats, MemoryStats, PodStats, Summary},
 };
 
-/// A metric: its name, what it is, and how it is read.
+/// A metric: name, help text, and how its value is read.
 type Metric<T> = (&'static str, &'static str, fn(&T) -> Option<u64>);
 
-/// The page; `pods` have the limits of their containers.
+/// Returns the page. `pods` provide the limits of their containers.
 pub(super) fn page(summary: &Summary, pods: &[Arc<Pod>]) -> String {
     let mut text = Text::default();
     containers(&mut text, &summary.pods);
-    specified(&mut text, &summary.pods, pods);
+    spec_limits(&mut text, &summary.pods, pods);
     networks(&mut text, &summary.pods);
     machine(&mut text, summary);
     text.into_string()
 }
 
-/// The labels of a container, or of a pod as a whole.
+/// Returns the labels of a container, or of a pod as a whole.
 fn labels<'a>(pod: &'a PodStats, container: Option<&'a ContainerStats>) -> [Label<'a>; 6] {
     let (name, id, image) = match container {
         Some(container) => (container.name.as_str(), container.id.as_str(), container.image.as_str()),
@@ -44,8 +44,8 @@ fn labels<'a>(pod: &'a PodStats, container: Option<&'a ContainerStats>) -> [Labe
     ]
 }
 
-/// Writes a figure of every container.
-fn each(mut family: Family<'_>, pods: &[PodStats], figure: impl Fn(&ContainerStats) -> Option<f64>) {
+/// Writes a value of every container.
+fn write_each(mut family: Family<'_>, pods: &[PodStats], figure: impl Fn(&ContainerStats) -> Option<f64>) {
     for pod in pods {
         for container in &pod.containers {
             if let Some(value) = figure(container) {
@@ -73,13 +73,13 @@ fn containers(text: &mut Text, pods: &[PodStats]) {
         container.rootfs.as_ref().and_then(figure).map(number)
     };
     let help = "Number of bytes that are consumed by the container on this filesystem.";
-    each(text.gauge("container_fs_usage_bytes", help), pods, |one| fs(one, |fs| fs.used_bytes));
+    write_each(text.gauge("container_fs_usage_bytes", help), pods, |one| fs(one, |fs| fs.used_bytes));
     let help = "Number of bytes that can be consumed by the container on this filesystem.";
-    each(text.gauge("container_fs_limit_bytes", help), pods, |one| fs(one, |fs| fs.capacity_bytes));
+    write_each(text.gauge("container_fs_limit_bytes", help), pods, |one| fs(one, |fs| fs.capacity_bytes));
     let help = "Start time of the container since unix epoch in seconds.";
-    each(text.gauge("container_start_time_seconds", help), pods, |one| Some(unix(one.start_time)));
+    write_each(text.gauge("container_start_time_seconds", help), pods, |one| Some(unix(one.start_time)));
     let help = "Last time a container was seen by the exporter";
-    each(text.gauge("container_last_seen", help), pods, |one| Some(unix(one.cpu.as_ref()?.time)));
+    write_each(text.gauge("container_last_seen", help), pods, |one| Some(unix(one.cpu.as_ref()?.time)));
     let mut processes =
         text.gauge("container_processes", "Number of processes running inside the container.");
     for pod in pods {
@@ -130,13 +130,13 @@ fn memory(text: &mut Text, pods: &[PodStats]) {
         }
     }
     let help = "Container swap usage in bytes.";
-    each(text.gauge("container_memory_swap", help), pods, |one| {
+    write_each(text.gauge("container_memory_swap", help), pods, |one| {
         one.swap.as_ref()?.swap_usage_bytes.map(number)
     });
 }
 
-/// What the pods' own descriptions say.
-fn specified(text: &mut Text, stats: &[PodStats], pods: &[Arc<Pod>]) {
+/// Writes the limits that the pods' specifications set.
+fn spec_limits(text: &mut Text, stats: &[PodStats], pods: &[Arc<Pod>]) {
     let specs: HashMap<_, _> = pods.iter().map(|pod| (pod.metadata.uid.as_deref(), &pod.spec)).collect();
     let limit = |pod: &PodStats, name: &str, resource: &str| {
         let spec = specs.get(&Some(pod.pod_ref.uid.as_str()))?.as_ref()?;
@@ -153,7 +153,7 @@ fn specified(text: &mut Text, stats: &[PodStats], pods: &[Arc<Pod>]) {
         }
     };
     let bytes = |pod: &PodStats, name: &str| {
-        // no limit is 0
+        // 0 means no limit
         Some(
             limit(pod, name, "memory")
                 .and_then(|limit| quantity::whole(&limit))
@@ -163,15 +163,15 @@ fn specified(text: &mut Text, stats: &[PodStats], pods: &[Arc<Pod>]) {
     write(text.gauge("container_spec_memory_limit_bytes", "Memory limit for the container."), &bytes);
     let quota = |pod: &PodStats, name: &str| {
         let millis = limit(pod, name, "cpu").and_then(|limit| quantity::milli(&limit))?;
-        Some(number(u64::try_from(millis).unwrap_or(0)) * PERIOD / 1000.0)
+        Some(number(u64::try_from(millis).unwrap_or(0)) * CPU_QUOTA_PERIOD / 1000.0)
     };
     write(text.gauge("container_spec_cpu_quota", "CPU quota of the container."), &quota);
-    let period = |pod: &PodStats, name: &str| quota(pod, name).map(|_| PERIOD);
+    let period = |pod: &PodStats, name: &str| quota(pod, name).map(|_| CPU_QUOTA_PERIOD);
     write(text.gauge("container_spec_cpu_period", "CPU period of the container."), &period);
 }
 
-/// Microseconds in which a container may use its quota of processors.
-const PERIOD: f64 = 100_000.0;
+/// CFS quota period in microseconds.
+const CPU_QUOTA_PERIOD: f64 = 100_000.0;
 
 fn networks(text: &mut Text, pods: &[PodStats]) {
     let figures: [Metric<InterfaceStats>; 4] = [

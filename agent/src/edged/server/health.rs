@@ -1,4 +1,4 @@
-//! `/healthz`: whether the agent is alive, whether its pods are looked after, and whether all its parts come round.
+//! `/healthz`: checks that the agent is alive, that the pod controller works, and that no part of the agent hangs.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,47 +9,48 @@ use crate::{
     rt::Vital,
 };
 
-/// The controller takes triggers at once, whatever it is at; the kubelet allows its loop two minutes, but that one works in
-/// the loop itself.
+/// How long the pod controller may take to accept a trigger, which it does at once whatever it is doing. The kubelet allows two
+/// minutes for its sync loop, which works in the loop itself.
 pub(super) const TRIGGER_TIMEOUT: Duration = Duration::from_secs(5);
-/// The checks beside those of the agent's parts, in the order in which they are told.
+/// The checks in addition to those of the agent's parts, in the order of the page.
 const CHECKS: [&str; 3] = ["ping", "log", "syncloop"];
 
-/// The check of what is stored.
+/// The check of the agent's store.
 const STORAGE: &str = "storage";
-/// Damaged objects that are told by name.
-const NAMED: usize = 10;
+/// Maximum number of damaged objects that are named.
+const MAX_NAMED: usize = 10;
 
-/// How it is.
+/// The result of the health checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Health {
-    /// Whether all is well.
-    pub(super) well: bool,
-    /// In the kubelet's words.
+pub(super) struct HealthReport {
+    /// Whether all checks passed.
+    pub(super) is_healthy: bool,
+    /// The page, in the kubelet's form.
     pub(super) text: String,
 }
 
-/// All checks, or one by its name; told in full with `verbose`. A loop has `patience` to answer. `None`: there is no such check.
+/// Runs all checks, or one by name; `verbose` lists all results. A loop may take `deadline` to answer. Returns `None` if there is
+/// no such check.
 pub(super) async fn check(
     one: Option<&str>,
     verbose: bool,
     triggers: &mpsc::Sender<Trigger>,
     parts: &[Vital],
     storage: &Storage,
-    patience: Duration,
-) -> Option<Health> {
-    let is_asked = |name: &str| one.is_none_or(|one| one == name);
+    deadline: Duration,
+) -> Option<HealthReport> {
+    let is_selected = |name: &str| one.is_none_or(|one| one == name);
     let mut results = Vec::new();
-    for name in CHECKS.into_iter().filter(|name| is_asked(name)) {
-        let answers = name != "syncloop" || loop_answers(triggers, patience).await;
+    for name in CHECKS.into_iter().filter(|name| is_selected(name)) {
+        let answers = name != "syncloop" || loop_answers(triggers, deadline).await;
         let fault =
             (!answers).then(|| "the controller of pods does not answer; the log may say why".to_owned());
         results.push(Check { name, fault, note: String::new() });
     }
-    results.extend(parts.iter().filter(|vital| is_asked(vital.part)).map(Check::of_part));
-    // the kubelet has no such check: it is told where there is something to tell
-    if is_asked(STORAGE) {
-        let check = Check::of_storage(storage, patience).await;
+    results.extend(parts.iter().filter(|vital| is_selected(vital.part)).map(Check::of_part));
+    // the kubelet has no such check, so it is listed only if it fails or was asked for
+    if is_selected(STORAGE) {
+        let check = Check::of_storage(storage, deadline).await;
         if one.is_some() || check.fault.is_some() {
             results.push(check);
         }
@@ -57,17 +58,17 @@ pub(super) async fn check(
     (!results.is_empty()).then(|| page(&results, verbose && one.is_none()))
 }
 
-/// What came of one check.
+/// The result of one check.
 struct Check {
     name: &'static str,
-    /// What is wrong.
+    /// What is wrong, if anything.
     fault: Option<String>,
-    /// What else there is to say; begins with a space where there is anything.
+    /// A further note, which begins with a space if it is not empty.
     note: String,
 }
 
 impl Check {
-    /// Whether a part comes round.
+    /// Checks that a part of the agent does not hang.
     fn of_part(vital: &Vital) -> Self {
         let fault = |(at, spent): (&str, Duration)| {
             format!(
@@ -82,10 +83,10 @@ impl Check {
         Self { name: vital.part, fault: vital.stuck.map(fault), note }
     }
 
-    /// Whether all that is stored can be read, and the disk takes writes.
-    async fn of_storage(storage: &Storage, patience: Duration) -> Self {
-        let (damaged, names) = storage.damaged(NAMED);
-        let more = match damaged.saturating_sub(NAMED) {
+    /// Checks that all stored objects can be read, and that the disk accepts writes.
+    async fn of_storage(storage: &Storage, deadline: Duration) -> Self {
+        let (damaged, names) = storage.damaged(MAX_NAMED);
+        let more = match damaged.saturating_sub(MAX_NAMED) {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
@@ -95,7 +96,7 @@ impl Check {
                 names.join(", ")
             )
         });
-        let unwritten = storage.refuses(patience).await.map(|why| {
+        let unwritten = storage.write_error(deadline).await.map(|why| {
             format!("nothing can be stored, and nothing of the cloud is taken over until it can: {why}")
         });
         let faults: Vec<String> = unread.into_iter().chain(unwritten).collect();
@@ -103,8 +104,8 @@ impl Check {
     }
 }
 
-/// Whether the controller of pods takes what is sent to it: an echo on the way that every trigger goes.
-async fn loop_answers(triggers: &mpsc::Sender<Trigger>, patience: Duration) -> bool {
+/// Reports whether the pod controller accepts triggers, by an echo through the channel of all triggers.
+async fn loop_answers(triggers: &mpsc::Sender<Trigger>, deadline: Duration) -> bool {
     let echo = Arc::new(Notify::new());
     let answered = async {
         triggers.send(Trigger::Echo(echo.clone())).await.is_ok() && {
@@ -112,22 +113,22 @@ async fn loop_answers(triggers: &mpsc::Sender<Trigger>, patience: Duration) -> b
             true
         }
     };
-    tokio::time::timeout(patience, answered).await.unwrap_or(false)
+    tokio::time::timeout(deadline, answered).await.unwrap_or(false)
 }
 
-/// In the words of Kubernetes' own health pages.
-fn page(results: &[Check], verbose: bool) -> Health {
-    let well = results.iter().all(|check| check.fault.is_none());
-    if well && !verbose {
-        return Health { well, text: "ok".to_owned() };
+/// Renders the results in the form of Kubernetes' health pages.
+fn page(results: &[Check], verbose: bool) -> HealthReport {
+    let is_healthy = results.iter().all(|check| check.fault.is_none());
+    if is_healthy && !verbose {
+        return HealthReport { is_healthy, text: "ok".to_owned() };
     }
     let line = |Check { name, fault, note }: &Check| match fault {
         None => format!("[+]{name} ok{note}\n"),
         Some(fault) => format!("[-]{name} failed: {fault}{note}\n"),
     };
     let lines: String = results.iter().map(line).collect();
-    let end = if well { "passed" } else { "failed" };
-    Health { well, text: format!("{lines}healthz check {end}\n") }
+    let end = if is_healthy { "passed" } else { "failed" };
+    HealthReport { is_healthy, text: format!("{lines}healthz check {end}\n") }
 }
 
 #[cfg(test)]
@@ -150,11 +151,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_loop_that_takes_triggers_is_well() {
+    async fn responsive_loop_is_healthy() {
         let triggers = answering();
         for one in [None, Some("ping"), Some("log"), Some("syncloop")] {
             let health = check(one, false, &triggers, &[], &Storage::default(), SHORT).await.unwrap();
-            assert_eq!(health, Health { well: true, text: "ok".into() }, "{one:?}");
+            assert_eq!(health, HealthReport { is_healthy: true, text: "ok".into() }, "{one:?}");
         }
         assert_eq!(check(Some("other"), false, &triggers, &[], &Storage::default(), SHORT).await, None);
         let verbose = check(None, true, &triggers, &[], &Storage::default(), SHORT).await.unwrap();
@@ -170,14 +171,16 @@ mod tests {
                     .await
                     .unwrap();
             assert!(
-                !health.well && health.text.contains("[-]syncloop failed"),
+                !health.is_healthy && health.text.contains("[-]syncloop failed"),
                 "{fills_the_queue}: {health:?}"
             );
         }
-        assert!(check(Some("ping"), false, &triggers, &[], &Storage::default(), SHORT).await.unwrap().well);
+        assert!(
+            check(Some("ping"), false, &triggers, &[], &Storage::default(), SHORT).await.unwrap().is_healthy
+        );
         let all =
             check(None, false, &triggers, &[], &Storage::default(), Duration::from_millis(1)).await.unwrap();
-        assert!(!all.well && all.text.ends_with("healthz check failed\n"), "{all:?}");
+        assert!(!all.is_healthy && all.text.ends_with("healthz check failed\n"), "{all:?}");
         assert!(all.text.starts_with("[+]ping ok\n[+]log ok\n[-]syncloop"), "{all:?}");
     }
 
@@ -185,7 +188,7 @@ mod tests {
     async fn a_loop_that_has_ended_fails_at_once() {
         let (triggers, received) = mpsc::channel(1);
         drop(received);
-        assert!(!check(None, false, &triggers, &[], &Storage::default(), SHORT).await.unwrap().well);
+        assert!(!check(None, false, &triggers, &[], &Storage::default(), SHORT).await.unwrap().is_healthy);
     }
 
     #[tokio::test]
@@ -207,16 +210,16 @@ mod tests {
         let (triggers, store) = (answering(), SqliteStore::open(&path).await.unwrap());
         let storage = Storage::new(store.clone());
         let told = check(None, false, &triggers, &[], &storage, SHORT).await.unwrap();
-        assert!(!told.well && told.text.contains("[-]storage failed: "), "{told:?}");
+        assert!(!told.is_healthy && told.text.contains("[-]storage failed: "), "{told:?}");
         assert!(told.text.contains("pods ns/web"), "{told:?}");
-        assert!(!check(Some("storage"), false, &triggers, &[], &storage, SHORT).await.unwrap().well);
+        assert!(!check(Some("storage"), false, &triggers, &[], &storage, SHORT).await.unwrap().is_healthy);
         let delete = kubeapi::store::Write { key, expect: kubeapi::store::Expect::Anything, value: None };
         store.commit(vec![delete]).await.unwrap();
-        assert!(check(None, false, &triggers, &[], &storage, SHORT).await.unwrap().well);
+        assert!(check(None, false, &triggers, &[], &storage, SHORT).await.unwrap().is_healthy);
     }
 
     #[tokio::test]
-    async fn a_disk_that_takes_no_writes_is_told() {
+    async fn unwritable_disk_fails_the_check() {
         use std::sync::atomic::Ordering;
 
         use crate::edged::storage::tests::FullDisk;
@@ -224,15 +227,18 @@ mod tests {
         let (triggers, disk) = (answering(), FullDisk::new());
         let storage = Storage::new(disk.clone());
         let told = check(None, false, &triggers, &[], &storage, SHORT).await.unwrap();
-        assert!(!told.well && told.text.contains("[-]storage failed: nothing can be stored"), "{told:?}");
+        assert!(
+            !told.is_healthy && told.text.contains("[-]storage failed: nothing can be stored"),
+            "{told:?}"
+        );
         assert!(told.text.contains("free some space on its disk"), "{told:?}");
         disk.is_full.store(false, Ordering::Relaxed);
         let told = check(None, false, &triggers, &[], &storage, SHORT).await.unwrap();
-        assert_eq!(told, Health { well: true, text: "ok".into() });
+        assert_eq!(told, HealthReport { is_healthy: true, text: "ok".into() });
     }
 
     #[tokio::test]
-    async fn a_part_that_does_not_come_round_is_named() {
+    async fn hanging_part_is_named() {
         let triggers = answering();
         let stuck = Some(("main", Duration::from_secs(75)));
         let parts = [
@@ -240,7 +246,7 @@ mod tests {
             Vital { part: "devicetwin", restarts: 0, stuck },
         ];
         let all = check(None, true, &triggers, &parts, &Storage::default(), SHORT).await.unwrap();
-        assert!(!all.well);
+        assert!(!all.is_healthy);
         insta::assert_snapshot!(all.text, @r"
         [+]ping ok
         [+]log ok
@@ -250,13 +256,16 @@ mod tests {
         healthz check failed
         ");
         assert!(
-            check(Some("edgehub"), false, &triggers, &parts, &Storage::default(), SHORT).await.unwrap().well
+            check(Some("edgehub"), false, &triggers, &parts, &Storage::default(), SHORT)
+                .await
+                .unwrap()
+                .is_healthy
         );
         assert!(
             !check(Some("devicetwin"), false, &triggers, &parts, &Storage::default(), SHORT)
                 .await
                 .unwrap()
-                .well
+                .is_healthy
         );
     }
 }

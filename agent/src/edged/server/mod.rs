@@ -1,4 +1,4 @@
-//! The kubelet's read-only server: health, pods, and what is used, over plain HTTP on an address that only the node has.
+//! The kubelet's read-only server: health, pods, metrics and resource usage, over plain HTTP on an address of the node.
 //!
 //! | path | what |
 //! |---|---|
@@ -6,17 +6,17 @@
 //! | `/pods` | the pods of this node with their statuses, a `v1.PodList` |
 //! | `/configz` | the settings of the kubelet's that this agent keeps to |
 //! | `/stats/summary`, `?only_cpu_and_memory=true` | [`summary`](super::stats::summary) |
-//! | `/metrics` | [`own`] |
+//! | `/metrics` | [`agent`] |
 //! | `/metrics/resource` | [`resource`] |
 //! | `/metrics/cadvisor` | [`cadvisor`] |
 //! | `/metrics/probes` | [`probes`] |
 //!
-//! Nothing can be changed here, a web page cannot ask under a name of its own ([`Hosts`]), and there are no more than
-//! [`MAX_CONCURRENT_ANSWERS`] answers at a time, whoever asks.
+//! Nothing can be changed here, web pages cannot send requests under host names of their own ([`Hosts`]), and at most
+//! [`MAX_CONCURRENT_RESPONSES`] requests are answered at a time.
 
+mod agent;
 mod cadvisor;
 mod health;
-mod own;
 mod probes;
 mod resource;
 mod traffic;
@@ -37,9 +37,9 @@ use serde::Serialize;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use self::health::Health;
+use self::health::HealthReport;
 use super::{
-    Shown,
+    Diagnostics,
     metrics::Metrics,
     pods::trigger::Trigger,
     probes::Probes,
@@ -48,51 +48,51 @@ use super::{
 };
 use crate::rt::Queue;
 
-/// Answers under way at the same time: scrapers are few, and each answer asks the runtime for everything that it has.
-const MAX_CONCURRENT_ANSWERS: usize = 16;
-/// What JSON is called.
+/// Maximum number of requests answered at a time. Scrapers are few, and each request lists everything in the runtime.
+const MAX_CONCURRENT_RESPONSES: usize = 16;
+/// Media type of JSON.
 const JSON: &str = "application/json";
 
 /// What the pages are made from.
 pub(crate) struct Deps {
     /// The node's name.
     pub(crate) node_name: String,
-    /// What the node says of its kubelet.
+    /// The kubelet version that the node reports.
     pub(crate) version: String,
-    /// The settings that are kept to, under the kubelet's names.
+    /// The settings that take effect, under the kubelet's names.
     pub(crate) settings: serde_json::Value,
     /// The pods of this node.
     pub(crate) reader: Store<Pod>,
-    /// What is used.
+    /// Resource usage.
     pub(crate) stats: Stats,
-    /// What is counted.
+    /// Metrics of EdgeD.
     pub(crate) metrics: Metrics,
-    /// How probes went.
+    /// The probes, for their counters.
     pub(crate) probes: Arc<Probes>,
     /// The container runtime.
     pub(crate) runtime: Runtime,
-    /// To the controller of pods.
+    /// Triggers of the pod controller, for its health check.
     pub(crate) triggers: mpsc::Sender<Trigger>,
-    /// What is shown of other rooms.
-    pub(crate) shown: Shown,
+    /// State of other parts of the agent.
+    pub(crate) diagnostics: Diagnostics,
 }
 
-/// The pages.
+/// The pages of the server.
 pub(crate) struct Pages {
     deps: Deps,
-    places: Semaphore,
+    permits: Semaphore,
 }
 
 /// Listens at `address` and serves `pages` until `shutdown`.
 ///
 /// # Errors
-/// The address cannot be had.
+/// The address cannot be bound.
 pub(crate) async fn run(
     address: SocketAddr,
     pages: Arc<Pages>,
     shutdown: CancellationToken,
 ) -> Result<(), serve::BindError> {
-    // an address of the network has names that nobody here knows
+    // the host names of a network address are unknown here
     let hosts = address.ip().is_loopback().then(|| Hosts::new(Vec::new(), Scheme::Http));
     let service = tower::service_fn(move |request: http::Request<hyper::body::Incoming>| {
         let (pages, hosts) = (pages.clone(), hosts.clone());
@@ -113,12 +113,12 @@ pub(crate) async fn run(
 }
 
 impl Pages {
-    /// The pages, made from `deps`.
+    /// Creates the pages.
     pub(crate) fn new(deps: Deps) -> Arc<Self> {
-        Arc::new(Self { deps, places: Semaphore::new(MAX_CONCURRENT_ANSWERS) })
+        Arc::new(Self { deps, permits: Semaphore::new(MAX_CONCURRENT_RESPONSES) })
     }
 
-    /// One answer.
+    /// Answers a request.
     pub(crate) async fn answer(&self, method: &Method, uri: &Uri) -> Response<Body> {
         if method != Method::GET {
             let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "only GET is possible here\n".to_owned());
@@ -127,47 +127,49 @@ impl Pages {
         }
         let path = uri.path();
         let path = path.strip_suffix('/').filter(|path| !path.is_empty()).unwrap_or(path);
-        // Health must be told above all when too many ask for other things.
+        // Health is answered even if too many other requests are running.
         if let Some(which) = path.strip_prefix("/healthz") {
             return self.health(which, uri).await;
         }
-        let Ok(_place) = self.places.try_acquire() else {
+        let Ok(_permit) = self.permits.try_acquire() else {
             return text(StatusCode::TOO_MANY_REQUESTS, "too many questions at the same time\n".to_owned());
         };
         match path {
             "/pods" => json(&self.pods()),
             "/configz" => json(&serde_json::json!({"kubeletconfig": self.deps.settings})),
             "/stats/summary" => self.summary(uri).await,
-            "/metrics" => exposed(self.own().await),
+            "/metrics" => metrics_response(self.agent().await),
             "/metrics/resource" => {
                 let usage = self.deps.stats.usage().await.inspect_err(log).ok();
-                exposed(resource::page(usage.as_deref()))
+                metrics_response(resource::page(usage.as_deref()))
             }
             "/metrics/cadvisor" => match self.deps.stats.summary().await {
-                Ok(summary) => exposed(cadvisor::page(&summary, &self.deps.reader.state())),
-                Err(error) => failed(&error),
+                Ok(summary) => metrics_response(cadvisor::page(&summary, &self.deps.reader.state())),
+                Err(error) => stats_error(&error),
             },
-            "/metrics/probes" => exposed(probes::page(&self.deps.probes.counts())),
+            "/metrics/probes" => metrics_response(probes::page(&self.deps.probes.counts())),
             _ => text(StatusCode::NOT_FOUND, "404 page not found\n".to_owned()),
         }
     }
 
     async fn health(&self, which: &str, uri: &Uri) -> Response<Body> {
         let one = which.strip_prefix('/');
-        let verbose = has(uri, |key, _| key == "verbose");
+        let verbose = has_parameter(uri, |key, _| key == "verbose");
         let health = match (which.is_empty(), one) {
             (true, _) | (false, Some(_)) => {
-                let shown = &self.deps.shown;
-                let (parts, storage) = (shown.vitals.read(), &shown.storage);
+                let diagnostics = &self.deps.diagnostics;
+                let (parts, storage) = (diagnostics.vitals.read(), &diagnostics.storage);
                 let triggers = &self.deps.triggers;
                 health::check(one, verbose, triggers, &parts, storage, health::TRIGGER_TIMEOUT).await
             }
-            // another page, whose name begins alike
+            // another page whose name begins alike
             (false, None) => None,
         };
         match health {
-            Some(Health { well: true, text: told }) => text(StatusCode::OK, told),
-            Some(Health { well: false, text: told }) => text(StatusCode::INTERNAL_SERVER_ERROR, told),
+            Some(HealthReport { is_healthy: true, text: page }) => text(StatusCode::OK, page),
+            Some(HealthReport { is_healthy: false, text: page }) => {
+                text(StatusCode::INTERNAL_SERVER_ERROR, page)
+            }
             None => text(StatusCode::NOT_FOUND, "404 page not found\n".to_owned()),
         }
     }
@@ -182,32 +184,32 @@ impl Pages {
     }
 
     async fn summary(&self, uri: &Uri) -> Response<Body> {
-        let summary = if has(uri, |key, value| (key, value) == ("only_cpu_and_memory", "true")) {
+        let summary = if has_parameter(uri, |key, value| (key, value) == ("only_cpu_and_memory", "true")) {
             self.deps.stats.short_summary().await
         } else {
             self.deps.stats.summary().await
         };
         match summary {
             Ok(summary) => json(&summary),
-            Err(error) => failed(&error),
+            Err(error) => stats_error(&error),
         }
     }
 
-    async fn own(&self) -> String {
+    async fn agent(&self) -> String {
         let deps = &self.deps;
         let queues = Queue::of("edged/triggers", &deps.triggers.downgrade()).into_iter().collect();
         let lists = tokio::try_join!(deps.runtime.sandboxes(None), deps.runtime.containers(None));
-        own::page(&own::Facts {
+        agent::page(&agent::AgentFacts {
             node_name: &deps.node_name,
             version: &deps.version,
             pods: &deps.reader.state(),
             runtime: lists.ok(),
             operations: deps.runtime.operations().read(),
-            counted: deps.metrics.read(),
-            traffic: &deps.shown.traffic,
-            others: deps.shown.metrics.collect(queues),
+            values: deps.metrics.read(),
+            traffic: &deps.diagnostics.traffic,
+            others: deps.diagnostics.metrics.collect(queues),
             machine: Machine::read(),
-            files: files(),
+            files: open_files(),
             volumes: deps.stats.volumes().await,
         })
     }
@@ -226,14 +228,14 @@ struct PodList {
 #[derive(Serialize)]
 struct Empty {}
 
-/// Whether one of the query's parts is as wanted.
-fn has(uri: &Uri, wanted: impl Fn(&str, &str) -> bool) -> bool {
+/// Reports whether a parameter of the query matches.
+fn has_parameter(uri: &Uri, wanted: impl Fn(&str, &str) -> bool) -> bool {
     let parts = uri.query().unwrap_or_default().split('&');
     parts.map(|part| part.split_once('=').unwrap_or((part, ""))).any(|(key, value)| wanted(key, value))
 }
 
-/// Files that this process has open, and may have.
-fn files() -> (Option<u64>, Option<u64>) {
+/// Returns the number of this process's open file descriptors, and its limit.
+fn open_files() -> (Option<u64>, Option<u64>) {
     let open = fs::read_dir("/proc/self/fd").ok().map(|all| all.count() as u64);
     let most = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE);
     (open, most.ok().map(|(soft, _)| soft))
@@ -252,7 +254,7 @@ fn text(code: StatusCode, body: String) -> Response<Body> {
     answer(code, "text/plain; charset=utf-8", body)
 }
 
-fn exposed(body: String) -> Response<Body> {
+fn metrics_response(body: String) -> Response<Body> {
     answer(StatusCode::OK, exposition::MEDIA_TYPE, body)
 }
 
@@ -263,7 +265,7 @@ fn json(body: &impl Serialize) -> Response<Body> {
     }
 }
 
-fn failed(error: &super::stats::Error) -> Response<Body> {
+fn stats_error(error: &super::stats::Error) -> Response<Body> {
     log(error);
     text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n"))
 }

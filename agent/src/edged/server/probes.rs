@@ -1,10 +1,10 @@
-//! `/metrics/probes`: how probes went, under the kubelet's names. Pure.
+//! `/metrics/probes`: outcomes of probes, under the kubelet's names. Pure.
 
 use kubeapi::exposition::{Label, Text, number};
 
 use crate::edged::probes::ProbeCounts;
 
-/// The page.
+/// Returns the page.
 pub(super) fn page(probes: &[ProbeCounts]) -> String {
     let mut text = Text::default();
     let mut family = text.counter(

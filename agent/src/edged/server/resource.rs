@@ -1,4 +1,4 @@
-//! `/metrics/resource`: processors and memory of node, pods and containers, as metrics-server reads them. Pure.
+//! `/metrics/resource`: CPU and memory of node, pods and containers, as metrics-server reads them. Pure.
 //!
 //! Names, labels and times are the kubelet's (`pkg/kubelet/metrics/collectors`). metrics-server's decoder takes
 //! `node_cpu_usage_seconds_total`, `node_memory_working_set_bytes`, `node_swap_usage_bytes`,
@@ -13,10 +13,10 @@ use crate::edged::stats::{
     summary::{ContainerStats, CpuStats, MemoryStats, PodStats, SwapStats},
 };
 
-/// A figure that may not be known, and its time where it has one.
-type Figure = Option<(f64, Option<Timestamp>)>;
+/// A value and the time of its measurement, if they are known.
+type Measurement = Option<(f64, Option<Timestamp>)>;
 
-/// The page; `None`: the runtime does not say what is used.
+/// Returns the page; `usage` is `None` if the runtime does not report it.
 pub(super) fn page(usage: Option<&Usage>) -> String {
     let mut text = Text::default();
     if let Some(usage) = usage {
@@ -56,7 +56,7 @@ fn node(text: &mut Text, usage: &Usage) {
 }
 
 fn containers(text: &mut Text, pods: &[PodStats]) {
-    let each = |mut family: Family<'_>, figure: fn(&ContainerStats) -> Figure| {
+    let each = |mut family: Family<'_>, figure: fn(&ContainerStats) -> Measurement| {
         for pod in pods {
             for container in &pod.containers {
                 let (pod, namespace) = (&pod.pod_ref.name, &pod.pod_ref.namespace);
@@ -92,7 +92,7 @@ fn containers(text: &mut Text, pods: &[PodStats]) {
 }
 
 fn pods(text: &mut Text, pods: &[PodStats]) {
-    let each = |mut family: Family<'_>, figure: fn(&PodStats) -> Figure| {
+    let each = |mut family: Family<'_>, figure: fn(&PodStats) -> Measurement| {
         for pod in pods {
             let labels = [("namespace", pod.pod_ref.namespace.as_str()), ("pod", pod.pod_ref.name.as_str())];
             write(&mut family, &labels, figure(pod));
@@ -113,8 +113,8 @@ fn pods(text: &mut Text, pods: &[PodStats]) {
     });
 }
 
-/// Writes a figure, where it is known.
-fn write(family: &mut Family<'_>, labels: &[Label<'_>], figure: Figure) {
+/// Writes a value if it is known.
+fn write(family: &mut Family<'_>, labels: &[Label<'_>], figure: Measurement) {
     match figure {
         Some((value, Some(at))) => family.sample_at(labels, value, at),
         Some((value, None)) => family.sample(labels, value),
@@ -122,19 +122,19 @@ fn write(family: &mut Family<'_>, labels: &[Label<'_>], figure: Figure) {
     }
 }
 
-fn cpu(cpu: &CpuStats) -> Figure {
+fn cpu(cpu: &CpuStats) -> Measurement {
     Some((seconds(cpu.usage_core_nano_seconds?), Some(cpu.time)))
 }
 
-fn working_set(memory: &MemoryStats) -> Figure {
+fn working_set(memory: &MemoryStats) -> Measurement {
     Some((number(memory.working_set_bytes?), Some(memory.time)))
 }
 
-fn swap(swap: &SwapStats) -> Figure {
+fn swap(swap: &SwapStats) -> Measurement {
     Some((number(swap.swap_usage_bytes?), Some(swap.time)))
 }
 
-fn swap_limit(swap: &SwapStats) -> Figure {
+fn swap_limit(swap: &SwapStats) -> Measurement {
     let limit = swap.swap_available_bytes?.checked_add(swap.swap_usage_bytes.unwrap_or(0))?;
     Some((number(limit), Some(swap.time)))
 }

@@ -1,10 +1,10 @@
-//! `/metrics`: what goes to the cloud and comes from it, by what it is about. Pure.
+//! `/metrics`: traffic to and from the cloud, by kind of message. Pure.
 
 use kubeapi::exposition::{Text, number};
 
 use crate::edgehub::{Direction, Flow, Octets};
 
-/// Appends the figures.
+/// Appends the metrics.
 pub(super) fn append(text: &mut Text, flows: &[Flow], octets: Octets) {
     let labels = |flow: &Flow| [("direction", direction(flow.direction)), ("kind", flow.kind.as_str())];
     let mut messages = text.counter(

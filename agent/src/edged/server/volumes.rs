@@ -1,6 +1,6 @@
-//! What is left of claims' disks, in `/metrics`. Pure.
+//! `/metrics`: usage of persistent volume claims. Pure.
 //!
-//! Names and labels are the kubelet's (`pkg/kubelet/metrics/collectors`): volumes without a claim have none.
+//! Names and labels are the kubelet's (`pkg/kubelet/metrics/collectors`); volumes without a claim have no metrics.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use kubeapi::exposition::{Text, number};
 
 use crate::edged::stats::summary::{FsStats, VolumeStats};
 
-/// One figure of a disk.
-type Figure = fn(&FsStats) -> Option<u64>;
+/// Reads a value of a file system.
+type FsValue = fn(&FsStats) -> Option<u64>;
 
-/// The kubelet's names, and what they are.
-const FIGURES: [(&str, &str, Figure); 6] = [
+/// The kubelet's metrics: name, help text and value.
+const METRICS: [(&str, &str, FsValue); 6] = [
     ("kubelet_volume_stats_available_bytes", "Number of available bytes in the volume", |fs| {
         fs.available_bytes
     }),
@@ -23,14 +23,14 @@ const FIGURES: [(&str, &str, Figure); 6] = [
     ("kubelet_volume_stats_used_bytes", "Number of used bytes in the volume", |fs| fs.used_bytes),
 ];
 
-/// Adds them. A claim that several pods use is told once.
-pub(super) fn add(text: &mut Text, volumes: &[VolumeStats]) {
+/// Appends the metrics. A claim that several pods use is reported once.
+pub(super) fn append(text: &mut Text, volumes: &[VolumeStats]) {
     let claims = volumes.iter().filter_map(|volume| {
         let claim = volume.pvc_ref.as_ref()?;
         Some(((&claim.namespace, &claim.name), &volume.fs))
     });
     let claims: BTreeMap<_, _> = claims.collect();
-    for (name, help, figure) in FIGURES {
+    for (name, help, figure) in METRICS {
         let mut family = text.gauge(name, help);
         for ((namespace, claim), fs) in &claims {
             if let Some(value) = figure(fs) {
@@ -61,7 +61,7 @@ mod tests {
         let claim = Some(ClaimReference { name: "data".into(), namespace: "shop".into() });
         let volume = |pvc_ref| VolumeStats { fs: fs.clone(), name: "v".into(), pvc_ref };
         let mut text = Text::default();
-        add(&mut text, &[volume(claim.clone()), volume(None), volume(claim)]);
+        append(&mut text, &[volume(claim.clone()), volume(None), volume(claim)]);
         insta::assert_snapshot!(text.into_string());
     }
 }

@@ -1,39 +1,40 @@
-//! What the files ask of what is stored. Pure.
+//! Computes the changes of stored static pods from their files. Pure.
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::{folder::Files, manifest::FILE};
+use super::{folder::Files, manifest::MANIFEST_ANNOTATION};
 use crate::metamanager::mirror::SOURCE;
 
-/// One step.
+/// A change of the stored pods.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Change<'a> {
-    /// The pod is stored, and starts.
+    /// Create the pod.
     Create(&'a Pod),
-    /// The pod ends; one in its place is created when it has gone.
-    End(&'a Pod),
-    /// The file's pod has the name of one that is not from a file, which goes before.
-    Taken(&'a str),
+    /// Delete the pod; a pod that replaces it is created when it is gone.
+    Delete(&'a Pod),
+    /// The file's pod has the name of a stored pod that is not from a file and takes precedence.
+    NameConflict(&'a str),
 }
 
-/// The steps from the pods of this node that are stored to what the files say. While a file is bad, its last pod stays.
+/// Returns the changes from this node's stored pods to the files' pods. While a file is invalid, its last pod stays.
 pub(super) fn changes<'a>(files: &'a Files, stored: &'a [Pod]) -> Vec<Change<'a>> {
-    let place = |pod: &Pod| (pod.metadata.namespace.clone(), pod.metadata.name.clone());
+    let key = |pod: &Pod| (pod.metadata.namespace.clone(), pod.metadata.name.clone());
     let wanted = files.pods.iter().filter_map(|(file, pod)| {
-        match stored.iter().find(|other| place(other) == place(pod)) {
+        match stored.iter().find(|other| key(other) == key(pod)) {
             None => Some(Change::Create(pod)),
-            Some(other) if annotation(other, SOURCE) != Some("file") => Some(Change::Taken(file)),
-            // the same, or an older one that is ended below
+            Some(other) if annotation(other, SOURCE) != Some("file") => Some(Change::NameConflict(file)),
+            // the same pod, or an older one that is deleted below
             Some(_) => None,
         }
     });
     let is_wanted = |pod: &Pod| files.pods.values().any(|wanted| wanted.metadata.uid == pod.metadata.uid);
-    let is_bad = |pod: &Pod| annotation(pod, FILE).is_some_and(|file| files.bad.contains_key(file));
+    let is_invalid =
+        |pod: &Pod| annotation(pod, MANIFEST_ANNOTATION).is_some_and(|file| files.invalid.contains_key(file));
     let ended = stored.iter().filter(|pod| {
         let own = annotation(pod, SOURCE) == Some("file");
-        own && pod.metadata.deletion_timestamp.is_none() && !is_wanted(pod) && !is_bad(pod)
+        own && pod.metadata.deletion_timestamp.is_none() && !is_wanted(pod) && !is_invalid(pod)
     });
-    ended.map(Change::End).chain(wanted).collect()
+    ended.map(Change::Delete).chain(wanted).collect()
 }
 
 fn annotation<'a>(pod: &'a Pod, name: &str) -> Option<&'a str> {
@@ -51,19 +52,20 @@ mod tests {
         super::super::manifest::pod(&text, &format!("{name}.yaml"), "n", jiff::Timestamp::UNIX_EPOCH).unwrap()
     }
 
-    fn files(pods: &[&Pod], bad: &[&str]) -> Files {
-        let name = |pod: &Pod| annotation(pod, FILE).unwrap().to_owned();
+    fn files(pods: &[&Pod], invalid: &[&str]) -> Files {
+        let name = |pod: &Pod| annotation(pod, MANIFEST_ANNOTATION).unwrap().to_owned();
         Files {
             pods: pods.iter().map(|&pod| (name(pod), pod.clone())).collect(),
-            bad: bad.iter().map(|&file| (file.to_owned(), "bad".to_owned())).collect(),
+            invalid: invalid.iter().map(|&file| (file.to_owned(), "invalid".to_owned())).collect(),
         }
     }
 
     #[test]
-    fn the_files_decide_what_is_stored() {
+    fn stored_pods_follow_the_files() {
         let (old, new, other) = (pod("web", "i:1"), pod("web", "i:2"), pod("other", "i:1"));
         let mut ending = old.clone();
-        ending.metadata.deletion_timestamp = Some(crate::edged::moment::to_api(jiff::Timestamp::UNIX_EPOCH));
+        ending.metadata.deletion_timestamp =
+            Some(crate::edged::timestamps::to_api(jiff::Timestamp::UNIX_EPOCH));
         let mut clouds = old.clone();
         clouds.metadata.annotations = None;
         let same = files(&[&old, &other], &[]);
@@ -71,13 +73,13 @@ mod tests {
         assert_eq!(changes(&same, &[old.clone(), other.clone()]), []);
         let changed = files(&[&new, &other], &[]);
         let stored = [old.clone(), other.clone()];
-        assert_eq!(changes(&changed, &stored), [Change::End(&old)]);
+        assert_eq!(changes(&changed, &stored), [Change::Delete(&old)]);
         assert_eq!(changes(&changed, &[ending, other.clone()]), [], "the old one is waited for");
         assert_eq!(changes(&changed, std::slice::from_ref(&other)), [Change::Create(&new)]);
-        assert_eq!(changes(&files(&[&other], &[]), &stored), [Change::End(&old)], "the file is gone");
-        assert_eq!(changes(&files(&[&other], &["web.yaml"]), &stored), [], "the file is bad");
+        assert_eq!(changes(&files(&[&other], &[]), &stored), [Change::Delete(&old)], "the file is gone");
+        assert_eq!(changes(&files(&[&other], &["web.yaml"]), &stored), [], "the file is invalid");
         let taken = [clouds];
-        assert_eq!(changes(&files(&[&new], &[]), &taken), [Change::Taken("web.yaml")]);
+        assert_eq!(changes(&files(&[&new], &[]), &taken), [Change::NameConflict("web.yaml")]);
         assert_eq!(changes(&files(&[], &[]), &taken), []);
     }
 }

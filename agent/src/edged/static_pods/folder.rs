@@ -1,4 +1,4 @@
-//! The folder of manifests: what is in it, and when that changes.
+//! Reads the folder of manifests and watches it for changes.
 
 use std::{
     collections::BTreeMap,
@@ -13,47 +13,49 @@ use tokio::net::unix::pipe;
 
 use super::manifest;
 
-/// The largest manifest that is read: more than the API server takes.
+/// Maximum size of a manifest in bytes, more than the API server accepts.
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
-/// The most manifests that are read: more pods than a node runs.
+/// Maximum number of manifests, more than a node's maximum number of pods.
 const MAX_FILES: usize = 1000;
 
-/// What the folder holds.
+/// The content of the folder.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Files {
-    /// Pods by file.
+    /// Pods by file name.
     pub(super) pods: BTreeMap<String, Pod>,
-    /// Files that are no pods, and why.
-    pub(super) bad: BTreeMap<String, String>,
+    /// Invalid files with the reason.
+    pub(super) invalid: BTreeMap<String, String>,
 }
 
-/// Reads all manifests; `path` may also be one file. A folder that does not exist is an empty one.
+/// Reads all manifests; `path` may also be a single file. A missing folder counts as empty.
 ///
 /// # Errors
-/// The folder cannot be listed: what is in it is unknown.
+/// The folder cannot be listed.
 pub(super) fn read(path: &Path, node: &str) -> io::Result<Files> {
     let mut files = Files::default();
-    for path in paths(path)? {
+    for path in manifest_paths(path)? {
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
-        match file(&path, name, node) {
-            Ok(pod) => match same_name(&files, &pod) {
+        match read_file(&path, name, node) {
+            Ok(pod) => match file_of_same_name(&files, &pod) {
                 None => {
                     files.pods.insert(name.to_owned(), pod);
                 }
                 Some(other) => {
-                    files.bad.insert(name.to_owned(), format!("{other} has a pod of the same name already"));
+                    files
+                        .invalid
+                        .insert(name.to_owned(), format!("{other} has a pod of the same name already"));
                 }
             },
             Err(why) => {
-                files.bad.insert(name.to_owned(), why);
+                files.invalid.insert(name.to_owned(), why);
             }
         }
     }
     Ok(files)
 }
 
-/// The manifests in order of their names: regular files, links to such included, that are not hidden.
-fn paths(path: &Path) -> io::Result<Vec<PathBuf>> {
+/// Returns the paths of manifests, sorted by name: files that are not hidden, and links to files.
+fn manifest_paths(path: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(path) {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotADirectory => return Ok(vec![path.to_owned()]),
@@ -75,7 +77,7 @@ fn paths(path: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-fn file(path: &Path, name: &str, node: &str) -> Result<Pod, String> {
+fn read_file(path: &Path, name: &str, node: &str) -> Result<Pod, String> {
     let mut text = String::new();
     let read = fs::File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_string(&mut text));
     match read {
@@ -85,20 +87,20 @@ fn file(path: &Path, name: &str, node: &str) -> Result<Pod, String> {
     }
 }
 
-fn same_name<'a>(files: &'a Files, pod: &Pod) -> Option<&'a String> {
-    let place = |pod: &Pod| (pod.metadata.namespace.clone(), pod.metadata.name.clone());
-    files.pods.iter().find(|(_, other)| place(other) == place(pod)).map(|(file, _)| file)
+fn file_of_same_name<'a>(files: &'a Files, pod: &Pod) -> Option<&'a String> {
+    let key = |pod: &Pod| (pod.metadata.namespace.clone(), pod.metadata.name.clone());
+    files.pods.iter().find(|(_, other)| key(other) == key(pod)).map(|(file, _)| file)
 }
 
-/// Tells when something in the folder has changed, once. What it misses, the next sync finds.
+/// Reports one change in the folder. A change that it misses is found by the next sync.
 #[derive(Debug)]
-pub(super) struct Watch(pipe::Receiver);
+pub(super) struct FolderWatch(pipe::Receiver);
 
-impl Watch {
-    /// Watches files that are complete: written to their end, or moved; `path` may also be one file.
+impl FolderWatch {
+    /// Watches for files that were completely written or moved; `path` may also be a single file.
     ///
     /// # Errors
-    /// The folder does not exist, or the system has no watches left.
+    /// The folder does not exist, or the system has no inotify watches left.
     pub(super) fn new(path: &Path) -> io::Result<Self> {
         let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)?;
         let what = AddWatchFlags::IN_CLOSE_WRITE
@@ -108,11 +110,11 @@ impl Watch {
             | AddWatchFlags::IN_DELETE_SELF
             | AddWatchFlags::IN_MOVE_SELF;
         inotify.add_watch(path, what)?;
-        // all that matters is that there is something to read, as in a pipe
+        // the descriptor is only waited for, as a pipe would be
         Ok(Self(pipe::Receiver::from_owned_fd_unchecked(inotify.into())?))
     }
 
-    /// Waits for a change, the folder's own end included.
+    /// Waits for a change, including the removal of the folder.
     pub(super) async fn changed(&self) -> io::Result<()> {
         self.0.readable().await
     }

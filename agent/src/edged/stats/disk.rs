@@ -1,4 +1,4 @@
-//! What a pod has on the node's disks: its volumes and its logs. Blocks on the disk.
+//! Measures the disk usage of a pod: its volumes and logs. Blocks on the disk.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -12,44 +12,44 @@ use super::{
 use crate::{
     component,
     edged::{
+        disk_usage,
         names::Dirs,
-        usage,
         volume_source::{self, VolumeSource},
         volumes,
     },
 };
 
-/// More files than this in one place are not counted: the answer would come too late.
+/// Maximum number of files that are counted in one directory; more would take too long.
 const MAX_FILES: u64 = 200_000;
 
-/// What one pod has.
+/// The disk usage of a pod.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PodDisk {
-    /// In the order of the pod's own list.
+    /// Volumes in the order of the specification.
     pub(super) volumes: Vec<VolumeStats>,
-    /// By container.
+    /// Logs by container.
     pub(super) logs: BTreeMap<String, FsStats>,
-    /// Bytes and inodes of those volumes that count towards the pod's ephemeral storage.
+    /// Bytes and inodes of the volumes that count towards the pod's ephemeral storage.
     pub(super) ephemeral: (u64, u64),
 }
 
 impl PodDisk {
-    /// Looks at all of it.
+    /// Measures volumes and logs of the pod.
     pub(super) fn read(dirs: &Dirs, pod: &Pod, now: Timestamp) -> Self {
         let mut found = Self::default();
         for volume in volume_source::volumes(pod) {
             let Some(source) = VolumeSource::of(volume) else { continue };
-            let Ok(place) = volumes::place_of(dirs, pod, volume) else { continue };
+            let Ok(path) = volumes::volume_path(dirs, pod, volume) else { continue };
             let fs = match source {
-                // It is simply a part of the node.
+                // It is a part of the node's file system.
                 VolumeSource::HostPath(_) => None,
-                // Its whole disk counts: who else has files there, and how many, is not the pod's business.
-                VolumeSource::PersistentVolumeClaim(_) => machine::whole_disk(&place, now),
+                // The usage of its whole file system counts, as in the kubelet.
+                VolumeSource::PersistentVolumeClaim(_) => machine::whole_disk(&path, now),
                 VolumeSource::EmptyDir(_)
                 | VolumeSource::ConfigMap(_)
                 | VolumeSource::Secret(_)
                 | VolumeSource::DownwardApi(_)
-                | VolumeSource::Projected(_) => used(&place, now),
+                | VolumeSource::Projected(_) => used(&path, now),
             };
             let Some(fs) = fs else { continue };
             if source.is_ephemeral() {
@@ -73,16 +73,16 @@ fn logs(dirs: &Dirs, pod: &Pod, now: Timestamp) -> Option<BTreeMap<String, FsSta
     if ![namespace, name, uid].into_iter().all(component::is_component) {
         return None;
     }
-    let place = dirs.pod_logs(namespace, name, uid);
-    let containers = fs::read_dir(&place).ok()?.flatten();
+    let path = dirs.pod_logs(namespace, name, uid);
+    let containers = fs::read_dir(&path).ok()?.flatten();
     let one = |entry: fs::DirEntry| Some((entry.file_name().into_string().ok()?, used(&entry.path(), now)?));
     Some(containers.filter_map(one).collect())
 }
 
-/// What is below `place`, and the disk that it is on.
-fn used(place: &Path, now: Timestamp) -> Option<FsStats> {
-    let disk = machine::disk(place, now)?;
-    let used = usage::below(place, MAX_FILES).ok().filter(|used| used.whole)?;
+/// Returns the usage of a directory and the state of its file system.
+fn used(path: &Path, now: Timestamp) -> Option<FsStats> {
+    let disk = machine::disk(path, now)?;
+    let used = disk_usage::of_directory(path, MAX_FILES).ok().filter(|used| used.is_complete)?;
     Some(FsStats { used_bytes: Some(used.bytes), inodes_used: Some(used.inodes), ..disk })
 }
 
@@ -94,10 +94,10 @@ mod tests {
 
     #[test]
     fn a_pod_has_volumes_and_logs() {
-        let place = tempfile::tempdir().unwrap();
+        let path = tempfile::tempdir().unwrap();
         let dirs = Dirs {
-            root: place.path().join("kubelet"),
-            logs: place.path().join("logs"),
+            root: path.path().join("kubelet"),
+            logs: path.path().join("logs"),
             secrets_in_memory: false,
         };
         let pod: Pod = serde_json::from_value(json!({

@@ -1,4 +1,4 @@
-//! What the node as a whole uses, read from `/proc` and the disks. What cannot be read is not known.
+//! Reads the usage of the machine from `/proc` and its file systems. Values that cannot be read are `None`.
 
 use std::{fs, io::Read, path::Path};
 
@@ -9,38 +9,39 @@ use super::{
     summary::{FsStats, MemoryStats, NetworkStats, RlimitStats, SwapStats},
 };
 
-/// The longest of these files is `/proc/stat` on a machine with many processors and interrupts.
-const MAX_FILE: u64 = 1024 * 1024;
+/// Maximum size of a file. The longest is `/proc/stat` on a machine with many processors and interrupts.
+const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
-/// One reading of the machine's counters.
+/// One reading of the machine's usage.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Machine {
-    /// When.
+    /// Time of the reading.
     pub(crate) at: Timestamp,
-    /// When it was started.
+    /// When the machine was started.
     pub(crate) started: Timestamp,
-    /// Nanoseconds of all processors since then.
+    /// CPU time of all processors since then, in nanoseconds.
     pub(crate) cpu_nanos: Option<u64>,
     pub(crate) memory: Option<MemoryStats>,
     pub(crate) swap: Option<SwapStats>,
-    /// This agent.
+    /// This process.
     pub(crate) agent: Option<Process>,
-    /// Resident bytes of this agent.
+    /// Resident memory of this process in bytes.
     pub(crate) agent_resident: Option<u64>,
-    /// Of these, those that no file could bring back.
+    /// Anonymous part of that memory, in bytes.
     pub(super) agent_anonymous: Option<u64>,
 }
 
-/// What all processors did since the start, in nanoseconds.
+/// Returns the CPU time of all processors since the start, in nanoseconds.
 pub fn busy_nanos() -> Option<u64> {
-    procfs::cpu_nanos(&text("/proc/stat"))
+    procfs::cpu_nanos(&read_text("/proc/stat"))
 }
 
 impl Machine {
-    /// Reads it.
+    /// Reads the machine's usage.
     pub(crate) fn read() -> Self {
-        let stat = text("/proc/stat");
-        let (meminfo, vmstat, own) = (text("/proc/meminfo"), text("/proc/vmstat"), text("/proc/self/status"));
+        let stat = read_text("/proc/stat");
+        let (meminfo, vmstat, own) =
+            (read_text("/proc/meminfo"), read_text("/proc/vmstat"), read_text("/proc/self/status"));
         let at = Timestamp::now();
         let started = procfs::started(&stat).and_then(|seconds| Timestamp::from_second(seconds).ok());
         Self {
@@ -49,27 +50,27 @@ impl Machine {
             cpu_nanos: procfs::cpu_nanos(&stat),
             memory: memory(&meminfo, &vmstat, at),
             swap: swap(&meminfo, at),
-            agent: procfs::process(&text("/proc/self/stat")),
+            agent: procfs::process(&read_text("/proc/self/stat")),
             agent_resident: procfs::bytes(&own, "VmRSS"),
             agent_anonymous: procfs::bytes(&own, "RssAnon"),
         }
     }
 }
 
-/// Usage is what is not free, so that caches are in it; the working set is that without what files could bring back.
+/// Parses memory usage. Usage is all memory that is not free, including caches; the working set excludes inactive files.
 fn memory(meminfo: &str, vmstat: &str, time: Timestamp) -> Option<MemoryStats> {
-    let known = |name| procfs::bytes(meminfo, name);
-    let total = known("MemTotal")?;
-    let usage = total.saturating_sub(known("MemFree")?);
-    let working_set = usage.saturating_sub(known("Inactive(file)").unwrap_or(0));
+    let value = |name| procfs::bytes(meminfo, name);
+    let total = value("MemTotal")?;
+    let usage = total.saturating_sub(value("MemFree")?);
+    let working_set = usage.saturating_sub(value("Inactive(file)").unwrap_or(0));
     Some(MemoryStats {
         time,
         available_bytes: Some(total.saturating_sub(working_set)),
         usage_bytes: Some(usage),
         working_set_bytes: Some(working_set),
-        rss_bytes: known("AnonPages"),
-        page_faults: procfs::figure(vmstat, "pgfault"),
-        major_page_faults: procfs::figure(vmstat, "pgmajfault"),
+        rss_bytes: value("AnonPages"),
+        page_faults: procfs::value(vmstat, "pgfault"),
+        major_page_faults: procfs::value(vmstat, "pgmajfault"),
     })
 }
 
@@ -79,27 +80,27 @@ fn swap(meminfo: &str, time: Timestamp) -> Option<SwapStats> {
     Some(SwapStats { time, swap_available_bytes: Some(free), swap_usage_bytes })
 }
 
-/// A network, from its `net/dev` and `net/route` below `/proc`.
+/// Reads a network from its `net/dev` and `net/route` below `/proc`.
 pub(super) fn network(dev: &str, route: &str, time: Timestamp) -> Option<NetworkStats> {
-    let interfaces = procfs::interfaces(&text(dev));
-    let routes = text(route);
+    let interfaces = procfs::interfaces(&read_text(dev));
+    let routes = read_text(route);
     let main = procfs::default_interface(&routes);
     let main = interfaces.iter().find(|interface| Some(interface.name.as_str()) == main).cloned();
     (!interfaces.is_empty()).then(|| NetworkStats { time, main: main.unwrap_or_default(), interfaces })
 }
 
-/// How many processes there may be, and how many threads there are: both count towards the limit.
+/// Returns the limit of process ids and the number of threads, which count towards it.
 pub(super) fn rlimit(time: Timestamp) -> RlimitStats {
-    let number = |path| text(path).trim().parse::<u64>().ok();
+    let number = |path| read_text(path).trim().parse::<u64>().ok();
     let limits = [number("/proc/sys/kernel/pid_max"), number("/proc/sys/kernel/threads-max")];
     RlimitStats {
         time,
         max_pid: limits.into_iter().flatten().min(),
-        processes: procfs::threads(&text("/proc/loadavg")),
+        processes: procfs::threads(&read_text("/proc/loadavg")),
     }
 }
 
-/// The disk that `path` is on, with nothing of it in use by anybody in particular.
+/// Returns capacity and available space of the file system of `path`.
 pub(super) fn disk(path: &Path, time: Timestamp) -> Option<FsStats> {
     let disk = nix::sys::statvfs::statvfs(path).ok()?;
     // these types differ between platforms
@@ -118,7 +119,7 @@ pub(super) fn disk(path: &Path, time: Timestamp) -> Option<FsStats> {
     })
 }
 
-/// The disk that `path` is on, and what all together use of it.
+/// Returns the same with the usage of the whole file system.
 pub(super) fn whole_disk(path: &Path, time: Timestamp) -> Option<FsStats> {
     let disk = disk(path, time)?;
     let free = nix::sys::statvfs::statvfs(path).ok()?;
@@ -131,9 +132,9 @@ pub(super) fn whole_disk(path: &Path, time: Timestamp) -> Option<FsStats> {
     })
 }
 
-/// The file's text; empty where it cannot be read.
-pub(super) fn text(path: &str) -> String {
+/// Reads a file; the text is empty if that fails.
+pub(super) fn read_text(path: &str) -> String {
     let mut text = String::new();
-    let read = fs::File::open(path).and_then(|file| file.take(MAX_FILE).read_to_string(&mut text));
+    let read = fs::File::open(path).and_then(|file| file.take(MAX_FILE_BYTES).read_to_string(&mut text));
     read.map(|_| text).unwrap_or_default()
 }

@@ -1,8 +1,8 @@
-//! What the node, its pods and their containers use.
+//! Resource usage of the node, its pods and their containers.
 //!
-//! Nothing is measured unless somebody asks, and whoever asks right after somebody else gets the same figures. Containers are
-//! measured by the runtime, the node by the kernel ([`machine`]), volumes and logs by counting their files, once a minute.
-//! How much is used in a second lies between two samples ([`rates`]); the first who asks waits for a second sample.
+//! Usage is measured only on request, and requests within a short time get the same values. Containers are measured by the
+//! runtime, the node by the kernel ([`machine`]), volumes and logs by counting their files, at most once a minute. Usage per
+//! second is computed from two samples ([`rates`]); the first request waits for a second sample.
 
 mod disk;
 mod machine;
@@ -25,64 +25,64 @@ use tokio::sync::Mutex;
 
 use self::{
     disk::PodDisk,
-    pods::Lists,
+    pods::RuntimeLists,
     rates::Rates,
-    sandboxes::Sandboxes,
+    sandboxes::SandboxCache,
     summary::{CpuStats, NodeStats, PodStats, Summary},
 };
-pub(crate) use self::{machine::Machine, sandboxes::pid_in};
+pub(crate) use self::{machine::Machine, sandboxes::sandbox_pid};
 pub use self::{machine::busy_nanos, procfs::idle};
 use super::{
     names::Dirs,
     runtime::{CallError, Runtime},
 };
 
-/// Figures of this age are as good as new ones: several scrapers often come at the same moment.
+/// Maximum age of reused values, as several scrapers often come at the same moment.
 const CACHE_PERIOD: Duration = Duration::from_secs(1);
-/// The first who asks waits so long for a second sample.
-const WINDOW: Duration = Duration::from_millis(250);
-/// A runtime that answers later than this does not answer.
+/// How long the first request waits for a second sample.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(250);
+/// Timeout of the runtime's lists.
 const RUNTIME_TIMEOUT: Duration = Duration::from_secs(10);
-/// Files are counted this often at most, as the kubelet does.
-const COUNTED: Duration = Duration::from_secs(60);
+/// Interval of counting files, as in the kubelet.
+const DISK_CACHE_PERIOD: Duration = Duration::from_secs(60);
 
-/// Why there are no figures.
+/// Why usage cannot be measured.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// The runtime failed.
+    /// A call to the runtime failed.
     #[error(transparent)]
     Runtime(#[from] CallError),
-    /// The runtime hangs.
+    /// The runtime did not answer in time.
     #[error("the container runtime has not said within {} s what its containers use; is it overloaded?", RUNTIME_TIMEOUT.as_secs())]
-    Late,
+    Timeout,
 }
 
-/// What the node and its containers use at one time, without disks and networks.
+/// Usage of the node and its containers at one time, without disks and networks.
 #[derive(Clone, Debug)]
 pub(crate) struct Usage {
-    /// The node.
+    /// Usage of the machine.
     pub(crate) machine: Machine,
-    /// Its processors.
+    /// CPU usage of the machine.
     pub(crate) cpu: Option<CpuStats>,
-    /// This agent's.
+    /// CPU usage of this process.
     agent_cpu: Option<CpuStats>,
-    /// By namespace and name.
+    /// Usage of pods, sorted by namespace and name.
     pub(crate) pods: Vec<PodStats>,
 }
 
-/// Measures. One for the node.
+/// Measures usage. There is one for the node.
 pub(crate) struct Stats {
     runtime: Runtime,
     dirs: Dirs,
     node_name: String,
     reader: Store<Pod>,
     state: Mutex<State>,
-    /// By the pod's uid, and when its files were counted.
+    /// Disk usage by pod uid, and when its files were counted.
     disks: Mutex<HashMap<String, (Instant, Arc<PodDisk>)>>,
-    sandboxes: Mutex<Sandboxes>,
+    sandboxes: Mutex<SandboxCache>,
 }
 
-/// What is kept between two questions.
+/// State between two requests.
 #[derive(Default)]
 struct State {
     rates: Rates,
@@ -90,7 +90,7 @@ struct State {
 }
 
 impl Stats {
-    /// Measures nothing yet.
+    /// Creates the measurement of this node.
     pub(crate) fn new(runtime: Runtime, dirs: Dirs, node_name: String, reader: Store<Pod>) -> Self {
         Self {
             runtime,
@@ -103,56 +103,57 @@ impl Stats {
         }
     }
 
-    /// What is used now.
+    /// Returns the current usage.
     pub(crate) async fn usage(&self) -> Result<Arc<Usage>, Error> {
-        self.not_older_than(CACHE_PERIOD).await
+        self.usage_not_older_than(CACHE_PERIOD).await
     }
 
-    /// The kubelet's summary: of processors and memory, without waiting for anything else.
+    /// Returns the kubelet's summary of CPU and memory only, which is fast.
     pub(crate) async fn short_summary(&self) -> Result<Summary, Error> {
         let usage = self.with_rates().await?;
         Ok(self.short(&usage))
     }
 
-    /// The kubelet's summary.
+    /// Returns the kubelet's full summary.
     pub(crate) async fn summary(&self) -> Result<Summary, Error> {
         let usage = self.with_rates().await?;
         let mut summary = self.short(&usage);
         let extended = tokio::time::timeout(RUNTIME_TIMEOUT, self.extend(&mut summary, usage.machine.at));
-        extended.await.map_err(|_| Error::Late)?;
+        extended.await.map_err(|_| Error::Timeout)?;
         Ok(summary)
     }
 
-    /// Usage in which rates are known, but for what has just begun.
+    /// Returns usage with rates, except for containers that have just started.
     async fn with_rates(&self) -> Result<Arc<Usage>, Error> {
         let usage = self.usage().await?;
         if usage.cpu.as_ref().is_none_or(|cpu| cpu.usage_nano_cores.is_some()) {
             return Ok(usage);
         }
-        tokio::time::sleep(WINDOW).await;
-        self.not_older_than(WINDOW).await
+        tokio::time::sleep(SAMPLE_INTERVAL).await;
+        self.usage_not_older_than(SAMPLE_INTERVAL).await
     }
 
-    async fn not_older_than(&self, age: Duration) -> Result<Arc<Usage>, Error> {
+    async fn usage_not_older_than(&self, age: Duration) -> Result<Arc<Usage>, Error> {
         let mut state = self.state.lock().await;
         if let Some((at, usage)) = &state.last
             && at.elapsed() < age
         {
             return Ok(usage.clone());
         }
-        let lists = tokio::time::timeout(RUNTIME_TIMEOUT, self.lists()).await.map_err(|_| Error::Late)??;
-        let usage = Arc::new(measured(lists, Machine::read(), &mut state.rates));
+        let lists =
+            tokio::time::timeout(RUNTIME_TIMEOUT, self.lists()).await.map_err(|_| Error::Timeout)??;
+        let usage = Arc::new(compute_usage(lists, Machine::read(), &mut state.rates));
         state.last = Some((Instant::now(), usage.clone()));
         Ok(usage)
     }
 
-    async fn lists(&self) -> Result<Lists, CallError> {
+    async fn lists(&self) -> Result<RuntimeLists, CallError> {
         let (sandboxes, containers, stats) = tokio::try_join!(
             self.runtime.sandboxes(None),
             self.runtime.containers(None),
             self.runtime.container_stats()
         )?;
-        Ok(Lists { sandboxes, containers, stats })
+        Ok(RuntimeLists { sandboxes, containers, stats })
     }
 
     fn short(&self, usage: &Usage) -> Summary {
@@ -173,10 +174,10 @@ impl Stats {
     }
 }
 
-/// Adds how fast things go, and what pods use as a whole. Pure.
-fn measured(lists: Lists, machine: Machine, rates: &mut Rates) -> Usage {
+/// Computes rates and the pods' total usage. Pure.
+fn compute_usage(lists: RuntimeLists, machine: Machine, rates: &mut Rates) -> Usage {
     let now = i64::try_from(machine.at.as_nanosecond()).unwrap_or(i64::MAX);
-    let mut pods = pods::pods(lists);
+    let mut pods = pods::from_lists(lists);
     for pod in &mut pods {
         for container in &mut pod.containers {
             if let Some(cpu) = &mut container.cpu {
@@ -189,7 +190,7 @@ fn measured(lists: Lists, machine: Machine, rates: &mut Rates) -> Usage {
         pod.memory = pods::memory(pod.containers.iter().filter_map(|container| container.memory.as_ref()));
         pod.swap = pods::swap(pod.containers.iter().filter_map(|container| container.swap.as_ref()));
     }
-    // no container's id is a word with a slash
+    // container ids contain no slash
     let mut cpu = |name, nanos: Option<u64>| {
         nanos.map(|sum| CpuStats {
             time: machine.at,

@@ -1,4 +1,4 @@
-//! The rest of the summary: networks, disks, processes, and the node's own parts.
+//! Adds networks, disks, processes and the node's system containers to the summary.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Pod;
 use wire::cri;
 
 use super::{
-    COUNTED, RUNTIME_TIMEOUT, Stats, Usage,
+    DISK_CACHE_PERIOD, RUNTIME_TIMEOUT, Stats, Usage,
     disk::PodDisk,
     machine, pods,
     summary::{
@@ -21,10 +21,10 @@ use super::{
 };
 
 impl Stats {
-    /// Adds what takes longer to find out. What the runtime does not say is left out, as by the kubelet.
+    /// Adds values that take longer to measure. As in the kubelet, values that the runtime does not report are omitted.
     pub(super) async fn extend(&self, summary: &mut Summary, now: Timestamp) {
         let (mut sandboxes, image_fs, disks) =
-            tokio::join!(self.of_sandboxes(&summary.pods, now), self.runtime.image_fs(), self.disks(now));
+            tokio::join!(self.sandbox_stats(&summary.pods, now), self.runtime.image_fs(), self.disks(now));
         let root = machine::disk(&self.dirs.root, now);
         let node = &mut summary.node;
         node.network = machine::network("/proc/net/dev", "/proc/net/route", now);
@@ -47,19 +47,19 @@ impl Stats {
         }
     }
 
-    /// The volumes of all pods, as far as they can be measured.
+    /// Returns the usage of all pods' volumes that can be measured.
     pub(crate) async fn volumes(&self) -> Vec<VolumeStats> {
         let disks =
             tokio::time::timeout(RUNTIME_TIMEOUT, self.disks(Timestamp::now())).await.unwrap_or_default();
         disks.values().flat_map(|disk| disk.volumes.clone()).collect()
     }
 
-    /// What pods have on disks, not older than [`COUNTED`].
+    /// Returns the disk usage of pods, at most [`DISK_CACHE_PERIOD`] old.
     async fn disks(&self, now: Timestamp) -> HashMap<String, Arc<PodDisk>> {
         let pods = self.reader.state();
         let uid = |pod: &Pod| pod.metadata.uid.clone().unwrap_or_default();
         let mut disks = self.disks.lock().await;
-        disks.retain(|_, (at, _)| at.elapsed() < COUNTED);
+        disks.retain(|_, (at, _)| at.elapsed() < DISK_CACHE_PERIOD);
         let due: Vec<_> = pods.into_iter().filter(|pod| !disks.contains_key(&uid(pod))).collect();
         let dirs = self.dirs.clone();
         let counted = tokio::task::spawn_blocking(move || {
@@ -86,16 +86,18 @@ fn add_disk(pod: &mut PodStats, disk: &PodDisk, root: Option<&FsStats>) {
         root.map(|root| FsStats { used_bytes: Some(bytes), inodes_used: Some(inodes), ..root.clone() });
 }
 
-/// A part of one of the runtime's disks; `mounted` remembers the disks.
+/// Converts the runtime's file system usage; `mounted` caches the file systems.
 fn filesystem(
     usage: &cri::FilesystemUsage,
     now: Timestamp,
     mounted: &mut BTreeMap<String, Option<FsStats>>,
 ) -> Option<FsStats> {
-    let place = &usage.fs_id.as_ref()?.mountpoint;
-    let disk = match mounted.get(place) {
+    let mountpoint = &usage.fs_id.as_ref()?.mountpoint;
+    let disk = match mounted.get(mountpoint) {
         Some(disk) => disk.clone(),
-        None => mounted.entry(place.clone()).or_insert(machine::disk(Path::new(place), now)).clone(),
+        None => {
+            mounted.entry(mountpoint.clone()).or_insert(machine::disk(Path::new(mountpoint), now)).clone()
+        }
     };
     let unknown = FsStats {
         time: now,
@@ -113,7 +115,7 @@ fn filesystem(
     })
 }
 
-/// Where the runtime names no disk of its own for containers, they are on that of the images.
+/// Returns the runtime's file systems. If there is no separate one for containers, that of images is used.
 fn runtime(info: &cri::ImageFsInfoResponse, now: Timestamp) -> RuntimeStats {
     let mut mounted = BTreeMap::new();
     let mut first = |all: &[cri::FilesystemUsage]| filesystem(all.first()?, now, &mut mounted);
@@ -122,7 +124,7 @@ fn runtime(info: &cri::ImageFsInfoResponse, now: Timestamp) -> RuntimeStats {
     RuntimeStats { image_fs, container_fs }
 }
 
-/// The node's own parts: this agent, as `kubelet`, and all pods.
+/// Returns the system containers: this agent, as `kubelet`, and all pods.
 pub(super) fn system_containers(usage: &Usage) -> Vec<ContainerStats> {
     let machine = &usage.machine;
     let part = |name: &str, start_time, cpu, memory| ContainerStats {
@@ -157,7 +159,7 @@ pub(super) fn system_containers(usage: &Usage) -> Vec<ContainerStats> {
 }
 
 impl machine::Machine {
-    /// When this agent was started.
+    /// Returns when this process was started.
     pub(crate) fn agent_started(&self) -> Timestamp {
         let after = self.agent.and_then(|agent| i64::try_from(agent.started_nanos).ok()).unwrap_or(0);
         self.started.checked_add(SignedDuration::from_nanos(after)).unwrap_or(self.started)

@@ -1,7 +1,7 @@
-//! From the runtime's lists to pods and what they use. Pure.
+//! Converts the runtime's lists to the usage of pods. Pure.
 //!
-//! A pod uses what its containers use together, and not what the small process that holds its sandbox does. Of several
-//! containers of one name those that run count, or else the newest; the same for sandboxes.
+//! A pod's usage is the sum of its containers, without the sandbox's own process. Of several containers with one name the running
+//! one counts, or else the newest; the same holds for sandboxes.
 
 #[cfg(test)]
 mod tests;
@@ -13,18 +13,18 @@ use wire::cri;
 use super::summary::{
     ContainerStats, CpuStats, InterfaceStats, MemoryStats, NetworkStats, PodReference, PodStats, SwapStats,
 };
-use crate::edged::{moment, names};
+use crate::edged::{names, timestamps};
 
-/// What the runtime said.
+/// The runtime's lists.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Lists {
+pub(super) struct RuntimeLists {
     pub(super) sandboxes: Vec<cri::PodSandbox>,
     pub(super) containers: Vec<cri::Container>,
     pub(super) stats: Vec<cri::ContainerStats>,
 }
 
-/// All pods of this node that use anything, by namespace and name. What is not ours, and so has not our labels, is left out.
-pub(super) fn pods(lists: Lists) -> Vec<PodStats> {
+/// Returns the usage of all pods, sorted by namespace and name. Containers without pods' labels are omitted.
+pub(super) fn from_lists(lists: RuntimeLists) -> Vec<PodStats> {
     let running = |sandbox: &cri::PodSandbox| sandbox.state() == cri::PodSandboxState::SandboxReady;
     let of_pod = |sandbox: &cri::PodSandbox| reference(&sandbox.labels);
     let sandboxes = newest(lists.sandboxes, of_pod, |sandbox| (running(sandbox), sandbox.created_at));
@@ -33,11 +33,11 @@ pub(super) fn pods(lists: Lists) -> Vec<PodStats> {
         .map(|(pod_ref, sandbox)| (sandbox.id.clone(), pod(pod_ref, &sandbox)))
         .collect();
     let running = |container: &cri::Container| container.state() == cri::ContainerState::ContainerRunning;
-    let place = |container: &cri::Container| {
+    let key = |container: &cri::Container| {
         let name = container.labels.get(names::CONTAINER_NAME)?;
         Some((container.pod_sandbox_id.clone(), name.clone()))
     };
-    let containers = newest(lists.containers, place, |container| (running(container), container.created_at));
+    let containers = newest(lists.containers, key, |container| (running(container), container.created_at));
     let mut stats: HashMap<String, cri::ContainerStats> = lists
         .stats
         .into_iter()
@@ -46,7 +46,7 @@ pub(super) fn pods(lists: Lists) -> Vec<PodStats> {
     for ((sandbox, name), about) in containers {
         let (Some(pod), Some(stats)) = (pods.get_mut(&sandbox), stats.remove(&about.id)) else { continue };
         if stats.cpu.is_none() && stats.memory.is_none() {
-            // it has ended
+            // the container has ended
             continue;
         }
         pod.containers.push(container(name, about, stats));
@@ -62,7 +62,7 @@ pub(super) fn pods(lists: Lists) -> Vec<PodStats> {
     pods
 }
 
-/// For each key, the item of the highest rank.
+/// Returns the item of the highest rank for each key.
 fn newest<T, K: Ord, R: Ord>(
     items: Vec<T>,
     key: impl Fn(&T) -> Option<K>,
@@ -72,11 +72,11 @@ fn newest<T, K: Ord, R: Ord>(
     for item in items {
         let Some(key) = key(&item) else { continue };
         match found.entry(key) {
-            Entry::Vacant(place) => {
-                place.insert(item);
+            Entry::Vacant(slot) => {
+                slot.insert(item);
             }
-            Entry::Occupied(mut place) if rank(place.get()) < rank(&item) => {
-                place.insert(item);
+            Entry::Occupied(mut slot) if rank(slot.get()) < rank(&item) => {
+                slot.insert(item);
             }
             Entry::Occupied(_) => {}
         }
@@ -97,7 +97,7 @@ fn pod(pod_ref: PodReference, sandbox: &cri::PodSandbox) -> PodStats {
     PodStats {
         pod_ref,
         id: sandbox.id.clone(),
-        start_time: moment::from_nanos(sandbox.created_at).unwrap_or_default(),
+        start_time: timestamps::from_nanos(sandbox.created_at).unwrap_or_default(),
         containers: Vec::new(),
         cpu: None,
         memory: None,
@@ -111,12 +111,12 @@ fn pod(pod_ref: PodReference, sandbox: &cri::PodSandbox) -> PodStats {
 
 fn container(name: String, about: cri::Container, stats: cri::ContainerStats) -> ContainerStats {
     let cpu = stats.cpu.as_ref().map(|cpu| CpuStats {
-        time: moment::from_nanos(cpu.timestamp).unwrap_or_default(),
+        time: timestamps::from_nanos(cpu.timestamp).unwrap_or_default(),
         usage_nano_cores: None,
         usage_core_nano_seconds: value(cpu.usage_core_nano_seconds.as_ref()),
     });
     let memory = stats.memory.as_ref().map(|memory| MemoryStats {
-        time: moment::from_nanos(memory.timestamp).unwrap_or_default(),
+        time: timestamps::from_nanos(memory.timestamp).unwrap_or_default(),
         available_bytes: value(memory.available_bytes.as_ref()).filter(|bytes| *bytes > 0),
         usage_bytes: value(memory.usage_bytes.as_ref()),
         working_set_bytes: value(memory.working_set_bytes.as_ref()),
@@ -125,7 +125,7 @@ fn container(name: String, about: cri::Container, stats: cri::ContainerStats) ->
         major_page_faults: value(memory.major_page_faults.as_ref()),
     });
     let swap = stats.swap.as_ref().map(|swap| SwapStats {
-        time: moment::from_nanos(swap.timestamp).unwrap_or_default(),
+        time: timestamps::from_nanos(swap.timestamp).unwrap_or_default(),
         swap_available_bytes: value(swap.swap_available_bytes.as_ref()),
         swap_usage_bytes: value(swap.swap_usage_bytes.as_ref()),
     });
@@ -134,7 +134,7 @@ fn container(name: String, about: cri::Container, stats: cri::ContainerStats) ->
         id: about.id,
         image: about.image.map(|image| image.image).unwrap_or_default(),
         layer: stats.writable_layer,
-        start_time: moment::from_nanos(about.created_at).unwrap_or_default(),
+        start_time: timestamps::from_nanos(about.created_at).unwrap_or_default(),
         cpu,
         memory,
         rootfs: None,
@@ -147,12 +147,12 @@ pub(super) fn value(given: Option<&cri::UInt64Value>) -> Option<u64> {
     given.map(|given| given.value)
 }
 
-/// What several use together: nothing, where none of them has the figure.
+/// Returns the sum of the known values, `None` if none is known.
 fn sum(values: impl Iterator<Item = Option<u64>>) -> Option<u64> {
     values.flatten().reduce(u64::saturating_add)
 }
 
-/// The processors of all of them.
+/// Returns the sum of CPU usage.
 pub(super) fn cpu<'a>(all: impl Iterator<Item = &'a CpuStats> + Clone) -> Option<CpuStats> {
     Some(CpuStats {
         time: all.clone().map(|cpu| cpu.time).max()?,
@@ -161,7 +161,7 @@ pub(super) fn cpu<'a>(all: impl Iterator<Item = &'a CpuStats> + Clone) -> Option
     })
 }
 
-/// The memory of all of them. What is available is known only where all have limits.
+/// Returns the sum of memory usage. Available memory is known only if all have limits.
 pub(super) fn memory<'a>(all: impl Iterator<Item = &'a MemoryStats> + Clone) -> Option<MemoryStats> {
     let limited = all.clone().all(|memory| memory.available_bytes.is_some());
     Some(MemoryStats {
@@ -175,7 +175,7 @@ pub(super) fn memory<'a>(all: impl Iterator<Item = &'a MemoryStats> + Clone) -> 
     })
 }
 
-/// The swap of all of them.
+/// Returns the sum of swap usage.
 pub(super) fn swap<'a>(all: impl Iterator<Item = &'a SwapStats> + Clone) -> Option<SwapStats> {
     Some(SwapStats {
         time: all.clone().map(|swap| swap.time).max()?,
@@ -184,7 +184,7 @@ pub(super) fn swap<'a>(all: impl Iterator<Item = &'a SwapStats> + Clone) -> Opti
     })
 }
 
-/// A pod's network.
+/// Converts the network usage of a pod.
 pub(super) fn network(usage: &cri::NetworkUsage) -> Option<NetworkStats> {
     let one = |interface: &cri::NetworkInterfaceUsage| InterfaceStats {
         name: interface.name.clone(),
@@ -195,5 +195,5 @@ pub(super) fn network(usage: &cri::NetworkUsage) -> Option<NetworkStats> {
     };
     let main = one(usage.default_interface.as_ref()?);
     let interfaces = std::iter::once(main.clone()).chain(usage.interfaces.iter().map(one)).collect();
-    Some(NetworkStats { time: moment::from_nanos(usage.timestamp).unwrap_or_default(), main, interfaces })
+    Some(NetworkStats { time: timestamps::from_nanos(usage.timestamp).unwrap_or_default(), main, interfaces })
 }

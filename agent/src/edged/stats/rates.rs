@@ -1,13 +1,13 @@
-//! From sums that only grow to how fast they grow. Pure.
+//! Computes rates of counters from samples. Pure.
 
 use std::collections::HashMap;
 
-/// Two samples that are closer than this say nothing: the kernel counts in slices of time. Nanoseconds.
+/// Minimum time between two samples in nanoseconds, as the kernel accounts in time slices.
 const MIN_INTERVAL_NANOS: i64 = 100_000_000;
-/// The mean over a longer time says nothing of now. Nanoseconds.
+/// Maximum time between two samples in nanoseconds; a mean over a longer time says nothing about the present.
 pub(super) const MAX_INTERVAL_NANOS: i64 = 300_000_000_000;
 
-/// The last samples of every sum, by a name of it.
+/// The last sample of each counter, by name.
 #[derive(Debug, Default)]
 pub(super) struct Rates(HashMap<String, Sample>);
 
@@ -16,12 +16,12 @@ struct Sample {
     /// Unix nanoseconds.
     at: i64,
     sum: u64,
-    /// In a second, between this sample and the one before it.
+    /// Growth per second between this sample and the one before it.
     rate: Option<u64>,
 }
 
 impl Rates {
-    /// One more sample, taken at `at` (Unix nanoseconds): how much the sum grows in a second, once that is known.
+    /// Adds a sample taken at `at` (Unix nanoseconds), and returns the counter's growth per second once it is known.
     pub(super) fn sample(&mut self, name: &str, at: i64, sum: u64) -> Option<u64> {
         let Some(last) = self.0.get_mut(name) else {
             self.0.insert(name.to_owned(), Sample { at, sum, rate: None });
@@ -31,7 +31,7 @@ impl Rates {
         if elapsed.abs() < MIN_INTERVAL_NANOS {
             return last.rate;
         }
-        // A clock that was set back, or a sum that began anew, is a first sample.
+        // After a clock was set back or a counter restarted, this is a first sample.
         let grown = sum.checked_sub(last.sum).filter(|_| (0..=MAX_INTERVAL_NANOS).contains(&elapsed));
         let rate = grown.and_then(|grown| {
             let in_a_second = u128::from(grown) * 1_000_000_000 / u128::try_from(elapsed).ok()?;
@@ -41,7 +41,7 @@ impl Rates {
         rate
     }
 
-    /// Forgets what was not sampled since `at`.
+    /// Removes counters without a sample since `at`.
     pub(super) fn forget_before(&mut self, at: i64) {
         self.0.retain(|_, sample| sample.at >= at);
     }
@@ -54,7 +54,7 @@ mod tests {
     const SECOND: i64 = 1_000_000_000;
 
     #[test]
-    fn a_rate_is_what_lies_between_two_samples() {
+    fn rate_is_computed_between_two_samples() {
         let mut rates = Rates::default();
         assert_eq!(rates.sample("a", SECOND, 100), None, "one sample");
         assert_eq!(rates.sample("a", 3 * SECOND, 300), Some(100));
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn what_begins_anew_has_no_rate_yet() {
+    fn restarted_counter_has_no_rate() {
         for (at, sum, why) in [
             (20 * SECOND, 1, "the sum was smaller"),
             (SECOND, 2_000, "the clock was set back"),

@@ -1,8 +1,8 @@
-//! What pods use as a whole: networks and processes. The runtime says it, or the kernel where the runtime does not.
+//! Networks and processes of pods, reported by the runtime or read from the kernel.
 //!
-//! containerd 1.6 answers ListPodSandboxStats only where every sandbox has a control group above it, and not at all otherwise:
-//! with `cgroupsPerQOS: false`, or while pods run that were made so.
-//! Then the first process of each sandbox, of which its status tells, is the way to the same figures.
+//! containerd 1.6 answers ListPodSandboxStats only if every sandbox has a cgroup parent, and fails otherwise: with
+//! `cgroupsPerQOS: false`, or while pods run that were created so. Then the same values are read from the kernel, starting from
+//! the first process of each sandbox, which its status reports.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -19,38 +19,38 @@ use super::{
     Stats, machine, pods,
     summary::{NetworkStats, PodStats},
 };
-use crate::edged::groups::HIERARCHIES;
+use crate::edged::cgroups::CGROUP_ROOT;
 
-/// A runtime that has refused is asked again after this.
+/// Delay before a runtime that has returned an error is asked again.
 const REFUSED_RETRY_DELAY: Duration = Duration::from_secs(600);
 
-/// What a pod uses as a whole.
+/// Usage of a pod's sandbox.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct SandboxStats {
-    /// None on the host's network.
+    /// Network; `None` on the host's network.
     pub(super) network: Option<NetworkStats>,
-    /// How many there are.
+    /// Number of processes.
     pub(super) processes: Option<u64>,
 }
 
-/// What is remembered of sandboxes.
+/// Cached properties of sandboxes.
 #[derive(Debug, Default)]
-pub(super) struct Sandboxes {
-    /// When the runtime refused to say.
+pub(super) struct SandboxCache {
+    /// When the runtime last returned an error.
     refused: Option<Instant>,
-    /// The first process of each sandbox, by id; the same as long as the sandbox lives.
+    /// First process of each sandbox, by sandbox id; it is the same as long as the sandbox exists.
     pids: BTreeMap<String, u32>,
 }
 
 impl Stats {
-    /// What these pods use, by the id of their sandboxes.
-    pub(super) async fn of_sandboxes(
+    /// Returns the usage of these pods' sandboxes, by sandbox id.
+    pub(super) async fn sandbox_stats(
         &self,
         pods: &[PodStats],
         now: Timestamp,
     ) -> HashMap<String, SandboxStats> {
-        let mut known = self.sandboxes.lock().await;
-        if known.refused.is_none_or(|at| at.elapsed() > REFUSED_RETRY_DELAY) {
+        let mut cache = self.sandboxes.lock().await;
+        if cache.refused.is_none_or(|at| at.elapsed() > REFUSED_RETRY_DELAY) {
             match self.runtime.sandbox_stats().await {
                 Ok(all) => return all.into_iter().filter_map(from_runtime).collect(),
                 Err(error) => {
@@ -58,17 +58,18 @@ impl Stats {
                         error = &error as &dyn std::error::Error,
                         "the kernel is asked what pods use"
                     );
-                    known.refused = Some(Instant::now());
+                    cache.refused = Some(Instant::now());
                 }
             }
         }
-        known.pids.retain(|id, _| pods.iter().any(|pod| pod.id == *id));
-        let new = pods.iter().filter(|pod| !known.pids.contains_key(&pod.id));
-        let asked = join_all(new.map(async |pod| (pod.id.clone(), self.runtime.sandbox_pid(&pod.id).await)));
-        let told = asked.await.into_iter();
-        known.pids.extend(told.filter_map(|(id, pid)| Some((id, pid.ok().flatten()?))));
+        cache.pids.retain(|id, _| pods.iter().any(|pod| pod.id == *id));
+        let new = pods.iter().filter(|pod| !cache.pids.contains_key(&pod.id));
+        let requests =
+            join_all(new.map(async |pod| (pod.id.clone(), self.runtime.sandbox_pid(&pod.id).await)));
+        let pids = requests.await.into_iter();
+        cache.pids.extend(pids.filter_map(|(id, pid)| Some((id, pid.ok().flatten()?))));
         let seen = pods.iter().filter_map(|pod| {
-            let pid = known.pids.get(&pod.id)?;
+            let pid = cache.pids.get(&pod.id)?;
             let containers = pod.containers.iter().map(|container| container.id.as_str());
             Some((pod.id.clone(), from_kernel(*pid, &pod.id, containers, now)))
         });
@@ -76,7 +77,7 @@ impl Stats {
     }
 }
 
-/// What the runtime says.
+/// Converts the runtime's statistics.
 fn from_runtime(stats: cri::PodSandboxStats) -> Option<(String, SandboxStats)> {
     let linux = stats.linux?;
     let network = linux.network.as_ref().and_then(pods::network);
@@ -84,7 +85,7 @@ fn from_runtime(stats: cri::PodSandboxStats) -> Option<(String, SandboxStats)> {
     Some((stats.attributes?.id, SandboxStats { network, processes }))
 }
 
-/// What the kernel says of the sandbox `id`, whose first process is `pid`, and of its containers.
+/// Reads from the kernel the usage of the sandbox `id`, whose first process is `pid`, and of its containers.
 fn from_kernel<'a>(
     pid: u32,
     id: &'a str,
@@ -95,12 +96,12 @@ fn from_kernel<'a>(
     let space = |path: &str| fs::read_link(path).ok();
     let own = space(&of_process("ns/net"));
     let network = own.filter(|own| space("/proc/self/ns/net").is_some_and(|host| host != *own));
-    let groups = machine::text(&of_process("cgroup"));
+    let groups = machine::read_text(&of_process("cgroup"));
     let count = |container: &str| {
-        // both names of groups, `<id>` and `cri-containerd-<id>.scope`, have nothing else of the sandbox in them
-        let file = pids_file(&groups, Path::new(HIERARCHIES))?;
+        // both forms of group names, `<id>` and `cri-containerd-<id>.scope`, contain nothing else of the sandbox
+        let file = pids_file(&groups, Path::new(CGROUP_ROOT))?;
         let file = file.to_str()?.replace(id, container);
-        machine::text(&file).trim().parse::<u64>().ok()
+        machine::read_text(&file).trim().parse::<u64>().ok()
     };
     SandboxStats {
         network: network
@@ -109,7 +110,8 @@ fn from_kernel<'a>(
     }
 }
 
-/// The file below `root` that has the number of processes, by the text of a process' `/proc/<pid>/cgroup`; version 1 and 2.
+/// Returns the path below `root` of the file with the number of processes, given the text of `/proc/<pid>/cgroup`. Supports
+/// versions 1 and 2.
 fn pids_file(groups: &str, root: &Path) -> Option<PathBuf> {
     let mut lines = groups.lines().filter_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -123,8 +125,8 @@ fn pids_file(groups: &str, root: &Path) -> Option<PathBuf> {
     Some(root.join(group.trim_start_matches('/')).join("pids.current"))
 }
 
-/// The pid in what a runtime tells of a sandbox when it is asked for everything.
-pub(crate) fn pid_in(info: &BTreeMap<String, String>) -> Option<u32> {
+/// Returns the pid from a sandbox's verbose status.
+pub(crate) fn sandbox_pid(info: &BTreeMap<String, String>) -> Option<u32> {
     let info: serde_json::Value = serde_json::from_str(info.get("info")?).ok()?;
     u32::try_from(info.get("pid")?.as_u64()?).ok().filter(|pid| *pid > 0)
 }
@@ -150,11 +152,11 @@ mod tests {
     #[test]
     fn a_pid_is_read_from_what_runtimes_tell() {
         let info = |text: &str| [("info".to_owned(), text.to_owned())].into();
-        assert_eq!(pid_in(&info(r#"{"pid": 4711, "processStatus": "running"}"#)), Some(4711));
+        assert_eq!(sandbox_pid(&info(r#"{"pid": 4711, "processStatus": "running"}"#)), Some(4711));
         for text in ["", "{}", "[]", r#"{"pid": 0}"#, r#"{"pid": -1}"#, r#"{"pid": 1e30}"#, r#"{"pid": "1"}"#]
         {
-            assert_eq!(pid_in(&info(text)), None, "{text}");
+            assert_eq!(sandbox_pid(&info(text)), None, "{text}");
         }
-        assert_eq!(pid_in(&BTreeMap::new()), None);
+        assert_eq!(sandbox_pid(&BTreeMap::new()), None);
     }
 }

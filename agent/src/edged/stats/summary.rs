@@ -1,6 +1,6 @@
-//! The answer of `/stats/summary`, as the kubelet gives it (`stats/v1alpha1`, `k8s.io/kubelet/pkg/apis/stats/v1alpha1`).
+//! The response of `/stats/summary`, as the kubelet's (`stats/v1alpha1`, `k8s.io/kubelet/pkg/apis/stats/v1alpha1`).
 //!
-//! What is not known is left out. Bytes are bytes, times are RFC 3339 in whole seconds.
+//! Unknown values are omitted. Times are RFC 3339 in whole seconds.
 
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
@@ -28,7 +28,7 @@ pub(crate) struct NodeStats {
     pub(crate) memory: Option<MemoryStats>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) network: Option<NetworkStats>,
-    /// The disk of the pods' volumes.
+    /// File system of the pods' volumes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) fs: Option<FsStats>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -47,7 +47,7 @@ pub(crate) struct PodStats {
     /// The runtime's id of its sandbox; not in the summary.
     #[serde(skip)]
     pub(crate) id: String,
-    /// When its sandbox was made.
+    /// When its sandbox was created.
     #[serde(serialize_with = "seconds")]
     pub(crate) start_time: Timestamp,
     pub(crate) containers: Vec<ContainerStats>,
@@ -67,7 +67,7 @@ pub(crate) struct PodStats {
     pub(crate) swap: Option<SwapStats>,
 }
 
-/// Which pod.
+/// Identifies a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) struct PodReference {
     pub(crate) name: String,
@@ -75,21 +75,21 @@ pub(crate) struct PodReference {
     pub(crate) uid: String,
 }
 
-/// A container, or one of the node's own parts (`kubelet`, `pods`).
+/// A container, or a system container of the node (`kubelet`, `pods`).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ContainerStats {
     pub(crate) name: String,
-    /// The runtime's id of it; not in the summary.
+    /// The runtime's id of the container; not in the summary.
     #[serde(skip)]
     pub(crate) id: String,
-    /// The image as it was asked for; not in the summary.
+    /// The image as the pod names it; not in the summary.
     #[serde(skip)]
     pub(crate) image: String,
-    /// What the runtime says of the container's own layer; the summary has `rootfs`.
+    /// The runtime's usage of the writable layer; the summary has `rootfs`.
     #[serde(skip)]
     pub(super) layer: Option<wire::cri::FilesystemUsage>,
-    /// When it was made.
+    /// When it was created.
     #[serde(serialize_with = "seconds")]
     pub(crate) start_time: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -104,32 +104,32 @@ pub(crate) struct ContainerStats {
     pub(crate) swap: Option<SwapStats>,
 }
 
-/// Processors.
+/// CPU usage.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct CpuStats {
     #[serde(serialize_with = "seconds")]
     pub(crate) time: Timestamp,
-    /// Of a second, over all cores, between the last two samples.
+    /// Nanoseconds per second over all cores, between the last two samples.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) usage_nano_cores: Option<u64>,
-    /// Since the start, over all cores.
+    /// Nanoseconds since the start, over all cores.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) usage_core_nano_seconds: Option<u64>,
 }
 
-/// Memory.
+/// Memory usage.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct MemoryStats {
     #[serde(serialize_with = "seconds")]
     pub(crate) time: Timestamp,
-    /// The limit less the working set; left out where there is no limit.
+    /// The limit minus the working set; omitted without a limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) available_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) usage_bytes: Option<u64>,
-    /// What cannot be taken away easily.
+    /// Memory that cannot be reclaimed easily.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) working_set_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -140,7 +140,7 @@ pub(crate) struct MemoryStats {
     pub(crate) major_page_faults: Option<u64>,
 }
 
-/// Swap.
+/// Swap usage.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SwapStats {
@@ -152,7 +152,7 @@ pub(crate) struct SwapStats {
     pub(crate) swap_usage_bytes: Option<u64>,
 }
 
-/// A network: its main interface, and all of them.
+/// A network: its default interface, and all interfaces.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct NetworkStats {
     #[serde(serialize_with = "seconds")]
@@ -178,28 +178,28 @@ pub(crate) struct InterfaceStats {
     pub(crate) tx_errors: Option<u64>,
 }
 
-/// A part of a disk, and the disk that it is on.
+/// Usage of a directory, and the file system that contains it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct FsStats {
     #[serde(serialize_with = "seconds")]
     pub(crate) time: Timestamp,
-    /// Of the disk.
+    /// Of the file system.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) available_bytes: Option<u64>,
-    /// Of the disk.
+    /// Of the file system.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) capacity_bytes: Option<u64>,
-    /// By the part.
+    /// Used by the directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) used_bytes: Option<u64>,
-    /// Of the disk.
+    /// Of the file system.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) inodes_free: Option<u64>,
-    /// Of the disk.
+    /// Of the file system.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) inodes: Option<u64>,
-    /// By the part.
+    /// Used by the directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) inodes_used: Option<u64>,
 }
@@ -211,19 +211,19 @@ pub(crate) struct VolumeStats {
     #[serde(flatten)]
     pub(crate) fs: FsStats,
     pub(crate) name: String,
-    /// The claim behind it.
+    /// The claim of the volume.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) pvc_ref: Option<ClaimReference>,
 }
 
-/// Which claim.
+/// Identifies a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct ClaimReference {
     pub(crate) name: String,
     pub(crate) namespace: String,
 }
 
-/// The runtime's disks.
+/// File systems of the runtime.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RuntimeStats {
@@ -233,7 +233,7 @@ pub(crate) struct RuntimeStats {
     pub(crate) container_fs: Option<FsStats>,
 }
 
-/// How many processes there may be, and are.
+/// Limit and number of processes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct RlimitStats {
     #[serde(serialize_with = "seconds")]
@@ -251,7 +251,7 @@ pub(crate) struct ProcessStats {
     pub(crate) count: Option<u64>,
 }
 
-/// As the API writes times.
+/// Serialises a time as the API does.
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
 fn seconds<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&Timestamp::from_second(at.as_second()).unwrap_or(*at))

@@ -1,35 +1,40 @@
-//! The conditions that the kubelet owns; others are left as they are.
+//! Computes the conditions that the kubelet owns; others are kept.
 
 use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
 
-use super::{View, containers::Statuses, phase};
-use crate::edged::{moment, specs};
+use super::{PodStatusInputs, containers::ContainerStatuses, phase};
+use crate::edged::{specs, timestamps};
 
-/// The kubelet's conditions, in its order.
-const OWN: [&str; 5] =
+/// The conditions that the kubelet owns, in its order.
+const KUBELET_CONDITIONS: [&str; 5] =
     ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
 
-/// A condition's value: true, or false with reason and message.
-struct Value(Result<&'static str, (&'static str, String)>);
+/// The value of a condition: true with a reason, or false with reason and message.
+struct ConditionValue(Result<&'static str, (&'static str, String)>);
 
-impl Value {
+impl ConditionValue {
     const TRUE: Self = Self(Ok(""));
 
-    fn no(reason: &'static str, message: String) -> Self {
+    fn not(reason: &'static str, message: String) -> Self {
         Self(Err((reason, message)))
     }
 }
 
-/// All conditions; the time of transition changes only when the value does.
-pub(super) fn all(view: &View<'_>, old: &PodStatus, phase: &str, statuses: &Statuses) -> Vec<PodCondition> {
+/// Returns all conditions. The transition time changes only with the value.
+pub(super) fn all(
+    inputs: &PodStatusInputs<'_>,
+    old: &PodStatus,
+    phase: &str,
+    statuses: &ContainerStatuses,
+) -> Vec<PodCondition> {
     let mut all = old.conditions.clone().unwrap_or_default();
-    for kind in OWN {
+    for kind in KUBELET_CONDITIONS {
         let value = match kind {
-            "PodReadyToStartContainers" => has_sandbox(view),
-            "Initialized" => initialised(view, phase, statuses),
-            "Ready" => ready(view, old, phase, statuses),
-            "ContainersReady" => containers_ready(view, phase, statuses),
-            _ => Value::TRUE,
+            "PodReadyToStartContainers" => has_sandbox(inputs),
+            "Initialized" => initialised(inputs, phase, statuses),
+            "Ready" => ready(inputs, old, phase, statuses),
+            "ContainersReady" => containers_ready(inputs, phase, statuses),
+            _ => ConditionValue::TRUE,
         };
         let (status, reason, message) = match value.0 {
             Ok(reason) => ("True", reason, String::new()),
@@ -43,25 +48,25 @@ pub(super) fn all(view: &View<'_>, old: &PodStatus, phase: &str, statuses: &Stat
             status: status.to_owned(),
             reason: (!reason.is_empty()).then(|| reason.to_owned()),
             message: (!message.is_empty()).then_some(message),
-            last_transition_time: since.or_else(|| Some(moment::to_api(view.now))),
+            last_transition_time: since.or_else(|| Some(timestamps::to_api(inputs.now))),
             last_probe_time: None,
-            observed_generation: view.pod.metadata.generation,
+            observed_generation: inputs.pod.metadata.generation,
         };
         match last {
             Some(last) => *last = condition,
             None => all.push(condition),
         }
     }
-    if let Some(message) = view.disrupted {
-        disrupted(&mut all, message, view);
+    if let Some(message) = inputs.disrupted {
+        add_disruption_target(&mut all, message, inputs);
     }
     all
 }
 
-/// The condition by which controllers know that the pod did not fail by itself.
+/// Adds the condition that shows controllers that the pod did not fail by itself.
 ///
 /// Source: <https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions>.
-fn disrupted(all: &mut Vec<PodCondition>, message: &str, view: &View<'_>) {
+fn add_disruption_target(all: &mut Vec<PodCondition>, message: &str, inputs: &PodStatusInputs<'_>) {
     let kind = "DisruptionTarget";
     if all.iter().any(|condition| condition.type_ == kind && condition.status == "True") {
         return;
@@ -72,55 +77,70 @@ fn disrupted(all: &mut Vec<PodCondition>, message: &str, view: &View<'_>) {
         status: "True".to_owned(),
         reason: Some("TerminationByKubelet".to_owned()),
         message: Some(message.to_owned()),
-        last_transition_time: Some(moment::to_api(view.now)),
-        observed_generation: view.pod.metadata.generation,
+        last_transition_time: Some(timestamps::to_api(inputs.now)),
+        observed_generation: inputs.pod.metadata.generation,
         ..PodCondition::default()
     });
 }
 
-fn has_sandbox(view: &View<'_>) -> Value {
-    match (view.observed.current(), view.pod_ips()) {
-        (Some(_), [_, ..]) => Value::TRUE,
-        _ => Value::no("", String::new()),
+fn has_sandbox(inputs: &PodStatusInputs<'_>) -> ConditionValue {
+    match (inputs.observed.ready_sandbox(), inputs.pod_ips()) {
+        (Some(_), [_, ..]) => ConditionValue::TRUE,
+        _ => ConditionValue::not("", String::new()),
     }
 }
 
-fn initialised(view: &View<'_>, phase: &str, statuses: &Statuses) -> Value {
+fn initialised(inputs: &PodStatusInputs<'_>, phase: &str, statuses: &ContainerStatuses) -> ConditionValue {
     if phase == "Succeeded" {
-        return Value(Ok("PodCompleted"));
+        return ConditionValue(Ok("PodCompleted"));
     }
-    let rest = phase::uninitialised(view, statuses);
+    let rest = phase::uninitialised(inputs, statuses);
     if rest.is_empty() {
-        return Value::TRUE;
+        return ConditionValue::TRUE;
     }
-    Value::no("ContainersNotInitialized", format!("containers with incomplete status: [{}]", rest.join(" ")))
+    ConditionValue::not(
+        "ContainersNotInitialized",
+        format!("containers with incomplete status: [{}]", rest.join(" ")),
+    )
 }
 
-/// Sidecars and main containers: init containers have ended when it matters.
-fn containers_ready(view: &View<'_>, phase: &str, statuses: &Statuses) -> Value {
+/// Checks sidecars and main containers; init containers have ended when this matters.
+fn containers_ready(
+    inputs: &PodStatusInputs<'_>,
+    phase: &str,
+    statuses: &ContainerStatuses,
+) -> ConditionValue {
     match phase {
-        "Succeeded" => return Value::no("PodCompleted", String::new()),
-        "Failed" => return Value::no("PodFailed", String::new()),
+        "Succeeded" => return ConditionValue::not("PodCompleted", String::new()),
+        "Failed" => return ConditionValue::not("PodFailed", String::new()),
         _ => {}
     }
-    let inits = view.pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
+    let inits = inputs.pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
     let sidecars = inits.zip(statuses.inits.iter().flatten());
     let sidecars = sidecars.filter(|(spec, _)| specs::is_sidecar(spec)).map(|(_, status)| status);
     let unready = sidecars.chain(&statuses.mains).filter(|status| !status.ready);
     let unready: Vec<&str> = unready.map(|status| status.name.as_str()).collect();
     if unready.is_empty() {
-        return Value::TRUE;
+        return ConditionValue::TRUE;
     }
-    Value::no("ContainersNotReady", format!("containers with unready status: [{}]", unready.join(" ")))
+    ConditionValue::not(
+        "ContainersNotReady",
+        format!("containers with unready status: [{}]", unready.join(" ")),
+    )
 }
 
-fn ready(view: &View<'_>, old: &PodStatus, phase: &str, statuses: &Statuses) -> Value {
-    let containers = containers_ready(view, phase, statuses);
+fn ready(
+    inputs: &PodStatusInputs<'_>,
+    old: &PodStatus,
+    phase: &str,
+    statuses: &ContainerStatuses,
+) -> ConditionValue {
+    let containers = containers_ready(inputs, phase, statuses);
     if containers.0.is_err() {
         return containers;
     }
-    let gates = view.pod.spec.iter().flat_map(|spec| spec.readiness_gates.iter().flatten());
-    let closed: Vec<String> = gates
+    let gates = inputs.pod.spec.iter().flat_map(|spec| spec.readiness_gates.iter().flatten());
+    let unmet: Vec<String> = gates
         .filter_map(|gate| {
             let kind = &gate.condition_type;
             let condition = old.conditions.iter().flatten().find(|condition| condition.type_ == *kind);
@@ -135,5 +155,9 @@ fn ready(view: &View<'_>, old: &PodStatus, phase: &str, statuses: &Statuses) -> 
             }
         })
         .collect();
-    if closed.is_empty() { Value::TRUE } else { Value::no("ReadinessGatesNotReady", closed.join(", ")) }
+    if unmet.is_empty() {
+        ConditionValue::TRUE
+    } else {
+        ConditionValue::not("ReadinessGatesNotReady", unmet.join(", "))
+    }
 }

@@ -1,9 +1,9 @@
-//! The smallest merge patch (RFC 7386) from one status to another.
+//! Computes the smallest merge patch (RFC 7386) between two statuses.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// What turns `old` into `new`; `None` when they are equal.
+/// Returns the patch from `old` to `new`, `None` if they are equal.
 pub(crate) fn difference<T: Serialize>(old: &T, new: &T) -> Result<Option<Value>, serde_json::Error> {
     Ok(between(&serde_json::to_value(old)?, &serde_json::to_value(new)?))
 }
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_changed_is_said_and_what_is_gone_is_null() {
+    fn patch_contains_changes_and_null_for_removed_fields() {
         let old = json!({"a": 1, "b": {"c": 1, "d": 2}, "e": [1], "f": 1});
         let new = json!({"a": 1, "b": {"c": 1, "d": 3}, "e": [1, 2], "g": {"h": 1}});
         let wanted = json!({"b": {"d": 3}, "e": [1, 2], "g": {"h": 1}, "f": null});

@@ -25,7 +25,7 @@ fn container(name: &str, attempt: u32, state: State) -> Container {
         name: name.into(),
         attempt,
         hash: None,
-        step: 0,
+        restart_step: 0,
         image: String::new(),
         image_id: "sha256:1".into(),
         created_at: at(0),
@@ -50,15 +50,15 @@ fn exited(exit_code: i32) -> State {
     }
 }
 
-fn observed(containers: Vec<Container>) -> Observed {
+fn observed(containers: Vec<Container>) -> ObservedPod {
     let sandbox =
         Sandbox { id: "s".into(), attempt: 0, ready: true, created_at: at(0), ips: vec!["10.1.0.2".into()] };
-    Observed::new(vec![sandbox], containers)
+    ObservedPod::new(vec![sandbox], containers)
 }
 
 struct Case {
     pod: Pod,
-    observed: Observed,
+    observed: ObservedPod,
     waiting: Vec<(&'static str, Waiting)>,
     held_up: Option<Waiting>,
     failed: Option<Waiting>,
@@ -83,7 +83,7 @@ impl Case {
     }
 
     fn status(&self) -> PodStatus {
-        of(&View {
+        of(&PodStatusInputs {
             pod: &self.pod,
             observed: &self.observed,
             waiting: &self
@@ -142,7 +142,7 @@ fn a_start_that_failed_is_a_wait_only_when_there_will_be_another() {
 #[test]
 fn a_pod_whose_volume_is_missing() {
     let mut case = Case::new("Always", vec![]);
-    case.observed = Observed::default();
+    case.observed = ObservedPod::default();
     case.held_up = Some(Waiting::new("ContainerCreating", "MountVolume.SetUp failed for volume \"v\""));
     insta::assert_json_snapshot!(case.json());
 }
@@ -184,7 +184,7 @@ fn a_deleted_pod_ends_as_succeeded_or_failed() {
         case.ended = true;
         assert_eq!(case.phase(), wanted);
         case.pod.status = Some(case.status());
-        case.observed = Observed::default();
+        case.observed = ObservedPod::default();
         let after = case.json();
         assert_eq!(after["containerStatuses"][0]["state"]["terminated"]["exitCode"], code);
         assert_eq!(after["podIP"], "10.1.0.2", "a pod that is over keeps its address");
@@ -233,7 +233,7 @@ fn pods_on_the_hosts_network_have_its_address() {
 }
 
 #[test]
-fn probes_and_hooks_say_what_running_is_worth() {
+fn running_status_follows_probes_and_hooks() {
     let status_with = |health: Health| {
         let mut web = container("web", 0, running());
         web.health = health;
@@ -339,7 +339,7 @@ fn mounts_say_whether_what_is_below_them_can_be_written() {
 }
 
 #[test]
-fn a_container_that_has_ended_says_what_holds_up_the_next_one() {
+fn ended_container_shows_why_its_restart_waits() {
     let mut case = Case::new("Always", vec![init_done(), container("web", 0, exited(1))]);
     case.held_up = Some(Waiting::new("ContainerCreating", "/data is not a directory"));
     let web = |case: &Case| case.status().container_statuses.unwrap().remove(0);
@@ -349,12 +349,13 @@ fn a_container_that_has_ended_says_what_holds_up_the_next_one() {
     case.observed = observed(vec![init_done(), container("web", 0, running())]);
     assert!(web(&case).ready, "one that runs is not disturbed");
     case.observed = observed(vec![init_done(), container("web", 0, exited(1))]);
-    case.pod.metadata.deletion_timestamp = Some(crate::edged::moment::to_api(jiff::Timestamp::UNIX_EPOCH));
+    case.pod.metadata.deletion_timestamp =
+        Some(crate::edged::timestamps::to_api(jiff::Timestamp::UNIX_EPOCH));
     assert!(web(&case).state.unwrap().terminated.is_some(), "there is no next one");
 }
 
 #[test]
-fn a_gate_that_somebody_opens_makes_the_pod_ready() {
+fn opened_readiness_gate_makes_the_pod_ready() {
     let mut case = Case::new("Always", vec![init_done(), container("web", 0, running())]);
     let spec = case.pod.spec.as_mut().unwrap();
     spec.readiness_gates = serde_json::from_value(json!([{"conditionType": "example.com/gate"}])).unwrap();

@@ -1,5 +1,5 @@
-//! Writes the files of a volume so that a reader sees all of the old ones or all of the new ones: they are in a directory of
-//! their own, and the link `..data` says which one counts. The kubelet's layout, which programs watch for.
+//! Writes the files of a volume atomically: a reader sees either all old or all new files. They are in a directory of their own,
+//! to which the link `..data` points. This is the kubelet's layout, which programs watch.
 
 use std::{
     collections::BTreeSet,
@@ -13,23 +13,23 @@ use super::{
     payload::{File, Payload},
 };
 
-const DATA: &str = "..data";
-const DATA_NEW: &str = "..data_tmp";
-/// Of the volume itself, and of directories in it.
+const DATA_DIR: &str = "..data";
+const NEW_DATA_DIR: &str = "..data_tmp";
+/// Mode of the volume's directory and of directories in it.
 pub(super) const DIR_MODE: u32 = 0o755;
-/// What is made in a directory with this bit belongs to its group.
+/// The set-group-id bit: new files in a directory belong to its group.
 pub(super) const SET_GID: u32 = 0o2000;
 
-/// Makes the files of the volume at `place` what `payload` says; does nothing when they are.
-pub(super) fn write(place: &Path, payload: &Payload, group: Option<u32>) -> Result<(), Error> {
-    fs::create_dir_all(place).map_err(Error::io(place))?;
-    let data = place.join(DATA);
+/// Writes the files of `payload` to the volume at `target_dir`, unless they are there already.
+pub(super) fn write(target_dir: &Path, payload: &Payload, group: Option<u32>) -> Result<(), Error> {
+    fs::create_dir_all(target_dir).map_err(Error::io(target_dir))?;
+    let data = target_dir.join(DATA_DIR);
     let old = fs::read_link(&data).ok();
-    if old.as_ref().is_some_and(|old| is_current(&place.join(old), payload)) {
-        return link_names(place, payload);
+    if old.as_ref().is_some_and(|old| is_current(&target_dir.join(old), payload)) {
+        return link_names(target_dir, payload);
     }
     let name = format!("..{}", uuid::Uuid::new_v4().simple());
-    let dir = place.join(&name);
+    let dir = target_dir.join(&name);
     fs::create_dir(&dir).map_err(Error::io(&dir))?;
     set_mode(&dir, DIR_MODE)?;
     for (path, file) in payload {
@@ -40,27 +40,27 @@ pub(super) fn write(place: &Path, payload: &Payload, group: Option<u32>) -> Resu
         fs::write(&path, &file.content).map_err(Error::io(&path))?;
         set_mode(&path, file.mode)?;
         if let Some(user) = file.user {
-            give_to(&path, user)?;
+            set_owner(&path, user)?;
         }
     }
     if let Some(group) = group {
-        give(place, group, DIR_MODE)?;
-        give_all(&dir, group)?;
+        set_group(target_dir, group, DIR_MODE)?;
+        set_group_recursively(&dir, group)?;
     }
-    let new = place.join(DATA_NEW);
+    let new = target_dir.join(NEW_DATA_DIR);
     match fs::remove_file(&new) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(Error::io(new)(error)),
         _ => {}
     }
     symlink(&name, &new).map_err(Error::io(&new))?;
     fs::rename(&new, &data).map_err(Error::io(&data))?;
-    link_names(place, payload)?;
-    remove_others(place, &name)
+    link_names(target_dir, payload)?;
+    remove_others(target_dir, &name)
 }
 
-/// Whether the volume has been written before.
-pub(super) fn is_written(place: &Path) -> bool {
-    place.join(DATA).is_dir()
+/// Reports whether the volume has been written before.
+pub(super) fn is_written(target_dir: &Path) -> bool {
+    target_dir.join(DATA_DIR).is_dir()
 }
 
 /// Sets the permission bits, whatever the process's umask.
@@ -68,30 +68,30 @@ pub(super) fn set_mode(path: &Path, mode: u32) -> Result<(), Error> {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(Error::io(path))
 }
 
-/// Gives the directory to a group, to which everything that is made in it belongs from then on.
-pub(super) fn give(dir: &Path, group: u32, mode: u32) -> Result<(), Error> {
+/// Sets the group of a directory, and the bit by which new files in it get the same group.
+pub(super) fn set_group(dir: &Path, group: u32, mode: u32) -> Result<(), Error> {
     chown(dir, None, Some(group)).map_err(Error::io(dir))?;
-    // After the owner: changing that takes the bit away.
+    // After the owner, because changing that clears the bit.
     set_mode(dir, mode | SET_GID)
 }
 
-/// Gives the file to a user, where this program may.
-fn give_to(path: &Path, user: u32) -> Result<(), Error> {
+/// Sets the owner of a file, if this program has permission.
+fn set_owner(path: &Path, user: u32) -> Result<(), Error> {
     match chown(path, Some(user), None) {
-        // nor are there containers of others then
+        // without permission there are no containers of other users either
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
-        given => given.map_err(Error::io(path)),
+        result => result.map_err(Error::io(path)),
     }
 }
 
-/// Gives the directory and all that is in it to a group.
-fn give_all(dir: &Path, group: u32) -> Result<(), Error> {
-    give(dir, group, DIR_MODE)?;
+/// Sets the group of the directory and all files in it.
+fn set_group_recursively(dir: &Path, group: u32) -> Result<(), Error> {
+    set_group(dir, group, DIR_MODE)?;
     for entry in fs::read_dir(dir).map_err(Error::io(dir))? {
         let entry = entry.map_err(Error::io(dir))?;
         let (path, file_type) = (entry.path(), entry.file_type().map_err(Error::io(dir))?);
         if file_type.is_dir() {
-            give_all(&path, group)?;
+            set_group_recursively(&path, group)?;
         } else {
             chown(&path, None, Some(group)).map_err(Error::io(&path))?;
         }
@@ -99,7 +99,7 @@ fn give_all(dir: &Path, group: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether the directory has exactly the payload's files.
+/// Reports whether the directory has exactly the payload's files.
 fn is_current(dir: &Path, payload: &Payload) -> bool {
     let same = |path: &str, file: &File| {
         let path = dir.join(path);
@@ -122,11 +122,11 @@ fn count(dir: &Path) -> io::Result<usize> {
     Ok(sum)
 }
 
-/// The names that users see are links through `..data`; those of files that are gone are removed.
-fn link_names(place: &Path, payload: &Payload) -> Result<(), Error> {
+/// Creates the visible names, which are links through `..data`, and removes those of files that are gone.
+fn link_names(target_dir: &Path, payload: &Payload) -> Result<(), Error> {
     let wanted: BTreeSet<&str> = payload.keys().filter_map(|path| path.split('/').next()).collect();
     for name in &wanted {
-        let (link, target) = (place.join(name), PathBuf::from(DATA).join(name));
+        let (link, target) = (target_dir.join(name), PathBuf::from(DATA_DIR).join(name));
         if fs::read_link(&link).is_ok_and(|now| now == target) {
             continue;
         }
@@ -135,27 +135,27 @@ fn link_names(place: &Path, payload: &Payload) -> Result<(), Error> {
         }
         symlink(&target, &link).map_err(Error::io(&link))?;
     }
-    each(place, |name| {
+    for_each_entry(target_dir, |name| {
         if name.starts_with("..") || wanted.contains(name) {
             return Ok(());
         }
-        fs::remove_file(place.join(name))
+        fs::remove_file(target_dir.join(name))
     })
 }
 
 /// Removes the directories of former contents.
-fn remove_others(place: &Path, current: &str) -> Result<(), Error> {
-    each(place, |name| {
-        if !name.starts_with("..") || name == DATA || name == current {
+fn remove_others(target_dir: &Path, current: &str) -> Result<(), Error> {
+    for_each_entry(target_dir, |name| {
+        if !name.starts_with("..") || name == DATA_DIR || name == current {
             return Ok(());
         }
-        fs::remove_dir_all(place.join(name))
+        fs::remove_dir_all(target_dir.join(name))
     })
 }
 
-fn each(place: &Path, mut act: impl FnMut(&str) -> io::Result<()>) -> Result<(), Error> {
-    for entry in fs::read_dir(place).map_err(Error::io(place))? {
-        let entry = entry.map_err(Error::io(place))?;
+fn for_each_entry(target_dir: &Path, mut act: impl FnMut(&str) -> io::Result<()>) -> Result<(), Error> {
+    for entry in fs::read_dir(target_dir).map_err(Error::io(target_dir))? {
+        let entry = entry.map_err(Error::io(target_dir))?;
         if let Some(name) = entry.file_name().to_str() {
             act(name).map_err(Error::io(entry.path()))?;
         }

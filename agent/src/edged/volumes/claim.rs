@@ -1,8 +1,8 @@
-//! Volumes behind claims: which place on this node a claim stands for, and the link by which the pod keeps it.
+//! Volumes of persistent volume claims: finds the path on this node for a claim, and links it into the pod's directory.
 //!
-//! A pod that has been given its volume keeps it: the link in the pod's directory is the memory of it, so that the pod starts
-//! again without the cloud, whatever has become of the claim. A link, not a mount: what removes the pod's directory never gets
-//! into the volume.
+//! A pod keeps the volume that it was given: the link in the pod's directory records it, so that the pod can start again without
+//! the cloud, whatever happens to the claim. It is a link and not a mount, so that removing the pod's directory never enters the
+//! volume.
 //!
 //! Source: Kubernetes, "Persistent Volumes" and "Volumes: local"; the kubelet's reasons.
 
@@ -21,24 +21,24 @@ use k8s_openapi::api::core::v1::{
 use super::{
     claim_error::ClaimError,
     error::Error,
-    host,
-    ownership::{self, Policy},
+    host_path,
+    ownership::{self, FsGroupChangePolicy},
     payload::fs_group,
 };
 use crate::edged::admit;
 
-/// The place on this node that a claim stands for.
+/// The path on this node that backs a claim.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Backing {
+pub(crate) struct BackingPath {
     source: HostPathVolumeSource,
-    /// Whether it is a volume of its own, which can be given to a group, or a part of the node.
+    /// Whether it is a `local` volume, whose group can be set, or a host path.
     local: bool,
 }
 
-/// What became of the pod's claims, by the volumes' names.
-pub(crate) type Claims = BTreeMap<String, Result<Backing, ClaimError>>;
+/// Results of looking up the pod's claims, by volume name.
+pub(crate) type Claims = BTreeMap<String, Result<BackingPath, ClaimError>>;
 
-/// Whether the claim can be used, and the volume's name.
+/// Returns the name of the claim's volume, or an error if the claim cannot be used.
 pub(crate) fn volume_name(claim: &PersistentVolumeClaim) -> Result<&str, ClaimError> {
     if claim.metadata.deletion_timestamp.is_some() {
         return Err(ClaimError::Deleted);
@@ -48,50 +48,50 @@ pub(crate) fn volume_name(claim: &PersistentVolumeClaim) -> Result<&str, ClaimEr
     if phase == Some("Bound") && !name.is_empty() { Ok(name) } else { Err(ClaimError::Unbound) }
 }
 
-/// Where the claim's volume is on this node.
-pub(crate) fn backing(
+/// Returns the path of the claim's volume on this node.
+pub(crate) fn backing_path(
     claim: &PersistentVolumeClaim,
     volume: &PersistentVolume,
     node: &Node,
-) -> Result<Backing, ClaimError> {
+) -> Result<BackingPath, ClaimError> {
     let name = volume.metadata.name.clone().unwrap_or_default();
-    let Some(spec) = &volume.spec else { return Err(ClaimError::Kind(name)) };
+    let Some(spec) = &volume.spec else { return Err(ClaimError::UnsupportedKind(name)) };
     let owner = spec.claim_ref.as_ref().and_then(|claim| claim.uid.as_ref());
     if owner.is_none() || owner != claim.metadata.uid.as_ref() {
-        return Err(ClaimError::Others(name));
+        return Err(ClaimError::BoundToOther(name));
     }
     if spec.volume_mode.as_deref() == Some("Block") {
         return Err(ClaimError::Block(name));
     }
     let required = spec.node_affinity.as_ref().and_then(|affinity| affinity.required.as_ref());
-    if required.is_some_and(|selector| !admit::selects(selector, node)) {
-        return Err(ClaimError::Elsewhere(name));
+    if required.is_some_and(|selector| !admit::selector_matches(selector, node)) {
+        return Err(ClaimError::NodeAffinity(name));
     }
-    source(spec).ok_or(ClaimError::Kind(name))
+    source(spec).ok_or(ClaimError::UnsupportedKind(name))
 }
 
-fn source(spec: &PersistentVolumeSpec) -> Option<Backing> {
+fn source(spec: &PersistentVolumeSpec) -> Option<BackingPath> {
     if let Some(source) = &spec.host_path {
-        return Some(Backing { source: source.clone(), local: false });
+        return Some(BackingPath { source: source.clone(), local: false });
     }
     let local = spec.local.as_ref()?;
     let source = HostPathVolumeSource { path: local.path.clone(), type_: Some("Directory".to_owned()) };
-    Some(Backing { source, local: true })
+    Some(BackingPath { source, local: true })
 }
 
-/// The place behind the link.
-pub(super) fn followed(link: &Path) -> Result<PathBuf, Error> {
+/// Returns the target of the link.
+pub(super) fn linked_path(link: &Path) -> Result<PathBuf, Error> {
     fs::read_link(link).map_err(Error::io(link))
 }
 
-/// Gives the pod the volume, if it does not have it. `claim`: what became of the claim, if it was looked up.
+/// Links the volume into the pod's directory if it is not there. `claim` is the result of looking the claim up.
 pub(super) fn set_up(
     link: &Path,
     pod: &Pod,
     source: &PersistentVolumeClaimVolumeSource,
-    claim: Option<&Result<Backing, ClaimError>>,
+    claim: Option<&Result<BackingPath, ClaimError>>,
 ) -> Result<(), Error> {
-    if followed(link).is_ok() {
+    if linked_path(link).is_ok() {
         return Ok(());
     }
     let failed = |error: ClaimError| {
@@ -101,16 +101,16 @@ pub(super) fn set_up(
     let claim = claim.cloned();
     let backing =
         claim.unwrap_or_else(|| Err(ClaimError::Missing(source.claim_name.clone()))).map_err(failed)?;
-    host::check(&backing.source)?;
-    let place: PathBuf =
+    host_path::check(&backing.source)?;
+    let path: PathBuf =
         Path::new(&backing.source.path).components().filter(|part| *part != Component::CurDir).collect();
     if let Some(group) = fs_group(pod).filter(|_| backing.local && source.read_only != Some(true)) {
-        ownership::give(&place, group, Policy::of(pod))?;
+        ownership::apply(&path, group, FsGroupChangePolicy::of(pod))?;
     }
     if let Some(parent) = link.parent() {
         fs::create_dir_all(parent).map_err(Error::io(parent))?;
     }
-    symlink(&place, link).map_err(Error::io(link))
+    symlink(&path, link).map_err(Error::io(link))
 }
 
 #[cfg(test)]
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_is_the_claims_on_this_node_and_of_a_known_kind() {
+    fn volume_must_be_bound_to_the_claim_on_this_node_and_supported() {
         let node = json!({"metadata": {"name": "edge-1", "labels": {"kubernetes.io/hostname": "edge-1"}}});
         let node: Node = serde_json::from_value(node).unwrap();
         let on = |host: &str| {
@@ -151,7 +151,7 @@ mod tests {
             let mut spec = local.clone();
             spec.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
             let volume = json!({"metadata": {"name": "pv"}, "spec": spec});
-            backing(&claim(|_| ()), &serde_json::from_value(volume).unwrap(), &node)
+            backing_path(&claim(|_| ()), &serde_json::from_value(volume).unwrap(), &node)
         };
         let found = with(json!({})).unwrap();
         assert!(found.local && found.source.path == "/mnt/disk");
@@ -160,11 +160,11 @@ mod tests {
         assert!(!host.local && host.source.type_.as_deref() == Some("DirectoryOrCreate"));
         let pv = || "pv".to_owned();
         for (change, error) in [
-            (json!({"claimRef": {"uid": "c-2"}}), ClaimError::Others(pv())),
-            (json!({"claimRef": null}), ClaimError::Others(pv())),
+            (json!({"claimRef": {"uid": "c-2"}}), ClaimError::BoundToOther(pv())),
+            (json!({"claimRef": null}), ClaimError::BoundToOther(pv())),
             (json!({"volumeMode": "Block"}), ClaimError::Block(pv())),
-            (json!({"nodeAffinity": on("edge-2")}), ClaimError::Elsewhere(pv())),
-            (json!({"local": null, "nfs": {"server": "s", "path": "/"}}), ClaimError::Kind(pv())),
+            (json!({"nodeAffinity": on("edge-2")}), ClaimError::NodeAffinity(pv())),
+            (json!({"local": null, "nfs": {"server": "s", "path": "/"}}), ClaimError::UnsupportedKind(pv())),
         ] {
             assert_eq!(with(change), Err(error));
         }

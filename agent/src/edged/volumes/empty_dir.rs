@@ -1,4 +1,4 @@
-//! Volumes that begin empty and end with the pod: on the node's disk, or in memory.
+//! `emptyDir` volumes: on the node's disk or in memory, removed with the pod.
 //!
 //! Source: <https://kubernetes.io/docs/concepts/storage/volumes/#emptydir>.
 
@@ -7,44 +7,44 @@ use std::{fs, path::Path};
 use k8s_openapi::api::core::v1::EmptyDirVolumeSource;
 use kubeapi::quantity;
 
-use super::{atomic, error::Error, memory, mounted, payload::fs_group};
+use super::{atomic, error::Error, memory, payload::fs_group, remove};
 use crate::edged::{admit, downward::Downward};
 
-/// Open to every user of the pod, as the kubelet's.
+/// Mode of the directory, which every user of the pod may use, as the kubelet's.
 const MODE: u32 = 0o777;
-/// What is made of a volume that is not whole yet. Names of volumes have no dots.
+/// Extension of a directory that is not complete yet. Names of volumes contain no dots.
 const UNFINISHED: &str = "new";
 
-/// Makes the volume at `place`, or leaves it as it is.
+/// Creates the volume at `dir` if it does not exist.
 pub(super) fn set_up(
-    place: &Path,
+    dir: &Path,
     source: &EmptyDirVolumeSource,
     downward: &Downward<'_>,
 ) -> Result<(), Error> {
     let group = fs_group(downward.pod);
-    if !place.is_dir() {
-        make(place, group)?;
+    if !dir.is_dir() {
+        create(dir, group)?;
     }
     if source.medium.as_deref() == Some("Memory") {
-        memory::provide(place, MODE, group, size(source, downward))
+        memory::ensure_tmpfs(dir, MODE, group, size(source, downward))
     } else {
         Ok(())
     }
 }
 
-/// A directory that is whole as soon as it is there, wherever this is cut off.
-fn make(place: &Path, group: Option<u32>) -> Result<(), Error> {
-    let unfinished = place.with_extension(UNFINISHED);
-    mounted::remove(&unfinished)?;
+/// Creates the directory atomically: an interruption leaves no incomplete one.
+fn create(dir: &Path, group: Option<u32>) -> Result<(), Error> {
+    let unfinished = dir.with_extension(UNFINISHED);
+    remove::remove(&unfinished)?;
     fs::create_dir_all(&unfinished).map_err(Error::io(&unfinished))?;
     match group {
-        Some(group) => atomic::give(&unfinished, group, MODE)?,
+        Some(group) => atomic::set_group(&unfinished, group, MODE)?,
         None => atomic::set_mode(&unfinished, MODE)?,
     }
-    fs::rename(&unfinished, place).map_err(Error::io(place))
+    fs::rename(&unfinished, dir).map_err(Error::io(dir))
 }
 
-/// Bytes that a volume in memory may hold: no more than the pod may use, or all pods of the node.
+/// Returns the size limit of a volume in memory in bytes: at most the pod's memory limit, and what all pods of the node may use.
 pub(super) fn size(source: &EmptyDirVolumeSource, downward: &Downward<'_>) -> Option<i64> {
     let own = source.size_limit.as_ref().and_then(quantity::positive);
     let pods = admit::limit_of(downward.pod, "memory");
@@ -87,13 +87,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_off_is_made_anew() {
+    fn interrupted_creation_is_repeated() {
         let dir = tempfile::tempdir().unwrap();
-        let place = dir.path().join("volumes/v");
-        fs::create_dir_all(place.with_extension(UNFINISHED).join("half")).unwrap();
-        make(&place, None).unwrap();
-        assert_eq!(fs::metadata(&place).unwrap().mode() & 0o7777, MODE);
-        assert!(!memory::has_content(&place).unwrap() && !memory::is_mounted(&place).unwrap());
-        assert!(!place.with_extension(UNFINISHED).exists());
+        let dir = dir.path().join("volumes/v");
+        fs::create_dir_all(dir.with_extension(UNFINISHED).join("half")).unwrap();
+        create(&dir, None).unwrap();
+        assert_eq!(fs::metadata(&dir).unwrap().mode() & 0o7777, MODE);
+        assert!(!memory::has_content(&dir).unwrap() && !memory::is_mounted(&dir).unwrap());
+        assert!(!dir.with_extension(UNFINISHED).exists());
     }
 }

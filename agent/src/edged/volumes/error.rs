@@ -1,76 +1,76 @@
-//! Why a volume cannot be set up, mounted or removed.
+//! Errors of setting up, mounting and removing volumes.
 
 use std::{io, path::PathBuf};
 
 use super::claim_error::ClaimError;
-use crate::edged::{downward, references::Unmet};
+use crate::edged::{downward, references::ReferenceError};
 
 /// Why a volume or mount cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// A ConfigMap, Secret or key is not there.
+    /// A ConfigMap, Secret or key is missing.
     #[error(transparent)]
-    Unmet(#[from] Unmet),
-    /// A reference of the downward API leads nowhere.
+    ReferenceError(#[from] ReferenceError),
+    /// A field or resource of the downward API cannot be read.
     #[error(transparent)]
     Downward(#[from] downward::Error),
-    /// A token is needed and cannot be had.
+    /// A service account token is not available.
     #[error("no token of service account {0:?}: {1}")]
     Token(String, String),
-    /// A kind of volume, or a part of one, that this agent does not have.
+    /// A field or type of volume that this agent refuses.
     #[error("{0}")]
     Refused(String),
-    /// A volume of a kind that did not exist when this was written.
+    /// An unknown type of volume.
     #[error(
         "its type is not supported on this node: use emptyDir, hostPath, persistentVolumeClaim, configMap, secret, \
          downwardAPI or projected"
     )]
     Unsupported,
-    /// A claim gives no volume.
+    /// A claim has no usable volume.
     #[error("error processing PVC {claim}")]
     Claim {
         /// Namespace and name.
         claim: String,
-        /// Why.
+        /// The reason.
         source: ClaimError,
     },
-    /// Directories in directories in directories.
+    /// Directories are nested too deeply.
     #[error(
         "{0} is too deep below its volume to be given to the pod's fsGroup; take fsGroup out, or tidy up"
     )]
-    Deep(PathBuf),
-    /// A name or path that would lead out of the volume.
+    TooDeep(PathBuf),
+    /// A name or path leads out of the volume.
     #[error("path {0:?} leads out of the volume")]
-    Escape(String),
-    /// Two files of one name.
+    PathEscape(String),
+    /// Two files have the same path.
     #[error("path {0:?} would be written twice")]
-    Twice(String),
-    /// What is on the node is not what the pod asks for.
+    DuplicatePath(String),
+    /// A host path does not have the type that the pod requires.
     #[error("hostPath type check failed: {0} is not a {1}")]
-    HostPath(PathBuf, String),
-    /// A variable in a subPathExpr that is not there.
+    HostPathType(PathBuf, String),
+    /// A `subPathExpr` refers to an undefined variable.
     #[error("subPathExpr {0:?} has a variable that is not in the container's env")]
     Variable(String),
-    /// A mount of a volume that is not there.
+    /// A mount names a volume that the pod does not have.
     #[error("volume {0:?} is not in the pod's volumes")]
     NoVolume(String),
-    /// What is mounted in a pod's directory is not the pod's.
+    /// A mount in a pod's directory cannot be unmounted.
     #[error(
         "{path} is mounted in the directory of a pod that is gone, and cannot be unmounted; unmount it, or run the agent \
          with the right to (CAP_SYS_ADMIN)"
     )]
     Mounted {
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The disk refused.
+    /// An operation on the disk failed.
     #[error("cannot use {path}; check that the disk has room and the agent may write there")]
     Io {
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }

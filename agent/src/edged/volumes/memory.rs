@@ -1,4 +1,4 @@
-//! Volumes in memory: what is in them is gone with the machine's power, and never on a disk. Needs root.
+//! Volumes in memory, whose content never reaches a disk and is lost at a power cut. Needs root.
 //!
 //! Source: <https://kubernetes.io/docs/concepts/configuration/secret/#information-security-for-secrets>.
 
@@ -11,13 +11,18 @@ use nix::{
 
 use super::{atomic, error::Error};
 
-/// Nothing of it goes to swap. Kernels before 6.3 do not know the option.
+/// Mount option that excludes the volume from swap. Kernels before 6.3 do not support it.
 const NO_SWAP: &str = "noswap";
 
-/// Has a tmpfs at the directory `place`, also after the machine has ended, with which the last one went. Where there are files
-/// already, they are in use, and stay where they are. `bytes`: how much it may hold; `None` for half of the machine's memory.
-pub(super) fn provide(place: &Path, mode: u32, group: Option<u32>, bytes: Option<i64>) -> Result<(), Error> {
-    if is_mounted(place)? || has_content(place)? {
+/// Mounts a tmpfs at `dir` if there is none, for example after a reboot. If the directory already contains files, they are in use
+/// and it stays on disk. `bytes` is the size limit; `None` means half of the machine's memory.
+pub(super) fn ensure_tmpfs(
+    dir: &Path,
+    mode: u32,
+    group: Option<u32>,
+    bytes: Option<i64>,
+) -> Result<(), Error> {
+    if is_mounted(dir)? || has_content(dir)? {
         return Ok(());
     }
     let mut options = match group {
@@ -27,35 +32,35 @@ pub(super) fn provide(place: &Path, mode: u32, group: Option<u32>, bytes: Option
     if let Some(bytes) = bytes {
         options += &format!(",size={bytes}");
     }
-    let mounted = match tmpfs(place, &format!("{options},{NO_SWAP}")) {
-        Err(Errno::EINVAL) => tmpfs(place, &options),
+    let mounted = match mount_tmpfs(dir, &format!("{options},{NO_SWAP}")) {
+        Err(Errno::EINVAL) => mount_tmpfs(dir, &options),
         mounted => mounted,
     };
     match mounted {
-        // without root there are no mounts, and pods that run are better than none
+        // without root, a volume on disk is better than a pod that does not run
         Err(Errno::EPERM) => {
-            tracing::warn!(path = %place.display(), "no tmpfs for a volume in memory, which needs root: it is on disk");
+            tracing::warn!(path = %dir.display(), "no tmpfs for a volume in memory, which needs root: it is on disk");
             Ok(())
         }
-        mounted => mounted.map_err(|error| Error::io(place)(error.into())),
+        mounted => mounted.map_err(|error| Error::io(dir)(error.into())),
     }
 }
 
-fn tmpfs(place: &Path, options: &str) -> nix::Result<()> {
-    mount(Some("tmpfs"), place, Some("tmpfs"), MsFlags::MS_NOSUID | MsFlags::MS_NODEV, Some(options))
+fn mount_tmpfs(dir: &Path, options: &str) -> nix::Result<()> {
+    mount(Some("tmpfs"), dir, Some("tmpfs"), MsFlags::MS_NOSUID | MsFlags::MS_NODEV, Some(options))
 }
 
-/// Whether something is mounted there.
-pub(super) fn is_mounted(place: &Path) -> Result<bool, Error> {
+/// Reports whether something is mounted at `dir`.
+pub(super) fn is_mounted(dir: &Path) -> Result<bool, Error> {
     let device = |path: &Path| fs::metadata(path).map(|meta| meta.dev()).map_err(Error::io(path));
-    Ok(device(place)? != device(place.parent().unwrap_or(place))?)
+    Ok(device(dir)? != device(dir.parent().unwrap_or(dir))?)
 }
 
-/// Whether it has been used without a mount: that would hide what is there.
-pub(super) fn has_content(place: &Path) -> Result<bool, Error> {
-    match fs::read_dir(place) {
+/// Reports whether the directory has content, which a mount would hide.
+pub(super) fn has_content(dir: &Path) -> Result<bool, Error> {
+    match fs::read_dir(dir) {
         Ok(mut entries) => Ok(entries.next().is_some()),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(Error::io(place)(error)),
+        Err(error) => Err(Error::io(dir)(error)),
     }
 }

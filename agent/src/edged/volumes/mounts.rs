@@ -1,11 +1,11 @@
-//! Volumes as mounts of one container. Blocks on the disk: a `subPath` is followed.
+//! Makes the mounts of a container. Blocks on the disk, as sub-paths are resolved.
 
 use std::path::PathBuf;
 
 use k8s_openapi::api::core::v1::{Container, Pod, VolumeMount};
 use wire::cri;
 
-use super::{error::Error, place, sub_path};
+use super::{error::Error, paths, sub_path};
 use crate::edged::{
     convert::termination_message_path,
     env::Environment,
@@ -13,45 +13,46 @@ use crate::edged::{
     volume_source::{VolumeSource, volumes},
 };
 
-/// Where everything is.
-pub(crate) struct Places<'a> {
-    /// Of all pods.
+/// What the mounts of a container are made from.
+pub(crate) struct MountInputs<'a> {
+    /// The directories of pods.
     pub(crate) dirs: &'a Dirs,
     /// The pod, whose volumes are set up.
     pub(crate) pod: &'a Pod,
     /// The pod's own `/etc/hosts`.
     pub(crate) etc_hosts: PathBuf,
-    /// The file for the container's last words.
+    /// The file for the container's termination message.
     pub(crate) termination_message: PathBuf,
-    /// Whether the runtime can mount read-only with all that is mounted below.
+    /// Whether the runtime supports recursive read-only mounts.
     pub(crate) recursive: bool,
 }
 
-/// Whether a mount of the container asks for what not every runtime can do.
+/// Reports whether a mount of the container asks for recursive read-only, which not every runtime supports.
 pub(crate) fn may_be_recursive(container: &Container) -> bool {
     container.volume_mounts.iter().flatten().any(wants_recursive)
 }
 
-/// `Enabled` is refused beforehand where the runtime cannot do it, `IfPossible` is not.
+/// Reports whether the mount asks for recursive read-only. `Enabled` has been refused before if the runtime does not support it;
+/// `IfPossible` has not.
 fn wants_recursive(mount: &VolumeMount) -> bool {
     matches!(mount.recursive_read_only.as_deref(), Some("Enabled" | "IfPossible"))
 }
 
-/// The container's mounts.
+/// Returns the container's mounts.
 pub(crate) fn of_container(
-    places: &Places<'_>,
+    inputs: &MountInputs<'_>,
     container: &Container,
     environment: &Environment,
 ) -> Result<Vec<cri::Mount>, Error> {
     let mounts = container.volume_mounts.iter().flatten();
     let mut all = mounts
         .enumerate()
-        .map(|(index, mount)| one(places, container, index, mount, environment))
+        .map(|(index, mount)| mount_of_volume(inputs, container, index, mount, environment))
         .collect::<Result<Vec<cri::Mount>, Error>>()?;
-    // Where the pod has a mount of its own, that counts.
+    // A mount of the pod at the same path takes precedence.
     for (path, file) in [
-        ("/etc/hosts", &places.etc_hosts),
-        (termination_message_path(container), &places.termination_message),
+        ("/etc/hosts", &inputs.etc_hosts),
+        (termination_message_path(container), &inputs.termination_message),
     ] {
         if !all.iter().any(|mount| mount.container_path == path) {
             all.push(cri::Mount {
@@ -65,28 +66,28 @@ pub(crate) fn of_container(
     Ok(all)
 }
 
-fn one(
-    places: &Places<'_>,
+fn mount_of_volume(
+    inputs: &MountInputs<'_>,
     container: &Container,
     index: usize,
     mount: &VolumeMount,
     environment: &Environment,
 ) -> Result<cri::Mount, Error> {
-    let volume = volumes(places.pod)
+    let volume = volumes(inputs.pod)
         .find(|volume| volume.name == mount.name)
         .ok_or_else(|| Error::NoVolume(mount.name.clone()))?;
-    let root = place::of(places.dirs, places.pod, volume)?;
+    let root = paths::volume_path(inputs.dirs, inputs.pod, volume)?;
     let source = VolumeSource::of(volume).ok_or(Error::Unsupported)?;
     let expanded = mount.sub_path_expr.as_deref().map(|text| {
-        // Half a path would be another place.
+        // An incomplete path would be another path.
         environment.expand_all(text).ok_or_else(|| Error::Variable(text.chars().take(256).collect()))
     });
     let expanded = expanded.transpose()?;
     let sub = expanded.as_deref().or(mount.sub_path.as_deref()).filter(|sub| !sub.is_empty());
     let host_path = match sub {
         Some(sub) => {
-            let uid = places.pod.metadata.uid.as_deref().unwrap_or_default();
-            let bound = places.dirs.sub_paths(uid).join(&volume.name).join(&container.name);
+            let uid = inputs.pod.metadata.uid.as_deref().unwrap_or_default();
+            let bound = inputs.dirs.sub_paths(uid).join(&volume.name).join(&container.name);
             let both_ways = mount.mount_propagation.as_deref() == Some("Bidirectional");
             sub_path::bind(&root, sub, &bound.join(index.to_string()), both_ways)?
         }
@@ -97,7 +98,7 @@ fn one(
         container_path: absolute(&mount.mount_path),
         host_path: host_path.to_string_lossy().into_owned(),
         readonly: mount.read_only.unwrap_or(false) || options.read_only,
-        recursive_read_only: places.recursive && mount.read_only == Some(true) && wants_recursive(mount),
+        recursive_read_only: inputs.recursive && mount.read_only == Some(true) && wants_recursive(mount),
         selinux_relabel: options.relabel,
         propagation: match mount.mount_propagation.as_deref() {
             Some("HostToContainer") => cri::MountPropagation::PropagationHostToContainer,

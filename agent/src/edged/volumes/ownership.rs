@@ -1,5 +1,5 @@
-//! Gives a volume, with all that is in it, to the pod's group (`fsGroup`). Others may write there meanwhile: so each thing is
-//! opened as itself, below what is open already, and no link is followed. Blocks on the disk.
+//! Sets the group of a volume and everything in it to the pod's `fsGroup`. Others may write there meanwhile, so each entry is
+//! opened relative to its open parent, without following links. Blocks on the disk.
 //!
 //! Source: Kubernetes, "Configure a Security Context for a Pod: volume permission and ownership change policy".
 
@@ -20,26 +20,26 @@ use nix::{
 
 use super::error::Error;
 
-/// To be looked at and given away, never read.
-const ITSELF: OFlag = OFlag::O_PATH.union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
-/// Each level is a file open here.
+/// Flags to open an entry only to inspect and change it, not to read it.
+const OPEN_FLAGS: OFlag = OFlag::O_PATH.union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
+/// Maximum depth; each level needs an open file.
 const MAX_DEPTH: usize = 128;
-/// What the group may do with a file …
-const FILE: u32 = 0o660;
-/// … and with a directory, in which everything new belongs to it as well.
-const DIRECTORY: u32 = 0o2770;
+/// Permission bits that are added to files …
+const FILE_BITS: u32 = 0o660;
+/// … and to directories, including the set-group-id bit.
+const DIR_BITS: u32 = 0o2770;
 
 /// `fsGroupChangePolicy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Policy {
-    /// Everything, each time.
+pub(super) enum FsGroupChangePolicy {
+    /// The group is always applied to everything.
     Always,
-    /// Nothing, where the volume itself belongs to the group already.
+    /// Nothing is changed if the volume's root already has the group.
     OnRootMismatch,
 }
 
-impl Policy {
-    /// The pod's.
+impl FsGroupChangePolicy {
+    /// Returns the pod's policy.
     pub(super) fn of(pod: &Pod) -> Self {
         let context = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
         match context.and_then(|context| context.fs_group_change_policy.as_deref()) {
@@ -49,47 +49,50 @@ impl Policy {
     }
 }
 
-/// Gives the volume to the group.
-pub(super) fn give(root: &Path, group: u32, policy: Policy) -> Result<(), Error> {
-    // the volume itself may stand behind a link of the node's administrator
+/// Applies the group to the volume.
+pub(super) fn apply(root: &Path, group: u32, policy: FsGroupChangePolicy) -> Result<(), Error> {
+    // the node's administrator may have put a link to the volume
     let root = fs::canonicalize(root).map_err(Error::io(root))?;
-    let top = open(&root, ITSELF, Mode::empty()).map_err(|error| Error::io(&root)(error.into()))?;
+    let top = open(&root, OPEN_FLAGS, Mode::empty()).map_err(|error| Error::io(&root)(error.into()))?;
     let top = File::from(top);
     let meta = top.metadata().map_err(Error::io(&root))?;
-    if policy == Policy::OnRootMismatch && meta.gid() == group && meta.mode() & DIRECTORY == DIRECTORY {
+    if policy == FsGroupChangePolicy::OnRootMismatch
+        && meta.gid() == group
+        && meta.mode() & DIR_BITS == DIR_BITS
+    {
         return Ok(());
     }
-    below(&top, &root, group, 0)
+    apply_below(&top, &root, group, 0)
 }
 
-fn below(at: &File, shown: &Path, group: u32, depth: usize) -> Result<(), Error> {
-    let meta = at.metadata().map_err(Error::io(shown))?;
+fn apply_below(at: &File, path: &Path, group: u32, depth: usize) -> Result<(), Error> {
+    let meta = at.metadata().map_err(Error::io(path))?;
     if !meta.is_dir() && !meta.is_file() {
         return Ok(());
     }
     let itself = PathBuf::from(format!("/proc/self/fd/{}", at.as_raw_fd()));
-    let more = if meta.is_dir() { DIRECTORY } else { FILE };
-    // a program's own group is what its bits are about
-    let more = if meta.mode() & 0o111 != 0 { more | 0o110 } else { more };
+    let bits = if meta.is_dir() { DIR_BITS } else { FILE_BITS };
+    // executable files are executable for the group as well
+    let bits = if meta.mode() & 0o111 != 0 { bits | 0o110 } else { bits };
     if meta.gid() != group {
-        chown(&itself, None, Some(group)).map_err(Error::io(shown))?;
+        chown(&itself, None, Some(group)).map_err(Error::io(path))?;
     }
-    if meta.gid() != group || meta.mode() & more != more {
-        // after the owner: changing that takes bits away
-        let mode = (meta.mode() & 0o7777) | more;
-        fs::set_permissions(&itself, Permissions::from_mode(mode)).map_err(Error::io(shown))?;
+    if meta.gid() != group || meta.mode() & bits != bits {
+        // after the owner, because changing that clears bits
+        let mode = (meta.mode() & 0o7777) | bits;
+        fs::set_permissions(&itself, Permissions::from_mode(mode)).map_err(Error::io(path))?;
     }
     if !meta.is_dir() {
         return Ok(());
     }
     if depth == MAX_DEPTH {
-        return Err(Error::Deep(shown.to_owned()));
+        return Err(Error::TooDeep(path.to_owned()));
     }
-    for entry in fs::read_dir(&itself).map_err(Error::io(shown))?.flatten() {
+    for entry in fs::read_dir(&itself).map_err(Error::io(path))?.flatten() {
         let name = entry.file_name();
-        // what has gone meanwhile needs no group
-        let Ok(next) = openat(at, name.as_os_str(), ITSELF, Mode::empty()) else { continue };
-        below(&File::from(next), &shown.join(&name), group, depth + 1)?;
+        // an entry that is gone needs no group
+        let Ok(next) = openat(at, name.as_os_str(), OPEN_FLAGS, Mode::empty()) else { continue };
+        apply_below(&File::from(next), &path.join(&name), group, depth + 1)?;
     }
     Ok(())
 }
@@ -106,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_is_the_groups_and_what_links_lead_to_is_not() {
+    fn group_is_applied_without_following_links() {
         let dir = tempfile::tempdir().unwrap();
         let (root, outside) = (dir.path().join("volume"), dir.path().join("outside"));
         fs::create_dir_all(root.join("sub")).unwrap();
@@ -116,21 +119,21 @@ mod tests {
         }
         symlink(&outside, root.join("link")).unwrap();
         let group = nix::unistd::getegid().as_raw();
-        give(&root, group, Policy::Always).unwrap();
+        apply(&root, group, FsGroupChangePolicy::Always).unwrap();
         assert_eq!(mode(&root.join("sub")), (group, 0o2775));
         assert_eq!(mode(&root.join("sub/file")), (group, 0o660));
         assert_eq!(mode(&outside), (group, 0o600));
         fs::set_permissions(root.join("sub/file"), Permissions::from_mode(0o600)).unwrap();
-        give(&root, group, Policy::OnRootMismatch).unwrap();
+        apply(&root, group, FsGroupChangePolicy::OnRootMismatch).unwrap();
         assert_eq!(mode(&root.join("sub/file")), (group, 0o600), "the volume itself is the group's already");
     }
 
     #[test]
-    fn a_volume_without_a_bottom_is_refused() {
+    fn too_deep_volume_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let deep: PathBuf = std::iter::repeat_n("d", MAX_DEPTH + 1).collect();
         fs::create_dir_all(dir.path().join(deep)).unwrap();
         let group = nix::unistd::getegid().as_raw();
-        assert!(matches!(give(dir.path(), group, Policy::Always), Err(Error::Deep(_))));
+        assert!(matches!(apply(dir.path(), group, FsGroupChangePolicy::Always), Err(Error::TooDeep(_))));
     }
 }

@@ -1,4 +1,4 @@
-//! Sets up the volumes of a pod, and brings them up to date.
+//! Sets up the volumes of a pod and keeps them up to date.
 
 use std::path::Path;
 
@@ -9,9 +9,8 @@ use super::{
     claim::{self, Claims},
     empty_dir,
     error::Error,
-    host, memory,
-    payload::{Files, Payload, Tokens, fs_group},
-    place,
+    host_path, memory, paths,
+    payload::{Payload, PayloadBuilder, Tokens, fs_group},
 };
 use crate::edged::{
     downward::Downward,
@@ -21,7 +20,7 @@ use crate::edged::{
     volume_source::{VolumeSource, volumes},
 };
 
-/// A volume that cannot be set up.
+/// A volume could not be set up.
 #[derive(Debug, thiserror::Error)]
 #[error("MountVolume.SetUp failed for volume {volume:?} ")]
 pub(crate) struct SetUpError {
@@ -29,51 +28,56 @@ pub(crate) struct SetUpError {
     pub(super) source: Error,
 }
 
-/// What the pod's volumes are made from, beside the pod itself.
+/// What the pod's volumes are made from, in addition to the pod itself.
 pub(crate) struct Inputs {
     /// ConfigMaps and Secrets.
     pub(crate) objects: Objects,
     /// Tokens of service accounts.
     pub(crate) tokens: Tokens,
-    /// What the pod's claims stand for.
+    /// Results of looking up the pod's claims.
     pub(crate) claims: Claims,
 }
 
-/// Sets up, or brings up to date, all volumes of the pod. Blocks on the disk. Volumes after one that fails are set up
-/// all the same, so that a running pod's others stay fresh; the first failure is the answer.
+/// Sets up all volumes of the pod, or brings them up to date. Blocks on the disk. If one fails, the others are set up all the
+/// same, so that those of a running pod stay up to date; the first error is returned.
 pub(crate) fn set_up(dirs: &Dirs, downward: &Downward<'_>, inputs: &Inputs) -> Result<(), SetUpError> {
     let mut first = Ok(());
     for volume in volumes(downward.pod) {
-        let done = one(dirs, downward, inputs, volume);
+        let done = set_up_volume(dirs, downward, inputs, volume);
         let done = done.map_err(|source| SetUpError { volume: volume.name.clone(), source });
         first = first.and(done);
     }
     first
 }
 
-fn one(dirs: &Dirs, downward: &Downward<'_>, inputs: &Inputs, volume: &Volume) -> Result<(), Error> {
+fn set_up_volume(
+    dirs: &Dirs,
+    downward: &Downward<'_>,
+    inputs: &Inputs,
+    volume: &Volume,
+) -> Result<(), Error> {
     if let Some(refused) = fields::refused(Scope::Volume, volume).into_iter().next() {
         return Err(Error::Refused(refused.message));
     }
     let source = VolumeSource::of(volume).ok_or(Error::Unsupported)?;
-    let place = place::own(dirs, downward.pod, &volume.name, source)?;
-    let files = Files::new(&volume.name, downward, &inputs.objects, &inputs.tokens);
+    let path = paths::path_in_pod(dirs, downward.pod, &volume.name, source)?;
+    let builder = PayloadBuilder::new(&volume.name, downward, &inputs.objects, &inputs.tokens);
     let (payload, is_secret) = match source {
-        VolumeSource::HostPath(source) => return host::check(source),
+        VolumeSource::HostPath(source) => return host_path::check(source),
         VolumeSource::PersistentVolumeClaim(source) => {
             let claim = inputs.claims.get(&volume.name);
-            return claim::set_up(&place, downward.pod, source, claim);
+            return claim::set_up(&path, downward.pod, source, claim);
         }
-        VolumeSource::EmptyDir(source) => return empty_dir::set_up(&place, source, downward),
-        VolumeSource::ConfigMap(source) => (files.of_config_map(source), false),
-        VolumeSource::Secret(source) => (files.of_secret(source), true),
-        VolumeSource::DownwardApi(source) => (files.of_downward_api(source), true),
-        VolumeSource::Projected(source) => (files.of_projected(source), true),
+        VolumeSource::EmptyDir(source) => return empty_dir::set_up(&path, source, downward),
+        VolumeSource::ConfigMap(source) => (builder.of_config_map(source), false),
+        VolumeSource::Secret(source) => (builder.of_secret(source), true),
+        VolumeSource::DownwardApi(source) => (builder.of_downward_api(source), true),
+        VolumeSource::Projected(source) => (builder.of_projected(source), true),
     };
     match payload {
-        Ok(payload) => write(&place, &payload, is_secret && dirs.secrets_in_memory, downward),
-        // The pod has run with these files before: it may go on, and start again, without the cloud.
-        Err(error) if atomic::is_written(&place) => {
+        Ok(payload) => write(&path, &payload, is_secret && dirs.secrets_in_memory, downward),
+        // The pod has run with these files before; it may continue and restart with them without the cloud.
+        Err(error) if atomic::is_written(&path) => {
             tracing::warn!(volume = volume.name, %error, "a volume keeps the files that it has");
             Ok(())
         }
@@ -81,13 +85,13 @@ fn one(dirs: &Dirs, downward: &Downward<'_>, inputs: &Inputs, volume: &Volume) -
     }
 }
 
-/// Writes the files of a volume, in memory where they are not to be on a disk.
-fn write(place: &Path, payload: &Payload, in_memory: bool, downward: &Downward<'_>) -> Result<(), Error> {
+/// Writes the files of a volume, into memory if they must not be on a disk.
+fn write(path: &Path, payload: &Payload, in_memory: bool, downward: &Downward<'_>) -> Result<(), Error> {
     let group = fs_group(downward.pod);
     if in_memory {
         let bytes = empty_dir::size(&EmptyDirVolumeSource::default(), downward);
-        std::fs::create_dir_all(place).map_err(Error::io(place))?;
-        memory::provide(place, atomic::DIR_MODE, group, bytes)?;
+        std::fs::create_dir_all(path).map_err(Error::io(path))?;
+        memory::ensure_tmpfs(path, atomic::DIR_MODE, group, bytes)?;
     }
-    atomic::write(place, payload, group)
+    atomic::write(path, payload, group)
 }

@@ -63,8 +63,13 @@ impl World {
     fn mounts(&self, mounts: serde_json::Value) -> Result<Vec<(String, bool)>, Error> {
         let container = serde_json::from_value(json!({"name": "c", "volumeMounts": mounts})).unwrap();
         let (etc_hosts, termination_message) = ("/hosts".into(), "/words".into());
-        let places =
-            Places { dirs: &self.dirs(), pod: &self.pod, etc_hosts, termination_message, recursive: false };
+        let places = MountInputs {
+            dirs: &self.dirs(),
+            pod: &self.pod,
+            etc_hosts,
+            termination_message,
+            recursive: false,
+        };
         let mut all = of_container(&places, &container, &Environment::default())?;
         let own: Vec<String> = all.split_off(all.len() - 2).into_iter().map(|m| m.container_path).collect();
         assert_eq!(own, ["/etc/hosts", "/dev/termination-log"]);
@@ -87,7 +92,7 @@ fn pairs(all: &[(&str, &str)]) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn a_config_map_becomes_files_that_are_swapped_at_once() {
+fn config_map_files_are_updated_atomically() {
     let mut world = World::new(json!([{"name": "v", "configMap": {"name": "cm"}}]));
     world.set_up().unwrap();
     let volume = world.volume("configmap");
@@ -104,7 +109,7 @@ fn a_config_map_becomes_files_that_are_swapped_at_once() {
 }
 
 #[test]
-fn files_stay_when_their_object_cannot_be_had_any_more() {
+fn files_stay_when_their_object_is_unavailable() {
     let mut world = World::new(json!([{"name": "v", "configMap": {"name": "cm"}}]));
     world.set_up().unwrap();
     world.inputs.objects.insert(Reference::ConfigMap("cm".into()), Fetched::Unavailable("offline".into()));
@@ -139,7 +144,7 @@ fn items_choose_paths_and_modes() {
 }
 
 #[test]
-fn what_is_missing_or_leads_out_is_named() {
+fn missing_and_escaping_paths_are_named() {
     for (source, wanted) in [
         (json!({"configMap": {"name": "no"}}), "configmap \"no\" not found"),
         (
@@ -204,7 +209,7 @@ fn an_empty_dir_keeps_its_content_until_the_pod_goes() {
     tear_down(&world.dirs(), "u-1").unwrap();
     assert!(!world.dirs().pod("u-1").exists());
     tear_down(&world.dirs(), "u-1").unwrap();
-    assert!(matches!(tear_down(&world.dirs(), ".."), Err(Error::Escape(_))));
+    assert!(matches!(tear_down(&world.dirs(), ".."), Err(Error::PathEscape(_))));
 }
 
 #[test]
@@ -277,7 +282,7 @@ fn a_sub_path_is_made_and_never_leads_out() {
     std::os::unix::fs::symlink("/nowhere", volume.join("dangling")).unwrap();
     std::os::unix::fs::symlink("a", volume.join("in")).unwrap();
     for bad in ["out", "out/passwd", "../x", "/etc"] {
-        assert!(matches!(mount(bad), Err(Error::Escape(_))), "{bad}");
+        assert!(matches!(mount(bad), Err(Error::PathEscape(_))), "{bad}");
     }
     assert!(mount("dangling").is_err());
     leads_to("in/b", "a/b");
@@ -319,7 +324,7 @@ fn a_claimed_volume_is_kept_and_outlives_the_pod() {
     let claim = json!({"metadata": {"uid": "c-1"}});
     let volume =
         json!({"metadata": {"name": "pv"}, "spec": {"local": {"path": disk}, "claimRef": {"uid": "c-1"}}});
-    let found = backing(
+    let found = backing_path(
         &serde_json::from_value(claim).unwrap(),
         &serde_json::from_value(volume).unwrap(),
         &Default::default(),
@@ -337,11 +342,11 @@ fn a_claimed_volume_is_kept_and_outlives_the_pod() {
 }
 
 #[test]
-fn a_local_volume_that_is_not_there_is_said() {
+fn missing_local_volume_is_an_error() {
     let mut world = World::new(json!([{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]));
     let claim = json!({"metadata": {"uid": "c-1"}});
     let volume = json!({"metadata": {"name": "pv"}, "spec": {"local": {"path": "/no/such"}, "claimRef": {"uid": "c-1"}}});
-    let found = backing(
+    let found = backing_path(
         &serde_json::from_value(claim).unwrap(),
         &serde_json::from_value(volume).unwrap(),
         &Default::default(),
@@ -365,7 +370,7 @@ fn secret(text: &str) -> Fetched {
 }
 
 #[test]
-fn what_is_secret_is_in_memory_and_nothing_of_it_on_disk() {
+fn secrets_are_only_in_memory() {
     let mut world = World::new(json!([
         {"name": "s", "secret": {"secretName": "s"}},
         {"name": "p", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}},
@@ -404,7 +409,7 @@ fn what_is_secret_is_in_memory_and_nothing_of_it_on_disk() {
 }
 
 #[test]
-fn files_of_secrets_that_are_on_disk_already_are_not_hidden_from_those_who_use_them() {
+fn existing_secret_files_on_disk_are_not_hidden_by_a_mount() {
     let mut world = World::new(json!([{"name": "s", "secret": {"secretName": "s"}}]));
     world.inputs.objects.insert(Reference::Secret("s".into()), secret("first"));
     world.set_up().unwrap();

@@ -1,5 +1,5 @@
-//! When a service account's token is replaced: decided from the token itself, so that one that an earlier run of the agent
-//! wrote is used on, also without the cloud. Pure.
+//! Decides when a service account token is replaced, from the token itself, so that one that a previous run of the agent has
+//! written is used further, also without the cloud. Pure.
 
 use std::time::Duration;
 
@@ -10,43 +10,43 @@ use serde::Deserialize;
 
 use crate::edged::volume_source::{VolumeSource, volumes};
 
-/// The shortest life that the API grants, and the default of pods.
+/// Minimum lifetime that the API grants, in seconds, and the default lifetime.
 const MIN_SECONDS: i64 = 600;
 const DEFAULT_SECONDS: i64 = 3600;
-/// A token is replaced after this share of its life, and at the latest after a day; the kubelet's rule.
-const SHARE: (i64, i64) = (4, 5);
+/// A token is replaced after this fraction of its lifetime, and at the latest after [`MAX_AGE`]; the kubelet's rule.
+const REFRESH_FRACTION: (i64, i64) = (4, 5);
 const MAX_AGE: i64 = 24 * 3600;
-/// The clocks of cloud and node may differ by so many seconds.
-const SKEW: i64 = 60;
+/// Maximum difference between the clocks of cloud and node, in seconds.
+const MAX_CLOCK_SKEW: i64 = 60;
 
-/// The claims that matter here.
+/// The JWT claims that are needed.
 #[derive(Deserialize)]
-struct Claims {
+struct JwtClaims {
     exp: i64,
     iat: Option<i64>,
 }
 
 /// A token that a pod needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct WantedToken {
-    /// The volume.
+pub(crate) struct RequiredToken {
+    /// The volume's name.
     pub(crate) volume: String,
-    /// The file in it.
+    /// The file's path in the volume.
     pub(crate) path: String,
-    /// For whom; empty for the API server.
+    /// The audience, empty for the API server.
     pub(crate) audience: String,
-    /// Seconds of life.
+    /// Lifetime in seconds.
     pub(crate) seconds: i64,
 }
 
-/// The tokens of the pod's projected volumes.
-pub(crate) fn wanted(pod: &Pod) -> Vec<WantedToken> {
+/// Returns the tokens that the pod's projected volumes need.
+pub(crate) fn required_tokens(pod: &Pod) -> Vec<RequiredToken> {
     let pairs = volumes(pod).flat_map(|volume| {
         let projection = VolumeSource::of(volume).and_then(VolumeSource::projection);
         let sources = projection.into_iter().flat_map(|projected| projected.sources.iter().flatten());
         sources.filter_map(|source| Some((volume.name.clone(), source.service_account_token.as_ref()?)))
     });
-    let one = |(volume, source): (String, &ServiceAccountTokenProjection)| WantedToken {
+    let one = |(volume, source): (String, &ServiceAccountTokenProjection)| RequiredToken {
         volume,
         path: source.path.clone(),
         audience: source.audience.clone().unwrap_or_default(),
@@ -55,37 +55,37 @@ pub(crate) fn wanted(pod: &Pod) -> Vec<WantedToken> {
     pairs.map(one).collect()
 }
 
-/// When the token should be replaced; `None` when it does not say how long it lives.
+/// Returns when the token should be replaced, `None` if its lifetime is unknown.
 pub(crate) fn refresh_at(token: &str) -> Option<Timestamp> {
-    let Life { issued, age } = life(token)?;
-    Timestamp::from_second(issued.checked_add(age)?).ok()
+    let TokenLifetime { issued, use_for } = life(token)?;
+    Timestamp::from_second(issued.checked_add(use_for)?).ok()
 }
 
-/// Whether the token should be replaced now. `held`: for how long this program has it, if it was fetched by this program, which
-/// counts also where the node's clock is wrong. One that was fetched before must not be younger than the clock says.
-pub(crate) fn is_due(token: &str, held: Option<Duration>, now: Timestamp) -> bool {
+/// Reports whether the token should be replaced now. `age` is how long ago this program fetched it, if it did; that counts also
+/// if the node's clock is wrong. A token from a previous run must not have been issued in the future.
+pub(crate) fn is_due(token: &str, age: Option<Duration>, now: Timestamp) -> bool {
     let (Some(life), Some(at)) = (life(token), refresh_at(token)) else { return true };
-    let age = u64::try_from(life.age).unwrap_or(0);
-    match held {
-        Some(held) if held.as_secs() >= age => true,
-        None if life.issued > now.as_second().saturating_add(SKEW) => true,
+    let use_for = u64::try_from(life.use_for).unwrap_or(0);
+    match age {
+        Some(age) if age.as_secs() >= use_for => true,
+        None if life.issued > now.as_second().saturating_add(MAX_CLOCK_SKEW) => true,
         _ => at <= now,
     }
 }
 
-/// Seconds.
-struct Life {
+/// When a token was issued and for how long it is used, in seconds.
+struct TokenLifetime {
     issued: i64,
-    /// From then on until it should be replaced.
-    age: i64,
+    /// Time from the issue until it should be replaced.
+    use_for: i64,
 }
 
-fn life(token: &str) -> Option<Life> {
+fn life(token: &str) -> Option<TokenLifetime> {
     let claims = token.trim().split('.').nth(1)?;
-    let claims: Claims = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()?;
+    let claims: JwtClaims = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()?;
     let issued = claims.iat.unwrap_or(claims.exp.saturating_sub(DEFAULT_SECONDS));
     let life = claims.exp.checked_sub(issued).filter(|life| *life > 0)?;
-    Some(Life { issued, age: (life / SHARE.1 * SHARE.0).min(MAX_AGE) })
+    Some(TokenLifetime { issued, use_for: (life / REFRESH_FRACTION.1 * REFRESH_FRACTION.0).min(MAX_AGE) })
 }
 
 #[cfg(test)]
@@ -97,10 +97,10 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_wrong_lets_no_token_grow_old() {
+    fn wrong_clock_does_not_delay_token_refresh() {
         let token = token(r#"{"iat":10000,"exp":13600}"#);
-        let due = |held: Option<u64>, now: i64| {
-            is_due(&token, held.map(Duration::from_secs), Timestamp::from_second(now).unwrap())
+        let due = |age: Option<u64>, now: i64| {
+            is_due(&token, age.map(Duration::from_secs), Timestamp::from_second(now).unwrap())
         };
         assert!(!due(None, 10_000) && !due(None, 9_940) && due(None, 12_880));
         assert!(due(None, 9_939), "fetched before the clock was set back, nobody knows how long ago");

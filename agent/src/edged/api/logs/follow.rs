@@ -1,4 +1,4 @@
-//! Waiting for more of a log.
+//! Waits for changes of a log file that is being followed.
 
 use std::{
     io::{self, ErrorKind},
@@ -9,15 +9,15 @@ use std::{
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use tokio::{net::unix::pipe, time::timeout};
 
-/// How long a change is waited for: then the file and its container are looked at in any case; the kubelet's limit.
-pub(super) const INTERVAL: Duration = Duration::from_secs(1);
+/// How long to wait for a change, the kubelet's limit. After that the file and its container are checked in any case.
+pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Tells when something happens in the directory of a log.
+/// Reports changes in the directory of a log, by inotify.
 #[derive(Debug)]
-pub(super) struct Watch(Option<pipe::Receiver>);
+pub(super) struct DirectoryWatch(Option<pipe::Receiver>);
 
-impl Watch {
-    /// Watches the directory of `file`. Where the system has no watches left, each wait takes its full time.
+impl DirectoryWatch {
+    /// Watches the directory of `file`. If the system has no inotify watches left, each wait takes its full time.
     pub(super) fn new(file: &Path) -> Self {
         let opened = file.parent().map(open);
         Self(opened.and_then(|opened| {
@@ -25,22 +25,22 @@ impl Watch {
         }))
     }
 
-    /// Waits for a change since the last wait, or for a second; whether there was none.
+    /// Waits for a change since the last wait, for at most [`CHECK_INTERVAL`]. Returns true if that time passed without a change.
     pub(super) async fn wait(&self) -> bool {
         let Some(pipe) = &self.0 else {
-            tokio::time::sleep(INTERVAL).await;
+            tokio::time::sleep(CHECK_INTERVAL).await;
             return true;
         };
-        match timeout(INTERVAL, pipe.readable()).await {
+        match timeout(CHECK_INTERVAL, pipe.readable()).await {
             Ok(Ok(())) => drain(pipe),
-            Ok(Err(_)) => tokio::time::sleep(INTERVAL).await,
+            Ok(Err(_)) => tokio::time::sleep(CHECK_INTERVAL).await,
             Err(_) => return true,
         }
         false
     }
 }
 
-/// What has happened does not matter.
+/// Discards all pending inotify events: what they say does not matter.
 fn drain(pipe: &pipe::Receiver) {
     let mut events = [0; 4096];
     loop {
@@ -56,6 +56,6 @@ fn open(directory: &Path) -> io::Result<pipe::Receiver> {
     let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)?;
     let what = AddWatchFlags::IN_MODIFY | AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MOVED_TO;
     inotify.add_watch(directory, what)?;
-    // all that matters is that there is something to read, as in a pipe
+    // the descriptor is only waited for and read from, as a pipe would be
     pipe::Receiver::from_owned_fd_unchecked(inotify.into())
 }

@@ -1,4 +1,4 @@
-//! `/containerLogs/{ns}/{pod}/{container}`: logs as the kubelet shows them.
+//! `/containerLogs/{ns}/{pod}/{container}`: container logs in the kubelet's form.
 
 mod follow;
 mod options;
@@ -17,12 +17,13 @@ use wire::cri::ContainerState;
 
 use self::{
     options::{BadQuery, Options},
-    reader::{Reader, Runs},
+    reader::{IsRunning, Reader},
 };
-use super::{Deps, route::PodPath, target, text};
+use super::{Deps, containers, route::PodPath, text};
 use crate::edged::runtime::Runtime;
 
-/// The log, or why there is none. The status is decided before the first byte: what fails later can only end the body.
+/// Answers with the log, or with the reason why there is none. The status is decided before the first byte; a later failure can
+/// only end the body.
 pub(super) async fn answer(deps: &Deps, path: &PodPath, query: &str) -> Response<Body> {
     let options = match Options::of(query, Timestamp::now()) {
         Ok(options) => options,
@@ -37,15 +38,15 @@ pub(super) async fn answer(deps: &Deps, path: &PodPath, query: &str) -> Response
     let Some(pod) = deps.pod(path) else {
         return text(StatusCode::NOT_FOUND, format!("pod {name:?} does not exist\n"));
     };
-    if !target::has_container(&pod, container) {
+    if !containers::has_container(&pod, container) {
         let what = format!("container {container:?} not found in pod {name:?}\n");
         return text(StatusCode::NOT_FOUND, what);
     }
-    let id = match target::log_of(&pod, container, options.previous) {
+    let id = match containers::log_container_id(&pod, container, options.previous) {
         Ok(id) => id,
         Err(why) => return text(StatusCode::BAD_REQUEST, why),
     };
-    // the runtime's name stands before its own id
+    // the status prefixes the container id with the runtime's name
     let own = id.split_once("://").map_or(id.as_str(), |(_, own)| own);
     let gone = || text(StatusCode::BAD_REQUEST, format!("unable to retrieve container logs for {id}"));
     let file = match deps.runtime.log_path(own).await {
@@ -56,14 +57,15 @@ pub(super) async fn answer(deps: &Deps, path: &PodPath, query: &str) -> Response
             return gone();
         }
     };
-    match Reader::open(file.into(), options, runs(deps.runtime.clone(), own.to_owned())).await {
+    match Reader::open(file.into(), options, is_running(deps.runtime.clone(), own.to_owned())).await {
         Ok(reader) => body(reader),
         Err(error) => text(StatusCode::BAD_REQUEST, format!("failed to open log file: {error}")),
     }
 }
 
-/// Whether the container may still write. A runtime that is away says nothing about that.
-fn runs(runtime: Runtime, id: String) -> Runs {
+/// Returns a function that reports whether the container may still write to its log. It returns true while the runtime does not
+/// answer.
+fn is_running(runtime: Runtime, id: String) -> IsRunning {
     Box::new(move || {
         let (runtime, id) = (runtime.clone(), id.clone());
         async move {

@@ -1,37 +1,37 @@
-//! What is asked of a log. Pure.
+//! The options of a log request, `PodLogOptions`. Pure.
 
 use jiff::{SignedDuration, Timestamp};
 
 use crate::edged::api::route::{boolean, values};
 
-/// Which lines, and how.
+/// Which lines of a log are returned, and how.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Options {
-    /// Whether new lines are waited for.
+    /// Whether the response waits for new lines.
     pub(crate) follow: bool,
-    /// Whether the log of the instance before is meant.
+    /// Whether the log of the previous instance of the container is returned.
     pub(crate) previous: bool,
     /// Whether each line begins with its time.
     pub(crate) timestamps: bool,
-    /// Lines from then on only.
+    /// Only lines written at or after this time are returned.
     pub(crate) since: Option<Timestamp>,
-    /// So many records from the end of the file.
+    /// How many records from the end of the file are returned.
     pub(crate) tail: Option<u64>,
-    /// So many bytes at most.
+    /// Maximum number of bytes to return.
     pub(crate) limit: Option<u64>,
 }
 
 /// Why a query is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BadQuery {
-    /// A value is not of its type: 400.
+    /// A value does not have its type: answered with 400.
     Undecodable,
-    /// A value cannot be: 422.
+    /// A value is out of range or contradicts another: answered with 422.
     Invalid,
 }
 
 impl Options {
-    /// From an encoded query.
+    /// Parses an encoded query.
     pub(super) fn of(query: &str, now: Timestamp) -> Result<Self, BadQuery> {
         let number = |key: &str| -> Result<Option<i64>, BadQuery> {
             let value = values(query, key).into_iter().next().filter(|value| !value.is_empty());
@@ -41,7 +41,7 @@ impl Options {
             let fits = |value: i64| u64::try_from(value).ok().filter(|value| *value >= least);
             value.map(|value| fits(value).ok_or(BadQuery::Invalid)).transpose()
         };
-        // kubelets' older name of it, of which `all` is no number
+        // `tail` is the older name of `tailLines`; its value `all` means no limit
         let tail = match values(query, "tail").first().map(String::as_str) {
             Some("all") => None,
             Some(_) => number("tail")?,

@@ -1,14 +1,14 @@
-//! Records of a log as CRI has them, `<time> <stdout|stderr> <P|F[:…]> <content>`, and what is shown of them. Pure.
+//! Parses CRI log records, `<time> <stdout|stderr> <P|F[:…]> <content>`, and prints them. Pure.
 
 use bytes::{BufMut, BytesMut};
 use jiff::Timestamp;
 
 use super::options::Options;
 
-/// Digits of a second's fraction that are shown.
-const FRACTION: usize = 9;
+/// Digits of a second's fraction in a printed time.
+const FRACTION_DIGITS: usize = 9;
 
-/// One record.
+/// A CRI log record.
 #[derive(Debug, PartialEq, Eq)]
 struct Record<'a> {
     time: &'a str,
@@ -17,7 +17,7 @@ struct Record<'a> {
     content: &'a [u8],
 }
 
-/// From a line without its end; `None`: it is no record.
+/// Parses a line without its newline; returns `None` if it is no record.
 fn parse(line: &[u8]) -> Option<Record<'_>> {
     let mut parts = line.splitn(4, |byte| *byte == b' ');
     let time = std::str::from_utf8(parts.next()?).ok()?;
@@ -32,22 +32,22 @@ fn parse(line: &[u8]) -> Option<Record<'_>> {
     Some(Record { time, partial, content: parts.next()? })
 }
 
-/// The same time with all nine digits of its fraction, and its own offset.
-fn fixed(time: &str) -> String {
+/// Returns the same time with nine digits of its fraction and its own UTC offset.
+fn with_nanoseconds(time: &str) -> String {
     let end = time.rfind(['Z', '+', '-']).filter(|end| *end > "2006-01-02".len()).unwrap_or(time.len());
     let (seconds, zone) = time.split_at(end);
     let (seconds, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
-    format!("{seconds}.{fraction:0<FRACTION$.FRACTION$}{zone}")
+    format!("{seconds}.{fraction:0<FRACTION_DIGITS$.FRACTION_DIGITS$}{zone}")
 }
 
-/// Makes text of records.
+/// Converts records to the text of a response.
 #[derive(Debug)]
 pub(super) struct Printer {
     timestamps: bool,
     since: Option<Timestamp>,
-    /// Bytes that may still be written.
+    /// How many bytes may still be written; `None` for no limit.
     left: Option<u64>,
-    /// Whether a record begins a line.
+    /// Whether the next record begins a line.
     at_line_start: bool,
 }
 
@@ -61,12 +61,12 @@ impl Printer {
         }
     }
 
-    /// Whether nothing more may be written.
+    /// Reports whether the limit of bytes is reached.
     pub(super) fn is_full(&self) -> bool {
         self.left == Some(0)
     }
 
-    /// Adds what is shown of a line of the file, which has no line end.
+    /// Appends a line of the file, given without its newline, to `out`.
     pub(super) fn line(&mut self, line: &[u8], out: &mut BytesMut) {
         let Some(record) = parse(line) else { return };
         let Ok(time) = record.time.parse::<Timestamp>() else { return };
@@ -74,7 +74,7 @@ impl Printer {
             return;
         }
         if self.timestamps && self.at_line_start {
-            self.put(fixed(record.time).as_bytes(), out);
+            self.put(with_nanoseconds(record.time).as_bytes(), out);
             self.put(b" ", out);
         }
         self.put(record.content, out);
@@ -118,12 +118,12 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_line_are_put_together_and_what_is_no_record_is_not_shown() {
+    fn partial_records_are_joined_and_invalid_lines_skipped() {
         assert_eq!(shown(&Options::default()), "one\ntwo, in parts\n\n spaces  \n");
     }
 
     #[test]
-    fn times_have_nine_digits_and_stand_where_lines_begin() {
+    fn timestamps_have_nine_digits_and_are_at_line_starts() {
         let text = shown(&Options { timestamps: true, ..Options::default() });
         let expected = "2016-10-06T00:17:09.669794202Z one\n2016-10-06T00:17:10.100000000Z two, in parts\n\
             2016-10-06T00:17:13.000000000Z \n2016-10-06T02:17:14.500000000+02:00  spaces  \n";
@@ -131,13 +131,13 @@ mod tests {
     }
 
     #[test]
-    fn older_records_are_left_out_by_their_instant() {
+    fn since_compares_timestamps_not_text() {
         let since = "2016-10-06T00:17:13.5Z".parse().ok();
         assert_eq!(shown(&Options { since, ..Options::default() }), " spaces  \n");
     }
 
     #[test]
-    fn the_limit_counts_what_is_shown_and_cuts_within_a_line() {
+    fn byte_limit_counts_output_and_cuts_within_a_line() {
         let limited =
             |limit, timestamps| shown(&Options { limit: Some(limit), timestamps, ..Options::default() });
         assert_eq!(limited(6, false), "one\ntw");

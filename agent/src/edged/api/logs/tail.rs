@@ -1,15 +1,15 @@
-//! Where the last lines of a file begin.
+//! Finds the start of the last lines of a file.
 
 use std::{
     fs::File,
     io::{self, Read, Seek, SeekFrom},
 };
 
-/// Bytes looked at a time.
+/// How many bytes are searched at a time.
 const BLOCK: usize = 16 * 1024;
 
-/// The offset after the `lines + 1`-th newline from the end: the kubelet counts ends of lines, so that a last line without one
-/// counts beside them.
+/// Returns the offset after the `lines + 1`-th newline from the end. As in the kubelet newlines are counted, so a last line
+/// without one is returned in addition.
 pub(super) fn start(file: &mut File, lines: u64) -> io::Result<u64> {
     let mut end = file.seek(SeekFrom::End(0))?;
     if lines == 0 {
@@ -22,11 +22,11 @@ pub(super) fn start(file: &mut File, lines: u64) -> io::Result<u64> {
         let length = usize::try_from(end - begin).unwrap_or(BLOCK);
         file.seek(SeekFrom::Start(begin))?;
         file.read_exact(&mut block[..length])?;
-        for (place, byte) in block[..length].iter().enumerate().rev() {
+        for (index, byte) in block[..length].iter().enumerate().rev() {
             if *byte == b'\n' {
                 found += 1;
                 if found > lines {
-                    return Ok(begin + place as u64 + 1);
+                    return Ok(begin + index as u64 + 1);
                 }
             }
         }

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 
 use super::{
     options::Options,
-    reader::{Reader, Runs},
+    reader::{IsRunning, Reader},
 };
 
 /// Longer than anything here takes.
@@ -44,7 +44,7 @@ impl Log {
 
     async fn reader(&self, options: Options) -> Reader {
         let runs = self.runs.clone();
-        let runs: Runs = Box::new(move || {
+        let runs: IsRunning = Box::new(move || {
             let runs = runs.clone();
             async move { runs.load(Ordering::Relaxed) }.boxed()
         });
@@ -105,7 +105,7 @@ async fn a_log_is_shown_to_its_end_from_where_the_tail_begins() {
 }
 
 #[tokio::test]
-async fn what_is_written_later_is_not_shown_of_a_log_that_is_not_followed() {
+async fn later_lines_are_not_shown_without_follow() {
     let log = Log::new(&records(0..3));
     let mut reader = log.reader(Options::default()).await;
     log.write(&records(3..1000));
@@ -113,7 +113,7 @@ async fn what_is_written_later_is_not_shown_of_a_log_that_is_not_followed() {
 }
 
 #[tokio::test]
-async fn a_last_line_that_has_no_end_is_shown_and_a_huge_one_is_not() {
+async fn last_line_without_newline_is_shown_and_huge_line_skipped() {
     let log = Log::new(&record("one"));
     log.write("2026-11-26T12:00:00Z stdout P half");
     assert_eq!(rest(&mut log.reader(Options::default()).await).await, "one\nhalf");
@@ -123,7 +123,7 @@ async fn a_last_line_that_has_no_end_is_shown_and_a_huge_one_is_not() {
 }
 
 #[tokio::test]
-async fn new_lines_are_shown_as_they_come_and_the_end_is_the_containers() {
+async fn followed_log_shows_new_lines_and_ends_with_the_container() {
     let log = Log::new(&records(0..2));
     let mut reader = log.reader(follow()).await;
     assert_eq!(lines(&mut reader, 2).await, numbers(0..2));
@@ -139,7 +139,7 @@ async fn new_lines_are_shown_as_they_come_and_the_end_is_the_containers() {
 }
 
 #[tokio::test]
-async fn the_end_is_seen_though_the_next_instance_writes_beside_it_all_the_time() {
+async fn end_is_noticed_while_the_next_instance_keeps_writing() {
     let log = Log::new(&records(0..1));
     let mut reader = log.reader(follow()).await;
     assert_eq!(lines(&mut reader, 1).await, numbers(0..1));
@@ -204,9 +204,9 @@ async fn no_line_is_lost_over_many_rotations_while_the_log_is_written() {
 async fn a_container_that_is_gone_has_no_log() {
     let log = Log::new("");
     fs::remove_file(&log.path).unwrap();
-    let runs: Runs = Box::new(|| async { false }.boxed());
+    let runs: IsRunning = Box::new(|| async { false }.boxed());
     assert!(Reader::open(log.path.clone(), follow(), runs).await.is_err());
     let directory = log.path.parent().unwrap().to_owned();
-    let runs: Runs = Box::new(|| async { false }.boxed());
+    let runs: IsRunning = Box::new(|| async { false }.boxed());
     assert!(Reader::open(directory, follow(), runs).await.is_err(), "a directory");
 }

@@ -1,4 +1,4 @@
-//! Persistent volume claims and their volumes, asked of the API for the volumes that the pod has not been given yet.
+//! Fetches persistent volume claims and their volumes from the API, for volumes that are not set up yet.
 
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod, Volume};
@@ -10,30 +10,35 @@ use crate::{
     edged::{
         api_message,
         volume_source::{self, VolumeSource},
-        volumes::{self, Backing, ClaimError, Claims},
+        volumes::{self, BackingPath, ClaimError, Claims},
     },
 };
 
-/// What became of each claim.
+/// Returns the result of looking up each claim.
 pub(super) async fn of_pod(context: &Context, pod: &Pod, identity: &Identity<'_>) -> Claims {
     let wanted: Vec<(&Volume, &str)> = volume_source::volumes(pod)
         .filter_map(|volume| Some((volume, VolumeSource::of(volume)?.claim()?.claim_name.as_str())))
-        .filter(|(volume, _)| volumes::place_of(&context.dirs, pod, volume).is_err())
+        .filter(|(volume, _)| volumes::volume_path(&context.dirs, pod, volume).is_err())
         .collect();
     if wanted.is_empty() {
         return Claims::new();
     }
     let node = Api::<Node>::all(context.client.clone()).get_opt(&context.node.name).await;
     let node = node.ok().flatten().unwrap_or_default();
-    let asked = wanted.into_iter().map(async |(volume, claim)| {
-        (volume.name.clone(), one(context, identity.namespace, claim, &node).await)
+    let lookups = wanted.into_iter().map(async |(volume, claim)| {
+        (volume.name.clone(), look_up(context, identity.namespace, claim, &node).await)
     });
-    join_all(asked).await.into_iter().collect()
+    join_all(lookups).await.into_iter().collect()
 }
 
-async fn one(context: &Context, namespace: &str, name: &str, node: &Node) -> Result<Backing, ClaimError> {
+async fn look_up(
+    context: &Context,
+    namespace: &str,
+    name: &str,
+    node: &Node,
+) -> Result<BackingPath, ClaimError> {
     let missing = || ClaimError::Missing(name.chars().take(256).collect());
-    // A name that is no name would become another path.
+    // An invalid name could change the path of the request.
     if !component::is_component(name) {
         return Err(missing());
     }
@@ -42,11 +47,11 @@ async fn one(context: &Context, namespace: &str, name: &str, node: &Node) -> Res
     let claims = Api::<PersistentVolumeClaim>::namespaced(context.client.clone(), namespace);
     let claim = claims.get_opt(name).await.map_err(|error| unavailable(name, &error))?.ok_or_else(missing)?;
     let name = volumes::volume_name(&claim)?;
-    let gone = || ClaimError::Gone(name.to_owned());
+    let gone = || ClaimError::VolumeMissing(name.to_owned());
     if !component::is_component(name) {
         return Err(gone());
     }
     let all = Api::<PersistentVolume>::all(context.client.clone());
     let volume = all.get_opt(name).await.map_err(|error| unavailable(name, &error))?.ok_or_else(gone)?;
-    volumes::backing(&claim, &volume, node)
+    volumes::backing_path(&claim, &volume, node)
 }

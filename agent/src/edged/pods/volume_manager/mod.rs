@@ -1,4 +1,5 @@
-//! The pod's volumes: fetches what they are made from, makes them, keeps them up to date, and removes them when the pod is over.
+//! Manages the pod's volumes: fetches their sources, sets them up, keeps them up to date, and removes them when the pod has
+//! ended.
 
 mod claims;
 mod tokens;
@@ -21,36 +22,35 @@ use super::{
 };
 use crate::edged::{
     downward::Downward,
-    moment,
-    observed::Observed,
+    observed::ObservedPod,
     references,
     status::Waiting,
-    volume_source,
+    timestamps, volume_source,
     volumes::{self, Inputs},
     with_causes,
 };
 
-/// Why volumes are not made yet.
+/// Why volumes are not set up yet.
 const BEING_REMOVED: &str = "what this pod had when it was here before is being removed";
 
-/// Makes the volumes what they should be, if it is time to. A failure holds up a pod that has not started; one that runs
-/// keeps the files that it has. Says when the volumes are due again.
+/// Brings the volumes up to date if they are due, and returns when they are due again. A failure delays a pod that has not
+/// started; a running pod keeps the files that it has.
 pub(super) async fn refresh(
     context: &Arc<Context>,
     pod: &Arc<Pod>,
     identity: &Identity<'_>,
-    observed: &Observed,
+    observed: &ObservedPod,
 ) -> Option<Timestamp> {
     let now = Timestamp::now();
     let metadata = metadata_hash(pod);
     let (fresh_until, retry_at, changes) = context.pod_cache.with(identity.uid, |state| {
-        if state.volumes_of.replace(metadata) != Some(metadata) {
-            state.volumes_until = None;
+        if state.volumes_metadata_hash.replace(metadata) != Some(metadata) {
+            state.volumes_valid_until = None;
         }
-        (state.volumes_until, state.held_up.as_ref().map(|held_up| held_up.retry_at), state.changes)
+        (state.volumes_valid_until, state.held_up.as_ref().map(|held_up| held_up.retry_at), state.changes)
     });
     let longest = context.resync.max(cache::MAX_WAIT);
-    if let Some(at) = fresh_until.or(retry_at).filter(|at| !moment::is_over(*at, now, longest)) {
+    if let Some(at) = fresh_until.or(retry_at).filter(|at| !timestamps::has_elapsed(*at, now, longest)) {
         return Some(at);
     }
     let wanted: BTreeSet<_> = volume_source::volumes(pod).flat_map(references::of_volume).collect();
@@ -62,9 +62,9 @@ pub(super) async fn refresh(
     let (task_context, task_pod) = (context.clone(), pod.clone());
     let (ips, host_ips) = (context.pod_ips(pod, observed), context.node.addresses.ips());
     let logs = context.dirs.pod_logs(identity.namespace, identity.name, identity.uid);
-    let place = context.dirs.pod(identity.uid);
+    let pod_dir = context.dirs.pod(identity.uid);
     let done = tokio::task::spawn_blocking(move || {
-        if task_context.removing.is_clearing(&[&place, &logs]) {
+        if task_context.removing.is_removing(&[&pod_dir, &logs]) {
             return Err(BEING_REMOVED.to_owned());
         }
         let downward = Downward {
@@ -80,24 +80,24 @@ pub(super) async fn refresh(
         record_event::mount_failed(&context.events, pod, message);
     }
     context.pod_cache.with(identity.uid, |state| {
-        let due = remember(state, done, tokens_due, context, now);
+        let due = store_result(state, done, tokens_due, context, now);
         if state.changes != changes {
-            // What was read may be what was there before the change, whose own trigger comes after this sync.
-            state.reconsider();
+            // The objects may have been read before the change; its own trigger comes after this sync.
+            state.retry_now();
         }
         due
     })
 }
 
-/// A hash of what files of the downward API can contain and people change while the pod runs.
+/// Returns a hash of the metadata that files of the downward API can contain and that may change while the pod runs.
 fn metadata_hash(pod: &Pod) -> u64 {
     let mut hasher = DefaultHasher::new();
     (&pod.metadata.labels, &pod.metadata.annotations).hash(&mut hasher);
     hasher.finish()
 }
 
-/// Remembers whether the volumes are up to date, and says when they are due again.
-fn remember(
+/// Stores whether the volumes are up to date, and returns when they are due again.
+fn store_result(
     state: &mut PodState,
     done: Result<(), String>,
     tokens_due: Option<Timestamp>,
@@ -107,23 +107,22 @@ fn remember(
     match done {
         Ok(()) => {
             state.held_up = None;
-            let again = moment::after(now, context.resync);
-            // A token that could not be replaced in time is tried for at the pace of everything else.
+            let again = timestamps::after(now, context.resync);
+            // A token that could not be replaced in time is requested again at the resync interval.
             let due = tokens_due.filter(|at| *at > now).map_or(again, |at| at.min(again));
-            state.volumes_until = Some(due);
+            state.volumes_valid_until = Some(due);
         }
         Err(message) => {
             tracing::debug!(message, "volumes are not up to date");
-            state.volumes_until = None;
+            state.volumes_valid_until = None;
             let waiting = Waiting::new("ContainerCreating", message);
-            state.held_up = Some(Blocked::after(state.held_up.as_ref(), waiting, now));
+            state.held_up = Some(Blocked::next(state.held_up.as_ref(), waiting, now));
         }
     }
-    state.volumes_until.or(state.held_up.as_ref().map(|held_up| held_up.retry_at))
+    state.volumes_valid_until.or(state.held_up.as_ref().map(|held_up| held_up.retry_at))
 }
 
-/// Removes the volumes of a pod that is over, once: it needs them no more, and what they keep there is room for others. Its logs
-/// and termination messages stay.
+/// Removes the volumes of a pod that has ended, once, to free their space. Its logs and termination messages stay.
 pub(super) async fn remove(context: &Context, identity: &Identity<'_>) {
     let (dirs, uid) = (context.dirs.clone(), identity.uid.to_owned());
     if context.pod_cache.with(&uid, |state| std::mem::replace(&mut state.volumes_removed, true)) {

@@ -1,4 +1,4 @@
-//! The service account tokens of a pod's volumes: those on disk as long as they are good, else new ones.
+//! Provides the service account tokens of a pod's volumes: those on disk while they are valid, else new ones.
 
 use std::time::Instant;
 
@@ -13,15 +13,15 @@ use super::super::{context::Context, identity::Identity};
 use crate::{
     component,
     edged::{
-        api_message, moment,
+        api_message, timestamps,
         volumes::{
             Tokens,
-            token::{self, WantedToken},
+            token::{self, RequiredToken},
         },
     },
 };
 
-/// All tokens of the pod, and when the first of them must be replaced.
+/// Returns all tokens of the pod, and when the first of them must be replaced.
 pub(super) async fn of_pod(
     context: &Context,
     pod: &Pod,
@@ -29,31 +29,31 @@ pub(super) async fn of_pod(
     now: Timestamp,
 ) -> (Tokens, Option<Timestamp>) {
     let (mut tokens, mut next) = (Tokens::new(), None);
-    for wanted in token::wanted(pod) {
+    for wanted in token::required_tokens(pod) {
         let old = on_disk(context, identity, &wanted).await;
         let key = (wanted.volume.clone(), wanted.path.clone());
-        let held = context.pod_cache.with(identity.uid, |state| state.tokens.get(&key).map(Instant::elapsed));
-        let good = old.as_deref().is_some_and(|old| !token::is_due(old, held, now));
+        let age = context.pod_cache.with(identity.uid, |state| state.tokens.get(&key).map(Instant::elapsed));
+        let is_valid = old.as_deref().is_some_and(|old| !token::is_due(old, age, now));
         let token = match old {
-            Some(old) if good => Ok(old),
+            Some(old) if is_valid => Ok(old),
             old => match request(context, pod, identity, &wanted).await {
                 Ok(token) => {
                     context.pod_cache.with(identity.uid, |state| state.tokens.insert(key, Instant::now()));
                     Ok(token)
                 }
-                // It may be good a little longer, and there is none better.
+                // The old token may still be valid for a while, and there is no better one.
                 Err(error) => old.ok_or(error),
             },
         };
         if let Ok(token) = &token {
-            next = moment::earlier(next, token::refresh_at(token));
+            next = timestamps::earlier(next, token::refresh_at(token));
         }
         tokens.insert((wanted.volume, wanted.path), token);
     }
     (tokens, next)
 }
 
-async fn on_disk(context: &Context, identity: &Identity<'_>, wanted: &WantedToken) -> Option<String> {
+async fn on_disk(context: &Context, identity: &Identity<'_>, wanted: &RequiredToken) -> Option<String> {
     if !component::is_component(&wanted.volume) || !crate::edged::names::is_below(wanted.path.as_ref()) {
         return None;
     }
@@ -65,7 +65,7 @@ async fn request(
     context: &Context,
     pod: &Pod,
     identity: &Identity<'_>,
-    wanted: &WantedToken,
+    wanted: &RequiredToken,
 ) -> Result<String, String> {
     let account =
         pod.spec.as_ref().and_then(|spec| spec.service_account_name.as_deref()).unwrap_or("default");

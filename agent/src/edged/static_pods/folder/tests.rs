@@ -9,7 +9,7 @@ fn manifest(name: &str) -> String {
 }
 
 #[test]
-fn manifests_are_told_from_what_else_is_in_the_folder() {
+fn only_manifests_are_read() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
     for name in ["a.yaml", "b.json", "c.yml", ".hidden.yaml", "backup.yaml~", "notes.txt"] {
@@ -23,14 +23,14 @@ fn manifests_are_told_from_what_else_is_in_the_folder() {
     std::os::unix::fs::symlink(folder.path().join("nowhere"), folder.path().join("i.yaml")).unwrap();
     let files = read(folder.path(), "edge-1").unwrap();
     assert_eq!(files.pods.keys().collect::<Vec<_>>(), ["a.yaml", "b.json", "c.yml"]);
-    let bad: Vec<_> = files.bad.iter().map(|(file, why)| format!("{file}: {why}")).collect();
+    let bad: Vec<_> = files.invalid.iter().map(|(file, why)| format!("{file}: {why}")).collect();
     assert_eq!(bad.len(), 4, "{bad:?}");
     assert!(bad[1].contains("a.yaml has a pod of the same name"), "{bad:?}");
     assert!(bad[2].contains("more than"), "{bad:?}");
 }
 
 #[test]
-fn one_file_is_taken_and_none_is_no_fault() {
+fn single_file_is_read_and_missing_folder_is_empty() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("only.manifest");
     fs::write(&file, manifest("only")).unwrap();
@@ -39,10 +39,10 @@ fn one_file_is_taken_and_none_is_no_fault() {
 }
 
 #[tokio::test]
-async fn changes_of_the_folder_are_told_and_its_end_too() {
+async fn folder_changes_and_removal_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("manifests");
-    assert!(Watch::new(&path).is_err());
+    assert!(FolderWatch::new(&path).is_err());
     fs::create_dir(&path).unwrap();
     let changes: [fn(&Path); 4] = [
         |path| fs::write(path.join("a.yaml"), "x").unwrap(),
@@ -51,7 +51,7 @@ async fn changes_of_the_folder_are_told_and_its_end_too() {
         |path| fs::remove_dir(path).unwrap(),
     ];
     for change in changes {
-        let watch = Watch::new(&path).unwrap();
+        let watch = FolderWatch::new(&path).unwrap();
         change(&path);
         watch.changed().await.unwrap();
     }

@@ -89,7 +89,7 @@ fn what_is_no_pod_is_refused_with_the_reason() {
 
 proptest::proptest! {
     #[test]
-    fn any_text_is_answered(text in "(?s).{0,200}", value in "null|true|-1|text|\\[\\]|\\[1\\]|\\{\\}") {
+    fn arbitrary_text_does_not_panic(text in "(?s).{0,200}", value in "null|true|-1|text|\\[\\]|\\[1\\]|\\{\\}") {
         let _ = read(&text);
         let _ = read(&format!("apiVersion: v1\nkind: Pod\nmetadata: {value}\nspec: {value}\n"));
         let _ = read(&format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: p}}\nspec: {{containers: {value}}}\n"));

@@ -53,14 +53,14 @@ fn used(id: &str, cpu: u64, memory: u64, available: u64) -> cri::ContainerStats 
 }
 
 /// Pods with their containers' ids.
-fn shown(lists: Lists) -> Vec<(String, Vec<String>)> {
+fn shown(lists: RuntimeLists) -> Vec<(String, Vec<String>)> {
     let ids = |pod: PodStats| pod.containers.into_iter().map(|container| container.id).collect();
-    pods(lists).into_iter().map(|pod| (pod.pod_ref.name.clone(), ids(pod))).collect()
+    from_lists(lists).into_iter().map(|pod| (pod.pod_ref.name.clone(), ids(pod))).collect()
 }
 
 #[test]
-fn what_runs_counts_or_else_the_newest() {
-    let lists = Lists {
+fn running_container_counts_or_else_the_newest() {
+    let lists = RuntimeLists {
         sandboxes: vec![
             sandbox("s1", "b", false, 9),
             sandbox("s2", "b", true, 2),
@@ -81,10 +81,10 @@ fn what_runs_counts_or_else_the_newest() {
 }
 
 #[test]
-fn what_is_not_ours_or_not_measured_is_left_out() {
+fn foreign_and_unmeasured_containers_are_omitted() {
     let foreign = cri::PodSandbox { labels: BTreeMap::new(), ..sandbox("s0", "x", true, 1) };
     let unnamed = cri::Container { labels: BTreeMap::new(), ..made("c2", "s1", "x", true, 1) };
-    let lists = Lists {
+    let lists = RuntimeLists {
         sandboxes: vec![foreign, sandbox("s1", "a", true, 1), sandbox("s2", "b", true, 1)],
         containers: vec![
             made("c0", "s0", "web", true, 1),
@@ -108,13 +108,13 @@ fn what_is_not_ours_or_not_measured_is_left_out() {
 
 #[test]
 fn a_pod_uses_what_its_containers_use() {
-    let lists = |available| Lists {
+    let lists = |available| RuntimeLists {
         sandboxes: vec![sandbox("s1", "a", true, 1)],
         containers: vec![made("c1", "s1", "one", true, 1), made("c2", "s1", "two", true, 1)],
         stats: vec![used("c1", 100, 10, 90), used("c2", 200, 20, available)],
     };
     let of = |available| {
-        let pod = pods(lists(available)).remove(0);
+        let pod = from_lists(lists(available)).remove(0);
         let all = pod.containers.iter();
         (
             cpu(all.clone().filter_map(|one| one.cpu.as_ref())),

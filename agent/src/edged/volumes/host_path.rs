@@ -1,0 +1,50 @@
+//! `hostPath` volumes: checks that the path has the type that the pod requires.
+
+use std::{
+    fs,
+    os::unix::fs::FileTypeExt,
+    path::{Component, Path, PathBuf},
+};
+
+use k8s_openapi::api::core::v1::HostPathVolumeSource;
+
+use super::{atomic, error::Error};
+
+/// Checks the path's type, creating the path if the type permits.
+pub(super) fn check(source: &HostPathVolumeSource) -> Result<(), Error> {
+    let path = PathBuf::from(&source.path);
+    if !path.is_absolute() || path.components().any(|part| part == Component::ParentDir) {
+        return Err(Error::PathEscape(source.path.chars().take(256).collect()));
+    }
+    let kind = source.type_.as_deref().unwrap_or_default();
+    let meta = fs::metadata(&path);
+    match kind {
+        "" => return Ok(()),
+        "DirectoryOrCreate" if meta.is_err() => return make_dir(&path),
+        "FileOrCreate" if meta.is_err() => return make_file(&path),
+        _ => {}
+    }
+    let is = meta.is_ok_and(|meta| {
+        let file_type = meta.file_type();
+        match kind {
+            "Directory" | "DirectoryOrCreate" => meta.is_dir(),
+            "File" | "FileOrCreate" => meta.is_file(),
+            "Socket" => file_type.is_socket(),
+            "CharDevice" => file_type.is_char_device(),
+            "BlockDevice" => file_type.is_block_device(),
+            _ => false,
+        }
+    });
+    let name = kind.strip_suffix("OrCreate").unwrap_or(kind);
+    if is { Ok(()) } else { Err(Error::HostPathType(path, name.to_lowercase())) }
+}
+
+fn make_dir(path: &Path) -> Result<(), Error> {
+    fs::create_dir_all(path).map_err(Error::io(path))?;
+    atomic::set_mode(path, 0o755)
+}
+
+fn make_file(path: &Path) -> Result<(), Error> {
+    fs::File::create_new(path).map_err(Error::io(path))?;
+    atomic::set_mode(path, 0o644)
+}
