@@ -1,4 +1,4 @@
-//! Answers as an API server gives them.
+//! Responses in the form of a Kubernetes API server.
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
@@ -6,7 +6,7 @@ use http_body_util::{BodyExt, Full};
 use kubeapi::{Body, store::StoreError};
 use serde_json::{Value, json};
 
-/// A request refused: a code and a `metav1.Status`.
+/// An error response: an HTTP status code and a `metav1.Status`.
 #[derive(Debug)]
 pub(super) struct Refusal {
     code: StatusCode,
@@ -22,109 +22,109 @@ impl Refusal {
         Self { code, status }
     }
 
-    /// 503: the cloud is not reached.
+    /// Returns a 503: the cloud is not connected.
     pub(super) fn unavailable(why: &str) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", why)
     }
 
-    /// Whether nobody knows now.
+    /// Reports whether the answer is not known at the moment (503).
     pub(super) fn is_unavailable(&self) -> bool {
         self.code == StatusCode::SERVICE_UNAVAILABLE
     }
 
-    /// Whether there is no such object.
+    /// Reports whether the object does not exist (404).
     pub(super) fn is_not_found(&self) -> bool {
         self.code == StatusCode::NOT_FOUND
     }
 
-    /// Whether who asks may not.
+    /// Reports whether the caller lacks the permission (403).
     pub(super) fn is_forbidden(&self) -> bool {
         self.code == StatusCode::FORBIDDEN
     }
 
-    /// The reason, for people.
+    /// Returns the message of the status.
     pub(super) fn message(&self) -> &str {
         self.status.get("message").and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// 504: the cloud has not answered in time.
+    /// Returns a 504: the cloud did not answer in time.
     pub(super) fn timeout(why: &str) -> Self {
         Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", why)
     }
 
-    /// 401: who asks is not known.
+    /// Returns a 401: the caller is not known.
     pub(super) fn unauthorized() -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
     }
 
-    /// 401: the same, with what is missing.
+    /// Returns a 401 that says which credentials are missing.
     pub(super) fn unauthorized_since(why: &str) -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", why)
     }
 
-    /// Any other code and reason.
+    /// Returns an error with any other code and reason.
     pub(super) fn of_code(code: StatusCode, reason: &str, why: &str) -> Self {
         Self::new(code, reason, why)
     }
 
-    /// 403: who asks may not.
+    /// Returns a 403: the caller lacks the permission.
     pub(super) fn forbidden(why: &str) -> Self {
         Self::new(StatusCode::FORBIDDEN, "Forbidden", why)
     }
 
-    /// 405.
+    /// Returns a 405.
     pub(super) fn method_not_allowed(why: &str) -> Self {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", why)
     }
 
-    /// 408: the request did not come to its end.
+    /// Returns a 408: the body of the request did not arrive in time.
     pub(super) fn late(why: &str) -> Self {
         Self::new(StatusCode::REQUEST_TIMEOUT, "Timeout", why)
     }
 
-    /// 413.
+    /// Returns a 413: the body is larger than `limit` bytes.
     pub(super) fn too_large(limit: usize) -> Self {
         let why = format!("the body is larger than {limit} bytes");
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", &why)
     }
 
-    /// 413: a list is longer than this node will hold. `most` says what of.
+    /// Returns a 413: a list is longer than this node holds. `most` is the limit with its unit.
     pub(super) fn too_long(most: &str) -> Self {
         let why = format!("the list has more than {most}; narrow it with a namespace or a selector");
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", &why)
     }
 
-    /// 429: too much at a time.
+    /// Returns a 429: too many requests at the same time.
     pub(super) fn too_busy(why: &str) -> Self {
         Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", why)
     }
 
-    /// 502: the cloud answered something else.
+    /// Returns a 502: the cloud's answer is not the expected one.
     pub(super) fn bad_gateway(why: &str) -> Self {
         Self::new(StatusCode::BAD_GATEWAY, "InternalError", why)
     }
 
-    /// 400.
+    /// Returns a 400.
     pub(super) fn bad_request(why: &str) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "BadRequest", why)
     }
 
-    /// 404: no such path.
+    /// Returns a 404: the API has no such path.
     pub(super) fn no_path() -> Self {
         Self::new(StatusCode::NOT_FOUND, "NotFound", "the server could not find the requested resource")
     }
 
-    /// 404.
+    /// Returns a 404: there is no such object.
     pub(super) fn not_found(plural: &str, name: &str) -> Self {
         Self::new(StatusCode::NOT_FOUND, "NotFound", &format!("{plural} \"{name}\" not found"))
     }
 
-    /// 409: a precondition does not hold.
+    /// Returns a 409: a precondition does not hold.
     pub(super) fn conflict(why: &str) -> Self {
         Self::new(StatusCode::CONFLICT, "Conflict", why)
     }
 
-    /// What the cloud's API said; kind and apiVersion are not on the wire.
+    /// Converts a `Status` of the cloud's API, which comes over the wire without kind and apiVersion.
     pub(super) fn of(mut status: Value) -> Self {
         let code = status.get("code").and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok());
         let code = code.and_then(|code| StatusCode::from_u16(code).ok()).filter(|code| code.as_u16() >= 400);
@@ -146,12 +146,12 @@ impl From<StoreError> for Refusal {
     }
 }
 
-/// The answer that a refusal is.
+/// Returns the response for an error.
 pub(super) fn refusal(refusal: &Refusal) -> Response<Body> {
     object(refusal.code, &refusal.status)
 }
 
-/// An object as answer.
+/// Returns a response with an object as its body.
 pub(super) fn object(code: StatusCode, value: &Value) -> Response<Body> {
     let body = Full::new(Bytes::from(value.to_string())).map_err(|never| match never {}).boxed_unsync();
     let mut response = Response::new(body);

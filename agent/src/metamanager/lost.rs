@@ -1,5 +1,5 @@
-//! What a part of the agent wrote for itself and nobody can give back, where it was damaged on disk: it is forgotten before the part
-//! begins, and said to be. What the cloud can give back waits for the cloud (`remote/mend.rs`).
+//! Removes damaged objects that the cloud cannot send again because this agent wrote them for itself, before any module starts,
+//! with a warning each. Objects that the cloud has are repaired from the cloud (`remote/repair.rs`).
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use tracing::warn;
 
 use super::desired::fault_of_shape;
 
-/// Collections by their group, and what it means that one of their objects is lost.
+/// The groups of collections that the agent writes for itself, and what the loss of one of their objects means.
 const OWN: [(&str, &str); 6] = [
     ("twins.outrigger.dev", "what a device last reported is not known until its mapper reports again"),
     ("history.outrigger.dev", "a part of what devices were is lost"),
@@ -18,14 +18,14 @@ const OWN: [(&str, &str); 6] = [
     ("edgecore.outrigger.dev", "a row of EdgeCore's database is not taken over"),
     (TOPICS, "the topic of a rule is all that counts of it, and is written anew"),
 ];
-/// The topics of rules: their names are all that they say.
+/// The group of the topics of rules: their names are all that they hold.
 const TOPICS: &str = "eventbus.outrigger.dev";
 
-/// Collections that EdgeD reads as lists.
+/// The collections that EdgeD reads as lists.
 const LISTED: [&str; 5] = ["pods", "configmaps", "secrets", "persistentvolumes", "persistentvolumeclaims"];
 
-/// Forgets what nobody can give back, and what is whole and yet not what its collection says: nothing of the kind is taken any more,
-/// and what the cloud sends in its place is news.
+/// Removes damaged objects that cannot be recovered, and readable objects that do not have the type of their collection:
+/// objects of that kind are no longer accepted, and what the cloud sends instead is stored as new.
 ///
 /// # Errors
 /// The store fails.
@@ -50,14 +50,14 @@ pub(crate) async fn forget_lost(store: &Arc<dyn Store>) -> Result<(), StoreError
     Ok(())
 }
 
-/// Forgets every damaged copy of MetaServer's: the cloud gives it anew when somebody asks for it.
+/// Removes every damaged copy of MetaServer: the cloud sends it again when a client asks for it.
 ///
 /// # Errors
 /// The store fails.
 pub(crate) async fn forget_copies(store: &Arc<dyn Store>) -> Result<(), StoreError> {
     for key in store.damaged().now().keys() {
         write(store, key, None).await?;
-        // with the record the copy counts as unknown, whatever was damaged of the two
+        // with its record removed, the copy counts as unknown, whichever of the two was damaged
         let other = match super::record::is_records(&key.resource) {
             true => super::record::object_key(key),
             false => Some(super::record::record_key(key)),

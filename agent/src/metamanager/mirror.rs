@@ -1,8 +1,8 @@
-//! Static pods and their mirrors. Pure.
+//! Static pods and their mirror pods. Pure.
 //!
-//! A static pod comes from a file of this node; it is stored like any other pod and marked by an annotation. In the cloud a
-//! mirror of it stands under the same name, with a UID of its own, which is the one in the record. What happens to the mirror
-//! never changes the pod: a mirror that is deleted, or is one of an older file, goes, and another is made.
+//! A static pod comes from a file of this node; it is stored like any other pod and marked by an annotation. The cloud has a
+//! mirror pod of the same name with a UID of its own, which is the one in the record. Changes of the mirror never change the
+//! pod: a mirror that is deleted or belongs to an older file is removed, and a new one is created.
 //!
 //! Source: Kubernetes, "Create static Pods"; the kubelet's mirror client.
 
@@ -18,28 +18,28 @@ use super::{
     record::Record,
 };
 
-/// Annotation: where a pod comes from; `file` makes it a static pod.
+/// Annotation: the source of a pod; `file` means a static pod.
 pub(crate) const SOURCE: &str = "kubernetes.io/config.source";
-/// Annotation: what a static pod was made from.
+/// Annotation: the hash of the file that a static pod comes from.
 pub(crate) const HASH: &str = "kubernetes.io/config.hash";
-/// Annotation: the hash of the static pod that a pod in the cloud mirrors.
+/// Annotation: the hash of the static pod that a mirror pod mirrors.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
 fn annotation<'a>(pod: &'a Value, name: &str) -> Option<&'a str> {
     pod.get("metadata")?.get("annotations")?.get(name)?.as_str()
 }
 
-/// Whether the pod comes from a file of this node. A mirror brings its pod's annotations, and its own.
+/// Reports whether the pod comes from a file of this node. A mirror has its pod's annotations, and its own.
 pub(super) fn is_static(pod: &Value) -> bool {
     annotation(pod, SOURCE) == Some("file") && annotation(pod, MIRROR).is_none()
 }
 
-/// Whether the pod comes from a file of a node, or mirrors one that does.
+/// Reports whether the pod comes from a file of a node, or mirrors one that does.
 pub(super) fn is_of_file(pod: &Value) -> bool {
     annotation(pod, SOURCE) == Some("file") || annotation(pod, MIRROR).is_some()
 }
 
-/// The mirror to make of a static pod; it goes with the node, by its UID.
+/// Builds the mirror pod of a static pod. Its owner is the node, by its UID, so it is collected with the node.
 pub(super) fn of(pod: &Value, node_name: &str, node_uid: &str) -> Value {
     let meta = |field: &str| pod.pointer(&format!("/metadata/{field}")).cloned().unwrap_or_default();
     let mut annotations = meta("annotations");
@@ -58,7 +58,7 @@ pub(super) fn of(pod: &Value, node_name: &str, node_uid: &str) -> Value {
     json!({"metadata": metadata, "spec": pod.get("spec")})
 }
 
-/// What a message of the cloud about a pod makes of what is stored, where a static pod or a mirror is concerned.
+/// Merges a message of the cloud about a static pod or a mirror into what is stored; `None` for all other pods.
 pub(super) fn place(
     change: Change,
     pod: &Value,
@@ -77,7 +77,7 @@ pub(super) fn place(
                 if another || entry.record.is_none() { StoreChange::Keep } else { StoreChange::Remove };
             Some(Placement { object: StoreChange::Keep, record })
         }
-        // another pod that has the name of one of ours: the one from the file goes before
+        // another pod has the name of a static pod: the static pod has priority
         (_, Some(_), None) => Some(Placement::default()),
         (_, _, Some(_)) if record.is_some_and(|record| record.revision >= revision) => {
             Some(Placement::default())
@@ -94,7 +94,7 @@ pub(super) fn place(
             record.finished |= deleted || annotation(ours, HASH) != Some(hash);
             Some(Placement { object: StoreChange::Keep, record: StoreChange::Set(record) })
         }
-        // its file is gone
+        // the file is gone
         (_, None, Some(_)) => {
             let record = record.cloned().unwrap_or_else(|| Record::of(uid, revision));
             let record = Record { revision, finished: true, ..record };

@@ -1,8 +1,9 @@
-//! MetaManager: what the cloud wants of this node, on disk, and what this node has to say, until the cloud has it.
+//! MetaManager: stores what the cloud wants of this node, and reports this node's state until the cloud confirms it.
 //!
-//! In: the cloud's messages, from EdgeHub. Out: an ordinary `kube::Client` over what is stored ([`MetaManager::client`]), through
-//! which EdgeD reads what it should do and writes what it does. Only this room writes what the cloud said, and acknowledges it
-//! after it is on disk. Requests for what is not stored go to the cloud; statuses are reported until the cloud confirms them.
+//! In: the cloud's messages, from EdgeHub. Out: an ordinary `kube::Client` over the store ([`MetaManager::client`]), through
+//! which EdgeD reads its pods and writes their status. Only this module writes what the cloud sends, and acknowledges it once
+//! it is on disk. Requests for objects that are not stored go to the cloud; statuses are reported until the cloud confirms
+//! them.
 //!
 //! Source: KubeEdge's MetaManager.
 
@@ -64,29 +65,29 @@ use crate::{
     rt::Queue,
 };
 
-/// What the room needs.
+/// What MetaManager needs.
 #[derive(Debug)]
 pub struct Config {
     /// This node's name.
     pub node_name: String,
-    /// Where everything is kept.
+    /// The store of all objects.
     pub store: Arc<dyn Store>,
-    /// The way to the cloud.
+    /// The connection to the cloud.
     pub hub: EdgeHub,
-    /// The cloud's messages.
+    /// The messages from the cloud.
     pub inbound: Inbound,
-    /// How long the cloud may take, and how often it is told.
+    /// How long the cloud may take to answer, and how often statuses are reported.
     pub timing: Timing,
-    /// The Kubernetes API for what runs on this node; `None` where there is none.
+    /// The Kubernetes API for programs of this node; `None` where it is not served.
     pub server: Option<MetaServerConfig>,
 }
 
-/// How long the cloud may take, and how often it is told.
+/// How long the cloud may take to answer, and how often statuses are reported.
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
-    /// The longest wait for the answer to what this node asks of the cloud.
+    /// The longest wait for the cloud's answer to a request of this node.
     pub query_timeout: Duration,
-    /// Time between two reports of a pod's status that has not changed; `None`: only what has changed is reported.
+    /// The time between two reports of a pod's status that has not changed; `None` reports only changes.
     pub pod_status_interval: Option<Duration>,
 }
 
@@ -97,7 +98,7 @@ impl Default for Timing {
     }
 }
 
-/// The handle.
+/// The handle of MetaManager.
 #[derive(Clone)]
 pub struct MetaManager {
     client: Client,
@@ -108,49 +109,49 @@ pub struct MetaManager {
 }
 
 impl MetaManager {
-    /// A client over the objects of this node. Reads of ConfigMaps and Secrets, leases and tokens reach through to the cloud
-    /// where that is needed, and answer 503 while it is not connected.
+    /// Returns a client over the objects of this node. Reads of ConfigMaps and Secrets, leases and tokens are passed to the
+    /// cloud where needed, and answer 503 while it is not connected.
     pub fn client(&self) -> Client {
         self.client.clone()
     }
 
-    /// Whether the stored pods are all that the cloud has for this node.
+    /// Tells whether the stored pods are all pods that the cloud has for this node.
     pub fn pods_complete(&self) -> PodsComplete {
         self.pods_complete.clone()
     }
 
-    /// The objects of devices and their models.
+    /// Returns the objects of devices and their models.
     pub fn devices(&self) -> DeviceObjects {
         self.devices.clone()
     }
 
-    /// How full its queues are.
+    /// Reports how full the queues are.
     pub(crate) fn queues(&self) -> Vec<Queue> {
         (self.queues)()
     }
 
-    /// Word that the cloud is connected again.
+    /// Returns a notification for each time that the cloud is connected again.
     pub fn online(&self) -> Online {
         self.online.clone()
     }
 }
 
-/// What the room is made of, to be run or handed on.
+/// The parts of MetaManager that are run, or handed to other modules.
 #[derive(Debug)]
 pub struct Endpoints {
     /// Reads the cloud's messages and reports.
     pub task: Task,
-    /// Serves the Kubernetes API, where that is wanted.
+    /// Serves the Kubernetes API, where enabled.
     pub server: Option<MetaServer>,
-    /// What the cloud says of devices beside their objects.
+    /// The cloud's messages about devices other than objects.
     pub device_messages: CloudMessages,
-    /// What the cloud says of topics of MQTT.
+    /// The cloud's messages about MQTT topics.
     pub topic_messages: RouterMessages,
-    /// What the cloud says of HTTP services.
+    /// The cloud's messages for HTTP services.
     pub service_messages: RouterMessages,
 }
 
-/// Builds the room.
+/// Builds MetaManager.
 pub fn new(config: Config) -> (MetaManager, Endpoints) {
     let Config { node_name, store, hub, inbound, timing, server } = config;
     let api = Api::builder(Arc::clone(&store)).rules(Rules::Relay).build();
@@ -163,7 +164,7 @@ pub fn new(config: Config) -> (MetaManager, Endpoints) {
         store: desired.store(),
         hub: hub.clone(),
         deliver: outbox::Deliver::written(hub.clone()),
-        // a later one takes the place of one that waits
+        // a later event replaces a waiting one
         at_once: 1,
         dropped: Arc::default(),
     };
@@ -201,7 +202,7 @@ pub fn new(config: Config) -> (MetaManager, Endpoints) {
     )
 }
 
-/// The collections that hold what nobody else may read: Secrets, and tokens of service accounts.
+/// Returns the collections that nobody else may read: Secrets, and tokens of service accounts.
 pub(crate) fn confidential() -> Vec<Resource> {
     vec![Resource::new("", "secrets"), remote::token_resource()]
 }

@@ -1,10 +1,10 @@
-//! Word that the cloud is connected again, for those who have something to say at once.
+//! Notifies that the cloud is connected again, for those who then send at once.
 
 use tokio::sync::watch;
 
 use crate::edgehub::Link;
 
-/// The connection's comings; each holder hears of every one.
+/// The reconnections to the cloud; each holder sees every one.
 #[derive(Clone, Debug)]
 pub struct Online(watch::Receiver<Link>);
 
@@ -13,7 +13,8 @@ impl Online {
         Self(link)
     }
 
-    /// Waits for the next connection after those that were told. Cancel-safe: one that is not told yet is told by the next call.
+    /// Waits for the next connection that this holder has not seen. Cancel-safe: one that is not returned yet is returned by
+    /// the next call.
     pub(crate) async fn returned(&mut self) {
         loop {
             if self.0.changed().await.is_err() {

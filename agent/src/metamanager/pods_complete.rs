@@ -1,11 +1,10 @@
-//! Whether the pods that are stored are all that the cloud has for this node, so that whatever else runs is an orphan.
+//! Decides whether the stored pods are all pods that the cloud has for this node, so that whatever else runs is an orphan.
 //!
-//! A store that is new, or was lost and begins again, is empty although pods may run that the cloud still wants. It counts as
-//! whole once the cloud has been connected without a break for [`QUIET_PERIOD`] in which no pod came that was not there before, and
-//! at least one pod is there: a cloud that sends none may only not know yet that the node has lost them. Where none is there, the
-//! cloud must have said of each pod of which something is here that it does not know it. It counts as whole at once where nothing
-//! is here that it does not know. Either is written into the store, so that a store which was whole once is
-//! so from the start, with the cloud or without.
+//! A new store is empty although pods may run that the cloud still wants. It counts as complete once the cloud has been
+//! connected without a break for [`QUIET_PERIOD`] in which no new pod came, and at least one pod is stored: a cloud that sends
+//! none may not know yet that the node has lost them. Where no pod is stored, the cloud must have answered for each pod that
+//! left something on this node that it does not know it. The store is complete at once where the node has nothing of unknown
+//! pods. The result is written into the store: a store that was complete once is so from the start, with the cloud or without.
 
 use std::{
     collections::BTreeSet,
@@ -28,10 +27,10 @@ use crate::{edgehub::Link, rt::now};
 
 /// Longer than a cloud takes to notice a node that has come back and to send it some hundred pods over a slow link.
 const QUIET_PERIOD: Duration = Duration::from_secs(120);
-/// After the store failed.
+/// How long to wait after an error of the store.
 const STORE_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Whether the stored pods are all; once they are, they stay so, but for those that were damaged since.
+/// Tells whether the stored pods are complete. Once they are, they stay so, unless one is damaged later.
 #[derive(Clone, Debug)]
 pub struct PodsComplete {
     complete: watch::Receiver<bool>,
@@ -41,18 +40,18 @@ pub struct PodsComplete {
 }
 
 impl PodsComplete {
-    /// Whether they are now.
+    /// Reports whether they are complete now.
     pub fn now(&self) -> bool {
         *self.complete.borrow() && !self.has_damaged()
     }
 
-    /// Whether a stored pod cannot be read: which one it was is then known by its name at most.
+    /// Reports whether a stored pod cannot be read: at most its name is known then.
     fn has_damaged(&self) -> bool {
         let pods = resource(&ResourceType::Pod);
         self.damaged.now().keys().any(|key| key.resource == pods)
     }
 
-    /// Waits until they are; for ever where MetaManager ends before.
+    /// Waits until they are complete; for ever if MetaManager ends before.
     pub(crate) async fn until(&self) {
         if self.complete.clone().wait_for(|complete| *complete).await.is_err() {
             std::future::pending().await
@@ -63,18 +62,19 @@ impl PodsComplete {
         }
     }
 
-    /// Nothing of another pod is on this node: there is nothing to wait for.
+    /// Says that nothing of any other pod is on this node, so there is nothing to wait for.
     pub fn nothing_else_is_here(&self) {
         self.nothing_else.notify_one();
     }
 
-    /// Whether the cloud, asked for each pod of which something is here and which is not stored, has said that it has none of them.
+    /// Says whether the cloud has answered, for each pod that left something on this node and is not stored, that it does not
+    /// know it.
     pub(crate) fn cloud_knows_no_other(&self, so: bool) {
         self.unknown.send_if_modified(|known| std::mem::replace(known, so) != so);
     }
 }
 
-/// Finds out; see the file's head.
+/// Finds out whether the pods are complete; the rules are at the top of the file.
 #[derive(Debug)]
 pub(super) struct Judge {
     desired: Desired,
@@ -98,7 +98,7 @@ impl Judge {
         (Self { desired, link, complete, nothing_else, unknown }, handle)
     }
 
-    /// Ends when the pods are whole.
+    /// Returns when the pods are complete.
     pub(super) async fn run(&mut self) {
         while let Err(error) = self.judge().await {
             error!(
@@ -123,7 +123,7 @@ impl Judge {
         Ok(())
     }
 
-    /// False where EdgeHub has ended before.
+    /// Waits until the pods are complete. Returns false if EdgeHub ends before.
     async fn settled(&mut self) -> Result<bool, StoreError> {
         let mut quiet = None;
         loop {
@@ -142,11 +142,11 @@ impl Judge {
                     None => std::future::pending().await,
                 }
             };
-            // Cancel-safe: each only shortens the wait for the next look, or ends it.
+            // Cancel-safe: each only shortens the wait for the next check, or ends it.
             tokio::select! {
                 changed = self.link.changed() => if changed.is_err() { return Ok(false) },
                 () = over => {}
-                // nobody who could say so any more is no reason to look
+                // when the sender is gone, no further answer can come
                 Ok(()) = self.unknown.changed() => {}
                 () = self.nothing_else.notified() => return Ok(true),
             }
@@ -158,7 +158,7 @@ impl Judge {
         let mut uids = BTreeSet::new();
         for pod in pods {
             let pod = pod.value()?;
-            // one from a file says nothing about the cloud
+            // a static pod says nothing about the cloud
             if mirror::is_static(&pod) {
                 continue;
             }
@@ -168,24 +168,24 @@ impl Judge {
     }
 }
 
-/// A time without a break of the link and without a new pod.
+/// A period without a break of the link and without a new pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Quiet {
     /// The connection.
     link: Link,
     since: Instant,
-    /// The pods that were there then.
+    /// The pods that were stored at its start.
     pods: BTreeSet<String>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     Complete,
-    /// To be looked at again when the link changes, or this has lasted for [`QUIET_PERIOD`].
+    /// Check again when the link changes, or when this period has lasted for [`QUIET_PERIOD`].
     Wait(Option<Quiet>),
 }
 
-/// `unknown`: the cloud does not know what else is here.
+/// Evaluates the rules. `unknown`: the cloud has answered that it does not know any other pod of this node.
 fn verdict(quiet: Option<Quiet>, link: Link, pods: BTreeSet<String>, unknown: bool, now: Instant) -> Verdict {
     if link == Link::Down {
         return Verdict::Wait(None);

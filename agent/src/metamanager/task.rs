@@ -1,4 +1,4 @@
-//! The one reader of the cloud's messages: store, then acknowledge.
+//! The one reader of the cloud's messages: stores each, then acknowledges it.
 
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -21,7 +21,7 @@ use crate::{
     rt::{Heart, Part, PartError, unix_millis},
 };
 
-/// See [`super::new`].
+/// The task that [`super::new`] builds.
 pub struct Task {
     pub(super) inbound: Inbound,
     pub(super) hub: EdgeHub,
@@ -30,15 +30,15 @@ pub struct Task {
     pub(super) judge: Judge,
     /// Events that wait for the cloud.
     pub(super) outbox: Outbox<Item>,
-    /// Asks the cloud for what was damaged.
+    /// Repairs damaged objects from the cloud.
     pub(super) remote: Remote,
-    /// Takes what the dynamic controller says; `None` where nobody has asked it.
+    /// Handles messages of the dynamic controller; `None` where MetaServer is disabled.
     pub(super) watched: Option<WatchedChanges>,
-    /// Takes what is about devices and topics.
+    /// Forwards messages about devices, topics and services.
     pub(super) others: Others,
-    /// Answers what nobody takes.
+    /// Answers messages that no module handles.
     pub(super) unhandled: Unhandled,
-    /// The service by which pods find the API.
+    /// The Service by which pods find the API.
     pub(super) service: Option<Value>,
 }
 
@@ -54,7 +54,8 @@ impl Task {
         self.run_again(&Heart::unheard(), shutdown).await;
     }
 
-    /// The same for whoever may drop it in its middle, and call it again: a message that was not acknowledged comes again.
+    /// Runs until `shutdown`. The future may be dropped at any point and the method called again: a message that was not
+    /// acknowledged comes again.
     async fn run_again(&mut self, heart: &Heart, shutdown: CancellationToken) {
         let Self {
             inbound,
@@ -101,7 +102,7 @@ impl Part for Task {
     }
 }
 
-/// Who takes what this node does not run.
+/// The modules that handle messages that are not stored here.
 #[derive(Clone, Copy)]
 struct Handlers<'a> {
     watched: Option<&'a WatchedChanges>,
@@ -109,20 +110,20 @@ struct Handlers<'a> {
     unhandled: &'a Unhandled,
 }
 
-/// Whether a message is dealt with and may be acknowledged, and what it is answered beside that.
+/// Whether a message was handled and may be acknowledged, and the answer to send beside the acknowledgement.
 type Taken = (bool, Option<Message>);
 
 async fn receive(desired: &Desired, handlers: Handlers<'_>, hub: &EdgeHub, heart: &Heart, message: Message) {
     let acknowledgement = needs_ack(&message).then(|| message.acknowledgement(unix_millis()));
     let (is_taken, answer) = store(desired, handlers, heart, message).await;
     for message in acknowledgement.filter(|_| is_taken).into_iter().chain(answer) {
-        // offline by now: the cloud sends the message again, and this one is known then
+        // disconnected by now: the cloud sends the message again, and it is recognized then
         let _rest = heart.rest();
         let _ = hub.send(message).await;
     }
 }
 
-/// Takes a message, or says why not.
+/// Handles a message, or logs why not.
 async fn store(desired: &Desired, handlers: Handlers<'_>, heart: &Heart, message: Message) -> Taken {
     let Handlers { watched, others, unhandled } = handlers;
     let down = Down::from(message);
@@ -136,13 +137,13 @@ async fn store(desired: &Desired, handlers: Handlers<'_>, heart: &Heart, message
             return (is_stored(take_own(desired, change, &path, object, &down.header).await), None);
         }
         Downstream::Object { change, path, object, .. } => Put::new(change, &path, object, &down.header),
-        // an answer that came too late for whoever asked
+        // an answer that came after its request timed out
         Downstream::Answer { path, answer: Answer::Found(object) } => {
             Put::new(Change::Update, &path, object, &down.header)
         }
         // none of these waits for an acknowledgement
         other => {
-            // whoever takes it has a heart of its own
+            // the reader of the queue has a heartbeat of its own
             let _rest = heart.rest();
             let unread = others.forward(&down.header, other).await;
             let node = desired.node_name();
@@ -156,7 +157,7 @@ async fn store(desired: &Desired, handlers: Handlers<'_>, heart: &Heart, message
     (is_stored(stored), None)
 }
 
-/// Stores an object of which somebody on this node has asked to be told, where it is the node's own.
+/// Stores an object that a client on this node watches, if it is the node's own.
 async fn take_own(
     desired: &Desired,
     change: Change,
@@ -179,7 +180,7 @@ async fn take_own(
 fn is_stored(stored: Result<(), Refused>) -> bool {
     match stored {
         Ok(()) => true,
-        // not acknowledged, it would be sent for ever and keep everything behind it from coming
+        // without an acknowledgement it would be sent for ever and block everything behind it
         Err(refused @ Refused::Malformed(_)) => {
             warn!(%refused, "a message of the cloud was left out");
             true

@@ -1,27 +1,27 @@
-//! Which objects that the cloud's dynamic controller tells of are this node's own, and not only somebody's who watches: pure.
+//! Decides which objects that the cloud's dynamic controller sends for watches are this node's own. Pure.
 //!
-//! CloudCore remembers which revision of an object a node has acknowledged, by the object's UID, whichever of its controllers sent
-//! it. What has gone to a watcher of MetaServer is therefore not sent again by the controller that looks after the node: it has to
-//! serve both. EdgeCore stores all of it; a node that did would run pods and read Secrets of others.
+//! CloudCore remembers which revision of an object a node has acknowledged, by the object's UID, whichever of its controllers
+//! sent it. What was sent for a watch of MetaServer is therefore not sent again by the controller that serves the node itself,
+//! so it has to be stored for both. EdgeCore stores every such object; such a node would run pods and read Secrets of others.
 //!
 //! Source: `enqueueAckMessage` of KubeEdge's CloudHub.
 
 use serde_json::Value;
 use wire::{Change, ResourceType};
 
-/// Whether what was told is this node's own.
+/// Whether an object is this node's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Own {
     /// It is.
     Yes,
-    /// It is where the node has an object of this name already.
+    /// It is if the node has stored an object of this name already.
     IfStored,
     /// It is not.
     No,
 }
 
-/// Decides. That an object has gone says little here: it may only have left the selection that somebody watches. The controller
-/// that looks after the node tells of deletions, whatever was acknowledged before.
+/// Decides whether the object is this node's own. A deletion says little here: the object may only have left the selection of a
+/// watch. The controller that serves the node itself sends deletions whatever was acknowledged before.
 pub(super) fn own(node: &str, change: Change, kind: &ResourceType, object: &Value) -> Own {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let is_ours = match kind {
@@ -31,7 +31,7 @@ pub(super) fn own(node: &str, change: Change, kind: &ResourceType, object: &Valu
         | ResourceType::Secret
         | ResourceType::PersistentVolume
         | ResourceType::PersistentVolumeClaim => Own::IfStored,
-        // each is sent to a node once, when the first device or account needs it there
+        // each is sent to a node once, when its first device or account needs it
         ResourceType::DeviceModel | ResourceType::ServiceAccountAccess => Own::Yes,
         _ => Own::No,
     };

@@ -1,9 +1,9 @@
-//! Whether the cloud has of a status what matters: pure.
+//! Compares a status that the cloud has with the one of this node. Pure.
 
 use serde_json::Value;
 
-/// Whether `clouds` says what `ours` says: phase, addresses, readiness of containers, and each of our conditions. Other
-/// conditions are other people's, and times are no reason to report again.
+/// Reports whether `clouds` agrees with `ours` in phase, addresses, readiness of containers, and each of our conditions.
+/// Conditions that only the cloud has belong to others, and different times are no reason to report again.
 pub(in crate::metamanager) fn agrees(ours: &Value, clouds: &Value) -> bool {
     let same = |field: &str| ours.get(field).is_none() || ours.get(field) == clouds.get(field);
     let conditions = |status: &Value| -> Vec<(String, String)> {

@@ -1,15 +1,14 @@
-//! What others say of a pod in the cloud: conditions that are not the kubelet's, such as those of its readiness gates. Pure.
+//! Conditions of a pod that other components write in the cloud, such as those of its readiness gates. Pure.
 
 use serde_json::Value;
 
-/// The conditions that this node alone says. All others, and who disrupts a pod, are known best where they were said last: in the
-/// cloud.
+/// The conditions that only this node writes. For all others, and for disruptions, the cloud's copy is authoritative.
 const OURS: [&str; 5] =
     ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
-/// The node's own word counts, once it has been said.
+/// A condition that both sides write: the node's own value counts once it has one.
 const SHARED: &str = "DisruptionTarget";
 
-/// Our status, with what the cloud has of others.
+/// Returns our status with the conditions that others have written in the cloud.
 pub(super) fn with_others(ours: &Value, clouds: &Value) -> Value {
     let mut status = ours.clone();
     let theirs = clouds.get("conditions").and_then(Value::as_array).into_iter().flatten();

@@ -1,8 +1,8 @@
-//! What a message of the cloud makes of what is stored: pure.
+//! Merges a message of the cloud into what is stored. Pure.
 //!
-//! The same UID at the same or an older revision changes nothing (a repetition); the same UID keeps the status that this node
-//! writes; another UID under the same name is another object. A pod that the cloud has deleted stays until its containers
-//! have ended.
+//! A message with the same UID and the same or an older revision changes nothing, because it is a repetition. With the same
+//! UID, the status that this node writes is kept. Another UID under the same name is another object. A pod that the cloud has
+//! deleted stays until its containers have ended.
 
 use std::collections::BTreeMap;
 
@@ -12,30 +12,30 @@ use wire::Change;
 
 use super::{super::record::Record, agree::agrees, entry::Entry, others::with_others};
 
-/// What becomes of something stored.
+/// The change of one stored value.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(in crate::metamanager) enum StoreChange<T> {
-    /// Nothing.
+    /// The value stays as it is.
     #[default]
     Keep,
-    /// This takes its place.
+    /// The value is overwritten with this one.
     Set(T),
-    /// It goes, and this comes under the same name.
+    /// The value is deleted, and this one is created under the same name.
     Exchange(T),
-    /// It goes.
+    /// The value is deleted.
     Remove,
 }
 
-/// Which state of which object the cloud tells of.
+/// The UID and revision of an object in the cloud.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::metamanager) struct CloudVersion<'a> {
-    /// The object's UID; empty where the cloud does not tell.
+    /// The object's UID; empty where the cloud does not say it.
     pub(in crate::metamanager) uid: &'a str,
-    /// Its `resourceVersion` in the cloud; 0 where there is none.
+    /// The object's `resourceVersion` in the cloud; 0 where there is none.
     pub(in crate::metamanager) revision: u64,
 }
 
-/// What becomes of an object and its record.
+/// The changes of an object and its record.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(in crate::metamanager) struct Placement {
     pub(in crate::metamanager) object: StoreChange<Value>,
@@ -45,15 +45,15 @@ pub(in crate::metamanager) struct Placement {
 /// Who writes an object's status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Status {
-    /// The cloud.
+    /// The cloud writes it.
     Clouds,
-    /// This node: it is the node itself.
+    /// This node writes it: the object is the node itself.
     Ours,
-    /// This node, which is also the one to end it: it is a pod.
+    /// This node writes it, and also ends the object: it is a pod.
     OursToEnd,
 }
 
-/// Decides.
+/// Decides how a message changes an object and its record.
 pub(super) fn place(
     change: Change,
     object: &Value,
@@ -67,7 +67,7 @@ pub(super) fn place(
         (record, Change::Delete) => removed(record.as_ref(), uid, entry, status, now),
         (Some(record), _) if record.uid == uid && record.revision >= revision => Placement::default(),
         (Some(record), _) if record.uid == uid => updated(record, object, revision, entry, status),
-        // this node registers itself before the cloud tells its UID, and stays itself when the cloud makes it anew
+        // the node registers itself before the cloud sends its UID, and stays the same node when the cloud creates it anew
         (record, _) if status == Status::Ours && entry.object.is_some() => {
             let record = Record { uid: uid.to_owned(), ..record.clone().unwrap_or_default() };
             updated(&record, object, revision, entry, status)
@@ -84,13 +84,13 @@ pub(super) fn place(
 fn updated(record: &Record, object: &Value, revision: u64, entry: &Entry, status: Status) -> Placement {
     let mut record = Record { revision, ..record.clone() };
     let Some(current) = &entry.object else {
-        // it has ended here: the cloud will hear of that, and nothing comes back to life
+        // the pod has ended here: the cloud is told so, and the pod is not started again
         return Placement { object: StoreChange::Keep, record: StoreChange::Set(record) };
     };
     let mut object = stripped(object);
     if status != Status::Clouds {
         let clouds = object.get("status").cloned().unwrap_or_default();
-        // of nodes, nobody else says anything in a way that must be heard
+        // nobody but this node writes the status of a node
         let ours = current.get("status").map(|ours| match status {
             Status::OursToEnd => with_others(ours, &clouds),
             Status::Ours | Status::Clouds => ours.clone(),
@@ -126,8 +126,7 @@ fn removed(record: Option<&Record>, uid: &str, entry: &Entry, status: Status, no
     }
 }
 
-/// The revision of a pod as the cloud has it, where that says nothing that is not stored: the message that brings it is then old
-/// news, and costs no write.
+/// Returns the revision of a pod in the cloud where all that it says is stored already: such a message needs no write.
 pub(in crate::metamanager) fn known_revision(entry: &Entry, clouds: &Value) -> Option<u64> {
     let ours = entry.object.as_ref()?;
     let (status, clouds_status) = (ours.get("status")?, clouds.get("status")?);
@@ -140,7 +139,7 @@ pub(in crate::metamanager) fn known_revision(entry: &Entry, clouds: &Value) -> O
     is_known.then_some(revision)
 }
 
-/// Without what only an API server needs.
+/// Returns the object without the fields that only an API server needs.
 pub(in crate::metamanager) fn stripped(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -149,13 +148,13 @@ pub(in crate::metamanager) fn stripped(object: &Value) -> Value {
     object
 }
 
-/// Whether two states differ in nothing but their revision.
+/// Reports whether two states differ in nothing but their revision.
 pub(in crate::metamanager) fn same(one: &Value, other: &Value) -> bool {
     same_but(&["metadata"], Some(one), Some(other))
         && same_but(&["resourceVersion"], one.get("metadata"), other.get("metadata"))
 }
 
-/// Whether two maps differ in nothing but these fields.
+/// Reports whether two maps are equal but for these fields.
 fn same_but(fields: &[&str], one: Option<&Value>, other: Option<&Value>) -> bool {
     match (one.and_then(Value::as_object), other.and_then(Value::as_object)) {
         (Some(one), Some(other)) => rest(one, fields) == rest(other, fields),

@@ -1,12 +1,13 @@
-//! Whether an object is what its collection says, for those that EdgeD reads as lists: one that is not would keep all others from being
-//! read. Pure.
+//! Checks whether an object has the type of its collection, for the collections that EdgeD reads as lists: one that has not
+//! would make the whole list unreadable. Pure.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret};
 use kubeapi::store::Key;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// What is wrong with the object at `key`, without a word of what it holds; `None` for nothing, and of kinds that nobody here reads.
+/// Returns what is wrong with the object at `key`, without any of its content; `None` where nothing is, and for kinds that
+/// nothing on this node reads.
 pub(in crate::metamanager) fn fault(key: &Key, object: &Value) -> Option<String> {
     let (kind, is_one) = match key.resource.as_str() {
         "pods" => ("Pod", Pod::deserialize(object).is_ok()),

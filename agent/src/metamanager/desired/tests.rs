@@ -1,4 +1,4 @@
-//! Every message against every stored state.
+//! Every kind of message merged into every kind of stored state.
 
 use serde_json::json;
 

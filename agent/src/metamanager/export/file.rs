@@ -1,4 +1,4 @@
-//! The file: EdgeCore's tables, written beside their place.
+//! The database file: EdgeCore's tables, written to a temporary file that then replaces the old one.
 
 use std::{
     io::{Error, ErrorKind},
@@ -17,16 +17,16 @@ use super::{
     rows::{Row, Rows, Table},
 };
 
-/// What SQLite has beside a file.
+/// The files that SQLite keeps beside a database.
 const SIDE_FILES: [&str; 3] = ["-journal", "-wal", "-shm"];
 
-/// Writes the rows to a new file that takes the place of the one at `path`.
+/// Writes the rows to a new file that replaces the one at `path`.
 pub(super) async fn write(rows: &Rows, path: &Path) -> Result<(), ExportError> {
     let failed = |source| ExportError::File { path: path.display().to_string(), source };
     let broken = |source| ExportError::Database { path: path.display().to_string(), source };
     let new = beside(path, ".new");
     remove(&new).await.map_err(failed)?;
-    // it holds Secrets
+    // the file holds Secrets
     let made = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new).await;
     made.map_err(failed)?;
     let done = fill(&new, &rows.rows).await.map_err(broken);
@@ -41,7 +41,7 @@ pub(super) async fn write(rows: &Rows, path: &Path) -> Result<(), ExportError> {
 }
 
 async fn fill(new: &Path, rows: &[Row]) -> Result<(), sqlx::Error> {
-    // as EdgeCore has it: one file, and a journal only while something is written
+    // as EdgeCore has it: one file, and a journal only during a write
     let options = SqliteConnectOptions::new().filename(new).journal_mode(SqliteJournalMode::Delete);
     let mut connection = options.disable_statement_logging().connect().await?;
     let mut transaction = connection.begin().await?;
@@ -69,8 +69,8 @@ async fn insert(connection: &mut SqliteConnection, row: &Row) -> Result<(), sqlx
     query.execute(connection).await.map(drop)
 }
 
-/// Puts the new file in the place of the old one. What an EdgeCore that was cut off left beside the old one would be played back
-/// into the new one: it is brought into the old one first.
+/// Replaces the old file with the new one. A journal that a killed EdgeCore left beside the old file would be played back into
+/// the new one, so it is first played back into the old one.
 async fn put(new: &Path, path: &Path) -> Result<(), Error> {
     fs::File::open(new).await?.sync_all().await?;
     if fs::try_exists(path).await? {
@@ -84,7 +84,7 @@ async fn put(new: &Path, path: &Path) -> Result<(), Error> {
     fs::File::open(folder).await?.sync_all().await
 }
 
-/// One that is no database any more has nothing to be brought into it.
+/// Plays the journal of the old file back. A file that is no database any more has nothing to play back.
 async fn settle(path: &Path) {
     let options = SqliteConnectOptions::new().filename(path).journal_mode(SqliteJournalMode::Delete);
     if let Ok(mut connection) = options.disable_statement_logging().connect().await {

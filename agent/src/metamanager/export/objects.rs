@@ -1,4 +1,4 @@
-//! Which rows of EdgeCore's database an object of this node's store becomes. Pure.
+//! Converts the objects of this node's store to rows of EdgeCore's database. Pure.
 
 use std::collections::BTreeMap;
 
@@ -18,13 +18,13 @@ use crate::{
     outbox::GROUP as OUTBOX,
 };
 
-/// Where devices stand with their values.
+/// The collection of devices with their values.
 const DEVICES: &str = "devices.twins.outrigger.dev";
 
-/// The rows of all these objects.
+/// Returns the rows of all these objects.
 ///
 /// # Errors
-/// One of them is no JSON.
+/// One of them is not valid JSON.
 pub(super) fn rows_of(
     objects: &[Object],
     node_name: &str,
@@ -50,7 +50,7 @@ fn object(rows: &mut Rows, all: &BTreeMap<Key, Value>, node_name: &str, key: &Ke
     let resource = key.resource.as_str();
     let record = || all.get(&record_key(key)).cloned().map(Record::read);
     if *key == service_object::key() && value.pointer("/metadata/uid").is_none() {
-        // this agent's own word for where its MetaServer is
+        // this agent's own object for the address of MetaServer
         return;
     }
     if key.resource == token_resource() {

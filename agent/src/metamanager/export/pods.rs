@@ -1,8 +1,8 @@
-//! Pods, for EdgeCore. Pure.
+//! Pods as EdgeCore stores them. Pure.
 //!
-//! EdgeCore runs the pods that it finds and ends whatever else the runtime has, so a pod that the cloud has deleted is left out. It
-//! tells the cloud how a pod's status differs from the one that it finds: of a status that the cloud has not confirmed, what EdgeCore
-//! sees again by itself is left out.
+//! EdgeCore runs the pods that it finds and ends whatever else the runtime has, so a pod that the cloud has deleted is left
+//! out. It reports the difference between a pod's status and the one that it finds: of a status that the cloud has not
+//! confirmed, the fields that EdgeCore observes by itself are left out.
 
 use std::collections::BTreeMap;
 
@@ -15,11 +15,11 @@ use crate::metamanager::{
     record::{Record, fingerprint},
 };
 
-/// What EdgeCore's kubelet makes from what it sees of the containers.
+/// The status fields that EdgeCore's kubelet makes from the containers that it observes.
 const SEEN: [&str; 4] =
     ["conditions", "containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"];
 
-/// The rows of the pod at `key`.
+/// Adds the rows of the pod at `key`.
 pub(super) fn rows(
     rows: &mut Rows,
     all: &BTreeMap<Key, Value>,
@@ -29,7 +29,7 @@ pub(super) fn rows(
     record: Option<Record>,
 ) {
     if mirror::is_static(pod) {
-        // EdgeCore reads the file itself; the mirror is in the cloud already
+        // EdgeCore reads the file itself; the mirror is already in the cloud
         if let Some(record) = record.filter(|record| !record.finished && !record.uid.is_empty()) {
             let node = all.get(&Key::new(Resource::new("", "nodes"), "", node_name));
             let node_uid = node.and_then(|node| node.pointer("/metadata/uid")).and_then(Value::as_str);
@@ -52,7 +52,7 @@ pub(super) fn rows(
     rows.cloud("pod", "Pod", key, object);
 }
 
-/// The record of a pod that is no longer stored may hold what the cloud is still to be told.
+/// Notes a pod that is no longer stored and whose end the cloud does not know yet.
 pub(super) fn record(rows: &mut Rows, key: &Key, record: &Value) {
     if Record::read(record.clone()).finished {
         rows.left(
@@ -62,7 +62,7 @@ pub(super) fn record(rows: &mut Rows, key: &Key, record: &Value) {
     }
 }
 
-/// Whether the cloud has confirmed the pod's status. One that nobody has observed is the cloud's own.
+/// Reports whether the cloud has confirmed the pod's status. A status that no kubelet has written is the cloud's own.
 fn is_told(pod: &Value, record: Option<&Record>) -> bool {
     let Some(status) = pod.get("status").filter(|status| status.get("startTime").is_some()) else {
         return true;

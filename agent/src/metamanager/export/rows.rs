@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use super::DeviceRows;
 use crate::metamanager::{record::Record, takeover::Asked};
 
-/// A table of EdgeCore's.
+/// A table of EdgeCore's database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Table {
     Meta,
@@ -27,7 +27,7 @@ pub(crate) enum Table {
 }
 
 impl Table {
-    /// All of them.
+    /// All tables.
     pub(super) const ALL: [Self; 7] = [
         Self::Meta,
         Self::MetaV2,
@@ -54,7 +54,7 @@ impl Table {
         }
     }
 
-    /// The columns, in their order.
+    /// Returns the columns in their order.
     fn columns(self) -> &'static [&'static str] {
         match self {
             Self::Meta => &["key", "type", "value"],
@@ -85,7 +85,7 @@ impl Table {
         }
     }
 
-    /// As EdgeCore's ORM makes it.
+    /// Returns the statement that creates the table, as EdgeCore's ORM writes it.
     pub(super) fn schema(self) -> &'static str {
         match self {
             Self::Meta => "CREATE TABLE `meta` (`key` text,`type` text,`value` text,PRIMARY KEY (`key`))",
@@ -111,7 +111,7 @@ impl Table {
         }
     }
 
-    /// The statement that writes a row; the same row again takes the place of the first.
+    /// Returns the statement that writes a row; writing the same row again replaces the first.
     pub(super) fn insert(self) -> &'static str {
         match self {
             Self::Meta => "INSERT OR REPLACE INTO meta VALUES (?, ?, ?)",
@@ -134,7 +134,7 @@ pub(crate) struct Row {
     pub(super) values: Vec<Value>,
 }
 
-/// All rows, and what there is no row for.
+/// All rows, and the names of what there is no row for.
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
     pub(super) rows: Vec<Row>,
@@ -146,7 +146,7 @@ impl Rows {
         self.rows.push(Row { table, values });
     }
 
-    /// There is no place for this one.
+    /// Notes something that EdgeCore cannot store.
     pub(super) fn left(&mut self, what: &'static str, name: impl Into<String>) {
         let names = self.left.entry(what).or_default();
         let name = name.into();
@@ -155,7 +155,7 @@ impl Rows {
         }
     }
 
-    /// An object that EdgeCore has from the cloud, under the word that messages have for its kind.
+    /// Adds an object that EdgeCore has from the cloud, under the word that messages use for its kind.
     pub(super) fn cloud(&mut self, word: &str, kind: &str, key: &Key, mut object: Value) {
         if !kind.is_empty()
             && let Some(map) = object.as_object_mut()
@@ -168,7 +168,7 @@ impl Rows {
         self.copy(key, &object);
     }
 
-    /// What MetaServer's clients read; an object that does not say its kind is none of theirs.
+    /// Adds what MetaServer's clients read; an object without its kind is not for them.
     pub(super) fn copy(&mut self, key: &Key, object: &Value) {
         let text = |field: &str| object.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
         let (Some(version), Some(kind)) = (text("apiVersion"), text("kind")) else { return };
@@ -194,7 +194,7 @@ impl Rows {
         self.push(Table::MetaV2, values);
     }
 
-    /// A token under the key that EdgeCore's kubelet asks with.
+    /// Adds a token under the key that EdgeCore's kubelet uses.
     pub(super) fn token(&mut self, all: &BTreeMap<Key, Value>, key: &Key, kept: &Value) {
         let pods = Resource::new("", "pods");
         let pod =
@@ -241,12 +241,12 @@ impl Rows {
     }
 
     fn edgecores_mapper(&mut self, name: &str, row: &Value) {
-        // EdgeCore writes these very words before the name
+        // EdgeCore writes this prefix literally
         let key = format!("node/nodeID/namespace/devicemapper/{name}");
         self.push(Table::Meta, vec![key.into(), "devicemapper".into(), row.to_string().into()]);
     }
 
-    /// A row that EdgeCore has written and nobody here has taken over yet.
+    /// Adds a row that EdgeCore has written and that no module of this agent has taken over yet.
     pub(super) fn edgecores(&mut self, table: &str, key: &Key, row: &Value) {
         match Table::named(table) {
             Some(Table::SubTopics) => self.push(Table::SubTopics, vec![key.name.clone().into()]),
@@ -256,7 +256,7 @@ impl Rows {
         }
     }
 
-    /// A row whose columns have their names. The numbers of rows are made anew.
+    /// Adds a row whose columns have their names. Row numbers are assigned anew.
     fn columns(&mut self, table: Table, row: &Value) {
         let is_numbered = table != Table::Device;
         let value = |column: &&str| match *column {
@@ -268,7 +268,7 @@ impl Rows {
     }
 }
 
-/// The object with the cloud's revision, which the store has replaced by its own.
+/// Returns the object with the cloud's revision instead of the store's.
 pub(super) fn clouds(object: &Value, record: Option<&Record>) -> Value {
     let mut object = object.clone();
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -285,7 +285,7 @@ pub(super) fn set_revision(metadata: &mut Map<String, Value>, revision: u64) {
     }
 }
 
-/// The plural of a kind as KubeEdge guesses it.
+/// Returns the plural of a kind as KubeEdge guesses it.
 ///
 /// Source: KubeEdge 1.23, `UnsafeKindToResource` in `pkg/metaserver/util`.
 fn plural(kind: &str) -> String {

@@ -1,4 +1,4 @@
-//! Stores as the agent leaves them, and what EdgeCore would read from them.
+//! Stores as the agent leaves them, and what EdgeCore reads from their export.
 
 use std::{collections::BTreeSet, os::unix::fs::PermissionsExt, sync::Arc};
 
@@ -64,12 +64,12 @@ impl Node {
     }
 }
 
-/// A record of a pod whose status the cloud has confirmed.
+/// Returns the record of a pod whose status the cloud has confirmed.
 fn told(uid: &str, revision: u64, status: &Value) -> Record {
     Record { reported: Some(fingerprint(status)), ..Record::of(uid, revision) }
 }
 
-/// The rows of a table: the first column and the last one.
+/// Returns the rows of a table: the first column and the last one.
 async fn rows(path: &Path, query: &'static str) -> Vec<(String, String)> {
     let options = SqliteConnectOptions::new().filename(path).read_only(true);
     let mut connection: SqliteConnection = options.connect().await.unwrap();
@@ -103,7 +103,7 @@ async fn edgecore_finds_the_pods_that_are_there_and_none_that_the_cloud_has_dele
     assert_eq!(of("told")["metadata"]["uid"], "uid-told");
     assert_eq!(of("told")["metadata"]["resourceVersion"], "41", "the cloud's, not the store's");
     assert_eq!(of("told")["status"], running());
-    // EdgeCore tells the cloud what it finds to be different
+    // EdgeCore reports to the cloud where it finds a difference
     assert_eq!(of("new")["status"], json!({"phase": "Running", "startTime": "2026-05-01T10:00:00Z"}));
     assert_eq!(of("job")["status"]["phase"], "Succeeded", "or it would be started again");
     let left: Vec<_> = exported.left.values().flatten().map(String::as_str).collect();
@@ -234,7 +234,7 @@ async fn what_edgecore_left_is_what_it_finds_again() {
     let schema = "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%' ORDER BY name";
     let (before, after) = (rows(&old, schema).await, rows(&new, schema).await);
     assert!(before.iter().all(|table| after.contains(table)), "{before:?} {after:?}");
-    // and a new store that takes it over is what the first one was
+    // a new store that takes this database over equals the first one
     let again = Node::new();
     let store: Arc<dyn Store> = again.0.clone();
     take_over(&new, &store, "ec1").await.unwrap();
@@ -249,7 +249,7 @@ async fn the_journal_of_the_file_before_is_not_played_into_the_new_one() {
     let path = directory.path().join("edgecore.db");
     node.pod("old", running(), told("uid-old", 1, &running())).await;
     export(&node.objects().await, "edge-1", no_devices, &path).await.unwrap();
-    // an EdgeCore that is cut off in a transaction
+    // an EdgeCore that is killed during a transaction
     let mut edgecore = SqliteConnectOptions::new().filename(&path).connect().await.unwrap();
     for statement in
         ["PRAGMA cache_size = 1", "PRAGMA cache_spill = 1", "BEGIN IMMEDIATE", "DELETE FROM meta"]

@@ -1,4 +1,4 @@
-//! Each part's collection with one damaged object among others: the part begins with the others.
+//! One damaged object among others in each module's collection: the module starts with the others.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Every message about a mirror against every stored state.
+//! Every kind of message about a mirror merged into every kind of stored state.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Events: told to the cloud, which never confirms one; while it is not connected they wait on disk, see [`crate::outbox`].
+//! Events: sent to the cloud, which never confirms one. While it is not connected they wait on disk, see [`crate::outbox`].
 
 use http::{Method, Response};
 use kubeapi::Body;
@@ -9,13 +9,13 @@ use super::{Refusal, Remote, found};
 use crate::outbox::{Item, Limits};
 use crate::rt::unix_millis;
 
-/// Events on their way to the outbox; whoever has more waits.
+/// The most events that are queued for the outbox; further senders wait.
 pub(in crate::metamanager) const MAX_QUEUED_EVENTS: usize = 64;
-/// What waits while the cloud is not connected: the last hours of a node in trouble.
+/// The most events that wait on disk while the cloud is not connected: the last hours of a node in trouble.
 pub(in crate::metamanager) const EVENT_OUTBOX_LIMITS: Limits = Limits { messages: 1_000, bytes: 2 << 20 };
 
 impl Remote {
-    /// Tells the cloud; there is no answer.
+    /// Sends a new event to the cloud; there is no answer.
     pub(super) async fn event(&self, namespace: &str, event: Value) -> Result<Response<Body>, Refusal> {
         let name = event.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
         if name.is_empty() {
@@ -26,8 +26,8 @@ impl Remote {
         Ok(found(&Method::POST, &event))
     }
 
-    /// Tells the cloud of an event that it was told before. The patch has to be the whole event: the cloud must see whose it
-    /// is, and nothing of it is kept here.
+    /// Sends the cloud a change of an event that it has. The patch has to be the whole event: the cloud must see which object
+    /// it is about, and this node does not keep events.
     pub(super) async fn event_again(
         &self,
         namespace: &str,
@@ -41,7 +41,7 @@ impl Remote {
         Ok(found(&Method::PATCH, &patch))
     }
 
-    /// Waits for room in the outbox. A newer message of the same key says all that an older one would have said.
+    /// Queues a message for the outbox, and waits for space. A newer message of the same key replaces an older one.
     async fn queue(&self, told: Upstream, key: Option<String>) -> Result<(), Refusal> {
         let item = Item { message: told.into_message(unix_millis()), key, kept: None };
         self.waits.events.send(item).await.map_err(|_| Refusal::unavailable("the agent ends"))
@@ -65,9 +65,9 @@ mod tests {
         outbox,
     };
 
-    /// As EdgeCore's.
+    /// EdgeCore's default.
     const TIMEOUT: Duration = Duration::from_secs(60);
-    /// Three of each of a hundred pods.
+    /// Three events for each of a hundred pods.
     const EVENTS: usize = 300;
 
     #[tokio::test]

@@ -1,7 +1,7 @@
-//! Leases: not stored here, since one that the cloud does not have says nothing.
+//! Leases: not stored on this node, because a lease that the cloud does not have is of no use.
 //!
-//! A node's lease belongs to the node, by the UID that the cloud has given it, and goes with it. Here is where that is known: EdgeD
-//! has a node before the cloud does.
+//! A node's lease is owned by the node, by the UID that the cloud has given it, and is collected with it. The owner is set
+//! here, because EdgeD has a node before the cloud does and does not know its UID.
 
 use http::{Method, Response};
 use kubeapi::{Body, store::Key};
@@ -14,8 +14,8 @@ use crate::metamanager::desired::resource;
 const NAMESPACE: &str = "kube-node-lease";
 
 impl Remote {
-    /// Reads, creates or replaces a lease in the cloud. While the cloud does not know the node, it is asked for none:
-    /// one that is written would belong to nobody, or to a node that is gone, and be collected as soon as it is there.
+    /// Reads, creates or replaces a lease in the cloud. While the cloud does not know the node, no lease is written: it would
+    /// have no owner, or a deleted one, and be collected at once.
     pub(super) async fn lease(
         &self,
         method: &Method,
@@ -24,7 +24,7 @@ impl Remote {
     ) -> Result<Response<Body>, Refusal> {
         let given = lease.pointer("/metadata/name").and_then(Value::as_str).unwrap_or(name).to_owned();
         if let Some(map) = lease.as_object_mut() {
-            // EdgeCore sends none of them
+            // EdgeCore sends neither kind nor apiVersion
             map.shift_remove("kind");
             map.shift_remove("apiVersion");
         }
@@ -53,7 +53,7 @@ impl Remote {
         Ok(found(method, &lease))
     }
 
-    /// A reference to this node as the cloud has it.
+    /// Returns an owner reference to this node as the cloud has it.
     async fn owner(&self) -> Result<Value, Refusal> {
         let name = self.desired.node_name();
         let key = Key::new(resource(&ResourceType::Node), "", name);
@@ -87,7 +87,7 @@ mod tests {
         rt::unix_millis,
     };
 
-    /// As EdgeCore's.
+    /// EdgeCore's default.
     const TIMEOUT: Duration = Duration::from_secs(60);
 
     fn remote() -> (Remote, Desired, Line) {
@@ -107,7 +107,7 @@ mod tests {
         desired.change(&key, known).await.unwrap();
     }
 
-    /// A lease of a node that is gone.
+    /// Returns a lease of a node that was deleted.
     fn lease() -> Value {
         let owner = json!({"apiVersion": "v1", "kind": "Node", "name": "edge-1", "uid": "gone"});
         json!({"metadata": {"name": "edge-1", "ownerReferences": [owner]}, "spec": {}})

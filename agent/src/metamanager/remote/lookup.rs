@@ -1,6 +1,6 @@
-//! Objects that are asked of the cloud when something here needs them, and stored. ConfigMaps and Secrets, whose changes the
-//! cloud sends from then on, are served from the store first; persistent volumes and claims, of which it sends nothing, only
-//! while the cloud cannot be asked.
+//! Objects that are fetched from the cloud when something on this node needs them, and stored. ConfigMaps and Secrets, whose
+//! changes the cloud sends from then on, are served from the store first. Persistent volumes and claims, whose changes it does
+//! not send, are served from the store only while the cloud cannot be reached.
 
 use http::{Method, Response, StatusCode};
 use kubeapi::{Body, store::Key};
@@ -13,7 +13,7 @@ use crate::metamanager::desired::{Placement, Put, StoreChange, resource};
 use crate::rt::unix_millis;
 
 impl Remote {
-    /// The object, from here or else from the cloud.
+    /// Returns the object from the store, or else from the cloud.
     pub(super) async fn lookup(
         &self,
         kind: ResourceType,
@@ -28,7 +28,7 @@ impl Remote {
         Ok(found(&Method::GET, &value))
     }
 
-    /// The object, from the cloud or, while that cannot be asked, as it was the last time.
+    /// Returns the object from the cloud, or the stored one while the cloud cannot be reached.
     pub(super) async fn fresh(
         &self,
         kind: ResourceType,
@@ -56,7 +56,7 @@ impl Remote {
         }
     }
 
-    /// Asks, stores and acknowledges.
+    /// Fetches an object from the cloud, stores it and acknowledges the answer.
     pub(super) async fn ask_and_keep(&self, kind: &ResourceType, key: &Key) -> Result<Value, Refusal> {
         let (namespace, name) = (&key.namespace, &key.name);
         let (answer, message) = match self.ask(Upstream::query(namespace, kind, name)).await {
@@ -80,7 +80,7 @@ impl Remote {
         Ok(value)
     }
 
-    /// Stores and acknowledges what the cloud has answered.
+    /// Stores and acknowledges the cloud's answer.
     pub(super) async fn keep(
         &self,
         path: &ResourcePath,

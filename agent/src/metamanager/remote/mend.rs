@@ -1,6 +1,6 @@
-//! Objects of the cloud that were damaged on disk: each is asked for by its name and written anew. A cloud that knows that this node
-//! has acknowledged one does not send it again by itself. While the cloud is not connected they stay as they are, named by `/healthz`,
-//! and what runs goes on.
+//! Repairs damaged objects of the cloud: each is fetched by its name and written anew, because a cloud that knows that this
+//! node has acknowledged an object does not send it again. While the cloud is not connected, damaged objects stay, `/healthz`
+//! names them, and running pods go on.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -18,29 +18,29 @@ use crate::{
     rt::Backoff,
 };
 
-/// Time until one is asked for again …
+/// The wait before the first retry …
 const FIRST_WAIT: Duration = Duration::from_secs(1);
-/// … doubled each time, up to this.
+/// … which doubles up to this.
 const MAX_WAIT: Duration = Duration::from_secs(60);
-/// A pod that the cloud does not have may have another name, which was damaged, too: so long whoever looks for lost pods has to find
-/// it, before what is here is nobody's.
+/// How long a pod that the cloud does not have is kept: its name may have been damaged, too, and the search for lost pods has
+/// to find it before what it left counts as an orphan.
 const UNKNOWN_POD: Duration = Duration::from_secs(30);
 
 /// Pods that the cloud does not have, and since when that is known.
 type Unknown = BTreeMap<Key, Instant>;
 
-/// What became of one.
+/// The outcome of one repair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mended {
-    /// It is whole, or gone.
+    /// The object is readable again, or removed.
     Done,
-    /// Somebody else writes it anew.
+    /// Another component writes it anew.
     Left,
-    /// Again, later.
+    /// The repair has to be tried again later.
     Later,
 }
 
-/// Why one is not mended yet.
+/// Why an object is not repaired yet.
 #[derive(Debug, thiserror::Error)]
 enum Failed {
     #[error("the cloud does not tell: {0:?}")]
@@ -50,7 +50,7 @@ enum Failed {
 }
 
 impl Remote {
-    /// Mends what is damaged, now and as it is found; for ever.
+    /// Repairs damaged objects, now and as they are found; never returns.
     pub(in crate::metamanager) async fn mend(self) {
         let mut damaged = self.desired.damaged();
         let mut link = self.hub.link();
@@ -83,7 +83,7 @@ impl Remote {
             tokio::select! {
                 _ = damaged.changed() => {}
                 () = again => {}
-                // once EdgeHub has ended there is nobody to ask
+                // once EdgeHub has ended, the cloud cannot be reached any more
                 changed = link.changed() => match changed {
                     Ok(()) => backoff.reset(),
                     Err(_) => std::future::pending().await,
@@ -98,7 +98,7 @@ impl Remote {
         }
         match kind(key) {
             Some(ResourceType::Pod) => self.mend_pod(key, unknown).await,
-            // EdgeD makes it anew, and the record says which one it is in the cloud
+            // EdgeD creates the node anew, and the record says which one it is in the cloud
             Some(ResourceType::Node) if *key.name == *self.desired.node_name() => {
                 self.desired.set(key, None).await?;
                 Ok(Mended::Done)
@@ -109,8 +109,8 @@ impl Remote {
                 Err(refusal) => Err(Failed::Cloud(refusal)),
             },
             None if key.resource == token_resource() => self.forget(key).await,
-            // nobody can be asked for it: it stays as it is until the cloud sends it, which is then news whatever it says; or it is of a
-            // part that wrote it for itself, and reads it at its start only
+            // The cloud cannot be asked for it: either it stays until the cloud sends it, and is then stored whatever its
+            // revision is, or it belongs to a module that wrote it for itself and reads it at its start only.
             None => Ok(Mended::Left),
         }
     }
@@ -132,9 +132,9 @@ impl Remote {
         }
     }
 
-    /// A record is made anew from its object: what the cloud has confirmed is told again.
+    /// Makes a record anew from its object: what the cloud had confirmed is reported again.
     async fn mend_record(&self, key: &Key) -> Result<Mended, Failed> {
-        // the marks of this store are no records of objects, and count as not there
+        // the marks of this store are no records of objects, and count as absent
         let place = object_key(key).filter(|place| place.resource.as_str() != "stores");
         let Some(place) = place else { return Ok(Mended::Left) };
         let uid = self.desired.get(&place).await?;
@@ -161,14 +161,14 @@ impl Remote {
         Ok(Mended::Done)
     }
 
-    /// After the cloud's answer was stored.
+    /// Returns the outcome after the cloud's answer was stored.
     async fn outcome(&self, key: &Key) -> Result<Mended, StoreError> {
         let is_damaged = self.desired.is_damaged(key).await?;
         Ok(if is_damaged { Mended::Later } else { Mended::Done })
     }
 }
 
-/// What a cloud can be asked for by its name.
+/// Returns the type under which the cloud can be asked for the object; `None` if it cannot.
 fn kind(key: &Key) -> Option<ResourceType> {
     let kinds = [
         ResourceType::Pod,

@@ -1,8 +1,8 @@
-//! What stands between EdgeD's client and the store: requests that concern the cloud go there, all others to the store.
+//! The service between EdgeD's client and the store: requests that concern the cloud are sent there, all others to the store.
 //!
-//! Reads of a ConfigMap or Secret that is not stored, of persistent volumes and claims, leases, tokens and events reach through.
-//! While the cloud is not connected they are answered 503 at once, but for volumes, claims and tokens, of which the last known
-//! is given.
+//! Sent to the cloud are reads of a ConfigMap or Secret that is not stored, and requests for persistent volumes and claims,
+//! leases, tokens and events. While the cloud is not connected they are answered 503 at once, but for volumes, claims and
+//! tokens, of which the last known state is returned.
 
 pub(super) mod events;
 mod leases;
@@ -43,10 +43,10 @@ use crate::{
     outbox::Item,
 };
 
-/// After so long without an answer the cloud is asked again.
+/// How long the cloud may take before it is asked again.
 const ASK_AGAIN: Duration = Duration::from_secs(10);
 
-/// The largest body taken; the API server's limit.
+/// The largest request body, bytes; the API server's limit.
 const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 
 /// The service; cheap to clone.
@@ -59,12 +59,12 @@ pub(super) struct Remote {
     waits: Waits,
 }
 
-/// What the cloud is waited for, and what waits for it.
+/// The queue and the timeout for requests to the cloud.
 #[derive(Clone, Debug)]
 pub(super) struct Waits {
-    /// Where events wait.
+    /// The queue of events for the cloud.
     pub(super) events: mpsc::Sender<Item>,
-    /// How long the cloud may take for an answer.
+    /// How long the cloud may take to answer.
     pub(super) timeout: Duration,
 }
 
@@ -79,8 +79,8 @@ impl Remote {
         Self { local, desired, hub, pods_complete, waits }
     }
 
-    /// What the cloud answers, and the message that it was. Until the time is over it is asked again and again, since CloudCore
-    /// drops what it cannot deal with, as while it starts.
+    /// Returns the cloud's answer with its message. The request is repeated until the timeout, because CloudCore drops requests
+    /// that it cannot handle, as while it starts.
     async fn ask(&self, request: Upstream) -> Result<(Answer, Message), Refusal> {
         let end = Instant::now() + self.waits.timeout;
         loop {
@@ -95,7 +95,7 @@ impl Remote {
         }
     }
 
-    /// The same, asked once: for what is asked again by itself.
+    /// Sends a request once, for callers that retry by themselves.
     async fn ask_once(&self, request: Upstream) -> Result<(Answer, Message), Refusal> {
         answered(
             self.hub.request(request.into_message(unix_millis()), ASK_AGAIN.min(self.waits.timeout)).await,
@@ -129,7 +129,7 @@ fn answered(answer: Result<Message, Unreachable>) -> Result<(Answer, Message), R
     }
 }
 
-/// The object in a request's body.
+/// Reads the object in a request's body.
 async fn body(request: Request<ClientBody>) -> Result<Value, Refusal> {
     let bytes: Bytes = match Limited::new(request.into_body(), MAX_BODY_BYTES).collect().await {
         Ok(collected) => collected.to_bytes(),
@@ -158,7 +158,7 @@ impl Service<Request<ClientBody>> for Remote {
     }
 }
 
-/// 201 for what a POST made, 200 for the rest.
+/// Returns the response with the object: 201 for a POST, 200 for all others.
 fn found(method: &Method, value: &Value) -> Response<Body> {
     object(if method == Method::POST { http::StatusCode::CREATED } else { http::StatusCode::OK }, value)
 }

@@ -1,4 +1,4 @@
-//! Which requests are not for the store alone: pure.
+//! Selects the requests that are not answered by the store alone. Pure.
 
 use http::{Method, Uri};
 use wire::ResourceType;
@@ -11,15 +11,15 @@ const LEASES: &str = "kube-node-lease";
 pub(super) enum Place {
     /// Reads a ConfigMap or Secret: type, namespace, name.
     Lookup(ResourceType, String, String),
-    /// Reads a persistent volume or claim, of which the cloud sends no changes: type, namespace, name.
+    /// Reads a persistent volume or claim, whose changes the cloud does not send: type, namespace, name.
     Fresh(ResourceType, String, String),
     /// Reads or writes a node's lease: its name, empty for a new one.
     Lease(String),
-    /// Asks for a token: namespace, service account.
+    /// Requests a token: namespace, service account.
     Token(String, String),
-    /// Tells an event: namespace.
+    /// Creates an event: namespace.
     Event(String),
-    /// Tells that an event has happened again: namespace, name.
+    /// Patches an event that has happened again: namespace, name.
     EventAgain(String, String),
     /// Reads a pod: namespace, name.
     Pod(String, String),
@@ -27,7 +27,7 @@ pub(super) enum Place {
     PodEnd(String, String),
 }
 
-/// `None`: the store answers.
+/// Returns how a request concerns the cloud; `None` if the store answers it.
 pub(super) fn place(method: &Method, uri: &Uri) -> Option<Place> {
     let segments: Vec<&str> = uri.path().split('/').filter(|segment| !segment.is_empty()).collect();
     let (namespace, rest) = match segments.as_slice() {

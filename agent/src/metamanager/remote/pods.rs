@@ -1,5 +1,5 @@
-//! The end of a pod: EdgeD deletes it when its containers have ended. It is gone here at once; the cloud is told until it has
-//! deleted it too. And the return of one that the store has lost.
+//! Reads and deletes pods. EdgeD deletes a pod when its containers have ended: it is removed here at once, and the cloud is
+//! told until it has deleted it too. A pod that the store has lost is fetched from the cloud.
 
 use http::{Request, Response, StatusCode};
 use jiff::{SignedDuration, Timestamp};
@@ -16,11 +16,11 @@ use crate::metamanager::{
     record::{Record, fingerprint},
 };
 
-/// A patch that changes nothing: its answer is the pod. Clouds have no query for pods.
+/// A patch that changes nothing, whose answer is the pod: clouds have no query for pods.
 const NO_CHANGE: &str = "{}";
 
 impl Remote {
-    /// The pod; from the cloud where it is not stored and the store may have lost it.
+    /// Returns the pod; from the cloud where it is not stored and the store may have lost it.
     pub(super) async fn pod(
         &self,
         namespace: &str,
@@ -32,11 +32,11 @@ impl Remote {
             self.bring_back(&key).await?;
         }
         let mut local = self.local.clone();
-        // it has no errors of its own
+        // the local API answers its errors as responses
         Ok(local.call(request).await.unwrap_or_else(|never| match never {}))
     }
 
-    /// Asks the cloud for the pod, and stores it. A mirror of a static pod is not the pod: that comes from its file.
+    /// Fetches the pod from the cloud, and stores it. A mirror of a static pod is not stored: the pod comes from its file.
     pub(super) async fn bring_back(&self, key: &Key) -> Result<(), Refusal> {
         let (namespace, name) = (&key.namespace, &key.name);
         let (answer, message) = self.ask(Upstream::pod_patch(namespace, name, NO_CHANGE.to_owned())).await?;
@@ -44,7 +44,7 @@ impl Remote {
             Answer::Response(response) => response.into_result().map_err(Refusal::of)?,
             Answer::Found(pod) => pod,
             Answer::Failed(status) => return Err(Refusal::of(status)),
-            // it has the pod, or has not looked: whether there is one is not known
+            // the cloud has the pod, or did not look: whether it exists is not known
             Answer::Done => {
                 return Err(Refusal::bad_gateway("the cloud answered a query for a pod without the pod"));
             }
@@ -57,14 +57,14 @@ impl Remote {
             return Ok(());
         }
         if let Some(pod) = pod.as_object_mut() {
-            // clouds leave them out of these answers
+            // clouds leave kind and apiVersion out of these answers
             pod.insert("kind".to_owned(), "Pod".into());
             pod.insert("apiVersion".to_owned(), "v1".into());
         }
         self.keep(&ResourcePath::object(namespace, &ResourceType::Pod, name), &pod, &message).await
     }
 
-    /// Deletes the pod here, or begins to where it is given time. Preconditions hold as at an API server.
+    /// Deletes the pod here, or starts the deletion if it has a grace period. Preconditions hold as at an API server.
     pub(super) async fn end_pod(
         &self,
         namespace: &str,
@@ -99,7 +99,7 @@ fn is_deleting(pod: &Value) -> bool {
     pod.pointer("/metadata/deletionTimestamp").is_some()
 }
 
-/// Its containers have `grace` seconds from now.
+/// Sets the deletion timestamp: the containers have `grace` seconds from now.
 fn ending(entry: &Entry, uid: &str, grace: i64, now: Timestamp) -> Placement {
     let mut pod = match &entry.object {
         Some(pod) if pod["metadata"]["uid"] == uid && !is_deleting(pod) => pod.clone(),

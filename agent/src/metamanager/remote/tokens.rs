@@ -1,5 +1,5 @@
-//! Tokens of service accounts: asked of the cloud, kept on disk, so that a pod starts with the last known one when the cloud is
-//! away.
+//! Tokens of service accounts: requested from the cloud and kept on disk, so that a pod starts with the last known token while
+//! the cloud is not connected.
 
 use http::{Method, Response};
 use jiff::{SignedDuration, Timestamp};
@@ -14,13 +14,13 @@ use wire::{Answer, Upstream};
 use super::{Refusal, Remote, found};
 use crate::metamanager::{desired::Desired, record::fingerprint};
 
-/// After this share of its life a token is renewed; the kubelet's.
+/// The share of its lifetime after which a token is renewed; the kubelet's.
 const FRESH_PERCENT: i64 = 80;
-/// However long it lives, a token is renewed after this; the kubelet's.
+/// The age after which every token is renewed; the kubelet's.
 const OLDEST: SignedDuration = SignedDuration::from_hours(24);
 
 impl Remote {
-    /// A token for the account: a kept one that is fresh, else a new one, else the last known.
+    /// Returns a token for the account: a stored one that is fresh, else a new one, else the last known.
     pub(super) async fn token(
         &self,
         namespace: &str,
@@ -56,7 +56,7 @@ impl Remote {
     }
 }
 
-/// The place and the form in which a token is kept that was issued then.
+/// Returns the key and the object under which a token is stored that was issued at `issued`.
 pub(in crate::metamanager) fn stored_token(
     namespace: &str,
     account: &str,
@@ -72,7 +72,7 @@ pub(in crate::metamanager) fn stored_token(
     (key, entry)
 }
 
-/// Forgets the tokens that were bound to a pod.
+/// Removes the tokens that are bound to a pod.
 pub(super) async fn forget(desired: &Desired, namespace: &str, pod: &str) -> Result<(), StoreError> {
     for object in desired.list(&resource()).await?.0 {
         if object.key.namespace == namespace && object.value()?["pod"] == pod {
@@ -82,7 +82,7 @@ pub(super) async fn forget(desired: &Desired, namespace: &str, pod: &str) -> Res
     Ok(())
 }
 
-/// Where tokens are kept.
+/// Returns the collection of tokens.
 pub(in crate::metamanager) fn resource() -> Resource {
     Resource::new("kubeedge.io", "serviceaccounttokens")
 }
@@ -91,7 +91,7 @@ fn bound_pod(request: &Value) -> &str {
     request.pointer("/spec/boundObjectRef/uid").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// One place for each account, audience, lifetime and pod.
+/// Returns the key of a token: one for each account, audience, lifetime and pod.
 fn key(namespace: &str, account: &str, request: &Value) -> Key {
     let spec = request.get("spec").unwrap_or(&Value::Null);
     let part = |name: &str| spec.get(name).cloned().unwrap_or_default();
@@ -107,7 +107,7 @@ fn is_fresh(kept: &Value, now: Timestamp) -> bool {
         return false;
     };
     let (life, age) = (expiry.duration_since(issued), now.duration_since(issued));
-    // a clock that was set back shows a token from the future
+    // after the clock was set back, a token may seem to come from the future
     age >= SignedDuration::ZERO && age < OLDEST && age.as_secs() * 100 < life.as_secs() * FRESH_PERCENT
 }
 

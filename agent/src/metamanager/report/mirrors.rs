@@ -1,4 +1,4 @@
-//! Mirrors of static pods: made in the cloud as soon as it knows this node.
+//! Mirrors of static pods: created in the cloud as soon as it knows this node.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ use crate::metamanager::{
 };
 use crate::rt::unix_millis;
 
-/// While the cloud has not told the node's UID.
+/// The wait while the cloud has not sent the node's UID.
 const NODE_UID_RETRY_DELAY: Duration = Duration::from_secs(1);
-/// After the cloud refused a mirror: the pod runs without.
+/// The wait after the cloud has refused a mirror: the pod runs without one.
 const LATER: Duration = Duration::from_secs(30);
 
 impl Reporter {
-    /// Makes a mirror of `pod`, whose status is told after that.
+    /// Creates a mirror of `pod`; the pod's status is reported after that.
     pub(super) async fn mirror(&self, key: &Key, pod: &Value) -> Result<ReportOutcome, Failed> {
         let node = Key::new(resource(&ResourceType::Node), "", self.node_name.as_str());
         let node_uid = self.desired.entry(&node).await?.record.map(|record| record.uid).unwrap_or_default();
@@ -32,7 +32,7 @@ impl Reporter {
         let insert = Upstream::put(Change::Insert, &key.namespace, &ResourceType::Pod, &key.name, mirror);
         let (answer, message) = self.request(insert).await?;
         if needs_ack(&message) {
-            // offline by now: the cloud does not wait for it
+            // disconnected by now: the cloud does not wait for the acknowledgement
             let _ = self.hub.send(message.acknowledgement(unix_millis())).await;
         }
         let made = match answer {
@@ -46,7 +46,7 @@ impl Reporter {
                 info!(pod = %key.name, namespace = %key.namespace, "a static pod is shown in the cloud");
                 self.note(key, &made).await
             }
-            // the one that is there is told by the cloud, and goes first where it is none of this pod
+            // the existing pod comes in a message of the cloud, and is deleted first if it is no mirror of this pod
             Err(status) if status["code"] == 409 => Ok(ReportOutcome::Later(NODE_UID_RETRY_DELAY)),
             Err(status) => {
                 let why = status["message"].as_str().unwrap_or_default();
@@ -56,7 +56,7 @@ impl Reporter {
         }
     }
 
-    /// Which pod of the cloud is the mirror, unless the cloud has told that by itself meanwhile.
+    /// Records which pod of the cloud is the mirror, unless the cloud has sent that by itself meanwhile.
     async fn note(&self, key: &Key, made: &Value) -> Result<ReportOutcome, Failed> {
         let uid = made.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
         let noted = self.desired.change(key, |entry| match &entry.record {

@@ -1,5 +1,5 @@
-//! Reports: what this node's objects are, told to the cloud until the cloud confirms it. Level-triggered: what is told is the
-//! newest state in the store, so nothing waits in memory and nothing is lost with the connection.
+//! Reports this node's objects to the cloud until the cloud confirms them. Level-triggered: each report is the newest state in
+//! the store, so nothing waits in memory and nothing is lost with the connection.
 
 mod mirrors;
 mod node;
@@ -26,26 +26,26 @@ use super::{
 use crate::edgehub::{EdgeHub, Link, Unreachable};
 use crate::rt::unix_millis;
 
-/// Reports on their way at one time. More would only wait in EdgeHub's queue.
+/// The most reports that wait for confirmation at a time. More would only wait in EdgeHub's queue.
 const MAX_CONCURRENT_REPORTS: usize = 16;
-/// How long the cloud may take to confirm one.
+/// How long the cloud may take to confirm a report.
 const CONFIRM_TIMEOUT: Duration = Duration::from_secs(20);
-/// After the cloud refused or the store failed.
+/// The wait after the cloud refused a report or the store failed.
 const REPORT_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// What became of one object's report.
+/// The outcome of one object's report.
 enum ReportOutcome {
-    /// The cloud has it, or it is none of the cloud's business.
+    /// The cloud has confirmed it, or does not need it.
     Done,
-    /// Again, soon.
+    /// Report again, soon.
     Again,
-    /// Again, after this.
+    /// Report again after this time.
     Later(Duration),
-    /// When the connection is back.
+    /// Report again when the connection is back.
     Offline,
 }
 
-/// Keeps the cloud informed; cheap to clone.
+/// Reports to the cloud; cheap to clone.
 #[derive(Clone)]
 pub(super) struct Reporter {
     desired: Desired,
@@ -53,13 +53,13 @@ pub(super) struct Reporter {
     node_name: String,
     /// The connection over which the cloud has confirmed the node's status.
     node_told: Arc<Mutex<Option<Link>>>,
-    /// Time between two reports of a pod's status that has not changed.
+    /// The time between two reports of a pod's status that has not changed.
     status_interval: Option<Duration>,
-    /// Pods whose status is reported the next time whether or not the cloud has confirmed it.
+    /// Pods whose status is reported the next time even if the cloud has confirmed it.
     stale: Arc<Mutex<HashSet<Key>>>,
 }
 
-/// A report failed for reasons of its own.
+/// Why a report failed.
 #[derive(Debug, thiserror::Error)]
 enum Failed {
     #[error("the cloud refused: {0}")]
@@ -95,7 +95,7 @@ impl Reporter {
         }
     }
 
-    /// Until a watch falls behind or the store fails.
+    /// Reports until a watch falls behind or the store fails.
     async fn follow(&self) -> Result<(), StoreError> {
         let (pods, nodes) = (resource(&ResourceType::Pod), resource(&ResourceType::Node));
         let records = Resource::new(GROUP, pods.as_str());
@@ -108,16 +108,17 @@ impl Reporter {
         let mut waiting = self.everything().await?;
         let mut under_way = FuturesUnordered::new();
         let (mut later, mut listing) = (FuturesUnordered::new(), FuturesUnordered::new());
-        // under way, or to be told later
+        // reports under way, and objects whose report is delayed
         let mut busy: HashSet<Key> = HashSet::new();
         let mut last = None;
         let mut again = self.status_interval.map(every);
         loop {
             let now = *link.borrow_and_update();
             let online = now != Link::Down;
-            // compared, not only heard of: a link that is down for a moment is up again before anybody looks
+            // the state is compared, because a link that is down for a moment is up again before this is polled
             if now != seen && online {
-                // the cloud may have forgotten, or thought this node dead; beside the reports, one of which may hold the store
+                // the cloud may have forgotten this node, or thought it dead; the check runs beside the reports, one of which
+                // may hold the store
                 listing.push(self.everything().boxed());
             }
             seen = now;
@@ -129,7 +130,7 @@ impl Reporter {
                 under_way.push(self.report(key.clone()).map(move |told| (key, told)));
             }
             tokio::select! {
-                // the same order each time; what is done comes first, and makes room for no more than it took
+                // biased: finished reports first; each makes room for one more
                 biased;
                 // cancel-safe: futures stay in the set until they are done
                 Some((key, told)) = under_way.next() => match told {
@@ -138,7 +139,7 @@ impl Reporter {
                         busy.remove(&key);
                         waiting.insert(key);
                     }
-                    // busy until then: a change meanwhile would begin another row of attempts beside this one
+                    // busy until then: a change meanwhile would begin a second series of attempts
                     ReportOutcome::Later(wait) => later.push(tokio::time::sleep(wait).map(move |()| key)),
                 },
                 // cancel-safe, as above
@@ -162,19 +163,19 @@ impl Reporter {
         }
     }
 
-    /// The places of everything that a cloud should know which has just come, or come back.
+    /// Returns the keys of everything that a newly connected cloud has to know.
     async fn everything(&self) -> Result<BTreeSet<Key>, StoreError> {
         let (pods, nodes) = (resource(&ResourceType::Pod), resource(&ResourceType::Node));
         let mut keys: BTreeSet<Key> = BTreeSet::new();
         keys.extend(self.desired.list(&pods).await?.0.into_iter().map(|object| object.key));
-        // pods that have ended stand only in their records
+        // pods that have ended are only in their records
         let records = self.desired.list(&Resource::new(GROUP, pods.as_str())).await?.0;
         keys.extend(records.into_iter().map(|object| Key { resource: pods.clone(), ..object.key }));
         keys.insert(Key::new(nodes, "", self.node_name.as_str()));
         Ok(keys)
     }
 
-    /// The places of all pods, whose statuses are to be told again.
+    /// Returns the keys of all pods, and marks their statuses as stale.
     async fn pods_again(&self) -> Result<BTreeSet<Key>, StoreError> {
         let pods = self.desired.list(&resource(&ResourceType::Pod)).await?.0;
         let keys: BTreeSet<Key> = pods.into_iter().map(|object| object.key).collect();
@@ -199,7 +200,7 @@ impl Reporter {
         }
     }
 
-    /// The cloud's answer to one report.
+    /// Sends a report, and returns the cloud's answer.
     async fn request(&self, report: Upstream) -> Result<(Answer, Message), Failed> {
         let message = self.hub.request(report.into_message(unix_millis()), CONFIRM_TIMEOUT).await?;
         match Down::from(message.clone()).body {
@@ -220,14 +221,15 @@ impl Reporter {
     }
 }
 
-/// The next one after the last that is not told just now, going round: none waits for others that change all the time.
+/// Returns the next waiting key after the last one that is not being reported, in a circle: no object waits for others that
+/// change all the time.
 fn next(waiting: &BTreeSet<Key>, last: Option<&Key>, busy: &HashSet<Key>) -> Option<Key> {
     let after = last.map_or(Bound::Unbounded, Bound::Excluded);
     let round = waiting.range((after, Bound::Unbounded)).chain(waiting);
     round.into_iter().find(|key| !busy.contains(*key)).cloned()
 }
 
-/// The object that a report made in the cloud, where the answer has it; else the `Status` that says why there is none.
+/// Returns the object that a report created in the cloud, if the answer has it; else the `Status` that says why there is none.
 fn outcome(answer: Answer) -> Result<serde_json::Value, serde_json::Value> {
     match answer {
         Answer::Response(response) => response.into_result(),
@@ -236,14 +238,14 @@ fn outcome(answer: Answer) -> Result<serde_json::Value, serde_json::Value> {
     }
 }
 
-/// Ticks from one period after now on.
+/// Returns an interval whose first tick comes after one period.
 fn every(period: Duration) -> Interval {
     let mut ticks = interval_at(Instant::now() + period, period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks
 }
 
-/// Waits for the next tick; for ever where there is none.
+/// Waits for the next tick; for ever where there is no interval.
 async fn tick(ticks: &mut Option<Interval>) {
     match ticks {
         Some(ticks) => drop(ticks.tick().await),

@@ -1,4 +1,4 @@
-//! Reports of this node: that it is there, and its status.
+//! Reports this node: its registration and its status.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use crate::metamanager::{
 };
 use crate::rt::unix_millis;
 
-/// How long after its deletion a node registers itself again. CloudCore clears its ClusterObjectSyncs of a deleted node one by
-/// one, and stops at a node that is back: what is left then makes it disconnect the new node every five seconds, for ever.
+/// How long after its deletion a node registers itself again. CloudCore clears the ClusterObjectSyncs of a deleted node one by
+/// one, and stops when the node is back: those that are left then make it disconnect the new node every five seconds, for ever.
 const REGISTER_AGAIN: Duration = Duration::from_secs(10);
 
 impl Reporter {
-    /// Registers the node at `key` where the cloud does not know it, and tells its status.
+    /// Registers the node at `key` if the cloud does not know it, and reports its status.
     pub(super) async fn node(&self, key: &Key) -> Result<ReportOutcome, Failed> {
         if key.name != self.node_name {
             return Ok(ReportOutcome::Done);
@@ -30,7 +30,7 @@ impl Reporter {
         let known = entry.record.as_ref().and_then(|record| record.reported.as_deref());
         let status = node.get("status").cloned().unwrap_or_else(|| json!({}));
         let fresh = fingerprint(&status);
-        // behind a new connection there may be a cloud that has thought this node dead, whatever it had confirmed before
+        // the cloud behind a new connection may have thought this node dead, whatever it had confirmed before
         if known == Some(&fresh) && *self.node_told.lock() == Some(link) {
             return Ok(ReportOutcome::Done);
         }
@@ -52,7 +52,7 @@ impl Reporter {
             }
             Err(status) => return Err(Failed::Refused(status)),
         };
-        // what the cloud has shown meanwhile says nothing where it is from before this
+        // a status that the cloud has shown is disregarded if it is from before this report
         let revision = shown.pointer("/metadata/resourceVersion").and_then(Value::as_str);
         let revision: Option<u64> = revision.and_then(|revision| revision.parse().ok());
         let uid = shown.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
@@ -81,7 +81,7 @@ impl Reporter {
         Ok(ReportOutcome::Done)
     }
 
-    /// Forgets the UID of a node that the cloud does not have any more, where it has not told another one meanwhile.
+    /// Forgets the UID of a node that the cloud does not have any more, unless the cloud has sent another one meanwhile.
     async fn forget(&self, key: &Key, uid: &str) -> Result<(), Failed> {
         let forgotten = self.desired.change(key, |entry| match &entry.record {
             Some(record) if record.uid == uid => {
@@ -93,7 +93,7 @@ impl Reporter {
         Ok(forgotten.await?)
     }
 
-    /// Creates the node in the cloud; one that exists is fine.
+    /// Creates the node in the cloud; a node that exists already is no error.
     async fn register(&self, key: &Key, node: &Value) -> Result<(), Failed> {
         let mut node = node.clone();
         if let Some(map) = node.as_object_mut() {
@@ -118,8 +118,8 @@ impl Reporter {
     }
 }
 
-/// What is known of a node once the cloud has confirmed its status and shown whose that is: all else of it will come, so the revision is
-/// none yet.
+/// Records the UID of a node whose status the cloud has confirmed. The revision stays unset, because the rest of the node is
+/// still to come.
 fn identified(node: &Value, uid: &str, disagreements: u64, fingerprint: &str) -> Placement {
     let mut node = node.clone();
     if let Some(metadata) = node.get_mut("metadata").and_then(Value::as_object_mut) {

@@ -1,4 +1,4 @@
-//! The reporter at work, with a cloud that refuses what it is told.
+//! The reporter with a cloud that refuses its reports.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -15,11 +15,11 @@ use crate::{
     },
 };
 
-/// Changes of the pod, one in each second.
+/// Changes of the pod, one each second.
 const CHANGES: usize = 10;
-/// How long a mirror that was refused is left alone.
+/// How long no report follows after a mirror was refused.
 const REST: Duration = Duration::from_secs(30);
-/// Such times for which the cloud is watched after the last change.
+/// The number of such periods for which the cloud is watched after the last change.
 const RESTS: usize = 10;
 
 fn pod(change: usize) -> Value {
@@ -30,7 +30,7 @@ fn pod(change: usize) -> Value {
     })
 }
 
-/// Refuses every mirror; counts them, and keeps which state of the pod was told last.
+/// Refuses every mirror, counts them, and keeps the last reported state of the pod.
 async fn refuse(line: Line, asked: Arc<AtomicUsize>, last: Arc<Mutex<Value>>) {
     loop {
         let message = line.next().await;
@@ -66,7 +66,7 @@ async fn a_pod_that_changes_while_it_is_to_be_told_later_is_told_no_more_often()
     assert_eq!(*last.lock(), json!(CHANGES.to_string()), "what it is now");
 }
 
-/// A cloud with a node that has this UID and revision, if any; one that is asked to make one makes the next.
+/// Answers as a cloud with a node of this UID and revision, if any; creating one gives it the next.
 async fn know_nodes(line: Line, node: Arc<Mutex<Option<u64>>>) {
     loop {
         let message = line.next().await;
@@ -95,7 +95,7 @@ async fn a_nodes_uid_is_what_the_cloud_shows_with_each_answer() {
     let desired = Desired::new(MemoryStore::new(), "edge-1".into());
     let (hub, _inbound, mut line) = line();
     let key = Key::new(resource(&ResourceType::Node), "", "edge-1");
-    // as EdgeD makes it before the cloud knows it
+    // as EdgeD creates it before the cloud knows it
     let own = |phase: &str| json!({"kind": "Node", "metadata": {"name": "edge-1", "uid": "own"}, "status": {"phase": phase}});
     desired.set(&key, Some(own("a"))).await.unwrap();
     line.up();
@@ -117,11 +117,11 @@ async fn a_nodes_uid_is_what_the_cloud_shows_with_each_answer() {
         tokio::time::timeout(Duration::from_secs(120), is_so).await.expect(wanted);
     };
     uid("u100").await;
-    // somebody has made it anew
+    // another component has created it anew
     *clouds.lock() = Some(200);
     desired.set(&key, Some(own("b"))).await.unwrap();
     uid("u200").await;
-    // deleted, and registered again after a while in which it is nobody's
+    // deleted, and registered again after a while
     *clouds.lock() = None;
     desired.set(&key, Some(own("c"))).await.unwrap();
     uid("").await;

@@ -17,22 +17,22 @@ use super::super::answer::Refusal;
 use crate::edgehub::{EdgeHub, Link, Unreachable};
 use crate::rt::unix_millis;
 
-/// How long the cloud may take; EdgeCore's.
+/// How long the cloud may take to answer a call; EdgeCore's value.
 const CLOUD_TIMEOUT: Duration = Duration::from_secs(10);
-/// A cloud that has let a call wait so long has most likely no dynamic controller, and is not asked again for so long, or until
-/// the next connection.
+/// A cloud that has not answered a call in time most likely runs no dynamic controller. It is not called again for this time,
+/// or until the next connection.
 const SILENCE: Duration = Duration::from_secs(60);
 
 /// Why a call was not carried out.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// Nobody can be asked; what is stored is all that there is.
+    /// The cloud cannot be called; only what is stored is known.
     Away(Away),
-    /// The cloud says no.
+    /// The cloud has refused the call.
     Refused(Refusal),
 }
 
-/// Why nobody can be asked.
+/// Why the cloud cannot be called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Away {
     /// There is no connection.
@@ -42,7 +42,7 @@ pub(super) enum Away {
 }
 
 impl Away {
-    /// For people.
+    /// Returns the reason as a text.
     pub(super) fn why(self) -> &'static str {
         match self {
             Self::Offline => "the cloud is not connected",
@@ -52,14 +52,14 @@ impl Away {
         }
     }
 
-    /// The answer to what cannot be done without the cloud.
+    /// Returns the error for a request that needs the cloud.
     pub(super) fn refusal(self, what: &str) -> Refusal {
         let why = format!("{what}: {}", self.why());
         if self == Self::Offline { Refusal::unavailable(&why) } else { Refusal::timeout(&why) }
     }
 }
 
-/// The way to the cloud; cheap to clone.
+/// The connection for calls to the cloud; cheap to clone.
 #[derive(Clone)]
 pub(super) struct Cloud {
     node: Arc<str>,
@@ -72,18 +72,18 @@ impl Cloud {
         Self { node: node.into(), hub, silent: Arc::default() }
     }
 
-    /// The node that asks.
+    /// Returns the name of the node that calls.
     pub(super) fn node(&self) -> &str {
         &self.node
     }
 
-    /// The connection as it is now; `None` while nobody can be asked.
+    /// Returns the connection as it is now; `None` while the cloud cannot be called.
     pub(super) fn link(&self) -> Option<Link> {
         let link = *self.hub.link().borrow();
         (self.away(link).is_none()).then_some(link)
     }
 
-    /// The state of the connection, to await.
+    /// Returns the state of the connection as a watch channel.
     pub(super) fn links(&self) -> tokio::sync::watch::Receiver<Link> {
         self.hub.link()
     }
@@ -98,7 +98,7 @@ impl Cloud {
         }
     }
 
-    /// A call about objects.
+    /// Builds a call for objects.
     pub(super) fn call(
         &self,
         target: &Target,
@@ -110,12 +110,12 @@ impl Cloud {
         Application::new(&self.node, target.to_string(), verb, option, body, part)
     }
 
-    /// What a path that names no objects says.
+    /// Returns what the cloud answers at a path that names no objects.
     pub(super) async fn path(&self, path: &str) -> Result<Vec<u8>, Failure> {
         self.ask(Application::new(&self.node, path.to_owned(), Verb::Get, &json!({}), Vec::new(), "")).await
     }
 
-    /// Carries out a call: what came of it, JSON, empty where it has no outcome.
+    /// Executes a call. Returns its result as JSON, which is empty for calls without one.
     pub(super) async fn ask(&self, call: Application) -> Result<Vec<u8>, Failure> {
         let (key, verb) = (call.key.clone(), call.verb);
         let content = match self.request(Upstream::Application(call.write())).await?.body {
@@ -137,7 +137,7 @@ impl Cloud {
         }
     }
 
-    /// Tells which watches are kept; the cloud ends the others.
+    /// Sends the list of watches that clients keep; the cloud ends all others.
     pub(super) async fn tell_watches(&self, watches: &Watches) -> Result<(), Failure> {
         let content = serde_json::to_value(watches).unwrap_or_default();
         self.request(Upstream::WatchSync(content)).await.map(drop)

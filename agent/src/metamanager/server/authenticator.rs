@@ -1,4 +1,4 @@
-//! Who asks MetaServer, and what they may.
+//! Authentication and authorization of MetaServer's callers.
 
 use std::sync::Arc;
 
@@ -12,19 +12,19 @@ use super::{
     route::Ask,
 };
 
-/// Finds out who asks, and what they may.
+/// How callers are authenticated and authorized.
 #[derive(Clone)]
 pub(super) enum Authenticator {
-    /// Certificates of the cloud's CA and tokens of service accounts.
+    /// By certificates of the cloud's CA and tokens of service accounts.
     Accounts(Arc<Access>),
-    /// Programs of this machine.
+    /// As programs of this machine.
     Local(Arc<LocalClients>),
-    /// The agent's own rooms, which ask in process.
+    /// As the agent's own modules, which call in process.
     Agent,
 }
 
 impl Authenticator {
-    /// Who sends the request.
+    /// Returns the caller of the request.
     pub(super) async fn authenticate(&self, parts: &Parts) -> Result<Caller, Refusal> {
         match self {
             Self::Accounts(access) => access.caller(parts).await,
@@ -33,13 +33,13 @@ impl Authenticator {
         }
     }
 
-    /// Whether MetaServer lets the caller do this with objects.
+    /// Checks that the caller may send this request for objects.
     pub(super) async fn authorize(&self, caller: &Caller, ask: &Ask) -> Result<(), Refusal> {
         match self {
             Self::Accounts(access) => {
                 access.check(caller, ask).await?;
                 if ask.is_session() && ask.verb == Verb::Get {
-                    // a GET that becomes a WebSocket does as much as a POST
+                    // a GET that is upgraded to a WebSocket can do as much as a POST
                     access.check(caller, &Ask { verb: Verb::Create, ..ask.clone() }).await?;
                 }
                 Ok(())

@@ -1,8 +1,8 @@
-//! Copies of the cloud's objects that clients of this server have asked for, and of this node's own: what they read.
+//! The copies that clients read: objects of the cloud that they have requested, and this node's own objects.
 //!
-//! They stand in a store of their own: EdgeD runs what it finds in the other one. What clients see as `resourceVersion` is this
-//! store's revision, so that lists and watches fit together whoever has told of a change; the cloud's is in the record beside
-//! each copy.
+//! The copies are in a store of their own, because EdgeD runs what it finds in the other one. The `resourceVersion` that
+//! clients see is this store's revision, so that lists and watches fit together whatever the source of a change. The cloud's
+//! revision is in the record of each copy.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -21,46 +21,46 @@ use super::super::{
 };
 use super::{held::Held, keys::text};
 
-/// Bytes that the copies may take.
+/// The most bytes that the copies may take.
 pub(super) const MAX_COPIES_BYTES: u64 = 64 << 20;
-/// So many deletions are remembered: a list that was made before one of them must not bring the object back.
+/// The most deletions that are remembered: a list that was made before a deletion must not bring the object back.
 const MAX_REMEMBERED_DELETIONS: usize = 4096;
 
 /// The copies; cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Copies {
     kept: Desired,
-    /// What this node has of its own.
+    /// The objects of this node.
     own: Desired,
     node: Arc<str>,
-    /// What can be listed without the cloud.
+    /// The collections that can be listed without the cloud.
     pub(super) held: Held,
     deleted: Arc<Mutex<VecDeque<String>>>,
 }
 
 impl Copies {
-    /// Copies in `store`, beside what `node` has of its own.
+    /// Creates the copies in `store`, and with the objects in `own` of the node `node`.
     pub(super) fn new(store: Arc<dyn Store>, own: Desired, node: &str) -> Self {
         let kept = Desired::new(store, String::new());
         Self { held: Held::new(kept.clone()), kept, own, node: node.into(), deleted: Arc::default() }
     }
 
-    /// The copy at `key`.
+    /// Returns the copy at `key`.
     pub(super) async fn get(&self, key: &Key) -> Result<Option<Value>, StoreError> {
         self.kept.get(key).await
     }
 
-    /// All copies of a collection.
+    /// Returns all copies of a collection.
     pub(super) async fn all(&self, resource: &Resource) -> Result<Vec<Object>, StoreError> {
         Ok(self.kept.list(resource).await?.0)
     }
 
-    /// The bytes that each collection takes, records included.
+    /// Returns the bytes that each collection takes, including its records.
     pub(super) async fn sizes(&self) -> Result<Vec<(Resource, u64)>, StoreError> {
         self.kept.sizes().await
     }
 
-    /// Removes the copies of a collection, but for what this node has of its own.
+    /// Removes the copies of a collection, but for copies of this node's own objects.
     pub(super) async fn forget(&self, resource: &Resource) -> Result<(), StoreError> {
         self.held.forget(resource).await?;
         for copy in self.all(resource).await? {
@@ -71,13 +71,13 @@ impl Copies {
         Ok(())
     }
 
-    /// Removes the copy at `key`, and what is known of it.
+    /// Removes the copy at `key` and its record.
     async fn drop(&self, key: &Key) -> Result<(), StoreError> {
         let gone = |_: &Entry| Placement { object: StoreChange::Remove, record: StoreChange::Remove };
         self.kept.change(key, gone).await
     }
 
-    /// Takes over the cloud's state of an object. What this node has of its own is newer here than there.
+    /// Stores the cloud's state of an object, unless the object is this node's own, whose state here is newer.
     pub(super) async fn put(&self, key: &Key, object: &Value) -> Result<(), StoreError> {
         let uid = text(object, "/metadata/uid");
         if self.is_own(key).await? || self.deleted.lock().iter().any(|deleted| deleted == uid) {
@@ -89,7 +89,7 @@ impl Copies {
             .await
     }
 
-    /// The object with this UID is gone; an empty one is whichever it is.
+    /// Removes the copy of a deleted object with this UID, or of any UID if that is empty.
     pub(super) async fn remove(&self, key: &Key, uid: &str) -> Result<(), StoreError> {
         if self.is_own(key).await? {
             return Ok(());
@@ -126,7 +126,7 @@ impl Copies {
             .await
     }
 
-    /// Takes over what this node has of its own at `key`, or that it has nothing there any more.
+    /// Copies this node's own object at `key`, or removes the copy if the node has none any more.
     pub(super) async fn follow(&self, key: &Key) -> Result<(), StoreError> {
         let own = self.own.entry(key).await?;
         let record = own.record.unwrap_or_default();
@@ -139,7 +139,7 @@ impl Copies {
                 Some(current) if same(current, &object) && entry.record.as_ref() == Some(&record) => {
                     Placement::default()
                 }
-                // the cloud has told of a newer state since
+                // the cloud has sent a newer state since
                 Some(_) if !is_ours_to_tell && is_older(&record, entry.record.as_ref()) => {
                     Placement::default()
                 }
@@ -171,12 +171,12 @@ impl Copies {
         Ok(())
     }
 
-    /// Whether the object at `key` is this node itself or one of its pods.
+    /// Reports whether the object at `key` is this node itself or one of its pods.
     pub(super) async fn is_own(&self, key: &Key) -> Result<bool, StoreError> {
         Ok(is_told_here(key) && self.own.get(key).await?.is_some())
     }
 
-    /// The cloud's revision of what a client has read at this server's `revision`.
+    /// Returns the cloud's revision of an object that a client has read at this server's `revision`.
     pub(super) async fn clouds_revision(&self, key: &Key, revision: &str) -> Result<String, Refusal> {
         let entry = self.kept.entry(key).await?;
         let stands = entry.object_revision.is_some_and(|stands| stands.to_string() == revision);
@@ -191,7 +191,7 @@ impl Copies {
     }
 }
 
-/// Whether this node is who tells how the object is: it, or a pod.
+/// Reports whether this node writes the object's status: it is a node or a pod.
 fn is_told_here(key: &Key) -> bool {
     matches!(key.resource.as_str(), "pods" | "nodes")
 }

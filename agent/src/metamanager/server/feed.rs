@@ -1,4 +1,4 @@
-//! This node's own objects, for the clients of this server: copied as they change, with the cloud or without.
+//! Copies this node's own objects for the clients of this server as they change, with the cloud or without.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use tracing::warn;
 use super::{super::desired::Desired, copies::Copies};
 use crate::rt::Heart;
 
-/// After the store failed, or was too fast.
+/// The wait after the store failed, or changed faster than the watch.
 const STORE_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Copies from `own`; never ends.
+/// Copies from `own`; never returns.
 pub(super) async fn run(own: &Desired, copies: &Copies, heart: &Heart) {
-    // what the cloud keeps up to date on every node
+    // the kinds whose objects the cloud updates on every node
     tokio::join!(
         follow(own, copies, "nodes", heart.another("copies of nodes")),
         follow(own, copies, "pods", heart.another("copies of pods")),
@@ -40,7 +40,7 @@ async fn follow_once(
 ) -> Result<(), StoreError> {
     heart.beat();
     let (objects, revision) = own.list(resource).await?;
-    // what has ended while nobody followed
+    // objects that were deleted while nothing followed
     let mut keys: Vec<Key> = match resource.as_str() {
         "pods" | "nodes" => copies.all(resource).await?.into_iter().map(|copy| copy.key).collect(),
         _ => Vec::new(),

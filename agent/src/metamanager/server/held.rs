@@ -1,7 +1,7 @@
-//! Which collections the copies hold whole, because the cloud has listed them: what can be listed without the cloud. Of all others
-//! there may be copies of single objects, and whoever took those for a list would believe that all others are gone.
+//! The collections that the copies hold completely, because the cloud has listed them: these can be listed without the cloud.
+//! Of all others there may be copies of single objects, and a list of those would tell a client that all others are gone.
 //!
-//! It is written beside the copies, and goes with them.
+//! The set is stored beside the copies, and is removed with them.
 
 use std::sync::Arc;
 
@@ -16,18 +16,18 @@ use super::{
     watches::{Collection, covers},
 };
 
-/// So many collections are known at most; the one that was listed first for the first time goes.
+/// The most collections that are remembered; beyond it the one that was added first is dropped.
 const MAX_COLLECTIONS: usize = 256;
 
-/// What is held; cheap to clone.
+/// The collections that were listed; cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Held {
     copies: Desired,
-    /// `None`: not read yet.
+    /// `None` until it was read from the store.
     known: Arc<Mutex<Option<Vec<Collection>>>>,
 }
 
-/// Where it is written: a collection of one object, which no client can ask for.
+/// Returns the collection of the one object that stores the set; no client can request it.
 pub(super) fn place() -> Resource {
     Resource::new("held.outrigger.dev", "collections")
 }
@@ -37,19 +37,19 @@ fn key() -> Key {
 }
 
 impl Held {
-    /// Beside these copies.
+    /// Creates the set beside these copies.
     pub(super) fn new(copies: Desired) -> Self {
         Self { copies, known: Arc::default() }
     }
 
-    /// Whether everything in `collection` was listed.
+    /// Reports whether all objects of `collection` were listed.
     pub(super) async fn has(&self, collection: &Collection) -> Result<bool, StoreError> {
         let mut known = self.known.lock().await;
         let known = self.read(&mut known).await?;
         Ok(known.iter().any(|held| covers(held, collection)))
     }
 
-    /// Everything in `collection` is among the copies now.
+    /// Adds a collection, all objects of which are among the copies now.
     pub(super) async fn add(&self, collection: &Collection) -> Result<(), StoreError> {
         let mut known = self.known.lock().await;
         let known = self.read(&mut known).await?;
@@ -63,7 +63,7 @@ impl Held {
         self.write(known, new).await
     }
 
-    /// Copies of the collection are removed.
+    /// Drops a collection whose copies are removed.
     pub(super) async fn forget(&self, gone: &Resource) -> Result<(), StoreError> {
         let mut known = self.known.lock().await;
         let known = self.read(&mut known).await?;

@@ -1,4 +1,4 @@
-//! JSON of requests and answers.
+//! JSON of requests and responses.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{super::answer::Refusal, ask::Away};
 
-/// An answer of JSON as it came.
+/// Returns a response with JSON as it is.
 pub(super) fn raw(code: StatusCode, json: Vec<u8>) -> Response<Body> {
     let body = Full::new(Bytes::from(json)).map_err(|never| match never {}).boxed_unsync();
     let mut response = Response::new(body);
@@ -17,7 +17,7 @@ pub(super) fn raw(code: StatusCode, json: Vec<u8>) -> Response<Body> {
     response
 }
 
-/// The same answer with a warning that clients print: it is as this node last knew it.
+/// Adds a warning to a response, which clients print: it is what this node last knew.
 pub(super) fn last_known(mut answer: Response<Body>, away: Away) -> Response<Body> {
     let text = format!("299 - \"{}; this is what this node holds\"", away.why());
     if let Ok(value) = HeaderValue::from_str(&text) {
@@ -26,13 +26,13 @@ pub(super) fn last_known(mut answer: Response<Body>, away: Away) -> Response<Bod
     answer
 }
 
-/// What an answer of the cloud says.
+/// Parses an answer of the cloud.
 pub(super) fn parsed(answer: &[u8]) -> Result<Value, Refusal> {
     serde_json::from_slice(answer)
         .map_err(|error| Refusal::bad_gateway(&format!("the cloud's answer cannot be read: {error}")))
 }
 
-/// The object that a request brings.
+/// Parses the object in a request.
 pub(super) fn object_of(headers: &HeaderMap, body: &Bytes) -> Result<Value, Refusal> {
     kubeapi::object_of(headers, body).map_err(|why| Refusal::bad_request(&why))
 }

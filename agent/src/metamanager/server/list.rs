@@ -1,4 +1,4 @@
-//! Collections as the cloud has them, brought into the copies page by page.
+//! Lists collections from the cloud, page by page, into the copies.
 
 use std::collections::HashSet;
 
@@ -15,14 +15,14 @@ use super::{
     watches::Collection,
 };
 
-/// Objects in one answer of the cloud, which has to fit into one message.
+/// The number of objects in one page, which has to fit into one message.
 const PAGE_SIZE: usize = 100;
-/// Objects in one list. A node that holds more is not what its owner meant.
+/// The most objects in one list. No node is meant to hold more.
 const MAX_OBJECTS: usize = 10_000;
-/// Bytes of one list: half of what all copies may take.
+/// The most bytes of one list: half of what all copies may take.
 const MAX_LIST_BYTES: u64 = MAX_COPIES_BYTES / 2;
 
-/// Brings collections; cheap to clone.
+/// Lists collections; cheap to clone.
 #[derive(Clone)]
 pub(super) struct Lists {
     cloud: Cloud,
@@ -35,7 +35,7 @@ impl Lists {
         Self { cloud, copies, local }
     }
 
-    /// Makes the copies of `collection` what the cloud has.
+    /// Makes the copies of `collection` equal to the cloud's objects.
     pub(super) async fn renew(&self, collection: &Collection) -> Result<(), Failure> {
         let mut listed = HashSet::new();
         let (mut next, mut revision, mut bytes) = (String::new(), None, 0);
@@ -45,7 +45,7 @@ impl Lists {
             if bytes > MAX_LIST_BYTES {
                 return Err(Failure::Refused(Refusal::too_long(&format!("{} MiB", MAX_LIST_BYTES >> 20))));
             }
-            // later pages may be of a later state
+            // later pages may be of a later revision
             revision = revision.or_else(|| text(&page, "/metadata/resourceVersion").parse::<u64>().ok());
             let kind = text(&page, "/kind").strip_suffix("List").unwrap_or_default();
             for item in items(&page) {
@@ -65,7 +65,7 @@ impl Lists {
         self.copies.held.add(collection).await.map_err(failed)
     }
 
-    /// A page, and its length in bytes.
+    /// Fetches a page. Returns it with its length in bytes.
     async fn page(&self, collection: &Collection, next: &str) -> Result<(Value, usize), Failure> {
         let mut option = json!({"limit": PAGE_SIZE});
         for (name, value) in [
@@ -85,7 +85,7 @@ impl Lists {
         Ok((page, answer.len()))
     }
 
-    /// Removes the copies that the selectors select and the cloud has not listed.
+    /// Removes the copies that match the selectors and that the cloud has not listed.
     async fn remove_unlisted(
         &self,
         collection: &Collection,
@@ -112,7 +112,7 @@ fn items(list: &Value) -> &[Value] {
     list.get("items").and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// Items of a list may leave out what the list says for all of them.
+/// Adds kind and apiVersion to an item of a list, which may leave them out.
 fn with_kind(item: &Value, kind: &str, api_version: &str) -> Value {
     let mut object = item.clone();
     if let Some(map) = object.as_object_mut() {

@@ -1,9 +1,9 @@
-//! MetaServer: the Kubernetes API for what runs on this node, with the cloud or without.
+//! MetaServer: the Kubernetes API for programs of this node, with the cloud or without.
 //!
 //! In: HTTP requests of kubectl, controllers and pods. Out: answers from [`copies`], which follow this node's own objects
-//! ([`feed`]) and the cloud's: read through ([`ask`], [`list`]) or told by it while somebody watches ([`watches`]). Writes go to the
-//! cloud and nowhere else; logs and sessions of this node's pods come from its own kubelet API ([`stream`]). How much the
-//! copies may take is in [`room`].
+//! ([`own_objects`]) and the cloud's: fetched from it ([`cloud`], [`list`]), or sent by it while a client watches
+//! ([`watches`]). Writes go to the cloud only; logs and sessions of this node's pods come from its own kubelet API
+//! ([`stream`]). The size of the copies is limited by [`eviction`].
 //!
 //! Source: KubeEdge's MetaServer; <https://kubernetes.io/docs/reference/using-api/api-concepts/>.
 
@@ -87,66 +87,66 @@ use crate::{
 /// What MetaServer needs.
 #[derive(Clone, Debug)]
 pub struct MetaServerConfig {
-    /// Where it listens.
+    /// The address to listen on.
     pub address: SocketAddr,
-    /// Where the copies are kept; they can be lost without harm.
+    /// The store of the copies; it can be lost without harm.
     pub copies: Arc<dyn Store>,
-    /// How it is guarded.
+    /// How callers are authenticated.
     pub authentication: Authentication,
 }
 
-/// How MetaServer is guarded.
+/// How callers are authenticated.
 #[derive(Clone, Debug)]
 pub enum Authentication {
-    /// Programs of this machine come in, over the loopback interface.
+    /// Programs of this machine call over the loopback interface.
     Loopback(Loopback),
-    /// Certificates and the tokens of service accounts say who asks, roles what they may.
+    /// By certificates and the tokens of service accounts; roles say what they may do.
     Accounts(Guard),
-    /// Nobody comes in: it is not served, and only the agent's own rooms ask ([`MetaServer::client`]).
+    /// No callers: the API is not served, and only the agent's own modules call it ([`MetaServer::client`]).
     Unserved,
 }
 
-/// How MetaServer is guarded where it serves pods.
+/// How MetaServer is protected where it serves pods.
 #[derive(Clone, Debug)]
 pub struct Guard {
-    /// Another address for pods. An interface is made for it where this machine has none that has it.
+    /// Another address, for pods. An interface is created for it where this machine has none with it.
     pub pods_address: SocketAddr,
-    /// Its certificate, and the CA of its clients.
+    /// The server's certificate, and the CA of its clients.
     pub tls: TlsFiles,
-    /// Whether the certificate is requested of the cloud, and kept in the files of `tls`; else it must stand there.
+    /// Whether the certificate is requested from the cloud and stored in the files of `tls`; otherwise the files must exist.
     pub requested: bool,
     /// Which tokens are accepted.
     pub tokens: TokenRules,
-    /// How it is served at the address of the Service `default/kubernetes` as well; `None` where that is not had.
+    /// How it is served at the address of the Service `default/kubernetes` as well; `None` where it is not.
     pub in_cluster: Option<InCluster>,
-    /// Where a kubeconfig may be left of a time when accounts were not checked; it is removed.
+    /// The directory of a kubeconfig that was written while accounts were not checked; the file is removed.
     pub directory: PathBuf,
 }
 
 /// Why MetaServer does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum MetaServerError {
-    /// Its address cannot be had.
+    /// The address cannot be bound.
     #[error("MetaServer cannot listen; change modules.metaManager.metaServer.server")]
     Bind(#[from] BindError),
-    /// It has no certificate.
+    /// There is no certificate.
     #[error("MetaServer has no TLS")]
     Tls(#[from] TlsError),
-    /// It cannot check tokens.
+    /// The keys of tokens cannot be read.
     #[error("MetaServer cannot check tokens")]
     Keys(#[from] KeyError),
-    /// It has no credentials for programs of this machine.
+    /// There are no credentials for programs of this machine.
     #[error("MetaServer has no credentials for clients on this machine")]
     Credentials(#[from] CredentialsError),
-    /// Its copies cannot be read.
+    /// The copies cannot be read.
     #[error("MetaServer's copies cannot be read; delete metaserver.db, and they are made anew")]
     Store(#[from] StoreError),
 }
 
-/// Where it listens, once it does.
+/// The address on which it listens, once it does.
 pub type Listening = watch::Receiver<Option<SocketAddr>>;
 
-/// What the cloud tells of watched collections, on its way into the copies.
+/// Stores the changes of watched collections, which the cloud sends, into the copies.
 #[derive(Clone)]
 pub(super) struct WatchedChanges {
     copies: Copies,
@@ -154,7 +154,7 @@ pub(super) struct WatchedChanges {
 }
 
 impl WatchedChanges {
-    /// Takes over what the cloud's dynamic controller says of an object.
+    /// Stores a change that the cloud's dynamic controller sends.
     pub(super) async fn change(&self, change: Change, object: &Value) -> Result<(), StoreError> {
         if text(object, "/metadata/name").is_empty() || text(object, "/kind").is_empty() {
             tracing::warn!("the cloud has told of an object without kind or name; it is left out");
@@ -188,7 +188,7 @@ impl std::fmt::Debug for MetaServer {
     }
 }
 
-/// Builds it over this node's `own` objects.
+/// Builds MetaServer over this node's `own` objects.
 pub(super) fn new(
     config: MetaServerConfig,
     node: &str,
@@ -222,7 +222,7 @@ pub(super) fn new(
 }
 
 impl MetaServerConfig {
-    /// The service by which pods find it; `None` where it serves none of them.
+    /// Returns the Service by which pods find MetaServer; `None` if it serves no pods.
     pub(super) fn service(&self) -> Option<Value> {
         match &self.authentication {
             Authentication::Accounts(guard) => Some(service_object::object(guard.pods_address)),
@@ -232,23 +232,23 @@ impl MetaServerConfig {
 }
 
 impl MetaServer {
-    /// With the logs and sessions of this node's pods, which `kubelet` answers.
+    /// Sets the kubelet API that answers for the logs and sessions of this node's pods.
     pub(crate) fn serve_pods_of(&self, kubelet: Arc<dyn NodeStreams>) {
         self.api_server.kubelet.set(kubelet);
     }
 
-    /// Where it listens, once it does.
+    /// Returns the address on which it listens, once it does.
     pub fn listening(&self) -> Listening {
         self.listening.subscribe()
     }
 
-    /// A client of what it serves for the agent's own rooms: in process, as this node.
+    /// Returns a client for the agent's own modules: in process, as this node.
     pub(crate) fn client(&self) -> Client {
         let api_server = ApiServer { authenticator: Some(Authenticator::Agent), ..self.api_server.clone() };
         client_of(api_server, "default")
     }
 
-    /// How it is served at the address of the Service `default/kubernetes`, where it is.
+    /// Returns how it is served at the address of the Service `default/kubernetes`, if it is.
     pub(crate) fn in_cluster(&self) -> Option<&InCluster> {
         match &self.authentication {
             Authentication::Accounts(guard) => guard.in_cluster.as_ref(),
@@ -259,16 +259,16 @@ impl MetaServer {
     /// Serves until `shutdown`.
     ///
     /// # Errors
-    /// The address cannot be had, the copies, keys or certificates cannot be read.
+    /// The address cannot be bound, or the copies, keys or certificates cannot be read.
     pub async fn run(mut self, shutdown: CancellationToken) -> Result<(), MetaServerError> {
         Box::pin(self.run_again(&Heart::unheard(), shutdown)).await
     }
 
-    /// The same for whoever may drop it in its middle, and call it again: clients connect anew.
+    /// Serves until `shutdown`. The future may be dropped at any point and the method called again: clients then reconnect.
     async fn run_again(&mut self, heart: &Heart, shutdown: CancellationToken) -> Result<(), MetaServerError> {
         heart.beat();
         self.kinds.load().await?;
-        // from here on it serves, and waits for whoever comes
+        // from here on it serves, and may be idle for any time
         let _rest = heart.rest();
         let tls;
         let (mut keeper, mut for_pods, mut credentials) = (None, None, None);
@@ -327,7 +327,7 @@ impl MetaServer {
         Ok(())
     }
 
-    /// Keeps the copies while `serve` goes on.
+    /// Updates the copies while `serve` runs.
     async fn copy(&self, serve: impl Future<Output = ()>, heart: &Heart, shutdown: CancellationToken) {
         tokio::select! {
             // cancel-safe, all: what is not copied or removed now is at the next start
@@ -339,14 +339,14 @@ impl MetaServer {
         }
     }
 
-    /// How it is served, and who keeps the certificate where none is configured.
+    /// Returns the TLS configuration, and the certificate manager where no certificate is configured.
     async fn tls(&self, guard: &Guard) -> Result<(ServerConfig, Option<Keeper>), TlsError> {
         if !guard.requested {
             return Ok((tls::config(&guard.tls)?, None));
         }
         // the CA comes with the node's own certificate
         if !guard.tls.ca.exists() {
-            // fails where the connection's room has ended, and this one is about to
+            // fails when EdgeHub has ended, and this module is about to
             let _ = self.hub.link().wait_for(|link| *link != Link::Down).await;
         }
         let addresses = addresses([self.address.ip(), guard.pods_address.ip()]);
@@ -362,7 +362,7 @@ impl Part for MetaServer {
     }
 }
 
-/// What the future gives; where there is none, it never ends.
+/// Awaits the future; where there is none, never returns.
 async fn or_never<F: Future>(future: Option<F>) -> F::Output {
     match future {
         Some(future) => future.await,
@@ -370,7 +370,7 @@ async fn or_never<F: Future>(future: Option<F>) -> F::Output {
     }
 }
 
-/// What clients on this machine must come with; `None`: nothing, which is said.
+/// Returns the credentials of clients on this machine; `None` if they need none, which is logged.
 fn local_credentials(loopback: &Loopback, address: IpAddr) -> Result<Option<Credentials>, CredentialsError> {
     if loopback.anonymous {
         tracing::warn!(
@@ -382,7 +382,7 @@ fn local_credentials(loopback: &Loopback, address: IpAddr) -> Result<Option<Cred
     Credentials::load(loopback, address).map(Some)
 }
 
-/// Where it is reached, each address once.
+/// Returns the addresses at which it can be reached, each once.
 fn addresses(listening: [IpAddr; 2]) -> Vec<IpAddr> {
     let reached =
         |address: IpAddr| if address.is_unspecified() { Ipv4Addr::LOCALHOST.into() } else { address };
@@ -391,7 +391,7 @@ fn addresses(listening: [IpAddr; 2]) -> Vec<IpAddr> {
     addresses
 }
 
-/// Sees to it that this machine has the address; where that cannot be, the other one is served.
+/// Ensures that this machine has the address; where that fails, only the other address is served.
 async fn make_interface(address: IpAddr) {
     let made = spawn_blocking(move || interface::ensure(address)).await;
     if let Ok(Err(error)) = made {

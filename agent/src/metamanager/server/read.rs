@@ -1,4 +1,4 @@
-//! Reads: from the copies, which are brought up to date before where the cloud does not tell of changes anyway.
+//! Reads: from the copies, which are updated first unless the cloud sends their changes anyway.
 
 use http::{Response, StatusCode, request::Parts};
 use http_body_util::BodyExt;
@@ -18,7 +18,8 @@ use super::{
 };
 
 impl ApiServer {
-    /// One object: from the copies where they follow it, else from the cloud, or as it was while nobody can be asked.
+    /// Reads one object: from the copies where the cloud sends their changes, else from the cloud, or from the copies while it
+    /// cannot be reached.
     pub(super) async fn get(&self, ask: &Ask, parts: &Parts) -> Result<Response<Body>, Refusal> {
         let key = key(&ask.target);
         let is_whole = ask.part.is_empty() || ask.part == "status";
@@ -48,7 +49,7 @@ impl ApiServer {
         }
     }
 
-    /// A collection: the copies, after the cloud was asked. The pages after the first are of the same copies.
+    /// Reads a collection: the copies, after an update from the cloud. Pages after the first are of the same copies.
     pub(super) async fn list(&self, ask: &Ask, parts: &Parts) -> Result<Response<Body>, Refusal> {
         let collection = collection(ask, parts);
         if Query::of(&parts.uri).get("continue").is_some() || self.is_told(&collection) {
@@ -68,8 +69,8 @@ impl ApiServer {
         }
     }
 
-    /// Whether a list can be made without the cloud: of what the cloud has listed, and of this node's own pods and the node itself, which
-    /// are all that a node sees of these. An empty list of anything else would say that nothing is there.
+    /// Checks that a collection can be listed without the cloud: it was listed before, or it is of this node's own pods or the
+    /// node itself, which is all that a node sees of these. An empty list of anything else would say that nothing exists.
     async fn check_held(&self, collection: &Collection, away: Away) -> Result<(), Refusal> {
         let target = &collection.target;
         let is_own = target.group.is_empty() && matches!(target.plural.as_str(), "pods" | "nodes");
@@ -87,7 +88,7 @@ impl ApiServer {
         )))
     }
 
-    /// The changes of a collection: those of the copies, which the cloud is asked to keep up to date meanwhile.
+    /// Watches a collection: the changes of the copies, for which the cloud is asked to send updates meanwhile.
     pub(super) async fn watch(&self, ask: &Ask, parts: &Parts) -> Result<Response<Body>, Refusal> {
         self.find_kind(ask).await;
         let collection = collection(ask, parts);
@@ -97,14 +98,14 @@ impl ApiServer {
         if !self.is_told(&collection) {
             match self.subscribe(&collection).await {
                 Ok(()) => {}
-                // who goes on from a version has a list already
+                // a client that resumes from a version has a list already
                 Err(Failure::Away(_)) if goes_on(parts) => {}
                 Err(Failure::Away(away)) => self.check_held(&collection, away).await?,
                 Err(Failure::Refused(refusal)) => return Err(refusal),
             }
         }
         let answer = self.local.answer(parts).await;
-        // the watch is over when its answer is
+        // the watch ends with the response
         Ok(answer.map(|body| {
             body.map_frame(move |frame| {
                 let _ = &client;
@@ -114,8 +115,8 @@ impl ApiServer {
         }))
     }
 
-    /// Asks the cloud to tell of a collection from now on, and brings what it has: what changes in between comes twice, and what
-    /// came before is not missed.
+    /// Asks the cloud to send the changes of a collection from now on, and then lists it: a change in between comes twice, and
+    /// no earlier one is missed.
     pub(super) async fn subscribe(&self, collection: &Collection) -> Result<(), Failure> {
         let link = self.cloud.link();
         self.cloud.ask(self.watch_call(collection)).await?;
@@ -126,7 +127,7 @@ impl ApiServer {
         Ok(())
     }
 
-    /// The call that asks for a watch: the same for the same collection.
+    /// Builds the call that asks for a watch: the same for the same collection.
     pub(super) fn watch_call(&self, collection: &Collection) -> wire::application::Application {
         let mut option = json!({"watch": true});
         for (name, value) in [("labelSelector", &collection.labels), ("fieldSelector", &collection.fields)] {
@@ -137,19 +138,20 @@ impl ApiServer {
         self.cloud.call(&collection.target, Verb::Watch, &option, Vec::new(), "")
     }
 
-    /// Whether the cloud tells of all changes of the collection now.
+    /// Reports whether the cloud sends all changes of the collection now.
     pub(super) fn is_told(&self, collection: &Collection) -> bool {
         self.cloud.link().is_some_and(|link| self.kept.is_confirmed(collection, link))
     }
 
-    /// A kind that is not known may have been defined since.
+    /// An unknown kind may have been defined since: fetches the definitions.
     async fn find_kind(&self, ask: &Ask) {
         if !self.kinds.knows(&ask.target) {
             self.kinds.refresh(self.cloud.link()).await;
         }
     }
 
-    /// What was read, in the shape that the client asked for; as it came where the kind is not known here.
+    /// Returns the local API's answer, in the form that the client wants; the cloud's own answer where the kind is not known
+    /// here.
     async fn answer_or(&self, ask: &Ask, parts: &Parts, answer: Vec<u8>) -> Result<Response<Body>, Refusal> {
         self.find_kind(ask).await;
         if self.kinds.knows(&ask.target) {
@@ -159,7 +161,7 @@ impl ApiServer {
         }
     }
 
-    /// The list of a kind that only the cloud knows: as it comes.
+    /// Lists a kind that only the cloud knows: returns the cloud's answer unchanged.
     async fn list_unknown(&self, collection: &Collection) -> Result<Response<Body>, Refusal> {
         let option = json!({"labelSelector": collection.labels, "fieldSelector": collection.fields});
         let call = self.cloud.call(&collection.target, Verb::List, &option, Vec::new(), "");
@@ -171,19 +173,19 @@ impl ApiServer {
     }
 }
 
-/// Whether a watch begins after a list, and not with all that there is.
+/// Reports whether a watch continues after a list, and does not begin with all objects.
 fn goes_on(parts: &Parts) -> bool {
     let query = Query::of(&parts.uri);
     let version = query.get("resourceVersion").unwrap_or("0");
     version != "0" && !query.flag("sendInitialEvents")
 }
 
-/// The part of the object that the cloud is asked for; its status comes with the whole.
+/// Returns the subresource that the cloud is asked for; the status comes with the whole object.
 fn part_of(ask: &Ask) -> &str {
     if ask.part == "status" { "" } else { &ask.part }
 }
 
-/// The collection that a read is about; for one object, the one that it stands in.
+/// Returns the collection of a read; for one object, the collection that it is in.
 fn collection(ask: &Ask, parts: &Parts) -> Collection {
     let query = Query::of(&parts.uri);
     let selector = |name: &str| query.get(name).unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! How much of the disk the copies may take: beyond it, collections go that nobody has asked for longest.
+//! Limits the disk space of the copies: beyond the limit, the least recently used collections are removed.
 
 use std::{
     cmp::Reverse,
@@ -20,18 +20,18 @@ use super::{
 };
 use crate::metamanager::record;
 
-/// How often it is looked how much they take. What was asked for since the last look stays: whoever reads a list page by page
-/// must not find that it ends early.
+/// How often the space is checked. Collections that were used since the last check stay: a client that reads a list page by
+/// page must not find that it ends early.
 const CHECK_INTERVAL: Duration = Duration::from_mins(5);
-/// Collections of which it is remembered when they were asked for. A cluster has some hundred.
+/// The most collections whose last use is remembered. A cluster has some hundred.
 const MAX_REMEMBERED_COLLECTIONS: usize = 4096;
 
-/// When each collection was asked for last; cheap to clone.
+/// When each collection was last used; cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Room(Arc<Mutex<HashMap<Resource, Instant>>>);
 
 impl Room {
-    /// A client asks for something of this collection.
+    /// Records that a client uses this collection.
     pub(super) fn asked(&self, resource: Resource, now: Instant) {
         let mut asked = self.0.lock();
         if asked.len() < MAX_REMEMBERED_COLLECTIONS || asked.contains_key(&resource) {
@@ -39,9 +39,9 @@ impl Room {
         }
     }
 
-    /// Keeps the copies within their bounds; never ends.
+    /// Keeps the copies within the limit; never returns.
     pub(super) async fn run(&self, copies: &Copies, kept: &ClientWatches) {
-        // not at the start, when pods wait for the disk, and nobody has asked for anything yet
+        // the first check is not at the start, when pods wait for the disk and no collection was used yet
         let mut looks = interval_at(tokio::time::Instant::now() + CHECK_INTERVAL, CHECK_INTERVAL);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -76,7 +76,8 @@ impl Room {
         Ok(())
     }
 
-    /// Which of the collections in `sizes` go, so that of `total` bytes three quarters of `most` are left; none where they fit.
+    /// Returns the collections of `sizes` to remove, so that of `total` bytes three quarters of `most` are left; none if all
+    /// fit.
     fn going(
         &self,
         mut sizes: Vec<(Resource, u64)>,
@@ -88,7 +89,7 @@ impl Room {
             return Vec::new();
         }
         let mut asked = self.0.lock();
-        // of those that were not asked for since the start, the largest: few collections are lost
+        // of collections not used since the start, the largest go first, so that few are lost
         sizes.sort_by_key(|(resource, bytes)| (asked.get(resource).copied(), Reverse(*bytes)));
         let is_old = |at: &Instant| now.saturating_duration_since(*at) >= CHECK_INTERVAL;
         let mut going = Vec::new();
@@ -129,7 +130,7 @@ mod tests {
         let going =
             |total, most, minute| room.going(sizes(), total, most, begun + Duration::from_mins(minute));
         assert!(going(90, 90, 60).is_empty(), "they fit");
-        // nobody has asked for `d` since the start
+        // `d` was not used since the start
         assert_eq!(going(90, 89, 1), [resource("d")], "the others were asked for just now");
         assert_eq!(going(90, 60, 60), ["d", "a"].map(resource), "40 are left of 60");
         assert_eq!(

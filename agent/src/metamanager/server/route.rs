@@ -1,4 +1,4 @@
-//! What a request asks for: pure.
+//! Parses what a request asks for. Pure.
 
 use http::{Method, Uri};
 use percent_encoding::percent_decode_str;
@@ -9,40 +9,40 @@ use super::query::Query;
 /// What a request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Route {
-    /// What the API says about itself: versions, kinds, schemas, health.
+    /// Discovery: versions, kinds, schemas, health.
     About,
-    /// Something of objects.
+    /// A request for objects.
     Objects(Ask),
-    /// What this server does not do; the text says so.
+    /// A request that this server does not support; the text says why.
     Refused(&'static str),
-    /// No path of the API.
+    /// A path that the API does not have.
     Unknown,
 }
 
-/// Something of objects.
+/// A request for objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Ask {
-    /// Which.
+    /// The object or collection.
     pub(super) target: Target,
-    /// Empty for the objects themselves.
+    /// The subresource; empty for the objects themselves.
     pub(super) part: String,
-    /// What is to be done.
+    /// The verb.
     pub(super) verb: Verb,
 }
 
 impl Ask {
-    /// Whether this is what the kubelet answers: a log, or a session in a container.
+    /// Reports whether the kubelet answers this: a log, or a session in a container.
     pub(super) fn is_stream(&self) -> bool {
         self.part == "log" || self.is_session()
     }
 
-    /// Whether this goes into a pod: a command, or its ports.
+    /// Reports whether this is a session: a command in a pod, or its ports.
     pub(super) fn is_session(&self) -> bool {
         matches!(self.part.as_str(), "exec" | "attach" | "portforward")
     }
 }
 
-/// Reads a request's first line.
+/// Parses a request's method and path.
 pub(super) fn route(method: &Method, uri: &Uri) -> Route {
     let Some(segments) = segments(uri.path()) else { return Route::Unknown };
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
@@ -59,7 +59,7 @@ pub(super) fn route(method: &Method, uri: &Uri) -> Route {
         _ => return Route::Unknown,
     };
     let (namespace, plural, name, part) = match rest {
-        // parts of a namespace itself
+        // subresources of a namespace itself
         ["namespaces", name, part @ ("status" | "finalize")] => ("", "namespaces", *name, *part),
         ["namespaces", namespace, plural] => (*namespace, *plural, "", ""),
         ["namespaces", namespace, plural, name] => (*namespace, *plural, *name, ""),
@@ -100,7 +100,8 @@ pub(super) fn route(method: &Method, uri: &Uri) -> Route {
     Route::Objects(Ask { target, part: text(part), verb })
 }
 
-/// The path's segments; `None` where one of them is empty, which others read in other ways, or hides a border between segments.
+/// Returns the path's segments; `None` if one of them is empty, which other servers read differently, or has an encoded
+/// separator.
 fn segments(path: &str) -> Option<Vec<String>> {
     let path = path.strip_prefix('/')?;
     let path = path.strip_suffix('/').unwrap_or(path);

@@ -1,4 +1,4 @@
-//! Requests on their way in: to what the API says of itself, to reads, to writes.
+//! The HTTP service: dispatches requests to discovery, reads and writes.
 
 use std::{
     convert::Infallible,
@@ -33,13 +33,13 @@ use super::{
     watches::ClientWatches,
 };
 
-/// The largest body taken; the API server's limit.
+/// The largest request body, bytes; the API server's limit.
 const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 
 /// The service; cheap to clone.
 #[derive(Clone)]
 pub(super) struct ApiServer {
-    /// Who may ask what; `None`: nobody anything.
+    /// Authenticates callers; `None` refuses all.
     pub(super) authenticator: Option<Authenticator>,
     pub(super) cloud: Cloud,
     pub(super) copies: Copies,
@@ -87,7 +87,7 @@ impl ApiServer {
             Route::Refused(why) => return Err(Refusal::method_not_allowed(why)),
             Route::Unknown => return Err(Refusal::no_path()),
         };
-        // who has not said who they are may ask nothing, as in Kubernetes
+        // anonymous callers are refused, as by default in Kubernetes
         if let Some(review) = SelfReview::of(&ask.target).filter(|_| caller != Caller::Anonymous) {
             reviews::check(&ask)?;
             let question = object_of(&parts.headers, &read(body).await?)?;
@@ -113,7 +113,7 @@ impl ApiServer {
         }
     }
 
-    /// What the API says of itself. What is not known here, as an aggregated API, the cloud may know.
+    /// Answers discovery. What is not known here, such as an aggregated API, the cloud may know.
     async fn about(&self, parts: &Parts) -> Result<Response<Body>, Refusal> {
         self.kinds.refresh(self.cloud.link()).await;
         let answer = self.local.answer(parts).await;

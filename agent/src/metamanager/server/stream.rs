@@ -1,4 +1,4 @@
-//! Logs, commands, attachments and ports of this node's own pods: from its kubelet API, with the cloud or without.
+//! Logs, exec, attach and port-forward of this node's own pods: from its kubelet API, with the cloud or without.
 
 use http::{Response, StatusCode, request::Parts};
 use kubeapi::{Body, Identity};
@@ -6,7 +6,7 @@ use kubeapi::{Body, Identity};
 use super::{super::answer::Refusal, keys::key, route::Ask, service::ApiServer};
 
 impl ApiServer {
-    /// A log or a session of one of this node's pods, for `caller`, who may have it.
+    /// Answers a request for a log or a session of one of this node's pods by `caller`, who is authorized.
     pub(super) async fn stream(
         &self,
         ask: &Ask,
@@ -23,7 +23,7 @@ impl ApiServer {
                 ask.target.name, ask.part
             )));
         }
-        // MetaServer has decided; the name is for the log
+        // the caller is authorized; the name is for the log
         let groups = Identity::master().groups;
         Ok(self.local.stream(parts, Identity { groups, ..caller }).await)
     }

@@ -1,4 +1,4 @@
-//! Watches outlive connections: after each new one the cloud is told which there are, and brings what was missed.
+//! Watches outlive connections: after each new connection the watches are sent to the cloud, and what was missed is listed.
 
 use std::time::{Duration, Instant};
 
@@ -8,10 +8,10 @@ use wire::application::Watches;
 
 use super::{service::ApiServer, watches::ClientWatches};
 
-/// How often it is looked for watches that nobody needs any more, and those that the cloud could not take are offered again.
+/// How often idle watches are removed, and those that the cloud did not take are sent again.
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Keeps the cloud telling of all that is watched; never ends.
+/// Keeps the cloud's watches equal to those of the clients; never returns.
 pub(super) async fn run(api_server: &ApiServer, kept: &ClientWatches) {
     let mut links = api_server.cloud.links();
     let mut looks = interval(CHECK_INTERVAL);
@@ -30,7 +30,7 @@ pub(super) async fn run(api_server: &ApiServer, kept: &ClientWatches) {
                 debug!(?collection, ?failure, "the cloud does not tell of a collection that is watched here");
             }
         }
-        // Cancel-safe: each only shortens the wait for the next look.
+        // Cancel-safe: each only shortens the wait for the next check.
         tokio::select! {
             changed = links.changed() => if changed.is_err() { return std::future::pending().await },
             _ = looks.tick() => {}
@@ -38,7 +38,7 @@ pub(super) async fn run(api_server: &ApiServer, kept: &ClientWatches) {
     }
 }
 
-/// Whether the cloud knows now which watches there are.
+/// Sends the watches. Returns whether the cloud knows them now.
 async fn send_watches(api_server: &ApiServer, kept: &ClientWatches) -> bool {
     if api_server.cloud.link().is_none() {
         return false;

@@ -1,4 +1,4 @@
-//! The watches that clients of this server keep, and since when the cloud tells of what they cover. No IO, no clock.
+//! The watches of this server's clients, and whether the cloud sends the changes that they cover. No IO, no clock.
 
 use std::{
     collections::HashMap,
@@ -11,32 +11,32 @@ use wire::application::Target;
 
 use crate::edgehub::Link;
 
-/// How many different collections the cloud is asked to tell of at a time.
+/// The most different collections that the cloud is asked to watch at a time.
 const MAX_COLLECTIONS: usize = 256;
-/// How long the cloud goes on telling after the last client has gone: clients end their watches every few minutes and begin
-/// them anew.
+/// How long the cloud goes on sending after the last client has gone: clients end their watches every few minutes and start
+/// them again.
 const LINGER_PERIOD: Duration = Duration::from_secs(60);
 
-/// A collection, or a part of it.
+/// A collection, or the part of it that selectors select.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Collection {
-    /// Without a name.
+    /// The collection, without a name.
     pub(super) target: Target,
-    /// The label selector, empty for all.
+    /// The label selector; empty for all.
     pub(super) labels: String,
-    /// The field selector, empty for all.
+    /// The field selector; empty for all.
     pub(super) fields: String,
 }
 
 #[derive(Debug, Default)]
 struct Entry {
     clients: usize,
-    /// The connection over which the cloud tells.
+    /// The connection over which the cloud sends the changes.
     told_over: Option<Link>,
     idle_since: Option<Instant>,
 }
 
-/// All of them; cheap to clone.
+/// All watches; cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ClientWatches(Arc<Mutex<All>>);
 
@@ -47,7 +47,7 @@ struct All {
     has_forgotten: bool,
 }
 
-/// A client's watch; its end ends with this.
+/// The watch of one client; dropping it ends the watch.
 #[derive(Debug)]
 pub(super) struct Client {
     kept: ClientWatches,
@@ -55,7 +55,7 @@ pub(super) struct Client {
 }
 
 impl ClientWatches {
-    /// A client begins to watch; `None`: too many different collections are watched.
+    /// Adds a client's watch; `None` if too many different collections are watched.
     pub(super) fn enter(&self, collection: &Collection) -> Option<Client> {
         let mut kept = self.0.lock();
         if kept.entries.len() >= MAX_COLLECTIONS && !kept.entries.contains_key(collection) {
@@ -70,7 +70,7 @@ impl ClientWatches {
         Some(Client { kept: self.clone(), collection: collection.clone() })
     }
 
-    /// Whether the cloud tells of everything in `collection`, over this connection.
+    /// Reports whether the cloud sends all changes of `collection` over this connection.
     pub(super) fn is_confirmed(&self, collection: &Collection, link: Link) -> bool {
         self.0
             .lock()
@@ -79,19 +79,19 @@ impl ClientWatches {
             .any(|(kept, entry)| entry.told_over == Some(link) && covers(kept, collection))
     }
 
-    /// The cloud tells of `collection` from now on, over this connection.
+    /// Records that the cloud sends the changes of `collection` over this connection.
     pub(super) fn confirm(&self, collection: &Collection, link: Link) {
         if let Some(entry) = self.0.lock().entries.get_mut(collection) {
             entry.told_over = Some(link);
         }
     }
 
-    /// All that is watched.
+    /// Returns all watched collections.
     pub(super) fn all(&self) -> Vec<Collection> {
         self.0.lock().entries.keys().cloned().collect()
     }
 
-    /// Forgets what nobody has watched for [`LINGER_PERIOD`]; whether any was forgotten since the last time.
+    /// Removes watches that had no client for [`LINGER_PERIOD`]. Returns whether any was removed since the last call.
     pub(super) fn forget_idle(&self, now: Instant) -> bool {
         let mut kept = self.0.lock();
         let before = kept.entries.len();
@@ -113,7 +113,7 @@ impl Drop for Client {
     }
 }
 
-/// Whether everything of `wanted` is in `kept`.
+/// Reports whether `kept` contains everything of `wanted`.
 pub(super) fn covers(kept: &Collection, wanted: &Collection) -> bool {
     let (wide, narrow) = (&kept.target, &wanted.target);
     let same_kind = (&wide.group, &wide.plural) == (&narrow.group, &narrow.plural);

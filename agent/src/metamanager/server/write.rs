@@ -1,4 +1,4 @@
-//! Writes: the cloud carries them out; what comes of them is copied before the client hears of it.
+//! Writes: the cloud carries them out, and the result is copied before the client gets its response.
 
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode, header, request::Parts};
@@ -16,11 +16,11 @@ use super::{
     service::ApiServer,
 };
 
-/// Where an object says which state of it is meant.
+/// The field that says which revision of an object a request means.
 const REVISION: &str = "/metadata/resourceVersion";
 
 impl ApiServer {
-    /// Carries out a write.
+    /// Executes a write.
     pub(super) async fn write(
         &self,
         ask: &Ask,
@@ -37,7 +37,7 @@ impl ApiServer {
                 (query.write_options(), object.to_string().into_bytes())
             }
         };
-        // the status has a verb of its own
+        // a write of the status has a verb of its own
         let part = if ask.verb == Verb::UpdateStatus || ask.verb == Verb::Patch { "" } else { &ask.part };
         let call = self.cloud.call(&ask.target, ask.verb, &option, body, part);
         let answer = match self.cloud.ask(call).await {
@@ -72,7 +72,7 @@ impl ApiServer {
         let media_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let media_type = media_type.and_then(|text| text.split(';').next()).unwrap_or_default().trim();
         let mut data = body.to_vec();
-        // a patch that is a list, or YAML, names no state in this place
+        // a patch that is a list, or YAML, has no revision in this place
         if let Ok(mut patch @ Value::Object(_)) = serde_json::from_slice::<Value>(body)
             && self.make_clouds(&key(&ask.target), &mut patch, REVISION).await?
         {
@@ -101,7 +101,7 @@ impl ApiServer {
         Ok(options)
     }
 
-    /// What a client has read here stands at a revision of this node: puts the cloud's in its place. Whether there was one.
+    /// Replaces the revision of this server, which a client has read, by the cloud's. Returns whether there was one.
     async fn make_clouds(&self, key: &Key, object: &mut Value, pointer: &str) -> Result<bool, Refusal> {
         let revision = text(object, pointer).to_owned();
         if revision.is_empty() || revision == "0" {
@@ -114,7 +114,7 @@ impl ApiServer {
         Ok(true)
     }
 
-    /// The object as it is after a write, at this node's revision.
+    /// Returns the response with the object after a write, at this server's revision.
     async fn written(
         &self,
         target: &Target,
@@ -133,7 +133,7 @@ impl ApiServer {
         Ok(object(code, &written))
     }
 
-    /// The answer to a deletion, after the copy was made what is left of the object.
+    /// Returns the response to a deletion, after the copy was updated or removed.
     async fn deleted(&self, target: &Target, answer: Vec<u8>) -> Result<Response<Body>, Refusal> {
         let key = key(target);
         let call = self.cloud.call(target, Verb::Get, &json!({}), Vec::new(), "");
@@ -143,7 +143,7 @@ impl ApiServer {
                 let uid = self.copies.get(&key).await?.map(|copy| text(&copy, "/metadata/uid").to_owned());
                 self.copies.remove(&key, &uid.unwrap_or_default()).await?;
             }
-            // the next read finds out
+            // the next read will find out
             Err(_) => {}
         }
         if answer.is_empty() || answer == b"null" {

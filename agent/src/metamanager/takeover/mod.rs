@@ -1,11 +1,11 @@
-//! The first start of this agent where EdgeCore has run: what EdgeCore's database holds comes into the store, so that the node's
-//! pods start from there with the cloud or without. The database itself is read and left as it is.
+//! Takeover: the first start of this agent where EdgeCore has run. The content of EdgeCore's database is imported into the
+//! store, so that the node's pods start from there with the cloud or without. The database itself is not changed.
 //!
-//! Taken over: pods of this node with their last status, the node, ConfigMaps, Secrets, persistent volumes and claims, tokens of
-//! service accounts, devices and whatever else the cloud sent, and the rows of `device`, `device_attr`, `device_twin`,
-//! `sub_topics` and `target_urls` as they are. It happens once: only where the store is new, and again only where that was cut
-//! off before its end, which changes nothing that was done already. Where EdgeCore has run again since, what this agent stored is
-//! of an older time ([`has_edgecore_run_since`]): whoever opens the store begins with a new one then.
+//! Imported are pods of this node with their last status, the node, ConfigMaps, Secrets, persistent volumes and claims, tokens
+//! of service accounts, devices and whatever else the cloud sent, and the rows of `device`, `device_attr`, `device_twin`,
+//! `sub_topics` and `target_urls` unchanged. It happens once, into a new store, and is repeated only if it was interrupted,
+//! which changes nothing that was imported already. If EdgeCore has run again since, the store is older than EdgeCore's
+//! database ([`has_edgecore_run_since`]): whoever opens the store then starts with a new one.
 //!
 //! Source: KubeEdge 1.23, `edge/pkg/metamanager/dao`.
 
@@ -37,12 +37,12 @@ use self::{
 };
 use super::desired::{Desired, Refused, resource};
 
-/// A store that nothing was ever written to stands at this revision.
+/// The revision of a store to which nothing was ever written.
 const NEW: u64 = 1;
 
-/// Takes over EdgeCore's database at `database`, if there is one and `store` is new. Answers how many rows were taken.
+/// Imports EdgeCore's database at `database` if it exists and `store` is new. Returns the number of imported rows.
 ///
-/// A database that is damaged is read as far as it goes: the cloud sends what is missing.
+/// A damaged database is read as far as possible: the cloud sends what is missing.
 ///
 /// # Errors
 /// The store fails.
@@ -110,7 +110,7 @@ impl Takeover<'_> {
         Ok(())
     }
 
-    /// The inner error is the database's, the outer one the store's.
+    /// Imports a table. The inner error is the database's, the outer one the store's.
     async fn table(
         &mut self,
         database: &mut Database,
@@ -138,7 +138,7 @@ impl Takeover<'_> {
         }
     }
 
-    /// The inner error says why the row is left out.
+    /// Imports a row. The inner error says why the row is left out.
     async fn take(&self, row: Row) -> Result<Result<(), String>, StoreError> {
         match row {
             Row::Object(put) => match self.desired.apply(put).await {
@@ -158,7 +158,7 @@ impl Takeover<'_> {
         }
     }
 
-    /// Brings a pod's status to the state that EdgeCore saw last, whether the cloud has heard of it or not.
+    /// Sets a pod's status to what EdgeCore saw last, whether or not the cloud has it.
     async fn patch(
         &self,
         namespace: &str,

@@ -1,4 +1,4 @@
-//! What a row of EdgeCore's database is for this agent. Pure.
+//! Converts rows of EdgeCore's database to objects of this agent. Pure.
 //!
 //! Source: KubeEdge, `edge/pkg/metamanager/dao/models` and `edge/pkg/metamanager/process.go`.
 
@@ -13,25 +13,25 @@ use crate::metamanager::{
     remote::stored_token,
 };
 
-/// Where rows stand that are kept as they are.
+/// The group of the collections of rows that are stored unchanged.
 const GROUP: &str = "edgecore.outrigger.dev";
 
-/// A row.
+/// What a row is imported as.
 #[derive(Debug, PartialEq)]
 pub(super) enum Row {
     /// An object that the cloud has sent.
     Object(Put),
-    /// The same, of a table in which objects stay that the cloud has long deleted: news only about what is stored.
+    /// The same from `meta_v2`, in which objects stay that the cloud has long deleted: used only for objects that are stored.
     Mirrored(Put),
-    /// A pod's status, as a strategic merge patch that the cloud may not have: namespace, name, patch.
+    /// A pod's status that the cloud may not have, as a strategic merge patch: namespace, name, patch.
     Status(String, String, Value),
-    /// Something that this agent keeps in a form of its own.
+    /// A value that this agent stores in a form of its own.
     Kept(Key, Value),
-    /// Not taken over, and why.
+    /// The row is left out; the text says why.
     Left(&'static str),
 }
 
-/// A row of `meta`, whose keys are resources of messages.
+/// Converts a row of `meta`, whose keys are resources of messages.
 pub(super) fn of_meta(node_name: &str, key: &str, kind: &str, value: &str) -> Row {
     let kind = ResourceType::from(kind.to_owned());
     let Ok(value) = serde_json::from_str::<Value>(value) else { return Row::Left("it is no JSON") };
@@ -39,7 +39,7 @@ pub(super) fn of_meta(node_name: &str, key: &str, kind: &str, value: &str) -> Ro
         return token(key, value);
     }
     if kind == ResourceType::DeviceMapper {
-        // the words before the name are the same for all
+        // the prefix before the name is the same for all
         let name = key.rsplit('/').next().unwrap_or_default();
         let row = json!({"metadata": {"name": name}, "row": value});
         return Row::Kept(Key::new(Resource::new(GROUP, kind.as_str()), "", name), row);
@@ -62,7 +62,7 @@ pub(super) fn of_meta(node_name: &str, key: &str, kind: &str, value: &str) -> Ro
     }
 }
 
-/// A row of `meta_v2`, whose keys are `/<core|group>/<version>/<plural>/<namespace|null>/<name>`.
+/// Converts a row of `meta_v2`, whose keys are `/<core|group>/<version>/<plural>/<namespace|null>/<name>`.
 pub(super) fn of_meta_v2(node_name: &str, key: &str, value: &str) -> Row {
     let parts: Vec<&str> = key.split('/').collect();
     let ["", group, _, plural, namespace, name] = parts[..] else {
@@ -88,7 +88,7 @@ pub(super) fn of_meta_v2(node_name: &str, key: &str, value: &str) -> Row {
     }
 }
 
-/// A row of another table, as a JSON object.
+/// Converts a row of another table, a JSON object.
 pub(super) fn of_table(table: &str, key: &str, value: &str) -> Row {
     match serde_json::from_str::<Value>(value) {
         Ok(row) => Row::Kept(
@@ -101,7 +101,7 @@ pub(super) fn of_table(table: &str, key: &str, value: &str) -> Row {
 
 fn object(node_name: &str, key: Key, value: Value) -> Row {
     let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    // a refusal of the cloud is kept by EdgeCore under the name of what was asked for
+    // EdgeCore stores an error of the cloud under the name of the requested object
     if text("/metadata/name") != key.name {
         return Row::Left("it is not the object that its key names");
     }
@@ -109,7 +109,7 @@ fn object(node_name: &str, key: Key, value: Value) -> Row {
         if text("/spec/nodeName") != node_name {
             return Row::Left("it is a pod of another node");
         }
-        // mirrors are made again when their files have been read
+        // mirrors are created again when their files have been read
         if mirror::is_of_file(&value) {
             return Row::Left("it is the mirror of a static pod");
         }
@@ -133,7 +133,7 @@ fn token(key: &str, value: Value) -> Row {
     Row::Kept(key, entry)
 }
 
-/// When the token was made, as EdgeCore reckons it: so many seconds before it ends.
+/// Returns when the token was issued, computed as in EdgeCore: its lifetime before its expiration.
 fn issued(token: &Value) -> Option<String> {
     let expiry: jiff::Timestamp =
         token.pointer("/status/expirationTimestamp").and_then(Value::as_str)?.parse().ok()?;

@@ -203,7 +203,7 @@ async fn a_store_that_has_worked_already_takes_nothing_over() {
 async fn what_a_journal_undoes_is_not_taken_over() {
     let mut edgecore = EdgeCore::new().await;
     edgecore.pod("committed").await;
-    // a writer that is cut off after it has written to the file, and before its commit
+    // a writer that is killed after it has written to the file and before its commit
     edgecore.run("PRAGMA cache_size = 1").await;
     edgecore.run("PRAGMA cache_spill = 1").await;
     edgecore.run("BEGIN IMMEDIATE").await;
@@ -271,7 +271,7 @@ async fn that_edgecore_has_run_since_is_seen_by_its_database() {
         "what was written from the store is not EdgeCore's"
     );
 
-    // an agent that did not note which state it took: from its next start on it is known
+    // an agent that did not record the header completes the mark at its next start
     let desired = Desired::new(store.clone(), "edge-1".into());
     desired.set(&mark::key(), Some(json!({"metadata": {}, "state": "done"}))).await.unwrap();
     assert!(!has_edgecore_run_since(&database, &file).await);

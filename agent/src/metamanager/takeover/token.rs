@@ -1,4 +1,4 @@
-//! The keys under which EdgeCore keeps tokens of service accounts, read and written. Pure.
+//! Parses and formats the keys under which EdgeCore stores tokens of service accounts. Pure.
 //!
 //! A key is written by Go's `fmt` verbs `%q` and `%#v`:
 //! `"app"/"default"/[]string(nil)/3607/v1.BoundObjectReference{Kind:"Pod", APIVersion:"v1", Name:"p", UID:"…"}`.
@@ -10,24 +10,24 @@ use serde_json::{Value, json};
 
 use crate::metamanager::remote::stored_token;
 
-/// Lifetimes that pods ask for where they do not say one, seconds.
+/// The lifetimes that pods request by default, seconds.
 const USUAL_SECONDS: [i64; 2] = [3607, 3600];
 
-/// What was asked for.
+/// The request that a token was issued for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::metamanager) struct Asked {
     pub(in crate::metamanager) account: String,
     pub(in crate::metamanager) namespace: String,
     audiences: Vec<String>,
     seconds: i64,
-    /// Empty for a token that no pod bounds.
+    /// The UID of the pod that the token is bound to; empty if it is not bound.
     pod_uid: String,
-    /// Empty where nobody has told.
+    /// The name of the pod; empty if it is not known.
     pod_name: String,
 }
 
 impl Asked {
-    /// Reads a key; `None` where it is none of a token.
+    /// Parses a key; `None` if it is no key of a token.
     pub(in crate::metamanager) fn read(key: &str) -> Option<Self> {
         let (account, rest) = quoted(key)?;
         let (namespace, rest) = quoted(rest.strip_prefix('/')?)?;
@@ -41,8 +41,8 @@ impl Asked {
         Some(Self { account, namespace, audiences, seconds: seconds.parse().ok()?, pod_uid, pod_name })
     }
 
-    /// What was asked for when the token at `key` was kept, which says so only by a fingerprint; `None` where it cannot be found
-    /// out. `pod_name` is that of the pod that it is bound to.
+    /// Reconstructs the request of the token at `key`, which holds only a fingerprint of it; `None` if that is impossible.
+    /// `pod_name` is the name of the pod that the token is bound to.
     pub(in crate::metamanager) fn of_kept(key: &Key, kept: &Value, pod_name: Option<&str>) -> Option<Self> {
         let (account, _) = key.name.rsplit_once('.')?;
         let text = |pointer: &str| kept.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
@@ -70,7 +70,7 @@ impl Asked {
         None
     }
 
-    /// The key.
+    /// Formats the key.
     pub(in crate::metamanager) fn write(&self) -> String {
         let Self { account, namespace, audiences, seconds, pod_uid, pod_name } = self;
         let quote = |text: &str| Value::from(text).to_string();
@@ -90,7 +90,7 @@ impl Asked {
         )
     }
 
-    /// The request, as far as it tells one token from another.
+    /// Returns the fields of the request that distinguish one token from another.
     pub(in crate::metamanager) fn request(&self) -> Value {
         json!({"spec": {
             "audiences": self.audiences, "expirationSeconds": self.seconds, "boundObjectRef": {"uid": self.pod_uid},
@@ -98,7 +98,7 @@ impl Asked {
     }
 }
 
-/// A quoted string at the beginning, and the rest. Go's quoting of printable text is JSON's.
+/// Parses a quoted string at the beginning, and returns it with the rest. Go's quoting of printable text is JSON's.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<String>();
     let value = values.next()?.ok()?;

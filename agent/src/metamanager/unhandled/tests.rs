@@ -1,4 +1,4 @@
-//! Every kind of message that KubeEdge's CloudCore sends, and some that it does not: each is taken, answered, or named in the log.
+//! Every kind of message that KubeEdge's CloudCore sends, and some that it does not: each is handled, answered, or logged.
 
 use kubeapi::store::MemoryStore;
 use limits::testing::LogBuffer;
@@ -13,8 +13,8 @@ fn object(kind: &str) -> Value {
     json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": "x", "namespace": "ns", "uid": format!("uid-{kind}"), "resourceVersion": "7"}})
 }
 
-/// Source, group, operation, resource, and what becomes of it: `taken`, `acked` beside that, `logged` under this name, or refused with this
-/// operation and these words.
+/// Source, group, operation, resource, and the result: `taken` (handled), `acked` (handled and acknowledged), `logged` under
+/// this name, or refused with this operation and these words.
 const TABLE: &str = "
 edgecontroller    resource  insert  ns/pod/x                   acked
 edgecontroller    resource  update  ns/pod/x                   acked
@@ -69,7 +69,7 @@ edgecontroller    hub       update      ns/pod/x               error update of n
 cloudhub          resource  error       ns/pod/x               logged error of ns/pod/x
 ";
 
-/// The content of a message, as far as it matters.
+/// Returns the content of a message, as far as it matters.
 fn content(operation: &str, resource: &str) -> Value {
     let kind = resource.split('/').nth(1).unwrap_or_default();
     match resource {
@@ -102,7 +102,8 @@ fn message(
     .unwrap()
 }
 
-/// What the node sends for these messages, each with the id of the one that it answers, until it acknowledges the last; and the log.
+/// Returns what the node sends for these messages, each with the id of the one that it answers, until it acknowledges the last;
+/// and the log.
 async fn sent_for(messages: Vec<Message>, has_readers: bool) -> (Vec<Message>, String) {
     let log = LogBuffer::default();
     let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).with_ansi(false).finish();
@@ -188,7 +189,7 @@ async fn every_kind_of_message_is_taken_or_answered_or_named() {
     }
 }
 
-/// The content of a refusal as whoever gets it reads it.
+/// Returns the content of a refusal as its receiver reads it.
 fn reason(content: &Value) -> String {
     match content["body"].as_str() {
         Some(body) => {

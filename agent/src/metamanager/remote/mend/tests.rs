@@ -1,4 +1,4 @@
-//! Each kind of stored object, damaged in each way on a real disk, and a cloud that has them.
+//! Each kind of stored object, damaged in each way on a real disk, with a cloud that has the objects.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -53,7 +53,7 @@ const ALL: [(&str, &str); 6] = [
     ("secrets", "two"),
 ];
 
-/// What the row of an object becomes.
+/// The damages, each with the SQL expression that causes it.
 const DAMAGES: [(&str, &str); 7] = [
     ("cut", "value = substr(value, 1, 20)"),
     ("of another type", "value = CAST('[1]' AS BLOB)"),
@@ -79,7 +79,7 @@ struct Node {
     line: Line,
 }
 
-/// A node whose store has all of them, and that row damaged.
+/// Returns a node whose store has all objects, one row of which is damaged.
 async fn node(path: &Path, row: &str, damage: &str) -> Node {
     {
         let store: Arc<dyn Store> = SqliteStore::open(path).await.unwrap();
@@ -104,7 +104,7 @@ async fn node(path: &Path, row: &str, damage: &str) -> Node {
     Node { desired, store, remote, whole, line }
 }
 
-/// The cloud has all of them, but for those whose name is `without`.
+/// Answers as a cloud that has all objects but those whose name is `without`.
 fn answer(message: &Message, without: &str) -> Option<Message> {
     let path = message.route.resource.clone();
     let text = path.to_string();
@@ -147,7 +147,7 @@ async fn a_damaged_object_comes_from_the_cloud_again_and_the_others_are_read_mea
             let Node { desired, store, remote, whole, mut line } =
                 node(&directory.path().join("a.db"), &row, damage).await;
             let client = kubeapi::client_of(remote.clone(), "ns");
-            // what EdgeD begins with
+            // what EdgeD reads at its start
             let pods: kube::Api<k8s_openapi::api::core::v1::Pod> = kube::Api::all(client);
             let listed = pods.list(&kube::api::ListParams::default()).await.unwrap().items;
             assert_eq!(listed.len(), if plural == "pods" { 1 } else { 2 }, "{what} {plural}");
@@ -175,7 +175,7 @@ async fn pods_do_not_count_as_all_while_one_is_damaged() {
     let node = node(&path, "resource = 'pods' AND name = 'one'", "value = x'7b'").await;
     assert!(node.whole.until().now_or_never().is_none());
     assert!(!node.whole.now());
-    // written anew by whoever it was
+    // written anew by any other component
     node.desired.apply(Put::stored(key("pods", "one"), object("pods", "one"))).await.unwrap();
     timeout(LIMIT, node.whole.until()).await.unwrap();
 }
@@ -216,7 +216,7 @@ async fn a_damaged_record_is_made_anew_from_its_object() {
         let path = directory.path().join("a.db");
         let row = "resource = 'pods.records.outrigger.dev' AND name = 'one'";
         let Node { desired, store, remote, .. } = node(&path, row, damage).await;
-        // without the cloud
+        // while the cloud is not connected
         tokio::spawn(remote.mend());
         until_whole(&store).await;
         let entry = desired.entry(&key("pods", "one")).await.unwrap();

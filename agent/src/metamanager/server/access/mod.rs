@@ -1,8 +1,8 @@
-//! Who may ask what, where MetaServer is open to more than this node's own programs: in · a request; out · leave or a refusal.
+//! Authentication and authorization of callers other than this node's own programs.
 //!
-//! A client certificate of the cloud's CA says who calls, or a service account's token, which is checked without the cloud: by
-//! the keys that sign tokens, or else by being one that the cloud gave to this node. What an account may do is told by the cloud
-//! as a ServiceAccountAccess.
+//! A client certificate of the cloud's CA authenticates a caller, or a service account's token, which is checked without the
+//! cloud: by the keys that sign tokens, or, where none are configured, by being a token that the cloud gave to this node. The
+//! permissions of an account come from the cloud as a ServiceAccountAccess.
 
 mod keys;
 mod token;
@@ -37,18 +37,18 @@ use super::{
     route::Ask,
 };
 
-/// What tokens are accepted.
+/// Which tokens are accepted.
 #[derive(Clone, Debug)]
 pub struct TokenRules {
-    /// Who issues them.
+    /// The accepted issuers.
     pub issuers: Vec<String>,
-    /// For whom they must be; empty: for one of the issuers.
+    /// The accepted audiences; if empty, a token must be for one of the issuers.
     pub audiences: Vec<String>,
-    /// Public keys that sign them, PEM; empty: only the tokens that the cloud gave to this node are accepted.
+    /// Public keys that sign tokens, PEM files; if empty, only tokens that the cloud gave to this node are accepted.
     pub key_files: Vec<PathBuf>,
 }
 
-/// Decides who may ask what.
+/// Authenticates and authorizes callers.
 pub(super) struct Access {
     node: String,
     own: Desired,
@@ -57,16 +57,16 @@ pub(super) struct Access {
     keys: Keys,
 }
 
-/// Who asks.
+/// The caller of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Caller {
-    /// This node itself, or somebody who may do everything.
+    /// This node itself, or a caller with all permissions.
     Owner,
     /// A service account: namespace and name.
     Account(String, String),
-    /// A certificate of the cloud's CA for somebody else.
+    /// Another user with a certificate of the cloud's CA.
     Other(String),
-    /// Nobody who is known.
+    /// A caller without credentials.
     Anonymous,
 }
 
@@ -76,7 +76,7 @@ impl Access {
         Ok(Self { node: node.to_owned(), own, cloud, rules, keys })
     }
 
-    /// Who asks; a token that is not good is refused, not passed over.
+    /// Authenticates the caller. An invalid token is an error, not an anonymous caller.
     pub(super) async fn caller(&self, parts: &Parts) -> Result<Caller, Refusal> {
         if let Some(identity) = parts.extensions.get::<Identity>() {
             let is_owner = identity.is_master() || identity.user == format!("system:node:{}", self.node);
@@ -95,7 +95,7 @@ impl Access {
         }
     }
 
-    /// The account whose token this is, or why it is nobody's.
+    /// Returns the account of the token; the inner error says why the token is invalid.
     async fn account(&self, given: &str) -> Result<Result<Caller, &'static str>, Refusal> {
         let Some(token) = token::read(given) else { return Ok(Err("it is no token of a service account")) };
         let claims = &token.claims;
@@ -109,7 +109,7 @@ impl Access {
         match claims.validity(Timestamp::now().as_second()) {
             Validity::Now => {}
             Validity::NotYet => return Ok(Err("its time has not come")),
-            // nobody can give the pod another now
+            // while the cloud is not connected, the pod cannot get a newer token
             Validity::Over if is_held && self.cloud.link().is_none() => {}
             Validity::Over => return Ok(Err("its time is over")),
         }
@@ -128,9 +128,9 @@ impl Access {
         if self.keys.is_empty() { is_held } else { self.keys.have_signed(token) }
     }
 
-    /// Whether the cloud gave this very token to this node.
+    /// Reports whether the cloud gave exactly this token to this node.
     async fn is_held(&self, given: &str) -> Result<bool, Refusal> {
-        // compared by their digests, which say nothing about how far two tokens are alike
+        // digests are compared, so that the time of the comparison says nothing about how much of a token is right
         let wanted = digest(&SHA256, given.as_bytes());
         let held = self.own.list(&Resource::new("kubeedge.io", "serviceaccounttokens")).await?.0;
         for entry in held {
@@ -143,7 +143,7 @@ impl Access {
         Ok(false)
     }
 
-    /// Whether `caller` may do this with objects.
+    /// Checks that `caller` may send this request.
     pub(super) async fn check(&self, caller: &Caller, ask: &Ask) -> Result<(), Refusal> {
         let name = match caller {
             Caller::Owner => return Ok(()),
@@ -170,13 +170,14 @@ impl Access {
         )))
     }
 
-    /// Whether the cloud has told that the account may.
+    /// Reports whether the cloud has granted the account this request.
     async fn is_granted(&self, namespace: &str, name: &str, ask: &Ask) -> Result<bool, Refusal> {
         let rules = self.rules_of(namespace, name, &ask.target.namespace).await?;
         Ok(rules.iter().any(|rule| allows(rule, ask)))
     }
 
-    /// What the cloud has told that the account may do in the namespace `place`; where that is empty, everywhere.
+    /// Returns the rules that the cloud has granted the account in the namespace `place`, or in all namespaces if that is
+    /// empty.
     pub(super) async fn rules_of(
         &self,
         namespace: &str,
@@ -205,7 +206,7 @@ fn allows(rule: &Value, ask: &Ask) -> bool {
     kubeapi::rule_allows(rule, verb(ask.verb), &target.group, (&resource, &target.name))
 }
 
-/// The verb as rules name it.
+/// Returns the verb as RBAC rules name it.
 fn verb(verb: Verb) -> &'static str {
     match verb {
         Verb::Get => "get",

@@ -1,4 +1,4 @@
-//! What a service account's token claims, and whether that is good now: pure.
+//! Parses the claims of a service account's token and checks its validity. Pure.
 //!
 //! Source: Kubernetes, "Managing Service Accounts" (bound service account tokens); RFC 7519.
 
@@ -7,23 +7,23 @@ use serde::Deserialize;
 
 /// How far the clocks of the cloud and of this node may differ, seconds.
 const SKEW: i64 = 60;
-/// The longest token that is read, bytes.
+/// The length of the longest accepted token, bytes.
 const MAX_TOKEN_BYTES: usize = 16 * 1024;
 
-/// A token taken apart, its signature not yet looked at.
+/// A parsed token whose signature is not verified yet.
 #[derive(Debug)]
 pub(super) struct Token<'a> {
-    /// What is signed.
+    /// The signed text.
     pub(super) signed: &'a str,
     /// The signature.
     pub(super) signature: Vec<u8>,
-    /// The algorithm, as in `RS256`.
+    /// The algorithm, such as `RS256`.
     pub(super) algorithm: String,
-    /// What it claims.
+    /// The claims.
     pub(super) claims: Claims,
 }
 
-/// The claims that count.
+/// The claims that are checked.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(super) struct Claims {
     #[serde(rename = "iss")]
@@ -48,7 +48,7 @@ pub(super) enum Audiences {
     None,
 }
 
-/// Whose the token is.
+/// The private claims of Kubernetes: the account, and the pod to which the token is bound.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(super) struct About {
     pub(super) namespace: String,
@@ -56,14 +56,14 @@ pub(super) struct About {
     pub(super) pod: Option<Named>,
 }
 
-/// An object that the token is bound to.
+/// An object that the token names.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(super) struct Named {
     pub(super) name: String,
     pub(super) uid: String,
 }
 
-/// Whether a token's time is now.
+/// Whether a token is valid at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Validity {
     Now,
@@ -76,7 +76,7 @@ struct Header {
     alg: String,
 }
 
-/// Takes a token apart; `None` where it is none.
+/// Parses a token; `None` if the text is none.
 pub(super) fn read(text: &str) -> Option<Token<'_>> {
     if text.len() > MAX_TOKEN_BYTES {
         return None;
@@ -90,19 +90,20 @@ pub(super) fn read(text: &str) -> Option<Token<'_>> {
 }
 
 impl Claims {
-    /// Whether it is from one of `issuers` and for one of `audiences`; with none given, the issuers are the audiences.
+    /// Reports whether the token is from one of `issuers` and for one of `audiences`; if these are empty, the issuers are the
+    /// audiences.
     pub(super) fn is_meant_for(&self, issuers: &[String], audiences: &[String]) -> bool {
         let audiences = if audiences.is_empty() { issuers } else { audiences };
         let own = match &self.audiences {
             Audiences::One(one) => std::slice::from_ref(one),
             Audiences::Several(several) => several,
-            // older tokens name none and are for the API
+            // older tokens have no audience and are for the API
             Audiences::None => return issuers.contains(&self.issuer),
         };
         issuers.contains(&self.issuer) && own.iter().any(|audience| audiences.contains(audience))
     }
 
-    /// Whether its time is `now`, seconds since the Unix epoch. Tokens of old, from Secrets, end never.
+    /// Returns whether the token is valid at `now`, seconds since the Unix epoch. Old tokens, from Secrets, never expire.
     pub(super) fn validity(&self, now: i64) -> Validity {
         if now < self.begins - SKEW {
             Validity::NotYet

@@ -1,4 +1,4 @@
-//! Asking the cloud for a certificate: a CertificateSigningRequest, and questions until it is answered.
+//! Requests a certificate from the cloud: a CertificateSigningRequest, polled until it is answered.
 
 use std::{io, net::IpAddr, path::PathBuf, time::Duration};
 
@@ -15,22 +15,22 @@ use wire::{
 use crate::edgehub::{EdgeHub, Unreachable};
 use crate::rt::unix_millis;
 
-/// Who signs.
+/// The signer of the certificate.
 const SIGNER: &str = "kubernetes.io/kubelet-serving";
-/// Where EdgeCore says that these objects are, which are in no namespace.
+/// The namespace that EdgeCore sends with these objects, which have none.
 const NAMESPACE: &str = "default";
-/// How long the cloud may take for an answer.
+/// How long the cloud may take to answer.
 const CLOUD_TIMEOUT: Duration = Duration::from_secs(10);
-/// The first wait between two questions; each is twice the one before.
+/// The wait before the second poll; each further wait is twice the one before.
 const FIRST_RETRY_DELAY: Duration = Duration::from_millis(100);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
-/// How long a request may wait for somebody to approve it before another one is made; the kubelet's.
+/// How long a request may wait for its approval before another one is made; the kubelet's.
 const PENDING_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 
-/// Why there is no certificate.
+/// Why no certificate was issued.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum IssueError {
-    /// The cloud is not there, or does not answer.
+    /// The cloud is not connected, or does not answer.
     #[error("the cloud cannot be asked")]
     Unreachable(#[from] Unreachable),
     /// The cloud refuses the request.
@@ -45,20 +45,20 @@ pub(super) enum IssueError {
     /// The certificate cannot be used.
     #[error("what the cloud has signed cannot be used: {0}")]
     Useless(String),
-    /// It cannot be kept.
+    /// The files cannot be written.
     #[error("{path} or its key cannot be written; check owner and free space of the directory")]
     Files {
-        /// Where.
+        /// The path of the file.
         path: PathBuf,
-        /// Why not.
+        /// The error of the system.
         source: io::Error,
     },
-    /// No key.
+    /// The key cannot be generated.
     #[error("no key could be made")]
     Key(#[from] CertError),
 }
 
-/// A certificate for these addresses, PEM, and its new key, SEC1 DER.
+/// Requests a certificate for these addresses. Returns it as PEM with its new key, SEC1 DER.
 pub(super) async fn request(
     hub: &EdgeHub,
     node: &str,
@@ -74,7 +74,7 @@ pub(super) async fn request(
         sleep(wait).await;
         wait = (wait * 2).min(MAX_RETRY_DELAY);
         let answered = match ask(hub, Upstream::query(NAMESPACE, &kind, &name)).await {
-            // it stands in the cloud, and is asked about again when the connection is back
+            // the request is stored in the cloud, and polled again when the connection is back
             Err(IssueError::Unreachable(_)) => Stage::Pending,
             answer => stage(&answer?)?,
         };
@@ -97,17 +97,17 @@ fn object(name: &str, csr: &[u8]) -> Value {
     })
 }
 
-/// How far a request has come.
+/// The state of a CertificateSigningRequest.
 #[derive(Debug, PartialEq, Eq)]
 enum Stage {
     Pending,
-    /// Denied, or impossible to sign.
+    /// The request was denied, or cannot be signed.
     Refused(String),
     /// The certificate, PEM.
     Issued(Vec<u8>),
 }
 
-/// What the request says of itself.
+/// Reads the state from a CertificateSigningRequest.
 fn stage(request: &Value) -> Result<Stage, IssueError> {
     let mut conditions =
         request.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
@@ -124,7 +124,7 @@ fn stage(request: &Value) -> Result<Stage, IssueError> {
     }
 }
 
-/// The object that the cloud answers with.
+/// Returns the object that the cloud answers with.
 async fn ask(hub: &EdgeHub, question: Upstream) -> Result<Value, IssueError> {
     let message = hub.request(question.into_message(unix_millis()), CLOUD_TIMEOUT).await?;
     if needs_ack(&message) {

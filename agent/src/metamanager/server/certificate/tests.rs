@@ -1,4 +1,4 @@
-//! What is found in files is served without the cloud, or not at all.
+//! A certificate in files is served without the cloud if it fits the addresses.
 
 use std::{fs, net::Ipv4Addr, path::Path};
 

@@ -1,4 +1,4 @@
-//! The node's authority stays the same, is good for the names of the Service `default/kubernetes`, and for no other.
+//! The node's CA stays the same, signs for the names of the Service `default/kubernetes`, and for no other.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -10,7 +10,7 @@ use rustls_pki_types::{ServerName, UnixTime};
 
 use super::*;
 
-/// Whether a client that trusts this authority takes a certificate of it that has these names for a server called `name`.
+/// Reports whether a client that trusts this CA accepts its certificate with these names for a server called `name`.
 fn is_taken(authority: &InClusterCa, names: &[&str], name: &str) -> bool {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut roots = RootCertStore::empty();

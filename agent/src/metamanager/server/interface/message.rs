@@ -1,4 +1,4 @@
-//! Messages to the kernel about interfaces and addresses: pure.
+//! Netlink messages about interfaces and addresses. Pure.
 //!
 //! Source: rtnetlink(7), `linux/rtnetlink.h`, `linux/if_link.h`, `linux/if_addr.h`.
 
@@ -6,28 +6,28 @@ use std::net::IpAddr;
 
 use crate::netlink::{ASK, NEW, attribute, message};
 
-/// Types: `RTM_NEWLINK`, `RTM_DELLINK`, `RTM_NEWADDR`, `RTM_DELADDR`.
+/// Message types.
 const LINK: u16 = 16;
 const LINK_GONE: u16 = 17;
 const ADDRESS: u16 = 20;
 const ADDRESS_GONE: u16 = 21;
-/// Attributes: `IFLA_IFNAME`, `IFLA_LINKINFO` and in it `IFLA_INFO_KIND`; `IFA_ADDRESS`, `IFA_LOCAL`.
+/// Attributes of links, and of addresses.
 const IFLA_NAME: u16 = 3;
 const IFLA_INFO: u16 = 18;
 const INFO_KIND: u16 = 1;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
-/// `IFF_UP`.
+/// Flag of an interface: it is up.
 const UP: u32 = 1;
-/// Families: `AF_INET`, `AF_INET6`.
+/// Address families.
 const INET: u8 = 2;
 const INET6: u8 = 10;
-/// `IFA_F_NODAD`: nobody else can have it on this link.
+/// Flag of an address: no duplicate address detection, because no other host can have it on this link.
 const NO_DUPLICATES: u8 = 2;
-/// `RT_SCOPE_LINK`: no traffic to elsewhere has this address as its source.
+/// Scope of an address: traffic that leaves the link never has it as its source.
 const OF_LINK: u8 = 253;
 
-/// A new interface of this kind, up from the beginning.
+/// Builds a message that creates an interface of this kind, up from the beginning.
 pub(super) fn link(name: &str, kind: &str) -> Vec<u8> {
     let kind = attribute(INFO_KIND, kind.as_bytes());
     let name = [name.as_bytes(), &[0]].concat();
@@ -35,22 +35,22 @@ pub(super) fn link(name: &str, kind: &str) -> Vec<u8> {
     message(LINK, ASK | NEW, &body)
 }
 
-/// The interface of this number is to be up.
+/// Builds a message that sets the interface with this index up.
 pub(super) fn up(index: u32) -> Vec<u8> {
     message(LINK, ASK, &interface(index))
 }
 
-/// The interface of this number is to be no more.
+/// Builds a message that deletes the interface with this index.
 pub(super) fn remove_link(index: u32) -> Vec<u8> {
     message(LINK_GONE, ASK, &interface(index))
 }
 
-/// The interface of this number gets an address of its own, with no network around it.
+/// Builds a message that adds an address to the interface with this index, with the longest prefix.
 pub(super) fn address(index: u32, address: IpAddr) -> Vec<u8> {
     message(ADDRESS, ASK | NEW, &address_of(index, address))
 }
 
-/// The interface of this number has the address no more.
+/// Builds a message that removes the address from the interface with this index.
 pub(super) fn remove_address(index: u32, address: IpAddr) -> Vec<u8> {
     message(ADDRESS_GONE, ASK, &address_of(index, address))
 }
@@ -65,7 +65,7 @@ fn address_of(index: u32, address: IpAddr) -> Vec<u8> {
     [head, attribute(IFA_LOCAL, &bytes), attribute(IFA_ADDRESS, &bytes)].concat()
 }
 
-/// `struct ifinfomsg` that sets the interface up.
+/// Encodes a `struct ifinfomsg` that sets the interface up.
 fn interface(index: u32) -> Vec<u8> {
     let (unspecified, kind) = ([0, 0], [0, 0]);
     let head = [unspecified, kind].concat();

@@ -10,11 +10,11 @@ fn the_interface_is_made_once_and_reached() {
             let address: IpAddr = address.parse().unwrap();
             ensure(address).unwrap();
             assert!(is_here(address).unwrap());
-            // again: nothing is to be done
+            // a second call changes nothing
             ensure(address).unwrap();
             let listener = std::net::TcpListener::bind((address, 0)).unwrap();
             ip(&["link", "set", "lo", "up"]);
-            // the kernel makes the way to an IPv6 address a moment after the address
+            // the kernel adds the route to an IPv6 address a moment after the address
             let has_way = || ip(&["route", "get", &address.to_string()]).starts_with("local");
             assert!((0..1000).any(|_| has_way()), "no way to {address}");
             std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();

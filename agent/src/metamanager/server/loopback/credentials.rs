@@ -1,5 +1,5 @@
-//! What clients on this machine come with, as files in one directory: a kubeconfig with the token and the CA, the certificate that
-//! MetaServer shows, and its key. All stay over restarts, so that a client may keep a copy.
+//! The credentials of clients on this machine, as files in one directory: a kubeconfig with the token and the CA, MetaServer's
+//! certificate, and its key. All stay over restarts, so that a client may keep a copy.
 
 use std::{
     fs,
@@ -24,13 +24,13 @@ use crate::{config::yaml, rt::file};
 
 /// The file that clients use.
 pub(super) const KUBECONFIG: &str = "metaserver.kubeconfig";
-/// MetaServer's certificate and the CA that has signed it.
+/// The file of MetaServer's certificate and its CA.
 const CERT: &str = "metaserver-loopback.crt";
 const KEY: &str = "metaserver-loopback.key";
-/// Far beyond what any of these files has.
+/// The largest file that is read, bytes; far beyond the size of any of these.
 const MAX_BYTES: u64 = 64 * 1024;
 const TOKEN_BYTES: usize = 32;
-/// Names that every certificate is for.
+/// The names that every certificate is for.
 const LOCAL: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 /// Why there are no credentials.
@@ -39,32 +39,32 @@ pub enum CredentialsError {
     /// One of the files cannot be written or read.
     #[error("{path} cannot be kept; check that its folder exists, has room and may be written to")]
     File {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// No certificate could be made.
+    /// The certificate cannot be generated.
     #[error(
         "no certificate for the loopback interface can be made; check allowedHosts of modules.metaManager.metaServer"
     )]
     Certificate(#[source] CertError),
-    /// The certificate that was made is not taken.
+    /// The generated certificate is not accepted.
     #[error("the certificate for the loopback interface cannot be used")]
     Tls(#[from] rustls::Error),
-    /// The configured group is not there.
+    /// The configured group does not exist.
     #[error("modules.metaManager.metaServer.clientGroup is {0:?}, but this machine has no such group")]
     Group(String),
 }
 
-/// All files that are kept in `directory`.
+/// Returns the paths of all files in `directory`.
 pub fn files(directory: &Path) -> [PathBuf; 3] {
     [KUBECONFIG, CERT, KEY].map(|name| directory.join(name))
 }
 
 /// The credentials of clients on this machine.
 pub(in super::super) struct Credentials {
-    /// What a request must bear.
+    /// The bearer token of requests.
     pub(in super::super) token: String,
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
@@ -73,7 +73,7 @@ pub(in super::super) struct Credentials {
 }
 
 impl Credentials {
-    /// Those of the files, or new ones where a file is missing, damaged, or open to others than it should be.
+    /// Reads the credentials, or generates new ones if a file is missing, damaged, or accessible to other users.
     pub(in super::super) fn load(config: &Loopback, address: IpAddr) -> Result<Self, CredentialsError> {
         let gid = config.group.as_deref().map(group).transpose()?;
         let [path, cert, key] = files(&config.directory);
@@ -91,7 +91,7 @@ impl Credentials {
         Ok(Self { token, chain, key, path, gid })
     }
 
-    /// TLS with the certificate, without a question for the client's.
+    /// Builds the TLS configuration, without client certificates.
     pub(in super::super) fn tls(&self) -> Result<ServerConfig, CredentialsError> {
         let tls = ServerConfig::builder().with_no_client_auth();
         Ok(tls.with_single_cert(self.chain.clone(), self.key.clone_key())?)
@@ -119,7 +119,7 @@ impl Credentials {
     }
 }
 
-/// Removes a kubeconfig that was written while accounts were not checked: its token is good for nothing now.
+/// Removes a kubeconfig that was written while accounts were not checked: its token is not valid any more.
 pub(in super::super) fn retract(directory: &Path) {
     let path = directory.join(KUBECONFIG);
     match fs::remove_file(&path) {
@@ -133,7 +133,7 @@ pub(in super::super) fn retract(directory: &Path) {
     }
 }
 
-/// A group's number.
+/// Returns a group's number.
 fn group(name: &str) -> Result<u32, CredentialsError> {
     if let Ok(number) = name.parse() {
         return Ok(number);
@@ -142,7 +142,7 @@ fn group(name: &str) -> Result<u32, CredentialsError> {
     found.map(|group| group.gid.as_raw()).ok_or_else(|| CredentialsError::Group(name.to_owned()))
 }
 
-/// The file's text, where it is this user's own and nobody else could read or write it, but `gid`, which may read.
+/// Reads a file that belongs to this user and that no other user can read or write, except that `gid` may read it.
 fn private(path: &Path, gid: Option<u32>) -> Option<String> {
     let not_followed = OFlag::O_NOFOLLOW.bits();
     let file = match fs::OpenOptions::new().read(true).custom_flags(not_followed).open(path) {
@@ -181,7 +181,7 @@ fn new_token() -> String {
 
 type Chain = Vec<CertificateDer<'static>>;
 
-/// What stands in the files, where it is whole and for all of these names.
+/// Reads the certificate and key from the files, if they are complete and for all of these names.
 fn load_certificate(cert: &Path, key: &Path, wanted: &[String]) -> Option<(Chain, PrivateKeyDer<'static>)> {
     let key = PrivateKeyDer::from_pem_slice(private(key, None)?.as_bytes()).ok()?;
     let chain: Chain = CertificateDer::pem_slice_iter(fs::read_to_string(cert).ok()?.as_bytes())
@@ -197,7 +197,7 @@ fn load_certificate(cert: &Path, key: &Path, wanted: &[String]) -> Option<(Chain
     (fits && wanted.iter().all(is_for)).then_some((chain, key))
 }
 
-/// A CA of which nothing is kept but its certificate, and what it has signed.
+/// Generates a certificate of a new CA whose key is not kept.
 fn new_certificate(
     cert: &Path,
     key: &Path,

@@ -1,7 +1,7 @@
-//! Questions of callers about themselves: who am I, may I do this, what may I do.
+//! Reviews that callers request about themselves: SelfSubjectReview, SelfSubjectAccessReview, SelfSubjectRulesReview.
 //!
-//! They are answered here, for the caller that MetaServer knows and by the rule that it applies to that caller's requests. The
-//! cloud does not know the caller: it would answer for whoever carries out the calls of nodes there.
+//! They are answered here, for the caller that MetaServer has authenticated and by the rules that it applies to that caller's
+//! requests. The cloud does not know the caller: it would answer for the account that carries out the calls of nodes there.
 
 use http::{Method, Uri, request::Parts};
 use kubeapi::Identity;
@@ -16,9 +16,9 @@ use super::{
     route::{Ask, Route, route},
 };
 
-/// The group of everybody who has said who they are.
+/// The group of all authenticated callers.
 const AUTHENTICATED: &str = "system:authenticated";
-/// What everybody who is let in may read: Kubernetes' ClusterRole `system:discovery`.
+/// The paths that every authenticated caller may read: Kubernetes' ClusterRole `system:discovery`.
 const DISCOVERY: [&str; 10] = [
     "/api",
     "/api/*",
@@ -32,7 +32,7 @@ const DISCOVERY: [&str; 10] = [
     "/version",
 ];
 
-/// Whether a question can be put like this.
+/// Checks the request for a review.
 pub(super) fn check(ask: &Ask) -> Result<(), Refusal> {
     let target = &ask.target;
     if target.version != "v1" {
@@ -45,7 +45,7 @@ pub(super) fn check(ask: &Ask) -> Result<(), Refusal> {
     Err(Refusal::method_not_allowed("reviews can only be created"))
 }
 
-/// The question with its answer in `status`.
+/// Returns the review with its answer in `status`.
 pub(super) async fn answer(
     review: SelfReview,
     who: &Authenticator,
@@ -65,7 +65,7 @@ pub(super) async fn answer(
     Ok(review.answered("v1", &question["spec"], &status))
 }
 
-/// Who asks, as MetaServer has found out. Programs of this machine ask as the node.
+/// Returns the authenticated identity of the caller. Programs of this machine are the node.
 pub(super) fn identity(who: &Authenticator, caller: &Caller, parts: &Parts, node: &str) -> Identity {
     let certificate = match who {
         Authenticator::Accounts(_) => parts.extensions.get::<Identity>(),
@@ -94,14 +94,14 @@ pub(super) fn identity(who: &Authenticator, caller: &Caller, parts: &Parts, node
     identity
 }
 
-/// What MetaServer alone cannot say.
+/// Returns the error for a review that MetaServer alone cannot answer.
 fn cloud_decides() -> Refusal {
     Refusal::method_not_allowed(
         "MetaServer passes this caller's requests on as the node's, and the cloud decides about each; it cannot be said beforehand",
     )
 }
 
-/// Whether MetaServer would let the request in that is asked about.
+/// Returns whether MetaServer would allow the request in the review.
 async fn may(who: &Authenticator, caller: &Caller, question: &Value) -> Result<Value, Refusal> {
     let spec = &question["spec"];
     let no = |reason: &str| Ok(json!({"allowed": false, "reason": reason}));
@@ -118,7 +118,7 @@ async fn may(who: &Authenticator, caller: &Caller, question: &Value) -> Result<V
         return no("MetaServer knows the verbs get, list, watch, create, update, patch and delete");
     };
     match who.authorize(caller, &ask).await {
-        // of what is on this node, the cloud is not asked
+        // requests for what is on this node do not reach the cloud
         Ok(()) if ask.is_stream() => Ok(json!({"allowed": true, "reason": "for the pods of this node"})),
         Ok(()) if *caller == Caller::Owner => Err(cloud_decides()),
         Ok(()) => Ok(json!({
@@ -129,7 +129,7 @@ async fn may(who: &Authenticator, caller: &Caller, question: &Value) -> Result<V
     }
 }
 
-/// What MetaServer would let in, in the namespace `place`.
+/// Returns what MetaServer would allow in the namespace `place`.
 async fn rules(who: &Authenticator, caller: &Caller, place: &str) -> Result<Value, Refusal> {
     if place.is_empty() {
         return Err(Refusal::bad_request("no namespace on request"));
@@ -153,7 +153,7 @@ fn reads_discovery(wanted: &Value) -> bool {
     is_get && path.is_some_and(|path| route(&Method::GET, &path) == Route::About)
 }
 
-/// The request that is asked about; `None` where MetaServer carries out nothing of the kind.
+/// Returns the request that the review is about; `None` if MetaServer does not serve it.
 fn ask(wanted: &Value) -> Option<Ask> {
     let of = |pointer: &str| text(wanted, pointer).to_owned();
     let verb = match text(wanted, "/verb") {
@@ -167,7 +167,7 @@ fn ask(wanted: &Value) -> Option<Ask> {
         _ => return None,
     };
     let (group, plural, mut namespace) = (of("/group"), of("/resource"), of("/namespace"));
-    // a request names a namespace itself at the cluster's scope
+    // a request has a namespace itself in cluster scope
     if group.is_empty() && plural == "namespaces" {
         namespace.clear();
     }

@@ -1,4 +1,4 @@
-//! Who asks is told who they are and what MetaServer lets them do, and never that they are an administrator.
+//! Callers learn who they are and what MetaServer allows them, and never that they are administrators.
 
 use std::{path::Path, sync::Arc};
 
@@ -22,7 +22,7 @@ async fn accounts() -> Authenticator {
     Authenticator::Accounts(Arc::new(access::tests::access(&own, Vec::new())))
 }
 
-/// Programs of this machine, with the token of the kubeconfig.
+/// Returns the authentication of programs of this machine, with the token of the kubeconfig.
 fn local() -> Authenticator {
     Authenticator::Local(Arc::new(LocalClients::new(&loopback(Path::new("/")), Some("token"))))
 }
@@ -57,7 +57,7 @@ async fn callers_are_told_who_they_are() {
     }
 }
 
-/// Whether the caller may, by the answer's code where it is not said.
+/// Returns whether the caller may, or the code of the response if that is an error.
 async fn asked(who: &Authenticator, caller: &Caller, line: &str) -> Result<bool, u16> {
     let [verb, resource, namespace] = line.split(' ').collect::<Vec<_>>().try_into().unwrap();
     let (resource, part) = resource.split_once('/').unwrap_or((resource, ""));

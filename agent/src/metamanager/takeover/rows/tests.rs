@@ -1,8 +1,8 @@
-//! Rows as EdgeCore writes them, and worse ones.
+//! Rows as EdgeCore writes them, and invalid ones.
 
 use super::*;
 
-/// What becomes of a row, in a few words.
+/// Describes what a row is imported as.
 fn words(row: Row) -> String {
     match row {
         Row::Object(put) => format!("object {} of {}", put.key(), put.uid()),
@@ -48,7 +48,7 @@ fn rows_of_meta() {
             named("edge-1", json!({})),
             "left: this agent makes its own",
         ),
-        // what the cloud refused
+        // an error of the cloud
         (
             "ns/configmap/c",
             "configmap",
