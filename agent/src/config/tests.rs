@@ -20,7 +20,7 @@ fn config(text: &str) -> Config {
     config
 }
 
-/// Error and its causes in one text, as it is logged.
+/// Returns an error and its causes in one text, as it is logged.
 fn refused(text: &str) -> String {
     let error = read_text(text).map(|_| ()).unwrap_err();
     let source = std::error::Error::source(&error).map(|source| format!(": {source}")).unwrap_or_default();

@@ -94,8 +94,8 @@ use crate::{
     component,
     config::{ControlGroups, Eviction, Housekeeping},
     edgehub::Traffic,
-    metamanager::{Online, PodsComplete},
-    rt::{Collector, Vitals},
+    metamanager::{PodsComplete, Reconnections},
+    rt::{Collector, HealthMonitor},
 };
 
 /// Who may look into the pods' directories: the kubelet's.
@@ -115,7 +115,7 @@ pub struct Config {
     /// Whether the API has all pods of this node: until then, what runs of pods that it never had is kept.
     pub pods_complete: PodsComplete,
     /// Word that the cloud is connected again.
-    pub online: Online,
+    pub online: Reconnections,
     /// The container runtime, CRI v1.
     pub runtime: Channel,
     /// Where pods' volumes are, kubelet's root: `/var/lib/kubelet`.
@@ -165,7 +165,7 @@ pub struct Shown {
     /// What goes to the cloud and comes from it.
     pub traffic: Traffic,
     /// How the agent's parts are.
-    pub vitals: Vitals,
+    pub vitals: HealthMonitor,
     /// What the agent stores.
     pub storage: Storage,
     /// All other figures.

@@ -25,7 +25,7 @@ use super::{
     },
     pressure, server, static_pods,
 };
-use crate::rt::{Heart, Part, PartError};
+use crate::rt::{Heartbeat, Part, PartError};
 
 /// Time between two questions to the controller of pods, whether it still takes triggers.
 const LIVENESS_INTERVAL: Duration = Duration::from_secs(15);
@@ -51,11 +51,11 @@ impl Task {
     /// # Errors
     /// The server cannot listen.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
-        Box::pin(self.run_again(&Heart::unheard(), shutdown)).await
+        Box::pin(self.run_again(&Heartbeat::unmonitored(), shutdown)).await
     }
 
     /// The same for whoever may drop it in its middle, and call it again: containers keep running.
-    async fn run_again(&self, heart: &Heart, shutdown: CancellationToken) -> Result<(), Error> {
+    async fn run_again(&self, heart: &Heartbeat, shutdown: CancellationToken) -> Result<(), Error> {
         let (config, progress) = (&self.config, &self.progress);
         let (triggers, received) = mpsc::channel(MAX_TRIGGERS);
         let (recorder, occurrences) = recorder(config);
@@ -90,7 +90,7 @@ impl Task {
         let missing_pods = missing_pods::run(parts.missing_pods(), progress.subscribe());
         let upkeep = upkeep(&parts, progress.subscribe());
         let node = node::run(config, parts.node(), progress, heart);
-        let liveness = check_liveness(triggers, heart.another("pods"));
+        let liveness = check_liveness(triggers, heart.for_loop("pods"));
         let static_pods = static_pods(config, &parts);
         tokio::select! {
             // Cancel-safe by design: each part is level-triggered and starts from what it finds.
@@ -122,15 +122,15 @@ impl Task {
 }
 
 impl Part for Task {
-    async fn run(&mut self, heart: Heart, shutdown: CancellationToken) -> Result<(), PartError> {
+    async fn run(&mut self, heart: Heartbeat, shutdown: CancellationToken) -> Result<(), PartError> {
         Ok(Box::pin(self.run_again(&heart, shutdown)).await?)
     }
 }
 
 /// Has the controller of pods answer now and then.
-async fn check_liveness(triggers: mpsc::Sender<Trigger>, heart: Heart) {
+async fn check_liveness(triggers: mpsc::Sender<Trigger>, heart: Heartbeat) {
     loop {
-        let rest = heart.rest();
+        let rest = heart.idle();
         sleep(LIVENESS_INTERVAL).await;
         drop(rest);
         let echo = Arc::new(Notify::new());

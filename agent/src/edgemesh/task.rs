@@ -17,7 +17,7 @@ use super::{
     snapshot::Snapshot,
     source::Source,
 };
-use crate::rt::{Heart, Part, PartError};
+use crate::rt::{Heartbeat, Part, PartError};
 
 /// Changes that come within this time are carried out together.
 const GATHER: Duration = Duration::from_millis(50);
@@ -34,7 +34,7 @@ pub struct Task {
 }
 
 impl Part for Task {
-    async fn run(&mut self, heart: Heart, shutdown: CancellationToken) -> Result<(), PartError> {
+    async fn run(&mut self, heart: Heartbeat, shutdown: CancellationToken) -> Result<(), PartError> {
         let Config { node, settings, services, own, api, .. } = &self.config;
         let mut source = Source::new(services, own, node, settings.clone());
         let mut proxy =
@@ -42,7 +42,7 @@ impl Part for Task {
         let mut checks = interval(CHECK_INTERVAL);
         checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            let rest = heart.rest();
+            let rest = heart.idle();
             tokio::select! {
                 // cancel-safe, all: news is kept by the source
                 () = shutdown.cancelled() => break,

@@ -116,7 +116,7 @@ impl RouterMessages {
 
 /// The receivers of the messages that other modules handle.
 #[derive(Debug)]
-pub(super) struct Readers {
+pub(super) struct ModuleReceivers {
     pub(super) devices: CloudMessages,
     pub(super) topics: RouterMessages,
     pub(super) services: RouterMessages,
@@ -124,19 +124,19 @@ pub(super) struct Readers {
 
 /// Forwards messages to the modules that handle them.
 #[derive(Clone, Debug)]
-pub(super) struct Others {
+pub(super) struct ModuleForwarder {
     devices: mpsc::Sender<Downstream>,
     topics: mpsc::Sender<Down>,
     services: mpsc::Sender<Down>,
 }
 
-impl Others {
+impl ModuleForwarder {
     /// Creates the queues, and returns them with their receivers.
-    pub(super) fn new() -> (Self, Readers) {
+    pub(super) fn new() -> (Self, ModuleReceivers) {
         let (devices, of_devices) = mpsc::channel(MAX_QUEUED_MESSAGES);
         let (topics, of_topics) = mpsc::channel(MAX_QUEUED_MESSAGES);
         let (services, of_services) = mpsc::channel(MAX_QUEUED_MESSAGES);
-        let readers = Readers {
+        let readers = ModuleReceivers {
             devices: CloudMessages(of_devices),
             topics: RouterMessages(of_topics),
             services: RouterMessages(of_services),

@@ -7,17 +7,17 @@
 //!
 //! Source: KubeEdge's MetaManager.
 
-mod answer;
+mod damaged;
 mod desired;
 mod devices;
 mod export;
-mod lost;
 pub(crate) mod mirror;
-mod online;
 mod pods_complete;
+mod reconnections;
 mod record;
 mod remote;
 mod report;
+mod response;
 mod server;
 mod takeover;
 mod task;
@@ -33,31 +33,31 @@ use kubeapi::{
 };
 use tokio::sync::mpsc;
 
+pub(crate) use self::{
+    damaged::{remove_damaged_copies, remove_unrecoverable},
+    export::{DeviceRows, ExportSummary, export},
+    server::{ensure_address, remove_addresses},
+    takeover::{has_edgecore_run_since, note_exported},
+};
 use self::{
     desired::Desired,
-    devices::{Others, Readers},
-    pods_complete::Judge,
+    devices::{ModuleForwarder, ModuleReceivers},
+    pods_complete::CompletenessTracker,
     remote::Remote,
     report::Reporter,
     unhandled::Unhandled,
 };
 pub use self::{
     devices::{CloudMessages, DeviceObject, DeviceObjects, RouterMessages},
-    online::Online,
     pods_complete::PodsComplete,
+    reconnections::Reconnections,
     server::{
-        Authentication, CredentialsError, Guard, InCluster, InClusterCa, InClusterCaError, KeyError,
-        Listening, Loopback, MetaServer, MetaServerConfig, MetaServerError, TlsError, TokenRules,
-        loopback_files,
+        AccountAuthentication, Authentication, BoundAddress, CredentialsError, InCluster, InClusterCa,
+        InClusterCaError, KeyError, Loopback, MetaServer, MetaServerConfig, MetaServerError, TlsError,
+        TokenRules, loopback_files,
     },
     takeover::take_over,
     task::Task,
-};
-pub(crate) use self::{
-    export::{DeviceRows, Exported, export},
-    lost::{forget_copies, forget_lost},
-    server::{ensure_address, remove_addresses},
-    takeover::{has_edgecore_run_since, note_exported},
 };
 use crate::{
     edgehub::{EdgeHub, Inbound},
@@ -104,7 +104,7 @@ pub struct MetaManager {
     client: Client,
     pods_complete: PodsComplete,
     devices: DeviceObjects,
-    online: Online,
+    reconnections: Reconnections,
     queues: Arc<dyn Fn() -> Vec<Queue> + Send + Sync>,
 }
 
@@ -131,8 +131,8 @@ impl MetaManager {
     }
 
     /// Returns a notification for each time that the cloud is connected again.
-    pub fn online(&self) -> Online {
-        self.online.clone()
+    pub fn reconnections(&self) -> Reconnections {
+        self.reconnections.clone()
     }
 }
 
@@ -156,48 +156,50 @@ pub fn new(config: Config) -> (MetaManager, Endpoints) {
     let Config { node_name, store, hub, inbound, timing, server } = config;
     let api = Api::builder(Arc::clone(&store)).rules(Rules::Relay).build();
     let desired = Desired::new(store, node_name.clone());
-    let (judge, pods_complete) = Judge::new(desired.clone(), hub.link());
+    let (completeness, pods_complete) = CompletenessTracker::new(desired.clone(), hub.link());
     let (events, items) = mpsc::channel(remote::events::MAX_QUEUED_EVENTS);
     let outbox = outbox::Config {
         what: "events",
         limits: remote::events::EVENT_OUTBOX_LIMITS,
         store: desired.store(),
         hub: hub.clone(),
-        deliver: outbox::Deliver::written(hub.clone()),
+        deliver: outbox::Delivery::written(hub.clone()),
         // a later event replaces a waiting one
-        at_once: 1,
+        max_concurrent: 1,
         dropped: Arc::default(),
     };
     let outbox = outbox::new(outbox, items);
     let length = outbox.length();
-    let waits = remote::Waits { events, timeout: timing.query_timeout };
-    let remote = Remote::new(api.service(), desired.clone(), hub.clone(), pods_complete.clone(), waits);
+    let remote_config = remote::Config { events, timeout: timing.query_timeout };
+    let remote =
+        Remote::new(api.service(), desired.clone(), hub.clone(), pods_complete.clone(), remote_config);
     let client = client_of(remote.clone(), "default");
     let service = server.as_ref().and_then(MetaServerConfig::service);
     let (server, watched) =
         server.map(|config| server::new(config, &node_name, desired.clone(), hub.clone())).unzip();
-    let online = Online::new(hub.link());
+    let reconnections = Reconnections::new(hub.link());
     let reporter = Reporter::new(desired.clone(), hub.clone(), node_name, timing.pod_status_interval);
     let devices = DeviceObjects::new(desired.clone());
-    let (others, readers) = Others::new();
-    let Readers { devices: device_messages, topics: topic_messages, services: service_messages } = readers;
-    let queues = others.queues();
+    let (forwarder, readers) = ModuleForwarder::new();
+    let ModuleReceivers { devices: device_messages, topics: topic_messages, services: service_messages } =
+        readers;
+    let queues = forwarder.queues();
     let queues = Arc::new(move || queues().into_iter().chain([length.queue()]).collect::<Vec<_>>());
     let task = Task {
         inbound,
         hub,
         desired,
         reporter,
-        judge,
+        completeness,
         outbox,
         remote,
         watched,
-        others,
+        forwarder,
         unhandled: Unhandled::default(),
         service,
     };
     (
-        MetaManager { client, pods_complete, devices, online, queues },
+        MetaManager { client, pods_complete, devices, reconnections, queues },
         Endpoints { task, server, device_messages, topic_messages, service_messages },
     )
 }

@@ -35,7 +35,7 @@ const STORE_RETRY_DELAY: Duration = Duration::from_secs(1);
 pub struct PodsComplete {
     complete: watch::Receiver<bool>,
     damaged: Damaged,
-    nothing_else: Arc<Notify>,
+    no_orphans: Arc<Notify>,
     unknown: Arc<watch::Sender<bool>>,
 }
 
@@ -63,44 +63,44 @@ impl PodsComplete {
     }
 
     /// Says that nothing of any other pod is on this node, so there is nothing to wait for.
-    pub fn nothing_else_is_here(&self) {
-        self.nothing_else.notify_one();
+    pub fn mark_no_orphans(&self) {
+        self.no_orphans.notify_one();
     }
 
     /// Says whether the cloud has answered, for each pod that left something on this node and is not stored, that it does not
     /// know it.
-    pub(crate) fn cloud_knows_no_other(&self, so: bool) {
+    pub(crate) fn set_unknown_to_cloud(&self, so: bool) {
         self.unknown.send_if_modified(|known| std::mem::replace(known, so) != so);
     }
 }
 
 /// Finds out whether the pods are complete; the rules are at the top of the file.
 #[derive(Debug)]
-pub(super) struct Judge {
+pub(super) struct CompletenessTracker {
     desired: Desired,
     link: watch::Receiver<Link>,
     complete: watch::Sender<bool>,
-    nothing_else: Arc<Notify>,
+    no_orphans: Arc<Notify>,
     unknown: watch::Receiver<bool>,
 }
 
-impl Judge {
+impl CompletenessTracker {
     pub(super) fn new(desired: Desired, link: watch::Receiver<Link>) -> (Self, PodsComplete) {
         let (complete, receiver) = watch::channel(false);
-        let nothing_else = Arc::new(Notify::new());
+        let no_orphans = Arc::new(Notify::new());
         let (set, unknown) = watch::channel(false);
         let handle = PodsComplete {
             complete: receiver,
             damaged: desired.damaged(),
-            nothing_else: nothing_else.clone(),
+            no_orphans: no_orphans.clone(),
             unknown: Arc::new(set),
         };
-        (Self { desired, link, complete, nothing_else, unknown }, handle)
+        (Self { desired, link, complete, no_orphans, unknown }, handle)
     }
 
     /// Returns when the pods are complete.
     pub(super) async fn run(&mut self) {
-        while let Err(error) = self.judge().await {
+        while let Err(error) = self.check().await {
             error!(
                 error = &error as &dyn std::error::Error,
                 "whether all pods are here is unknown; what seems to be an orphan is kept"
@@ -109,11 +109,11 @@ impl Judge {
         }
     }
 
-    async fn judge(&mut self) -> Result<(), StoreError> {
+    async fn check(&mut self) -> Result<(), StoreError> {
         let mark = Key::new(Resource::new(GROUP, "stores"), "", "whole");
         if self.desired.get(&mark).await?.is_none() {
             info!("the store is new: pods that it does not know are kept until the cloud has sent its own");
-            if !self.settled().await? {
+            if !self.wait_until_complete().await? {
                 return Ok(());
             }
             self.desired.set(&mark, Some(json!({"metadata": {}}))).await?;
@@ -124,15 +124,15 @@ impl Judge {
     }
 
     /// Waits until the pods are complete. Returns false if EdgeHub ends before.
-    async fn settled(&mut self) -> Result<bool, StoreError> {
+    async fn wait_until_complete(&mut self) -> Result<bool, StoreError> {
         let mut quiet = None;
         loop {
             let link = *self.link.borrow_and_update();
             let unknown = *self.unknown.borrow_and_update();
             let pods = self.pods().await?;
-            quiet = match verdict(quiet, link, pods, unknown, now()) {
-                Verdict::Complete => return Ok(true),
-                Verdict::Wait(quiet) => quiet,
+            quiet = match evaluate(quiet, link, pods, unknown, now()) {
+                Completeness::Complete => return Ok(true),
+                Completeness::Wait(quiet) => quiet,
             };
             let until =
                 quiet.as_ref().map(|quiet| tokio::time::Instant::from_std(quiet.since + QUIET_PERIOD));
@@ -148,7 +148,7 @@ impl Judge {
                 () = over => {}
                 // when the sender is gone, no further answer can come
                 Ok(()) = self.unknown.changed() => {}
-                () = self.nothing_else.notified() => return Ok(true),
+                () = self.no_orphans.notified() => return Ok(true),
             }
         }
     }
@@ -170,7 +170,7 @@ impl Judge {
 
 /// A period without a break of the link and without a new pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Quiet {
+struct QuietPeriod {
     /// The connection.
     link: Link,
     since: Instant,
@@ -179,21 +179,27 @@ struct Quiet {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Verdict {
+enum Completeness {
     Complete,
     /// Check again when the link changes, or when this period has lasted for [`QUIET_PERIOD`].
-    Wait(Option<Quiet>),
+    Wait(Option<QuietPeriod>),
 }
 
 /// Evaluates the rules. `unknown`: the cloud has answered that it does not know any other pod of this node.
-fn verdict(quiet: Option<Quiet>, link: Link, pods: BTreeSet<String>, unknown: bool, now: Instant) -> Verdict {
+fn evaluate(
+    quiet: Option<QuietPeriod>,
+    link: Link,
+    pods: BTreeSet<String>,
+    unknown: bool,
+    now: Instant,
+) -> Completeness {
     if link == Link::Down {
-        return Verdict::Wait(None);
+        return Completeness::Wait(None);
     }
     match quiet.filter(|quiet| quiet.link == link) {
-        Some(quiet) if now < quiet.since + QUIET_PERIOD => Verdict::Wait(Some(quiet)),
-        Some(quiet) if (unknown || !pods.is_empty()) && pods.is_subset(&quiet.pods) => Verdict::Complete,
-        _ => Verdict::Wait(Some(Quiet { link, since: now, pods })),
+        Some(quiet) if now < quiet.since + QUIET_PERIOD => Completeness::Wait(Some(quiet)),
+        Some(quiet) if (unknown || !pods.is_empty()) && pods.is_subset(&quiet.pods) => Completeness::Complete,
+        _ => Completeness::Wait(Some(QuietPeriod { link, since: now, pods })),
     }
 }
 
@@ -211,42 +217,42 @@ mod tests {
     fn pods_are_whole_after_a_quiet_time_of_one_connection() {
         let start = Instant::now();
         let (early, due) = (start + QUIET_PERIOD / 2, start + QUIET_PERIOD);
-        let quiet = |link, uids: &[&str], since| Quiet { link, since, pods: pods(uids) };
+        let quiet = |link, uids: &[&str], since| QuietPeriod { link, since, pods: pods(uids) };
         let (first, second) = (Link::Up(1), Link::Up(2));
         let known = || Some(quiet(first, &["a", "b"], start));
-        let begins = |link, uids: &[&str], since| Verdict::Wait(Some(quiet(link, uids, since)));
+        let begins = |link, uids: &[&str], since| Completeness::Wait(Some(quiet(link, uids, since)));
         let table = [
-            ("not connected", None, Link::Down, pods(&["a"]), due, Verdict::Wait(None)),
+            ("not connected", None, Link::Down, pods(&["a"]), due, Completeness::Wait(None)),
             ("connected now", None, first, pods(&["a"]), start, begins(first, &["a"], start)),
-            ("not long enough", known(), first, pods(&["a", "b"]), early, Verdict::Wait(known())),
-            ("the same pods", known(), first, pods(&["a", "b"]), due, Verdict::Complete),
-            ("one has gone", known(), first, pods(&["a"]), due, Verdict::Complete),
+            ("not long enough", known(), first, pods(&["a", "b"]), early, Completeness::Wait(known())),
+            ("the same pods", known(), first, pods(&["a", "b"]), due, Completeness::Complete),
+            ("one has gone", known(), first, pods(&["a"]), due, Completeness::Complete),
             ("one has come", known(), first, pods(&["a", "c"]), due, begins(first, &["a", "c"], due)),
             ("none at all", known(), first, pods(&[]), due, begins(first, &[], due)),
-            ("disconnected", known(), Link::Down, pods(&["a", "b"]), due, Verdict::Wait(None)),
+            ("disconnected", known(), Link::Down, pods(&["a", "b"]), due, Completeness::Wait(None)),
             ("connected anew", known(), second, pods(&["a"]), due, begins(second, &["a"], due)),
         ];
         for (name, before, link, uids, now, expected) in table {
-            assert_eq!(verdict(before, link, uids, false, now), expected, "{name}");
+            assert_eq!(evaluate(before, link, uids, false, now), expected, "{name}");
         }
         assert_eq!(
-            verdict(known(), first, pods(&[]), true, due),
-            Verdict::Complete,
+            evaluate(known(), first, pods(&[]), true, due),
+            Completeness::Complete,
             "none, and none is known"
         );
-        assert_eq!(verdict(known(), first, pods(&[]), true, early), Verdict::Wait(known()));
+        assert_eq!(evaluate(known(), first, pods(&[]), true, early), Completeness::Wait(known()));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_store_without_pods_is_whole_when_the_cloud_knows_nothing_of_what_is_here() {
         let desired = Desired::new(MemoryStore::new(), "edge-1".into());
         let (_up, link) = watch::channel(Link::Up(1));
-        let (mut judge, complete) = Judge::new(desired, link);
-        let judging = tokio::spawn(async move { judge.run().await });
+        let (mut completeness, complete) = CompletenessTracker::new(desired, link);
+        let tracking = tokio::spawn(async move { completeness.run().await });
         tokio::time::sleep(10 * QUIET_PERIOD).await;
         assert!(!complete.now(), "nobody has asked the cloud");
-        complete.cloud_knows_no_other(true);
+        complete.set_unknown_to_cloud(true);
         tokio::time::timeout(2 * QUIET_PERIOD, complete.until()).await.unwrap();
-        judging.await.unwrap();
+        tracking.await.unwrap();
     }
 }

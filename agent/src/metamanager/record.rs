@@ -40,10 +40,10 @@ impl Record {
     }
 
     /// Returns this record with a status that the cloud has confirmed. `None` where that changes nothing: the cloud has shown
-    /// another status since the report (`told` is the record at the time of the report), or has confirmed it before.
-    pub(super) fn confirmed(&self, told: &Self, fingerprint: &str) -> Option<Self> {
+    /// another status since the report (`at_report` is the record at the time of the report), or has confirmed it before.
+    pub(super) fn confirmed(&self, at_report: &Self, fingerprint: &str) -> Option<Self> {
         let is_news = self.reported.as_deref() != Some(fingerprint) || self.last_status.is_some();
-        let holds = self.uid == told.uid && self.disagreements == told.disagreements;
+        let holds = self.uid == at_report.uid && self.disagreements == at_report.disagreements;
         (is_news && holds).then(|| Self {
             reported: Some(fingerprint.to_owned()),
             last_status: None,
@@ -75,7 +75,7 @@ pub(super) fn object_key(key: &Key) -> Option<Key> {
 }
 
 /// Reports whether a collection holds records.
-pub(super) fn is_records(resource: &Resource) -> bool {
+pub(super) fn is_record_collection(resource: &Resource) -> bool {
     resource.as_str().ends_with(GROUP)
 }
 
@@ -91,12 +91,12 @@ mod tests {
 
     #[test]
     fn a_confirmation_counts_unless_the_cloud_has_disagreed_since() {
-        let told = Record { last_status: Some(Value::Null), ..Record::of("u1", 5) };
-        let noted = Record { revision: 6, ..told.clone() }.confirmed(&told, "f").unwrap();
+        let at_report = Record { last_status: Some(Value::Null), ..Record::of("u1", 5) };
+        let noted = Record { revision: 6, ..at_report.clone() }.confirmed(&at_report, "f").unwrap();
         assert_eq!((noted.reported.as_deref(), &noted.last_status, noted.revision), (Some("f"), &None, 6));
-        assert_eq!(noted.confirmed(&told, "f"), None, "it is known already");
-        let disagreed = Record { disagreements: 1, ..told.clone() };
-        assert_eq!(disagreed.confirmed(&told, "f"), None);
-        assert_eq!(Record::of("u2", 1).confirmed(&told, "f"), None, "another pod of its name");
+        assert_eq!(noted.confirmed(&at_report, "f"), None, "it is known already");
+        let disagreed = Record { disagreements: 1, ..at_report.clone() };
+        assert_eq!(disagreed.confirmed(&at_report, "f"), None);
+        assert_eq!(Record::of("u2", 1).confirmed(&at_report, "f"), None, "another pod of its name");
     }
 }

@@ -103,7 +103,7 @@ fn name(body: &Downstream) -> String {
 /// Returns the error in the form of the message's own answer.
 fn answer(node: &str, name: &str, body: Downstream) -> Option<Message> {
     let why = format!("this agent does not handle {name}");
-    let told = |body: Upstream| Some(body.into_message(unix_millis()));
+    let answer_with = |body: Upstream| Some(body.into_message(unix_millis()));
     match body {
         // an answer to an answer would start an endless exchange
         Downstream::Unknown { route, .. }
@@ -114,13 +114,13 @@ fn answer(node: &str, name: &str, body: Downstream) -> Option<Message> {
         Downstream::Unknown { route, .. } => Some(error(route.group, route.resource, why)),
         // the CSI driver reads the operation, and the text as the reason
         Downstream::Volume { path, .. } => Some(error(Group::Resource, path, why)),
-        Downstream::Job { origin, action, path, .. } => told(job(node, &origin, &action, path, &why)),
-        Downstream::ServiceCall { .. } => told(Upstream::ServiceUpload {
+        Downstream::Job { origin, action, path, .. } => answer_with(job(node, &origin, &action, path, &why)),
+        Downstream::ServiceCall { .. } => answer_with(Upstream::ServiceUpload {
             target: ResourcePath::default(),
             content: json!(ServiceResponse::failure(501, &format!("{why}; {ENABLE_SERVICE_BUS}\n"))),
         }),
         Downstream::Publish { topic, .. } => {
-            told(Upstream::BusAnswer { topic: topic.into(), failed: true, content: why.into() })
+            answer_with(Upstream::BusAnswer { topic: topic.into(), failed: true, content: why.into() })
         }
         _ => None,
     }

@@ -11,7 +11,7 @@ use wire::{Change, ResourceType};
 
 /// Whether an object is this node's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Own {
+pub(super) enum Ownership {
     /// It is.
     Yes,
     /// It is if the node has stored an object of this name already.
@@ -22,18 +22,18 @@ pub(super) enum Own {
 
 /// Decides whether the object is this node's own. A deletion says little here: the object may only have left the selection of a
 /// watch. The controller that serves the node itself sends deletions whatever was acknowledged before.
-pub(super) fn own(node: &str, change: Change, kind: &ResourceType, object: &Value) -> Own {
+pub(super) fn ownership(node: &str, change: Change, kind: &ResourceType, object: &Value) -> Ownership {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let is_ours = match kind {
-        ResourceType::Pod | ResourceType::Device if text("/spec/nodeName") == node => Own::Yes,
-        ResourceType::Node if text("/metadata/name") == node => Own::Yes,
+        ResourceType::Pod | ResourceType::Device if text("/spec/nodeName") == node => Ownership::Yes,
+        ResourceType::Node if text("/metadata/name") == node => Ownership::Yes,
         ResourceType::ConfigMap
         | ResourceType::Secret
         | ResourceType::PersistentVolume
-        | ResourceType::PersistentVolumeClaim => Own::IfStored,
+        | ResourceType::PersistentVolumeClaim => Ownership::IfStored,
         // each is sent to a node once, when its first device or account needs it
-        ResourceType::DeviceModel | ResourceType::ServiceAccountAccess => Own::Yes,
-        _ => Own::No,
+        ResourceType::DeviceModel | ResourceType::ServiceAccountAccess => Ownership::Yes,
+        _ => Ownership::No,
     };
     // other groups may have kinds of the same name
     let group = match kind {
@@ -42,7 +42,7 @@ pub(super) fn own(node: &str, change: Change, kind: &ResourceType, object: &Valu
         _ => "v1",
     };
     let is_of_group = text("/apiVersion").starts_with(group);
-    if change == Change::Delete || !is_of_group { Own::No } else { is_ours }
+    if change == Change::Delete || !is_of_group { Ownership::No } else { is_ours }
 }
 
 #[cfg(test)]
@@ -59,26 +59,30 @@ mod tests {
         let (here, there) = (json!({"nodeName": "edge-1"}), json!({"nodeName": "edge-2"}));
         let devices = "devices.kubeedge.io/v1beta1";
         let rows = [
-            (ResourceType::Pod, core(here.clone()), Own::Yes),
-            (ResourceType::Pod, core(there.clone()), Own::No),
-            (ResourceType::Pod, core(json!({})), Own::No),
-            (ResourceType::Pod, of("example.com/v1", here.clone()), Own::No),
-            (ResourceType::Node, core(json!({})), Own::Yes),
-            (ResourceType::Node, of("v1", json!({})), Own::No),
-            (ResourceType::ConfigMap, core(json!({})), Own::IfStored),
-            (ResourceType::Secret, core(json!({})), Own::IfStored),
-            (ResourceType::Secret, of("example.com/v1", json!({})), Own::No),
-            (ResourceType::PersistentVolumeClaim, core(json!({})), Own::IfStored),
-            (ResourceType::Device, of(devices, here.clone()), Own::Yes),
-            (ResourceType::Device, of(devices, there), Own::No),
-            (ResourceType::DeviceModel, of(devices, json!({})), Own::Yes),
-            (ResourceType::DeviceModel, core(json!({})), Own::No),
-            (ResourceType::ServiceAccountAccess, of("policy.kubeedge.io/v1alpha1", json!({})), Own::Yes),
-            (ResourceType::from("service".to_owned()), core(json!({})), Own::No),
+            (ResourceType::Pod, core(here.clone()), Ownership::Yes),
+            (ResourceType::Pod, core(there.clone()), Ownership::No),
+            (ResourceType::Pod, core(json!({})), Ownership::No),
+            (ResourceType::Pod, of("example.com/v1", here.clone()), Ownership::No),
+            (ResourceType::Node, core(json!({})), Ownership::Yes),
+            (ResourceType::Node, of("v1", json!({})), Ownership::No),
+            (ResourceType::ConfigMap, core(json!({})), Ownership::IfStored),
+            (ResourceType::Secret, core(json!({})), Ownership::IfStored),
+            (ResourceType::Secret, of("example.com/v1", json!({})), Ownership::No),
+            (ResourceType::PersistentVolumeClaim, core(json!({})), Ownership::IfStored),
+            (ResourceType::Device, of(devices, here.clone()), Ownership::Yes),
+            (ResourceType::Device, of(devices, there), Ownership::No),
+            (ResourceType::DeviceModel, of(devices, json!({})), Ownership::Yes),
+            (ResourceType::DeviceModel, core(json!({})), Ownership::No),
+            (
+                ResourceType::ServiceAccountAccess,
+                of("policy.kubeedge.io/v1alpha1", json!({})),
+                Ownership::Yes,
+            ),
+            (ResourceType::from("service".to_owned()), core(json!({})), Ownership::No),
         ];
         for (kind, object, expected) in rows {
-            assert_eq!(own("edge-1", Change::Update, &kind, &object), expected, "{kind} {object}");
-            assert_eq!(own("edge-1", Change::Delete, &kind, &object), Own::No, "{kind} {object}");
+            assert_eq!(ownership("edge-1", Change::Update, &kind, &object), expected, "{kind} {object}");
+            assert_eq!(ownership("edge-1", Change::Delete, &kind, &object), Ownership::No, "{kind} {object}");
         }
     }
 }

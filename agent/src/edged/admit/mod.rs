@@ -23,7 +23,7 @@ pub(crate) use self::{
     requests::{Amounts, amounts, limit_of, limits_of, requests_of},
 };
 use super::{specs, status::Waiting};
-use crate::metamanager::mirror::SOURCE;
+use crate::metamanager::mirror::CONFIG_SOURCE_ANNOTATION;
 
 /// The priority from which a pod is critical.
 const CRITICAL: i32 = 2_000_000_000;
@@ -162,7 +162,8 @@ fn foreign_system(pod: &Pod) -> Option<Waiting> {
 
 /// Whether the pod comes from a file of this node.
 fn is_static(pod: &Pod) -> bool {
-    let source = pod.metadata.annotations.as_ref().and_then(|annotations| annotations.get(SOURCE));
+    let source =
+        pod.metadata.annotations.as_ref().and_then(|annotations| annotations.get(CONFIG_SOURCE_ANNOTATION));
     source.is_some_and(|source| source != "api")
 }
 

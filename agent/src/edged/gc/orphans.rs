@@ -162,7 +162,7 @@ async fn sweep(deps: &Deps, kept: &mut Option<BTreeSet<String>>) -> Result<Remai
     let is_unknown = !deps.pods_complete.now();
     let wanted = Wanted::new(known, here, kept.take(), !is_unknown);
     if wanted.kept.is_empty() {
-        deps.pods_complete.nothing_else_is_here();
+        deps.pods_complete.mark_no_orphans();
     }
     // where a pod is damaged later, what is here then is kept
     *kept = is_unknown.then(|| wanted.kept.clone());

@@ -12,8 +12,8 @@ use tokio::sync::{Notify, watch};
 
 use crate::{
     edged::api_message,
-    metamanager::Online,
-    rt::{Backoff, Heart},
+    metamanager::Reconnections,
+    rt::{Backoff, Heartbeat},
 };
 
 /// Waits after a failure. The kubelet's go up to seven seconds; a node should not be given up for the last of them.
@@ -32,7 +32,7 @@ pub(super) struct Renewal<'a> {
 impl Renewal<'_> {
     /// Renews the lease four times within its duration, and as soon as the cloud is connected again, for ever. Tells when it
     /// could be renewed after it could not, although the cloud was connected: with a connection the node is reported anyway.
-    pub(super) async fn run(self, mut online: Online, back_online: &Notify, heart: Heart) {
+    pub(super) async fn run(self, mut online: Reconnections, back_online: &Notify, heart: Heartbeat) {
         let Self { client, node, duration, mut reported } = self;
         let api = super::leases(client);
         let mut backoff = Backoff::new(FIRST_WAIT, MAX_WAIT);
@@ -81,11 +81,11 @@ impl Renewal<'_> {
                     if is_stale { Duration::ZERO } else { backoff.next(rand::random_range(0.5..1.0)) }
                 }
             };
-            let _rest = heart.rest();
+            let _rest = heart.idle();
             tokio::select! {
                 // Cancel-safe: all of them hold no data.
                 () = tokio::time::sleep(wait) => {}
-                () = online.returned() => {
+                () = online.next() => {
                     backoff.reset();
                     is_missing = false;
                 }

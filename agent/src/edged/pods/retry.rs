@@ -9,17 +9,17 @@ use super::{
     cache::{PodCache, PodState},
     trigger::Trigger,
 };
-use crate::metamanager::Online;
+use crate::metamanager::Reconnections;
 
 /// Triggers those of `pods` that wait with each connection, for ever.
 pub(crate) async fn when_connected(
-    mut online: Online,
+    mut online: Reconnections,
     pods: Store<Pod>,
     pod_cache: PodCache,
     triggers: mpsc::Sender<Trigger>,
 ) {
     loop {
-        online.returned().await;
+        online.next().await;
         for pod in pods.state() {
             let uid = pod.metadata.uid.as_deref().unwrap_or_default();
             let waits = pod_cache.with(uid, PodState::cloud_returned);

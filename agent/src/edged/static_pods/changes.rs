@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Pod;
 
 use super::{folder::Files, manifest::FILE};
-use crate::metamanager::mirror::SOURCE;
+use crate::metamanager::mirror::CONFIG_SOURCE_ANNOTATION;
 
 /// One step.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,7 +22,9 @@ pub(super) fn changes<'a>(files: &'a Files, stored: &'a [Pod]) -> Vec<Change<'a>
     let wanted = files.pods.iter().filter_map(|(file, pod)| {
         match stored.iter().find(|other| place(other) == place(pod)) {
             None => Some(Change::Create(pod)),
-            Some(other) if annotation(other, SOURCE) != Some("file") => Some(Change::Taken(file)),
+            Some(other) if annotation(other, CONFIG_SOURCE_ANNOTATION) != Some("file") => {
+                Some(Change::Taken(file))
+            }
             // the same, or an older one that is ended below
             Some(_) => None,
         }
@@ -30,7 +32,7 @@ pub(super) fn changes<'a>(files: &'a Files, stored: &'a [Pod]) -> Vec<Change<'a>
     let is_wanted = |pod: &Pod| files.pods.values().any(|wanted| wanted.metadata.uid == pod.metadata.uid);
     let is_bad = |pod: &Pod| annotation(pod, FILE).is_some_and(|file| files.bad.contains_key(file));
     let ended = stored.iter().filter(|pod| {
-        let own = annotation(pod, SOURCE) == Some("file");
+        let own = annotation(pod, CONFIG_SOURCE_ANNOTATION) == Some("file");
         own && pod.metadata.deletion_timestamp.is_none() && !is_wanted(pod) && !is_bad(pod)
     });
     ended.map(Change::End).chain(wanted).collect()

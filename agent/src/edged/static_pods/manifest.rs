@@ -54,7 +54,12 @@ pub(super) fn pod(text: &str, file: &str, node: &str, seen: jiff::Timestamp) -> 
     // a manifest that was copied from the cloud may call itself a mirror
     annotations.retain(|name, _| !name.starts_with("kubernetes.io/config."));
     let seen = seen.to_string();
-    let own = [(mirror::SOURCE, "file"), (mirror::HASH, &uid), (SEEN, &seen), (FILE, file)];
+    let own = [
+        (mirror::CONFIG_SOURCE_ANNOTATION, "file"),
+        (mirror::CONFIG_HASH_ANNOTATION, &uid),
+        (SEEN, &seen),
+        (FILE, file),
+    ];
     annotations.extend(own.map(|(name, value)| (name.to_owned(), value.to_owned())));
     bind(pod.spec.get_or_insert_default(), node);
     let pod = kubeapi::complete_pod(serde_json::to_value(&pod).map_err(refused)?).map_err(Error::Invalid)?;

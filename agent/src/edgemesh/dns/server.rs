@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     edgemesh::Snapshots,
-    rt::{Heart, Part, PartError},
+    rt::{Heartbeat, Part, PartError},
 };
 /// A connection waits for so long for the next question, and its client for so long for an answer to go out.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -246,8 +246,8 @@ async fn receive(stream: &mut TcpStream) -> io::Result<Option<Vec<u8>>> {
 }
 
 impl Part for Server {
-    async fn run(&mut self, heart: Heart, shutdown: CancellationToken) -> Result<(), PartError> {
-        let _rest = heart.rest();
+    async fn run(&mut self, heart: Heartbeat, shutdown: CancellationToken) -> Result<(), PartError> {
+        let _rest = heart.idle();
         self.serve(&shutdown).await;
         Ok(())
     }

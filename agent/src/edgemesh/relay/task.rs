@@ -23,7 +23,7 @@ use super::{
 use crate::{
     edgehub::{Cause, Redial},
     edgemesh::dialer::Dialer,
-    rt::{Heart, Part, PartError, Repeated, now},
+    rt::{Heartbeat, Part, PartError, Repeated, now},
 };
 
 /// A connection on which nothing was heard for so long is dead.
@@ -99,7 +99,7 @@ impl Task {
                     connection.close(ENDED, b"ended");
                     endpoint.close(ENDED, b"ended");
                     redial.ended(begun, now(), true);
-                    redial.because(Cause::Cloud);
+                    redial.record_cause(Cause::Cloud);
                     if shutdown.is_cancelled() {
                         // the goodbye goes out
                         let _ = timeout(Duration::from_secs(1), endpoint.wait_idle()).await;
@@ -121,7 +121,7 @@ impl Task {
                             "not connected to the relay yet"
                         );
                     }
-                    redial.because(Cause::Way);
+                    redial.record_cause(Cause::Network);
                 }
             }
             tokio::select! {
@@ -219,7 +219,7 @@ fn client(tls: &rustls::ClientConfig) -> Result<ClientConfig, quinn::crypto::rus
 }
 
 impl Part for Task {
-    async fn run(&mut self, _heart: Heart, shutdown: CancellationToken) -> Result<(), PartError> {
+    async fn run(&mut self, _heart: Heartbeat, shutdown: CancellationToken) -> Result<(), PartError> {
         Self::run(self, &shutdown).await;
         Ok(())
     }

@@ -1,10 +1,10 @@
 //! The objects of this node in the store, each with its record. Only this module writes what the cloud sends.
 
-pub(super) mod agree;
 pub(super) mod entry;
-mod others;
-pub(super) mod place;
-mod shape;
+mod foreign_conditions;
+pub(super) mod merge;
+mod schema;
+pub(super) mod status_match;
 
 use std::sync::Arc;
 
@@ -13,11 +13,14 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 use wire::{Change, Header, ResourcePath, ResourceType};
 
-use self::place::{Status, place};
+use self::merge::{StatusWriter, merge};
 pub(super) use self::{
     entry::Entry,
-    place::{CloudVersion, Placement, StoreChange, known_revision, same, stripped},
-    shape::fault as fault_of_shape,
+    merge::{
+        CloudVersion, EntryChange, StoreChange, equal_except_revision, unchanged_revision,
+        without_server_fields,
+    },
+    schema::schema_error,
 };
 use super::{
     mirror,
@@ -26,7 +29,7 @@ use super::{
 
 /// A change of an object in the cloud, to be stored.
 #[derive(Debug, PartialEq)]
-pub(super) struct Put {
+pub(super) struct CloudChange {
     change: Change,
     key: Key,
     /// The object's UID; empty where the message does not say it (a delete without content).
@@ -37,7 +40,7 @@ pub(super) struct Put {
 
 /// Why a change of the cloud was not stored.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Refused {
+pub(super) enum ApplyError {
     /// It is no object; the text names it.
     #[error("{0}")]
     Malformed(String),
@@ -46,16 +49,16 @@ pub(super) enum Refused {
     Store(#[from] StoreError),
 }
 
-impl Put {
+impl CloudChange {
     /// Reads the change of the object at `path` from a message.
     pub(super) fn new(
         change: Change,
         path: &ResourcePath,
         object: Value,
         header: &Header,
-    ) -> Result<Self, Refused> {
+    ) -> Result<Self, ApplyError> {
         let malformed =
-            |why: &str| Refused::Malformed(format!("message {} about {path}: {why}", header.msg_id));
+            |why: &str| ApplyError::Malformed(format!("message {} about {path}: {why}", header.msg_id));
         let place = path.as_object().ok_or_else(|| malformed("its resource names no object"))?;
         let name = place.name.ok_or_else(|| malformed("its resource names no object"))?;
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
@@ -68,7 +71,7 @@ impl Put {
         }
         let key = Key::new(resource(&place.kind), place.namespace.unwrap_or_default(), name);
         if change != Change::Delete
-            && let Some(fault) = fault_of_shape(&key, &object)
+            && let Some(fault) = schema_error(&key, &object)
         {
             return Err(malformed(&fault));
         }
@@ -105,8 +108,13 @@ impl Put {
 }
 
 /// Decides how the cloud's state of an object changes a copy that this node only reads.
-pub(super) fn copy(change: Change, object: &Value, version: CloudVersion<'_>, entry: &Entry) -> Placement {
-    place(change, object, version, entry, Status::Clouds, jiff::Timestamp::now())
+pub(super) fn merge_copy(
+    change: Change,
+    object: &Value,
+    version: CloudVersion<'_>,
+    entry: &Entry,
+) -> EntryChange {
+    merge(change, object, version, entry, StatusWriter::Cloud, jiff::Timestamp::now())
 }
 
 /// Returns the collection in which objects of this type are stored. Types that nothing on this node reads keep the type's name.
@@ -147,29 +155,29 @@ impl Desired {
     }
 
     /// Stores a change of the cloud. The change is on disk when this returns.
-    pub(super) async fn apply(&self, put: Put) -> Result<(), Refused> {
+    pub(super) async fn apply(&self, put: CloudChange) -> Result<(), ApplyError> {
         let key = put.key.clone();
         let status = if key.resource == resource(&ResourceType::Pod) {
-            Status::OursToEnd
+            StatusWriter::NodeUntilEnded
         } else if key.resource == resource(&ResourceType::Node) && *key.name == *self.node_name {
-            Status::Ours
+            StatusWriter::Node
         } else {
-            Status::Clouds
+            StatusWriter::Cloud
         };
         self.change(&key, |entry| {
-            if status == Status::OursToEnd
-                && let Some(placement) = mirror::place(put.change, &put.object, put.version(), entry)
+            if status == StatusWriter::NodeUntilEnded
+                && let Some(placement) = mirror::merge(put.change, &put.object, put.version(), entry)
             {
                 return placement;
             }
-            place(put.change, &put.object, put.version(), entry, status, jiff::Timestamp::now())
+            merge(put.change, &put.object, put.version(), entry, status, jiff::Timestamp::now())
         })
         .await
-        .map_err(Refused::from)
+        .map_err(ApplyError::from)
     }
 
     /// Reports whether the object of `put` is stored here, or a record of it is.
-    pub(super) async fn knows(&self, put: &Put) -> Result<bool, StoreError> {
+    pub(super) async fn is_known(&self, put: &CloudChange) -> Result<bool, StoreError> {
         let entry = self.entry(&put.key).await?;
         Ok(entry.object.is_some() || entry.record.is_some())
     }
@@ -178,7 +186,7 @@ impl Desired {
     pub(super) async fn change(
         &self,
         key: &Key,
-        change: impl Fn(&Entry) -> Placement,
+        change: impl Fn(&Entry) -> EntryChange,
     ) -> Result<(), StoreError> {
         let _writing = self.writing.lock().await;
         loop {
@@ -268,7 +276,7 @@ fn scope(resource: &Resource) -> Scope {
     Scope { resource: resource.clone(), namespace: None }
 }
 
-fn writes(key: &Key, entry: &Entry, placement: Placement) -> Vec<Write> {
+fn writes(key: &Key, entry: &Entry, placement: EntryChange) -> Vec<Write> {
     // a damaged object counts as absent here, too
     let expect = |revision: Option<u64>| revision.map_or(Expect::Absent, Expect::Revision);
     let mut writes = Vec::new();
@@ -281,7 +289,7 @@ fn writes(key: &Key, entry: &Entry, placement: Placement) -> Vec<Write> {
             writes.push(write(key.clone(), expect(entry.object_revision), Some(value)))
         }
         // watchers see the old object deleted and the new one added
-        StoreChange::Exchange(value) => {
+        StoreChange::Replace(value) => {
             writes.push(write(key.clone(), expect(entry.object_revision), None));
             writes.push(write(key.clone(), Expect::Absent, Some(value)));
         }
@@ -291,7 +299,7 @@ fn writes(key: &Key, entry: &Entry, placement: Placement) -> Vec<Write> {
         StoreChange::Keep => {}
         StoreChange::Remove if entry.record_revision.is_none() && !entry.is_damaged.1 => {}
         StoreChange::Remove => writes.push(write(record, expect(entry.record_revision), None)),
-        StoreChange::Set(value) | StoreChange::Exchange(value) => {
+        StoreChange::Set(value) | StoreChange::Replace(value) => {
             writes.push(write(record, expect(entry.record_revision), Some(value.write())));
         }
     }

@@ -44,11 +44,11 @@ pub(crate) enum ExportError {
 
 /// What was exported, and what was not.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Exported {
+pub(crate) struct ExportSummary {
     /// Rows by table.
     pub(crate) written: BTreeMap<&'static str, usize>,
     /// What EdgeCore cannot store: a description, and the names.
-    pub(crate) left: BTreeMap<&'static str, Vec<String>>,
+    pub(crate) skipped: BTreeMap<&'static str, Vec<String>>,
 }
 
 /// A device as rows of EdgeCore's tables.
@@ -59,7 +59,7 @@ pub(crate) struct DeviceRows {
     /// A table's name and the row's values by column, for each row.
     pub(crate) rows: Vec<(&'static str, Value)>,
     /// Whether the device has values that the cloud has not confirmed.
-    pub(crate) is_due: bool,
+    pub(crate) has_unconfirmed: bool,
 }
 
 /// Reads an object that is a device; `None` where it cannot be read.
@@ -75,14 +75,14 @@ pub(crate) async fn export(
     node_name: &str,
     read_device: ReadDevice,
     path: &Path,
-) -> Result<Exported, ExportError> {
+) -> Result<ExportSummary, ExportError> {
     let rows = objects::rows_of(objects, node_name, read_device)?;
     file::write(&rows, path).await?;
     let mut written = BTreeMap::new();
     for row in &rows.rows {
         *written.entry(row.table.name()).or_default() += 1;
     }
-    Ok(Exported { written, left: rows.left })
+    Ok(ExportSummary { written, skipped: rows.skipped })
 }
 
 #[cfg(test)]

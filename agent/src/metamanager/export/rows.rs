@@ -12,7 +12,7 @@ use kubeapi::store::{Key, Resource};
 use serde_json::{Map, Value, json};
 
 use super::DeviceRows;
-use crate::metamanager::{record::Record, takeover::Asked};
+use crate::metamanager::{record::Record, takeover::TokenRequest};
 
 /// A table of EdgeCore's database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -138,7 +138,7 @@ pub(crate) struct Row {
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
     pub(super) rows: Vec<Row>,
-    pub(super) left: BTreeMap<&'static str, Vec<String>>,
+    pub(super) skipped: BTreeMap<&'static str, Vec<String>>,
 }
 
 impl Rows {
@@ -147,8 +147,8 @@ impl Rows {
     }
 
     /// Notes something that EdgeCore cannot store.
-    pub(super) fn left(&mut self, what: &'static str, name: impl Into<String>) {
-        let names = self.left.entry(what).or_default();
+    pub(super) fn skip(&mut self, what: &'static str, name: impl Into<String>) {
+        let names = self.skipped.entry(what).or_default();
         let name = name.into();
         if !names.contains(&name) {
             names.push(name);
@@ -156,7 +156,7 @@ impl Rows {
     }
 
     /// Adds an object that EdgeCore has from the cloud, under the word that messages use for its kind.
-    pub(super) fn cloud(&mut self, word: &str, kind: &str, key: &Key, mut object: Value) {
+    pub(super) fn push_cloud_object(&mut self, word: &str, kind: &str, key: &Key, mut object: Value) {
         if !kind.is_empty()
             && let Some(map) = object.as_object_mut()
         {
@@ -165,11 +165,11 @@ impl Rows {
         }
         let row = wire::ResourcePath::object(&key.namespace, &word.to_owned().into(), &key.name);
         self.push(Table::Meta, vec![row.as_str().into(), word.into(), object.to_string().into()]);
-        self.copy(key, &object);
+        self.push_copy(key, &object);
     }
 
     /// Adds what MetaServer's clients read; an object without its kind is not for them.
-    pub(super) fn copy(&mut self, key: &Key, object: &Value) {
+    pub(super) fn push_copy(&mut self, key: &Key, object: &Value) {
         let text = |field: &str| object.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
         let (Some(version), Some(kind)) = (text("apiVersion"), text("kind")) else { return };
         let (group, version) = version.split_once('/').unwrap_or(("", version));
@@ -195,31 +195,31 @@ impl Rows {
     }
 
     /// Adds a token under the key that EdgeCore's kubelet uses.
-    pub(super) fn token(&mut self, all: &BTreeMap<Key, Value>, key: &Key, kept: &Value) {
+    pub(super) fn push_token(&mut self, all: &BTreeMap<Key, Value>, key: &Key, kept: &Value) {
         let pods = Resource::new("", "pods");
         let pod =
             all.iter().find(|(place, pod)| place.resource == pods && pod["metadata"]["uid"] == kept["pod"]);
         let pod = pod.map(|(place, _)| place.name.as_str());
-        match Asked::of_kept(key, kept, pod) {
-            Some(asked) => self.push(
+        match TokenRequest::of_kept(key, kept, pod) {
+            Some(request) => self.push(
                 Table::Meta,
-                vec![asked.write().into(), "serviceaccounttoken".into(), kept["token"].to_string().into()],
+                vec![request.write().into(), "serviceaccounttoken".into(), kept["token"].to_string().into()],
             ),
-            None => self.left("tokens, for which the cloud is asked again", key.name.as_str()),
+            None => self.skip("tokens, for which the cloud is asked again", key.name.as_str()),
         }
     }
 
-    pub(super) fn waiting(&mut self, what: &str, chunk: &Value) {
+    pub(super) fn skip_queued_messages(&mut self, what: &str, chunk: &Value) {
         let count = chunk["messages"].as_array().map_or(0, Vec::len);
-        self.left("messages that wait for the cloud", format!("{count} {what}"));
+        self.skip("messages that wait for the cloud", format!("{count} {what}"));
     }
 
-    pub(super) fn device(&mut self, device: Option<DeviceRows>, key: &Key) {
+    pub(super) fn push_device(&mut self, device: Option<DeviceRows>, key: &Key) {
         let Some(device) = device else {
-            return self.left("devices that cannot be read; the cloud sends them", key.name.as_str());
+            return self.skip("devices that cannot be read; the cloud sends them", key.name.as_str());
         };
-        if device.is_due {
-            self.left(
+        if device.has_unconfirmed {
+            self.skip(
                 "values of devices that the cloud has not confirmed; EdgeCore tells the next ones",
                 device.id.as_str(),
             );
@@ -231,28 +231,28 @@ impl Rows {
         }
     }
 
-    pub(super) fn mapper(&mut self, mapper: &Value) {
+    pub(super) fn push_mapper(&mut self, mapper: &Value) {
         let text = |field: &str| mapper[field].as_str().unwrap_or_default();
         let row = json!({
             "name": text("name"), "version": text("version"), "protocol": text("protocol"),
             "address": STANDARD.encode(text("socket")),
         });
-        self.edgecores_mapper(text("name"), &row);
+        self.push_mapper_row(text("name"), &row);
     }
 
-    fn edgecores_mapper(&mut self, name: &str, row: &Value) {
+    fn push_mapper_row(&mut self, name: &str, row: &Value) {
         // EdgeCore writes this prefix literally
         let key = format!("node/nodeID/namespace/devicemapper/{name}");
         self.push(Table::Meta, vec![key.into(), "devicemapper".into(), row.to_string().into()]);
     }
 
     /// Adds a row that EdgeCore has written and that no module of this agent has taken over yet.
-    pub(super) fn edgecores(&mut self, table: &str, key: &Key, row: &Value) {
+    pub(super) fn push_edgecore_row(&mut self, table: &str, key: &Key, row: &Value) {
         match Table::named(table) {
             Some(Table::SubTopics) => self.push(Table::SubTopics, vec![key.name.clone().into()]),
             Some(Table::TargetUrls) => self.push(Table::TargetUrls, vec![key.name.clone().into()]),
             Some(table) => self.columns(table, row),
-            None => self.edgecores_mapper(&key.name, row),
+            None => self.push_mapper_row(&key.name, row),
         }
     }
 
@@ -269,7 +269,7 @@ impl Rows {
 }
 
 /// Returns the object with the cloud's revision instead of the store's.
-pub(super) fn clouds(object: &Value, record: Option<&Record>) -> Value {
+pub(super) fn with_cloud_revision(object: &Value, record: Option<&Record>) -> Value {
     let mut object = object.clone();
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         set_revision(metadata, record.map_or(0, |record| record.revision));

@@ -106,8 +106,8 @@ async fn edgecore_finds_the_pods_that_are_there_and_none_that_the_cloud_has_dele
     // EdgeCore reports to the cloud where it finds a difference
     assert_eq!(of("new")["status"], json!({"phase": "Running", "startTime": "2026-05-01T10:00:00Z"}));
     assert_eq!(of("job")["status"]["phase"], "Succeeded", "or it would be started again");
-    let left: Vec<_> = exported.left.values().flatten().map(String::as_str).collect();
-    assert_eq!(left, ["default/job", "default/ended"]);
+    let skipped: Vec<_> = exported.skipped.values().flatten().map(String::as_str).collect();
+    assert_eq!(skipped, ["default/job", "default/ended"]);
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "nothing is left beside it");
 

@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 use tracing::debug;
 use wire::{Answer, Upstream};
 
-use super::{Refusal, Remote, found};
+use super::{ApiError, Remote, success};
 use crate::metamanager::{desired::Desired, record::fingerprint};
 
 /// The share of its lifetime after which a token is renewed; the kubelet's.
-const FRESH_PERCENT: i64 = 80;
+const RENEW_AFTER_PERCENT: i64 = 80;
 /// The age after which every token is renewed; the kubelet's.
-const OLDEST: SignedDuration = SignedDuration::from_hours(24);
+const MAX_TOKEN_AGE: SignedDuration = SignedDuration::from_hours(24);
 
 impl Remote {
     /// Returns a token for the account: a stored one that is fresh, else a new one, else the last known.
@@ -26,18 +26,18 @@ impl Remote {
         namespace: &str,
         account: &str,
         request: Value,
-    ) -> Result<Response<Body>, Refusal> {
+    ) -> Result<Response<Body>, ApiError> {
         let key = key(namespace, account, &request);
         let kept = self.desired.get(&key).await?;
         if let Some(kept) = kept.as_ref().filter(|kept| is_fresh(kept, Timestamp::now())) {
-            return Ok(found(&Method::POST, &kept["token"]));
+            return Ok(success(&Method::POST, &kept["token"]));
         }
-        let asked = match self.ask(Upstream::token(namespace, account, request.clone())).await {
+        let asked = match self.request(Upstream::token(namespace, account, request.clone())).await {
             Ok((Answer::Found(token), _)) => Ok(token),
-            Ok((Answer::Failed(status), _)) => return Err(Refusal::of(status)),
-            Ok((Answer::Response(response), _)) => response.into_result().map_err(Refusal::of),
+            Ok((Answer::Failed(status), _)) => return Err(ApiError::of(status)),
+            Ok((Answer::Response(response), _)) => response.into_result().map_err(ApiError::of),
             Ok((Answer::Done, _)) => {
-                Err(Refusal::bad_gateway("the cloud answered a token request without a token"))
+                Err(ApiError::bad_gateway("the cloud answered a token request without a token"))
             }
             Err(refusal) => Err(refusal),
         };
@@ -45,14 +45,14 @@ impl Remote {
             (Ok(token), _) => token,
             (Err(_), Some(kept)) => {
                 debug!(namespace, account, "the cloud gives no token now; the last known one is used");
-                return Ok(found(&Method::POST, &kept["token"]));
+                return Ok(success(&Method::POST, &kept["token"]));
             }
             (Err(refusal), None) => return Err(refusal),
         };
         let now = Timestamp::now().to_string();
         let (key, entry) = stored_token(namespace, account, &request, &now, token.clone());
         self.desired.set(&key, Some(entry)).await?;
-        Ok(found(&Method::POST, &token))
+        Ok(success(&Method::POST, &token))
     }
 }
 
@@ -73,7 +73,11 @@ pub(in crate::metamanager) fn stored_token(
 }
 
 /// Removes the tokens that are bound to a pod.
-pub(super) async fn forget(desired: &Desired, namespace: &str, pod: &str) -> Result<(), StoreError> {
+pub(super) async fn remove_tokens_of_pod(
+    desired: &Desired,
+    namespace: &str,
+    pod: &str,
+) -> Result<(), StoreError> {
     for object in desired.list(&resource()).await?.0 {
         if object.key.namespace == namespace && object.value()?["pod"] == pod {
             desired.set(&object.key, None).await?;
@@ -108,7 +112,9 @@ fn is_fresh(kept: &Value, now: Timestamp) -> bool {
     };
     let (life, age) = (expiry.duration_since(issued), now.duration_since(issued));
     // after the clock was set back, a token may seem to come from the future
-    age >= SignedDuration::ZERO && age < OLDEST && age.as_secs() * 100 < life.as_secs() * FRESH_PERCENT
+    age >= SignedDuration::ZERO
+        && age < MAX_TOKEN_AGE
+        && age.as_secs() * 100 < life.as_secs() * RENEW_AFTER_PERCENT
 }
 
 #[cfg(test)]

@@ -38,9 +38,9 @@ enum ReportOutcome {
     /// The cloud has confirmed it, or does not need it.
     Done,
     /// Report again, soon.
-    Again,
+    Retry,
     /// Report again after this time.
-    Later(Duration),
+    RetryAfter(Duration),
     /// Report again when the connection is back.
     Offline,
 }
@@ -52,7 +52,7 @@ pub(super) struct Reporter {
     hub: EdgeHub,
     node_name: String,
     /// The connection over which the cloud has confirmed the node's status.
-    node_told: Arc<Mutex<Option<Link>>>,
+    node_confirmed_over: Arc<Mutex<Option<Link>>>,
     /// The time between two reports of a pod's status that has not changed.
     status_interval: Option<Duration>,
     /// Pods whose status is reported the next time even if the cloud has confirmed it.
@@ -61,7 +61,7 @@ pub(super) struct Reporter {
 
 /// Why a report failed.
 #[derive(Debug, thiserror::Error)]
-enum Failed {
+enum ReportError {
     #[error("the cloud refused: {0}")]
     Refused(serde_json::Value),
     #[error("the cloud's answer is of another kind than the report")]
@@ -79,7 +79,14 @@ impl Reporter {
         node_name: String,
         status_interval: Option<Duration>,
     ) -> Self {
-        Self { desired, hub, node_name, node_told: Arc::default(), status_interval, stale: Arc::default() }
+        Self {
+            desired,
+            hub,
+            node_name,
+            node_confirmed_over: Arc::default(),
+            status_interval,
+            stale: Arc::default(),
+        }
     }
 
     /// Runs for ever.
@@ -105,13 +112,13 @@ impl Reporter {
         let mut node_changes = self.desired.watch(&nodes, revision)?;
         let mut link = self.hub.link();
         let mut seen = *link.borrow_and_update();
-        let mut waiting = self.everything().await?;
+        let mut waiting = self.all_keys().await?;
         let mut under_way = FuturesUnordered::new();
         let (mut later, mut listing) = (FuturesUnordered::new(), FuturesUnordered::new());
         // reports under way, and objects whose report is delayed
         let mut busy: HashSet<Key> = HashSet::new();
         let mut last = None;
-        let mut again = self.status_interval.map(every);
+        let mut again = self.status_interval.map(interval_from_next);
         loop {
             let now = *link.borrow_and_update();
             let online = now != Link::Down;
@@ -119,28 +126,28 @@ impl Reporter {
             if now != seen && online {
                 // the cloud may have forgotten this node, or thought it dead; the check runs beside the reports, one of which
                 // may hold the store
-                listing.push(self.everything().boxed());
+                listing.push(self.all_keys().boxed());
             }
             seen = now;
             while online && under_way.len() < MAX_CONCURRENT_REPORTS {
-                let Some(key) = next(&waiting, last.as_ref(), &busy) else { break };
+                let Some(key) = next_key(&waiting, last.as_ref(), &busy) else { break };
                 waiting.remove(&key);
                 last = Some(key.clone());
                 busy.insert(key.clone());
-                under_way.push(self.report(key.clone()).map(move |told| (key, told)));
+                under_way.push(self.report(key.clone()).map(move |outcome| (key, outcome)));
             }
             tokio::select! {
                 // biased: finished reports first; each makes room for one more
                 biased;
                 // cancel-safe: futures stay in the set until they are done
-                Some((key, told)) = under_way.next() => match told {
+                Some((key, outcome)) = under_way.next() => match outcome {
                     ReportOutcome::Done => { busy.remove(&key); }
-                    ReportOutcome::Again | ReportOutcome::Offline => {
+                    ReportOutcome::Retry | ReportOutcome::Offline => {
                         busy.remove(&key);
                         waiting.insert(key);
                     }
                     // busy until then: a change meanwhile would begin a second series of attempts
-                    ReportOutcome::Later(wait) => later.push(tokio::time::sleep(wait).map(move |()| key)),
+                    ReportOutcome::RetryAfter(wait) => later.push(tokio::time::sleep(wait).map(move |()| key)),
                 },
                 // cancel-safe, as above
                 Some(keys) = listing.next() => waiting.extend(keys?),
@@ -150,13 +157,13 @@ impl Reporter {
                     waiting.insert(key);
                 }
                 // cancel-safe: a change not returned is returned by the next call
-                key = changed(&mut pods_changes) => { waiting.insert(key?); }
+                key = changed_key(&mut pods_changes) => { waiting.insert(key?); }
                 // cancel-safe, as above
-                key = changed(&mut record_changes) => { waiting.insert(Key { resource: pods.clone(), ..key? }); }
+                key = changed_key(&mut record_changes) => { waiting.insert(Key { resource: pods.clone(), ..key? }); }
                 // cancel-safe, as above
-                key = changed(&mut node_changes) => { waiting.insert(key?); }
+                key = changed_key(&mut node_changes) => { waiting.insert(key?); }
                 // cancel-safe: an interval keeps its ticks
-                () = tick(&mut again), if online => listing.push(self.pods_again().boxed()),
+                () = tick(&mut again), if online => listing.push(self.mark_pods_stale().boxed()),
                 // cancel-safe: the state is read at the head of the loop
                 changed = link.changed() => if changed.is_err() { return Ok(()) },
             }
@@ -164,7 +171,7 @@ impl Reporter {
     }
 
     /// Returns the keys of everything that a newly connected cloud has to know.
-    async fn everything(&self) -> Result<BTreeSet<Key>, StoreError> {
+    async fn all_keys(&self) -> Result<BTreeSet<Key>, StoreError> {
         let (pods, nodes) = (resource(&ResourceType::Pod), resource(&ResourceType::Node));
         let mut keys: BTreeSet<Key> = BTreeSet::new();
         keys.extend(self.desired.list(&pods).await?.0.into_iter().map(|object| object.key));
@@ -176,7 +183,7 @@ impl Reporter {
     }
 
     /// Returns the keys of all pods, and marks their statuses as stale.
-    async fn pods_again(&self) -> Result<BTreeSet<Key>, StoreError> {
+    async fn mark_pods_stale(&self) -> Result<BTreeSet<Key>, StoreError> {
         let pods = self.desired.list(&resource(&ResourceType::Pod)).await?.0;
         let keys: BTreeSet<Key> = pods.into_iter().map(|object| object.key).collect();
         self.stale.lock().extend(keys.iter().cloned());
@@ -184,46 +191,50 @@ impl Reporter {
     }
 
     async fn report(&self, key: Key) -> ReportOutcome {
-        let told = if key.resource == resource(&ResourceType::Pod) {
+        let outcome = if key.resource == resource(&ResourceType::Pod) {
             self.pod(&key).await
         } else {
             self.node(&key).await
         };
-        match told {
-            Ok(told) => told,
-            Err(Failed::Unreachable(Unreachable::Offline)) => ReportOutcome::Offline,
+        match outcome {
+            Ok(outcome) => outcome,
+            Err(ReportError::Unreachable(Unreachable::Offline)) => ReportOutcome::Offline,
             Err(error) => {
                 warn!(object = %key.name, namespace = %key.namespace, error = &error as &dyn std::error::Error, "a report was not taken; it is told again");
                 tokio::time::sleep(REPORT_RETRY_DELAY).await;
-                ReportOutcome::Again
+                ReportOutcome::Retry
             }
         }
     }
 
     /// Sends a report, and returns the cloud's answer.
-    async fn request(&self, report: Upstream) -> Result<(Answer, Message), Failed> {
+    async fn request(&self, report: Upstream) -> Result<(Answer, Message), ReportError> {
         let message = self.hub.request(report.into_message(unix_millis()), CONFIRM_TIMEOUT).await?;
         match Down::from(message.clone()).body {
             Downstream::Answer { answer, .. } => Ok((answer, message)),
-            _ => Err(Failed::Answer),
+            _ => Err(ReportError::Answer),
         }
     }
 
-    async fn delete(&self, key: &Key, uid: &str) -> Result<(), Failed> {
+    async fn delete(&self, key: &Key, uid: &str) -> Result<(), ReportError> {
         match self.request(Upstream::pod_delete(&key.namespace, &key.name, uid)).await?.0 {
-            Answer::Failed(status) if status["code"] != 404 => Err(Failed::Refused(status)),
+            Answer::Failed(status) if status["code"] != 404 => Err(ReportError::Refused(status)),
             _ => Ok(()),
         }
     }
 
-    async fn insert_node(&self, key: &Key, node: serde_json::Value) -> Result<(Answer, Message), Failed> {
+    async fn insert_node(
+        &self,
+        key: &Key,
+        node: serde_json::Value,
+    ) -> Result<(Answer, Message), ReportError> {
         self.request(Upstream::put(Change::Insert, "", &ResourceType::Node, &key.name, node)).await
     }
 }
 
 /// Returns the next waiting key after the last one that is not being reported, in a circle: no object waits for others that
 /// change all the time.
-fn next(waiting: &BTreeSet<Key>, last: Option<&Key>, busy: &HashSet<Key>) -> Option<Key> {
+fn next_key(waiting: &BTreeSet<Key>, last: Option<&Key>, busy: &HashSet<Key>) -> Option<Key> {
     let after = last.map_or(Bound::Unbounded, Bound::Excluded);
     let round = waiting.range((after, Bound::Unbounded)).chain(waiting);
     round.into_iter().find(|key| !busy.contains(*key)).cloned()
@@ -239,7 +250,7 @@ fn outcome(answer: Answer) -> Result<serde_json::Value, serde_json::Value> {
 }
 
 /// Returns an interval whose first tick comes after one period.
-fn every(period: Duration) -> Interval {
+fn interval_from_next(period: Duration) -> Interval {
     let mut ticks = interval_at(Instant::now() + period, period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks
@@ -253,7 +264,7 @@ async fn tick(ticks: &mut Option<Interval>) {
     }
 }
 
-async fn changed(watch: &mut Watch) -> Result<Key, StoreError> {
+async fn changed_key(watch: &mut Watch) -> Result<Key, StoreError> {
     Ok(watch.next().await?.object.key)
 }
 

@@ -5,16 +5,16 @@ use serde_json::{Value, json};
 use tracing::debug;
 use wire::Upstream;
 
-use super::{Failed, ReportOutcome, Reporter, outcome};
+use super::{ReportError, ReportOutcome, Reporter, outcome};
 use crate::metamanager::{
-    desired::{Placement, StoreChange, known_revision},
+    desired::{EntryChange, StoreChange, unchanged_revision},
     mirror,
     record::{Record, fingerprint},
 };
 
 impl Reporter {
     /// Reports the pod at `key`.
-    pub(super) async fn pod(&self, key: &Key) -> Result<ReportOutcome, Failed> {
+    pub(super) async fn pod(&self, key: &Key) -> Result<ReportOutcome, ReportError> {
         let entry = self.desired.entry(key).await?;
         let static_pod = entry.object.as_ref().filter(|pod| mirror::is_static(pod));
         let Some(record) = entry.record else {
@@ -48,7 +48,7 @@ impl Reporter {
         Ok(ReportOutcome::Done)
     }
 
-    async fn status(&self, key: &Key, record: &Record, status: &Value) -> Result<(), Failed> {
+    async fn status(&self, key: &Key, record: &Record, status: &Value) -> Result<(), ReportError> {
         let report = Upstream::pod_patch(&key.namespace, &key.name, patch(&record.uid, status).to_string());
         let clouds = match outcome(self.request(report).await?.0) {
             Ok(object) => object,
@@ -57,17 +57,20 @@ impl Reporter {
                 debug!(pod = %key.name, "the cloud has no such pod any more");
                 Value::Null
             }
-            Err(status) => return Err(Failed::Refused(status)),
+            Err(status) => return Err(ReportError::Refused(status)),
         };
         let confirmed = fingerprint(status);
         let noted = self.desired.change(key, |entry| {
             let mut next = entry.record.as_ref().and_then(|now| now.confirmed(record, &confirmed));
             if let Some(record) = &mut next
-                && let Some(revision) = known_revision(entry, &clouds)
+                && let Some(revision) = unchanged_revision(entry, &clouds)
             {
                 record.revision = record.revision.max(revision);
             }
-            Placement { object: StoreChange::Keep, record: next.map_or(StoreChange::Keep, StoreChange::Set) }
+            EntryChange {
+                object: StoreChange::Keep,
+                record: next.map_or(StoreChange::Keep, StoreChange::Set),
+            }
         });
         Ok(noted.await?)
     }
@@ -82,15 +85,15 @@ fn patch(uid: &str, status: &Value) -> Value {
             items.insert(0, json!({"$patch": "replace"}));
         }
     }
-    take_back_texts(&mut status);
+    clear_absent_texts(&mut status);
     // other components have conditions in this list: it is merged by type
     let conditions = status.get_mut("conditions").and_then(Value::as_array_mut);
-    conditions.into_iter().flatten().for_each(take_back_texts);
+    conditions.into_iter().flatten().for_each(clear_absent_texts);
     json!({"metadata": {"uid": uid}, "status": status})
 }
 
 /// Sets absent reasons and messages to null, which deletes them.
-fn take_back_texts(object: &mut Value) {
+fn clear_absent_texts(object: &mut Value) {
     if let Some(map) = object.as_object_mut() {
         for text in ["reason", "message"] {
             map.entry(text).or_insert(Value::Null);

@@ -6,10 +6,10 @@ use http::request::Parts;
 use wire::application::Verb;
 
 use super::{
-    super::answer::Refusal,
+    super::response::ApiError,
     access::{Access, Caller},
     loopback::LocalClients,
-    route::Ask,
+    route::ObjectRequest,
 };
 
 /// How callers are authenticated and authorized.
@@ -25,7 +25,7 @@ pub(super) enum Authenticator {
 
 impl Authenticator {
     /// Returns the caller of the request.
-    pub(super) async fn authenticate(&self, parts: &Parts) -> Result<Caller, Refusal> {
+    pub(super) async fn authenticate(&self, parts: &Parts) -> Result<Caller, ApiError> {
         match self {
             Self::Accounts(access) => access.caller(parts).await,
             Self::Local(clients) => clients.authenticate(parts).map(|()| Caller::Owner),
@@ -34,17 +34,17 @@ impl Authenticator {
     }
 
     /// Checks that the caller may send this request for objects.
-    pub(super) async fn authorize(&self, caller: &Caller, ask: &Ask) -> Result<(), Refusal> {
+    pub(super) async fn authorize(&self, caller: &Caller, request: &ObjectRequest) -> Result<(), ApiError> {
         match self {
             Self::Accounts(access) => {
-                access.check(caller, ask).await?;
-                if ask.is_session() && ask.verb == Verb::Get {
+                access.check(caller, request).await?;
+                if request.is_session() && request.verb == Verb::Get {
                     // a GET that is upgraded to a WebSocket can do as much as a POST
-                    access.check(caller, &Ask { verb: Verb::Create, ..ask.clone() }).await?;
+                    access.check(caller, &ObjectRequest { verb: Verb::Create, ..request.clone() }).await?;
                 }
                 Ok(())
             }
-            Self::Local(clients) => clients.authorize(ask),
+            Self::Local(clients) => clients.authorize(request),
             Self::Agent => Ok(()),
         }
     }

@@ -29,13 +29,13 @@ use super::{
 use crate::rt::file;
 
 /// The Service's names without the cluster domain.
-const NAMES: [&str; 3] = ["kubernetes", "kubernetes.default", "kubernetes.default.svc"];
+const SERVICE_NAMES: [&str; 3] = ["kubernetes", "kubernetes.default", "kubernetes.default.svc"];
 /// How long its servers' certificates are valid: as long as the agent runs, even where the clock was wrong at its start.
-const LIFETIME: Duration = Duration::from_secs(3650 * 24 * 60 * 60);
+const CERT_LIFETIME: Duration = Duration::from_secs(3650 * 24 * 60 * 60);
 /// The most connections that wait to be accepted.
-const BACKLOG: u32 = 1024;
+const LISTEN_BACKLOG: u32 = 1024;
 /// The time between two attempts to listen.
-const RETRY: Duration = Duration::from_secs(10);
+const LISTEN_RETRY_DELAY: Duration = Duration::from_secs(10);
 
 /// Why there is no CA.
 #[derive(Debug, thiserror::Error)]
@@ -82,8 +82,8 @@ impl InClusterCa {
         node: &str,
         domain: &str,
     ) -> Result<Self, InClusterCaError> {
-        let mut names = NAMES.map(str::to_owned).to_vec();
-        names.push(format!("{}.{domain}", NAMES[2]));
+        let mut names = SERVICE_NAMES.map(str::to_owned).to_vec();
+        names.push(format!("{}.{domain}", SERVICE_NAMES[2]));
         if let Some(ca) = read(cert, key).filter(|ca| ca.servers().as_ref() == Some(&names)) {
             return Ok(Self { ca, names });
         }
@@ -103,7 +103,7 @@ impl InClusterCa {
     /// Builds the TLS configuration for this address.
     fn tls(&self, client_ca: &Path, address: IpAddr) -> Result<ServerConfig, ServeError> {
         let names = self.names.iter().cloned().chain([address.to_string()]);
-        let made = self.ca.sign_server_for(names, LIFETIME, SystemTime::now())?;
+        let made = self.ca.sign_server_for(names, CERT_LIFETIME, SystemTime::now())?;
         Ok(config_of_made(client_ca, made)?)
     }
 }
@@ -146,7 +146,8 @@ impl InCluster {
                     }
                 }
             }
-            let again = async { if failed { sleep(RETRY).await } else { std::future::pending().await } };
+            let again =
+                async { if failed { sleep(LISTEN_RETRY_DELAY).await } else { std::future::pending().await } };
             tokio::select! {
                 // cancel-safe, both: the newest addresses are read in any case
                 changed = addresses.changed() => if changed.is_err() { std::future::pending().await },
@@ -164,7 +165,7 @@ impl InCluster {
             setsockopt(&socket, IpFreebind, &true).map_err(io::Error::from)?;
         }
         socket.bind(address)?;
-        Ok(Server::on(socket.listen(BACKLOG)?, tls, api_server.clone())?)
+        Ok(Server::on(socket.listen(LISTEN_BACKLOG)?, tls, api_server.clone())?)
     }
 }
 

@@ -16,7 +16,7 @@ use wire::application::Target;
 use super::{
     copies::Copies,
     keys::{resource, text},
-    list::Lists,
+    list::CollectionLister,
     watches::Collection,
 };
 use crate::edgehub::Link;
@@ -29,12 +29,12 @@ const DEFINITIONS_FRESH_FOR: Duration = Duration::from_secs(5);
 pub(super) struct Kinds {
     api: Api,
     copies: Copies,
-    lists: Lists,
+    lists: CollectionLister,
     asked: Arc<Mutex<Option<(Link, Instant)>>>,
 }
 
 impl Kinds {
-    pub(super) fn new(api: Api, copies: Copies, lists: Lists) -> Self {
+    pub(super) fn new(api: Api, copies: Copies, lists: CollectionLister) -> Self {
         Self { api, copies, lists, asked: Arc::default() }
     }
 

@@ -11,7 +11,7 @@ pub(super) struct LateKubelet(Arc<OnceLock<Arc<dyn NodeStreams>>>);
 
 impl LateKubelet {
     /// Reports whether the API has started.
-    pub(super) fn is_there(&self) -> bool {
+    pub(super) fn is_set(&self) -> bool {
         self.0.get().is_some()
     }
 

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use wire::application::Verb;
 
 use super::{
-    super::answer::Refusal,
-    ask::{Cloud, Failure},
+    super::response::ApiError,
+    cloud::{CallError, Cloud},
     copies::{Copies, MAX_COPIES_BYTES},
     keys::{key_of, text},
-    local::Local,
+    local::LocalApi,
     watches::Collection,
 };
 
@@ -24,26 +24,26 @@ const MAX_LIST_BYTES: u64 = MAX_COPIES_BYTES / 2;
 
 /// Lists collections; cheap to clone.
 #[derive(Clone)]
-pub(super) struct Lists {
+pub(super) struct CollectionLister {
     cloud: Cloud,
     copies: Copies,
-    local: Local,
+    local: LocalApi,
 }
 
-impl Lists {
-    pub(super) fn new(cloud: Cloud, copies: Copies, local: Local) -> Self {
+impl CollectionLister {
+    pub(super) fn new(cloud: Cloud, copies: Copies, local: LocalApi) -> Self {
         Self { cloud, copies, local }
     }
 
     /// Makes the copies of `collection` equal to the cloud's objects.
-    pub(super) async fn renew(&self, collection: &Collection) -> Result<(), Failure> {
+    pub(super) async fn renew(&self, collection: &Collection) -> Result<(), CallError> {
         let mut listed = HashSet::new();
         let (mut next, mut revision, mut bytes) = (String::new(), None, 0);
         loop {
             let (page, length) = self.page(collection, &next).await?;
             bytes += length as u64;
             if bytes > MAX_LIST_BYTES {
-                return Err(Failure::Refused(Refusal::too_long(&format!("{} MiB", MAX_LIST_BYTES >> 20))));
+                return Err(CallError::Refused(ApiError::too_long(&format!("{} MiB", MAX_LIST_BYTES >> 20))));
             }
             // later pages may be of a later revision
             revision = revision.or_else(|| text(&page, "/metadata/resourceVersion").parse::<u64>().ok());
@@ -54,7 +54,7 @@ impl Lists {
                 self.copies.put(&key_of(&collection.target, &object), &object).await.map_err(failed)?;
             }
             if listed.len() > MAX_OBJECTS {
-                return Err(Failure::Refused(Refusal::too_long(&format!("{MAX_OBJECTS} objects"))));
+                return Err(CallError::Refused(ApiError::too_long(&format!("{MAX_OBJECTS} objects"))));
             }
             next = text(&page, "/metadata/continue").to_owned();
             if next.is_empty() {
@@ -62,11 +62,11 @@ impl Lists {
             }
         }
         self.remove_unlisted(collection, &listed, revision.unwrap_or_default()).await?;
-        self.copies.held.add(collection).await.map_err(failed)
+        self.copies.listed.add(collection).await.map_err(failed)
     }
 
     /// Fetches a page. Returns it with its length in bytes.
-    async fn page(&self, collection: &Collection, next: &str) -> Result<(Value, usize), Failure> {
+    async fn page(&self, collection: &Collection, next: &str) -> Result<(Value, usize), CallError> {
         let mut option = json!({"limit": PAGE_SIZE});
         for (name, value) in [
             ("labelSelector", collection.labels.as_str()),
@@ -78,9 +78,9 @@ impl Lists {
             }
         }
         let call = self.cloud.call(&collection.target, Verb::List, &option, Vec::new(), "");
-        let answer = self.cloud.ask(call).await?;
+        let answer = self.cloud.execute(call).await?;
         let page = serde_json::from_slice(&answer).map_err(|error| {
-            Failure::Refused(Refusal::bad_gateway(&format!("the cloud's list cannot be read: {error}")))
+            CallError::Refused(ApiError::bad_gateway(&format!("the cloud's list cannot be read: {error}")))
         })?;
         Ok((page, answer.len()))
     }
@@ -91,7 +91,7 @@ impl Lists {
         collection: &Collection,
         listed: &HashSet<String>,
         revision: u64,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CallError> {
         let target = &collection.target;
         let query: String = form_urlencoded::Serializer::new(String::new())
             .append_pair("labelSelector", &collection.labels)
@@ -122,6 +122,6 @@ fn with_kind(item: &Value, kind: &str, api_version: &str) -> Value {
     object
 }
 
-fn failed(error: kubeapi::store::StoreError) -> Failure {
-    Failure::Refused(error.into())
+fn failed(error: kubeapi::store::StoreError) -> CallError {
+    CallError::Refused(error.into())
 }

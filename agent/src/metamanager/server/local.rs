@@ -11,9 +11,9 @@ use tower::Service;
 
 /// The API; cheap to clone. Its callers are authorized before.
 #[derive(Clone, Debug)]
-pub(super) struct Local(ApiService);
+pub(super) struct LocalApi(ApiService);
 
-impl Local {
+impl LocalApi {
     pub(super) fn new(api: ApiService) -> Self {
         Self(api)
     }

@@ -8,12 +8,11 @@
 //! Source: KubeEdge's MetaServer; <https://kubernetes.io/docs/reference/using-api/api-concepts/>.
 
 mod access;
-mod ask;
 mod authenticator;
 mod certificate;
+mod cloud;
 mod copies;
-mod feed;
-mod held;
+mod eviction;
 mod in_cluster;
 mod interface;
 mod json;
@@ -21,18 +20,19 @@ mod keys;
 mod kinds;
 mod kubelet;
 mod list;
+mod listed_collections;
 mod local;
 mod loopback;
+mod own_objects;
 mod query;
 mod read;
 mod reviews;
-mod room;
 mod route;
 mod service;
 pub(super) mod service_object;
 mod stream;
-mod sync;
 mod tls;
+mod watch_sync;
 mod watches;
 mod write;
 
@@ -57,17 +57,17 @@ use wire::Change;
 pub(crate) use self::interface::{ensure as ensure_address, remove as remove_addresses};
 use self::{
     access::Access,
-    ask::Cloud,
     authenticator::Authenticator,
-    certificate::Keeper,
+    certificate::CertificateManager,
+    cloud::Cloud,
     copies::Copies,
+    eviction::CollectionUsage,
     keys::{key_of, text},
     kinds::Kinds,
     kubelet::LateKubelet,
-    list::Lists,
-    local::Local,
-    loopback::{Credentials, LocalClients, retract},
-    room::Room,
+    list::CollectionLister,
+    local::LocalApi,
+    loopback::{Credentials, LocalClients, remove_stale_kubeconfig},
     service::ApiServer,
     watches::ClientWatches,
 };
@@ -81,7 +81,7 @@ use super::desired::Desired;
 use crate::{
     config::TlsFiles,
     edgehub::{EdgeHub, Link},
-    rt::{Heart, Part, PartError},
+    rt::{Heartbeat, Part, PartError},
 };
 
 /// What MetaServer needs.
@@ -101,14 +101,14 @@ pub enum Authentication {
     /// Programs of this machine call over the loopback interface.
     Loopback(Loopback),
     /// By certificates and the tokens of service accounts; roles say what they may do.
-    Accounts(Guard),
+    Accounts(AccountAuthentication),
     /// No callers: the API is not served, and only the agent's own modules call it ([`MetaServer::client`]).
-    Unserved,
+    InProcessOnly,
 }
 
 /// How MetaServer is protected where it serves pods.
 #[derive(Clone, Debug)]
-pub struct Guard {
+pub struct AccountAuthentication {
     /// Another address, for pods. An interface is created for it where this machine has none with it.
     pub pods_address: SocketAddr,
     /// The server's certificate, and the CA of its clients.
@@ -144,7 +144,7 @@ pub enum MetaServerError {
 }
 
 /// The address on which it listens, once it does.
-pub type Listening = watch::Receiver<Option<SocketAddr>>;
+pub type BoundAddress = watch::Receiver<Option<SocketAddr>>;
 
 /// Stores the changes of watched collections, which the cloud sends, into the copies.
 #[derive(Clone)]
@@ -177,7 +177,7 @@ pub struct MetaServer {
     own: Desired,
     copies: Copies,
     kinds: Kinds,
-    kept: ClientWatches,
+    watches: ClientWatches,
     api_server: ApiServer,
     listening: watch::Sender<Option<SocketAddr>>,
 }
@@ -199,26 +199,29 @@ pub(super) fn new(
     let kubelet = LateKubelet::default();
     let api = Api::builder(Arc::clone(&copies)).rules(Rules::Relay);
     let api = api.node_streams(Arc::new(kubelet.clone())).build();
-    let local = Local::new(api.service());
+    let local = LocalApi::new(api.service());
     let copies = Copies::new(copies, own.clone(), node);
     let cloud = Cloud::new(node, hub.clone());
-    let lists = Lists::new(cloud.clone(), copies.clone(), local.clone());
+    let lists = CollectionLister::new(cloud.clone(), copies.clone(), local.clone());
     let kinds = Kinds::new(api, copies.clone(), lists.clone());
-    let kept = ClientWatches::default();
-    let told = WatchedChanges { copies: copies.clone(), kinds: kinds.clone() };
+    let watches = ClientWatches::default();
+    let watched_changes = WatchedChanges { copies: copies.clone(), kinds: kinds.clone() };
     let api_server = ApiServer {
         authenticator: None,
         cloud,
         copies: copies.clone(),
         kinds: kinds.clone(),
         kubelet,
-        kept: kept.clone(),
+        watches: watches.clone(),
         lists,
         local,
-        room: Room::default(),
+        usage: CollectionUsage::default(),
     };
     let (listening, node) = (watch::Sender::new(None), node.to_owned());
-    (MetaServer { address, authentication, node, hub, own, copies, kinds, kept, api_server, listening }, told)
+    (
+        MetaServer { address, authentication, node, hub, own, copies, kinds, watches, api_server, listening },
+        watched_changes,
+    )
 }
 
 impl MetaServerConfig {
@@ -226,19 +229,19 @@ impl MetaServerConfig {
     pub(super) fn service(&self) -> Option<Value> {
         match &self.authentication {
             Authentication::Accounts(guard) => Some(service_object::object(guard.pods_address)),
-            Authentication::Loopback(_) | Authentication::Unserved => None,
+            Authentication::Loopback(_) | Authentication::InProcessOnly => None,
         }
     }
 }
 
 impl MetaServer {
     /// Sets the kubelet API that answers for the logs and sessions of this node's pods.
-    pub(crate) fn serve_pods_of(&self, kubelet: Arc<dyn NodeStreams>) {
+    pub(crate) fn set_kubelet(&self, kubelet: Arc<dyn NodeStreams>) {
         self.api_server.kubelet.set(kubelet);
     }
 
     /// Returns the address on which it listens, once it does.
-    pub fn listening(&self) -> Listening {
+    pub fn listening(&self) -> BoundAddress {
         self.listening.subscribe()
     }
 
@@ -252,7 +255,7 @@ impl MetaServer {
     pub(crate) fn in_cluster(&self) -> Option<&InCluster> {
         match &self.authentication {
             Authentication::Accounts(guard) => guard.in_cluster.as_ref(),
-            Authentication::Loopback(_) | Authentication::Unserved => None,
+            Authentication::Loopback(_) | Authentication::InProcessOnly => None,
         }
     }
 
@@ -261,30 +264,34 @@ impl MetaServer {
     /// # Errors
     /// The address cannot be bound, or the copies, keys or certificates cannot be read.
     pub async fn run(mut self, shutdown: CancellationToken) -> Result<(), MetaServerError> {
-        Box::pin(self.run_again(&Heart::unheard(), shutdown)).await
+        Box::pin(self.run_restartable(&Heartbeat::unmonitored(), shutdown)).await
     }
 
     /// Serves until `shutdown`. The future may be dropped at any point and the method called again: clients then reconnect.
-    async fn run_again(&mut self, heart: &Heart, shutdown: CancellationToken) -> Result<(), MetaServerError> {
-        heart.beat();
+    async fn run_restartable(
+        &mut self,
+        heartbeat: &Heartbeat,
+        shutdown: CancellationToken,
+    ) -> Result<(), MetaServerError> {
+        heartbeat.beat();
         self.kinds.load().await?;
         // from here on it serves, and may be idle for any time
-        let _rest = heart.rest();
+        let _rest = heartbeat.idle();
         let tls;
-        let (mut keeper, mut for_pods, mut credentials) = (None, None, None);
+        let (mut certificate_manager, mut for_pods, mut credentials) = (None, None, None);
         match &self.authentication {
             Authentication::Accounts(guard) => {
-                retract(&guard.directory);
+                remove_stale_kubeconfig(&guard.directory);
                 let (own, cloud) = (self.own.clone(), self.api_server.cloud.clone());
                 let access = Access::new(&self.node, own, cloud, guard.tokens.clone())?;
                 self.api_server.authenticator = Some(Authenticator::Accounts(Arc::new(access)));
                 let Some(ready) = shutdown.run_until_cancelled(self.tls(guard)).await else { return Ok(()) };
-                let (served, kept) = ready?;
+                let (served, manager) = ready?;
                 make_interface(guard.pods_address.ip()).await;
                 for_pods = Some(
                     Server::bind(guard.pods_address, Some(served.clone()), self.api_server.clone()).await,
                 );
-                (tls, keeper) = (Some(served), kept);
+                (tls, certificate_manager) = (Some(served), manager);
             }
             Authentication::Loopback(loopback) => {
                 credentials = local_credentials(loopback, self.address.ip())?;
@@ -293,14 +300,14 @@ impl MetaServer {
                 let clients = LocalClients::new(loopback, token);
                 self.api_server.authenticator = Some(Authenticator::Local(Arc::new(clients)));
             }
-            Authentication::Unserved => {
-                self.copy(std::future::pending(), heart, shutdown).await;
+            Authentication::InProcessOnly => {
+                self.copy(std::future::pending(), heartbeat, shutdown).await;
                 return Ok(());
             }
         }
         let server = Server::bind(self.address, tls, self.api_server.clone()).await?;
         if let Some(credentials) = &credentials {
-            credentials.publish(server.local_addr())?;
+            credentials.write_kubeconfig(server.local_addr())?;
         }
         tracing::info!(address = %server.local_addr(), "MetaServer serves the Kubernetes API");
         self.listening.send_replace(Some(server.local_addr()));
@@ -311,9 +318,9 @@ impl MetaServer {
             );
             None
         });
-        let serve_pods = or_never(for_pods.map(|server| server.run(shutdown.clone())));
-        let keep = or_never(keeper.map(Keeper::run));
-        let serve_in_cluster = or_never(self.in_cluster().map(|to| to.serve(&self.api_server, &shutdown)));
+        let serve_pods = or_pending(for_pods.map(|server| server.run(shutdown.clone())));
+        let keep = or_pending(certificate_manager.map(CertificateManager::run));
+        let serve_in_cluster = or_pending(self.in_cluster().map(|to| to.serve(&self.api_server, &shutdown)));
         let serve = async {
             tokio::select! {
                 // cancel-safe, all: what is not renewed now is at the next start
@@ -323,24 +330,32 @@ impl MetaServer {
                 () = keep => {}
             }
         };
-        Box::pin(self.copy(serve, heart, shutdown.clone())).await;
+        Box::pin(self.copy(serve, heartbeat, shutdown.clone())).await;
         Ok(())
     }
 
     /// Updates the copies while `serve` runs.
-    async fn copy(&self, serve: impl Future<Output = ()>, heart: &Heart, shutdown: CancellationToken) {
+    async fn copy(
+        &self,
+        serve: impl Future<Output = ()>,
+        heartbeat: &Heartbeat,
+        shutdown: CancellationToken,
+    ) {
         tokio::select! {
             // cancel-safe, all: what is not copied or removed now is at the next start
             () = serve => {}
             () = shutdown.cancelled() => {}
-            () = feed::run(&self.own, &self.copies, heart) => {}
-            () = sync::run(&self.api_server, &self.kept) => {}
-            () = self.api_server.room.run(&self.copies, &self.kept) => {}
+            () = own_objects::run(&self.own, &self.copies, heartbeat) => {}
+            () = watch_sync::run(&self.api_server, &self.watches) => {}
+            () = self.api_server.usage.run(&self.copies, &self.watches) => {}
         }
     }
 
     /// Returns the TLS configuration, and the certificate manager where no certificate is configured.
-    async fn tls(&self, guard: &Guard) -> Result<(ServerConfig, Option<Keeper>), TlsError> {
+    async fn tls(
+        &self,
+        guard: &AccountAuthentication,
+    ) -> Result<(ServerConfig, Option<CertificateManager>), TlsError> {
         if !guard.requested {
             return Ok((tls::config(&guard.tls)?, None));
         }
@@ -351,19 +366,19 @@ impl MetaServer {
         }
         let addresses = addresses([self.address.ip(), guard.pods_address.ip()]);
         let files = (guard.tls.cert.clone(), guard.tls.key.clone());
-        let keeper = Keeper::new(&self.node, addresses, files, self.hub.clone());
-        Ok((tls::config_of_held(&guard.tls.ca, keeper.held())?, Some(keeper)))
+        let manager = CertificateManager::new(&self.node, addresses, files, self.hub.clone());
+        Ok((tls::config_of_current(&guard.tls.ca, manager.current_certificate())?, Some(manager)))
     }
 }
 
 impl Part for MetaServer {
-    async fn run(&mut self, heart: Heart, shutdown: CancellationToken) -> Result<(), PartError> {
-        Ok(Box::pin(self.run_again(&heart, shutdown)).await?)
+    async fn run(&mut self, heartbeat: Heartbeat, shutdown: CancellationToken) -> Result<(), PartError> {
+        Ok(Box::pin(self.run_restartable(&heartbeat, shutdown)).await?)
     }
 }
 
 /// Awaits the future; where there is none, never returns.
-async fn or_never<F: Future>(future: Option<F>) -> F::Output {
+async fn or_pending<F: Future>(future: Option<F>) -> F::Output {
     match future {
         Some(future) => future.await,
         None => std::future::pending().await,

@@ -10,9 +10,9 @@ use super::query::Query;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Route {
     /// Discovery: versions, kinds, schemas, health.
-    About,
+    Discovery,
     /// A request for objects.
-    Objects(Ask),
+    Objects(ObjectRequest),
     /// A request that this server does not support; the text says why.
     Refused(&'static str),
     /// A path that the API does not have.
@@ -21,7 +21,7 @@ pub(super) enum Route {
 
 /// A request for objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Ask {
+pub(super) struct ObjectRequest {
     /// The object or collection.
     pub(super) target: Target,
     /// The subresource; empty for the objects themselves.
@@ -30,7 +30,7 @@ pub(super) struct Ask {
     pub(super) verb: Verb,
 }
 
-impl Ask {
+impl ObjectRequest {
     /// Reports whether the kubelet answers this: a log, or a session in a container.
     pub(super) fn is_stream(&self) -> bool {
         self.part == "log" || self.is_session()
@@ -51,7 +51,7 @@ pub(super) fn route(method: &Method, uri: &Uri) -> Route {
         ["apis", group, version, rest @ ..] if !rest.is_empty() => (*group, *version, rest),
         ["api" | "apis" | "version" | "healthz" | "livez" | "readyz" | "openapi", ..] => {
             return if *method == Method::GET {
-                Route::About
+                Route::Discovery
             } else {
                 Route::Refused("only GET is possible here")
             };
@@ -97,7 +97,7 @@ pub(super) fn route(method: &Method, uri: &Uri) -> Route {
         namespace: text(namespace),
         name: text(name),
     };
-    Route::Objects(Ask { target, part: text(part), verb })
+    Route::Objects(ObjectRequest { target, part: text(part), verb })
 }
 
 /// Returns the path's segments; `None` if one of them is empty, which other servers read differently, or has an encoded
@@ -129,7 +129,7 @@ mod tests {
         let ask = |verb: Verb, parts: [&str; 5], part: &str| {
             let [group, version, plural, namespace, name] = parts.map(str::to_owned);
             let target = Target { group, version, plural, namespace, name };
-            Route::Objects(Ask { target, part: part.to_owned(), verb })
+            Route::Objects(ObjectRequest { target, part: part.to_owned(), verb })
         };
         let rows = [
             ("GET /api/v1/pods", ask(Verb::List, ["", "v1", "pods", "", ""], "")),
@@ -161,10 +161,10 @@ mod tests {
                 ask(Verb::Create, ["", "v1", "pods", "a", "b"], "exec"),
             ),
             ("GET /apis/apps/v1/namespaces/a/deployments/b/log", Route::Unknown),
-            ("GET /apis", Route::About),
-            ("GET /api/v1", Route::About),
-            ("GET /openapi/v3/apis/apps/v1", Route::About),
-            ("GET /version", Route::About),
+            ("GET /apis", Route::Discovery),
+            ("GET /api/v1", Route::Discovery),
+            ("GET /openapi/v3/apis/apps/v1", Route::Discovery),
+            ("GET /version", Route::Discovery),
             ("GET /", Route::Unknown),
             ("GET /metrics/../x", Route::Unknown),
             ("GET /api/v1/namespaces/a/pods/b%2Fc", Route::Unknown),
@@ -173,7 +173,7 @@ mod tests {
             ("GET /apis//v1/secrets", Route::Unknown),
             ("GET /api//v1/secrets", Route::Unknown),
             ("GET //api/v1/secrets", Route::Unknown),
-            ("GET /api/v1/", Route::About),
+            ("GET /api/v1/", Route::Discovery),
         ];
         for (line, expected) in rows {
             assert_eq!(of(line), expected, "{line}");

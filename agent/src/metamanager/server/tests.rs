@@ -74,7 +74,7 @@ async fn over_tls_callers_get_as_far_as_they_may() {
     let config = MetaServerConfig {
         address: ([127, 0, 0, 1], 0).into(),
         copies: MemoryStore::new(),
-        authentication: Authentication::Accounts(Guard {
+        authentication: Authentication::Accounts(AccountAuthentication {
             // nothing may listen there: the other address is served all the same
             pods_address: pods.local_addr().unwrap(),
             tls: files(&ca, directory.path()),

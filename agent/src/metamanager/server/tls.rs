@@ -11,7 +11,7 @@ use rustls::{
 };
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem, pem::PemObject};
 
-use super::certificate::Held;
+use super::certificate::CurrentCertificate;
 use crate::config::TlsFiles;
 
 /// Why TLS cannot be configured.
@@ -44,8 +44,11 @@ pub(super) fn config(files: &TlsFiles) -> Result<ServerConfig, TlsError> {
 }
 
 /// Builds a server configuration that always uses the current certificate.
-pub(super) fn config_of_held(ca: &Path, held: Arc<Held>) -> Result<ServerConfig, TlsError> {
-    Ok(builder(ca)?.with_cert_resolver(held))
+pub(super) fn config_of_current(
+    ca: &Path,
+    current_certificate: Arc<CurrentCertificate>,
+) -> Result<ServerConfig, TlsError> {
+    Ok(builder(ca)?.with_cert_resolver(current_certificate))
 }
 
 /// Starts a server configuration that requests, but does not require, a client certificate of this CA.

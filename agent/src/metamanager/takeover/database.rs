@@ -18,16 +18,17 @@ use tokio::fs;
 const MAX_VALUE: i64 = 4 << 20;
 
 /// The file name of the copy, beside the agent's own database.
-const COPY: &str = "edgecore.copy";
+const COPY_NAME: &str = "edgecore.copy";
 
 /// The tables; `query` has the query for key, type and value of each.
 pub(super) const META: &str = "meta";
 pub(super) const META_V2: &str = "meta_v2";
 /// The tables of other modules, whose rows are stored unchanged.
-pub(super) const OTHERS: [&str; 5] = ["device", "device_attr", "device_twin", "sub_topics", "target_urls"];
+pub(super) const OTHER_TABLES: [&str; 5] =
+    ["device", "device_attr", "device_twin", "sub_topics", "target_urls"];
 
 /// A row as text: key, type and value.
-pub(super) type Text = (String, String, String);
+pub(super) type TextRow = (String, String, String);
 
 /// An open database of EdgeCore.
 pub(super) struct Database {
@@ -46,7 +47,7 @@ impl Database {
             let options = SqliteConnectOptions::new().filename(path).read_only(true).immutable(true);
             return Ok(Self { connection: connect(options).await?, copy: None });
         }
-        let copy = scratch.join(COPY);
+        let copy = scratch.join(COPY_NAME);
         copy_with_journals(path, &copy).await?;
         let connection = connect(SqliteConnectOptions::new().filename(&copy)).await;
         if connection.is_err() {
@@ -62,7 +63,7 @@ impl Database {
     }
 
     /// Returns the rows of a table as a stream; invalid UTF-8 is replaced.
-    pub(super) fn rows(&mut self, table: &str) -> impl Stream<Item = Result<Text, sqlx::Error>> + Send {
+    pub(super) fn rows(&mut self, table: &str) -> impl Stream<Item = Result<TextRow, sqlx::Error>> + Send {
         let query = sqlx::query(query(table)).bind(MAX_VALUE);
         query.fetch(&mut self.connection).and_then(async |row| {
             let text = |column: usize| -> Result<String, sqlx::Error> {

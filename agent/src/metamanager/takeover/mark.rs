@@ -17,9 +17,9 @@ use tokio::{
 use crate::metamanager::{desired::Desired, record::GROUP};
 
 /// The offset of the file change counter in the header, bytes.
-const COUNTER: u64 = 24;
+const CHANGE_COUNTER_OFFSET: u64 = 24;
 /// The end of the header, bytes.
-const END: u64 = 100;
+const HEADER_END: u64 = 100;
 
 /// Returns the key of the mark.
 pub(super) fn key() -> Key {
@@ -34,9 +34,9 @@ pub(super) fn object(state: &str, database: Option<&str>) -> Value {
 /// Returns the header of the database at `path`, from the change counter on; `None` if there is no file.
 pub(super) async fn state_of(path: &Path) -> Option<String> {
     let mut file = File::open(path).await.ok()?;
-    file.seek(std::io::SeekFrom::Start(COUNTER)).await.ok()?;
+    file.seek(std::io::SeekFrom::Start(CHANGE_COUNTER_OFFSET)).await.ok()?;
     let mut header = Vec::new();
-    file.take(END - COUNTER).read_to_end(&mut header).await.ok()?;
+    file.take(HEADER_END - CHANGE_COUNTER_OFFSET).read_to_end(&mut header).await.ok()?;
     Some(header.iter().fold(String::new(), |mut text, byte| {
         // formatting into a string cannot fail
         let _ = write!(text, "{byte:02x}");

@@ -30,15 +30,15 @@ use serde_json::{Value, json};
 use tracing::{debug, info, warn};
 
 pub(crate) use self::mark::{has_edgecore_run_since, note_exported};
-pub(super) use self::token::Asked;
+pub(super) use self::token::TokenRequest;
 use self::{
-    database::{Database, META, META_V2, OTHERS},
+    database::{Database, META, META_V2, OTHER_TABLES},
     rows::Row,
 };
-use super::desired::{Desired, Refused, resource};
+use super::desired::{ApplyError, Desired, resource};
 
 /// The revision of a store to which nothing was ever written.
-const NEW: u64 = 1;
+const NEW_STORE_REVISION: u64 = 1;
 
 /// Imports EdgeCore's database at `database` if it exists and `store` is new. Returns the number of imported rows.
 ///
@@ -55,7 +55,9 @@ pub async fn take_over(
     let mark = mark::key();
     let known = desired.get(&mark).await?;
     let begun = known.as_ref().is_some_and(|mark| mark["state"] == "begun");
-    if !begun && store.revision() > NEW || !tokio::fs::try_exists(database).await.unwrap_or(false) {
+    if !begun && store.revision() > NEW_STORE_REVISION
+        || !tokio::fs::try_exists(database).await.unwrap_or(false)
+    {
         mark::complete(&desired, known, database).await?;
         return Ok(0);
     }
@@ -92,7 +94,7 @@ struct Takeover<'a> {
 
 impl Takeover<'_> {
     async fn run(&mut self, database: &mut Database) -> Result<(), StoreError> {
-        for table in [META, META_V2].into_iter().chain(OTHERS) {
+        for table in [META, META_V2].into_iter().chain(OTHER_TABLES) {
             let outcome = match database.has(table).await {
                 Ok(true) => self.table(database, table).await?,
                 Ok(false) => Ok(()),
@@ -128,7 +130,7 @@ impl Takeover<'_> {
                 META_V2 => rows::of_meta_v2(self.node_name, &key, &value),
                 other => rows::of_table(other, &key, &value),
             };
-            match self.take(row).await? {
+            match self.import(row).await? {
                 Ok(()) => self.taken += 1,
                 Err(why) => {
                     self.left += 1;
@@ -139,22 +141,22 @@ impl Takeover<'_> {
     }
 
     /// Imports a row. The inner error says why the row is left out.
-    async fn take(&self, row: Row) -> Result<Result<(), String>, StoreError> {
+    async fn import(&self, row: Row) -> Result<Result<(), String>, StoreError> {
         match row {
             Row::Object(put) => match self.desired.apply(put).await {
                 Ok(()) => Ok(Ok(())),
-                Err(Refused::Malformed(why)) => Ok(Err(why)),
-                Err(Refused::Store(error)) => Err(error),
+                Err(ApplyError::Malformed(why)) => Ok(Err(why)),
+                Err(ApplyError::Store(error)) => Err(error),
             },
-            Row::Mirrored(put) => {
+            Row::V2Object(put) => {
                 if self.desired.entry(put.key()).await?.record.is_none_or(|record| record.uid != put.uid()) {
                     return Ok(Err("the cloud has deleted it".to_owned()));
                 }
-                Box::pin(self.take(Row::Object(put))).await
+                Box::pin(self.import(Row::Object(put))).await
             }
             Row::Status(namespace, name, patch) => Ok(self.patch(&namespace, &name, patch).await?),
-            Row::Kept(key, value) => Ok(Ok(self.desired.set(&key, Some(value)).await?)),
-            Row::Left(why) => Ok(Err(why.to_owned())),
+            Row::Raw(key, value) => Ok(Ok(self.desired.set(&key, Some(value)).await?)),
+            Row::Skipped(why) => Ok(Err(why.to_owned())),
         }
     }
 

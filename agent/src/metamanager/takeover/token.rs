@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use crate::metamanager::remote::stored_token;
 
 /// The lifetimes that pods request by default, seconds.
-const USUAL_SECONDS: [i64; 2] = [3607, 3600];
+const DEFAULT_LIFETIMES_SECONDS: [i64; 2] = [3607, 3600];
 
 /// The request that a token was issued for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::metamanager) struct Asked {
+pub(in crate::metamanager) struct TokenRequest {
     pub(in crate::metamanager) account: String,
     pub(in crate::metamanager) namespace: String,
     audiences: Vec<String>,
@@ -26,7 +26,7 @@ pub(in crate::metamanager) struct Asked {
     pod_name: String,
 }
 
-impl Asked {
+impl TokenRequest {
     /// Parses a key; `None` if it is no key of a token.
     pub(in crate::metamanager) fn read(key: &str) -> Option<Self> {
         let (account, rest) = quoted(key)?;
@@ -56,14 +56,14 @@ impl Asked {
             granted.into_iter().flatten().filter_map(|one| one.as_str().map(str::to_owned)).collect();
         let seconds = kept.pointer("/token/spec/expirationSeconds").and_then(Value::as_i64);
         for audiences in [Vec::new(), granted] {
-            for seconds in seconds.into_iter().chain(USUAL_SECONDS) {
+            for seconds in seconds.into_iter().chain(DEFAULT_LIFETIMES_SECONDS) {
                 let (account, namespace) = (account.to_owned(), key.namespace.clone());
                 let (audiences, pod_uid, pod_name) = (audiences.clone(), pod_uid.clone(), pod_name.clone());
-                let asked = Self { account, namespace, audiences, seconds, pod_uid, pod_name };
+                let request = Self { account, namespace, audiences, seconds, pod_uid, pod_name };
                 let place =
-                    stored_token(&asked.namespace, &asked.account, &asked.request(), "", Value::Null).0;
+                    stored_token(&request.namespace, &request.account, &request.request(), "", Value::Null).0;
                 if place == *key {
-                    return Some(asked);
+                    return Some(request);
                 }
             }
         }
@@ -126,8 +126,8 @@ mod tests {
     #[test]
     fn keys_are_read() {
         let reference = r#"v1.BoundObjectReference{Kind:"Pod", APIVersion:"v1", Name:"p2", UID:"u-1"}"#;
-        let asked = |audiences: &[&str], pod_uid: &str| {
-            Some(Asked {
+        let request = |audiences: &[&str], pod_uid: &str| {
+            Some(TokenRequest {
                 account: "app".into(),
                 namespace: "default".into(),
                 audiences: audiences.iter().map(|&text| text.to_owned()).collect(),
@@ -138,13 +138,13 @@ mod tests {
         };
         let none = r#"v1.BoundObjectReference{Kind:"", APIVersion:"", Name:"", UID:""}"#;
         let rows = [
-            (format!(r#""app"/"default"/[]string(nil)/3607/{reference}"#), asked(&[], "u-1")),
-            (format!(r#""app"/"default"/[]string{{}}/3607/{reference}"#), asked(&[], "u-1")),
+            (format!(r#""app"/"default"/[]string(nil)/3607/{reference}"#), request(&[], "u-1")),
+            (format!(r#""app"/"default"/[]string{{}}/3607/{reference}"#), request(&[], "u-1")),
             (
                 format!(r#""app"/"default"/[]string{{"https://a/b", "c"}}/3607/{reference}"#),
-                asked(&["https://a/b", "c"], "u-1"),
+                request(&["https://a/b", "c"], "u-1"),
             ),
-            (format!(r#""app"/"default"/[]string(nil)/3607/{none}"#), asked(&[], "")),
+            (format!(r#""app"/"default"/[]string(nil)/3607/{none}"#), request(&[], "")),
             (format!(r#""app"/"default"/[]string{{"a"/3607/{reference}"#), None),
             (r#""app"/"default"/[]string(nil)/many/x"#.into(), None),
             ("default/pod/p1".into(), None),
@@ -152,7 +152,7 @@ mod tests {
             (String::new(), None),
         ];
         for (key, expected) in rows {
-            assert_eq!(Asked::read(&key), expected, "{key}");
+            assert_eq!(TokenRequest::read(&key), expected, "{key}");
         }
     }
 
@@ -165,14 +165,16 @@ mod tests {
             (format!(r#""app"/"default"/[]string{{"https://a/b"}}/7200/{reference}"#), Some("p2")),
             (format!(r#""app"/"default"/[]string(nil)/600/{none}"#), None),
         ] {
-            let asked = Asked::read(&key).unwrap();
-            let granted = json!({"spec": {"audiences": ["https://a/b"], "expirationSeconds": asked.seconds}});
-            let (place, kept) = stored_token(&asked.namespace, &asked.account, &asked.request(), "", granted);
-            let found = Asked::of_kept(&place, &kept, pod).unwrap();
-            assert_eq!((found.write(), found), (key, asked));
+            let request = TokenRequest::read(&key).unwrap();
+            let granted =
+                json!({"spec": {"audiences": ["https://a/b"], "expirationSeconds": request.seconds}});
+            let (place, kept) =
+                stored_token(&request.namespace, &request.account, &request.request(), "", granted);
+            let found = TokenRequest::of_kept(&place, &kept, pod).unwrap();
+            assert_eq!((found.write(), found), (key, request));
         }
         let (place, kept) =
             stored_token("ns", "a", &json!({"spec": {"expirationSeconds": 77}}), "", Value::Null);
-        assert_eq!(Asked::of_kept(&place, &kept, None), None, "nothing says what was asked for");
+        assert_eq!(TokenRequest::of_kept(&place, &kept, None), None, "nothing says what was asked for");
     }
 }

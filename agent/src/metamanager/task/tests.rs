@@ -23,16 +23,11 @@ fn settings(source: &str, revision: u64, mode: &str) -> Message {
 #[tokio::test]
 async fn what_a_watcher_is_told_counts_for_the_node_too() {
     let desired = Desired::new(MemoryStore::new(), "edge-1".into());
-    let ((others, ..), unhandled) = (Others::new(), Unhandled::default());
+    let ((forwarder, ..), unhandled) = (ModuleForwarder::new(), Unhandled::default());
     let stored = async |message| {
-        store(
-            &desired,
-            Handlers { watched: None, others: &others, unhandled: &unhandled },
-            &Heart::unheard(),
-            message,
-        )
-        .await
-            == (true, None)
+        let handlers = Handlers { watched: None, forwarder: &forwarder, unhandled: &unhandled };
+        let handled = handle(&desired, handlers, &Heartbeat::unmonitored(), message).await;
+        handled.may_acknowledge && handled.answer.is_none()
     };
     let key = Key::new(Resource::new("", "configmaps"), "default", "settings");
     let mode = async || desired.get(&key).await.unwrap().map(|object| object["data"]["mode"].clone());

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::subscriber::set_default;
 use wire::Message;
 
-use crate::{edgehub::line::line, metamanager};
+use crate::{edgehub::fake_cloud::fake_cloud, metamanager};
 
 fn object(kind: &str) -> Value {
     json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": "x", "namespace": "ns", "uid": format!("uid-{kind}"), "resourceVersion": "7"}})
@@ -108,7 +108,7 @@ async fn sent_for(messages: Vec<Message>, has_readers: bool) -> (Vec<Message>, S
     let log = LogBuffer::default();
     let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).with_ansi(false).finish();
     let _guard = set_default(subscriber);
-    let (hub, inbound, mut line) = line();
+    let (hub, inbound, mut line) = fake_cloud();
     let config = metamanager::Config {
         node_name: "edge-1".into(),
         store: MemoryStore::new(),

@@ -1,4 +1,4 @@
-//! Objects as people write them, and what mappers get of them.
+//! Objects as users write them, and the messages that mappers get.
 
 use serde_json::json;
 

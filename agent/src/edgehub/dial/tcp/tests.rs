@@ -1,17 +1,17 @@
-//! A proxy by hand, that lets through or refuses.
+//! A simulated proxy that accepts or refuses.
 
 use tokio::net::TcpListener;
 
 use super::*;
 
-/// A proxy that answers one request with `answer` and then echoes; the request that it got.
+/// Runs a proxy that answers one request with `answer` and then echoes; also returns the request.
 async fn proxied(answer: &'static str) -> (io::Result<TcpStream>, String) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://user:pass@{}", listener.local_addr().unwrap());
     let proxy = Proxy::from_environment(|name| (name == "HTTPS_PROXY").then(|| url.clone())).unwrap();
     let served = tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
-        let request = head(&mut stream).await.unwrap();
+        let request = read_response_head(&mut stream).await.unwrap();
         stream.write_all(answer.as_bytes()).await.unwrap();
         (request, stream)
     });
@@ -47,7 +47,7 @@ async fn a_proxy_that_refuses_is_named_with_what_it_said_and_without_the_passwor
 async fn what_is_no_proxy_is_not_believed() {
     let (refused, _) = proxied("SSH-2.0-x\r\n\r\n").await;
     assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::InvalidData);
-    let endless: &'static str = String::leak("x".repeat(HEAD + 1));
+    let endless: &'static str = String::leak("x".repeat(MAX_HEAD_BYTES + 1));
     let (refused, _) = proxied(endless).await;
     assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::InvalidData);
 }

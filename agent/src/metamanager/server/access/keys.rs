@@ -54,7 +54,7 @@ impl Keys {
     }
 
     /// Reports whether one of the keys has signed the token.
-    pub(super) fn have_signed(&self, token: &Token<'_>) -> bool {
+    pub(super) fn verify(&self, token: &Token<'_>) -> bool {
         self.0.iter().any(|key| {
             let signed = token.signed.as_bytes();
             match token.algorithm.as_str() {

@@ -29,12 +29,12 @@ use self::{
 };
 use super::{
     super::{
-        answer::Refusal,
         desired::{Desired, resource},
+        response::ApiError,
     },
-    ask::Cloud,
+    cloud::Cloud,
     keys::text,
-    route::Ask,
+    route::ObjectRequest,
 };
 
 /// Which tokens are accepted.
@@ -77,7 +77,7 @@ impl Access {
     }
 
     /// Authenticates the caller. An invalid token is an error, not an anonymous caller.
-    pub(super) async fn caller(&self, parts: &Parts) -> Result<Caller, Refusal> {
+    pub(super) async fn caller(&self, parts: &Parts) -> Result<Caller, ApiError> {
         if let Some(identity) = parts.extensions.get::<Identity>() {
             let is_owner = identity.is_master() || identity.user == format!("system:node:{}", self.node);
             return Ok(if is_owner { Caller::Owner } else { Caller::Other(identity.user.clone()) });
@@ -85,35 +85,35 @@ impl Access {
         let Some(header) = parts.headers.get(header::AUTHORIZATION) else { return Ok(Caller::Anonymous) };
         let bearer = header.to_str().ok().and_then(|text| text.split_once(' '));
         let bearer = bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-        let (_, given) = bearer.ok_or_else(Refusal::unauthorized)?;
+        let (_, given) = bearer.ok_or_else(ApiError::unauthorized)?;
         match self.account(given.trim()).await? {
             Ok(caller) => Ok(caller),
             Err(why) => {
                 debug!(why, "a bearer token is refused");
-                Err(Refusal::unauthorized())
+                Err(ApiError::unauthorized())
             }
         }
     }
 
     /// Returns the account of the token; the inner error says why the token is invalid.
-    async fn account(&self, given: &str) -> Result<Result<Caller, &'static str>, Refusal> {
+    async fn account(&self, given: &str) -> Result<Result<Caller, &'static str>, ApiError> {
         let Some(token) = token::read(given) else { return Ok(Err("it is no token of a service account")) };
         let claims = &token.claims;
         if !claims.is_meant_for(&self.rules.issuers, &self.rules.audiences) {
             return Ok(Err("it is of another issuer or for another audience"));
         }
-        let is_held = self.is_held(given).await?;
-        if !self.is_genuine(&token, is_held) {
+        let was_issued_to_node = self.was_issued_to_node(given).await?;
+        if !self.is_genuine(&token, was_issued_to_node) {
             return Ok(Err("nobody who is known has signed it"));
         }
         match claims.validity(Timestamp::now().as_second()) {
-            Validity::Now => {}
-            Validity::NotYet => return Ok(Err("its time has not come")),
+            Validity::Valid => {}
+            Validity::NotYetValid => return Ok(Err("its time has not come")),
             // while the cloud is not connected, the pod cannot get a newer token
-            Validity::Over if is_held && self.cloud.link().is_none() => {}
-            Validity::Over => return Ok(Err("its time is over")),
+            Validity::Expired if was_issued_to_node && self.cloud.link().is_none() => {}
+            Validity::Expired => return Ok(Err("its time is over")),
         }
-        let about = &claims.about;
+        let about = &claims.kubernetes;
         if let Some(pod) = &about.pod {
             let key = Key::new(resource(&ResourceType::Pod), about.namespace.as_str(), pod.name.as_str());
             let stands = self.own.get(&key).await?;
@@ -124,12 +124,12 @@ impl Access {
         Ok(Ok(Caller::Account(about.namespace.clone(), about.serviceaccount.name.clone())))
     }
 
-    fn is_genuine(&self, token: &Token<'_>, is_held: bool) -> bool {
-        if self.keys.is_empty() { is_held } else { self.keys.have_signed(token) }
+    fn is_genuine(&self, token: &Token<'_>, was_issued_to_node: bool) -> bool {
+        if self.keys.is_empty() { was_issued_to_node } else { self.keys.verify(token) }
     }
 
     /// Reports whether the cloud gave exactly this token to this node.
-    async fn is_held(&self, given: &str) -> Result<bool, Refusal> {
+    async fn was_issued_to_node(&self, given: &str) -> Result<bool, ApiError> {
         // digests are compared, so that the time of the comparison says nothing about how much of a token is right
         let wanted = digest(&SHA256, given.as_bytes());
         let held = self.own.list(&Resource::new("kubeedge.io", "serviceaccounttokens")).await?.0;
@@ -144,36 +144,41 @@ impl Access {
     }
 
     /// Checks that `caller` may send this request.
-    pub(super) async fn check(&self, caller: &Caller, ask: &Ask) -> Result<(), Refusal> {
+    pub(super) async fn check(&self, caller: &Caller, request: &ObjectRequest) -> Result<(), ApiError> {
         let name = match caller {
             Caller::Owner => return Ok(()),
             Caller::Anonymous => "system:anonymous".to_owned(),
             Caller::Other(user) => user.clone(),
             Caller::Account(namespace, name) => {
-                if self.is_granted(namespace, name, ask).await? {
+                if self.is_granted(namespace, name, request).await? {
                     return Ok(());
                 }
                 format!("system:serviceaccount:{namespace}:{name}")
             }
         };
-        let target = &ask.target;
+        let target = &request.target;
         let place = match target.namespace.as_str() {
             "" => "at the cluster scope".to_owned(),
             namespace => format!("in the namespace \"{namespace}\""),
         };
-        Err(Refusal::forbidden(&format!(
+        Err(ApiError::forbidden(&format!(
             "{} is forbidden: User \"{name}\" cannot {} resource \"{}\" in API group \"{}\" {place}",
             target.plural,
-            verb(ask.verb),
+            verb(request.verb),
             target.plural,
             target.group
         )))
     }
 
     /// Reports whether the cloud has granted the account this request.
-    async fn is_granted(&self, namespace: &str, name: &str, ask: &Ask) -> Result<bool, Refusal> {
-        let rules = self.rules_of(namespace, name, &ask.target.namespace).await?;
-        Ok(rules.iter().any(|rule| allows(rule, ask)))
+    async fn is_granted(
+        &self,
+        namespace: &str,
+        name: &str,
+        request: &ObjectRequest,
+    ) -> Result<bool, ApiError> {
+        let rules = self.rules_of(namespace, name, &request.target.namespace).await?;
+        Ok(rules.iter().any(|rule| allows(rule, request)))
     }
 
     /// Returns the rules that the cloud has granted the account in the namespace `place`, or in all namespaces if that is
@@ -183,7 +188,7 @@ impl Access {
         namespace: &str,
         name: &str,
         place: &str,
-    ) -> Result<Vec<Value>, Refusal> {
+    ) -> Result<Vec<Value>, ApiError> {
         let mut rules = Vec::new();
         for entry in self.own.list(&resource(&ResourceType::ServiceAccountAccess)).await?.0 {
             let Ok(access) = ServiceAccountAccess::deserialize(&entry.value()?) else { continue };
@@ -199,11 +204,14 @@ impl Access {
     }
 }
 
-fn allows(rule: &Value, ask: &Ask) -> bool {
-    let target = &ask.target;
-    let resource =
-        if ask.part.is_empty() { target.plural.clone() } else { format!("{}/{}", target.plural, ask.part) };
-    kubeapi::rule_allows(rule, verb(ask.verb), &target.group, (&resource, &target.name))
+fn allows(rule: &Value, request: &ObjectRequest) -> bool {
+    let target = &request.target;
+    let resource = if request.part.is_empty() {
+        target.plural.clone()
+    } else {
+        format!("{}/{}", target.plural, request.part)
+    };
+    kubeapi::rule_allows(rule, verb(request.verb), &target.group, (&resource, &target.name))
 }
 
 /// Returns the verb as RBAC rules name it.

@@ -184,7 +184,7 @@ fn public_pem(point: &[u8]) -> String {
 #[tokio::test]
 async fn callers_may_do_what_the_cloud_has_told() {
     let access = access(&own().await, Vec::new());
-    let ask = |verb: Verb, key: &str, part: &str| Ask {
+    let ask = |verb: Verb, key: &str, part: &str| ObjectRequest {
         target: Target::parse(key).unwrap(),
         part: part.into(),
         verb,

@@ -6,7 +6,7 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde::Deserialize;
 
 /// How far the clocks of the cloud and of this node may differ, seconds.
-const SKEW: i64 = 60;
+const MAX_CLOCK_SKEW: i64 = 60;
 /// The length of the longest accepted token, bytes.
 const MAX_TOKEN_BYTES: usize = 16 * 1024;
 
@@ -33,9 +33,9 @@ pub(super) struct Claims {
     #[serde(rename = "exp", default)]
     pub(super) expires: i64,
     #[serde(rename = "nbf", default)]
-    pub(super) begins: i64,
+    pub(super) not_before: i64,
     #[serde(rename = "kubernetes.io")]
-    pub(super) about: About,
+    pub(super) kubernetes: KubernetesClaims,
 }
 
 /// One audience or several.
@@ -50,15 +50,15 @@ pub(super) enum Audiences {
 
 /// The private claims of Kubernetes: the account, and the pod to which the token is bound.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub(super) struct About {
+pub(super) struct KubernetesClaims {
     pub(super) namespace: String,
-    pub(super) serviceaccount: Named,
-    pub(super) pod: Option<Named>,
+    pub(super) serviceaccount: BoundObject,
+    pub(super) pod: Option<BoundObject>,
 }
 
 /// An object that the token names.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub(super) struct Named {
+pub(super) struct BoundObject {
     pub(super) name: String,
     pub(super) uid: String,
 }
@@ -66,9 +66,9 @@ pub(super) struct Named {
 /// Whether a token is valid at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Validity {
-    Now,
-    Over,
-    NotYet,
+    Valid,
+    Expired,
+    NotYetValid,
 }
 
 #[derive(Deserialize)]
@@ -105,12 +105,12 @@ impl Claims {
 
     /// Returns whether the token is valid at `now`, seconds since the Unix epoch. Old tokens, from Secrets, never expire.
     pub(super) fn validity(&self, now: i64) -> Validity {
-        if now < self.begins - SKEW {
-            Validity::NotYet
-        } else if self.expires > 0 && now > self.expires + SKEW {
-            Validity::Over
+        if now < self.not_before - MAX_CLOCK_SKEW {
+            Validity::NotYetValid
+        } else if self.expires > 0 && now > self.expires + MAX_CLOCK_SKEW {
+            Validity::Expired
         } else {
-            Validity::Now
+            Validity::Valid
         }
     }
 }
@@ -153,15 +153,15 @@ mod tests {
     fn a_token_has_its_time() {
         let claims = claims(json!("a"));
         for (now, expected) in [
-            (900, Validity::NotYet),
-            (940, Validity::Now),
-            (1500, Validity::Now),
-            (2060, Validity::Now),
-            (2061, Validity::Over),
+            (900, Validity::NotYetValid),
+            (940, Validity::Valid),
+            (1500, Validity::Valid),
+            (2060, Validity::Valid),
+            (2061, Validity::Expired),
         ] {
             assert_eq!(claims.validity(now), expected, "{now}");
         }
-        assert_eq!(Claims { expires: 0, ..claims }.validity(i64::MAX - 100), Validity::Now);
+        assert_eq!(Claims { expires: 0, ..claims }.validity(i64::MAX - 100), Validity::Valid);
     }
 
     #[test]

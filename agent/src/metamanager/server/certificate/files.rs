@@ -28,7 +28,7 @@ pub(super) fn load((cert, key): &(PathBuf, PathBuf)) -> Result<Option<Certificat
     let (Some(cert), Some(key)) = (bytes(cert)?, bytes(key)?) else { return Ok(None) };
     let key =
         PrivateKeyDer::from_pem_slice(&key).map_err(|error| format!("its key cannot be read: {error}"))?;
-    read(&cert, key).map(Some)
+    parse(&cert, key).map(Some)
 }
 
 /// Writes the files, the certificate last: an interruption leaves a pair that does not match and is not used.
@@ -38,7 +38,7 @@ pub(super) fn save((cert, key): &(PathBuf, PathBuf), pem: &[u8], key_sec1: &[u8]
 }
 
 /// Parses a certificate, PEM, with its chain, and its key.
-pub(super) fn read(pem: &[u8], key: PrivateKeyDer<'static>) -> Result<Certificate, String> {
+pub(super) fn parse(pem: &[u8], key: PrivateKeyDer<'static>) -> Result<Certificate, String> {
     let chain: Result<Vec<CertificateDer<'static>>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let chain = chain.map_err(|error| format!("it is no PEM: {error}"))?;
     let first = chain.first().ok_or("there is no certificate in it")?;

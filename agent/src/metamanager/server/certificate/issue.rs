@@ -16,7 +16,7 @@ use crate::edgehub::{EdgeHub, Unreachable};
 use crate::rt::unix_millis;
 
 /// The signer of the certificate.
-const SIGNER: &str = "kubernetes.io/kubelet-serving";
+const SIGNER_NAME: &str = "kubernetes.io/kubelet-serving";
 /// The namespace that EdgeCore sends with these objects, which have none.
 const NAMESPACE: &str = "default";
 /// How long the cloud may take to answer.
@@ -44,7 +44,7 @@ pub(super) enum IssueError {
     Pending(String),
     /// The certificate cannot be used.
     #[error("what the cloud has signed cannot be used: {0}")]
-    Useless(String),
+    Unusable(String),
     /// The files cannot be written.
     #[error("{path} or its key cannot be written; check owner and free space of the directory")]
     Files {
@@ -67,31 +67,31 @@ pub(super) async fn request(
     let csr = Csr::for_server(node, addresses)?;
     let name = format!("csr-{}", Uuid::new_v4().simple());
     let kind = ResourceType::CertificateSigningRequest;
-    let insert = Upstream::put(Change::Insert, NAMESPACE, &kind, &name, object(&name, csr.der()));
-    ask(hub, insert).await?;
+    let insert = Upstream::put(Change::Insert, NAMESPACE, &kind, &name, csr_object(&name, csr.der()));
+    request_object(hub, insert).await?;
     let (end, mut wait) = (Instant::now() + PENDING_TIMEOUT, FIRST_RETRY_DELAY);
     loop {
         sleep(wait).await;
         wait = (wait * 2).min(MAX_RETRY_DELAY);
-        let answered = match ask(hub, Upstream::query(NAMESPACE, &kind, &name)).await {
+        let answered = match request_object(hub, Upstream::query(NAMESPACE, &kind, &name)).await {
             // the request is stored in the cloud, and polled again when the connection is back
-            Err(IssueError::Unreachable(_)) => Stage::Pending,
-            answer => stage(&answer?)?,
+            Err(IssueError::Unreachable(_)) => CsrState::Pending,
+            answer => csr_state(&answer?)?,
         };
         match answered {
-            Stage::Issued(pem) => return Ok((pem, csr.key_sec1_der())),
-            Stage::Refused(why) => return Err(IssueError::Refused(why)),
-            Stage::Pending if Instant::now() > end => return Err(IssueError::Pending(name)),
-            Stage::Pending => {}
+            CsrState::Issued(pem) => return Ok((pem, csr.key_sec1_der())),
+            CsrState::Refused(why) => return Err(IssueError::Refused(why)),
+            CsrState::Pending if Instant::now() > end => return Err(IssueError::Pending(name)),
+            CsrState::Pending => {}
         }
     }
 }
 
-fn object(name: &str, csr: &[u8]) -> Value {
+fn csr_object(name: &str, csr: &[u8]) -> Value {
     json!({
         "kind": "CertificateSigningRequest", "apiVersion": "certificates.k8s.io/v1", "metadata": {"name": name},
         "spec": {
-            "request": STANDARD.encode(pem_certificate_request(csr)), "signerName": SIGNER,
+            "request": STANDARD.encode(pem_certificate_request(csr)), "signerName": SIGNER_NAME,
             "usages": ["digital signature", "server auth"],
         },
     })
@@ -99,7 +99,7 @@ fn object(name: &str, csr: &[u8]) -> Value {
 
 /// The state of a CertificateSigningRequest.
 #[derive(Debug, PartialEq, Eq)]
-enum Stage {
+enum CsrState {
     Pending,
     /// The request was denied, or cannot be signed.
     Refused(String),
@@ -108,24 +108,25 @@ enum Stage {
 }
 
 /// Reads the state from a CertificateSigningRequest.
-fn stage(request: &Value) -> Result<Stage, IssueError> {
+fn csr_state(request: &Value) -> Result<CsrState, IssueError> {
     let mut conditions =
         request.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
     let is_refusal = |condition: &&Value| matches!(condition["type"].as_str(), Some("Denied" | "Failed"));
     if let Some(refusal) = conditions.find(is_refusal) {
         let text = |key: &str| refusal[key].as_str().unwrap_or_default().to_owned();
-        return Ok(Stage::Refused(format!("{} ({})", text("message"), text("reason"))));
+        return Ok(CsrState::Refused(format!("{} ({})", text("message"), text("reason"))));
     }
     match request.pointer("/status/certificate").and_then(Value::as_str) {
-        None | Some("") => Ok(Stage::Pending),
-        Some(text) => {
-            STANDARD.decode(text).map(Stage::Issued).map_err(|error| IssueError::Useless(error.to_string()))
-        }
+        None | Some("") => Ok(CsrState::Pending),
+        Some(text) => STANDARD
+            .decode(text)
+            .map(CsrState::Issued)
+            .map_err(|error| IssueError::Unusable(error.to_string())),
     }
 }
 
 /// Returns the object that the cloud answers with.
-async fn ask(hub: &EdgeHub, question: Upstream) -> Result<Value, IssueError> {
+async fn request_object(hub: &EdgeHub, question: Upstream) -> Result<Value, IssueError> {
     let message = hub.request(question.into_message(unix_millis()), CLOUD_TIMEOUT).await?;
     if needs_ack(&message) {
         hub.send(message.acknowledgement(unix_millis())).await?;
@@ -148,16 +149,16 @@ mod tests {
 
     #[test]
     fn a_request_says_how_far_it_has_come() {
-        let with = |status: Value| stage(&json!({"status": status})).ok();
-        assert_eq!(with(json!({})), Some(Stage::Pending));
-        assert_eq!(with(json!({"conditions": [{"type": "Approved"}]})), Some(Stage::Pending));
+        let with = |status: Value| csr_state(&json!({"status": status})).ok();
+        assert_eq!(with(json!({})), Some(CsrState::Pending));
+        assert_eq!(with(json!({"conditions": [{"type": "Approved"}]})), Some(CsrState::Pending));
         assert_eq!(
             with(json!({"conditions": [{"type": "Approved"}], "certificate": "QUI="})),
-            Some(Stage::Issued(b"AB".to_vec()))
+            Some(CsrState::Issued(b"AB".to_vec()))
         );
         assert_eq!(
             with(json!({"conditions": [{"type": "Denied", "reason": "No", "message": "never"}]})),
-            Some(Stage::Refused("never (No)".into()))
+            Some(CsrState::Refused("never (No)".into()))
         );
         assert_eq!(with(json!({"certificate": "***"})), None);
     }

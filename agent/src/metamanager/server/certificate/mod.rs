@@ -31,30 +31,30 @@ use crate::{
 };
 
 /// The waits after a failure.
-const FIRST_WAIT: Duration = Duration::from_secs(2);
-const LONGEST_WAIT: Duration = Duration::from_secs(300);
+const INITIAL_BACKOFF: Duration = Duration::from_secs(2);
+const MAX_BACKOFF: Duration = Duration::from_secs(300);
 /// The shortest time between two certificates.
-const SOONEST: Duration = Duration::from_secs(60 * 60);
+const MIN_RENEWAL_INTERVAL: Duration = Duration::from_secs(60 * 60);
 /// How often the clock is checked, because it may be set or the machine may sleep.
 const CHECK_INTERVAL: Duration = Duration::from_secs(600);
 
 /// The certificate that is served now.
 #[derive(Default)]
-pub(super) struct Held(RwLock<Option<Arc<CertifiedKey>>>);
+pub(super) struct CurrentCertificate(RwLock<Option<Arc<CertifiedKey>>>);
 
-impl Held {
+impl CurrentCertificate {
     fn serve(&self, certificate: Option<&Certificate>) {
         *self.0.write() = certificate.map(|certificate| Arc::clone(&certificate.key));
     }
 }
 
-impl fmt::Debug for Held {
+impl fmt::Debug for CurrentCertificate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Held").finish_non_exhaustive()
     }
 }
 
-impl ResolvesServerCert for Held {
+impl ResolvesServerCert for CurrentCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         self.0.read().clone()
     }
@@ -69,38 +69,38 @@ struct Certificate {
 
 /// Manages the certificate.
 #[derive(Debug)]
-pub(super) struct Keeper {
+pub(super) struct CertificateManager {
     node: String,
     addresses: Vec<IpAddr>,
     files: Files,
     hub: EdgeHub,
-    held: Arc<Held>,
+    served: Arc<CurrentCertificate>,
     current: Option<Certificate>,
 }
 
 /// The paths of the certificate and its key.
 type Files = (PathBuf, PathBuf);
 
-impl Keeper {
+impl CertificateManager {
     /// Creates the manager for a server of `node` at `addresses`, with the certificate of the files if it is usable.
     pub(super) fn new(node: &str, addresses: Vec<IpAddr>, files: Files, hub: EdgeHub) -> Self {
         let node = node.to_owned();
-        let mut keeper = Self { node, addresses, files, hub, held: Arc::default(), current: None };
-        match keeper.load() {
+        let mut manager = Self { node, addresses, files, hub, served: Arc::default(), current: None };
+        match manager.load() {
             Ok(found) => {
-                keeper.held.serve(found.as_ref());
-                keeper.current = found;
+                manager.served.serve(found.as_ref());
+                manager.current = found;
             }
             Err(why) => {
-                warn!(file = %keeper.files.0.display(), why, "MetaServer's certificate is of no use; another one is requested");
+                warn!(file = %manager.files.0.display(), why, "MetaServer's certificate is of no use; another one is requested");
             }
         }
-        keeper
+        manager
     }
 
     /// Returns the certificate that is served.
-    pub(super) fn held(&self) -> Arc<Held> {
-        Arc::clone(&self.held)
+    pub(super) fn current_certificate(&self) -> Arc<CurrentCertificate> {
+        Arc::clone(&self.served)
     }
 
     /// Runs for ever.
@@ -114,18 +114,18 @@ impl Keeper {
                 }
             }
             let next = self.next().await;
-            self.held.serve(Some(&next));
+            self.served.serve(Some(&next));
             // a certificate that has expired by this machine's clock is served all the same
             let (begin, end) = next.validity;
             let lifetime = end.duration_since(begin).unwrap_or_default();
             self.current = Some(next);
-            sleep(SOONEST.min(lifetime / 2)).await;
+            sleep(MIN_RENEWAL_INTERVAL.min(lifetime / 2)).await;
         }
     }
 
     /// Waits for a new certificate.
     async fn next(&self) -> Certificate {
-        let (mut link, mut backoff) = (self.hub.link(), Backoff::new(FIRST_WAIT, LONGEST_WAIT));
+        let (mut link, mut backoff) = (self.hub.link(), Backoff::new(INITIAL_BACKOFF, MAX_BACKOFF));
         loop {
             // fails when EdgeHub has ended, and with it this program
             if link.wait_for(|link| *link != Link::Down).await.is_err() {
@@ -148,8 +148,8 @@ impl Keeper {
     /// Requests a certificate and stores it.
     async fn issue(&self) -> Result<Certificate, IssueError> {
         let (pem, key_sec1) = issue::request(&self.hub, &self.node, &self.addresses).await?;
-        let issued = files::read(&pem, files::key_of(key_sec1.clone())).map_err(IssueError::Useless)?;
-        self.fits(&issued).map_err(IssueError::Useless)?;
+        let issued = files::parse(&pem, files::key_of(key_sec1.clone())).map_err(IssueError::Unusable)?;
+        self.check_addresses(&issued).map_err(IssueError::Unusable)?;
         files::save(&self.files, &pem, &key_sec1)
             .map_err(|source| IssueError::Files { path: self.files.0.clone(), source })?;
         Ok(issued)
@@ -158,12 +158,12 @@ impl Keeper {
     /// Reads the certificate of the files; `None` if there is none yet.
     fn load(&self) -> Result<Option<Certificate>, String> {
         let Some(found) = files::load(&self.files)? else { return Ok(None) };
-        self.fits(&found)?;
+        self.check_addresses(&found)?;
         Ok(Some(found))
     }
 
     /// Checks that the certificate is for all addresses.
-    fn fits(&self, certificate: &Certificate) -> Result<(), String> {
+    fn check_addresses(&self, certificate: &Certificate) -> Result<(), String> {
         let end_entity = certificate.key.cert.first().ok_or("there is no certificate in it")?;
         let (_, addresses) = wire::enroll::server_names_of(end_entity).map_err(|error| error.to_string())?;
         match self.addresses.iter().find(|wanted| !addresses.contains(wanted)) {

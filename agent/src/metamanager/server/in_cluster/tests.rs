@@ -17,7 +17,7 @@ fn is_taken(authority: &InClusterCa, names: &[&str], name: &str) -> bool {
     roots.add(CertificateDer::from(authority.ca.cert_der().to_vec())).unwrap();
     let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
     let names = names.iter().copied();
-    let (cert, _) = authority.ca.sign_server_for(names, LIFETIME, SystemTime::now()).unwrap();
+    let (cert, _) = authority.ca.sign_server_for(names, CERT_LIFETIME, SystemTime::now()).unwrap();
     let name = ServerName::try_from(name).unwrap();
     verifier.verify_server_cert(&cert.into(), &[], &name, &[], UnixTime::now()).is_ok()
 }

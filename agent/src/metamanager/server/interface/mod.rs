@@ -16,20 +16,22 @@ use tracing::info;
 use crate::netlink::{Kernel, addresses_of, own_addresses};
 
 /// The name of the interface.
-const NAME: &str = "edge-dummy0";
+const INTERFACE_NAME: &str = "edge-dummy0";
 /// The kinds of interface to try, in this order. Nothing is sent through either; both carry an address.
-const KINDS: [&str; 2] = ["dummy", "bridge"];
+const INTERFACE_KINDS: [&str; 2] = ["dummy", "bridge"];
 /// Why no interface has the address.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InterfaceError {
     /// The permission is missing.
     #[error(
-        "the interface {NAME} for {0} cannot be made without the capability CAP_NET_ADMIN; run the agent as root, or make it by \
-         hand: ip link add {NAME} type dummy && ip address add {0} dev {NAME} && ip link set {NAME} up"
+        "the interface {INTERFACE_NAME} for {0} cannot be made without the capability CAP_NET_ADMIN; run the agent as root, or make it by \
+         hand: ip link add {INTERFACE_NAME} type dummy && ip address add {0} dev {INTERFACE_NAME} && ip link set {INTERFACE_NAME} up"
     )]
     NotAllowed(IpAddr),
     /// The kernel refuses.
-    #[error("the interface {NAME} cannot {step}; make it by hand, or give {address} to another interface")]
+    #[error(
+        "the interface {INTERFACE_NAME} cannot {step}; make it by hand, or give {address} to another interface"
+    )]
     Failed {
         /// The step that failed.
         step: &'static str,
@@ -45,45 +47,45 @@ pub(crate) fn ensure(address: IpAddr) -> Result<(), InterfaceError> {
     let failed = |step: &'static str| move |errno: Errno| failed(step, address, errno);
     if address.is_loopback()
         || address.is_unspecified()
-        || is_here(address).map_err(failed("be looked for"))?
+        || has_address(address).map_err(failed("be looked for"))?
     {
         return Ok(());
     }
     let kernel = Kernel::open().map_err(failed("be asked for"))?;
-    let index = match if_nametoindex(NAME) {
+    let index = match if_nametoindex(INTERFACE_NAME) {
         Ok(index) => index,
         Err(_) => {
-            make(&kernel).map_err(failed("be made"))?;
-            if_nametoindex(NAME).map_err(failed("be found after it was made"))?
+            create_interface(&kernel).map_err(failed("be made"))?;
+            if_nametoindex(INTERFACE_NAME).map_err(failed("be found after it was made"))?
         }
     };
-    kernel.tell(&message::up(index)).map_err(failed("be set up"))?;
-    match kernel.tell(&message::address(index, address)) {
+    kernel.execute(&message::set_link_up(index)).map_err(failed("be set up"))?;
+    match kernel.execute(&message::add_address(index, address)) {
         // another program has created it meanwhile
         Ok(()) | Err(Errno::EEXIST) => {}
         Err(errno) => return Err(failed("be given its address")(errno)),
     }
-    info!(interface = NAME, %address, "the address for pods is this machine's now");
+    info!(interface = INTERFACE_NAME, %address, "the address for pods is this machine's now");
     Ok(())
 }
 
 /// Removes these addresses from the interface that [`ensure`] creates, and the interface if it has no others. Other interfaces
 /// keep theirs.
 pub(crate) fn remove(addresses: &[IpAddr]) -> Result<(), InterfaceError> {
-    let Ok(index) = if_nametoindex(NAME) else { return Ok(()) };
+    let Ok(index) = if_nametoindex(INTERFACE_NAME) else { return Ok(()) };
     let asked = addresses.first().copied().unwrap_or(Ipv4Addr::UNSPECIFIED.into());
     let failed = |step: &'static str| move |errno: Errno| failed(step, asked, errno);
     let kernel = Kernel::open().map_err(failed("be asked for"))?;
     for address in addresses {
-        match kernel.tell(&message::remove_address(index, *address)) {
+        match kernel.execute(&message::remove_address(index, *address)) {
             Ok(()) | Err(Errno::EADDRNOTAVAIL) => {}
             Err(errno) => return Err(failed("lose its address")(errno)),
         }
     }
     // link-local addresses, which the kernel gives to each interface, do not count
     let is_own = |address: &IpAddr| matches!(address, IpAddr::V6(six) if six.is_unicast_link_local());
-    if addresses_of(NAME).map_err(failed("be looked at"))?.iter().all(is_own) {
-        kernel.tell(&message::remove_link(index)).map_err(failed("be removed"))?;
+    if addresses_of(INTERFACE_NAME).map_err(failed("be looked at"))?.iter().all(is_own) {
+        kernel.execute(&message::remove_link(index)).map_err(failed("be removed"))?;
     }
     Ok(())
 }
@@ -96,14 +98,14 @@ fn failed(step: &'static str, address: IpAddr, errno: Errno) -> InterfaceError {
 }
 
 /// Reports whether an interface of this machine has the address.
-fn is_here(address: IpAddr) -> Result<bool, Errno> {
+fn has_address(address: IpAddr) -> Result<bool, Errno> {
     Ok(own_addresses()?.contains(&address))
 }
 
-fn make(kernel: &Kernel) -> Result<(), Errno> {
+fn create_interface(kernel: &Kernel) -> Result<(), Errno> {
     let mut last = Errno::EOPNOTSUPP;
-    for kind in KINDS {
-        match kernel.tell(&message::link(NAME, kind)) {
+    for kind in INTERFACE_KINDS {
+        match kernel.execute(&message::create_link(INTERFACE_NAME, kind)) {
             Ok(()) | Err(Errno::EEXIST) => return Ok(()),
             Err(Errno::EOPNOTSUPP) => {}
             Err(errno) => last = errno,

@@ -9,7 +9,7 @@ fn the_interface_is_made_once_and_reached() {
         for address in ["169.254.30.10", "fd00::30:10"] {
             let address: IpAddr = address.parse().unwrap();
             ensure(address).unwrap();
-            assert!(is_here(address).unwrap());
+            assert!(has_address(address).unwrap());
             // a second call changes nothing
             ensure(address).unwrap();
             let listener = std::net::TcpListener::bind((address, 0)).unwrap();
@@ -19,9 +19,9 @@ fn the_interface_is_made_once_and_reached() {
             assert!((0..1000).any(|_| has_way()), "no way to {address}");
             std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         }
-        let shown = ip(&["-oneline", "address", "show", "dev", NAME]);
+        let shown = ip(&["-oneline", "address", "show", "dev", INTERFACE_NAME]);
         assert!(shown.contains("169.254.30.10/32 scope link"), "{shown}");
-        assert!(ip(&["link", "show", "dev", NAME]).contains("UP"));
+        assert!(ip(&["link", "show", "dev", INTERFACE_NAME]).contains("UP"));
     });
 }
 
@@ -31,11 +31,11 @@ fn what_is_there_is_left_alone() {
         ip(&["link", "set", "lo", "up"]);
         ip(&["address", "add", "169.254.30.10/16", "dev", "lo"]);
         ensure([169, 254, 30, 10].into()).unwrap();
-        assert!(if_nametoindex(NAME).is_err(), "the address is on another interface");
+        assert!(if_nametoindex(INTERFACE_NAME).is_err(), "the address is on another interface");
         // an interface without the address gets it
-        ip(&["link", "add", NAME, "type", "bridge"]);
+        ip(&["link", "add", INTERFACE_NAME, "type", "bridge"]);
         ensure([169, 254, 30, 11].into()).unwrap();
-        assert!(ip(&["-oneline", "address", "show", "dev", NAME]).contains("169.254.30.11/32"));
+        assert!(ip(&["-oneline", "address", "show", "dev", INTERFACE_NAME]).contains("169.254.30.11/32"));
         ensure([127, 0, 0, 9].into()).unwrap();
     });
 }
@@ -56,11 +56,11 @@ fn what_was_added_is_removed_and_nothing_else() {
             ensure(dns).unwrap();
             ensure(pods).unwrap();
             remove(&[dns, pods]).unwrap();
-            assert!(if_nametoindex(NAME).is_err(), "it was made for these addresses alone");
+            assert!(if_nametoindex(INTERFACE_NAME).is_err(), "it was made for these addresses alone");
         }
         ip(&["address", "add", "169.254.30.10/32", "dev", "lo"]);
-        ip(&["link", "add", NAME, "type", "bridge"]);
-        ip(&["address", "add", "192.0.2.9/32", "dev", NAME]);
+        ip(&["link", "add", INTERFACE_NAME, "type", "bridge"]);
+        ip(&["address", "add", "192.0.2.9/32", "dev", INTERFACE_NAME]);
         ensure(dns).unwrap();
         remove(&[dns, pods]).unwrap();
         let left = ip(&["-oneline", "address", "show"]);

@@ -31,7 +31,7 @@ const KEY: &str = "metaserver-loopback.key";
 const MAX_BYTES: u64 = 64 * 1024;
 const TOKEN_BYTES: usize = 32;
 /// The names that every certificate is for.
-const LOCAL: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 /// Why there are no credentials.
 #[derive(Debug, thiserror::Error)]
@@ -77,7 +77,7 @@ impl Credentials {
     pub(in super::super) fn load(config: &Loopback, address: IpAddr) -> Result<Self, CredentialsError> {
         let gid = config.group.as_deref().map(group).transpose()?;
         let [path, cert, key] = files(&config.directory);
-        let names: Vec<String> = LOCAL
+        let names: Vec<String> = LOOPBACK_NAMES
             .map(str::to_owned)
             .into_iter()
             .chain([address.to_string()])
@@ -87,7 +87,7 @@ impl Credentials {
             Some(found) => found,
             None => new_certificate(&cert, &key, names)?,
         };
-        let token = kept_token(&path, gid).unwrap_or_else(new_token);
+        let token = stored_token(&path, gid).unwrap_or_else(new_token);
         Ok(Self { token, chain, key, path, gid })
     }
 
@@ -98,7 +98,7 @@ impl Credentials {
     }
 
     /// Writes the kubeconfig for a server at `address`.
-    pub(in super::super) fn publish(&self, address: SocketAddr) -> Result<(), CredentialsError> {
+    pub(in super::super) fn write_kubeconfig(&self, address: SocketAddr) -> Result<(), CredentialsError> {
         let failed = |source| CredentialsError::File { path: self.path.clone(), source };
         let ca = self.chain.last().map(|ca| pem_certificate(ca)).unwrap_or_default();
         let text = format!(
@@ -120,7 +120,7 @@ impl Credentials {
 }
 
 /// Removes a kubeconfig that was written while accounts were not checked: its token is not valid any more.
-pub(in super::super) fn retract(directory: &Path) {
+pub(in super::super) fn remove_stale_kubeconfig(directory: &Path) {
     let path = directory.join(KUBECONFIG);
     match fs::remove_file(&path) {
         Ok(()) => {
@@ -143,7 +143,7 @@ fn group(name: &str) -> Result<u32, CredentialsError> {
 }
 
 /// Reads a file that belongs to this user and that no other user can read or write, except that `gid` may read it.
-fn private(path: &Path, gid: Option<u32>) -> Option<String> {
+fn read_private(path: &Path, gid: Option<u32>) -> Option<String> {
     let not_followed = OFlag::O_NOFOLLOW.bits();
     let file = match fs::OpenOptions::new().read(true).custom_flags(not_followed).open(path) {
         Ok(file) => file,
@@ -168,8 +168,8 @@ fn private(path: &Path, gid: Option<u32>) -> Option<String> {
     Some(text)
 }
 
-fn kept_token(path: &Path, gid: Option<u32>) -> Option<String> {
-    let document = yaml::parse(&private(path, gid)?).ok()?;
+fn stored_token(path: &Path, gid: Option<u32>) -> Option<String> {
+    let document = yaml::parse(&read_private(path, gid)?).ok()?;
     let token = document.pointer("/users/0/user/token")?.as_str()?;
     let is_whole = token.len() == 2 * TOKEN_BYTES && token.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_whole.then(|| token.to_owned())
@@ -183,7 +183,7 @@ type Chain = Vec<CertificateDer<'static>>;
 
 /// Reads the certificate and key from the files, if they are complete and for all of these names.
 fn load_certificate(cert: &Path, key: &Path, wanted: &[String]) -> Option<(Chain, PrivateKeyDer<'static>)> {
-    let key = PrivateKeyDer::from_pem_slice(private(key, None)?.as_bytes()).ok()?;
+    let key = PrivateKeyDer::from_pem_slice(read_private(key, None)?.as_bytes()).ok()?;
     let chain: Chain = CertificateDer::pem_slice_iter(fs::read_to_string(cert).ok()?.as_bytes())
         .collect::<Result<_, _>>()
         .ok()?;

@@ -17,9 +17,9 @@ use kubeapi::hosts::{Hosts, Scheme};
 use ring::digest::{SHA256, digest};
 
 use self::credentials::KUBECONFIG;
-pub(super) use self::credentials::{Credentials, retract};
+pub(super) use self::credentials::{Credentials, remove_stale_kubeconfig};
 pub use self::credentials::{CredentialsError, files};
-use super::{super::answer::Refusal, route::Ask};
+use super::{super::response::ApiError, route::ObjectRequest};
 
 /// How MetaServer is protected while the accounts of pods are not checked.
 #[derive(Clone, Debug)]
@@ -35,7 +35,7 @@ pub struct Loopback {
 }
 
 /// The paths that everybody may read: Kubernetes' ClusterRole `system:public-info-viewer`.
-const PUBLIC: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];
+const PUBLIC_PATHS: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];
 
 /// Authenticates programs of this machine.
 pub(super) struct LocalClients {
@@ -62,15 +62,15 @@ impl LocalClients {
     }
 
     /// Checks that the request may go on.
-    pub(super) fn authenticate(&self, parts: &Parts) -> Result<(), Refusal> {
+    pub(super) fn authenticate(&self, parts: &Parts) -> Result<(), ApiError> {
         self.hosts.check(&parts.uri, &parts.headers).map_err(|refused| {
             let cure =
                 "ask for it by a loopback address, or name it in modules.metaManager.metaServer.allowedHosts";
-            Refusal::of_code(refused.code, "Forbidden", &format!("{}; {cure}", refused.why))
+            ApiError::with_code(refused.code, "Forbidden", &format!("{}; {cure}", refused.why))
         })?;
         let Some(expected) = &self.token else { return Ok(()) };
         let path = parts.uri.path();
-        if PUBLIC.contains(&path.strip_suffix('/').unwrap_or(path)) {
+        if PUBLIC_PATHS.contains(&path.strip_suffix('/').unwrap_or(path)) {
             return Ok(());
         }
         let given = parts.headers.get(header::AUTHORIZATION).and_then(|header| header.to_str().ok());
@@ -83,29 +83,29 @@ impl LocalClients {
         if is_it {
             return Ok(());
         }
-        Err(Refusal::unauthorized_since(&format!(
+        Err(ApiError::unauthorized_because(&format!(
             "MetaServer needs the token of {}: kubectl --kubeconfig {0}",
             self.kubeconfig.display()
         )))
     }
 
     /// Checks that local programs may send this request for objects.
-    pub(super) fn authorize(&self, ask: &Ask) -> Result<(), Refusal> {
-        let target = &ask.target;
-        let is_secret = target.group.is_empty() && target.plural == "secrets" || ask.part == "token";
+    pub(super) fn authorize(&self, request: &ObjectRequest) -> Result<(), ApiError> {
+        let target = &request.target;
+        let is_secret = target.group.is_empty() && target.plural == "secrets" || request.part == "token";
         if self.token.is_some() && is_secret {
-            return Err(Refusal::forbidden(
+            return Err(ApiError::forbidden(
                 "MetaServer gives Secrets and tokens only to callers whose roles say so; set featureGates.requireAuthorization to true",
             ));
         }
-        if self.token.is_none() && ask.is_stream() {
-            return Err(Refusal::forbidden(
+        if self.token.is_none() && request.is_stream() {
+            return Err(ApiError::forbidden(
                 "MetaServer gives logs and sessions of pods to nobody who has not said who they are; take \
                  modules.metaManager.metaServer.anonymousAuth away",
             ));
         }
-        if self.is_shared && matches!(ask.part.as_str(), "exec" | "attach") {
-            return Err(Refusal::forbidden(
+        if self.is_shared && matches!(request.part.as_str(), "exec" | "attach") {
+            return Err(ApiError::forbidden(
                 "whoever runs commands in pods reads their Secrets, and with modules.metaManager.metaServer.clientGroup this token is \
                  not root's alone; set featureGates.requireAuthorization to true, and roles say who may",
             ));

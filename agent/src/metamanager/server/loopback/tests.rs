@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     super::{
-        super::{answer::refusal, desired::Desired},
+        super::{desired::Desired, response::error_response},
         Authentication, MetaServerConfig, MetaServerError, access, new,
         route::{Route, route},
         tests::loopback,
@@ -33,7 +33,7 @@ fn code(clients: &LocalClients, uri: &str, headers: &[(&str, &str)]) -> u16 {
     let request =
         headers.iter().fold(Request::get(uri), |request, (name, value)| request.header(*name, *value));
     let (parts, ()) = request.body(()).unwrap().into_parts();
-    clients.authenticate(&parts).map_or_else(|refused| refusal(&refused).status().as_u16(), |()| 200)
+    clients.authenticate(&parts).map_or_else(|refused| error_response(&refused).status().as_u16(), |()| 200)
 }
 
 #[test]

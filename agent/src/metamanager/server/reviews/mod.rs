@@ -9,17 +9,17 @@ use serde_json::{Value, json};
 use wire::application::{SelfReview, Target, Verb};
 
 use super::{
-    super::answer::Refusal,
+    super::response::ApiError,
     access::Caller,
     authenticator::Authenticator,
     keys::text,
-    route::{Ask, Route, route},
+    route::{ObjectRequest, Route, route},
 };
 
 /// The group of all authenticated callers.
-const AUTHENTICATED: &str = "system:authenticated";
+const AUTHENTICATED_GROUP: &str = "system:authenticated";
 /// The paths that every authenticated caller may read: Kubernetes' ClusterRole `system:discovery`.
-const DISCOVERY: [&str; 10] = [
+const DISCOVERY_PATHS: [&str; 10] = [
     "/api",
     "/api/*",
     "/apis",
@@ -33,16 +33,16 @@ const DISCOVERY: [&str; 10] = [
 ];
 
 /// Checks the request for a review.
-pub(super) fn check(ask: &Ask) -> Result<(), Refusal> {
-    let target = &ask.target;
+pub(super) fn check(request: &ObjectRequest) -> Result<(), ApiError> {
+    let target = &request.target;
     if target.version != "v1" {
-        return Err(Refusal::no_path());
+        return Err(ApiError::path_not_found());
     }
-    let is_collection = [&target.namespace, &target.name, &ask.part].iter().all(|text| text.is_empty());
-    if ask.verb == Verb::Create && is_collection {
+    let is_collection = [&target.namespace, &target.name, &request.part].iter().all(|text| text.is_empty());
+    if request.verb == Verb::Create && is_collection {
         return Ok(());
     }
-    Err(Refusal::method_not_allowed("reviews can only be created"))
+    Err(ApiError::method_not_allowed("reviews can only be created"))
 }
 
 /// Returns the review with its answer in `status`.
@@ -53,14 +53,14 @@ pub(super) async fn answer(
     parts: &Parts,
     node: &str,
     question: &Value,
-) -> Result<Value, Refusal> {
+) -> Result<Value, ApiError> {
     let status = match review {
         SelfReview::Subject => {
             let Identity { user, groups } = identity(who, caller, parts, node);
             json!({"userInfo": {"username": user, "groups": groups}})
         }
-        SelfReview::Access => may(who, caller, question).await?,
-        SelfReview::Rules => rules(who, caller, text(question, "/spec/namespace")).await?,
+        SelfReview::Access => access_review(who, caller, question).await?,
+        SelfReview::Rules => rules_review(who, caller, text(question, "/spec/namespace")).await?,
     };
     Ok(review.answered("v1", &question["spec"], &status))
 }
@@ -88,38 +88,38 @@ pub(super) fn identity(who: &Authenticator, caller: &Caller, parts: &Parts, node
             Identity { user: format!("system:node:{node}"), groups: vec!["system:nodes".into()] }
         }
     };
-    if !identity.groups.iter().any(|group| group == AUTHENTICATED) {
-        identity.groups.push(AUTHENTICATED.into());
+    if !identity.groups.iter().any(|group| group == AUTHENTICATED_GROUP) {
+        identity.groups.push(AUTHENTICATED_GROUP.into());
     }
     identity
 }
 
 /// Returns the error for a review that MetaServer alone cannot answer.
-fn cloud_decides() -> Refusal {
-    Refusal::method_not_allowed(
+fn cloud_decides() -> ApiError {
+    ApiError::method_not_allowed(
         "MetaServer passes this caller's requests on as the node's, and the cloud decides about each; it cannot be said beforehand",
     )
 }
 
 /// Returns whether MetaServer would allow the request in the review.
-async fn may(who: &Authenticator, caller: &Caller, question: &Value) -> Result<Value, Refusal> {
+async fn access_review(who: &Authenticator, caller: &Caller, question: &Value) -> Result<Value, ApiError> {
     let spec = &question["spec"];
     let no = |reason: &str| Ok(json!({"allowed": false, "reason": reason}));
     let wanted = match (spec["resourceAttributes"].is_object(), spec["nonResourceAttributes"].is_object()) {
         (true, false) => &spec["resourceAttributes"],
         (false, true) => return Ok(json!({"allowed": reads_discovery(&spec["nonResourceAttributes"])})),
         _ => {
-            return Err(Refusal::bad_request(
+            return Err(ApiError::bad_request(
                 "exactly one of nonResourceAttributes or resourceAttributes must be specified",
             ));
         }
     };
-    let Some(ask) = ask(wanted) else {
+    let Some(request) = object_request(wanted) else {
         return no("MetaServer knows the verbs get, list, watch, create, update, patch and delete");
     };
-    match who.authorize(caller, &ask).await {
+    match who.authorize(caller, &request).await {
         // requests for what is on this node do not reach the cloud
-        Ok(()) if ask.is_stream() => Ok(json!({"allowed": true, "reason": "for the pods of this node"})),
+        Ok(()) if request.is_stream() => Ok(json!({"allowed": true, "reason": "for the pods of this node"})),
         Ok(()) if *caller == Caller::Owner => Err(cloud_decides()),
         Ok(()) => Ok(json!({
             "allowed": true, "reason": "the account's ServiceAccountAccess allows it; the cloud must allow it to the node, too",
@@ -130,9 +130,9 @@ async fn may(who: &Authenticator, caller: &Caller, question: &Value) -> Result<V
 }
 
 /// Returns what MetaServer would allow in the namespace `place`.
-async fn rules(who: &Authenticator, caller: &Caller, place: &str) -> Result<Value, Refusal> {
+async fn rules_review(who: &Authenticator, caller: &Caller, place: &str) -> Result<Value, ApiError> {
     if place.is_empty() {
-        return Err(Refusal::bad_request("no namespace on request"));
+        return Err(ApiError::bad_request("no namespace on request"));
     }
     let on_resources = match (who, caller) {
         (_, Caller::Owner) => return Err(cloud_decides()),
@@ -143,18 +143,18 @@ async fn rules(who: &Authenticator, caller: &Caller, place: &str) -> Result<Valu
     };
     let is_of_resources = |rule: &Value| rule["resources"].as_array().is_some_and(|list| !list.is_empty());
     let on_resources: Vec<_> = on_resources.into_iter().filter(is_of_resources).collect();
-    let on_paths = json!([{"verbs": ["get"], "nonResourceURLs": DISCOVERY}]);
+    let on_paths = json!([{"verbs": ["get"], "nonResourceURLs": DISCOVERY_PATHS}]);
     Ok(json!({"resourceRules": on_resources, "nonResourceRules": on_paths, "incomplete": false}))
 }
 
 fn reads_discovery(wanted: &Value) -> bool {
     let is_get = text(wanted, "/verb").eq_ignore_ascii_case("get");
     let path: Option<Uri> = text(wanted, "/path").parse().ok();
-    is_get && path.is_some_and(|path| route(&Method::GET, &path) == Route::About)
+    is_get && path.is_some_and(|path| route(&Method::GET, &path) == Route::Discovery)
 }
 
 /// Returns the request that the review is about; `None` if MetaServer does not serve it.
-fn ask(wanted: &Value) -> Option<Ask> {
+fn object_request(wanted: &Value) -> Option<ObjectRequest> {
     let of = |pointer: &str| text(wanted, pointer).to_owned();
     let verb = match text(wanted, "/verb") {
         "get" => Verb::Get,
@@ -172,7 +172,7 @@ fn ask(wanted: &Value) -> Option<Ask> {
         namespace.clear();
     }
     let target = Target { group, version: of("/version"), plural, namespace, name: of("/name") };
-    Some(Ask { target, part: of("/subresource"), verb })
+    Some(ObjectRequest { target, part: of("/subresource"), verb })
 }
 
 #[cfg(test)]

@@ -65,7 +65,7 @@ async fn asked(who: &Authenticator, caller: &Caller, line: &str) -> Result<bool,
     let question = json!({"spec": {"resourceAttributes": wanted}});
     let answer = super::answer(SelfReview::Access, who, caller, &parts(None), "edge-1", &question).await;
     let allowed = answer.map(|answer| answer["status"]["allowed"].as_bool().unwrap());
-    allowed.map_err(|refused| super::super::super::answer::refusal(&refused).status().as_u16())
+    allowed.map_err(|refused| super::super::super::response::error_response(&refused).status().as_u16())
 }
 
 #[tokio::test]
