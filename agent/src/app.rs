@@ -1,4 +1,4 @@
-//! All wiring: rooms are built here, get each other's handles, and run under one roof.
+//! The wiring of the agent: builds all modules, connects them by their handles, and runs them.
 //!
 //! ```text
 //! cloud ─▶ edgehub ─▶ metamanager ─▶ edged ─▶ CRI
@@ -18,19 +18,19 @@
 //!
 //! | channel | between | bound | full | closed |
 //! |---|---|---|---|---|
-//! | inbox | edgehub → metamanager | 64 messages | the socket is not read: TCP pushes back | edgehub has ended |
-//! | lanes | all → edgehub | 64 messages each | senders wait; events are dropped | senders are told that the cloud is not connected |
+//! | inbox | edgehub → metamanager | 64 messages | the socket is not read: TCP slows the cloud down | edgehub has ended |
+//! | lanes | all → edgehub | 64 messages each | senders wait; events are dropped | senders get an error: not connected |
 //! | link | edgehub → all | the newest state | – | edgehub has ended |
-//! | answers | edgehub → one asker | 1 | – | the connection broke: the asker is told |
-//! | cloud messages | metamanager → devicetwin, eventbus | 64 each | metamanager waits, and so the cloud | the room is switched off: dropped |
-//! | service messages | metamanager → servicebus | 64 | metamanager waits, and so the cloud | the room is switched off: answered as such |
-//! | commands | all → devicetwin | 256 | whoever asks waits | askers are told that the agent ends |
-//! | requests | eventbus → devicetwin | 1024 | the internal broker holds publishers back; QoS 0 of the external is dropped | nobody looks after devices: dropped |
-//! | publications | devicetwin → each broker | 1024 | devicetwin waits while the broker is there, else they are dropped and counted | – |
-//! | uploads | eventbus → its outbox | 512 | dropped, and said to be | – |
-//! | events | metamanager → its outbox | 64 | edged's events wait | askers are told that the agent ends |
+//! | answers | edgehub → one request | 1 | – | the connection broke: the request fails |
+//! | cloud messages | metamanager → devicetwin, eventbus | 64 each | metamanager waits, and so the cloud | the module is disabled: dropped |
+//! | service messages | metamanager → servicebus | 64 | metamanager waits, and so the cloud | the module is disabled: answered with an error |
+//! | commands | all → devicetwin | 256 | callers wait | callers get the error that the agent ends |
+//! | requests | eventbus → devicetwin | 1024 | the internal broker holds publishers back; QoS 0 of the external is dropped | devicetwin is disabled: dropped |
+//! | publications | devicetwin → each broker | 1024 | devicetwin waits while the broker is up; otherwise they are dropped and counted | – |
+//! | uploads | eventbus → its outbox | 512 | dropped and logged | – |
+//! | events | metamanager → its outbox | 64 | edged's events wait | senders get the error that the agent ends |
 //! | outbound | edgestream's streams → the tunnel | 4 messages | a stream waits for its turn | the tunnel has ended: so do its streams |
-//! | pieces | the tunnel → each of its streams | 128 KiB | the tunnel is not read; after 5 s the stream is ended | the stream has ended: dropped |
+//! | stream data | the tunnel → each of its streams | 128 KiB | the tunnel is not read; after 5 s the stream is ended | the stream has ended: dropped |
 //! | datagrams | edgemesh's UDP clients → their streams over the relay | 16 each | dropped, as datagrams are | the stream has ended: so has the client's flow |
 //! | triggers | runtime events → edged | see edged | the relist finds it | edged has ended |
 
@@ -57,14 +57,14 @@ use crate::{
     edgehub::{self, Link, Proxy, Traffic},
     edgemesh::EdgeMesh,
     eventbus::Bus,
-    metamanager::{self, Listening, MetaServer, Timing},
+    metamanager::{self, BoundAddress, MetaServer, Timing},
     rt::Supervisor,
     servicebus::ServiceBus,
 };
 
 mod devices;
+mod dropped_messages;
 mod error;
-mod lost;
 mod mesh;
 mod metrics;
 mod node_events;
@@ -79,35 +79,35 @@ pub use self::{
     sealing::{KeysError, seal},
 };
 
-/// The file of the store, beside EdgeCore's own database, whose form is another.
-const DATABASE: &str = "outrigger.db";
+/// The file of the store, beside EdgeCore's own database, whose form differs.
+const DATABASE_FILE: &str = "outrigger.db";
 /// The file of MetaServer's copies, which can be lost.
-const COPIES: &str = "metaserver.db";
+const COPIES_FILE: &str = "metaserver.db";
 /// The file of the internal MQTT broker's sessions and retained messages.
 const BROKER_DATABASE: &str = "mqtt.db";
 
-/// What a store is called that is from before EdgeCore ran again.
-const BEFORE_EDGECORE: &str = "before-edgecore";
+/// The suffix of a store that was set aside because EdgeCore has run since.
+const SET_ASIDE_SUFFIX: &str = "before-edgecore";
 
-/// What the agent stands on: real, or given by whoever runs it inside another program.
+/// What the agent needs of its environment: this machine's, or that of a program that embeds the agent.
 #[derive(Clone, Debug)]
 pub struct Parts {
     /// The container runtime, CRI v1.
     pub runtime: Channel,
-    /// Where everything is kept.
+    /// The store of all objects.
     pub store: Arc<dyn Store>,
-    /// What there is of memory, disks and process ids; `None`: what this machine has.
+    /// The measured memory, disks and process ids; `None` for those of this machine.
     pub signals: Option<Arc<dyn Signals>>,
-    /// Where MetaServer keeps its copies; needed where it is enabled, and not used where it is not.
+    /// The store of MetaServer's copies; needed if it is enabled, and not used otherwise.
     pub copies: Option<Arc<dyn Store>>,
-    /// How pods are reached; `None`: over this machine's network.
+    /// How pods are reached; `None` for this machine's network.
     pub pod_network: Option<Arc<dyn PodNetwork>>,
     /// Whether volumes of Secrets, tokens and the downward API are in memory (tmpfs, which needs root) or on disk.
     pub secrets_in_memory: bool,
 }
 
 impl Parts {
-    /// The database and the runtime of this machine, as configured. The runtime may come up later.
+    /// Opens the database of this machine and the channel to its runtime, as configured. The runtime may start later.
     pub async fn of_machine(config: &Config) -> Result<Self, Error> {
         let path = database(config);
         if let Some(directory) = path.parent() {
@@ -120,9 +120,9 @@ impl Parts {
         let is_copied = config.meta_manager.meta_server.is_some() || config.edge_mesh.is_some();
         let copies: Option<Arc<dyn Store>> = match is_copied {
             true => {
-                let path = path.with_file_name(COPIES);
+                let path = path.with_file_name(COPIES_FILE);
                 let copies: Arc<dyn Store> = SqliteStore::open_or_begin_anew(&path, options).await?.store;
-                metamanager::forget_copies(&copies).await?;
+                metamanager::remove_damaged_copies(&copies).await?;
                 Some(copies)
             }
             false => None,
@@ -138,7 +138,7 @@ impl Parts {
     }
 }
 
-/// The right to run on the configured database; whoever runs an agent holds it as long.
+/// Locks the configured database for this agent, as long as the lock is held.
 pub(crate) fn lock(config: &Config) -> Result<StoreLock, Error> {
     let path = database(config);
     if let Some(directory) = path.parent() {
@@ -148,20 +148,20 @@ pub(crate) fn lock(config: &Config) -> Result<StoreLock, Error> {
     Ok(StoreLock::take(&path)?)
 }
 
-/// Where the store of a configured agent is.
+/// Returns the path of the store of a configured agent.
 pub(crate) fn database(config: &Config) -> PathBuf {
-    config.database.with_file_name(DATABASE)
+    config.database.with_file_name(DATABASE_FILE)
 }
 
-/// All databases of a configured agent, made or not.
+/// Returns the paths of all databases of a configured agent, whether they exist or not.
 pub(crate) fn databases(config: &Config) -> [PathBuf; 3] {
-    [DATABASE, COPIES, BROKER_DATABASE].map(|name| config.database.with_file_name(name))
+    [DATABASE_FILE, COPIES_FILE, BROKER_DATABASE].map(|name| config.database.with_file_name(name))
 }
 
 async fn open(config: &Config, path: &Path, options: SqliteOptions) -> Result<Arc<dyn Store>, Error> {
     let has_edgecore_run = metamanager::has_edgecore_run_since(&config.database, path).await;
     if has_edgecore_run {
-        let aside = SqliteStore::set_aside(path, BEFORE_EDGECORE).await?;
+        let aside = SqliteStore::set_aside(path, SET_ASIDE_SUFFIX).await?;
         warn!(
             before = %aside.display(),
             "EdgeCore has run on this node since this agent did: what the agent had stored is set aside, and EdgeCore's data is taken over anew"
@@ -175,15 +175,15 @@ async fn open(config: &Config, path: &Path, options: SqliteOptions) -> Result<Ar
             "the database was damaged and is set aside; what the cloud still wants of this node it sends again"
         );
     }
-    // what EdgeCore left is of before the file that was damaged: pods could come back that the cloud has long deleted
+    // EdgeCore's database is older than the damaged file: pods could come back that the cloud has long deleted
     if has_edgecore_run || opened.set_aside.is_none() && !opened.was_damaged_before {
         metamanager::take_over(&config.database, &store, &config.node.name).await?;
     }
-    metamanager::forget_lost(&store).await?;
+    metamanager::remove_unrecoverable(&store).await?;
     Ok(store)
 }
 
-/// A channel to a runtime's unix socket; it connects when it is used, and again after the runtime went away.
+/// Returns a channel to a runtime's unix socket, which connects on use, and reconnects after the runtime was away.
 pub fn connect(endpoint: &str) -> Result<Channel, Error> {
     let path = endpoint.strip_prefix("unix://").unwrap_or(endpoint).to_owned();
     if !path.starts_with('/') {
@@ -191,14 +191,14 @@ pub fn connect(endpoint: &str) -> Result<Channel, Error> {
     }
     let connector = service_fn(move |_: Uri| {
         let path = path.clone();
-        async move { reach(&path).await.map(TokioIo::new) }
+        async move { connect_runtime(&path).await.map(TokioIo::new) }
     });
-    // the name is for the HTTP/2 header only
+    // the name is used for the HTTP/2 header only
     Ok(Endpoint::from_static("http://runtime").connect_with_connector_lazy(connector))
 }
 
-/// The runtime's end of its socket; an error says where it was looked for.
-async fn reach(socket: &str) -> io::Result<UnixStream> {
+/// Connects to the runtime's socket; an error names the path.
+async fn connect_runtime(socket: &str) -> io::Result<UnixStream> {
     UnixStream::connect(socket).await.map_err(|error| {
         let text = format!(
             "nothing answers at {socket} ({error}); check that the container runtime runs, and that containerRuntimeEndpoint in \
@@ -208,11 +208,11 @@ async fn reach(socket: &str) -> io::Result<UnixStream> {
     })
 }
 
-/// An agent, ready to run.
+/// A running agent.
 #[derive(Debug)]
 pub struct App {
     link: watch::Receiver<Link>,
-    meta_server: Option<Listening>,
+    meta_server: Option<BoundAddress>,
     traffic: Traffic,
     devices: Option<DeviceTwin>,
     bus: Bus,
@@ -223,7 +223,7 @@ pub struct App {
 }
 
 impl App {
-    /// Builds and starts all rooms; they end with `shutdown`.
+    /// Builds and starts all modules; they end with `shutdown`.
     pub fn start(config: &Config, parts: Parts, shutdown: CancellationToken) -> Result<Self, Error> {
         let (hub, inbound, hub_task) = edgehub::new(hub_config(config)?);
         let (link, traffic) = (hub.link(), hub.traffic());
@@ -284,55 +284,55 @@ impl App {
             mesh::configure(&mut edged, dns, meta_server.as_ref());
             let kubelet = pods::start(config, edged, &mut supervisor, &shutdown)?;
             if let Some(meta_server) = &meta_server {
-                meta_server.serve_pods_of(Arc::new(kubelet));
+                meta_server.set_kubelet(Arc::new(kubelet));
             }
         } else {
             pods::warn_without(config);
         }
-        supervisor.keep("metamanager", ends.task, &shutdown);
+        supervisor.supervise("metamanager", ends.task, &shutdown);
         if let Some(meta_server) = meta_server {
-            supervisor.keep("metaserver", meta_server, &shutdown);
+            supervisor.supervise("metaserver", meta_server, &shutdown);
         }
-        supervisor.keep("edgehub", hub_task, &shutdown);
+        supervisor.supervise("edgehub", hub_task, &shutdown);
         Ok(Self { link, traffic, meta_server: listening, devices, bus, services, mesh, supervisor, shutdown })
     }
 
-    /// The state of the connection to the cloud.
+    /// Returns the state of the connection to the cloud.
     pub fn link(&self) -> watch::Receiver<Link> {
         self.link.clone()
     }
 
-    /// Where MetaServer listens, once it does; `None` where there is none.
-    pub fn meta_server(&self) -> Option<Listening> {
+    /// Returns the address of MetaServer, once it listens; `None` if it is disabled.
+    pub fn meta_server(&self) -> Option<BoundAddress> {
         self.meta_server.clone()
     }
 
-    /// What goes to the cloud and comes from it.
+    /// Returns the traffic counters of the connection to the cloud.
     pub fn traffic(&self) -> Traffic {
         self.traffic.clone()
     }
 
-    /// The devices of this node; `None` where DeviceTwin is switched off.
+    /// Returns the devices of this node; `None` if DeviceTwin is disabled.
     pub fn devices(&self) -> Option<DeviceTwin> {
         self.devices.clone()
     }
 
-    /// The way to the brokers of MQTT.
+    /// Returns the handle of the MQTT brokers.
     pub fn bus(&self) -> Bus {
         self.bus.clone()
     }
 
-    /// Calls of HTTP services; `None` where ServiceBus is switched off.
+    /// Returns the handle of ServiceBus; `None` if it is disabled.
     pub fn services(&self) -> Option<ServiceBus> {
         self.services.clone()
     }
 
-    /// Services by name and address; `None` where EdgeMesh is switched off.
+    /// Returns the handle of EdgeMesh; `None` if it is disabled.
     pub fn mesh(&self) -> Option<EdgeMesh> {
         self.mesh.clone()
     }
 
-    /// Runs until shutdown, or until a part gives up.
+    /// Runs until shutdown, or until a module fails.
     pub async fn run(self) -> Result<(), Error> {
         Ok(self.supervisor.run(self.shutdown).await?)
     }

@@ -174,7 +174,7 @@ pub enum Output {
 }
 
 impl Output {
-    /// The value as a document that ends with a line's end.
+    /// Formats the value as a document that ends with a newline.
     ///
     /// # Errors
     /// The value cannot be serialized.
@@ -198,7 +198,7 @@ pub struct DbFile {
 }
 
 impl DbFile {
-    /// The configuration: its own, where one was given, else the one that stands before the subcommand.
+    /// Returns the configuration's path: its own if one was given, else the one before the subcommand.
     pub fn or(&self, before: &std::path::Path) -> Self {
         let own = if self.config == *config::DEFAULT_PATH { before } else { &self.config };
         Self { config: own.to_owned(), database: self.database.clone() }
@@ -206,7 +206,7 @@ impl DbFile {
 }
 
 impl Db {
-    /// The same with the configuration that stands before the subcommand, where it has none of its own.
+    /// Returns the command with the configuration before the subcommand, unless it has its own.
     pub fn or(&self, before: &std::path::Path) -> Self {
         match self {
             Self::Check { file, output } => Self::Check { file: file.or(before), output: *output },
@@ -223,20 +223,20 @@ impl Db {
 }
 
 impl Cli {
-    /// The filter for the log: `--log-filter` where given, else what `-v` means.
+    /// Returns the log filter: `--log-filter` if given, else that of `-v`.
     pub fn log_filter(&self) -> String {
         self.log_filter.clone().unwrap_or_else(|| filter(self.verbosity))
     }
 
-    /// Whether a document is to be printed, and something else to be done.
+    /// Reports whether both a document and a command were requested.
     pub fn is_contradictory(&self) -> bool {
         (self.minconfig || self.defaultconfig) && self.command.is_some()
     }
 
-    /// Prints what was asked for instead of running the agent; `false` where nothing was.
+    /// Prints what was requested instead of running the agent; returns false if nothing was.
     ///
     /// # Errors
-    /// `out` takes no more.
+    /// Writing to `out` fails.
     pub fn print(&self, out: &mut impl Write) -> std::io::Result<bool> {
         if self.is_contradictory() {
             return Ok(false);
@@ -257,11 +257,11 @@ impl Cli {
     }
 }
 
-/// The filter that a klog verbosity means. Libraries speak one step later than the agent itself.
+/// Returns the filter for a klog verbosity. Libraries log one step later than the agent itself.
 pub fn filter(v: i32) -> String {
     match v {
         ..0 => "error",
-        // kube_client tells of each failed request before whoever made it does, and cannot know whether it matters
+        // kube_client logs each failed request before its caller does, and cannot know whether it matters
         0..=1 => "warn,kube_client=off,agent=info,edge_agent=info",
         2..=3 => "info",
         4..=5 => "info,agent=debug,edge_agent=debug,wire=debug",

@@ -1,6 +1,6 @@
-//! Names from outside that become parts of paths.
+//! Names from outside that become components of paths.
 
-/// Whether `text`, which came from outside, can be one component of a path and nothing more.
+/// Reports whether `text` is exactly one component of a path.
 pub(crate) fn is_component(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= 253

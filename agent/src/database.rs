@@ -1,4 +1,4 @@
-//! `edge-agent db`: the database of a node, for the people who run it.
+//! `edge-agent db`: commands for the database of a node.
 
 use std::{
     io::{self, ErrorKind, Write},
@@ -18,10 +18,10 @@ use crate::{
 
 mod export;
 
-/// What stands where something confidential would.
+/// The text that replaces confidential values.
 const MASK: &str = "***";
 
-/// Does it; what it finds goes to `out`.
+/// Executes the command; its output goes to `out`.
 ///
 /// # Errors
 /// The configuration, the key file or the database cannot be read.
@@ -38,7 +38,7 @@ pub(crate) fn run(command: &Db, out: &mut impl Write) -> anyhow::Result<ExitCode
         }
     });
     match done {
-        // whoever reads has gone
+        // the reader has closed the pipe
         Err(error) if is_closed_pipe(&error) => Ok(ExitCode::SUCCESS),
         done => done,
     }
@@ -132,7 +132,7 @@ async fn dump(database: &mut Inspection, secrets: bool, out: &mut impl Write) ->
     }
 }
 
-/// An object as a line; one that is no JSON shows no more than where it stands.
+/// Returns an object as a line; of one that is no JSON only its key.
 fn line(object: &Object, secrets: bool) -> Value {
     let key = &object.key;
     let mut value = object.value().unwrap_or_default();
@@ -145,7 +145,7 @@ fn line(object: &Object, secrets: bool) -> Value {
     })
 }
 
-/// Hides what is confidential in a Secret or a kept token; its names stay.
+/// Replaces the confidential values of a Secret or a stored token; their names stay.
 fn mask(object: &mut Value) {
     for place in ["/data", "/stringData", "/metadata/annotations"] {
         // an annotation may hold the whole Secret as it was applied

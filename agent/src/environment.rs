@@ -1,26 +1,26 @@
-//! What else runs on this machine: beside a kubelet the agent neither joins nor starts, as EdgeCore does not. Both would run pods with
-//! the one container runtime, and each would take the other's for what nobody wants any more.
+//! Checks for a kubelet on this machine: the agent neither joins nor starts beside one, as EdgeCore does not. Both would run
+//! pods with the same container runtime, and each would remove the other's as orphans.
 
 use std::{fs, path::Path};
 
 use crate::config::Config;
 
-/// The variable by which EdgeCore is told not to look, where it is `false`.
-const SWITCH: &str = "CHECK_EDGECORE_ENVIRONMENT";
-/// The process that is looked for.
+/// The variable that disables EdgeCore's check if it is `false`.
+const CHECK_VARIABLE: &str = "CHECK_EDGECORE_ENVIRONMENT";
+/// The name of the process.
 pub(crate) const KUBELET: &str = "kubelet";
 
-/// A kubelet runs here.
+/// A kubelet runs on this machine.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "a kubelet runs on this machine (process {process}), and each would end the other's pods; stop it (systemctl disable --now \
-     kubelet), or set {SWITCH}=false in the agent's environment to start beside it"
+     kubelet), or set {CHECK_VARIABLE}=false in the agent's environment to start beside it"
 )]
 pub(crate) struct KubeletRuns {
     process: u32,
 }
 
-/// Looks at the processes below `proc`, unless the variable says not to, or MetaServer is enabled: EdgeCore does not look then, either.
+/// Checks the processes in `proc`, unless the variable disables the check, or MetaServer is enabled, as in EdgeCore.
 ///
 /// # Errors
 /// A kubelet is among them.
@@ -29,26 +29,26 @@ pub(crate) fn check(
     variable: impl Fn(&str) -> Option<String>,
     proc: &Path,
 ) -> Result<(), KubeletRuns> {
-    if is_switched_off(variable) || config.meta_manager.meta_server.is_some() {
+    if is_check_disabled(variable) || config.meta_manager.meta_server.is_some() {
         return Ok(());
     }
     let found = processes(proc, &[KUBELET]).into_iter().next();
     found.map_or(Ok(()), |(_, process)| Err(KubeletRuns { process }))
 }
 
-/// Whether nobody is to look for a kubelet.
-pub(crate) fn is_switched_off(variable: impl Fn(&str) -> Option<String>) -> bool {
-    variable(SWITCH).is_some_and(|value| value == "false")
+/// Reports whether the check is disabled.
+pub(crate) fn is_check_disabled(variable: impl Fn(&str) -> Option<String>) -> bool {
+    variable(CHECK_VARIABLE).is_some_and(|value| value == "false")
 }
 
-/// Processes of these names below `proc`, but this one: name and process id. Those of containers are among them, as for EdgeCore.
-/// Where processes cannot be seen, as with hidepid, there are none.
+/// Returns the name and process id of processes with these names in `proc`, except this one. Processes of containers are
+/// included, as in EdgeCore. If processes are hidden, as with hidepid, none are returned.
 pub(crate) fn processes(proc: &Path, names: &[&str]) -> Vec<(String, u32)> {
     let own = std::process::id();
     let entries = fs::read_dir(proc).into_iter().flatten().flatten();
     let named = entries.filter_map(|entry| {
         let process: u32 = entry.file_name().to_str()?.parse().ok()?;
-        // the kernel cuts names off after 15 letters
+        // the kernel truncates names after 15 letters
         let name = fs::read_to_string(entry.path().join("comm")).ok()?;
         let name = name.trim_end();
         (process != own && names.contains(&name)).then(|| (name.to_owned(), process))
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn beside_a_kubelet_the_agent_does_not_start_unless_it_is_told_to() {
+    fn beside_a_kubelet_the_agent_starts_only_if_the_check_is_disabled() {
         let plain = config("kind: EdgeCore");
         let with_meta_server = config("modules: {metaManager: {metaServer: {enable: true}}}");
         let (unset, off) = (None, Some("false".to_owned()));

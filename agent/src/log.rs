@@ -1,4 +1,4 @@
-//! The log of a program: lines for people, or a JSON object a line for collectors of logs.
+//! The log of a program: lines for people, or one JSON object per line for log collectors.
 
 use std::{
     collections::BTreeMap,
@@ -31,7 +31,7 @@ mod cap;
 
 pub use self::cap::without_contents;
 
-/// How the log is written.
+/// The format of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
     /// Lines for people, coloured on a terminal
@@ -41,19 +41,20 @@ pub enum LogFormat {
     Json,
 }
 
-/// What the log of this process was begun with.
+/// The format with which the log of this process was initialized.
 static FORMAT: OnceLock<LogFormat> = OnceLock::new();
 
-/// How often it is told how many lines were left out.
-const LEFT_OUT_INTERVAL: Duration = Duration::from_secs(600);
+/// How often the number of suppressed lines is logged.
+const SUPPRESSED_REPORT_INTERVAL: Duration = Duration::from_secs(600);
 
-/// Begins the log of this process, on stderr. What it gives counts the lines that were left out, since one place wrote too many.
+/// Initializes the log of this process, on stderr. The returned throttle counts the lines that were suppressed because one
+/// place wrote too many.
 ///
 /// # Errors
-/// The filter is none.
+/// The filter is invalid.
 ///
 /// # Panics
-/// The log was begun before.
+/// The log was initialized before.
 pub fn init(filter: &str, format: LogFormat) -> Result<LogThrottle, ParseError> {
     let filter: Targets = filter.parse()?;
     let _ = FORMAT.set(format);
@@ -69,7 +70,7 @@ pub fn init(filter: &str, format: LogFormat) -> Result<LogThrottle, ParseError> 
                 .init();
         }
         LogFormat::Text => {
-            // colours are for people, not for journals and files
+            // colours are for terminals, not for journals and files
             let lines = lines.with_ansi(std::io::stderr().is_terminal());
             tracing_subscriber::registry()
                 .with(lines.with_filter(throttle.clone()))
@@ -81,9 +82,9 @@ pub fn init(filter: &str, format: LogFormat) -> Result<LogThrottle, ParseError> 
     Ok(throttle)
 }
 
-/// Tells of lines that were left out of the log; never ends.
+/// Logs the number of suppressed lines; never returns.
 pub async fn report_left_out(throttle: LogThrottle) {
-    let mut ticks = tokio::time::interval(LEFT_OUT_INTERVAL);
+    let mut ticks = tokio::time::interval(SUPPRESSED_REPORT_INTERVAL);
     loop {
         ticks.tick().await;
         for (at, lines) in throttle.left_out() {
@@ -92,18 +93,18 @@ pub async fn report_left_out(throttle: LogThrottle) {
     }
 }
 
-/// Writes why `program` ends: the error and its causes in one line on stderr, which is what systemd shows.
+/// Writes why `program` ends: the error and its causes in one line on stderr, which systemd shows.
 pub fn fatal(program: &str, format: LogFormat, error: &anyhow::Error) {
-    // the causes hold what peers have said
+    // the causes may contain text of peers
     let text = printable_lines(&format!("{error:#}"));
-    // nobody reading is no error
+    // a closed stderr is no error
     let _ = match format {
         LogFormat::Text => writeln!(std::io::stderr().lock(), "{program}: {text}"),
         LogFormat::Json => writeln!(std::io::stderr().lock(), "{}", Line::error(program, text)),
     };
 }
 
-/// Writes a panic as a line of the log, where that is JSON; `false` where it is not, and the usual report suits it.
+/// Writes a panic as a JSON line of the log; returns false if the format is text, for which the default report is used.
 pub fn report_panic(panic: &PanicHookInfo<'_>) -> bool {
     let is_json = FORMAT.get() == Some(&LogFormat::Json);
     if is_json {
@@ -185,7 +186,7 @@ impl Visit for Line<'_> {
     }
 }
 
-/// Writes events as JSON.
+/// Formats events as JSON.
 struct JsonLines;
 
 impl<S, N> FormatEvent<S, N> for JsonLines

@@ -9,7 +9,7 @@ use agent::cli::Cli;
 use clap::Parser;
 use tikv_jemallocator::Jemalloc;
 
-/// Gives back what a burst of pods took; its settings are in `.cargo/config.toml`.
+/// Returns memory of a burst of pods to the system; its settings are in `.cargo/config.toml`.
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
 
@@ -18,14 +18,14 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     match cli.print(&mut std::io::stdout().lock()) {
         Ok(false) => {}
-        // whoever reads has gone: nothing to say, and nobody to say it to
+        // the reader has closed the pipe: there is nothing to report
         Ok(true) | Err(_) => return ExitCode::SUCCESS,
     }
     agent::main(&cli)
 }
 
-/// A panic is a defect of this program. It ends as a whole, and whoever keeps it running starts it again, which loses nothing and
-/// restarts no container: better than a node that goes on without one of its parts.
+/// Aborts on a panic, which is a defect of this program. The service manager restarts the program, which loses nothing and
+/// restarts no container: better than a node without one of its modules.
 fn abort_when_a_part_panics() {
     let report = take_hook();
     set_hook(Box::new(move |panic| {

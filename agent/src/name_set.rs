@@ -1,5 +1,5 @@
-//! Names that rules of the cloud have given, in the store: topics that are listened to, URLs that may be called. What EdgeCore had of
-//! them counts too, until the cloud takes it away.
+//! Sets of names that rules of the cloud have given, in the store: subscribed topics, and URLs that may be called. The names in
+//! EdgeCore's tables count, too, until the cloud removes them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,30 +9,30 @@ use std::{
 use kubeapi::store::{Expect, Key, Page, Resource, Scope, Store, StoreError, Write};
 use serde_json::{Value, json};
 
-/// Where EdgeCore's rows stand since they were taken over, a collection for each of its tables.
-const EDGECORE: &str = "edgecore.outrigger.dev";
+/// The group of rows that were taken over from EdgeCore, a collection for each of its tables.
+const EDGECORE_GROUP: &str = "edgecore.outrigger.dev";
 
 /// A set of names in the store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NameSet {
-    /// API group and plural of this agent's own.
+    /// The API group and plural of this agent's own collection.
     own: (&'static str, &'static str),
-    /// EdgeCore's table.
+    /// The name of EdgeCore's table.
     table: &'static str,
 }
 
 impl NameSet {
-    /// The set that stands in this collection, and in this table of EdgeCore's.
+    /// Creates the set of this collection and EdgeCore's table.
     pub(crate) const fn new(group: &'static str, plural: &'static str, table: &'static str) -> Self {
         Self { own: (group, plural), table }
     }
 
-    /// All of them.
+    /// Returns all names.
     pub(crate) async fn load(&self, store: &Arc<dyn Store>) -> Result<BTreeSet<String>, StoreError> {
         Ok(self.load_details(store).await?.into_keys().collect())
     }
 
-    /// All of them, with what was kept beside each; `null` for nothing.
+    /// Returns all names with the detail of each; `null` for none.
     pub(crate) async fn load_details(
         &self,
         store: &Arc<dyn Store>,
@@ -41,7 +41,7 @@ impl NameSet {
         for resource in self.resources() {
             let scope = Scope { resource, namespace: None };
             for object in store.list(&scope, &Page::default()).await?.items {
-                // one that is damaged has still its name
+                // a damaged object still has its name
                 let detail = object.value().map(|mut value| value["detail"].take()).unwrap_or_default();
                 names.entry(object.key.name).or_insert(detail);
             }
@@ -49,12 +49,12 @@ impl NameSet {
         Ok(names)
     }
 
-    /// Adds or removes one.
+    /// Adds or removes a name.
     pub(crate) async fn set(&self, store: &Arc<dyn Store>, name: &str, on: bool) -> Result<(), StoreError> {
         self.set_detail(store, name, on.then_some(Value::Null)).await
     }
 
-    /// Adds one with what is to be kept beside it, or removes it.
+    /// Adds a name with its detail, or removes it.
     pub(crate) async fn set_detail(
         &self,
         store: &Arc<dyn Store>,
@@ -62,7 +62,7 @@ impl NameSet {
         detail: Option<Value>,
     ) -> Result<(), StoreError> {
         let resources = self.resources();
-        // what EdgeCore kept goes too when it is not wanted any more
+        // EdgeCore's name is removed, too
         let count = if detail.is_some() { 1 } else { resources.len() };
         for resource in resources.into_iter().take(count) {
             let key = Key::new(resource, "", name);
@@ -76,7 +76,7 @@ impl NameSet {
     }
 
     fn resources(&self) -> [Resource; 2] {
-        [self.own, (EDGECORE, self.table)].map(|(group, plural)| Resource::new(group, plural))
+        [self.own, (EDGECORE_GROUP, self.table)].map(|(group, plural)| Resource::new(group, plural))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Messages to the kernel about interfaces, addresses and routes, and its answers: pure, but for [`Kernel`] and [`own_addresses`].
+//! Netlink messages about interfaces, addresses and routes. Pure, but for [`Kernel`] and [`own_addresses`].
 //!
 //! Source: netlink(7), rtnetlink(7), `linux/netlink.h`. Numbers are in the machine's byte order; messages and attributes begin at
 //! multiples of four.
@@ -26,25 +26,25 @@ use nix::{
 
 use crate::config::Network;
 
-/// `struct nlmsghdr`.
-const HEADER: usize = 16;
-/// `NLM_F_REQUEST`, `NLM_F_ACK`: done, and said to be.
-pub(crate) const ASK: u16 = 0x1 | 0x4;
-/// `NLM_F_EXCL`, `NLM_F_CREATE`: of what is new.
-pub(crate) const NEW: u16 = 0x200 | 0x400;
-/// `NLM_F_REQUEST`, `NLM_F_DUMP`: all that there is.
-const ALL: u16 = 0x1 | 0x300;
-/// Types of messages: `NLMSG_ERROR`, which also says that all went well, and `NLMSG_DONE`.
-const OUTCOME: u16 = 2;
-const DONE: u16 = 3;
-/// The kernel answers at once.
+/// The length of `struct nlmsghdr`.
+const NLMSGHDR_LENGTH: usize = 16;
+/// `NLM_F_REQUEST | NLM_F_ACK`: a request that is acknowledged.
+pub(crate) const REQUEST_ACK: u16 = 0x1 | 0x4;
+/// `NLM_F_EXCL | NLM_F_CREATE`: creates something that must not exist.
+pub(crate) const CREATE_EXCL: u16 = 0x200 | 0x400;
+/// `NLM_F_REQUEST | NLM_F_DUMP`: requests all entries.
+const REQUEST_DUMP: u16 = 0x1 | 0x300;
+/// Message types: `NLMSG_ERROR`, which also reports success, and `NLMSG_DONE`.
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
+/// How long the kernel may take to answer, which it does at once.
 const TIMEOUT_SECONDS: i64 = 5;
-/// The most that the kernel puts into one answer.
+/// The largest answer of the kernel.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
-/// So many answers are read to one question.
+/// The most answers to one request.
 const MAX_MESSAGES: usize = 100_000;
 
-/// A socket to the kernel. Each call waits until the kernel has answered, which it does at once.
+/// A netlink socket. Each call waits for the kernel's answer, which comes at once.
 #[derive(Debug)]
 pub(crate) struct Kernel(OwnedFd);
 
@@ -56,21 +56,21 @@ impl Kernel {
         Ok(Self(kernel))
     }
 
-    /// Has the kernel do what a message with [`ASK`] says.
-    pub(crate) fn tell(&self, message: &[u8]) -> Result<(), Errno> {
+    /// Sends a request with [`REQUEST_ACK`] flags, and returns its result.
+    pub(crate) fn execute(&self, message: &[u8]) -> Result<(), Errno> {
         self.send(message)?;
         let mut answer = vec![0; MAX_ANSWER_BYTES];
         let size = recv(self.0.as_raw_fd(), &mut answer, MsgFlags::empty())?;
         outcome(answer.get(..size).unwrap_or_default())
     }
 
-    /// The bodies of all messages of type `kind` that the kernel answers to the question `kind_of_question`.
+    /// Returns the bodies of all messages of type `kind` in the answer to a dump request of type `question`.
     pub(crate) fn list(&self, question: u16, kind: u16, body: &[u8]) -> Result<Vec<Vec<u8>>, Errno> {
-        self.send(&message(question, ALL, body))?;
+        self.send(&message(question, REQUEST_DUMP, body))?;
         let (mut all, mut answer) = (Vec::new(), vec![0; MAX_ANSWER_BYTES]);
         for _ in 0..MAX_MESSAGES {
             let size = recv(self.0.as_raw_fd(), &mut answer, MsgFlags::empty())?;
-            if !part(answer.get(..size).unwrap_or_default(), kind, &mut all)? {
+            if !parse_part(answer.get(..size).unwrap_or_default(), kind, &mut all)? {
                 return Ok(all);
             }
         }
@@ -82,12 +82,12 @@ impl Kernel {
     }
 }
 
-/// The addresses of this machine's interfaces.
+/// Returns the addresses of this machine's interfaces.
 pub(crate) fn own_addresses() -> Result<BTreeSet<IpAddr>, Errno> {
     addresses(|_| true)
 }
 
-/// The addresses of the interface of this name.
+/// Returns the addresses of an interface.
 pub(crate) fn addresses_of(interface: &str) -> Result<BTreeSet<IpAddr>, Errno> {
     addresses(|name| name == interface)
 }
@@ -102,7 +102,7 @@ fn addresses(is_wanted: impl Fn(&str) -> bool) -> Result<BTreeSet<IpAddr>, Errno
     Ok(addresses.collect())
 }
 
-/// The networks that this machine's interfaces have addresses in.
+/// Returns the networks of this machine's addresses.
 pub(crate) fn own_networks() -> Result<Vec<Network>, Errno> {
     let ip = |address: &SockaddrStorage| {
         let four = address.as_sockaddr_in().map(|four| four.ip().into());
@@ -115,16 +115,16 @@ pub(crate) fn own_networks() -> Result<Vec<Network>, Errno> {
     Ok(networks.collect())
 }
 
-/// Takes the bodies of one answer; whether more answers follow.
-fn part(mut answer: &[u8], kind: u16, all: &mut Vec<Vec<u8>>) -> Result<bool, Errno> {
+/// Parses one answer into `all`; returns whether more answers follow.
+fn parse_part(mut answer: &[u8], kind: u16, all: &mut Vec<Vec<u8>>) -> Result<bool, Errno> {
     while !answer.is_empty() {
         let length =
             number(answer, 0).map(|length| u32::from_ne_bytes(length) as usize).ok_or(Errno::EPROTO)?;
-        let one = answer.get(..length).filter(|_| length >= HEADER).ok_or(Errno::EPROTO)?;
+        let one = answer.get(..length).filter(|_| length >= NLMSGHDR_LENGTH).ok_or(Errno::EPROTO)?;
         match one.get(4..6).map(|bytes| u16::from_ne_bytes([bytes[0], bytes[1]])) {
-            Some(DONE) => return Ok(false),
-            Some(OUTCOME) => return outcome(one).map(|()| false),
-            Some(other) if other == kind => all.push(one[HEADER..].to_vec()),
+            Some(NLMSG_DONE) => return Ok(false),
+            Some(NLMSG_ERROR) => return outcome(one).map(|()| false),
+            Some(other) if other == kind => all.push(one[NLMSGHDR_LENGTH..].to_vec()),
             _ => {}
         }
         answer = answer.get(length.next_multiple_of(4)..).unwrap_or_default();
@@ -132,12 +132,12 @@ fn part(mut answer: &[u8], kind: u16, all: &mut Vec<Vec<u8>>) -> Result<bool, Er
     Ok(true)
 }
 
-/// What the kernel answers to a message.
+/// Parses the result of a request.
 pub(crate) fn outcome(answer: &[u8]) -> Result<(), Errno> {
     let kind = answer.get(4..6).map(|bytes| u16::from_ne_bytes([bytes[0], bytes[1]]));
-    match (kind, number(answer, HEADER).map(i32::from_ne_bytes)) {
-        (Some(OUTCOME), Some(0)) => Ok(()),
-        (Some(OUTCOME), Some(errno)) => Err(Errno::from_raw(errno.saturating_neg())),
+    match (kind, number(answer, NLMSGHDR_LENGTH).map(i32::from_ne_bytes)) {
+        (Some(NLMSG_ERROR), Some(0)) => Ok(()),
+        (Some(NLMSG_ERROR), Some(errno)) => Err(Errno::from_raw(errno.saturating_neg())),
         _ => Err(Errno::EPROTO),
     }
 }
@@ -146,14 +146,14 @@ fn number(bytes: &[u8], at: usize) -> Option<[u8; 4]> {
     bytes.get(at..at + 4)?.try_into().ok()
 }
 
-/// An attribute of a message.
+/// Encodes an attribute of a message.
 pub(crate) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
-    // what is told here is some bytes long
+    // the values here are short
     let length = u16::try_from(4 + value.len()).unwrap_or(u16::MAX);
     padded([&length.to_ne_bytes(), &kind.to_ne_bytes(), value].concat())
 }
 
-/// The attributes that `bytes` begin with, by their types.
+/// Parses the attributes in `bytes`.
 pub(crate) fn attributes(mut bytes: &[u8]) -> Vec<(u16, &[u8])> {
     let mut all = Vec::new();
     while let Some(&[a, b, c, d]) = bytes.get(..4) {
@@ -165,10 +165,10 @@ pub(crate) fn attributes(mut bytes: &[u8]) -> Vec<(u16, &[u8])> {
     all
 }
 
-/// A message of this type.
+/// Encodes a message of this type.
 pub(crate) fn message(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(HEADER + body.len()).unwrap_or(u32::MAX);
-    // sequence and port: there is one message at a time, and the kernel knows who asks
+    let length = u32::try_from(NLMSGHDR_LENGTH + body.len()).unwrap_or(u32::MAX);
+    // sequence and port are 0: there is one request at a time
     [&length.to_ne_bytes()[..], &kind.to_ne_bytes(), &flags.to_ne_bytes(), &[0; 8], body].concat()
 }
 
@@ -184,9 +184,9 @@ mod tests {
     #[test]
     fn answers_are_understood() {
         let answer = |kind: u16, number: i32| message(kind, 0, &number.to_ne_bytes());
-        assert_eq!(outcome(&answer(OUTCOME, 0)), Ok(()));
-        assert_eq!(outcome(&answer(OUTCOME, -1)), Err(Errno::EPERM));
-        assert_eq!(outcome(&answer(OUTCOME, i32::MIN)), Err(Errno::UnknownErrno));
+        assert_eq!(outcome(&answer(NLMSG_ERROR, 0)), Ok(()));
+        assert_eq!(outcome(&answer(NLMSG_ERROR, -1)), Err(Errno::EPERM));
+        assert_eq!(outcome(&answer(NLMSG_ERROR, i32::MIN)), Err(Errno::UnknownErrno));
         for strange in [answer(16, 0), Vec::new(), vec![0; 17]] {
             assert_eq!(outcome(&strange), Err(Errno::EPROTO));
         }
@@ -196,12 +196,15 @@ mod tests {
     fn parts_of_a_list_are_taken_until_its_end() {
         let two = [message(24, 0, &[1; 4]), message(20, 0, &[2; 4]), message(24, 0, &[3; 4])].concat();
         let mut all = Vec::new();
-        assert_eq!(part(&two, 24, &mut all), Ok(true));
-        assert_eq!(part(&message(DONE, 0, &[0; 4]), 24, &mut all), Ok(false));
+        assert_eq!(parse_part(&two, 24, &mut all), Ok(true));
+        assert_eq!(parse_part(&message(NLMSG_DONE, 0, &[0; 4]), 24, &mut all), Ok(false));
         assert_eq!(all, [vec![1; 4], vec![3; 4]]);
-        assert_eq!(part(&message(OUTCOME, 0, &(-1i32).to_ne_bytes()), 24, &mut all), Err(Errno::EPERM));
+        assert_eq!(
+            parse_part(&message(NLMSG_ERROR, 0, &(-1i32).to_ne_bytes()), 24, &mut all),
+            Err(Errno::EPERM)
+        );
         for broken in [&[1, 2][..], &[0; 16], &two[..30]] {
-            assert_eq!(part(broken, 24, &mut Vec::new()), Err(Errno::EPROTO), "{broken:?}");
+            assert_eq!(parse_part(broken, 24, &mut Vec::new()), Err(Errno::EPROTO), "{broken:?}");
         }
     }
 

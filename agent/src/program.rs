@@ -19,8 +19,8 @@ use crate::{
     signals::{DrainError, Signals},
 };
 
-/// Work is waiting, not computing: two threads serve a hundred pods.
-const THREADS: usize = 2;
+/// The number of threads: the agent mostly waits, and two threads serve a hundred pods.
+const WORKER_THREADS: usize = 2;
 
 /// Runs the agent until a signal ends it.
 pub fn run(cli: &Cli) -> ExitCode {
@@ -78,7 +78,8 @@ fn start(path: &Path, throttle: LogThrottle) -> anyhow::Result<()> {
     environment::check(&config, |name| std::env::var(name).ok(), Path::new("/proc"))?;
     // rustls takes the one provider that is compiled in; a second call changes nothing
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(WORKER_THREADS).enable_all().build();
     let runtime = runtime.context("no threads could be started")?;
     runtime.spawn(log::report_left_out(throttle));
     let ended = runtime.block_on(serve(&config, path));
@@ -86,7 +87,7 @@ fn start(path: &Path, throttle: LogThrottle) -> anyhow::Result<()> {
         error.is::<DrainError>() || error.downcast_ref::<app::Error>().is_some_and(app::Error::is_hang)
     };
     if ended.as_ref().is_err_and(is_hang) {
-        // the thread that is held would be waited for
+        // otherwise the blocked thread would be awaited
         runtime.shutdown_background();
     }
     ended
@@ -109,7 +110,7 @@ async fn serve(config: &Config, path: &Path) -> anyhow::Result<()> {
     let wiping = tokio::spawn(wipe_token(config.edge_hub.token.is_some(), path.to_owned(), app.link()));
     let mut running = Box::pin(app.run());
     let ended = tokio::select! {
-        // cancel-safe: it is waited for below
+        // cancel-safe: it is awaited below
         ended = &mut running => ended,
         // cancel-safe: a signal that is not seen waits for the next call
         () = signals.wait() => {
@@ -121,12 +122,12 @@ async fn serve(config: &Config, path: &Path) -> anyhow::Result<()> {
     Ok(ended?)
 }
 
-/// The token has done its work with the first connection; it need not lie about any longer.
+/// Removes the token from the configuration after the first connection, when it is no longer needed.
 async fn wipe_token(given: bool, path: std::path::PathBuf, mut link: tokio::sync::watch::Receiver<Link>) {
     if !given || link.wait_for(|link| *link != Link::Down).await.is_err() {
         return;
     }
-    if let Err(error) = config::forget_token(&path) {
+    if let Err(error) = config::remove_token(&path) {
         warn!(error = &error as &dyn std::error::Error, "the join token stays in the configuration");
     }
 }

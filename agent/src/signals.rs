@@ -1,4 +1,4 @@
-//! The signals that end a program: the first one lets everything stop in its order, a second one or a deadline ends the wait for it.
+//! The signals that end a program: the first one starts an orderly shutdown, a second one or a deadline aborts it.
 
 use std::{io, time::Duration};
 
@@ -7,26 +7,26 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// Everything stops within this, or the program ends without it: Kubernetes kills what has not ended 30 seconds after the signal.
+/// How long the shutdown may take: Kubernetes kills what has not ended 30 seconds after the signal.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(25);
 
-/// A signal that comes sooner after the first is the same one, sent to this process and to its group.
-const SAME_SIGNAL: Duration = Duration::from_millis(500);
+/// A signal within this time after the first is the same one, sent to this process and to its group.
+const SAME_SIGNAL_PERIOD: Duration = Duration::from_millis(500);
 
-/// Ctrl-C and the service manager's end. Made before anything runs that should end well.
+/// Ctrl-C and the service manager's termination. Created before anything starts that has to be shut down.
 #[derive(Debug)]
 pub struct Signals {
     terminate: Signal,
     interrupt: Signal,
 }
 
-/// Why a program ends before everything in it has stopped.
+/// Why a program ends before its shutdown is complete.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DrainError {
-    /// Somebody does not want to wait.
+    /// There was a second signal.
     #[error("ended by a second signal, before everything had stopped")]
     SecondSignal,
-    /// It takes too long.
+    /// The shutdown takes too long.
     #[error(
         "not everything has stopped within {DRAIN_TIMEOUT:?} of the signal; please report what the log says last"
     )]
@@ -34,15 +34,15 @@ pub enum DrainError {
 }
 
 impl Signals {
-    /// Listens from now on.
+    /// Starts to listen.
     ///
     /// # Errors
-    /// The system gives no handler.
+    /// The system provides no handler.
     pub fn listen() -> io::Result<Self> {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
-    /// Waits for one of them, also for one that came before.
+    /// Waits for a signal, also one that came before.
     pub async fn wait(&mut self) {
         tokio::select! {
             // cancel-safe: a signal that is not seen waits for the next call
@@ -51,7 +51,7 @@ impl Signals {
         }
     }
 
-    /// Waits for `stopping`, what is done after a first signal.
+    /// Awaits `stopping`, the shutdown after a first signal.
     ///
     /// # Errors
     /// There was a second signal, or it took longer than [`DRAIN_TIMEOUT`].
@@ -67,7 +67,7 @@ async fn drain<T>(stopping: impl Future<Output = T>, mut signal: impl AsyncFnMut
                 signal().await;
             }
         };
-        let _: Result<(), _> = timeout(SAME_SIGNAL, same).await;
+        let _: Result<(), _> = timeout(SAME_SIGNAL_PERIOD, same).await;
         signal().await;
     };
     tokio::select! {
@@ -86,7 +86,8 @@ mod tests {
 
     use super::*;
 
-    /// Drains what never stops, with signals so many milliseconds after the first; the outcome, and after how many milliseconds.
+    /// Drains a shutdown that never ends, with signals at these milliseconds after the first; returns the result, and after how
+    /// many milliseconds.
     async fn drained(signals: &[u64]) -> (Result<(), DrainError>, u128) {
         let begun = Instant::now();
         let (sender, mut received) = mpsc::channel(8);

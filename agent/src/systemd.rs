@@ -1,4 +1,4 @@
-//! The agent as a service of systemd: what `join` installs and `reset` takes away.
+//! The agent as a service of systemd: `join` installs it, and `reset` removes it.
 
 use std::{
     io::{self, ErrorKind},
@@ -11,23 +11,23 @@ use tokio::{process::Command, time::timeout};
 
 use crate::rt::file::replace;
 
-/// What the service is called.
-pub(crate) const UNIT: &str = "edge-agent.service";
-/// Where an administrator's services are.
-const FOLDER: &str = "/etc/systemd/system";
-/// There where systemd runs the machine (sd_booted(3)).
-const RUNS: &str = "/run/systemd/system";
-/// systemd stops a service by force after 90 s.
+/// The name of the service.
+pub(crate) const UNIT_NAME: &str = "edge-agent.service";
+/// The folder of an administrator's services.
+const UNIT_DIR: &str = "/etc/systemd/system";
+/// This folder exists if systemd runs the machine (sd_booted(3)).
+const RUNTIME_DIR: &str = "/run/systemd/system";
+/// How long systemctl may take: systemd stops a service by force after 90 s.
 const SYSTEMCTL_TIMEOUT: Duration = Duration::from_secs(120);
-/// What a service does not have from the shell that installed it: the way to the cloud.
+/// The variables that are copied from the shell that installs the service: the proxy to the cloud.
 const ENVIRONMENT: [&str; 4] = ["HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"];
 
-/// Whether systemd runs this machine.
+/// Reports whether systemd runs this machine.
 pub(crate) fn is_running() -> bool {
-    Path::new(RUNS).is_dir()
+    Path::new(RUNTIME_DIR).is_dir()
 }
 
-/// The service's text. `variable` looks into the environment.
+/// Returns the text of the service. `variable` reads the environment.
 pub(crate) fn unit(program: &Path, config: &Path, variable: impl Fn(&str) -> Option<String>) -> String {
     let set = |name: &str| variable(name).filter(|value| !value.is_empty());
     let given = ENVIRONMENT.iter().filter_map(|name| Some(format!("{name}={}", set(name)?)));
@@ -55,36 +55,36 @@ pub(crate) fn unit(program: &Path, config: &Path, variable: impl Fn(&str) -> Opt
     )
 }
 
-/// As systemd reads it (systemd.syntax(7), "Quoting"; systemd.unit(5), "Specifiers").
+/// Quotes a word as systemd reads it (systemd.syntax(7), "Quoting"; systemd.unit(5), "Specifiers").
 fn quoted(word: &str) -> String {
     let escaped = word.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%");
     format!("\"{escaped}\"")
 }
 
-/// The same in a command line, where variables are replaced (systemd.service(5), "Command lines").
+/// Quotes an argument of a command line, where variables are replaced (systemd.service(5), "Command lines").
 fn argument(path: &Path) -> String {
     quoted(&path.to_string_lossy().replace('$', "$$"))
 }
 
 /// Writes the service and starts it, now and at each boot.
 pub(crate) async fn install(text: &str) -> anyhow::Result<()> {
-    let path = Path::new(FOLDER).join(UNIT);
+    let path = Path::new(UNIT_DIR).join(UNIT_NAME);
     // a proxy's password may be in it
     replace(&path, text.as_bytes(), 0o600)
         .with_context(|| format!("{} cannot be written", path.display()))?;
     systemctl(&["daemon-reload"]).await?;
-    systemctl(&["enable", UNIT]).await?;
-    systemctl(&["restart", UNIT]).await
+    systemctl(&["enable", UNIT_NAME]).await?;
+    systemctl(&["restart", UNIT_NAME]).await
 }
 
-/// Stops the service and removes it; whether there was one.
+/// Stops and removes the service; returns whether there was one.
 pub(crate) async fn uninstall() -> anyhow::Result<bool> {
-    let path = Path::new(FOLDER).join(UNIT);
+    let path = Path::new(UNIT_DIR).join(UNIT_NAME);
     if !path.exists() {
         return Ok(false);
     }
     if is_running() {
-        systemctl(&["disable", "--now", UNIT]).await?;
+        systemctl(&["disable", "--now", UNIT_NAME]).await?;
     }
     remove(&path).with_context(|| format!("{} cannot be removed", path.display()))?;
     if is_running() {
@@ -110,7 +110,7 @@ async fn systemctl(arguments: &[&str]) -> anyhow::Result<()> {
     let done = done.with_context(|| format!("`{line}` cannot be run"))?;
     if !done.status.success() {
         let said = String::from_utf8_lossy(&done.stderr);
-        bail!("`{line}`: {}; `journalctl -u {UNIT}` may say more", said.trim());
+        bail!("`{line}`: {}; `journalctl -u {UNIT_NAME}` may say more", said.trim());
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use std::{
 
 use agent::{
     config::{HostPort, Transport},
-    devicetwin::{self, Count, DeviceTwin},
+    devicetwin::{self, DeviceTwin, RequestOutcome},
     edgehub::{self, Proxy},
     eventbus::{self, External, Internal},
     metamanager,
@@ -91,7 +91,7 @@ impl Node {
             };
             store.commit(devices.iter().map(write).collect()).await?;
         }
-        let (hub, inbound, _) = edgehub::new(nowhere());
+        let (hub, inbound, _) = edgehub::new(disabled());
         let (meta, ends) = metamanager::new(metamanager::Config {
             node_name: "bench".into(),
             store: store.clone(),
@@ -151,17 +151,17 @@ impl Node {
         let polling = tokio::spawn(async move { while events.poll().await.is_ok() {} });
         let counts = self.devices.counts();
         let all = async {
-            while counts.get(Count::Done) < UPDATES as u64 {
+            while counts.get(RequestOutcome::Done) < UPDATES as u64 {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
-        tokio::time::timeout(WAIT_TIMEOUT, all)
-            .await
-            .with_context(|| format!("{} of {UPDATES} updates were carried out", counts.get(Count::Done)))?;
+        tokio::time::timeout(WAIT_TIMEOUT, all).await.with_context(|| {
+            format!("{} of {UPDATES} updates were carried out", counts.get(RequestOutcome::Done))
+        })?;
         let took = begun.elapsed();
         publishing.await??;
         polling.abort();
-        ensure!(counts.get(Count::Bad) == 0, "updates were refused");
+        ensure!(counts.get(RequestOutcome::Bad) == 0, "updates were refused");
         Ok(UPDATES as f64 / took.as_secs_f64())
     }
 }
@@ -173,7 +173,7 @@ impl Drop for Node {
 }
 
 /// A hub that has no cloud.
-fn nowhere() -> edgehub::Config {
+fn disabled() -> edgehub::Config {
     edgehub::Config {
         node_name: "bench".into(),
         transport: Transport::WebSocket,

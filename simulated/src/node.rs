@@ -71,7 +71,7 @@ impl Node {
     pub(crate) fn start(&mut self) {
         // a connection waits only for the end of the one before
         let (connections, given) = mpsc::channel(1);
-        let (hub, inbound, hub_task) = edgehub::over(hub_config(&self.name), given);
+        let (hub, inbound, hub_task) = edgehub::over_connections(hub_config(&self.name), given);
         let store: Arc<dyn Store> = Arc::<Slow>::clone(&self.store);
         let config = metamanager::Config {
             node_name: self.name.clone(),

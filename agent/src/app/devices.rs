@@ -1,4 +1,4 @@
-//! The rooms of devices: MQTT, what is wanted and known of devices, and DMI.
+//! Starts EventBus, DeviceTwin and DMI.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::{
     rt::Supervisor,
 };
 
-/// What they stand on.
+/// What they need.
 pub(super) struct Deps {
     pub(super) store: Arc<dyn Store>,
     pub(super) objects: DeviceObjects,
@@ -27,7 +27,7 @@ pub(super) struct Deps {
     pub(super) topic_messages: RouterMessages,
 }
 
-/// Starts those of them that are switched on.
+/// Starts the enabled ones.
 pub(super) fn start(
     config: &Config,
     deps: Deps,
@@ -36,14 +36,14 @@ pub(super) fn start(
 ) -> Result<(Option<DeviceTwin>, Option<Dmi>, Bus), Error> {
     let Deps { store, objects, hub, device_messages, topic_messages } = deps;
     let (bus, requests) = match &config.event_bus {
-        None => (Bus::nowhere(), Requests::none()),
+        None => (Bus::disabled(), Requests::none()),
         Some(wanted) => {
             let (internal, external) = brokers(config, wanted);
             let (store, hub) = (store.clone(), hub.clone());
             let (bus, requests, task) =
                 eventbus::new(eventbus::Config { internal, external, store, hub, messages: topic_messages })?;
             let task = if config.device_twin.is_some() { task } else { task.without_devices() };
-            supervisor.keep("eventbus", task, shutdown);
+            supervisor.supervise("eventbus", task, shutdown);
             (bus, requests)
         }
     };
@@ -57,10 +57,10 @@ pub(super) fn start(
         bus: bus.clone(),
         requests,
     });
-    supervisor.keep("devicetwin", task, shutdown);
+    supervisor.supervise("devicetwin", task, shutdown);
     let directory = wanted.dmi_socket_dir.clone();
     let (dmi, mappers) = dmi::new(dmi::Config { directory, store, twin: devices.clone() });
-    supervisor.keep("dmi", mappers, shutdown);
+    supervisor.supervise("dmi", mappers, shutdown);
     Ok((Some(devices), Some(dmi), bus))
 }
 
@@ -80,7 +80,7 @@ pub(super) fn brokers(config: &Config, wanted: &config::EventBus) -> (Option<Int
         client_id: wanted.client_id.clone().unwrap_or_else(|| format!("edge-agent-{}", config.node.name)),
         username: wanted.username.clone(),
         password: wanted.password.clone(),
-        // an answer that may be lost is none
+        // with retries, a lost answer would not be noticed
         qos: wanted.qos.max(1),
     });
     (internal, external)

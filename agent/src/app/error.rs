@@ -5,33 +5,33 @@ use std::{io, net::SocketAddr, path::PathBuf};
 use kubeapi::store::{LockError, StoreError};
 
 use super::KeysError;
-use crate::{edged, edgehub::ProxyError, eventbus, rt::Ended, servicebus};
+use crate::{edged, edgehub::ProxyError, eventbus, rt::UnexpectedEnd, servicebus};
 
 /// Why the agent does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The proxy of the environment cannot be used.
+    /// The proxy in the environment cannot be used.
     #[error(transparent)]
     Proxy(#[from] ProxyError),
-    /// The runtime's endpoint is none.
+    /// The runtime's endpoint is malformed.
     #[error("{0} is no endpoint of a container runtime; write unix:///path/to/socket")]
     RuntimeEndpoint(String),
-    /// The interface whose address is to be reported has none.
+    /// The interface whose address has to be reported has none.
     #[error(
         "modules.edged.customInterfaceName: {0} has no address; name an interface that has one, or remove the line"
     )]
     Interface(String),
-    /// The directory of the database cannot be made.
+    /// The directory of the database cannot be created.
     #[error(
         "{path} cannot be made; run the agent as a user who may write there, or change modules.metaManager / database.dataSource"
     )]
     Directory {
-        /// The directory.
+        /// The path of the directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// MetaServer would be open to the network.
+    /// MetaServer would be accessible from the network.
     #[error(
         "modules.metaManager.metaServer.server is {0}, which others than this node's own programs reach; set \
          featureGates.requireAuthorization to true, or choose a loopback address"
@@ -43,29 +43,29 @@ pub enum Error {
     /// The store cannot be opened.
     #[error("what the cloud said cannot be read")]
     Store(#[from] StoreError),
-    /// Another agent runs on the same database.
+    /// Another agent uses the same database.
     #[error("the database belongs to one agent at a time")]
     Locked(#[from] LockError),
-    /// The keys that the store is encrypted with cannot be used.
+    /// The encryption keys of the store cannot be used.
     #[error(transparent)]
     Keys(#[from] KeysError),
     /// EdgeD cannot be built.
     #[error("pods cannot be run")]
     Edged(#[from] edged::Error),
-    /// MQTT cannot be spoken.
+    /// EventBus cannot be built.
     #[error(transparent)]
     EventBus(#[from] eventbus::Error),
-    /// Services cannot be called.
+    /// ServiceBus cannot be built.
     #[error(transparent)]
     ServiceBus(#[from] servicebus::Error),
-    /// A part ended on its own.
+    /// A module ended on its own.
     #[error("the agent cannot go on")]
-    Ended(#[from] Ended),
+    UnexpectedEnd(#[from] UnexpectedEnd),
 }
 
 impl Error {
-    /// Whether a part holds its thread, which nobody gets back.
+    /// Reports whether a module blocks its thread, which cannot be recovered.
     pub(crate) fn is_hang(&self) -> bool {
-        matches!(self, Self::Ended(Ended::Hangs(_)))
+        matches!(self, Self::UnexpectedEnd(UnexpectedEnd::Hangs(_)))
     }
 }

@@ -1,4 +1,4 @@
-//! EdgeMesh, where it is switched on.
+//! Starts EdgeMesh, if enabled.
 
 use std::{collections::BTreeSet, net::IpAddr};
 
@@ -15,10 +15,10 @@ use crate::{
     rt::Supervisor,
 };
 
-/// The node's resolvers, where nothing else is configured.
+/// The file of the node's resolvers, used if no others are configured.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
-/// Starts it: it reads what MetaServer has, which is served at the address of the Service `default/kubernetes` as well.
+/// Starts EdgeMesh, which reads from MetaServer and serves it at the address of the Service `default/kubernetes` as well.
 pub(super) fn start(
     config: &Config,
     (meta, meta_server): (&MetaManager, Option<&MetaServer>),
@@ -39,16 +39,16 @@ pub(super) fn start(
         api: meta_server?.in_cluster().map(|in_cluster| in_cluster.addresses.clone()),
         relay,
     });
-    supervisor.keep("edgemesh", task, shutdown);
+    supervisor.supervise("edgemesh", task, shutdown);
     if let Some(relayed) = relayed {
-        supervisor.keep("edgemesh-relay", relayed, shutdown);
+        supervisor.supervise("edgemesh-relay", relayed, shutdown);
     }
     let unserved = UnservedServices::new(meta.client(), config.node.name.clone(), mesh.unserved());
-    supervisor.keep("unserved-services", unserved, shutdown);
+    supervisor.supervise("unserved-services", unserved, shutdown);
     Some(mesh)
 }
 
-/// Removes what an agent that was killed has left, where EdgeMesh is switched off; where it is on, it does that itself.
+/// Removes what a killed agent has left, if EdgeMesh is disabled; otherwise EdgeMesh does that itself.
 pub(super) fn remove_leftovers(config: &Config) {
     if config.edge_mesh.is_some() {
         return;
@@ -66,7 +66,8 @@ pub(super) fn remove_leftovers(config: &Config) {
     }
 }
 
-/// Starts its DNS: the server's address for pods, where they reach it. The agent does its other work also where it cannot be started.
+/// Starts EdgeMesh's DNS server; returns its address for pods, if they can reach it. The agent runs even if it cannot be
+/// started.
 pub(super) fn start_dns(
     config: &Config,
     mesh: &EdgeMesh,
@@ -76,7 +77,7 @@ pub(super) fn start_dns(
     let settings = &config.edge_mesh.as_ref()?.dns;
     match dns_server(config, settings, mesh) {
         Ok((server, for_pods)) => {
-            supervisor.keep("edgemesh-dns", server, shutdown);
+            supervisor.supervise("edgemesh-dns", server, shutdown);
             for_pods
         }
         Err(error) => {
@@ -108,14 +109,15 @@ fn dns_server(
     Ok((dns::Server::new(dns, listening, mesh.snapshots())?, for_pods))
 }
 
-/// Pods ask `server`, if there is one, and know the authority of MetaServer at the address of the Service `default/kubernetes`.
+/// Configures pods to use the DNS server, if there is one, and to trust the CA of MetaServer at the address of the Service
+/// `default/kubernetes`.
 pub(super) fn configure(edged: &mut edged::Config, server: Option<IpAddr>, meta_server: Option<&MetaServer>) {
     use_dns(&mut edged.node, server);
     let in_cluster = meta_server.and_then(MetaServer::in_cluster);
     edged.api_ca = in_cluster.map(|in_cluster| in_cluster.ca.certificate().into());
 }
 
-/// Whether the server may have an address: one that the machine has, or one that is given to it and that nobody else is reached by.
+/// Checks that the server may use an address: one that the machine has, or one that it can add because no other host has it.
 fn may_listen_at(address: IpAddr, own: &BTreeSet<IpAddr>) -> Result<(), String> {
     let is_link_local = match address {
         IpAddr::V4(address) => address.is_link_local(),
@@ -130,7 +132,7 @@ fn may_listen_at(address: IpAddr, own: &BTreeSet<IpAddr>) -> Result<(), String> 
     }
 }
 
-/// Pods ask this server, unless others are configured for them.
+/// Configures pods to use this server, unless others are configured for them.
 fn use_dns(node: &mut edged::NodeConfig, server: Option<IpAddr>) {
     let Some(server) = server.filter(|_| node.cluster_dns.is_empty()) else { return };
     node.cluster_dns = vec![server.to_string()];
@@ -144,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_addresses_that_lead_to_nobody_else_are_given_to_the_machine() {
+    fn only_addresses_without_another_host_are_added_to_the_machine() {
         let own = ["192.0.2.5".parse().unwrap()].into();
         for (address, expected) in [
             ("169.254.96.16", true),

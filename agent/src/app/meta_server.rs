@@ -1,4 +1,4 @@
-//! MetaServer as it is configured.
+//! The configuration of MetaServer.
 
 use std::{
     net::Ipv4Addr,
@@ -14,20 +14,22 @@ use super::{Error, database};
 use crate::{
     config::{Config, MetaServer, TlsFiles},
     edgemesh::dns,
-    metamanager::{Authentication, Guard, InCluster, InClusterCa, Loopback, MetaServerConfig, TokenRules},
+    metamanager::{
+        AccountAuthentication, Authentication, InCluster, InClusterCa, Loopback, MetaServerConfig, TokenRules,
+    },
 };
 
-/// What stands in EdgeCore's configuration where nobody has said anything.
+/// The defaults of EdgeCore's configuration.
 const DEFAULT_CERT: &str = "/etc/kubeedge/certs/server.crt";
 const DEFAULT_CA: &str = "/etc/kubeedge/ca/rootCA.crt";
 
-/// Where the node's authority for the Service `default/kubernetes` is kept, and its key, beside the node's own certificate.
-const IN_CLUSTER: [&str; 2] = ["in-cluster-ca.crt", "in-cluster-ca.key"];
-/// Where a certificate that was requested is kept, and its key, beside the node's own.
-const CERT: &str = "metaserver.crt";
-const KEY: &str = "metaserver.key";
+/// The files of the node's CA for the Service `default/kubernetes`, beside the node's own certificate.
+const IN_CLUSTER_CA_FILES: [&str; 2] = ["in-cluster-ca.crt", "in-cluster-ca.key"];
+/// The files of a requested certificate and its key, beside the node's own.
+const REQUESTED_CERT_FILE: &str = "metaserver.crt";
+const REQUESTED_KEY_FILE: &str = "metaserver.key";
 
-/// `None` where there is none.
+/// Returns the configuration; `None` if MetaServer is not needed.
 pub(super) fn config(
     config: &Config,
     copies: Option<Arc<dyn Store>>,
@@ -38,7 +40,7 @@ pub(super) fn config(
         }
         // EdgeMesh reads Services through it
         let (copies, address) = (copies.ok_or(Error::NoCopies)?, (Ipv4Addr::LOCALHOST, 0).into());
-        return Ok(Some(MetaServerConfig { address, copies, authentication: Authentication::Unserved }));
+        return Ok(Some(MetaServerConfig { address, copies, authentication: Authentication::InProcessOnly }));
     };
     let copies = copies.ok_or(Error::NoCopies)?;
     if !config.require_authorization && !server.server.ip().is_loopback() {
@@ -53,7 +55,7 @@ pub(super) fn config(
             key_files: server.key_files.clone(),
         };
         let in_cluster = in_cluster(config, &tls);
-        Authentication::Accounts(Guard {
+        Authentication::Accounts(AccountAuthentication {
             in_cluster,
             pods_address: server.dummy_server,
             tls,
@@ -72,7 +74,8 @@ pub(super) fn config(
     Ok(Some(MetaServerConfig { address: server.server, copies, authentication }))
 }
 
-/// How MetaServer is served at the address of the Service `default/kubernetes`: where EdgeMesh delivers that address to this machine.
+/// Returns how MetaServer is served at the address of the Service `default/kubernetes`: if EdgeMesh delivers that address to
+/// this machine.
 fn in_cluster(config: &Config, tls: &TlsFiles) -> Option<InCluster> {
     config.edge_mesh.as_ref()?;
     let domain = Some(config.edged.cluster_domain.as_str()).filter(|domain| !domain.is_empty());
@@ -91,13 +94,13 @@ fn in_cluster(config: &Config, tls: &TlsFiles) -> Option<InCluster> {
     }
 }
 
-/// Where the node's authority for the Service `default/kubernetes` is kept, and its key.
+/// Returns the paths of the node's CA for the Service `default/kubernetes`, certificate and key.
 pub(crate) fn in_cluster_files(node_cert: &Path) -> [PathBuf; 2] {
-    IN_CLUSTER.map(|name| node_cert.with_file_name(name))
+    IN_CLUSTER_CA_FILES.map(|name| node_cert.with_file_name(name))
 }
 
-/// The certificate, its key and the CA of clients, and whether the certificate is to be requested: where the configuration names
-/// none but the node's own, which is a client's and good for no server.
+/// Returns the certificate, its key and the CA of clients, and whether the certificate has to be requested: it has if the
+/// configuration names only the node's own, which is a client's and invalid for servers.
 fn files(node: &TlsFiles, server: &MetaServer) -> (TlsFiles, bool) {
     let written = &server.tls;
     if written.cert != node.cert && written.cert != Path::new(DEFAULT_CERT) {
@@ -108,9 +111,9 @@ fn files(node: &TlsFiles, server: &MetaServer) -> (TlsFiles, bool) {
     (TlsFiles { ca: ca.clone(), cert, key }, true)
 }
 
-/// Where a certificate that was requested is kept, and its key.
+/// Returns the paths of a requested certificate and its key.
 pub(crate) fn requested_files(node_cert: &Path) -> [PathBuf; 2] {
-    [CERT, KEY].map(|name| node_cert.with_file_name(name))
+    [REQUESTED_CERT_FILE, REQUESTED_KEY_FILE].map(|name| node_cert.with_file_name(name))
 }
 
 #[cfg(test)]

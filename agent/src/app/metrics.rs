@@ -1,4 +1,4 @@
-//! What all rooms but EdgeD tell of themselves on `/metrics`.
+//! The metrics of all modules but EdgeD.
 
 use crate::{
     devicetwin::{DeviceTwin, dmi::Dmi},
@@ -6,11 +6,11 @@ use crate::{
     edgemesh::EdgeMesh,
     eventbus::Bus,
     metamanager::MetaManager,
-    rt::{Collector, Metric, Queue, Vitals},
+    rt::{Collector, HealthMonitor, Metric, Queue},
     servicebus::ServiceBus,
 };
 
-/// The rooms.
+/// The modules.
 pub(super) struct Sources {
     pub(super) hub: EdgeHub,
     pub(super) meta: MetaManager,
@@ -19,10 +19,10 @@ pub(super) struct Sources {
     pub(super) dmi: Option<Dmi>,
     pub(super) services: Option<ServiceBus>,
     pub(super) mesh: Option<EdgeMesh>,
-    pub(super) vitals: Vitals,
+    pub(super) vitals: HealthMonitor,
 }
 
-/// What asks them all.
+/// Returns a collector of their metrics.
 pub(super) fn collector(sources: Sources) -> Collector {
     Collector::new(move |queues| sources.metrics(queues))
 }

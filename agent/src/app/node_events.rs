@@ -1,4 +1,4 @@
-//! Events of the node that parts of the wiring record: the log of a node is read by few.
+//! Events of the node that the wiring records, because few people read the log of a node.
 
 use std::future::{Future, ready};
 
@@ -18,7 +18,7 @@ pub(super) async fn record_until<F>(
 {
     let (recorder, occurrences) = events::recorder();
     tokio::select! {
-        // cancel-safe: what is not written is lost with this, as any event may be
+        // cancel-safe: events that were not written are lost, as any event may be
         () = shutdown.cancelled() => {}
         () = events::run(client, node_name, occurrences, || ready(())) => {}
         () = record(recorder) => {}

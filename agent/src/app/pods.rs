@@ -1,4 +1,4 @@
-//! EdgeD, where pods run on this node, and the tunnel for their logs.
+//! Starts EdgeD, if pods run on this node, and the tunnel for their logs.
 
 use std::sync::Arc;
 
@@ -27,11 +27,11 @@ pub(super) struct Inputs {
     pub(super) signals: Option<Arc<dyn Signals>>,
     pub(super) pod_network: Option<Arc<dyn PodNetwork>>,
     pub(super) secrets_in_memory: bool,
-    /// The API as it has Services, where it is another one.
+    /// The API for Services, if it is another one.
     pub(super) services: Option<Client>,
 }
 
-/// Starts the running of pods, and the tunnel for their logs where that is enabled; the way to both.
+/// Starts EdgeD, and the tunnel for logs if that is enabled; returns the handle of the kubelet API.
 pub(super) fn start(
     config: &Config,
     edged: edged::Config,
@@ -40,14 +40,14 @@ pub(super) fn start(
 ) -> Result<LocalKubelet, Error> {
     let address = edged.node.address.clone();
     let (edged, edged_task) = edged::new(edged)?;
-    supervisor.keep("edged", edged_task, shutdown);
+    supervisor.supervise("edged", edged_task, shutdown);
     if let Some(stream) = edge_stream_config(config, address)? {
-        supervisor.keep("edgestream", edgestream::new(stream, edged.api()), shutdown);
+        supervisor.supervise("edgestream", edgestream::new(stream, edged.api()), shutdown);
     }
     Ok(LocalKubelet::new(config.node.name.clone(), edged.api()))
 }
 
-/// Says what is missing on a node that runs no pods.
+/// Warns of settings that have no effect on a node that runs no pods.
 pub(super) fn warn_without(config: &Config) {
     if config.edge_stream.is_some() {
         warn!(
@@ -56,7 +56,7 @@ pub(super) fn warn_without(config: &Config) {
     }
 }
 
-/// The tunnel's settings, where it is enabled.
+/// Returns the tunnel's settings, if it is enabled.
 fn edge_stream_config(config: &Config, address: AddressSource) -> Result<Option<edgestream::Config>, Error> {
     let Some(stream) = &config.edge_stream else { return Ok(None) };
     let endpoint = &stream.endpoint;
@@ -72,7 +72,7 @@ fn edge_stream_config(config: &Config, address: AddressSource) -> Result<Option<
     }))
 }
 
-/// EdgeD's settings.
+/// Returns EdgeD's settings.
 pub(super) fn config(
     config: &Config,
     meta: &MetaManager,
@@ -99,7 +99,7 @@ pub(super) fn config(
         services: inputs.services.unwrap_or_else(|| meta.client()),
         api_ca: None,
         pods_complete: meta.pods_complete(),
-        online: meta.online(),
+        online: meta.reconnections(),
         runtime: inputs.runtime,
         root_dir: pods.root_dir.clone(),
         log_dir: pods.pod_logs_dir.clone(),

@@ -1,4 +1,4 @@
-//! What the database is encrypted with: keys of a file, or of the kernel's keyring, where they are on no disk at all.
+//! The encryption keys of the database: from a file, or from the kernel's keyring, where they are on no disk at all.
 //!
 //! Source: keyrings(7), user-keyring(7), keyctl(1).
 
@@ -13,13 +13,13 @@ use crate::{
 /// Why the keys of the database cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KeysError {
-    /// Those of the file.
+    /// The keys of the file are invalid.
     #[error("database.keyFile cannot be used")]
     File(#[source] SealError),
-    /// Those of the keyring.
+    /// The keys of the keyring are invalid.
     #[error("database.keyring cannot be used")]
     Keyring(#[source] SealError),
-    /// The keyring does not hold them.
+    /// The keyring does not have the key.
     #[error(
         "database.keyring cannot be used: the kernel's keyring has no key {0:?}; before the agent starts, as its user, \
          `keyctl padd user {0:?} @u <FILE` puts the keys of a key file there"
@@ -31,14 +31,14 @@ pub enum KeysError {
          agent's user, and a container has to be allowed keyctl(2)"
     )]
     Refused {
-        /// The key's.
+        /// The description of the key.
         description: String,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: KeyError,
     },
 }
 
-/// What encrypts the store of a configured agent; `None` where nothing does.
+/// Returns the encryption of the store of a configured agent; `None` if it is not encrypted.
 ///
 /// # Errors
 /// The keys cannot be read.
@@ -48,7 +48,7 @@ pub fn seal(config: &Config) -> Result<Option<Seal>, KeysError> {
         None => Ok(None),
         Some(DatabaseKeys::File(path)) => Seal::from_file(path, resources).map(Some).map_err(KeysError::File),
         Some(DatabaseKeys::Keyring(description)) => {
-            let keys = held(description).and_then(|key| key.read_to_vec());
+            let keys = read_key(description).and_then(|key| key.read_to_vec());
             let keys = keys.map_err(|source| match source {
                 KeyError::KeyDoesNotExist => KeysError::Missing(description.clone()),
                 source => KeysError::Refused { description: description.clone(), source },
@@ -60,11 +60,11 @@ pub fn seal(config: &Config) -> Result<Option<Seal>, KeysError> {
     }
 }
 
-/// The key of type `user` with this description, of the session's keyring or the user's, which a service's session need not
-/// have in it.
-fn held(description: &str) -> Result<Key, KeyError> {
+/// Returns the key of type `user` with this description from the keyring of the session, or of the user, which a service's
+/// session need not link.
+fn read_key(description: &str) -> Result<Key, KeyError> {
     let process = KeyRing::from_special_id(KeyRingIdentifier::Process, true)?;
-    // only what this process's keyrings lead to may be read
+    // only keys that this process's keyrings link to may be read
     process.link_keyring(KeyRing::from_special_id(KeyRingIdentifier::User, true)?)?;
     process.request_key(description, None::<&str>)
 }

@@ -1,4 +1,4 @@
-//! ServiceBus, and which ports of this machine it must never call for the cloud.
+//! Starts ServiceBus, and collects the ports of this machine that it must never call for the cloud.
 
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
@@ -6,17 +6,17 @@ use kube::Client;
 use kubeapi::store::Store;
 use tokio_util::sync::CancellationToken;
 
-use super::{Error, lost::LostMessages};
+use super::{Error, dropped_messages::DroppedMessages};
 use crate::{
     config::{Config, MqttMode},
     edgehub::EdgeHub,
     eventbus::Bus,
-    metamanager::{Listening, RouterMessages},
+    metamanager::{BoundAddress, RouterMessages},
     rt::Supervisor,
     servicebus::{self, Ports, ServiceBus},
 };
 
-/// The store, the link and the client that ServiceBus works with.
+/// The store, the connection and the client that ServiceBus needs.
 pub(super) struct Deps {
     pub(super) store: Arc<dyn Store>,
     pub(super) hub: EdgeHub,
@@ -24,24 +24,24 @@ pub(super) struct Deps {
     pub(super) client: Client,
 }
 
-/// Starts it where it is switched on, and who tells of messages that were lost.
+/// Starts ServiceBus, if enabled, and the events about dropped messages.
 pub(super) fn start(
     config: &Config,
     deps: Deps,
     bus: &Bus,
-    meta_server: Option<&Listening>,
+    meta_server: Option<&BoundAddress>,
     supervisor: &mut Supervisor,
     shutdown: &CancellationToken,
 ) -> Result<Option<ServiceBus>, Error> {
     let Deps { store, hub, messages, client } = deps;
     if config.event_bus.is_some() {
-        let lost = LostMessages::new(client, config.node.name.clone(), bus.clone());
-        supervisor.keep("lost-messages", lost, shutdown);
+        let lost = DroppedMessages::new(client, config.node.name.clone(), bus.clone());
+        supervisor.supervise("lost-messages", lost, shutdown);
     }
     let Some(wanted) = &config.service_bus else { return Ok(None) };
     let mut ports = Ports::new(wanted.allowed_ports.clone(), own_ports(config));
     for listening in bus.internal_listening().into_iter().chain(meta_server.cloned()) {
-        ports = ports.and(listening);
+        ports = ports.excluding(listening);
     }
     let (services, task) = servicebus::new(servicebus::Config {
         address: wanted.server,
@@ -53,11 +53,11 @@ pub(super) fn start(
         hub,
         messages,
     })?;
-    supervisor.keep("servicebus", task, shutdown);
+    supervisor.supervise("servicebus", task, shutdown);
     Ok(Some(services))
 }
 
-/// The ports at which this agent listens, and that of an MQTT broker beside it on this machine.
+/// Returns the ports at which this agent listens, and that of an external MQTT broker on this machine.
 fn own_ports(config: &Config) -> BTreeSet<u16> {
     let mut ports = BTreeSet::from([config.edged.server.port()]);
     ports.extend(config.service_bus.as_ref().map(|bus| bus.server.port()));

@@ -1,4 +1,4 @@
-//! No setting is ignored in silence.
+//! No setting is ignored without notice.
 
 use std::{collections::BTreeMap, net::SocketAddr, path::Path};
 
@@ -10,7 +10,7 @@ use super::*;
 use crate::config;
 use crate::{config::Host, edged};
 
-/// What all parts are given, as text, and what is said of the file: warnings, and faults where it is refused.
+/// Returns the configuration of all modules as text, and the warnings, or the errors if the file is refused.
 fn given(change: Value) -> (Option<String>, Vec<String>) {
     let host = Host { name: "edge-1".into(), address: std::net::Ipv4Addr::LOCALHOST.into() };
     let (config, warnings) = match config::parse(Path::new("x"), &change.to_string(), None, &host) {
@@ -58,12 +58,12 @@ fn given(change: Value) -> (Option<String>, Vec<String>) {
     (Some(text), told)
 }
 
-/// The document with this value at the place, and nothing else.
+/// Returns a document with this value at the path, and nothing else.
 fn at(place: &[String], value: &Value) -> Value {
     place.iter().rev().fold(value.clone(), |inner, key| json!({ key: inner }))
 }
 
-/// Every place below `value` that has no places of its own.
+/// Collects every path below `value` without paths below it.
 fn leaves(value: &Value, place: &mut Vec<String>, all: &mut Vec<(Vec<String>, Value)>) {
     match value {
         Value::Object(map) if !map.is_empty() && !map.contains_key("*") => {
@@ -77,7 +77,7 @@ fn leaves(value: &Value, place: &mut Vec<String>, all: &mut Vec<(Vec<String>, Va
     }
 }
 
-/// Other values of the same type, of which at least one should be a good one.
+/// Returns other values of the same type, of which at least one should be valid.
 fn others(value: &Value) -> Vec<Value> {
     let texts = [
         "7s",
@@ -117,7 +117,7 @@ fn others(value: &Value) -> Vec<Value> {
     }
 }
 
-/// `more` laid over `base`.
+/// Merges `more` into `base`.
 fn laid_over(base: &Value, more: &Value) -> Value {
     match (base, more) {
         (Value::Object(base), Value::Object(more)) => {
@@ -132,7 +132,7 @@ fn laid_over(base: &Value, more: &Value) -> Value {
     }
 }
 
-/// Whether the value at the place changes what a part is given beside `base`, or is named.
+/// Returns whether the value at the path changes a module's configuration beside `base`, or is named in a warning.
 fn is_noticed(base: &Value, usual: &str, place: &[String], value: &Value) -> bool {
     let (text, told) = given(laid_over(base, &at(place, value)));
     // a mapping is warned of as a whole
@@ -145,7 +145,7 @@ fn is_noticed(base: &Value, usual: &str, place: &[String], value: &Value) -> boo
     is_named || text.is_some_and(|text| text != usual)
 }
 
-/// What a module's settings are tried beside: switched on, in each of its ways.
+/// Returns the documents that a module's settings are tested with: enabled, in each of its modes.
 fn contexts(path: &str) -> Vec<Value> {
     let modules = |modules: Value| json!({ "modules": modules });
     let meta_server = |more: Value| {
@@ -196,7 +196,7 @@ async fn every_setting_is_used_or_warned_of() {
     assert!(all.len() > 180, "{} settings", all.len());
     let (_, none) = given(json!({"kind": "EdgeCore"}));
     assert!(none.is_empty(), "{none:?}");
-    // what the file is, and modules without which there is no agent: no other value is taken
+    // the kind of the file, and modules without which there is no agent: no other value is accepted
     let fixed = ["apiVersion", "kind", "modules.edgeHub.enable", "modules.metaManager.enable"];
     let fixed: Vec<_> = fixed
         .into_iter()
@@ -216,7 +216,7 @@ async fn every_setting_is_used_or_warned_of() {
             }
         }
     }
-    // which EdgeCore wrote the file is no setting; a soft threshold and its grace period mean something together only
+    // the version of EdgeCore that wrote the file is no setting; a soft threshold and its grace period only work together
     let known = ["edgecoreVersion", "evictionSoft", "evictionSoftGracePeriod"];
     let silent: Vec<_> = silent
         .into_iter()
@@ -241,7 +241,7 @@ async fn an_interface_gives_the_node_its_address() {
 }
 
 #[tokio::test]
-async fn a_runtime_that_is_not_there_is_told_with_its_socket() {
+async fn a_missing_runtime_is_reported_with_its_socket() {
     let channel = connect("unix:///nowhere/containerd.sock").unwrap();
     let mut client = wire::cri::runtime_service_client::RuntimeServiceClient::new(channel);
     let status = client.version(wire::cri::VersionRequest::default()).await.unwrap_err();
@@ -250,13 +250,13 @@ async fn a_runtime_that_is_not_there_is_told_with_its_socket() {
     }
 }
 
-/// An address of this machine that is free.
+/// Returns a free address of this machine.
 fn free() -> SocketAddr {
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
     listener.local_addr().unwrap()
 }
 
-/// Waits until somebody listens there.
+/// Waits until something listens there.
 async fn reached(address: SocketAddr) {
     let reach = async {
         while tokio::net::TcpStream::connect(address).await.is_err() {
@@ -267,7 +267,7 @@ async fn reached(address: SocketAddr) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_part_can_be_started_anew() {
+async fn every_part_can_be_restarted() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let directory = tempfile::tempdir().unwrap();
     let path = |file: &str| directory.path().join(file);
@@ -307,9 +307,9 @@ async fn every_part_can_be_started_anew() {
         "all have a heart"
     );
     for part in parts {
-        // as if one of its loops did not come round
-        let heart = vitals.part(part).heart("forced");
-        heart.beat();
+        // as if one of its loops were hanging
+        let heartbeat = vitals.part(part).heartbeat("forced");
+        heartbeat.beat();
         let restarts = || vitals.read().into_iter().find(|vital| vital.part == part).unwrap().restarts;
         while restarts() == 0 {
             assert!(!running.is_finished(), "{part}: {:?}", (&mut running).await);

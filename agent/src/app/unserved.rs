@@ -1,4 +1,4 @@
-//! Tells the cluster, by events of the node, what of Services EdgeMesh cannot serve there.
+//! Records events of the node about Services that EdgeMesh cannot serve there.
 
 use std::collections::BTreeSet;
 
@@ -9,20 +9,20 @@ use tokio_util::sync::CancellationToken;
 use super::node_events::record_until;
 use crate::{
     edged::events::{EventType, Recorder},
-    rt::{Heart, Part, PartError},
+    rt::{Heartbeat, Part, PartError},
 };
 
-/// The reason by which programs and people know the event.
+/// The reason of the event.
 const REASON: &str = "ServiceNotServed";
-/// So many are told at a time; the log has all of them.
-const AT_ONCE: usize = 20;
+/// The most events at a time; the log has all of them.
+const MAX_EVENTS_AT_ONCE: usize = 20;
 
-/// Tells what is new among what cannot be served.
+/// Records an event for each new problem.
 pub(super) struct UnservedServices {
     client: Client,
     node_name: String,
     unserved: watch::Receiver<BTreeSet<String>>,
-    told: BTreeSet<String>,
+    recorded: BTreeSet<String>,
 }
 
 impl UnservedServices {
@@ -31,25 +31,25 @@ impl UnservedServices {
         node_name: String,
         unserved: watch::Receiver<BTreeSet<String>>,
     ) -> Self {
-        Self { client, node_name, unserved, told: BTreeSet::new() }
+        Self { client, node_name, unserved, recorded: BTreeSet::new() }
     }
 
     fn record(&mut self, recorder: &Recorder) {
         let now = self.unserved.borrow_and_update().clone();
-        for what in now.difference(&self.told).take(AT_ONCE) {
+        for what in now.difference(&self.recorded).take(MAX_EVENTS_AT_ONCE) {
             recorder.node(&self.node_name, EventType::Warning, REASON, what.clone());
         }
-        self.told = now;
+        self.recorded = now;
     }
 }
 
 impl Part for UnservedServices {
-    async fn run(&mut self, heart: Heart, shutdown: CancellationToken) -> Result<(), PartError> {
+    async fn run(&mut self, heartbeat: Heartbeat, shutdown: CancellationToken) -> Result<(), PartError> {
         let (client, node_name) = (self.client.clone(), self.node_name.clone());
         let record = |recorder| async move {
             loop {
                 self.record(&recorder);
-                let rest = heart.rest();
+                let rest = heartbeat.idle();
                 if self.unserved.changed().await.is_err() {
                     // EdgeMesh has ended, and so does this program
                     std::future::pending().await

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 
 use crate::config::{self, HostPort};
 
-/// CloudHub's port for WebSocket, as KubeEdge has it.
+/// The default port of CloudHub's WebSocket server, as in KubeEdge.
 const HUB_PORT: u16 = 10000;
 
 /// How a machine becomes a node.
@@ -118,13 +118,13 @@ pub enum Driver {
 }
 
 impl Place {
-    /// This path of a system that has nothing else, below the root that was chosen.
+    /// Returns this path of the file system below the chosen root.
     pub fn below(&self, path: &str) -> PathBuf {
         let root = std::path::absolute(&self.root).unwrap_or_else(|_| self.root.clone());
         root.join(path.trim_start_matches('/'))
     }
 
-    /// The configuration.
+    /// Returns the path of the configuration.
     pub fn config(&self) -> PathBuf {
         match &self.config {
             Some(path) => std::path::absolute(path).unwrap_or_else(|_| path.clone()),
@@ -132,13 +132,13 @@ impl Place {
         }
     }
 
-    /// The same with the configuration that stands before the subcommand, where it has none of its own.
+    /// Returns the place with the configuration before the subcommand, unless it has its own.
     pub fn or(&self, before: &Path) -> Self {
         let before = (before != Path::new(config::DEFAULT_PATH)).then(|| before.to_owned());
         Self { config: self.config.clone().or(before), root: self.root.clone() }
     }
 
-    /// Whether it is the machine's own: the usual places, one agent.
+    /// Reports whether these are the machine's default paths.
     pub fn is_machine(&self) -> bool {
         self.config.is_none() && self.below("") == *"/"
     }

@@ -1,4 +1,4 @@
-//! Parsing, and what is printed.
+//! Parsing of the command line, and printed documents.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! The documents that are built in: EdgeCore's defaults, the short one for people, and the types of what has no default.
+//! The built-in documents: EdgeCore's defaults, the short one for people, and the types of settings without a default.
 
 use serde_json::Value;
 
@@ -8,17 +8,17 @@ const DEFAULT: &str = include_str!("default.yaml");
 const OPTIONAL: &str = include_str!("optional.yaml");
 const MINIMAL: &str = include_str!("minimal.yaml");
 
-/// The complete configuration with EdgeCore's values for this machine, as `--defaultconfig` prints it.
+/// Returns the complete configuration with EdgeCore's values for this machine, as `--defaultconfig` prints it.
 pub fn default_config(host: &Host) -> String {
     filled(DEFAULT, host)
 }
 
-/// The settings that most people change, as `--minconfig` prints them.
+/// Returns the settings that most people change, as `--minconfig` prints them.
 pub fn minimal_config(host: &Host) -> String {
     filled(MINIMAL, host)
 }
 
-/// The default values and, in the same form, a value of the right type for every key there is.
+/// Returns the default values and, in the same form, a value of the right type for every key.
 pub(super) fn known(host: &Host) -> Result<(Value, Value), yaml::NotYaml> {
     let defaults = yaml::parse(&default_config(host))?;
     let mut shape = defaults.clone();
@@ -26,7 +26,7 @@ pub(super) fn known(host: &Host) -> Result<(Value, Value), yaml::NotYaml> {
     Ok((defaults, shape))
 }
 
-/// Adds what `more` has to `base`, and replaces what is not a mapping in both.
+/// Merges `more` into `base`, and replaces what is not a mapping in both.
 fn extend(base: &mut Value, more: Value) {
     match (base, more) {
         (Value::Object(base), Value::Object(more)) => {
@@ -38,7 +38,7 @@ fn extend(base: &mut Value, more: Value) {
     }
 }
 
-/// The template with this machine's name and address. An IPv6 address is written as URLs want it.
+/// Fills in this machine's name and address. An IPv6 address is written as in URLs.
 fn filled(template: &str, host: &Host) -> String {
     let address =
         if host.address.is_ipv6() { format!("[{}]", host.address) } else { host.address.to_string() };

@@ -13,7 +13,7 @@ const UNITS: [(&str, u64); 8] = [
     ("h", 3_600 * 1_000_000_000),
 ];
 
-/// Reads a duration as Go's `time.ParseDuration` does; `None` for what it refuses and for negative ones.
+/// Parses a duration as Go's `time.ParseDuration` does; `None` for invalid and for negative ones.
 pub(super) fn parse(text: &str) -> Option<Duration> {
     if text == "0" {
         return Some(Duration::ZERO);
@@ -36,7 +36,7 @@ pub(super) fn parse(text: &str) -> Option<Duration> {
     (nanoseconds <= i64::MAX as u64).then(|| Duration::from_nanos(nanoseconds))
 }
 
-/// A decimal number of units of `scale` nanoseconds; what is smaller than a nanosecond is cut off.
+/// Parses a decimal number of units of `scale` nanoseconds; fractions of a nanosecond are cut off.
 fn scaled(number: &str, scale: u64) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() && fraction.is_empty() {

@@ -1,4 +1,4 @@
-//! edgecore.yaml `v1alpha2` as it is written: the keys that this agent uses, by their own names and in their own types.
+//! edgecore.yaml `v1alpha2` as it is written: the keys that this agent uses, with their own names and types.
 //!
 //! Source: `apis/componentconfig/edgecore/v1alpha2/types.go` of KubeEdge's API. Nothing is checked here. Every key
 //! without `default` has a value in `default.yaml`.
@@ -22,7 +22,7 @@ pub(super) use self::{
 pub(super) struct File {
     pub(super) api_version: String,
     pub(super) kind: String,
-    /// Which EdgeCore wrote the file: no setting.
+    /// The version of EdgeCore that wrote the file: no setting.
     #[serde(default)]
     pub(super) edgecore_version: serde_json::Value,
     pub(super) database: Database,
@@ -35,10 +35,10 @@ pub(super) struct File {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Database {
     pub(super) data_source: String,
-    /// Not one of EdgeCore's.
+    /// Not a setting of EdgeCore.
     #[serde(default)]
     pub(super) key_file: String,
-    /// Not one of EdgeCore's.
+    /// Not a setting of EdgeCore.
     #[serde(default)]
     pub(super) keyring: String,
 }
@@ -53,7 +53,7 @@ pub(super) struct Modules {
     pub(super) device_twin: DeviceTwin,
     pub(super) edge_stream: EdgeStream,
     pub(super) service_bus: ServiceBus,
-    /// Not one of EdgeCore's any more.
+    /// Not a module of EdgeCore any more.
     #[serde(default)]
     pub(super) edge_mesh: EdgeMesh,
 }

@@ -1,4 +1,4 @@
-//! Other values for settings of a document, with its comments as they are.
+//! Changes settings of a document, and keeps its comments.
 
 use std::path::PathBuf;
 
@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::yaml;
 
-/// Paths of the short document that name where this agent keeps everything.
-const PATHS: [&str; 11] = [
+/// The settings of the short document that hold paths.
+const PATH_SETTINGS: [&str; 11] = [
     "database.dataSource",
     "modules.edgeHub.tlsCaFile",
     "modules.edgeHub.tlsCertFile",
@@ -21,8 +21,8 @@ const PATHS: [&str; 11] = [
     "modules.deviceTwin.dmiSockPath",
 ];
 
-/// The text with another value of the setting at `path`, which stands on a line of its own; `None` where there is no such line.
-/// Only for documents of ours: block style, two spaces for each level, one line for each value.
+/// Returns the text with another value of the setting at `path`, which has a line of its own; `None` if there is no such line.
+/// Only for the built-in documents: block style, two spaces for each level, one line for each value.
 pub(crate) fn fill(text: &str, path: &str, value: &Value) -> Option<String> {
     let wanted: Vec<&str> = path.split('.').collect();
     let mut here: Vec<(usize, &str)> = Vec::new();
@@ -51,19 +51,19 @@ pub(crate) fn fill(text: &str, path: &str, value: &Value) -> Option<String> {
     found.then_some(filled)
 }
 
-/// The short document with everything at another place, given where it usually is.
+/// Returns the short document with every path mapped by `place`.
 ///
 /// # Errors
 /// It is not YAML.
-pub(crate) fn moved(text: &str, place: impl Fn(&str) -> PathBuf) -> Result<String, yaml::NotYaml> {
+pub(crate) fn relocated(text: &str, place: impl Fn(&str) -> PathBuf) -> Result<String, yaml::NotYaml> {
     let document = yaml::parse(text)?;
-    let mut moved = text.to_owned();
-    for path in PATHS {
+    let mut relocated = text.to_owned();
+    for path in PATH_SETTINGS {
         let pointer = format!("/{}", path.replace('.', "/"));
         let usual = document.pointer(&pointer).and_then(Value::as_str).unwrap_or_default();
-        moved = fill(&moved, path, &json!(place(usual).to_string_lossy())).unwrap_or(moved);
+        relocated = fill(&relocated, path, &json!(place(usual).to_string_lossy())).unwrap_or(relocated);
     }
-    Ok(moved)
+    Ok(relocated)
 }
 
 #[cfg(test)]
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_setting_gets_another_value_and_all_else_stays() {
+    fn one_setting_is_changed_and_the_rest_stays() {
         let text = "a:\n  # c: 1\n  c: 1\n  d:\n    c: 2\nb:\n  c: 3 # why\n";
         assert_eq!(
             fill(text, "a.c", &json!("x: \"y\"")).unwrap(),

@@ -1,25 +1,25 @@
-//! What the default values take from this machine: its name and its address.
+//! The name and address of this machine, for the default values.
 
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 
 use super::names::is_node_name;
 
-/// EdgeCore's own choice where the machine's name cannot be a node's.
+/// EdgeCore's own choice if the machine's name is invalid for a node.
 const FALLBACK_NAME: &str = "default-edge-node";
-/// An address of the documentation range: it is never contacted, it only selects the default route.
-const ELSEWHERE: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 1), 9);
+/// An address of the documentation range: it is never contacted, but selects the default route.
+const UNREACHABLE_ADDRESS: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 1), 9);
 
-/// Name and address of this machine.
+/// The name and address of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
     /// Lower-case name, valid for a node.
     pub name: String,
-    /// The address that the default route sends from.
+    /// The source address of the default route.
     pub address: IpAddr,
 }
 
 impl Host {
-    /// Looks at this machine.
+    /// Reads them from this machine.
     pub fn detect() -> Self {
         let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let name = name.trim().to_ascii_lowercase();
@@ -29,12 +29,12 @@ impl Host {
 }
 
 impl Host {
-    /// Whether the machine's own name cannot be a node's, and another stands in.
-    pub(crate) fn is_nameless(&self) -> bool {
+    /// Reports whether the machine's own name is invalid for a node and was replaced.
+    pub(crate) fn has_fallback_name(&self) -> bool {
         self.name == FALLBACK_NAME
     }
 
-    /// The address of the interface of this name, an IPv4 one if there is one.
+    /// Returns the address of an interface, an IPv4 one if there is one.
     pub fn address_of(interface: &str) -> Option<IpAddr> {
         let all = nix::ifaddrs::getifaddrs().ok()?.filter(|one| one.interface_name == interface);
         let addresses = all.filter_map(|one| {
@@ -45,7 +45,7 @@ impl Host {
         addresses.min_by_key(IpAddr::is_ipv6)
     }
 
-    /// Addresses by which other machines may reach this one: that of the default route first. At most 32.
+    /// Returns the addresses by which other machines may reach this one, that of the default route first. At most 32.
     pub fn addresses() -> Vec<IpAddr> {
         const MAX_ADDRESSES: usize = 32;
         let mut all: Vec<IpAddr> = Self::outgoing_address().into_iter().collect();
@@ -67,11 +67,11 @@ impl Host {
         all
     }
 
-    /// The address that the default route sends from, if there is such a route. Connecting a UDP socket sends nothing: it only
-    /// asks the kernel for the route.
+    /// Returns the source address of the default route, if there is one. Connecting a UDP socket sends nothing: it only asks
+    /// the kernel for the route.
     pub fn outgoing_address() -> Option<IpAddr> {
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
-        socket.connect(ELSEWHERE).ok()?;
+        socket.connect(UNREACHABLE_ADDRESS).ok()?;
         Some(socket.local_addr().ok()?.ip())
     }
 }

@@ -1,4 +1,4 @@
-//! From the written form to the typed one. Every value is looked at even after a fault, so that all are reported together.
+//! Converts the written form to the typed one. Every value is checked even after a fault, so that all are reported together.
 
 use std::collections::BTreeMap;
 
@@ -21,15 +21,15 @@ mod values;
 use self::values::Values;
 pub(super) use self::values::parse_host_port;
 
-/// Group and version that EdgeCore has had since KubeEdge 1.12.
+/// The group and version of EdgeCore's configuration since KubeEdge 1.12.
 const API_VERSION: &str = "edgecore.config.kubeedge.io/v1alpha2";
 const KIND: &str = "EdgeCore";
-/// The feature gate that has MetaServer ask who calls.
+/// The feature gate that makes MetaServer authenticate callers.
 const REQUIRE_AUTHORIZATION: &str = "requireAuthorization";
-/// EdgeCore's other gates, off by default as that one.
+/// EdgeCore's other gates, also off by default.
 const UNUSED_GATES: [&str; 2] = ["disableCSIVolumePlugin", "moduleRestart"];
 
-/// The typed configuration; only meant for use where `report` gained no fault.
+/// Returns the typed configuration, to be used only if `report` has no fault.
 pub(super) fn lower(file: File, report: &mut Report) -> Config {
     let mut values = Values::new(report);
     let modules = file.modules;
@@ -43,20 +43,20 @@ pub(super) fn lower(file: File, report: &mut Report) -> Config {
         }
     }
     edged::unused(&modules.edged, &mut values);
-    let asks_who_calls = feature_gates(&file.feature_gates, &mut values);
+    let requires_authorization = feature_gates(&file.feature_gates, &mut values);
     Config {
         node: edged::node(&modules.edged, &mut values),
         edged: edged::pods(&modules.edged, &mut values),
         edge_hub: edge_hub::lower(modules.edge_hub, &mut values),
         database: values.path("database.dataSource", file.database.data_source),
         database_keys: database_keys(file.database.key_file, file.database.keyring, &mut values),
-        meta_manager: services::meta_manager(modules.meta_manager, asks_who_calls, &mut values),
+        meta_manager: services::meta_manager(modules.meta_manager, requires_authorization, &mut values),
         event_bus: services::event_bus(modules.event_bus, &mut values),
         device_twin: services::device_twin(modules.device_twin, &mut values),
         edge_stream: services::edge_stream(modules.edge_stream, &mut values),
         service_bus: service_bus::lower(modules.service_bus, &mut values),
         edge_mesh: edge_mesh::lower(modules.edge_mesh, &mut values),
-        require_authorization: asks_who_calls,
+        require_authorization: requires_authorization,
     }
 }
 
@@ -70,7 +70,7 @@ fn database_keys(file: String, keyring: String, values: &mut Values<'_>) -> Opti
     }
 }
 
-/// Whether MetaServer asks who calls, the one gate that is used.
+/// Returns whether MetaServer authenticates callers, the only feature gate that is used.
 fn feature_gates(written: &BTreeMap<String, bool>, values: &mut Values<'_>) -> bool {
     for (name, is_on) in written {
         if UNUSED_GATES.contains(&name.as_str()) {

@@ -1,7 +1,7 @@
-//! edgecore.yaml v1alpha2 becomes typed truth, once.
+//! Reads edgecore.yaml v1alpha2 and converts it to typed settings.
 //!
-//! What is written is laid over EdgeCore's own default document ([`mod@overlay`]), read in its own form ([`mod@file`]) and
-//! lowered to [`Config`] ([`mod@lower`]). A wrong type or value is a [`Fault`] and stops the start, all of them reported
+//! The file is merged into EdgeCore's own default document ([`mod@overlay`]), deserialized in its own form ([`mod@file`]) and
+//! converted to [`Config`] ([`mod@lower`]). A wrong type or value is a [`Fault`] and prevents the start, all of them reported
 //! together; an unknown or unused key is a [`Warning`].
 
 mod document;
@@ -25,48 +25,48 @@ use std::{
 
 use serde_json::Value;
 
-pub(crate) use self::fill::{fill, moved};
+pub(crate) use self::fill::{fill, relocated};
 pub use self::{
     document::{default_config, minimal_config},
     host::Host,
     report::{Fault, Warning},
-    token::forget_token,
+    token::remove_token,
     typed::*,
     yaml::NotYaml,
 };
-use self::{overlay::Known, report::Report};
+use self::{overlay::SchemaNode, report::Report};
 
-/// Where EdgeCore looks.
+/// EdgeCore's default path.
 pub const DEFAULT_PATH: &str = "/etc/kubeedge/config/edgecore.yaml";
 
-/// The complete default file has 6 KiB.
+/// The largest file that is read, bytes; the complete default file has 6 KiB.
 const MAX_BYTES: u64 = 1024 * 1024;
 
 /// Why there is no configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The file is missing, or may not be read.
+    /// The file is missing, or cannot be read.
     #[error(
         "cannot read {path}; `edge-agent join` writes one, or `mkdir -p {} && edge-agent --minconfig > {path}` one to begin with",
         path.parent().unwrap_or(Path::new(".")).display()
     )]
     Read {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         #[source]
         source: io::Error,
     },
     /// The file cannot be replaced.
     #[error("cannot write {path}; check that its folder exists, has room and may be written to")]
     Write {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         #[source]
         source: io::Error,
     },
-    /// The token cannot be taken out alone.
+    /// The token cannot be removed alone.
     #[error(
         "the token in {0} could not be wiped; it has done its work, remove modules.edgeHub.token by hand"
     )]
@@ -74,32 +74,32 @@ pub enum Error {
     /// The file is larger than any configuration.
     #[error("{0} has more than {MAX_BYTES} bytes; this is not an edgecore.yaml")]
     TooLarge(PathBuf),
-    /// Nothing is in it.
+    /// The file is empty.
     #[error("{0} has no settings; `edge-agent --minconfig > {0}` writes some to begin with")]
     Empty(PathBuf),
     /// The file is not YAML.
     #[error("{path} is not YAML")]
     Yaml {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Where and why.
+        /// The error of the parser, with the position.
         #[source]
         source: NotYaml,
     },
     /// Settings have wrong values.
     #[error("{path} has {} to correct:{}", counted(faults), lines(faults))]
     Faults {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// All of them.
+        /// All faults.
         faults: Vec<Fault>,
     },
 }
 
-/// `HOST[:PORT]` as people write it: an IPv6 address stands in brackets where a port follows, and may where none does.
+/// Parses `HOST[:PORT]`: an IPv6 address needs brackets if a port follows.
 ///
 /// # Errors
-/// It is neither a name nor an address, or the port is none.
+/// It is neither a name nor an address, or the port is invalid.
 pub fn host_port_or(text: &str, port: u16) -> Result<HostPort, &'static str> {
     if let Ok(address) = text.trim_matches(['[', ']']).parse::<std::net::Ipv6Addr>() {
         return Ok(HostPort { host: address.to_string(), port });
@@ -111,7 +111,7 @@ pub fn host_port_or(text: &str, port: u16) -> Result<HostPort, &'static str> {
     }
 }
 
-/// Reads the configuration at `path`, with the token of a bootstrap file beside it where there is one.
+/// Reads the configuration at `path`, with the token of a bootstrap file beside it if there is one.
 ///
 /// # Errors
 /// The file is missing, too large or not YAML, or at least one setting has a wrong type or value.
@@ -121,7 +121,7 @@ pub fn load(path: &Path) -> Result<(Config, Vec<Warning>), Error> {
     parse(path, &text, token, &Host::detect())
 }
 
-/// The same without a look at the machine.
+/// Parses a configuration with a given token and host.
 pub(crate) fn parse(
     path: &Path,
     text: &str,
@@ -136,7 +136,7 @@ pub(crate) fn parse(
     let (mut document, shape) = document::known(host).map_err(not_yaml)?;
     let mut report = Report::default();
     let used = used(&shape, &mut report);
-    overlay::overlay(&mut document, Known { shape: &shape, used: Some(&used) }, user, "", &mut report);
+    overlay::overlay(&mut document, SchemaNode { shape: &shape, used: Some(&used) }, user, "", &mut report);
     if let Some(token) = token {
         set_token(&mut document, token);
     }
@@ -147,18 +147,18 @@ pub(crate) fn parse(
     }
 }
 
-/// A value of the right type for every key there is.
+/// Returns a value of the right type for every key.
 #[cfg(test)]
 pub(crate) fn shape(host: &Host) -> Result<Value, NotYaml> {
     document::known(host).map(|(_, shape)| shape)
 }
 
-/// What the agent reads of all that can be written: the shape after a turn through its own form.
+/// Returns the keys that the agent uses: the shape after deserializing and serializing it.
 fn used(shape: &Value, report: &mut Report) -> Value {
     read(shape.clone(), report).and_then(|file| serde_json::to_value(file).ok()).unwrap_or_default()
 }
 
-/// Cannot fail after the overlay has checked the types; where it does without a fault there, that is said and not hidden.
+/// Deserializes the document. This cannot fail after the overlay has checked the types; if it does, the error is reported.
 fn read(document: Value, report: &mut Report) -> Option<file::File> {
     let read = serde_json::from_value(document);
     if let Err(error) = &read

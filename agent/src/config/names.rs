@@ -1,6 +1,6 @@
-//! Names: which ones a node may have, and which known one a mistyped one was meant to be.
+//! Names: the valid names of nodes, and suggestions for mistyped keys.
 
-/// Whether `name` is a DNS-1123 subdomain of at most 253 characters, as Kubernetes wants a node's name.
+/// Reports whether `name` is a DNS-1123 subdomain of at most 253 characters, as Kubernetes requires for a node's name.
 pub(super) fn is_node_name(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(is_label)
 }
@@ -12,14 +12,14 @@ fn is_label(label: &str) -> bool {
         && label.chars().all(|c| alphanumeric(c) || c == '-')
 }
 
-/// The known name nearest to `name`, where it is near enough to be a slip of the hand: one letter in three, at most three.
+/// Returns the known name nearest to `name`, if it is near enough for a typing error: one letter in three, at most three.
 pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> Option<String> {
     let limit = (name.chars().count() / 3).min(3);
     let (distance, best) = known.map(|known| (distance(name, known), known)).min()?;
     (distance <= limit).then(|| best.clone())
 }
 
-/// Levenshtein distance, letters compared without case. Both names are bounded: keys of a file of limited size, cut here.
+/// Returns the Levenshtein distance, ignoring case. Both names are cut to a limited length.
 fn distance(left: &str, right: &str) -> usize {
     let letters = |text: &str| text.chars().take(64).map(|c| c.to_ascii_lowercase()).collect::<Vec<_>>();
     let (left, right) = (letters(left), letters(right));

@@ -1,5 +1,5 @@
-//! Lays what the user wrote over the default document, as Go's decoder does it: mappings are merged, lists replaced, `null`
-//! changes nothing, numbers and truth values are taken where text is wanted. Every key and type is checked on the way.
+//! Merges the user's document into the default document, as Go's decoder does: mappings are merged, lists replaced, `null`
+//! changes nothing, numbers and booleans are accepted where text is expected. Every key and type is checked.
 
 use serde_json::{Map, Value};
 
@@ -9,19 +9,19 @@ use super::{
     report::{Report, Warning},
 };
 
-/// The key that stands for any key in a shape.
+/// The key that matches any key in a shape.
 const ANY: &str = "*";
 
-/// What is known about one place of the document.
+/// What is known about one position in the document.
 #[derive(Clone, Copy)]
-pub(super) struct Known<'a> {
-    /// A value of the right type; `null` where any will do.
+pub(super) struct SchemaNode<'a> {
+    /// A value of the right type; `null` accepts any.
     pub(super) shape: &'a Value,
-    /// The same without what this agent does nothing with; `None` where that is all of it.
+    /// The same without unused keys; `None` if all of it is unused.
     pub(super) used: Option<&'a Value>,
 }
 
-impl<'a> Known<'a> {
+impl<'a> SchemaNode<'a> {
     fn child(self, key: &str) -> Option<Self> {
         let shape = self.shape.get(key).or_else(|| self.shape.get(ANY))?;
         Some(Self { shape, used: self.used.and_then(|used| used.get(key).or_else(|| used.get(ANY))) })
@@ -32,8 +32,8 @@ impl<'a> Known<'a> {
     }
 }
 
-/// Changes `base` to what `user` says. Where that is wrong `base` stays as it is, so that the search for faults goes on.
-pub(super) fn overlay(base: &mut Value, known: Known<'_>, user: Value, path: &str, report: &mut Report) {
+/// Merges `user` into `base`. A wrong value leaves `base` unchanged, so that the search for faults goes on.
+pub(super) fn overlay(base: &mut Value, known: SchemaNode<'_>, user: Value, path: &str, report: &mut Report) {
     match (known.shape, user) {
         (_, Value::Null) => {}
         (Value::Null, user) => *base = user,
@@ -50,7 +50,7 @@ pub(super) fn overlay(base: &mut Value, known: Known<'_>, user: Value, path: &st
 
 fn overlay_entries(
     base: &mut Value,
-    known: Known<'_>,
+    known: SchemaNode<'_>,
     entries: Map<String, Value>,
     path: &str,
     report: &mut Report,
@@ -67,7 +67,7 @@ fn overlay_entries(
         };
         let before = slot.clone();
         overlay(slot, below, user, &place, report);
-        // reported once, at the highest place that is not used at all
+        // reported once, at the highest position that is not used at all
         if below.used.is_none() && known.used.is_some() && *slot != before {
             report.warn(Warning::NotUsed { path: place });
         }
@@ -77,7 +77,12 @@ fn overlay_entries(
     }
 }
 
-fn overlay_elements(known: Known<'_>, elements: Vec<Value>, path: &str, report: &mut Report) -> Vec<Value> {
+fn overlay_elements(
+    known: SchemaNode<'_>,
+    elements: Vec<Value>,
+    path: &str,
+    report: &mut Report,
+) -> Vec<Value> {
     let Some(below) = known.element() else { return elements };
     let mut list = Vec::with_capacity(elements.len());
     for (index, user) in elements.into_iter().enumerate() {
@@ -86,12 +91,12 @@ fn overlay_elements(known: Known<'_>, elements: Vec<Value>, path: &str, report: 
         overlay(&mut element, below, user, &place, report);
         list.push(element);
     }
-    // what was wrong has been reported, what was null says nothing
+    // wrong elements were reported, and null elements mean nothing
     list.retain(|element| !element.is_null());
     list
 }
 
-/// The known spelling of a key. Go compares keys without case, so EdgeCore reads `edgehub` as `edgeHub`.
+/// Returns the known spelling of a key. Go ignores case, so EdgeCore reads `edgehub` as `edgeHub`.
 fn resolve(shape: &Value, written: String, place: &str, report: &mut Report) -> Option<String> {
     let shape = shape.as_object()?;
     if shape.contains_key(&written) || shape.contains_key(ANY) {
@@ -105,7 +110,7 @@ fn resolve(shape: &Value, written: String, place: &str, report: &mut Report) -> 
     None
 }
 
-/// Whether a number stands where a duration does: EdgeCore, too, takes none without a unit.
+/// Reports whether a number was given for a duration: EdgeCore, too, requires a unit.
 fn lacks_unit(shape: &Value, user: &Value) -> bool {
     let is_duration = |text: &str| text != "0" && duration::parse(text).is_some();
     let number = match user {
@@ -117,7 +122,7 @@ fn lacks_unit(shape: &Value, user: &Value) -> bool {
         && duration::parse(&number).is_none()
 }
 
-/// The value as one of the shape's type.
+/// Converts the value to the shape's type.
 fn fitted(shape: &Value, user: Value) -> Result<Value, String> {
     if lacks_unit(shape, &user) {
         return Err(format!("is {user}, but must be a duration such as 10s, 1m30s or 500ms"));
@@ -135,7 +140,7 @@ fn fitted(shape: &Value, user: Value) -> Result<Value, String> {
         (Value::String(_), _) => "text",
         (Value::Bool(_), Value::String(_)) => "true or false, without quotes",
         (Value::Bool(_), _) => "true or false",
-        // what looks like a time is no token
+        // a value that looks like a time is no token
         (Value::Number(_), Value::String(text)) if duration::parse(text).is_some() && !is_number(text) => {
             let seconds = duration::parse(text).unwrap_or_default().as_secs();
             return Err(format!("is {text:?}, but must be a whole number, which counts seconds: {seconds}"));
@@ -154,7 +159,7 @@ fn is_number(text: &str) -> bool {
     text.parse::<f64>().is_ok()
 }
 
-/// A value in words. Text is not repeated: it may be the token.
+/// Describes a value. Text is not repeated: it may be the token.
 fn found(value: &Value) -> String {
     match value {
         Value::Null => "nothing".into(),

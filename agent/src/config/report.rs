@@ -1,11 +1,11 @@
-//! What is wrong with a configuration, all of it, with the place and the cure.
+//! The faults and warnings of a configuration, with their path and cure.
 
 use std::fmt;
 
-/// Something that stops the start.
+/// A fault, which prevents the start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Where, as `modules.edgeHub.token`.
+    /// The path, such as `modules.edgeHub.token`.
     pub path: String,
     /// What is wrong, and what to write instead.
     pub message: String,
@@ -17,33 +17,33 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Something that does not stop the start, but is surely not meant.
+/// A warning about something that is surely not intended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Warning {
     /// No version of EdgeCore knows this key; it is ignored.
     UnknownKey {
-        /// Its place.
+        /// The path of the key.
         path: String,
         /// The key that may have been meant.
         near: Option<String>,
     },
-    /// The key is known by another spelling of upper and lower case, and read as that.
+    /// The key is known with another case, and read as that.
     Case {
-        /// Its place.
+        /// The path of the key.
         path: String,
-        /// The spelling to use.
+        /// The right spelling.
         right: String,
     },
-    /// EdgeCore knows the key, this agent does nothing with it, and its value is not the default one.
+    /// EdgeCore knows the key, this agent does not use it, and its value is not the default.
     NotUsed {
-        /// Its place.
+        /// The path of the key.
         path: String,
     },
-    /// The key is used, but not beside what another one says.
+    /// The key has no effect because of another one.
     NoEffect {
-        /// Its place.
+        /// The path of the key.
         path: String,
-        /// The other one, and what it says.
+        /// The other key and its value.
         cause: &'static str,
     },
 }
@@ -62,7 +62,7 @@ impl fmt::Display for Warning {
     }
 }
 
-/// Faults and warnings as they are found.
+/// The faults and warnings that were found.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     pub(super) faults: Vec<Fault>,

@@ -1,4 +1,4 @@
-//! The join token outside the settings proper: a file that `keadm join` leaves beside them, and wiping it after use.
+//! The join token outside the settings: the file that `keadm join` leaves beside them, and removing the token after use.
 
 use std::{
     collections::BTreeMap,
@@ -12,13 +12,13 @@ use serde_json::{Value, value::RawValue};
 
 use super::{Error, read_limited, yaml};
 
-/// Holds nothing but the token; goes before the one in edgecore.yaml.
+/// The file that holds nothing but the token, which has priority over the one in edgecore.yaml.
 const BOOTSTRAP_FILE: &str = "bootstrap-edgecore.conf";
 
-const PLACE: [&str; 3] = ["modules", "edgeHub", "token"];
+const TOKEN_PATH: [&str; 3] = ["modules", "edgeHub", "token"];
 
-/// The token of the bootstrap file that belongs to the configuration at `config`, if there is one. It stands in the folder
-/// that holds edgecore.yaml or, as in `/etc/kubeedge/config/edgecore.yaml`, in the one above `config`.
+/// Returns the token of the bootstrap file that belongs to the configuration at `config`, if there is one. The file is in the
+/// folder of edgecore.yaml or, as for `/etc/kubeedge/config/edgecore.yaml`, in the one above `config`.
 pub(super) fn bootstrap_token(config: &Path) -> Result<Option<String>, Error> {
     let folder = config.parent().unwrap_or(Path::new(""));
     let above = folder.parent().filter(|_| folder.ends_with("config"));
@@ -33,12 +33,12 @@ pub(super) fn bootstrap_token(config: &Path) -> Result<Option<String>, Error> {
 }
 
 /// Removes the token from the file at `path`, and nothing else: every other byte, the mode and the owner stay. The file is
-/// replaced in one step, so that a crash leaves the old or the new one. Does nothing where there is no token.
+/// replaced atomically, so that a crash leaves the old or the new one. Does nothing if there is no token.
 ///
 /// # Errors
-/// The file cannot be read or its folder not be written to, or the token stands in a form that cannot be changed alone (as
-/// in `edgeHub: {token: …}`). The file is then as it was.
-pub fn forget_token(path: &Path) -> Result<(), Error> {
+/// The file cannot be read, or its folder not be written to, or the token has a form that cannot be changed alone (as in
+/// `edgeHub: {token: …}`). The file is then unchanged.
+pub fn remove_token(path: &Path) -> Result<(), Error> {
     let text = read_limited(path)?;
     let mut document = yaml::parse(&text).map_err(|source| Error::Yaml { path: path.to_owned(), source })?;
     let Some(token) = token_in(&mut document).filter(|token| !is_unset(token)) else { return Ok(()) };
@@ -56,9 +56,9 @@ fn is_unset(token: &Value) -> bool {
     token.is_null() || token.as_str().is_some_and(str::is_empty)
 }
 
-/// The token's place in a document; keys are compared without case, as for reading.
+/// Returns the token in a document; keys are compared without case, as in reading.
 fn token_in(document: &mut Value) -> Option<&mut Value> {
-    PLACE.iter().try_fold(document, |value, key| {
+    TOKEN_PATH.iter().try_fold(document, |value, key| {
         value
             .as_object_mut()?
             .iter_mut()
@@ -67,10 +67,10 @@ fn token_in(document: &mut Value) -> Option<&mut Value> {
     })
 }
 
-/// The same for a text that is JSON, of which YAML takes every document.
+/// Removes the token from a text that is JSON, which is valid YAML, too.
 fn without_token_in_json(text: &str) -> Option<String> {
     let mut value = serde_json::from_str::<&RawValue>(text).ok()?.get();
-    for key in PLACE {
+    for key in TOKEN_PATH {
         let object: BTreeMap<String, &RawValue> = serde_json::from_str(value).ok()?;
         value = object.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(key))?.1.get();
     }
@@ -78,7 +78,7 @@ fn without_token_in_json(text: &str) -> Option<String> {
     Some(format!("{}\"\"{}", text.get(..start)?, text.get(start + value.len()..)?))
 }
 
-/// The text with the value of the token replaced by `""`, if it stands on a line of its own.
+/// Returns the text with the value of the token replaced by `""`, if it has a line of its own.
 fn without_token(text: &str) -> Option<String> {
     let mut path: Vec<(usize, &str)> = Vec::new();
     let mut offset = 0;
@@ -88,8 +88,8 @@ fn without_token(text: &str) -> Option<String> {
         let Some((indent, key, value)) = entry(line) else { continue };
         path.retain(|(outer, _)| *outer < indent);
         path.push((indent, key));
-        let here = path.len() == PLACE.len()
-            && path.iter().zip(PLACE).all(|((_, key), wanted)| key.eq_ignore_ascii_case(wanted));
+        let here = path.len() == TOKEN_PATH.len()
+            && path.iter().zip(TOKEN_PATH).all(|((_, key), wanted)| key.eq_ignore_ascii_case(wanted));
         if here {
             return Some(format!(
                 "{}\"\"{}",
@@ -101,8 +101,8 @@ fn without_token(text: &str) -> Option<String> {
     None
 }
 
-/// Indentation, key and place of the value of a `key: value` line. The value ends before a comment. A line that only looks
-/// like one does no harm: the result is compared with what was meant.
+/// Returns the indentation, key and range of the value of a `key: value` line. The value ends before a comment. A line that
+/// only looks like one does no harm, because the result is verified.
 fn entry(line: &str) -> Option<(usize, &str, std::ops::Range<usize>)> {
     let body = line.trim_start_matches(' ');
     let indent = line.len() - body.len();
@@ -131,7 +131,7 @@ fn replace(target: &Path, content: &[u8]) -> io::Result<()> {
     target.parent().map_or(Ok(()), |folder| fs::File::open(folder)?.sync_all())
 }
 
-/// The new file is readable by its owner alone until it has the mode of the old one.
+/// Writes the new file, which only its owner can read until it has the mode of the old one.
 fn write_like(temporary: &Path, content: &[u8], old: &fs::Metadata) -> io::Result<()> {
     let mut file =
         fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(temporary)?;

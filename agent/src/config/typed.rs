@@ -1,4 +1,4 @@
-//! The configuration as the rooms take it: checked, in Rust's own types.
+//! The configuration as the modules use it: checked, in Rust's own types.
 
 use std::{
     collections::BTreeMap,
@@ -22,7 +22,7 @@ pub use self::services::{
     DeviceTwin, EdgeStream, EventBus, InternalAccess, MetaManager, MetaServer, MqttMode,
 };
 
-/// Where the keys of the database are.
+/// Where the keys of the database are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DatabaseKeys {
     /// In a file.
@@ -36,17 +36,17 @@ pub enum DatabaseKeys {
 pub struct Config {
     /// This node as the cluster sees it.
     pub node: Node,
-    /// The door to the cloud.
+    /// The connection to the cloud.
     pub edge_hub: EdgeHub,
-    /// SQLite file that holds what the cloud said.
+    /// The path of EdgeCore's SQLite database; the store is beside it.
     pub database: PathBuf,
-    /// Keys that Secrets and tokens are encrypted with on the disk; `None`: they are not.
+    /// The keys that encrypt Secrets and tokens on disk; `None` for no encryption.
     pub database_keys: Option<DatabaseKeys>,
-    /// Running pods.
+    /// The pods.
     pub edged: Edged,
-    /// The store's own settings.
+    /// The store and MetaServer.
     pub meta_manager: MetaManager,
-    /// The MQTT broker and its clients; `None` when switched off, as for all that follow.
+    /// The MQTT brokers; `None` if disabled, as for all that follow.
     pub event_bus: Option<EventBus>,
     /// Devices and their mappers.
     pub device_twin: Option<DeviceTwin>,
@@ -56,18 +56,18 @@ pub struct Config {
     pub service_bus: Option<ServiceBus>,
     /// Services by name and address.
     pub edge_mesh: Option<EdgeMesh>,
-    /// Whether MetaServer asks who calls: the feature gate of this name.
+    /// Whether MetaServer authenticates callers: the feature gate of this name.
     pub require_authorization: bool,
 }
 
 /// This node as the cluster sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Name of the Node object; the certificate is made for it.
+    /// The name of the Node object, which is also in the certificate.
     pub name: String,
-    /// Address to report; `None`: the one that reaches the cloud.
+    /// The address to report; `None` for the one that reaches the cloud.
     pub ip: Option<IpAddr>,
-    /// Network interface whose address is reported; goes before `ip`.
+    /// The network interface whose address is reported; it has priority over `ip`.
     pub interface: Option<String>,
     /// Whether the agent creates the Node object.
     pub register: bool,
@@ -77,50 +77,50 @@ pub struct Node {
     pub labels: BTreeMap<String, String>,
     /// Taints to register with.
     pub taints: Vec<Taint>,
-    /// Validity of the node's lease.
+    /// The validity of the node's lease.
     pub lease_duration: Duration,
-    /// Time between two looks at the node's own state; a change is reported at once.
+    /// The time between two checks of the node's own state; a change is reported at once.
     pub status_update_frequency: Duration,
-    /// Time between two reports of an unchanged state.
+    /// The time between two reports of an unchanged state.
     pub status_report_frequency: Duration,
-    /// Most pods that may run here.
+    /// The most pods that may run here.
     pub max_pods: u32,
-    /// Most pods for each core; 0 for no such limit.
+    /// The most pods for each core; 0 for no such limit.
     pub pods_per_core: u32,
-    /// Most images that the node's status names; `None` for all.
+    /// The most images in the node's status; `None` for all.
     pub max_images: Option<usize>,
-    /// What the node keeps from pods, by resource name: quantities as written, `kubeReserved`.
+    /// The resources that are reserved for Kubernetes components, quantities by resource name: `kubeReserved`.
     pub kube_reserved: BTreeMap<String, String>,
-    /// The same for the operating system, `systemReserved`.
+    /// The resources that are reserved for the operating system: `systemReserved`.
     pub system_reserved: BTreeMap<String, String>,
-    /// Thresholds below which pods are evicted, by signal.
+    /// The thresholds below which pods are evicted, by signal.
     pub eviction_hard: BTreeMap<String, String>,
 }
 
 /// A taint to register with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taint {
-    /// Its key.
+    /// The key of the taint.
     pub key: String,
-    /// Its value, may be empty.
+    /// The value of the taint, may be empty.
     pub value: String,
-    /// What it does to pods that do not tolerate it.
+    /// The effect on pods that do not tolerate it.
     pub effect: TaintEffect,
 }
 
-/// What a taint does.
+/// The effect of a taint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaintEffect {
     /// New pods are not placed here.
     NoSchedule,
     /// New pods are placed elsewhere if possible.
     PreferNoSchedule,
-    /// Running pods leave.
+    /// Running pods are evicted.
     NoExecute,
 }
 
 impl TaintEffect {
-    /// Its name in the API.
+    /// Returns the effect's name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::NoSchedule => "NoSchedule",
@@ -130,36 +130,36 @@ impl TaintEffect {
     }
 }
 
-/// The door to the cloud.
+/// The connection to the cloud.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EdgeHub {
-    /// How messages travel.
+    /// The transport of messages.
     pub transport: Transport,
-    /// The servers that carry the messages, at least one; the first that answers is taken.
+    /// The servers of CloudHub, at least one; the first that answers is used.
     pub servers: Vec<HostPort>,
-    /// Limit of dialling and handshakes.
+    /// How long dialling and handshakes may take.
     pub handshake_timeout: Duration,
-    /// Limit of writing one message.
+    /// How long writing one message may take.
     pub write_deadline: Duration,
-    /// The HTTPS servers that hand out certificates, at least one; the first that answers is taken.
+    /// The HTTPS servers that issue certificates, at least one; the first that answers is used.
     pub http_servers: Vec<HostPort>,
     /// The join token, needed until there is a certificate.
     pub token: Option<Secret>,
-    /// Time between two signs of life.
+    /// The time between two keepalive messages.
     pub heartbeat: Duration,
     /// Upward messages a second; 0 for no limit.
     pub qps: u32,
-    /// Upward messages that may go out at once.
+    /// The burst of upward messages.
     pub burst: u32,
     /// First element of the URL path and header `Project_id`.
     pub project_id: String,
     /// The cloud's CA, this node's certificate and key; the agent writes them.
     pub tls: TlsFiles,
-    /// Whether the certificate is renewed before it ends.
+    /// Whether the certificate is renewed before it expires.
     pub rotate_certificates: bool,
 }
 
-/// How messages travel.
+/// The transport of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// WebSocket over TLS over TCP.
@@ -168,16 +168,16 @@ pub enum Transport {
     Quic,
 }
 
-/// A server of the cloud and how long to wait for it.
+/// A server of the cloud and its timeouts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Where it is.
+    /// The address of the server.
     pub server: HostPort,
-    /// Limit of dialling and handshakes.
+    /// How long dialling and handshakes may take.
     pub handshake_timeout: Duration,
-    /// Limit of waiting for one message while a read is due.
+    /// How long the connection may be silent.
     pub read_deadline: Duration,
-    /// Limit of writing one message.
+    /// How long writing one message may take.
     pub write_deadline: Duration,
 }
 
@@ -203,11 +203,11 @@ impl fmt::Display for HostPort {
 /// The three PEM files of one end of a TLS connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// Certificate of the CA that the other end must have.
+    /// The certificate of the CA that the other end must have.
     pub ca: PathBuf,
-    /// Own certificate.
+    /// The own certificate.
     pub cert: PathBuf,
-    /// Own private key.
+    /// The own private key.
     pub key: PathBuf,
 }
 
@@ -216,12 +216,12 @@ pub struct TlsFiles {
 pub struct Secret(String);
 
 impl Secret {
-    /// Takes the text.
+    /// Wraps the text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text itself.
+    /// Returns the text itself.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -233,47 +233,47 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Running pods.
+/// The settings of pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edged {
     /// Whether this node runs pods.
     pub enable: bool,
-    /// Pods' volumes and state.
+    /// The directory of pods' volumes and state.
     pub root_dir: PathBuf,
-    /// Containers' logs.
+    /// The directory of containers' logs.
     pub pod_logs_dir: PathBuf,
-    /// Pods from files of this folder run without the cloud; `None` when switched off.
+    /// The folder of static pods' manifests; `None` if disabled.
     pub static_pod_path: Option<PathBuf>,
-    /// Time between two looks into that folder.
+    /// The time between two reads of that folder.
     pub file_check_frequency: Duration,
-    /// Time between two full comparisons of what runs and what should.
+    /// The time between two full syncs of all pods.
     pub sync_frequency: Duration,
-    /// CRI socket for containers, such as `unix:///run/containerd/containerd.sock`.
+    /// The CRI socket for containers, such as `unix:///run/containerd/containerd.sock`.
     pub runtime_endpoint: String,
-    /// CRI socket for images.
+    /// The CRI socket for images.
     pub image_endpoint: String,
-    /// Most images pulled at the same time; `None` for no limit.
+    /// The most images pulled at the same time; `None` for no limit.
     pub parallel_image_pulls: Option<u32>,
-    /// What is kept of what has ended, and of logs and images.
+    /// The garbage collection of containers and images, and log rotation.
     pub housekeeping: Housekeeping,
     /// When pods are evicted.
     pub eviction: Eviction,
-    /// Control groups of pods.
+    /// The control groups of pods.
     pub groups: ControlGroups,
     /// The image of sandboxes, as configured: it is never removed.
     pub sandbox_image: String,
-    /// Name servers for pods; empty: the node's own.
+    /// The name servers of pods; empty for the node's own.
     pub cluster_dns: Vec<IpAddr>,
-    /// Domain that pods search first.
+    /// The domain that pods search first.
     pub cluster_domain: String,
-    /// The node's resolver configuration; `None`: pods get none of it.
+    /// The node's resolver configuration; `None` if pods get none of it.
     pub resolv_conf: Option<PathBuf>,
-    /// Where this node's own HTTP server listens (logs, exec, metrics).
+    /// The address of this node's own HTTP server (logs, exec, metrics).
     pub server: SocketAddr,
     /// Whether events are sent to the cloud.
     pub report_events: bool,
-    /// Settings of the kernel that pods may have beside the safe ones: names, or beginnings that end with `*`.
+    /// The sysctls that pods may set beside the safe ones: names, or prefixes that end with `*`.
     pub allowed_sysctls: Vec<String>,
-    /// The kubelet's settings that are kept to, under its own names: `/configz`.
+    /// The kubelet's settings that are used, under its own names: `/configz`.
     pub settings: serde_json::Value,
 }

@@ -1,4 +1,4 @@
-//! The only place that knows the YAML library.
+//! The YAML parser; no other file uses the YAML library.
 
 use limits::excerpt;
 use serde_json::Value;
@@ -11,14 +11,14 @@ pub struct NotYaml {
     message: String,
 }
 
-/// Reads one document as Go's YAML does: `0400` is octal, `yes` is true, a key may stand only once.
+/// Parses one document as Go's YAML does: `0400` is octal, `yes` is true, a key may occur only once.
 pub(crate) fn parse(text: &str) -> Result<Value, NotYaml> {
     // no snippets: the lines around a fault may hold the token
     let options = serde_saphyr::options! { legacy_octal_numbers: true, with_snippet: false };
     serde_saphyr::from_str_with_options(text, options).map_err(|error| explain(text, &error))
 }
 
-/// Whether the text has anything but comments and empty lines.
+/// Reports whether the text has only comments and empty lines.
 pub(super) fn is_empty(text: &str) -> bool {
     text.lines().all(|line| {
         let line = line.trim();
@@ -39,7 +39,7 @@ fn explain(text: &str, error: &serde_saphyr::Error) -> NotYaml {
     }
 }
 
-/// The library's message without its place, which stands in front, and without advice for programmers.
+/// Returns the library's message without its position, which is shown in front, and without advice for programmers.
 fn plain(message: &str) -> String {
     if message.starts_with("multiple YAML documents") {
         return "a second document begins here; keep one".to_owned();

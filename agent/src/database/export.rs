@@ -1,4 +1,4 @@
-//! `edge-agent db export`: EdgeCore's database, as EdgeCore would have it had it run instead of this agent.
+//! `edge-agent db export`: writes EdgeCore's database as it would be if EdgeCore had run instead of this agent.
 
 use std::{
     fs, io,
@@ -15,11 +15,11 @@ use kubeapi::store::{Inspection, Object, SqliteOptions, SqliteStore, Store};
 
 use crate::{
     app, config, devicetwin,
-    metamanager::{self, Exported},
+    metamanager::{self, ExportSummary},
 };
 
-/// Names of what is not in the file that are told of each kind.
-const NAMED: usize = 8;
+/// The most names that are listed of each kind that is not exported.
+const MAX_NAMED: usize = 8;
 
 pub(super) async fn run(
     path: &Path,
@@ -43,7 +43,7 @@ pub(super) async fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Nothing is written while somebody works on either file, nor over a file that nobody has given up.
+/// Refuses to write while another process uses either file, or over a file without `--overwrite`.
 fn refuse(store: &Path, target: &Path, overwrite: bool) -> anyhow::Result<()> {
     if !store.try_exists().with_context(|| format!("{} cannot be read", store.display()))? {
         bail!("{} does not exist: the agent has not run on this node", store.display());
@@ -71,7 +71,7 @@ fn same_file(one: &Path, other: &Path) -> bool {
     identity(one).is_some_and(|one| identity(other) == Some(one))
 }
 
-/// Another process that has the file open. One of another user is not seen, but by root.
+/// Returns a process that has the file open. Processes of other users are only visible to root.
 fn holder(path: &Path) -> anyhow::Result<Option<u32>> {
     let failed = || format!("{} cannot be read", path.display());
     let file = fs::metadata(path).with_context(failed)?;
@@ -82,7 +82,7 @@ fn holder(path: &Path) -> anyhow::Result<Option<u32>> {
     let processes =
         fs::read_dir("/proc").context("/proc cannot be read: who has the file open is not known")?;
     for pid in processes.filter_map(numbers).filter(|pid: &u32| *pid != std::process::id()) {
-        // a process that has ended, or is another user's
+        // the process has ended, or belongs to another user
         let Ok(descriptors) = fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
         if descriptors.flatten().any(|entry| is_it(entry.path())) {
             return Ok(Some(pid));
@@ -108,19 +108,19 @@ async fn read(store: &Path, seal: Option<kubeapi::store::Seal>) -> anyhow::Resul
     Ok(objects?)
 }
 
-/// From now on a change of EdgeCore's database means that EdgeCore has run.
+/// Records the export in the store: a later change of EdgeCore's database means that EdgeCore has run.
 async fn note(store: &Path, options: SqliteOptions, target: &Path) -> anyhow::Result<()> {
     let store: Arc<dyn Store> = SqliteStore::open_with(store, options).await?;
     Ok(metamanager::note_exported(&store, target).await?)
 }
 
-fn report(exported: &Exported, target: &Path, out: &mut impl Write) -> io::Result<()> {
+fn report(exported: &ExportSummary, target: &Path, out: &mut impl Write) -> io::Result<()> {
     let written: Vec<String> =
         exported.written.iter().map(|(table, count)| format!("{table} {count}")).collect();
     writeln!(out, "{}: rows of {}", target.display(), written.join(", "))?;
-    for (what, names) in &exported.left {
-        let more = names.len().saturating_sub(NAMED);
-        let named: Vec<&str> = names.iter().take(NAMED).map(String::as_str).collect();
+    for (what, names) in &exported.skipped {
+        let more = names.len().saturating_sub(MAX_NAMED);
+        let named: Vec<&str> = names.iter().take(MAX_NAMED).map(String::as_str).collect();
         let more = if more == 0 { String::new() } else { format!(" and {more} more") };
         writeln!(out, "not in it: {what}: {}{more}", named.join(", "))?;
     }

@@ -12,7 +12,7 @@ struct Node {
 }
 
 impl Node {
-    /// A configuration, with a key file or without.
+    /// Creates a configuration, with a key file or without.
     fn new(has_keys: bool) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let keys = directory.path().join("keys");
@@ -20,7 +20,7 @@ impl Node {
         Self::with(directory, &keys)
     }
 
-    /// A configuration that says where the keys are, after a comma, or nothing.
+    /// Creates a configuration with a setting for the keys, after a comma, or with none.
     fn with(directory: tempfile::TempDir, keys: &str) -> Self {
         let at = |name: &str| directory.path().join(name);
         let text = format!(
@@ -32,7 +32,7 @@ impl Node {
         Self { directory }
     }
 
-    /// Does this to the file by another hand.
+    /// Executes a statement on the file from outside.
     fn damage(&self, statement: &'static str) {
         use sqlx::ConnectOptions;
         let options = sqlx::sqlite::SqliteConnectOptions::new().filename(self.at("outrigger.db"));
@@ -53,7 +53,7 @@ impl Node {
         DbFile { config: self.at("edgecore.yaml"), database: None }
     }
 
-    /// Writes as the agent would.
+    /// Writes objects as the agent does.
     fn write(&self, objects: &[(Key, Value)]) {
         let (config, _) = config::load(&self.at("edgecore.yaml")).unwrap();
         let options = SqliteOptions { seal: app::seal(&config).unwrap(), ..SqliteOptions::default() };
@@ -91,7 +91,7 @@ fn said(command: Db) -> (ExitCode, String) {
 }
 
 #[test]
-fn a_dump_has_every_object_and_secrets_only_when_asked() {
+fn a_dump_has_every_object_and_secrets_on_request() {
     let node = Node::new(false);
     node.write(&[pod(), secret(), token()]);
     let (_, masked) = said(Db::Dump { file: node.file(), show_secrets: false });
@@ -108,7 +108,7 @@ fn a_dump_has_every_object_and_secrets_only_when_asked() {
 }
 
 #[test]
-fn a_check_tells_what_is_wrong() {
+fn a_check_reports_every_fault() {
     let node = Node::new(false);
     node.write(&[pod(), secret()]);
     let (code, said_whole) = said(Db::Check { file: node.file(), output: None });
@@ -145,7 +145,7 @@ fn a_check_tells_what_is_wrong() {
 }
 
 #[test]
-fn a_new_key_goes_on_top_and_opens_what_the_old_one_sealed() {
+fn a_new_key_is_first_and_the_old_one_still_decrypts() {
     let node = Node::new(true);
     let new_key = || run(&Db::NewKey { file: node.at("keys") }, &mut Vec::new());
     new_key().unwrap();
@@ -162,7 +162,7 @@ fn a_new_key_goes_on_top_and_opens_what_the_old_one_sealed() {
     assert_eq!(before.matches("c2VzYW1l").count(), after.matches("c2VzYW1l").count());
     assert!(said(Db::Check { file: node.file(), output: None }).1.contains("3 objects, 2 of them encrypted"));
 
-    // without its key, or with another one, nobody can say whether it is damaged
+    // without its key, or with another one, it cannot be told whether the object is damaged
     let elsewhere = DbFile { config: node.at("none.yaml"), database: Some(node.at("outrigger.db")) };
     fs::write(node.at("keys"), Seal::new_key().unwrap()).unwrap();
     for file in [elsewhere, node.file()] {
@@ -187,7 +187,7 @@ fn keys_may_be_in_the_kernels_keyring() {
 
     let keyring = KeyRing::from_special_id(KeyRingIdentifier::User, true).unwrap();
     let key = keyring.add_key(&description, &format!("# since May\n{}\n", Seal::new_key().unwrap())).unwrap();
-    // what fails below leaves it no longer than that
+    // a failed assertion below leaves the key in the keyring no longer than that
     key.set_timeout(60).unwrap();
     node.write(&[secret(), pod()]);
     assert!(said(Db::Check { file: node.file(), output: None }).1.contains("2 objects, 1 of them encrypted"));
@@ -205,7 +205,7 @@ fn keys_may_be_in_the_kernels_keyring() {
 }
 
 #[test]
-fn whoever_stops_reading_is_no_error() {
+fn a_closed_pipe_is_no_error() {
     struct Closed;
     impl Write for Closed {
         fn write(&mut self, _: &[u8]) -> io::Result<usize> {
@@ -234,7 +234,7 @@ fn an_export_is_refused_where_it_would_do_harm() {
     let error = export(&node, "new.db", false).unwrap_err();
     assert!(error.ends_with("outrigger.db does not exist: the agent has not run on this node"), "{error}");
     node.write(&[pod(), secret()]);
-    // somebody who has a file open
+    // another process that has a file open
     let open = |name: &str| {
         let file = fs::File::open(node.at(name)).unwrap();
         std::process::Command::new("sleep").arg("60").stdin(file).spawn().unwrap()
@@ -265,7 +265,7 @@ fn an_export_is_refused_where_it_would_do_harm() {
 }
 
 #[test]
-fn an_export_opens_what_is_encrypted() {
+fn an_export_decrypts_the_store() {
     let node = Node::new(true);
     run(&Db::NewKey { file: node.at("keys") }, &mut Vec::new()).unwrap();
     node.write(&[secret()]);

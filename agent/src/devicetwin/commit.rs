@@ -1,47 +1,47 @@
-//! The commit of a turn to the disk.
+//! The commit of a batch to the disk.
 
 use std::{future, pin::Pin};
 
 use futures::future::{BoxFuture, FutureExt, MaybeDone, maybe_done};
 use kubeapi::store::StoreError;
 
-use super::{core::Turn, work::Work};
+use super::{core::Batch, work::Work};
 
-/// A turn, and what it takes to do it again.
+/// A batch, and what is needed to repeat it.
 #[derive(Default)]
-pub(super) struct GatheredTurn {
-    pub(super) turn: Turn,
-    /// What nobody sends again soon, in the order in which it came.
-    pub(super) again: Vec<Work>,
-    /// Whether it has read objects.
-    pub(super) follows: bool,
-    /// How much it has taken.
+pub(super) struct GatheredBatch {
+    pub(super) batch: Batch,
+    /// Work that its sender does not send again soon, in the order in which it came.
+    pub(super) retry: Vec<Work>,
+    /// Whether the batch has applied objects.
+    pub(super) has_objects: bool,
+    /// The number of requests in the batch.
     pub(super) count: usize,
 }
 
-/// What comes of writing it, kept until it is asked for.
-type Outcome = Pin<Box<MaybeDone<BoxFuture<'static, Result<(), StoreError>>>>>;
+/// The outcome of the write, kept until it is taken.
+type WriteOutcome = Pin<Box<MaybeDone<BoxFuture<'static, Result<(), StoreError>>>>>;
 
-/// A turn that is being committed.
+/// A batch that is being written.
 pub(super) struct Commit {
-    pub(super) gathered: GatheredTurn,
-    outcome: Outcome,
+    pub(super) gathered: GatheredBatch,
+    outcome: WriteOutcome,
 }
 
 impl Commit {
-    /// With what writes it. The store has heard of it when this returns, and works on it whether or not anybody waits.
+    /// Starts the write. The store has the write when this returns, and executes it whether or not anything waits.
     pub(super) async fn start(
-        gathered: GatheredTurn,
+        gathered: GatheredBatch,
         writes: impl Future<Output = Result<(), StoreError>> + Send + 'static,
     ) -> Self {
-        let mut outcome: Outcome = Box::pin(maybe_done(writes.boxed()));
-        // ready or not: it is waited for later
+        let mut outcome: WriteOutcome = Box::pin(maybe_done(writes.boxed()));
+        // ready or not, it is awaited later
         let _ = futures::poll!(&mut outcome);
         Self { gathered, outcome }
     }
 }
 
-/// What has become of the turn that is being written; nothing ever where there is none. Cancel-safe.
+/// Returns the outcome of the write; never returns if there is none. Cancel-safe.
 pub(super) async fn outcome(commit: &mut Option<Commit>) -> Result<(), StoreError> {
     if let Some(Commit { outcome, .. }) = commit {
         outcome.as_mut().await;

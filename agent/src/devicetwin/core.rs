@@ -1,7 +1,7 @@
-//! All devices of the node, and what each message makes of them. Pure: no IO, no clock.
+//! All devices of the node, and how each message changes them. Pure: no IO, no clock.
 //!
-//! What happens goes into a [`Turn`]: which devices are to be written, and what is to be said when they are. A turn that could not
-//! be written is taken back.
+//! Changes are collected in a [`Batch`]: the devices to be written, and the messages to be sent once they are. A batch that
+//! could not be written is rolled back.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -20,10 +20,10 @@ use wire::{
 };
 
 use super::{
-    counts::Count,
+    counts::RequestOutcome,
     device::Device,
-    handle::{Catalogue, Command, Done, Reading, Refused},
-    history::{MIN_INTERVAL_MILLIS, Past},
+    handle::{Catalogue, Command, Reading, RequestError, Responder},
+    history::{HistoryEntry, MIN_INTERVAL_MILLIS},
     merge::{self, Outcome},
     report,
     rules::{Model, Rules, Spec},
@@ -33,31 +33,31 @@ mod answer;
 mod cloud;
 mod requests;
 
-pub(super) use self::{answer::Reply, cloud::Due};
+pub(super) use self::{answer::Reply, cloud::PendingReport};
 
-/// The longest request that is read, bytes: a thousand properties, many times over.
+/// The longest request that is read, bytes: several times what a thousand properties need.
 pub(super) const MAX_PAYLOAD: usize = 256 * 1024;
-/// Devices whose mappers are told again in one turn.
+/// The most devices whose mappers are reminded in one batch.
 const MAX_REMINDERS: usize = 256;
 
-/// A device with what is known of it beside.
+/// A device with its object's spec.
 #[derive(Clone, Debug, Default)]
-struct Known {
+struct DeviceEntry {
     device: Device,
-    /// Of its object.
+    /// From the device's object.
     spec: Option<Arc<Spec>>,
-    /// A mapper has asked for it without its namespace.
+    /// Whether a mapper has addressed the device without its namespace.
     is_bare: bool,
 }
 
-impl Known {
-    /// Whether it has an object; the object of a device that was stored may not have been read yet.
+impl DeviceEntry {
+    /// Reports whether the device has an object. The object of a stored device may not have been read yet.
     fn has_object(&self) -> bool {
         self.spec.is_some() || !self.device.uid.is_empty()
     }
 }
 
-/// When a mapper is told again what is wanted of its device, milliseconds. The default: at once.
+/// When a mapper is sent the desired values of its device again, milliseconds. The default is at once.
 #[derive(Clone, Copy, Debug, Default)]
 struct Reminder {
     at: i64,
@@ -65,16 +65,16 @@ struct Reminder {
 }
 
 impl Reminder {
-    /// The first wait.
+    /// The first interval.
     const FIRST_DELAY: i64 = 10_000;
-    /// The longest; each is twice the one before.
+    /// The longest interval; each is twice the one before.
     const MAX_DELAY: i64 = 60_000;
 
     fn after(now: i64) -> Self {
         Self { at: now + Self::FIRST_DELAY, wait: Self::FIRST_DELAY }
     }
 
-    /// Whether it is time. A clock that was set back does not make it late.
+    /// Reports whether the reminder is due. A clock that was set back does not delay it.
     fn is_due(self, now: i64) -> bool {
         self.at <= now || self.at - now > Self::MAX_DELAY
     }
@@ -90,48 +90,48 @@ impl Reminder {
 pub(super) struct Core {
     node: String,
     new_id: fn() -> String,
-    devices: BTreeMap<DeviceId, Known>,
-    /// Devices by their names without namespaces.
+    devices: BTreeMap<DeviceId, DeviceEntry>,
+    /// The devices by their names without namespaces.
     names: HashMap<String, Vec<DeviceId>>,
     models: BTreeMap<DeviceId, Model>,
-    /// Devices of which the cloud does not know everything yet that is on disk.
+    /// Devices with values on disk that the cloud has not confirmed.
     due: BTreeSet<DeviceId>,
-    /// Devices that are not as they are wanted, and when their mappers are told again.
-    unheeded: BTreeMap<DeviceId, Reminder>,
-    /// The one of them that was told last.
+    /// Devices whose values differ from the desired ones, with the time of the next reminder of their mappers.
+    out_of_sync: BTreeMap<DeviceId, Reminder>,
+    /// The device that was reported last.
     last_due: Option<DeviceId>,
     catalogue: Catalogue,
     revision: u64,
 }
 
-/// A question about what a device was, and who asks.
+/// A query for the history of a device, and where its answer goes.
 #[derive(Debug)]
-pub(super) struct Question {
-    pub(super) device: Result<DeviceId, Refused>,
-    pub(super) done: Done<Vec<Past>>,
+pub(super) struct HistoryQuery {
+    pub(super) device: Result<DeviceId, RequestError>,
+    pub(super) responder: Responder<Vec<HistoryEntry>>,
 }
 
-/// What a turn has brought about.
+/// The results of a batch of requests.
 #[derive(Debug, Default)]
-pub(super) struct Turn {
-    /// The devices that it touched, as they were before.
-    before: BTreeMap<DeviceId, Option<Known>>,
-    /// What is to be published.
+pub(super) struct Batch {
+    /// The devices that the batch has changed, as they were before.
+    before: BTreeMap<DeviceId, Option<DeviceEntry>>,
+    /// Messages to be published.
     pub(super) publish: Vec<(Topic, Vec<u8>)>,
-    /// What is to be answered to other rooms.
+    /// Answers to other modules.
     pub(super) replies: Vec<Reply>,
-    /// Questions about what devices were.
-    pub(super) questions: Vec<Question>,
-    /// What values have become.
-    pub(super) past: Vec<Past>,
-    /// Requests that failed or were carried out.
-    pub(super) counts: Vec<Count>,
-    /// Whether the catalogue is another.
+    /// Queries for the history of devices.
+    pub(super) history_queries: Vec<HistoryQuery>,
+    /// Entries for the history.
+    pub(super) past: Vec<HistoryEntry>,
+    /// How the requests ended.
+    pub(super) counts: Vec<RequestOutcome>,
+    /// Whether the catalogue has changed.
     pub(super) catalogue: bool,
 }
 
-impl Turn {
-    /// What is to be written: the devices as they are now, `None` where one is gone.
+impl Batch {
+    /// Returns what has to be written: the changed devices as they are now, `None` where one was removed.
     pub(super) fn writes<'a>(
         &'a self,
         core: &'a Core,
@@ -143,14 +143,14 @@ impl Turn {
         })
     }
 
-    /// Something to be published; what is not JSON is not there.
+    /// Adds a message to be published; a body that cannot be encoded as JSON is left out.
     fn publish(&mut self, topic: Topic, body: &impl Serialize) {
         self.publish.extend(serde_json::to_vec(body).ok().map(|body| (topic, body)));
     }
 }
 
 impl Core {
-    /// With the devices that were stored.
+    /// Creates the core with the stored devices.
     pub(super) fn new(
         node: &str,
         devices: impl IntoIterator<Item = (DeviceId, Device)>,
@@ -163,37 +163,37 @@ impl Core {
             names: HashMap::new(),
             models: BTreeMap::new(),
             due: BTreeSet::new(),
-            unheeded: BTreeMap::new(),
+            out_of_sync: BTreeMap::new(),
             last_due: None,
             catalogue: Catalogue::default(),
             revision: 0,
         };
         for (id, device) in devices {
-            core.put(id, Some(Known { device, ..Known::default() }));
+            core.put(id, Some(DeviceEntry { device, ..DeviceEntry::default() }));
         }
         core
     }
 
-    /// The devices and models whose objects are known.
+    /// Returns the devices and models whose objects are known.
     pub(super) fn catalogue(&self) -> &Catalogue {
         &self.catalogue
     }
 
-    /// Takes back what a turn did: it could not be written. Whoever asked is told; nothing is published.
-    pub(super) fn take_back(&mut self, turn: Turn) {
-        for (id, known) in turn.before {
+    /// Rolls back a batch that could not be written. Callers get an error; nothing is published.
+    pub(super) fn roll_back(&mut self, batch: Batch) {
+        for (id, known) in batch.before {
             self.put(id, known);
         }
-        let why = Refused::unwritten();
-        turn.replies.into_iter().for_each(|reply| reply.fail(&why));
+        let why = RequestError::unwritten();
+        batch.replies.into_iter().for_each(|reply| reply.fail(&why));
     }
 
-    fn put(&mut self, id: DeviceId, known: Option<Known>) {
+    fn put(&mut self, id: DeviceId, known: Option<DeviceEntry>) {
         match known {
             None => {
                 self.devices.remove(&id);
                 self.due.remove(&id);
-                self.unheeded.remove(&id);
+                self.out_of_sync.remove(&id);
                 if let Some(same) = self.names.get_mut(id.name()) {
                     same.retain(|other| *other != id);
                     if same.is_empty() {
@@ -207,7 +207,7 @@ impl Core {
                     self.due.insert(id.clone());
                 }
                 if report::delta(device).is_some() {
-                    self.unheeded.entry(id.clone()).or_default();
+                    self.out_of_sync.entry(id.clone()).or_default();
                 }
                 let same = self.names.entry(id.name().to_owned()).or_default();
                 if !same.contains(&id) {
@@ -218,8 +218,8 @@ impl Core {
         }
     }
 
-    /// The device that is meant: one without a namespace may be the only one of its name, or that of namespace `default`.
-    fn meant(&self, id: &DeviceId) -> Option<DeviceId> {
+    /// Resolves a device id: one without a namespace may be the only device of its name, or the one in the namespace `default`.
+    fn resolve(&self, id: &DeviceId) -> Option<DeviceId> {
         if self.devices.contains_key(id) {
             return Some(id.clone());
         }
@@ -228,15 +228,15 @@ impl Core {
         standard.or_else(|| same.first().filter(|_| same.len() == 1).cloned())
     }
 
-    /// Changes a device by `change`, which is given what is known of its properties; what it was before is kept in the turn.
+    /// Changes a device by `change`, which gets the rules of its properties. The batch keeps the device as it was before.
     fn change<T>(
         &mut self,
-        turn: &mut Turn,
+        batch: &mut Batch,
         id: &DeviceId,
         change: impl FnOnce(&mut Device, Rules<'_>) -> T,
     ) -> Option<T> {
         let known = self.devices.get_mut(id)?;
-        turn.before.entry(id.clone()).or_insert_with(|| Some(known.clone()));
+        batch.before.entry(id.clone()).or_insert_with(|| Some(known.clone()));
         let model = known.spec.as_deref().and_then(|spec| spec.model.as_ref());
         let rules =
             Rules { spec: known.spec.as_deref(), model: model.and_then(|model| self.models.get(model)) };
@@ -247,44 +247,44 @@ impl Core {
         Some(changed)
     }
 
-    /// Tells mappers what has changed in a device.
-    fn notify_mappers(&mut self, turn: &mut Turn, id: &DeviceId, event: &Event, outcome: &Outcome) {
+    /// Sends mappers the changes of a device.
+    fn notify_mappers(&mut self, batch: &mut Batch, id: &DeviceId, event: &Event, outcome: &Outcome) {
         let Some(known) = self.devices.get_mut(id) else { return };
-        for property in &outcome.strangers {
+        for property in &outcome.undeclared {
             warn!(device = %id, property, "the device's object does not name this property: it is kept on this node, and the cloud does not show it; name it in spec.properties");
         }
-        turn.past.extend(history_entries(id, &mut known.device, outcome));
+        batch.past.extend(history_entries(id, &mut known.device, outcome));
         let bare = DeviceId::parse(id.name()).filter(|_| known.is_bare);
         let delta = report::delta(&known.device);
         if delta.is_none() {
-            self.unheeded.remove(id);
-        } else if outcome.desired || !self.unheeded.contains_key(id) {
-            self.unheeded.insert(id.clone(), Reminder::after(event.timestamp));
+            self.out_of_sync.remove(id);
+        } else if outcome.desired || !self.out_of_sync.contains_key(id) {
+            self.out_of_sync.insert(id.clone(), Reminder::after(event.timestamp));
         }
         for device in [Some(id.clone()), bare].into_iter().flatten() {
             let topic = |topic| Topic::Device(device.clone(), topic);
             if !outcome.document.is_empty() {
                 let document = TwinDocument { event: event.clone(), twin: outcome.document.clone() };
-                turn.publish(topic(DeviceTopic::TwinUpdateDocument), &document);
+                batch.publish(topic(DeviceTopic::TwinUpdateDocument), &document);
             }
             if let Some((twin, delta)) = &delta {
                 let event = Event { event_id: (self.new_id)(), timestamp: event.timestamp };
                 let delta = TwinDelta { event, twin: twin.clone(), delta: delta.clone() };
-                turn.publish(topic(DeviceTopic::TwinUpdateDelta), &delta);
+                batch.publish(topic(DeviceTopic::TwinUpdateDelta), &delta);
             }
         }
         if outcome.desired {
-            self.list(turn, id);
+            self.touch_catalogue(batch, id);
         }
     }
 
-    /// Notes in the catalogue that a device, or what is wanted of it, is another now.
-    fn list(&mut self, turn: &mut Turn, id: &DeviceId) {
+    /// Records in the catalogue that a device or its desired values have changed.
+    fn touch_catalogue(&mut self, batch: &mut Batch, id: &DeviceId) {
         self.revision += 1;
         let revision = self.revision;
         if let Some(listed) = self.catalogue.devices.get_mut(id) {
             listed.revision = revision;
-            turn.catalogue = true;
+            batch.catalogue = true;
         }
     }
 
@@ -294,21 +294,21 @@ impl Core {
     }
 }
 
-/// What goes into the history: values that have become others.
-fn history_entries(id: &DeviceId, device: &mut Device, outcome: &Outcome) -> Vec<Past> {
+/// Returns the history entries for changed values.
+fn history_entries(id: &DeviceId, device: &mut Device, outcome: &Outcome) -> Vec<HistoryEntry> {
     let value = |twin: &Option<twin::Twin>| twin.as_ref()?.actual.as_ref()?.value.clone();
     let mut past = Vec::new();
     for (name, change) in &outcome.document {
         let Some(property) = device.twins.get_mut(name) else { continue };
         let (at, current) = (property.actual.at, value(&change.current));
         if current.is_none() && !property.deleted {
-            // only what is wanted has changed
+            // only the desired value has changed
             continue;
         }
         property.is_noted &= current == value(&change.last);
         if !property.is_noted && at.abs_diff(property.noted) >= MIN_INTERVAL_MILLIS.unsigned_abs() {
             (property.noted, property.is_noted) = (at, true);
-            past.push(Past { device: id.clone(), property: name.clone(), value: current, at });
+            past.push(HistoryEntry { device: id.clone(), property: name.clone(), value: current, at });
         }
     }
     past

@@ -1,15 +1,15 @@
-//! How requests about devices ended.
+//! Counts the outcomes of requests about devices.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How a request ended.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Count {
-    /// It was carried out.
+pub enum RequestOutcome {
+    /// It was executed.
     Done,
-    /// It was refused: bad JSON, a wrong value.
+    /// It was refused: invalid JSON, an invalid value.
     Bad,
-    /// It was about a device that is not here.
+    /// It was about an unknown device.
     Unknown,
     /// It was too large.
     TooLarge,
@@ -17,11 +17,11 @@ pub enum Count {
     Reported,
 }
 
-impl Count {
-    /// All of them, in the order of their numbers.
+impl RequestOutcome {
+    /// All outcomes, in the order of their numbers.
     pub const ALL: [Self; 5] = [Self::Done, Self::Bad, Self::Unknown, Self::TooLarge, Self::Reported];
 
-    /// Its name in metrics.
+    /// Returns the outcome's name in metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -33,17 +33,17 @@ impl Count {
     }
 }
 
-/// Numbers since the start.
+/// The counters since the start.
 #[derive(Debug, Default)]
-pub struct Counts([AtomicU64; Count::ALL.len()]);
+pub struct RequestCounts([AtomicU64; RequestOutcome::ALL.len()]);
 
-impl Counts {
-    /// How many of these there have been.
-    pub fn get(&self, count: Count) -> u64 {
+impl RequestCounts {
+    /// Returns how many requests had this outcome.
+    pub fn get(&self, count: RequestOutcome) -> u64 {
         self.0[count as usize].load(Ordering::Relaxed)
     }
 
-    pub(super) fn add(&self, count: Count) {
+    pub(super) fn add(&self, count: RequestOutcome) {
         self.0[count as usize].fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -1,4 +1,4 @@
-//! A device as this node keeps it.
+//! A device as this node stores it.
 
 use std::collections::BTreeMap;
 
@@ -14,26 +14,26 @@ use super::rules::{Kind, Spec};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Device {
-    /// The UID of its object; empty where the cloud has sent none.
+    /// The UID of its object; empty if the cloud has sent none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) uid: String,
     /// Whether a membership of the cloud names it.
     pub(super) member: bool,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) description: String,
-    /// `online`, …; empty: nobody has told.
+    /// `online`, …; empty if no mapper has reported one.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) state: String,
-    /// RFC 3339.
+    /// When the device was last reached, RFC 3339.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) last_online: String,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) attributes: BTreeMap<String, Attribute>,
-    /// Boxed: most devices have few, and the map has room for eleven from the first on.
+    /// Boxed: most devices have few, and a map allocates nodes of eleven entries.
     pub(super) twins: BTreeMap<String, Box<Property>>,
-    /// The number of the state that the cloud has not confirmed; 0: it has confirmed it.
+    /// The number of the state that the cloud has not confirmed; 0 if it has.
     pub(super) state_due: u64,
-    /// Its object keeps the state from the cloud.
+    /// Whether its object excludes the state from reports to the cloud.
     #[serde(rename = "state_local", skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_state_local: bool,
 }
@@ -44,43 +44,43 @@ pub(super) struct Device {
 pub(super) struct Property {
     pub(super) kind: Kind,
     pub(super) optional: bool,
-    /// It was deleted; its versions go on where they were.
+    /// Whether it was deleted; the versions are kept, and go on if it is created again.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) deleted: bool,
-    /// The device's object keeps it from the cloud.
+    /// Whether the device's object excludes it from reports to the cloud.
     #[serde(rename = "local", skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_local: bool,
-    pub(super) expected: Side,
-    pub(super) actual: Side,
-    /// The wanted value of the device's object when it was last seen.
+    pub(super) expected: TwinValue,
+    pub(super) actual: TwinValue,
+    /// The desired value of the device's object when it was last read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) wanted: Option<String>,
-    /// The wanted value that a mapper has acted on.
+    /// The desired value that a mapper has acted on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) observed: Option<String>,
-    /// When its value was last noted in the history.
+    /// When its value was last added to the history.
     #[serde(skip)]
     pub(super) noted: i64,
-    /// Whether that was this value.
+    /// Whether the history has the current value.
     #[serde(skip)]
     pub(super) is_noted: bool,
 }
 
-/// What is wanted, or what is.
+/// The desired or the reported value of a property.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Side {
+pub(super) struct TwinValue {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) value: Option<String>,
     /// When it was set, milliseconds since the Unix epoch.
     pub(super) at: i64,
     pub(super) version: Version,
-    /// The cloud has not confirmed it.
+    /// Whether the cloud has not confirmed it.
     pub(super) due: bool,
 }
 
-impl Side {
-    /// Set here.
+impl TwinValue {
+    /// Sets the value on this node.
     pub(super) fn set(&mut self, value: Option<String>, at: i64) {
         self.value = value;
         self.at = at;
@@ -88,7 +88,7 @@ impl Side {
         self.due = true;
     }
 
-    /// Set by the cloud.
+    /// Sets the value and version of the cloud.
     pub(super) fn adopt(&mut self, value: Option<String>, at: i64, version: Version) {
         *self = Self { value, at, version, due: false };
     }
@@ -98,7 +98,7 @@ impl Side {
         self.value.clone().map(|value| Value { value: Some(value), metadata })
     }
 
-    /// One of an earlier time, or of a membership.
+    /// Creates a value of an earlier time, or of a membership.
     pub(super) fn of(value: Option<Value>, version: Option<Version>) -> Self {
         let value = value.unwrap_or_default();
         let at = value.metadata.map_or(0, |metadata| metadata.timestamp);
@@ -111,7 +111,7 @@ impl Property {
         Self { kind, optional: true, ..Self::default() }
     }
 
-    /// Without versions, as mappers see it; `None` where it was deleted.
+    /// Returns the property without versions, as mappers see it; `None` if it was deleted.
     pub(super) fn on_wire(&self) -> Option<Twin> {
         (!self.deleted).then(|| Twin {
             expected: self.expected.on_wire(),
@@ -122,18 +122,18 @@ impl Property {
         })
     }
 
-    /// Whether there is something that the cloud is to be told and has not confirmed.
+    /// Reports whether something has to be reported that the cloud has not confirmed.
     pub(super) fn is_due(&self) -> bool {
         !self.is_local && (self.expected.due || self.actual.due)
     }
 
-    /// The value that is wanted and is not so. An empty one wants nothing.
+    /// Returns the desired value if it is not reached. An empty one means that nothing is desired.
     pub(super) fn delta(&self) -> Option<&str> {
         let expected = self.expected.value.as_deref().filter(|value| !self.deleted && !value.is_empty())?;
         (!self.is_as_wanted()).then_some(expected)
     }
 
-    /// Whether it is what it is wanted to be; numbers however they are written.
+    /// Reports whether the reported value equals the desired one; numbers are compared as numbers.
     pub(super) fn is_as_wanted(&self) -> bool {
         let (Some(wanted), Some(found)) = (&self.expected.value, &self.actual.value) else { return false };
         let number = |text: &str| text.parse::<f64>().ok();
@@ -149,17 +149,17 @@ impl Property {
 }
 
 impl Device {
-    /// Whether there is something that the cloud is to be told and has not confirmed.
+    /// Reports whether something has to be reported that the cloud has not confirmed.
     pub(super) fn is_due(&self) -> bool {
         self.is_state_due() || self.twins.values().any(|property| property.is_due())
     }
 
-    /// Whether that is so of its state.
+    /// Reports whether the state has to be reported.
     pub(super) fn is_state_due(&self) -> bool {
         self.state_due != 0 && !self.is_state_local
     }
 
-    /// Keeps from the cloud what its object says is to be kept from it.
+    /// Marks the properties that the object excludes from reports.
     pub(super) fn keep_local(&mut self, spec: &Spec) {
         for (name, property) in &mut self.twins {
             property.is_local = spec.is_local(name);
@@ -167,12 +167,12 @@ impl Device {
         self.is_state_local = spec.is_state_local;
     }
 
-    /// The property of this name; there is one from now on.
+    /// Returns the property of this name, which is created if it does not exist.
     pub(super) fn property(&mut self, name: &str, kind: Kind) -> &mut Property {
         self.twins.entry(name.to_owned()).or_insert_with(|| Property::new(kind).into())
     }
 
-    /// A device of a membership.
+    /// Creates a device from a membership.
     pub(super) fn of_member(member: &Member) -> Self {
         let attributes = member.attributes.iter();
         let twins = member.twin.iter().filter_map(|(name, twin)| {
@@ -184,8 +184,8 @@ impl Device {
             let kind = Kind::parse(word).unwrap_or_default();
             let property = Property {
                 optional: twin.optional.unwrap_or(true),
-                expected: Side::of(twin.expected, twin.expected_version),
-                actual: Side::of(twin.actual, twin.actual_version),
+                expected: TwinValue::of(twin.expected, twin.expected_version),
+                actual: TwinValue::of(twin.actual, twin.actual_version),
                 ..Property::new(kind)
             };
             Some((name.clone(), property.into()))
@@ -203,7 +203,7 @@ impl Device {
         }
     }
 
-    /// As the lists of memberships show it.
+    /// Returns the device as the lists of memberships show it.
     pub(super) fn on_wire(&self, id: &DeviceId) -> Member {
         Member { description: self.description.clone(), state: self.state.clone(), ..Member::new(id.clone()) }
     }

@@ -1,74 +1,74 @@
-//! What values have been: changes of the last day, as many as there is room for, each property at most once a second.
+//! The history of values: changes of the last day, limited in number, each property at most once a second.
 //!
-//! They are written in chunks, some seconds after they happened: a crash may cost those seconds of history, never a value. Pure.
+//! It is written in chunks, some seconds after the changes: a crash may lose those seconds of history, but never a value. Pure.
 
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 use wire::topic::DeviceId;
 
-/// How long they are kept, milliseconds.
+/// How long entries are kept, milliseconds.
 pub(super) const RETENTION_MILLIS: i64 = 24 * 3600 * 1000;
-/// Chunks that are kept.
+/// The most chunks that are kept.
 const MAX_CHUNKS: usize = 256;
-/// Entries of a chunk.
+/// The most entries of a chunk.
 const CHUNK_ENTRIES: usize = 512;
-/// Entries that wait for a disk that fails; older ones are let go.
+/// The most entries that wait while the disk fails; older ones are dropped.
 const MAX_UNWRITTEN_ENTRIES: usize = 8 * CHUNK_ENTRIES;
-/// The least time between two entries of one property, milliseconds.
+/// The shortest time between two entries of one property, milliseconds.
 pub(super) const MIN_INTERVAL_MILLIS: i64 = 1000;
 
 /// A value that a property had.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Past {
-    /// Whose.
+pub struct HistoryEntry {
+    /// The device.
     pub device: DeviceId,
-    /// Of which property.
+    /// The property.
     pub property: String,
-    /// The value; `None`: the property was deleted.
+    /// The value; `None` if the property was deleted.
     pub value: Option<String>,
-    /// Since when, milliseconds since the Unix epoch.
+    /// When it was set, milliseconds since the Unix epoch.
     pub at: i64,
 }
 
-/// Some of them, as they are written.
+/// A number of entries that are written together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Chunk {
-    pub(super) entries: Vec<Past>,
+    pub(super) entries: Vec<HistoryEntry>,
 }
 
-/// What waits to be written, and what is.
+/// The entries that wait to be written, and the chunks that are.
 #[derive(Debug, Default)]
 pub(super) struct History {
-    waiting: VecDeque<Past>,
-    /// Number and newest time of each chunk.
+    waiting: VecDeque<HistoryEntry>,
+    /// The number and newest time of each chunk.
     written: VecDeque<(u64, i64)>,
     next: u64,
 }
 
 impl History {
-    /// With the chunks that are written: their numbers and newest times, in order.
+    /// Creates the history with the chunks on disk: their numbers and newest times, in order.
     pub(super) fn new(written: impl IntoIterator<Item = (u64, i64)>) -> Self {
         let written: VecDeque<_> = written.into_iter().collect();
         let next = written.back().map_or(0, |(number, _)| number + 1);
         Self { waiting: VecDeque::new(), written, next }
     }
 
-    /// Notes what has happened.
-    pub(super) fn add(&mut self, past: impl IntoIterator<Item = Past>) {
+    /// Adds entries.
+    pub(super) fn add(&mut self, past: impl IntoIterator<Item = HistoryEntry>) {
         self.waiting.extend(past);
         let too_many = self.waiting.len().saturating_sub(MAX_UNWRITTEN_ENTRIES);
         self.waiting.drain(..too_many);
     }
 
-    /// Whether a chunk is full.
+    /// Reports whether there are enough entries for a full chunk.
     pub(super) fn is_full(&self) -> bool {
         self.waiting.len() >= CHUNK_ENTRIES
     }
 
-    /// What is to be written next, with its number, and the chunks that are to go; `None`: nothing waits.
+    /// Returns the next chunk to write with its number, and the chunks to remove; `None` if nothing waits.
     pub(super) fn chunk(&self, now: i64) -> Option<(u64, Chunk, Vec<u64>)> {
-        let entries: Vec<Past> = self.waiting.iter().take(CHUNK_ENTRIES).cloned().collect();
+        let entries: Vec<HistoryEntry> = self.waiting.iter().take(CHUNK_ENTRIES).cloned().collect();
         let too_many = (self.written.len() + 1).saturating_sub(MAX_CHUNKS);
         let is_over = |(place, (_, newest)): &(usize, &(u64, i64))| {
             *place < too_many || *newest < now - RETENTION_MILLIS
@@ -77,7 +77,7 @@ impl History {
         (!entries.is_empty()).then_some((self.next, Chunk { entries }, over))
     }
 
-    /// The chunk of [`chunk`](Self::chunk) is written, and the others are gone.
+    /// Records that the chunk of [`chunk`](Self::chunk) was written, and the others were removed.
     pub(super) fn written(&mut self, chunk: &Chunk, over: &[u64]) {
         self.waiting.drain(..chunk.entries.len().min(self.waiting.len()));
         self.written.retain(|(number, _)| !over.contains(number));
@@ -86,8 +86,8 @@ impl History {
         self.next += 1;
     }
 
-    /// What waits and is of a device.
-    pub(super) fn waiting<'a>(&'a self, device: &'a DeviceId) -> impl Iterator<Item = &'a Past> {
+    /// Returns the waiting entries of a device.
+    pub(super) fn waiting<'a>(&'a self, device: &'a DeviceId) -> impl Iterator<Item = &'a HistoryEntry> {
         self.waiting.iter().filter(move |past| past.device == *device)
     }
 }
@@ -96,8 +96,13 @@ impl History {
 mod tests {
     use super::*;
 
-    fn past(at: i64) -> Past {
-        Past { device: DeviceId::parse("d").unwrap(), property: "t".into(), value: Some(at.to_string()), at }
+    fn past(at: i64) -> HistoryEntry {
+        HistoryEntry {
+            device: DeviceId::parse("d").unwrap(),
+            property: "t".into(),
+            value: Some(at.to_string()),
+            at,
+        }
     }
 
     #[test]

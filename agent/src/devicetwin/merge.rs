@@ -1,32 +1,32 @@
-//! How twins change, and what is said about it. Pure.
+//! Merges changes into twins, and collects the messages about them. Pure.
 //!
-//! Each property has two sides, what is wanted and what is, and each side has two counters: how often the cloud has changed it,
-//! and how often this node has. A change here counts the edge's. A twin of the cloud is adopted where neither of its counters
-//! is behind; else this node's own state is sent back, and the cloud is to take it: of two changes that did not know of each
-//! other the edge's stays. A device's object has no counters: a wanted value that has changed in it since it was last seen
-//! replaces what is wanted here.
+//! Each property has two sides, the desired and the reported value, and each side has two counters: the changes by the cloud,
+//! and the changes by this node. A change here increments the edge's counter. A twin of the cloud is adopted if neither of its
+//! counters is behind; otherwise this node's state is sent back, which the cloud has to adopt: of two concurrent changes the
+//! edge's wins. A device's object has no counters: a desired value that has changed in it since it was last read replaces the
+//! one here.
 
 use std::collections::BTreeMap;
 
 use wire::twin::{BAD_REQUEST, Change, DELETED, Twin, Twins, Version};
 
 use super::{
-    device::{Device, Property, Side},
-    handle::{Reading, Refused},
+    device::{Device, Property, TwinValue},
+    handle::{Reading, RequestError},
     rules::{Kind, MAX_PROPERTIES, Rules, Spec},
 };
 
-/// What a change of twins has brought about.
+/// The results of a change of twins.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Outcome {
-    /// The changed parts, for whoever asked.
+    /// The changed parts, for the answer.
     pub(super) result: Twins,
-    /// Changed properties before and after.
+    /// The changed properties before and after.
     pub(super) document: BTreeMap<String, Change>,
-    /// Whether something else is wanted now.
+    /// Whether a desired value has changed.
     pub(super) desired: bool,
-    /// New properties that the device's object does not name: the cloud shows nothing of them.
-    pub(super) strangers: Vec<String>,
+    /// New properties that the device's object does not name: the cloud does not show them.
+    pub(super) undeclared: Vec<String>,
 }
 
 impl Outcome {
@@ -35,53 +35,55 @@ impl Outcome {
     }
 }
 
-fn refused(why: String) -> Refused {
-    Refused::new(BAD_REQUEST, why)
+fn refused(why: String) -> RequestError {
+    RequestError::new(BAD_REQUEST, why)
 }
 
-/// What one property of an update asks for, found to be sound.
-enum Asked<'a> {
+/// The validated change of one property.
+enum PropertyChange<'a> {
     Delete,
     Set { kind: Kind, optional: Option<bool>, expected: Option<&'a str>, actual: Option<&'a str> },
 }
 
-/// Carries out an update of a mapper, all of it or nothing.
+/// Applies an update of a mapper, all of it or nothing.
 pub(super) fn update(
     device: &mut Device,
     rules: Rules<'_>,
     twins: &Twins,
     now: i64,
-) -> Result<Outcome, Refused> {
-    let mut asked = Vec::with_capacity(twins.len());
+) -> Result<Outcome, RequestError> {
+    let mut changes = Vec::with_capacity(twins.len());
     for (name, twin) in twins {
-        asked.push((name, ask(device, rules, name, twin.as_ref()).map_err(refused)?));
+        changes.push((name, validate(device, rules, name, twin.as_ref()).map_err(refused)?));
     }
-    let new = asked.iter().filter(|(name, _)| !device.twins.contains_key(*name)).count();
+    let new = changes.iter().filter(|(name, _)| !device.twins.contains_key(*name)).count();
     if device.twins.len() + new > MAX_PROPERTIES {
         return Err(refused(format!("a device has at most {MAX_PROPERTIES} properties")));
     }
     let mut outcome = Outcome::default();
-    for (name, asked) in asked {
-        match asked {
-            Asked::Delete => delete(device, name, now, &mut outcome),
-            Asked::Set { kind, optional, expected, actual } => {
+    for (name, changes) in changes {
+        match changes {
+            PropertyChange::Delete => delete(device, name, now, &mut outcome),
+            PropertyChange::Set { kind, optional, expected, actual } => {
                 let is_new = device.twins.get(name).is_none_or(|property| property.deleted);
-                outcome.strangers.extend(Some(name.clone()).filter(|name| is_new && rules.is_strange(name)));
+                outcome
+                    .undeclared
+                    .extend(Some(name.clone()).filter(|name| is_new && rules.is_undeclared(name)));
                 let property = device.property(name, kind);
                 let last = property.on_wire().filter(|_| !is_new);
                 property.optional |= property.deleted;
                 (property.deleted, property.kind) = (false, kind);
-                // what must be there cannot be made optional again
+                // a required property cannot be made optional again
                 property.optional &= optional.unwrap_or(true);
                 if let Some(value) = expected {
                     property.expected.set(Some(value.to_owned()), now);
-                    // nobody has acted on this one
+                    // no mapper has acted on this value yet
                     property.observed = None;
                     outcome.desired = true;
                 }
                 if let Some(value) = actual {
                     property.actual.set(Some(value.to_owned()), now);
-                    obeyed(property);
+                    mark_observed(property);
                 }
                 outcome.changed(name, last, property);
                 let twin = Twin {
@@ -96,12 +98,12 @@ pub(super) fn update(
     Ok(outcome)
 }
 
-fn ask<'a>(
+fn validate<'a>(
     device: &Device,
     rules: Rules<'_>,
     name: &str,
     twin: Option<&'a Twin>,
-) -> Result<Asked<'a>, String> {
+) -> Result<PropertyChange<'a>, String> {
     rules.name(name)?;
     let found = device.twins.get(name).filter(|property| !property.deleted);
     let word = twin.and_then(|twin| twin.metadata.as_ref()).map(|metadata| metadata.kind.as_str());
@@ -114,11 +116,11 @@ fn ask<'a>(
             Some(property) if !property.optional => {
                 Err(format!("{name} cannot be deleted: it is not optional"))
             }
-            Some(_) => Ok(Asked::Delete),
+            Some(_) => Ok(PropertyChange::Delete),
         };
     };
     let kind = match rules.kind(name).or(found.map(|property| property.kind)) {
-        // mappers write all kinds of words; of a property that is known they say nothing new
+        // mappers send all kinds of type names; for a known property they are ignored
         Some(kind) => kind,
         None => match word.map(|word| Kind::parse(word).ok_or(word)).transpose() {
             Ok(told) => told.unwrap_or_default(),
@@ -141,7 +143,12 @@ fn ask<'a>(
     if expected.is_some() {
         rules.writable(name)?;
     }
-    Ok(Asked::Set { kind, optional: twin.optional, expected, actual: value(&twin.actual, "actual")? })
+    Ok(PropertyChange::Set {
+        kind,
+        optional: twin.optional,
+        expected,
+        actual: value(&twin.actual, "actual")?,
+    })
 }
 
 fn delete(device: &mut Device, name: &str, now: i64, outcome: &mut Outcome) {
@@ -156,13 +163,13 @@ fn delete(device: &mut Device, name: &str, now: i64, outcome: &mut Outcome) {
     outcome.result.insert(name.to_owned(), None);
 }
 
-/// Takes what a mapper has read, all of it or nothing.
+/// Applies the readings of a mapper, all of them or none.
 pub(super) fn read(
     device: &mut Device,
     rules: Rules<'_>,
     readings: &[Reading],
     now: i64,
-) -> Result<Outcome, Refused> {
+) -> Result<Outcome, RequestError> {
     for Reading { property, value, observed, .. } in readings {
         rules.name(property).map_err(refused)?;
         let found = device.twins.get(property).filter(|property| !property.deleted);
@@ -179,7 +186,7 @@ pub(super) fn read(
     for Reading { property: name, value, at, observed } in readings {
         let kind = rules.kind(name);
         let is_new = device.twins.get(name).is_none_or(|property| property.deleted);
-        outcome.strangers.extend(Some(name.clone()).filter(|name| is_new && rules.is_strange(name)));
+        outcome.undeclared.extend(Some(name.clone()).filter(|name| is_new && rules.is_undeclared(name)));
         let property = device.property(name, kind.unwrap_or_default());
         let last = property.on_wire().filter(|_| !is_new);
         property.deleted = false;
@@ -189,7 +196,7 @@ pub(super) fn read(
             outcome.changed(name, last, property);
         }
         match observed.clone().filter(|value| !value.is_empty()) {
-            None => obeyed(property),
+            None => mark_observed(property),
             observed if property.observed != observed => {
                 property.observed = observed;
                 property.expected.due = true;
@@ -200,15 +207,15 @@ pub(super) fn read(
     Ok(outcome)
 }
 
-/// A value that is as it is wanted: the wanted one has been acted on, whether the mapper says so or not.
-fn obeyed(property: &mut Property) {
+/// Marks the desired value as observed if the reported value equals it, whether or not the mapper says so.
+fn mark_observed(property: &mut Property) {
     if property.is_as_wanted() && property.observed != property.expected.value {
         property.observed.clone_from(&property.expected.value);
         property.expected.due = true;
     }
 }
 
-/// Takes a twin of the cloud that bears versions.
+/// Applies a twin of the cloud that has versions.
 pub(super) fn sync(device: &mut Device, rules: Rules<'_>, twins: &Twins, now: i64) -> Outcome {
     let mut outcome = Outcome::default();
     for (name, twin) in twins {
@@ -235,7 +242,7 @@ pub(super) fn sync(device: &mut Device, rules: Rules<'_>, twins: &Twins, now: i6
         ];
         let mut adopted = false;
         for (side, value, version) in sides {
-            adopted |= sync_side(side, (value, is_deleted, fits(value)), version, now);
+            adopted |= sync_value(side, (value, is_deleted, fits(value)), version, now);
         }
         if adopted {
             property.deleted = is_deleted;
@@ -252,9 +259,9 @@ pub(super) fn sync(device: &mut Device, rules: Rules<'_>, twins: &Twins, now: i6
     outcome
 }
 
-/// Whether the cloud's side was taken; where not, this node's own is sent back.
-fn sync_side(
-    side: &mut Side,
+/// Applies one side of the cloud's twin. Returns false if this node's own state has to be sent back.
+fn sync_value(
+    side: &mut TwinValue,
     (value, is_deleted, fits): (&Option<wire::twin::Value>, bool, bool),
     version: Option<Version>,
     now: i64,
@@ -273,8 +280,14 @@ fn sync_side(
     true
 }
 
-/// Takes what the device's object wants, where that has changed since it was last seen. Also answers what of it cannot be.
-pub(super) fn want(device: &mut Device, rules: Rules<'_>, spec: &Spec, now: i64) -> (Outcome, Vec<String>) {
+/// Applies the desired values of the device's object that have changed since it was last read. Also returns which of them are
+/// invalid.
+pub(super) fn apply_spec(
+    device: &mut Device,
+    rules: Rules<'_>,
+    spec: &Spec,
+    now: i64,
+) -> (Outcome, Vec<String>) {
     let (mut outcome, mut faults) = (Outcome::default(), Vec::new());
     // the model may have come after the values
     for (name, property) in &mut device.twins {
@@ -304,7 +317,7 @@ pub(super) fn want(device: &mut Device, rules: Rules<'_>, spec: &Spec, now: i64)
         (property.deleted, property.kind) = (false, kind);
         let before = property.wanted.take();
         property.wanted = wish.cloned();
-        // what was set at the edge meanwhile stays when the object no longer wants anything
+        // a value that was set at the edge meanwhile stays when the object no longer has one
         if wish.is_none() && property.expected.value != before {
             continue;
         }

@@ -1,15 +1,17 @@
-//! DeviceTwin: the devices of this node, what is wanted of them and what they are.
+//! DeviceTwin: the devices of this node, with their desired and reported values.
 //!
-//! In: devices and models from the cloud (objects, memberships), updates of mappers over MQTT and DMI. Out: answers and deltas to
-//! mappers, reports to the cloud. What was answered is on disk; what is on disk is reported until the cloud has confirmed it.
+//! In: devices and models from the cloud (objects, memberships), updates of mappers over MQTT and DMI. Out: answers and deltas
+//! to mappers, reports to the cloud. What was answered is on disk; what is on disk is reported until the cloud has confirmed
+//! it.
 //!
 //! | part | what |
 //! |---|---|
 //! | `device`, `rules`, `merge`, `report`, `core` | decisions, pure |
-//! | `kept`, `history` | the devices in the store, and what they were |
-//! | `task`, `work`, `commit`, `cloud_reports` | the one owner: takes what has come, commits it, then answers; what the cloud is told |
+//! | `store`, `history` | the devices in the store, and the history of their values |
+//! | `task`, `work`, `commit`, `cloud_reports` | the one owner: applies requests, commits them, then answers; reports to the
+//! cloud |
 //! | `dmi` | mappers over gRPC |
-//! | `handle` | the doors for other rooms |
+//! | `handle` | the handle for other modules |
 //!
 //! Source: KubeEdge's DeviceTwin.
 
@@ -36,9 +38,9 @@ use tokio::sync::{mpsc, watch};
 
 pub(crate) use self::store::device_rows;
 pub use self::{
-    counts::{Count, Counts},
-    handle::{Catalogue, DeviceTwin, Devices, Listed, Reading, Refused, Unavailable},
-    history::Past,
+    counts::{RequestCounts, RequestOutcome},
+    handle::{Catalogue, CatalogueEntry, DeviceTwin, Devices, ObjectError, Reading, RequestError},
+    history::HistoryEntry,
     task::Task,
 };
 use self::{objects::Objects, store::DeviceStore};
@@ -48,34 +50,34 @@ use crate::{
     metamanager::{CloudMessages, DeviceObjects},
 };
 
-/// Requests of other rooms that wait for a turn. Whoever asks waits.
-const COMMANDS: usize = 256;
+/// The most requests of other modules that wait; further callers wait.
+const MAX_QUEUED_COMMANDS: usize = 256;
 
-/// What the room needs.
+/// What DeviceTwin needs.
 #[derive(Debug)]
 pub struct Config {
     /// This node's name.
     pub node_name: String,
-    /// Where devices are kept.
+    /// The store of the devices.
     pub store: Arc<dyn Store>,
     /// The objects of devices and models.
     pub objects: DeviceObjects,
-    /// What the cloud says of devices beside them.
+    /// The cloud's messages about devices other than objects.
     pub messages: CloudMessages,
-    /// The way to the cloud.
+    /// The connection to the cloud.
     pub hub: EdgeHub,
-    /// The way to mappers over MQTT.
+    /// The MQTT connection to mappers.
     pub bus: Bus,
-    /// What mappers ask over MQTT.
+    /// The requests of mappers over MQTT.
     pub requests: Requests,
 }
 
-/// Builds the room; [`Task::run`] reads what is stored.
+/// Builds DeviceTwin; [`Task::run`] reads what is stored.
 pub fn new(config: Config) -> (DeviceTwin, Task) {
     let Config { node_name, store, objects, messages, hub, bus, requests } = config;
-    let (commands, inbox) = mpsc::channel(COMMANDS);
+    let (commands, inbox) = mpsc::channel(MAX_QUEUED_COMMANDS);
     let (catalogue, newest) = watch::channel(None);
-    let counts = Arc::new(Counts::default());
+    let counts = Arc::new(RequestCounts::default());
     let handle = DeviceTwin { commands, catalogue: newest, objects: objects.clone(), counts: counts.clone() };
     let task = Task {
         store: DeviceStore::new(store),

@@ -1,4 +1,4 @@
-//! The objects of devices and models, followed: first all of them, then each change.
+//! Follows the objects of devices and models: first all of them, then each change.
 
 use std::{collections::BTreeSet, fmt, time::Duration};
 
@@ -9,26 +9,26 @@ use serde::de::DeserializeOwned;
 use tracing::{error, warn};
 use wire::topic::DeviceId;
 
-use super::core::{Core, Turn};
+use super::core::{Batch, Core};
 use crate::metamanager::{DeviceObject, DeviceObjects};
 
-/// After the store failed.
+/// The wait after the store failed.
 const STORE_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// What was seen of objects.
+/// Objects that were read.
 #[derive(Debug)]
-pub(super) enum Seen {
-    /// All there are. Models first: they say what values may be.
+pub(super) enum ObservedObjects {
+    /// All objects. Models come first, because they restrict values.
     All { models: Vec<Object>, devices: Vec<Object>, damaged: Unreadable },
-    /// One has changed.
+    /// One object has changed.
     One(DeviceObject, Box<Event>),
 }
 
-/// Models and devices that are there and cannot be read.
+/// Models and devices that are stored but cannot be read.
 type Unreadable = (BTreeSet<DeviceId>, BTreeSet<DeviceId>);
 
-/// All of them, and the watches that go on from there.
-type Listing = BoxFuture<'static, Result<(Seen, Watch, Watch), StoreError>>;
+/// A list of all objects, and the watches that continue it.
+type Listing = BoxFuture<'static, Result<(ObservedObjects, Watch, Watch), StoreError>>;
 
 /// A reader of the objects.
 pub(super) struct Objects {
@@ -37,9 +37,9 @@ pub(super) struct Objects {
 }
 
 enum State {
-    /// Goes on from one call of [`Objects::next`] to the following: however busy its caller is, it comes to an end.
+    /// Kept between calls of [`Objects::next`], so that it completes even if its caller is busy with other events.
     Listing(Listing),
-    /// Of models, and of devices.
+    /// Watches of models, and of devices.
     Watching(Watch, Watch),
 }
 
@@ -49,13 +49,13 @@ impl Objects {
         Self { source, state }
     }
 
-    /// Begins anew with all objects, after a time.
-    pub(super) fn again_after(&mut self, wait: Duration) {
+    /// Starts again with all objects, after a time.
+    pub(super) fn restart_after(&mut self, wait: Duration) {
         self.state = State::Listing(list(self.source.clone(), wait));
     }
 
-    /// What there is to see next. Cancel-safe: what was not returned is returned by the next call.
-    pub(super) async fn next(&mut self) -> Seen {
+    /// Returns the next objects. Cancel-safe: what was not returned is returned by the next call.
+    pub(super) async fn next(&mut self) -> ObservedObjects {
         loop {
             let outcome = match &mut self.state {
                 State::Listing(listing) => match listing.await {
@@ -66,22 +66,22 @@ impl Objects {
                     Err(error) => Err(error),
                 },
                 State::Watching(models, devices) => tokio::select! {
-                    // models first: they say what values may be
+                    // models first, because they restrict values
                     biased;
                     // cancel-safe, both: a change not returned is returned by the next call
-                    event = models.next() => event.map(|event| Seen::One(DeviceObject::Model, Box::new(event))),
-                    event = devices.next() => event.map(|event| Seen::One(DeviceObject::Device, Box::new(event))),
+                    event = models.next() => event.map(|event| ObservedObjects::One(DeviceObject::Model, Box::new(event))),
+                    event = devices.next() => event.map(|event| ObservedObjects::One(DeviceObject::Device, Box::new(event))),
                 },
             };
             match outcome {
                 Ok(seen) => return seen,
-                Err(StoreError::Expired { .. }) => self.again_after(Duration::ZERO),
+                Err(StoreError::Expired { .. }) => self.restart_after(Duration::ZERO),
                 Err(error) => {
                     error!(
                         error = &error as &dyn std::error::Error,
                         "what the cloud wants of devices cannot be read"
                     );
-                    self.again_after(STORE_RETRY_DELAY);
+                    self.restart_after(STORE_RETRY_DELAY);
                 }
             }
         }
@@ -98,7 +98,7 @@ fn list(source: DeviceObjects, wait: Duration) -> Listing {
         let of_models = source.watch(DeviceObject::Model, models_at)?;
         let of_devices = source.watch(DeviceObject::Device, devices_at)?;
         let damaged = (source.damaged(DeviceObject::Model), source.damaged(DeviceObject::Device));
-        Ok((Seen::All { models, devices, damaged }, of_models, of_devices))
+        Ok((ObservedObjects::All { models, devices, damaged }, of_models, of_devices))
     };
     Box::pin(listing)
 }
@@ -109,40 +109,40 @@ impl fmt::Debug for Objects {
     }
 }
 
-impl Seen {
-    /// Has the devices follow.
-    pub(super) fn apply(&self, core: &mut Core, turn: &mut Turn, now: i64) {
+impl ObservedObjects {
+    /// Applies the objects to the devices.
+    pub(super) fn apply(&self, core: &mut Core, batch: &mut Batch, now: i64) {
         match self {
             Self::All { models, devices, damaged } => {
                 for object in models {
                     if let Some((id, model)) = read::<DeviceModel>(object) {
-                        core.model(turn, &id, Some(&model), now);
+                        core.model(batch, &id, Some(&model), now);
                     }
                 }
                 let all = |objects: &[Object]| objects.iter().filter_map(id).collect::<BTreeSet<_>>();
                 for object in devices {
                     if let Some((id, device)) = read::<Device>(object) {
-                        core.object(turn, &id, Some(&device), now);
+                        core.object(batch, &id, Some(&device), now);
                     }
                 }
-                // a damaged one is there, whatever it says
+                // a damaged object exists, whatever it says
                 let (models, devices) = (&all(models) | &damaged.0, &all(devices) | &damaged.1);
-                core.objects_are(turn, (&models, &devices), now);
+                core.apply_object_list(batch, (&models, &devices), now);
             }
             Self::One(kind, event) => {
                 let Some(id) = id(&event.object) else { return };
                 let is_gone = event.kind == EventKind::Deleted;
                 match kind {
-                    DeviceObject::Model if is_gone => core.model(turn, &id, None, now),
-                    DeviceObject::Device if is_gone => core.object(turn, &id, None, now),
+                    DeviceObject::Model if is_gone => core.model(batch, &id, None, now),
+                    DeviceObject::Device if is_gone => core.object(batch, &id, None, now),
                     DeviceObject::Model => {
                         if let Some((id, model)) = read::<DeviceModel>(&event.object) {
-                            core.model(turn, &id, Some(&model), now);
+                            core.model(batch, &id, Some(&model), now);
                         }
                     }
                     DeviceObject::Device => {
                         if let Some((id, device)) = read::<Device>(&event.object) {
-                            core.object(turn, &id, Some(&device), now);
+                            core.object(batch, &id, Some(&device), now);
                         }
                     }
                 }
@@ -155,7 +155,7 @@ fn id(object: &Object) -> Option<DeviceId> {
     DeviceId::new(&object.key.namespace, &object.key.name)
 }
 
-/// One that cannot be read is named and left out; the others are not touched by it.
+/// Decodes an object. An invalid one is logged and left out; the others are not affected.
 fn read<T: DeserializeOwned>(object: &Object) -> Option<(DeviceId, T)> {
     let id = id(object)?;
     let read = serde_json::from_slice(&object.json);
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_list_ends_although_it_is_asked_for_in_passing() {
+    async fn a_list_completes_although_its_future_is_dropped_between_polls() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("a.db");
         let store = SqliteStore::open_or_begin_anew(&file, SqliteOptions::default()).await.unwrap().store;
@@ -194,11 +194,11 @@ mod tests {
             }
         };
         let seen = timeout(Duration::from_secs(10), passing).await.expect("it begins anew each time");
-        assert!(matches!(seen, Seen::All { devices, .. } if devices.len() == 1));
+        assert!(matches!(seen, ObservedObjects::All { devices, .. } if devices.len() == 1));
     }
 
     #[tokio::test]
-    async fn a_damaged_device_is_there_whatever_it_says() {
+    async fn a_damaged_device_counts_as_existing() {
         use sqlx::ConnectOptions;
 
         let directory = tempfile::tempdir().unwrap();
@@ -216,7 +216,7 @@ mod tests {
         let cut = "UPDATE objects SET value = x'7b' WHERE name = 'one'";
         sqlx::raw_sql(cut).execute(&mut hand).await.unwrap();
         let mut objects = Objects::new(DeviceObjects::of(SqliteStore::open(&file).await.unwrap()));
-        let Seen::All { devices, damaged, .. } = objects.next().await else { panic!("all first") };
+        let ObservedObjects::All { devices, damaged, .. } = objects.next().await else { panic!("all first") };
         assert_eq!(devices.iter().filter_map(super::id).collect::<Vec<_>>(), [id("two")]);
         assert_eq!(damaged.1, BTreeSet::from([id("one")]));
     }

@@ -1,12 +1,12 @@
-//! What is told of a device: to mappers what is wanted and is not so, to the cloud what it does not know yet. Pure.
+//! The contents of messages about a device: deltas for mappers, reports for the cloud. Pure.
 
 use std::collections::BTreeMap;
 
 use wire::twin::{DELETED, Twin, Twins, TypeMetadata, Version};
 
-use super::device::{Device, Side};
+use super::device::{Device, TwinValue};
 
-/// What is wanted and is not so.
+/// Returns the properties whose reported value differs from the desired one.
 pub(super) fn delta(device: &Device) -> Option<(Twins, BTreeMap<String, String>)> {
     let differing =
         || device.twins.iter().filter_map(|(name, property)| Some((name, property, property.delta()?)));
@@ -16,14 +16,14 @@ pub(super) fn delta(device: &Device) -> Option<(Twins, BTreeMap<String, String>)
     (!delta.is_empty()).then_some((twins, delta))
 }
 
-/// What the cloud is told: what it has not confirmed. Also the proof by which its confirmation counts.
+/// Returns what the cloud has not confirmed, and what its confirmation will confirm.
 pub(super) fn report(device: &Device) -> Option<(Twins, ReportedTwins)> {
     let mut told = ReportedTwins { uid: device.uid.clone(), twins: BTreeMap::new() };
     let mut twins = Twins::new();
     for (name, property) in device.twins.iter().filter(|(_, property)| property.is_due()) {
         let (expected, actual) = (&property.expected, &property.actual);
         let seen = property.observed.clone().or_else(|| expected.value.clone());
-        let seen = Side { value: seen, ..expected.clone() }.on_wire();
+        let seen = TwinValue { value: seen, ..expected.clone() }.on_wire();
         let word = if property.deleted { DELETED } else { property.kind.as_str() };
         let twin = Twin {
             expected: seen.filter(|_| expected.due),
@@ -39,15 +39,15 @@ pub(super) fn report(device: &Device) -> Option<(Twins, ReportedTwins)> {
     (!twins.is_empty()).then_some((twins, told))
 }
 
-/// What was told, to compare with what is when the cloud has confirmed it.
+/// What was reported, to compare with the device when the cloud has confirmed it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct ReportedTwins {
-    /// Of the device: another one may have come under its name since.
+    /// The UID of the device: another one may have its name by then.
     uid: String,
     twins: BTreeMap<String, (Version, Option<String>, Version)>,
 }
 
-/// The cloud has confirmed what it was told; what has changed since is told again.
+/// Applies the cloud's confirmation; what has changed since is reported again.
 pub(super) fn confirmed(device: &mut Device, told: &ReportedTwins) {
     if device.uid != told.uid {
         return;
@@ -63,16 +63,16 @@ pub(super) fn confirmed(device: &mut Device, told: &ReportedTwins) {
     }
 }
 
-/// The state that was told: the device's UID, and the number of the state.
+/// The reported state: the device's UID, and the number of the state.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ReportedState(String, u64);
 
-/// The state that the cloud is told.
+/// Returns the state for a report.
 pub(super) fn reported_state(device: &Device) -> ReportedState {
     ReportedState(device.uid.clone(), device.state_due)
 }
 
-/// The cloud has confirmed a state; one that has come since is told again.
+/// Applies the cloud's confirmation of a state; a newer state is reported again.
 pub(super) fn confirmed_state(device: &mut Device, told: &ReportedState) {
     if reported_state(device) == *told {
         device.state_due = 0;

@@ -1,4 +1,4 @@
-//! What a property's name and value may be: EdgeCore's rules, and what the device's model says.
+//! Validates a property's name and value: by EdgeCore's rules, and by the device's model.
 
 use std::collections::BTreeMap;
 
@@ -6,19 +6,19 @@ use crds::devices::{AccessMode, DeviceModelSpec, DeviceSpec, ModelProperty, Prop
 use serde::{Deserialize, Serialize};
 use wire::topic::DeviceId;
 
-/// The longest name of a property.
+/// The longest name of a property, bytes.
 const MAX_NAME: usize = 128;
-/// The longest value.
+/// The longest value, characters.
 const MAX_VALUE: usize = 512;
-/// Properties of one device. Only devices without a model can come near: anything may be reported of those.
+/// The most properties of one device. Only devices without a model can come near: those accept any property.
 pub(super) const MAX_PROPERTIES: usize = 1024;
 
-/// The type of a property's values, as MQTT has it.
+/// The type of a property's values in MQTT.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Kind {
     Int,
-    /// The same as `Int` under another name.
+    /// An alias of `Int`.
     Integer,
     Float,
     Boolean,
@@ -27,7 +27,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Reads the word, as EdgeCore writes it or as models do; nothing is a string.
+    /// Parses the name of a type as EdgeCore or models write it; an empty one is a string.
     pub(super) fn parse(text: &str) -> Option<Self> {
         const WORDS: [(&str, Kind); 10] = [
             ("", Kind::String),
@@ -64,7 +64,7 @@ impl Kind {
     }
 }
 
-/// What a model says of one property.
+/// The model's rule of one property.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Rule {
     kind: Option<Kind>,
@@ -73,12 +73,12 @@ pub(super) struct Rule {
     read_only: bool,
 }
 
-/// A model: its properties by name.
+/// A model: its rules by property name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Model(BTreeMap<String, Rule>);
 
 impl Model {
-    /// Of a DeviceModel.
+    /// Reads the rules of a DeviceModel.
     pub(super) fn of(spec: &DeviceModelSpec) -> Self {
         let rules =
             spec.properties.iter().filter_map(|property| Some((property.name.clone()?, rule(property))));
@@ -87,7 +87,7 @@ impl Model {
 }
 
 fn rule(property: &ModelProperty) -> Rule {
-    // a bound that is no number bounds nothing
+    // a bound that is no number does not count
     let bound =
         |text: &Option<String>| text.as_ref()?.trim().parse().ok().filter(|number: &f64| number.is_finite());
     let kind = property.kind.map(Kind::of);
@@ -100,32 +100,32 @@ fn rule(property: &ModelProperty) -> Rule {
     }
 }
 
-/// What matters here of a Device's object.
+/// The parts of a Device's object that are used here.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Spec {
-    /// Its model.
+    /// The model of the device.
     pub(super) model: Option<DeviceId>,
-    /// Its protocol.
+    /// The protocol of the device.
     pub(super) protocol: Option<String>,
-    /// Its properties by name, each with the value that is wanted.
+    /// The properties by name, each with its desired value.
     pub(super) properties: Box<[(String, Option<String>)]>,
-    /// Those of them that say `reportToCloud: false`. CloudCore leaves `false` out, and so nothing is no word against a report.
+    /// The properties with `reportToCloud: false`. CloudCore leaves `false` out, so an absent field does not forbid reports.
     local: Box<[String]>,
-    /// Whether its state says so.
+    /// Whether the state is excluded from reports.
     pub(super) is_state_local: bool,
 }
 
 impl Spec {
-    /// Of a device in this namespace.
+    /// Reads the spec of a device in this namespace.
     pub(super) fn of(namespace: &str, spec: &DeviceSpec) -> Self {
         let model = spec.device_model_ref.as_ref().map(|model| model.name.as_str());
         let properties = spec.properties.iter().filter_map(|property| {
             let wanted = property.desired.as_ref().map(|desired| desired.value.clone());
-            // an empty value is how the custom resource says that nothing is wanted
+            // an empty value is how the custom resource says that nothing is desired
             Some((property.name.clone()?, wanted.filter(|value| !value.is_empty())))
         });
         let local = spec.properties.iter().filter(|property| property.report_to_cloud == Some(false));
-        // the last of a name counts
+        // the last one of a name counts
         let properties: BTreeMap<_, _> = properties.collect();
         Self {
             model: model.and_then(|model| DeviceId::new(namespace, model)),
@@ -139,18 +139,18 @@ impl Spec {
         }
     }
 
-    /// Whether the property is kept from the cloud.
+    /// Reports whether the property is excluded from reports to the cloud.
     pub(super) fn is_local(&self, name: &str) -> bool {
         self.local.iter().any(|local| local == name)
     }
 
-    /// Whether it has a property of this name.
+    /// Reports whether the object has a property of this name.
     pub(super) fn has(&self, name: &str) -> bool {
         self.properties.binary_search_by(|(own, _)| own.as_str().cmp(name)).is_ok()
     }
 }
 
-/// What is known of a device's properties.
+/// The rules of a device's properties.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rules<'a> {
     pub(super) spec: Option<&'a Spec>,
@@ -158,13 +158,13 @@ pub(super) struct Rules<'a> {
 }
 
 impl Rules<'_> {
-    /// Whether the device's object or model names the property.
+    /// Reports whether the device's object or model names the property.
     pub(super) fn declares(&self, name: &str) -> bool {
         self.rule(name).is_some() || self.spec.is_some_and(|spec| spec.has(name))
     }
 
-    /// Whether the device's object is known and does not name the property: the cloud shows nothing of it.
-    pub(super) fn is_strange(&self, name: &str) -> bool {
+    /// Reports whether the device's object is known and does not name the property: the cloud does not show it then.
+    pub(super) fn is_undeclared(&self, name: &str) -> bool {
         self.spec.is_some_and(|spec| !spec.has(name))
     }
 
@@ -172,7 +172,7 @@ impl Rules<'_> {
         self.model.and_then(|model| model.0.get(name))
     }
 
-    /// Whether the device can have such a property.
+    /// Checks that the device can have a property of this name.
     pub(super) fn name(&self, name: &str) -> Result<(), String> {
         if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(is_plain) {
             return Err(format!(
@@ -189,12 +189,12 @@ impl Rules<'_> {
         Err(format!("{name} is no property of {whose}"))
     }
 
-    /// The type of a property: the model's word before any other.
+    /// Returns the type of a property in the model.
     pub(super) fn kind(&self, name: &str) -> Option<Kind> {
         self.rule(name).and_then(|rule| rule.kind)
     }
 
-    /// Whether the property can have this value.
+    /// Checks that the property can have this value.
     pub(super) fn value(&self, name: &str, value: &str, kind: Kind) -> Result<(), String> {
         let length = value.chars().count();
         if length > MAX_VALUE {
@@ -222,7 +222,7 @@ impl Rules<'_> {
         Ok(())
     }
 
-    /// Whether the property can have this text. One that is declared may have any.
+    /// Checks that the property can have this text. A declared property may have any text without control characters.
     fn text(&self, name: &str, value: &str) -> Result<(), String> {
         if self.declares(name) {
             return match value.chars().any(char::is_control) {
@@ -238,7 +238,7 @@ impl Rules<'_> {
         }
     }
 
-    /// Whether a value of the property can be wanted.
+    /// Checks that a value of the property can be desired.
     pub(super) fn writable(&self, name: &str) -> Result<(), String> {
         match self.rule(name) {
             Some(rule) if rule.read_only => Err(format!("{name} is read-only by the device's model")),

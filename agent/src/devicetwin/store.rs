@@ -12,17 +12,17 @@ use self::rows::Rows;
 pub(crate) use self::rows::device_rows;
 use super::{
     device::Device,
-    history::{Chunk, Past},
+    history::{Chunk, HistoryEntry},
 };
 
 mod rows;
 
-/// Where the devices stand.
+/// The group of the devices' collection.
 const GROUP: &str = "twins.outrigger.dev";
-/// Where the rows of EdgeCore's tables stand until they are taken over.
-const ROWS: &str = "edgecore.outrigger.dev";
-/// Where chunks of the history stand.
-const HISTORY: &str = "history.outrigger.dev";
+/// The group of rows of EdgeCore's tables that were not taken over yet.
+const EDGECORE_GROUP: &str = "edgecore.outrigger.dev";
+/// The group of the history's collection.
+const HISTORY_GROUP: &str = "history.outrigger.dev";
 const TABLES: [&str; 3] = ["device", "device_attr", "device_twin"];
 
 /// The devices in the store.
@@ -40,14 +40,14 @@ impl DeviceStore {
         Self(store)
     }
 
-    /// All devices. What EdgeCore kept is taken over first, once.
+    /// Returns all devices. The rows of EdgeCore's tables are imported first, once.
     pub(super) async fn load(&self) -> Result<Vec<(DeviceId, Device)>, StoreError> {
         self.take_over().await?;
         let mut devices = Vec::new();
         for object in self.list(&Resource::new(GROUP, "devices")).await? {
             match serde_json::from_value::<Stored>(object.value()?) {
                 Ok(stored) => devices.push((stored.id, stored.device)),
-                // another version of this program wrote it; the cloud and the mapper tell again
+                // another version of this program wrote it; the cloud and the mapper send it again
                 Err(error) => {
                     warn!(object = %object.key, %error, "a stored device cannot be read and is left out")
                 }
@@ -56,10 +56,10 @@ impl DeviceStore {
         Ok(devices)
     }
 
-    /// The chunks of the history that are written: number and newest time of each.
+    /// Returns the number and newest time of each chunk of the history.
     pub(super) async fn chunks(&self) -> Result<Vec<(u64, i64)>, StoreError> {
         let mut chunks = Vec::new();
-        for object in self.list(&Resource::new(HISTORY, "chunks")).await? {
+        for object in self.list(&Resource::new(HISTORY_GROUP, "chunks")).await? {
             let Ok(number) = object.key.name.parse() else { continue };
             let chunk: Chunk = serde_json::from_value(object.value()?).unwrap_or_default();
             chunks.push((number, chunk.entries.iter().map(|past| past.at).max().unwrap_or_default()));
@@ -85,17 +85,17 @@ impl DeviceStore {
         self.write_one_by_one(writes).await
     }
 
-    /// What a device was, the oldest first.
-    pub(super) async fn history(&self, device: &DeviceId) -> Result<Vec<Past>, StoreError> {
+    /// Returns the history of a device, the oldest first.
+    pub(super) async fn history(&self, device: &DeviceId) -> Result<Vec<HistoryEntry>, StoreError> {
         let mut history = Vec::new();
-        for object in self.list(&Resource::new(HISTORY, "chunks")).await? {
+        for object in self.list(&Resource::new(HISTORY_GROUP, "chunks")).await? {
             let chunk: Chunk = serde_json::from_value(object.value()?).unwrap_or_default();
             history.extend(chunk.entries.into_iter().filter(|past| past.device == *device));
         }
         Ok(history)
     }
 
-    /// Writes devices as they are now, or that they are gone, in one commit; it takes what it needs before it is waited for.
+    /// Writes devices, or removes them, in one commit. The values are taken before the returned future is polled.
     pub(super) fn write<'a>(
         &self,
         devices: impl Iterator<Item = (&'a DeviceId, Option<&'a Device>)>,
@@ -111,7 +111,7 @@ impl DeviceStore {
         }
         let removes = writes.iter().any(|write| write.value.is_none()).then(|| writes.clone());
         match (self.0.commit(writes).await, removes) {
-            // it came and went before anything was written: there is nothing to remove
+            // the device was created and removed between two writes: there is nothing to remove
             (Err(StoreError::Missing(_)), Some(writes)) => self.write_one_by_one(writes).await,
             (written, _) => written.map(drop),
         }
@@ -132,12 +132,12 @@ impl DeviceStore {
         Ok(self.0.list(&scope, &Page::default()).await?.items)
     }
 
-    /// The rows of EdgeCore's tables become devices, and go with the same commit.
+    /// Imports the rows of EdgeCore's tables as devices, and removes them with the same commit.
     async fn take_over(&self) -> Result<(), StoreError> {
         let mut rows = Rows::default();
         let mut writes = Vec::new();
         for table in TABLES {
-            for object in self.list(&Resource::new(ROWS, table)).await? {
+            for object in self.list(&Resource::new(EDGECORE_GROUP, table)).await? {
                 rows.add(table, object.value()?.get("row").cloned().unwrap_or_default());
                 writes.push(Write { key: object.key, expect: Expect::Anything, value: None });
             }
@@ -147,7 +147,7 @@ impl DeviceStore {
         }
         let devices: BTreeMap<DeviceId, Device> = rows.devices();
         for (id, device) in &devices {
-            // one that is here already is newer
+            // a device that is here already is newer
             let known = match self.0.get(&key(id)).await {
                 Err(StoreError::Damaged { .. }) => None,
                 known => known?,
@@ -166,9 +166,9 @@ fn key(id: &DeviceId) -> Key {
     Key::new(Resource::new(GROUP, "devices"), id.namespace().unwrap_or_default(), id.name())
 }
 
-/// Names in the order of numbers.
+/// Returns the key of a chunk; names sort as their numbers.
 fn chunk_key(number: u64) -> Key {
-    Key::new(Resource::new(HISTORY, "chunks"), "", format!("{number:020}"))
+    Key::new(Resource::new(HISTORY_GROUP, "chunks"), "", format!("{number:020}"))
 }
 
 fn write(id: &DeviceId, device: Option<&Device>) -> Write {
@@ -176,7 +176,7 @@ fn write(id: &DeviceId, device: Option<&Device>) -> Write {
     Write { key: key(id), expect: Expect::Anything, value }
 }
 
-/// Text that holds JSON, as EdgeCore keeps it; nothing where it is none.
+/// Parses a text that holds JSON, as EdgeCore stores it; null if it is none.
 fn inner(text: &Value) -> Value {
     text.as_str().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }

@@ -1,8 +1,8 @@
-//! The one owner of the devices. It works in turns: takes what has come, commits what has changed, and only then answers,
-//! publishes and acknowledges. While one turn is written the next one gathers. Beside them it tells the cloud what that does not
-//! know yet.
+//! The one owner of the devices. It works in batches: it applies requests in memory, commits the changes, and only then
+//! answers, publishes and acknowledges. While one batch is written the next one is gathered. Beside them it sends reports to
+//! the cloud.
 
-mod turns;
+mod batches;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -16,10 +16,10 @@ use tracing::{error, warn};
 use wire::{Message, topic::DeviceId};
 
 use super::{
-    cloud_reports::{ReportOutcome, ask_for_members, report},
-    commit::{Commit, GatheredTurn, outcome},
-    core::{Core, Due, Turn},
-    counts::Counts,
+    cloud_reports::{ReportOutcome, report, request_members},
+    commit::{Commit, GatheredBatch, outcome},
+    core::{Batch, Core, PendingReport},
+    counts::RequestCounts,
     handle::{Catalogue, Command},
     history::History,
     objects::Objects,
@@ -30,21 +30,21 @@ use crate::{
     edgehub::{EdgeHub, Link},
     eventbus::{Bus, Requests},
     metamanager::CloudMessages,
-    rt::{Heart, Part, PartError, unix_millis},
+    rt::{Heartbeat, Part, PartError, unix_millis},
 };
 
-/// Requests of one turn, and so of one commit: enough that the sync of the disk no longer matters.
-const MAX_TURN: usize = 256;
-/// Reports that wait for the cloud's confirmation.
+/// The most requests of one batch, and so of one commit: enough that the sync of the disk no longer matters.
+const MAX_BATCH: usize = 256;
+/// The most reports that wait for the cloud's confirmation.
 const MAX_CONCURRENT_REPORTS: usize = 16;
-/// After the store failed.
+/// The wait after the store failed.
 const STORE_RETRY_DELAY: Duration = Duration::from_secs(1);
-/// How often it is written what the cloud has confirmed.
+/// How often the cloud's confirmations are written.
 const CONFIRMED_WRITE_INTERVAL: Duration = Duration::from_secs(5);
 /// How long the disk and the brokers may take at the end.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// See [`super::new`].
+/// The task that [`super::new`] builds.
 pub struct Task {
     pub(super) store: DeviceStore,
     pub(super) objects: Objects,
@@ -55,7 +55,7 @@ pub struct Task {
     pub(super) hub: EdgeHub,
     pub(super) node: String,
     pub(super) catalogue: watch::Sender<Option<Arc<Catalogue>>>,
-    pub(super) counts: Arc<Counts>,
+    pub(super) counts: Arc<RequestCounts>,
 }
 
 impl std::fmt::Debug for Task {
@@ -67,49 +67,49 @@ impl std::fmt::Debug for Task {
 impl Task {
     /// Runs until `shutdown`.
     pub async fn run(mut self, shutdown: CancellationToken) {
-        self.run_again(&Heart::unheard(), shutdown).await;
+        self.run_restartable(&Heartbeat::unmonitored(), shutdown).await;
     }
 
-    /// The same for whoever may drop it in its middle, and call it again: it begins with what is stored. Whoever has asked meanwhile
-    /// learns that there is no answer.
-    async fn run_again(&mut self, heart: &Heart, shutdown: CancellationToken) {
-        heart.beat();
-        self.objects.again_after(Duration::ZERO);
+    /// Runs until `shutdown`. The future may be dropped at any point and the method called again: it starts with what is
+    /// stored. Callers with an open request get an error.
+    async fn run_restartable(&mut self, heartbeat: &Heartbeat, shutdown: CancellationToken) {
+        heartbeat.beat();
+        self.objects.restart_after(Duration::ZERO);
         let (core, history) = tokio::select! {
             // cancel-safe, both: nothing was changed yet
             () = shutdown.cancelled() => return,
             loaded = load(&self.store, &self.node) => loaded,
         };
-        let mut room = Room {
+        let mut worker = Worker {
             core,
             history,
             task: self,
-            heart,
+            heartbeat,
             confirmed: BTreeSet::new(),
-            again: None,
-            gathering: GatheredTurn::default(),
+            retry: None,
+            gathering: GatheredBatch::default(),
             committing: None,
         };
         tokio::select! {
-            // cancel-safe, both: whoever asked learns that the room has ended, or sends again
+            // cancel-safe, both: callers learn that the module has ended, or send again
             () = shutdown.cancelled() => {}
-            () = room.work() => {}
+            () = worker.work() => {}
         }
-        // whoever is to hear of what is on its way to the disk would not hear of it after a restart
-        if timeout(SHUTDOWN_TIMEOUT, room.write_remaining()).await.is_err() {
+        // messages about a batch that is being written would not be sent after a restart
+        if timeout(SHUTDOWN_TIMEOUT, worker.write_remaining()).await.is_err() {
             warn!("not all that devices have said was written; what was not acknowledged is said again");
         }
     }
 }
 
 impl Part for Task {
-    async fn run(&mut self, heart: Heart, shutdown: CancellationToken) -> Result<(), PartError> {
-        Box::pin(self.run_again(&heart, shutdown)).await;
+    async fn run(&mut self, heartbeat: Heartbeat, shutdown: CancellationToken) -> Result<(), PartError> {
+        Box::pin(self.run_restartable(&heartbeat, shutdown)).await;
         Ok(())
     }
 }
 
-/// What is stored.
+/// Reads what is stored.
 async fn load(store: &DeviceStore, node: &str) -> (Core, History) {
     loop {
         match tokio::try_join!(store.load(), store.chunks()) {
@@ -124,30 +124,30 @@ async fn load(store: &DeviceStore, node: &str) -> (Core, History) {
     }
 }
 
-/// The task at work.
-struct Room<'a> {
+/// The task while it runs.
+struct Worker<'a> {
     core: Core,
     history: History,
     task: &'a mut Task,
-    heart: &'a Heart,
-    /// Devices of which the store does not know yet that the cloud has confirmed what they are.
+    heartbeat: &'a Heartbeat,
+    /// Devices whose confirmations of the cloud are not written yet.
     confirmed: BTreeSet<DeviceId>,
-    /// What nobody sends again soon and could not be written, and when it is tried again. What would come after it waits.
-    again: Option<(Vec<Work>, Instant)>,
-    /// The turn that takes what comes.
-    gathering: GatheredTurn,
-    /// The one before it.
+    /// Work that its sender does not send again soon and that could not be written, and when it is retried. Newer work waits.
+    retry: Option<(Vec<Work>, Instant)>,
+    /// The batch that gathers requests.
+    gathering: GatheredBatch,
+    /// The batch that is being written.
     committing: Option<Commit>,
 }
 
-impl Room<'_> {
+impl Worker<'_> {
     async fn work(&mut self) {
         let mut link = self.task.hub.link();
         link.mark_changed();
         let mut online = false;
-        let (mut under_way, mut resting, mut questions) =
+        let (mut under_way, mut resting, mut member_requests) =
             (FuturesUnordered::new(), FuturesUnordered::new(), FuturesUnordered::new());
-        let (mut busy, mut notes) = (BTreeSet::new(), every(CONFIRMED_WRITE_INTERVAL));
+        let (mut busy, mut notes) = (BTreeSet::new(), ticker(CONFIRMED_WRITE_INTERVAL));
         loop {
             self.start().await;
             while online && under_way.len() < MAX_CONCURRENT_REPORTS {
@@ -156,10 +156,10 @@ impl Room<'_> {
                 under_way.push(report(self.task.hub.clone(), id, due));
             }
             let (mut commands, mut requests) = (Vec::new(), Vec::new());
-            let again = self.again.as_ref().map(|(_, at)| *at);
-            let left = MAX_TURN.saturating_sub(self.gathering.count);
-            // what is being written has the deadline that it began with
-            let rest = self.committing.is_none().then(|| self.heart.rest());
+            let retry = self.retry.as_ref().map(|(_, at)| *at);
+            let left = MAX_BATCH.saturating_sub(self.gathering.count);
+            // the batch that is being written keeps its own deadline
+            let rest = self.committing.is_none().then(|| self.heartbeat.idle());
             let work = tokio::select! {
                 // cancel-safe: the outcome stays until it is taken
                 outcome = outcome(&mut self.committing) => {
@@ -173,15 +173,15 @@ impl Room<'_> {
                     }
                     Work::Commands(commands)
                 }
-                true = self.task.requests.next(&mut requests, left), if left > 0 && again.is_none() => Work::Requests(requests),
-                Some(message) = self.task.messages.next(), if left > 0 && again.is_none() => Work::Message(message),
+                true = self.task.requests.next(&mut requests, left), if left > 0 && retry.is_none() => Work::Requests(requests),
+                Some(message) = self.task.messages.next(), if left > 0 && retry.is_none() => Work::Message(message),
                 // cancel-safe: the work is taken afterwards
-                () = at(again) => {
+                () = sleep_until_or_forever(retry) => {
                     self.gather_again();
                     continue;
                 }
                 // cancel-safe: what was not returned is returned by the next call
-                seen = self.task.objects.next(), if again.is_none() => Work::Seen(seen),
+                seen = self.task.objects.next(), if retry.is_none() => Work::Objects(seen),
                 // cancel-safe, all: futures stay in the set until they are done
                 Some((id, told)) = under_way.next() => match told {
                     ReportOutcome::Confirmed(due) => {
@@ -189,7 +189,7 @@ impl Room<'_> {
                         Work::Confirmed(id, due)
                     }
                     ReportOutcome::RetryAfter(wait) => {
-                        resting.push(rested(id, wait));
+                        resting.push(after(id, wait));
                         continue;
                     }
                 },
@@ -197,7 +197,7 @@ impl Room<'_> {
                     busy.remove(&id);
                     continue;
                 }
-                Some(()) = questions.next() => continue,
+                Some(()) = member_requests.next() => continue,
                 // cancel-safe: an interval keeps its ticks
                 _ = notes.tick() => {
                     drop(rest);
@@ -208,10 +208,10 @@ impl Room<'_> {
                 // cancel-safe: the newest state is read
                 Ok(()) = link.changed() => {
                     online = *link.borrow_and_update() != Link::Down;
-                    // one of an earlier connection is not answered any more
-                    questions.clear();
+                    // a query of an earlier connection is not answered any more
+                    member_requests.clear();
                     if online {
-                        questions.push(ask_for_members(self.task.hub.clone(), self.task.node.clone()));
+                        member_requests.push(request_members(self.task.hub.clone(), self.task.node.clone()));
                     }
                     continue;
                 }
@@ -221,7 +221,7 @@ impl Room<'_> {
         }
     }
 
-    /// Does what has come.
+    /// Applies work.
     async fn take(&mut self, work: Work) {
         match work {
             Work::Commands(commands) => self.commands(commands).await,
@@ -229,10 +229,10 @@ impl Room<'_> {
         }
     }
 
-    /// A device that is none of `busy`, and what the cloud is to be told of it: nothing that is not on disk.
-    fn next_due(&mut self, busy: &BTreeSet<DeviceId>) -> Option<(DeviceId, Due)> {
-        let writing = self.committing.as_ref().map(|commit| &commit.gathered.turn);
-        let unwritten: Vec<&Turn> = writing.into_iter().chain([&self.gathering.turn]).collect();
+    /// Returns a device that is not in `busy`, and its report, which has only what is on disk.
+    fn next_due(&mut self, busy: &BTreeSet<DeviceId>) -> Option<(DeviceId, PendingReport)> {
+        let writing = self.committing.as_ref().map(|commit| &commit.gathered.batch);
+        let unwritten: Vec<&Batch> = writing.into_iter().chain([&self.gathering.batch]).collect();
         loop {
             let id = self.core.next_due(busy)?;
             if let Some(due) = self.core.due(&id, &unwritten, unix_millis()) {
@@ -241,14 +241,14 @@ impl Room<'_> {
         }
     }
 
-    /// Writes all that is to be noted beside the turns, after them.
+    /// Writes everything outside the batches, after them.
     async fn write_remaining(&mut self) {
-        self.settle().await;
+        self.flush().await;
         self.write_confirmed().await;
         self.write_history().await;
     }
 
-    /// Writes what the cloud has confirmed. Where that is lost the cloud is told once more, so it need not be written at once.
+    /// Writes the cloud's confirmations. A lost one is only reported once more, so they need not be written at once.
     async fn write_confirmed(&mut self) {
         let devices = self.confirmed.iter().filter_map(|id| Some((id, Some(self.core.device(id)?))));
         match self.task.store.write(devices).await {
@@ -262,7 +262,7 @@ impl Room<'_> {
         }
     }
 
-    /// Writes what values have been.
+    /// Writes the history.
     async fn write_history(&mut self) {
         while let Some((number, chunk, over)) = self.history.chunk(unix_millis()) {
             if let Err(failure) = self.task.store.write_chunk(number, &chunk, &over).await {
@@ -274,21 +274,21 @@ impl Room<'_> {
     }
 }
 
-fn every(time: Duration) -> Interval {
+fn ticker(time: Duration) -> Interval {
     let mut ticks = interval(time);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks
 }
 
-/// Waits for a time, for ever where there is none.
-async fn at(time: Option<Instant>) {
+/// Waits until a time; for ever if there is none.
+async fn sleep_until_or_forever(time: Option<Instant>) {
     match time {
         Some(time) => sleep_until(time).await,
         None => std::future::pending().await,
     }
 }
 
-async fn rested(id: DeviceId, wait: Duration) -> DeviceId {
+async fn after(id: DeviceId, wait: Duration) -> DeviceId {
     tokio::time::sleep(wait).await;
     id
 }

@@ -1,28 +1,28 @@
-//! What comes to DeviceTwin.
+//! The work that DeviceTwin receives.
 
 use wire::{Downstream, topic::DeviceId};
 
-use super::{core::Due, handle::Command, objects::Seen};
+use super::{core::PendingReport, handle::Command, objects::ObservedObjects};
 use crate::eventbus::Received;
 
-/// Something that has come and is to be carried out.
+/// Work to be applied.
 pub(super) enum Work {
     Commands(Vec<Command>),
     Requests(Vec<Received>),
     Message(Downstream),
-    Seen(Seen),
-    Confirmed(DeviceId, Due),
-    /// Some time has passed.
+    Objects(ObservedObjects),
+    Confirmed(DeviceId, PendingReport),
+    /// The time for reminders has come.
     Remind,
 }
 
 impl Work {
-    /// How much of a turn it fills.
+    /// Returns how much of a batch it fills.
     pub(super) fn count(&self) -> usize {
         match self {
             Self::Commands(commands) => commands.len(),
             Self::Requests(requests) => requests.len(),
-            Self::Message(_) | Self::Seen(_) | Self::Confirmed(..) | Self::Remind => 1,
+            Self::Message(_) | Self::Objects(_) | Self::Confirmed(..) | Self::Remind => 1,
         }
     }
 }

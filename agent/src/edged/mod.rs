@@ -95,8 +95,8 @@ use crate::{
     component,
     config::{ControlGroups, Eviction, Housekeeping},
     edgehub::Traffic,
-    metamanager::{Online, PodsComplete},
-    rt::{Collector, Vitals},
+    metamanager::{PodsComplete, Reconnections},
+    rt::{Collector, HealthMonitor},
 };
 
 /// Mode of the pods' directory, as the kubelet's.
@@ -116,7 +116,7 @@ pub struct Config {
     /// Whether the API has all pods of this node. Until then, containers of unknown pods are kept.
     pub pods_complete: PodsComplete,
     /// Notifies when the cloud is connected again.
-    pub online: Online,
+    pub online: Reconnections,
     /// The container runtime, CRI v1.
     pub runtime: Channel,
     /// Directory of pods' volumes, the kubelet's root: `/var/lib/kubelet`.
@@ -167,7 +167,7 @@ pub struct Diagnostics {
     /// Traffic to and from the cloud.
     pub traffic: Traffic,
     /// Health of the agent's parts.
-    pub vitals: Vitals,
+    pub vitals: HealthMonitor,
     /// The agent's store.
     pub storage: Storage,
     /// All other metrics.

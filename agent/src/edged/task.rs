@@ -25,7 +25,7 @@ use super::{
     },
     pressure, server, static_pods,
 };
-use crate::rt::{Heart, Part, PartError};
+use crate::rt::{Heartbeat, Part, PartError};
 
 /// Time between two checks that the pod controller still takes triggers.
 const LIVENESS_INTERVAL: Duration = Duration::from_secs(15);
@@ -57,11 +57,11 @@ impl Task {
     /// # Errors
     /// The server cannot listen.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
-        Box::pin(self.run_restartable(&Heart::unheard(), shutdown)).await
+        Box::pin(self.run_restartable(&Heartbeat::unmonitored(), shutdown)).await
     }
 
     /// Does the same as [`Task::run`], but can be dropped at any time and called again: containers keep running.
-    async fn run_restartable(&self, heart: &Heart, shutdown: CancellationToken) -> Result<(), Error> {
+    async fn run_restartable(&self, heart: &Heartbeat, shutdown: CancellationToken) -> Result<(), Error> {
         let (config, progress) = (&self.config, &self.progress);
         let (triggers, received) = mpsc::channel(MAX_TRIGGERS);
         let (recorder, events) = recorder(config);
@@ -96,7 +96,7 @@ impl Task {
         let missing_pods = missing_pods::run(parts.missing_pods(), progress.subscribe());
         let node_upkeep = node_upkeep(&parts, progress.subscribe());
         let node = node::run(config, parts.node(), progress, heart);
-        let liveness = check_liveness(triggers, heart.another("pods"));
+        let liveness = check_liveness(triggers, heart.for_loop("pods"));
         let static_pods = static_pods(config, &parts);
         tokio::select! {
             // Cancel-safe: each part is level-triggered and starts from the current state.
@@ -128,15 +128,15 @@ impl Task {
 }
 
 impl Part for Task {
-    async fn run(&mut self, heart: Heart, shutdown: CancellationToken) -> Result<(), PartError> {
+    async fn run(&mut self, heart: Heartbeat, shutdown: CancellationToken) -> Result<(), PartError> {
         Ok(Box::pin(self.run_restartable(&heart, shutdown)).await?)
     }
 }
 
 /// Checks periodically that the pod controller answers.
-async fn check_liveness(triggers: mpsc::Sender<Trigger>, heart: Heart) {
+async fn check_liveness(triggers: mpsc::Sender<Trigger>, heart: Heartbeat) {
     loop {
-        let rest = heart.rest();
+        let rest = heart.idle();
         sleep(LIVENESS_INTERVAL).await;
         drop(rest);
         let echo = Arc::new(Notify::new());

@@ -1,4 +1,4 @@
-//! What other rooms hold of this one.
+//! The handle of EdgeHub for other modules.
 
 use std::time::Duration;
 
@@ -11,23 +11,23 @@ use crate::rt::{Metric, Queue};
 /// The state of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
-    /// No connection.
+    /// Not connected.
     Down,
-    /// Connected; the number counts connections since start.
+    /// Connected; the number counts the connections since the start.
     Up(u64),
 }
 
-/// There is no connection, or it broke before the answer came. Nothing is lost by it: state stays in the store and is
-/// reported when the link is back.
+/// Why a message was not sent or answered. Nothing is lost by it: state stays in the store and is reported when the link is
+/// back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unreachable {
-    /// Not connected.
+    /// There is no connection, or it broke before the answer came.
     #[error("the cloud is not connected")]
     Offline,
-    /// A newer report on the same object took its place before it was sent.
+    /// A newer report of the same object replaced the message before it was sent.
     #[error("a newer report on the same object was sent instead")]
     Superseded,
-    /// No answer in time.
+    /// There was no answer in time.
     #[error("the cloud did not answer within {0:?}")]
     Timeout(Duration),
 }
@@ -37,13 +37,13 @@ pub enum Unreachable {
 pub struct Inbound(pub(super) mpsc::Receiver<Message>);
 
 impl Inbound {
-    /// The next message; `None` when the hub has ended. Cancel-safe.
+    /// Returns the next message; `None` when EdgeHub has ended. Cancel-safe.
     pub async fn next(&mut self) -> Option<Message> {
         self.0.recv().await
     }
 }
 
-/// The handle: sends to the cloud.
+/// The handle, which sends to the cloud.
 #[derive(Clone, Debug)]
 pub struct EdgeHub {
     pub(super) queue: Lanes,
@@ -54,28 +54,28 @@ pub struct EdgeHub {
 }
 
 impl EdgeHub {
-    /// The state of the connection, to read or to await.
+    /// Returns the state of the connection as a watch channel.
     pub fn link(&self) -> watch::Receiver<Link> {
         self.link.clone()
     }
 
-    /// Whether there is a connection now.
+    /// Reports whether there is a connection now.
     pub fn is_up(&self) -> bool {
         *self.link.borrow() != Link::Down
     }
 
-    /// What went to and fro.
+    /// Returns the traffic counters.
     pub fn traffic(&self) -> Traffic {
         self.traffic.clone()
     }
 
-    /// How full its queues are: those to the cloud, and the one from it.
+    /// Reports how full the queues to and from the cloud are.
     pub(crate) fn queues(&self) -> Vec<Queue> {
         let inbox = Queue::of("edgehub/inbox", &self.inbox);
         self.queue.queues().into_iter().chain(inbox).collect()
     }
 
-    /// The connection as figures.
+    /// Returns the metrics of the connection.
     pub(crate) fn metrics(&self) -> Vec<Metric> {
         let name = "edgehub_connected";
         let connected = Metric::gauge(name, "Whether the node is connected to the cloud (1) or not (0).");
@@ -87,10 +87,10 @@ impl EdgeHub {
         vec![connected.of(self.is_up().into()), connections.of(self.traffic.connections())]
     }
 
-    /// Sends without waiting for an answer; waits for room where too much waits already.
+    /// Sends without waiting for an answer; waits for space if too many messages wait already.
     pub async fn send(&self, mut message: Message) -> Result<(), Unreachable> {
         loop {
-            let room = self.queue.room();
+            let room = self.queue.space();
             match self.offer(message)? {
                 None => return Ok(()),
                 Some(full) => message = *full,
@@ -99,15 +99,15 @@ impl EdgeHub {
         }
     }
 
-    /// Sends and waits until it was written to the connection, for what is never answered. An error: it may have been written all
-    /// the same, just before the connection ended.
+    /// Sends a message that has no answer, and waits until it was written to the connection. After an error it may have been
+    /// written all the same, just before the connection ended.
     pub(crate) async fn deliver(&self, message: Message) -> Result<(), Unreachable> {
         let mut link = self.link.clone();
         let connection = *link.borrow_and_update();
         let written = self.waiters.until_written(&message.header.msg_id);
         tokio::select! {
             biased;
-            // cancel-safe, both: whoever gives this up sends the message again
+            // cancel-safe, both: a caller that gives up sends the message again
             delivered = async {
                 self.send(message).await?;
                 written.await.map_err(|_| Unreachable::Offline)
@@ -116,27 +116,27 @@ impl EdgeHub {
         }
     }
 
-    /// Sends and waits for the message that answers it.
+    /// Sends and waits for the answer.
     pub async fn request(&self, message: Message, timeout: Duration) -> Result<Message, Unreachable> {
         let waiting = self.waiters.register(&message.header.msg_id);
         self.send(message).await?;
         tokio::time::timeout(timeout, waiting).await.unwrap_or(Err(Unreachable::Timeout(timeout)))
     }
 
-    /// Gives the message back where there is no room.
+    /// Queues the message, or returns it if there is no space.
     fn offer(&self, message: Message) -> Result<Option<Box<Message>>, Unreachable> {
         if !self.is_up() {
             return Err(Unreachable::Offline);
         }
         let full = match self.queue.offer(message) {
-            Offered::Taken => None,
-            Offered::Instead(id) => {
+            Offered::Queued => None,
+            Offered::Replaced(id) => {
                 self.waiters.supersede(&id);
                 None
             }
             Offered::Full(message) => Some(message),
         };
-        // it may have come after the queue was emptied for the end of the connection: the next one begins by emptying it
+        // the queue may have been emptied for the end of the connection before: the next connection starts by emptying it
         if self.is_up() { Ok(full) } else { Err(Unreachable::Offline) }
     }
 }

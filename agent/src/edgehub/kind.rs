@@ -1,13 +1,13 @@
-//! What a message is about, in the few words by which traffic is counted and sorted.
+//! The kinds of messages by which traffic is counted and ordered.
 
 use wire::{Message, Operation, ResourceType, Source};
 
-/// What a message is about.
+/// The subject of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    /// Signs of life that the cloud counts.
+    /// Keepalives, which the cloud counts.
     Keepalive,
-    /// "It is stored."
+    /// Acknowledgements that a message is stored.
     Acknowledgement,
     /// The node's lease.
     Lease,
@@ -28,7 +28,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Every kind, in the order of their numbers.
+    /// All kinds, in the order of their numbers.
     pub const ALL: [Self; 10] = [
         Self::Keepalive,
         Self::Acknowledgement,
@@ -42,7 +42,7 @@ impl Kind {
         Self::Other,
     ];
 
-    /// Its name in metrics.
+    /// Returns the kind's name in metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Keepalive => "keepalive",
@@ -58,7 +58,7 @@ impl Kind {
         }
     }
 
-    /// The kind of a message in either direction.
+    /// Returns the kind of a message in either direction.
     pub(super) fn of(message: &Message) -> Self {
         let route = &message.route;
         match route.operation {
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_known_by_what_they_are_about() {
+    fn messages_are_classified_by_their_subject() {
         let ack = Message::new(wire::Route::default(), Value::Null, 1).acknowledgement(1);
         assert_eq!(Kind::of(&ack), Kind::Acknowledgement);
         let put = |kind| Upstream::put(Change::Update, "ns", &kind, "x", json!({})).into_message(1);

@@ -1,7 +1,7 @@
-//! What waits for the connection, in the order in which it should go. No clock, no IO.
+//! The messages that wait for the connection, in priority order. No clock, no IO.
 //!
-//! What keeps the node alive goes before what pods wait for, that before what is reported, and what is only told goes last. Of
-//! several reports on one object only the newest waits: each holds all that the cloud has not confirmed yet.
+//! What keeps the node alive goes before what pods wait for, that before reports, and events go last. Of several reports of one
+//! object only the newest waits: each holds all that the cloud has not confirmed yet.
 
 use std::collections::VecDeque;
 
@@ -9,31 +9,31 @@ use wire::{Message, Operation};
 
 use super::kind::Kind;
 
-/// Messages that wait in one lane. A full lane makes senders wait.
-const ROOM: usize = 64;
+/// The most messages that wait in one lane. A full lane makes senders wait.
+const LANE_CAPACITY: usize = 64;
 
-/// The lanes; the first goes first.
+/// The lanes, highest priority first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Lane {
-    /// Answers to the cloud's own messages: it holds back the next of them until they have come, and sets their rate itself.
+    /// Answers to the cloud's messages: the cloud waits for them before it sends more, and so sets their rate itself.
     Answer,
-    /// Without it the node is given up.
+    /// Without leases the node counts as dead.
     Lease,
     /// The node's own state.
     Node,
-    /// Questions: a pod that starts waits for the answer.
+    /// Queries: a pod that starts waits for the answer.
     Query,
-    /// What pods are.
+    /// Reports of pods.
     Pod,
-    /// What devices and all others report.
+    /// Reports of devices and all others.
     Report,
-    /// Events: told, not promised.
+    /// Events, which are not confirmed.
     Event,
 }
 
-const LANES: usize = 7;
-/// Their names in metrics, in their order.
-const NAMES: [&str; LANES] = [
+const LANE_COUNT: usize = 7;
+/// The lanes' names in metrics, in their order.
+const LANE_NAMES: [&str; LANE_COUNT] = [
     "edgehub/answers",
     "edgehub/leases",
     "edgehub/node",
@@ -44,7 +44,7 @@ const NAMES: [&str; LANES] = [
 ];
 
 impl Lane {
-    /// The lane of a message.
+    /// Returns the lane of a message.
     pub(super) fn of(message: &Message) -> Self {
         if !message.header.parent_msg_id.is_empty() {
             return Self::Answer;
@@ -60,92 +60,93 @@ impl Lane {
     }
 }
 
-/// When the rate lets a message go.
+/// When the rate limit lets a message go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Due {
+pub(super) enum SendCondition {
     /// At once; it does not count.
-    Now,
-    /// When the rate has room.
-    Rated,
-    /// When the rate has room to spare.
-    Spare,
+    Exempt,
+    /// When the rate limit allows it.
+    RateLimited,
+    /// When the rate limit allows it with half of the burst to spare.
+    LowPriority,
 }
 
-/// What became of an offered message.
+/// The result of an offered message.
 #[derive(Debug, PartialEq)]
 pub(super) enum Offered {
-    /// It waits.
-    Taken,
-    /// It waits in the place of an older one with this id, which will not be sent.
-    Instead(String),
-    /// Its lane is full.
+    /// The message is queued.
+    Queued,
+    /// The message replaced an older one with this id, which will not be sent.
+    Replaced(String),
+    /// The lane is full.
     Full(Box<Message>),
 }
 
 #[derive(Debug)]
-struct Waiting {
-    /// What it replaces and is replaced by; `None` for what must all be sent.
+struct QueuedMessage {
+    /// Messages of the same key replace each other; `None` for those that must all be sent.
     key: Option<(Operation, String)>,
     message: Message,
 }
 
-/// The lanes with what waits in them.
+/// The lanes with their queued messages.
 #[derive(Debug, Default)]
-pub(super) struct Lanes([VecDeque<Waiting>; LANES]);
+pub(super) struct Lanes([VecDeque<QueuedMessage>; LANE_COUNT]);
 
 impl Lanes {
-    /// Takes a message, where there is room.
+    /// Queues a message if there is space.
     pub(super) fn offer(&mut self, message: Message) -> Offered {
         let lane = &mut self.0[Lane::of(&message) as usize];
-        let key = key(&message);
+        let key = replacement_key(&message);
         if key.is_some()
             && let Some(older) = lane.iter_mut().find(|waiting| waiting.key == key)
         {
             let older = std::mem::replace(&mut older.message, message);
-            return Offered::Instead(older.header.msg_id);
+            return Offered::Replaced(older.header.msg_id);
         }
-        if lane.len() >= ROOM {
+        if lane.len() >= LANE_CAPACITY {
             return Offered::Full(Box::new(message));
         }
-        lane.push_back(Waiting { key, message });
-        Offered::Taken
+        lane.push_back(QueuedMessage { key, message });
+        Offered::Queued
     }
 
-    /// What the next message waits for; `None`: there is none.
-    pub(super) fn due(&self) -> Option<Due> {
+    /// Returns what the next message waits for; `None` if there is none.
+    pub(super) fn due(&self) -> Option<SendCondition> {
         let first = self.0.iter().position(|lane| !lane.is_empty())?;
         Some(match first {
-            answer if answer == Lane::Answer as usize => Due::Now,
-            event if event == Lane::Event as usize => Due::Spare,
-            _ => Due::Rated,
+            answer if answer == Lane::Answer as usize => SendCondition::Exempt,
+            event if event == Lane::Event as usize => SendCondition::LowPriority,
+            _ => SendCondition::RateLimited,
         })
     }
 
-    /// The next message, with what it waited for.
-    pub(super) fn take(&mut self) -> Option<(Due, Message)> {
+    /// Returns the next message with what it waited for.
+    pub(super) fn take(&mut self) -> Option<(SendCondition, Message)> {
         let due = self.due()?;
         let message = self.0.iter_mut().find_map(VecDeque::pop_front)?.message;
         Some((due, message))
     }
 
-    /// How full they are.
+    /// Reports how full the lanes are.
     pub(super) fn queues(&self) -> Vec<crate::rt::Queue> {
-        let queue = |(name, lane): (&'static str, &VecDeque<Waiting>)| crate::rt::Queue {
+        let queue = |(name, lane): (&'static str, &VecDeque<QueuedMessage>)| crate::rt::Queue {
             name,
             waiting: lane.len(),
-            bound: ROOM,
+            bound: LANE_CAPACITY,
         };
-        NAMES.into_iter().zip(&self.0).map(queue).collect()
+        LANE_NAMES.into_iter().zip(&self.0).map(queue).collect()
     }
 
-    /// Forgets everything.
+    /// Removes all messages.
     pub(super) fn clear(&mut self) {
         self.0.iter_mut().for_each(VecDeque::clear);
     }
 }
 
-/// Patches of a status and leases replace older ones of the same object. Everything else is a step of its own.
-fn key(message: &Message) -> Option<(Operation, String)> {
+/// Returns the replacement key: patches of a status and leases replace older ones of the same object; all other messages are
+/// sent.
+fn replacement_key(message: &Message) -> Option<(Operation, String)> {
     let route = &message.route;
     let newest_wins = match Lane::of(message) {
         Lane::Lease => route.operation == Operation::Update,

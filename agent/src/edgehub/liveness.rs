@@ -1,130 +1,135 @@
-//! Is the other end still there? No clock, no IO: takes instants, says what to do.
+//! Decides whether the other end is still alive. No clock, no IO: takes instants, returns actions.
 
 use std::time::{Duration, Instant};
 
-/// A connection that has been silent for so long is asked for a sign of life (a WebSocket ping, which every server answers).
-const ASK_AFTER: Duration = Duration::from_millis(1500);
-/// A question asked out of turn follows the one before not sooner than this.
-const ASK_AGAIN: Duration = Duration::from_millis(500);
-/// So much longer than the slowest recent answer may the next one take, on links where answers are slow.
-const SLACK: u32 = 4;
-/// However slow a link is, so much silence ends the connection.
+/// How long a connection may be silent before it is pinged (a WebSocket ping, which every server answers).
+const PING_AFTER: Duration = Duration::from_millis(1500);
+/// The shortest time between two pings.
+const MIN_PING_INTERVAL: Duration = Duration::from_millis(500);
+/// The factor by which the next answer may be slower than the slowest recent one, on slow links.
+const SLOW_ANSWER_FACTOR: u32 = 4;
+/// The silence that ends any connection, however slow the link.
 const MAX_SILENCE: Duration = Duration::from_secs(15);
-/// Who looks so long after the time for it was held up, and may be the one who is to blame for the silence.
-const HELD_UP: Duration = Duration::from_millis(500);
+/// A check that is late by this time shows that this program was stalled, and may itself be the cause of the silence.
+const STALL_THRESHOLD: Duration = Duration::from_millis(500);
 
-/// What to do at an instant.
+/// The action at an instant.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Pulse {
+pub(super) enum LivenessAction {
     /// Nothing before this instant.
     Wait(Instant),
     /// Send a ping.
-    Ask,
-    /// Give the connection up.
+    Ping,
+    /// Close the connection.
     Dead,
 }
 
-/// Signs of life of the other end.
+/// When data was received.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Heard {
-    /// The first after the last question: the answer. What else comes later says nothing of how long that took.
+pub(super) struct LastReceived {
+    /// The first time after the last ping: the answer. Data that came later says nothing of the round-trip time.
     pub(super) first: Instant,
-    /// The last.
+    /// The last time.
     pub(super) last: Instant,
 }
 
-/// When the other end was last heard of, and how fast it answers.
+/// When the other end was last heard, and how fast it answers.
 #[derive(Debug)]
 pub(super) struct Liveness {
     heard: Instant,
-    asked: Option<Instant>,
-    /// The slowest answer, fading.
-    slowest: Duration,
-    patience: Duration,
-    /// This silence has been given time once more, since this program was held up.
-    excused: bool,
+    pinged: Option<Instant>,
+    /// The slowest round-trip time, decaying.
+    slowest_answer: Duration,
+    silence_limit: Duration,
+    /// Whether this silence was given more time already, because this program was stalled.
+    is_extended: bool,
 }
 
 impl Liveness {
-    /// A connection just made, on which silence of `patience` means death.
-    pub(super) fn new(patience: Duration, now: Instant) -> Self {
-        Self { heard: now, asked: None, slowest: Duration::ZERO, patience, excused: false }
+    /// Starts for a new connection, which silence of `silence_limit` ends.
+    pub(super) fn new(silence_limit: Duration, now: Instant) -> Self {
+        Self { heard: now, pinged: None, slowest_answer: Duration::ZERO, silence_limit, is_extended: false }
     }
 
-    /// Nobody listened until now; silence before is nobody's fault.
-    pub(super) fn listened(&mut self, now: Instant) {
+    /// Nothing was read until now: the silence before does not count.
+    pub(super) fn resume(&mut self, now: Instant) {
         self.heard = self.heard.max(now);
-        self.asked = None;
+        self.pinged = None;
     }
 
-    /// What to do now that so much was heard.
-    pub(super) fn check(&mut self, heard: Heard, now: Instant) -> Pulse {
-        if let Some(asked) = self.asked.take_if(|asked| heard.first >= *asked) {
-            self.slowest = heard.first.duration_since(asked).max(self.slowest * 7 / 8);
-            self.excused = false;
+    /// Returns the action for what was received.
+    pub(super) fn check(&mut self, heard: LastReceived, now: Instant) -> LivenessAction {
+        if let Some(pinged) = self.pinged.take_if(|pinged| heard.first >= *pinged) {
+            self.slowest_answer = heard.first.duration_since(pinged).max(self.slowest_answer * 7 / 8);
+            self.is_extended = false;
         }
         self.heard = self.heard.max(heard.last);
-        let Some(asked) = self.asked else {
-            let ask = self.heard + ASK_AFTER;
+        let Some(pinged) = self.pinged else {
+            let ask = self.heard + PING_AFTER;
             if now < ask {
-                return Pulse::Wait(ask);
+                return LivenessAction::Wait(ask);
             }
-            self.asked = Some(now);
-            return Pulse::Ask;
+            self.pinged = Some(now);
+            return LivenessAction::Ping;
         };
-        // a question that was asked late, since the processor was somebody else's, has its whole time too
-        let dead = (self.heard + self.patience()).max(asked + self.patience().saturating_sub(ASK_AFTER));
+        // a ping that was sent late, because the processor was busy, has its whole time, too
+        let dead =
+            (self.heard + self.silence_limit()).max(pinged + self.silence_limit().saturating_sub(PING_AFTER));
         if now < dead {
-            return Pulse::Wait(dead);
+            return LivenessAction::Wait(dead);
         }
-        // the answer may not have been read, or the question not written: asked once more, and no third time
-        if now >= dead + HELD_UP && !std::mem::replace(&mut self.excused, true) {
-            self.asked = Some(now);
-            return Pulse::Ask;
+        // the answer may not have been read, or the ping not written: pinged once more, but not a third time
+        if now >= dead + STALL_THRESHOLD && !std::mem::replace(&mut self.is_extended, true) {
+            self.pinged = Some(now);
+            return LivenessAction::Ping;
         }
-        Pulse::Dead
+        LivenessAction::Dead
     }
 
-    /// There is reason to doubt: whether to ask now. The answer has to come as soon as after silence.
-    pub(super) fn doubt(&mut self, now: Instant) -> bool {
-        if self.asked.is_some_and(|asked| now < asked + ASK_AGAIN) {
+    /// Reports whether to ping now, because there is reason to doubt the connection. The answer has the same time as after
+    /// silence.
+    pub(super) fn ping_early(&mut self, now: Instant) -> bool {
+        if self.pinged.is_some_and(|pinged| now < pinged + MIN_PING_INTERVAL) {
             return false;
         }
-        self.asked.get_or_insert(now);
+        self.pinged.get_or_insert(now);
         true
     }
 
-    fn patience(&self) -> Duration {
-        (ASK_AFTER + self.slowest * SLACK).max(self.patience).min(MAX_SILENCE.max(self.patience))
+    fn silence_limit(&self) -> Duration {
+        (PING_AFTER + self.slowest_answer * SLOW_ANSWER_FACTOR)
+            .max(self.silence_limit)
+            .min(MAX_SILENCE.max(self.silence_limit))
     }
 }
 
-/// How much silence is death. Connections that fall silent as soon as they are made are perhaps only slow, as a cloud is to
-/// which thousands of nodes return; giving them up for ever would make it worse.
+/// The silence that ends a connection. Connections that fall silent as soon as they are made may only be slow, as with a cloud
+/// to which thousands of nodes return; closing them again and again would make it worse.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Patience(Duration);
+pub(super) struct SilenceLimit(Duration);
 
-impl Patience {
-    /// The usual.
-    pub(super) const USUAL: Duration = Duration::from_secs(3);
-    /// The most.
+impl SilenceLimit {
+    /// The default.
+    pub(super) const DEFAULT: Duration = Duration::from_secs(3);
+    /// The maximum.
     const MAX: Duration = Duration::from_secs(12);
-    /// A connection that lasted so long was not made to a cloud that is too busy for it.
-    const PROVEN: Duration = Duration::from_secs(10);
+    /// A connection that lasted this long was not slowed by a busy cloud.
+    const STABLE_PERIOD: Duration = Duration::from_secs(10);
 
-    /// As long as nothing is known.
+    /// Starts with the default.
     pub(super) fn new() -> Self {
-        Self(Self::USUAL)
+        Self(Self::DEFAULT)
     }
 
-    /// The silence that means death.
+    /// Returns the silence that ends a connection.
     pub(super) fn get(self) -> Duration {
         self.0
     }
 
-    /// A connection ended, for its silence or otherwise, after `lasted`.
+    /// Records the end of a connection, by silence or otherwise, after `lasted`.
     pub(super) fn ended(&mut self, silent: bool, lasted: Duration) {
-        self.0 = if silent && lasted < Self::PROVEN { (self.0 * 2).min(Self::MAX) } else { Self::USUAL };
+        self.0 =
+            if silent && lasted < Self::STABLE_PERIOD { (self.0 * 2).min(Self::MAX) } else { Self::DEFAULT };
     }
 }
 

@@ -1,4 +1,4 @@
-//! A stream that counts what passes and remembers when the other end last showed that it lives.
+//! A stream that counts bytes and remembers when the other end was last alive.
 
 use std::{
     io,
@@ -12,46 +12,46 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{
-    liveness::Heard,
+    liveness::LastReceived,
     traffic::{Direction, Traffic},
 };
 use crate::rt::now;
 
-/// What is known of a stream while others own it; cheap to clone.
+/// The state of a stream that another task owns; cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Meter {
     traffic: Traffic,
-    signs: Arc<Mutex<Signs>>,
+    signs: Arc<Mutex<ActivityState>>,
 }
 
 #[derive(Debug)]
-struct Signs {
-    heard: Heard,
-    /// The next one is the first after a question.
-    awaited: bool,
+struct ActivityState {
+    heard: LastReceived,
+    /// Whether the next data is the first after a ping.
+    is_answer_expected: bool,
 }
 
 impl Meter {
     pub(super) fn new(traffic: Traffic, now: Instant) -> Self {
-        let heard = Heard { first: now, last: now };
-        Self { traffic, signs: Arc::new(Mutex::new(Signs { heard, awaited: false })) }
+        let heard = LastReceived { first: now, last: now };
+        Self { traffic, signs: Arc::new(Mutex::new(ActivityState { heard, is_answer_expected: false })) }
     }
 
-    /// The signs of life. Bytes that come in are one, and so is room for bytes after there was none: the other end has taken
-    /// some. Counting whole messages only would call a large one on a slow link silence.
-    pub(super) fn heard(&self) -> Heard {
+    /// Returns when the other end was alive: it has sent bytes, or has taken some after the send buffer was full. Counting
+    /// whole messages only would take a large one on a slow link for silence.
+    pub(super) fn heard(&self) -> LastReceived {
         self.signs.lock().heard
     }
 
-    /// A sign of life is about to be asked for.
-    pub(super) fn asking(&self) {
-        self.signs.lock().awaited = true;
+    /// Records that a ping is about to be sent.
+    pub(super) fn expect_answer(&self) {
+        self.signs.lock().is_answer_expected = true;
     }
 
-    pub(super) fn alive(&self) {
+    pub(super) fn record_activity(&self) {
         let mut signs = self.signs.lock();
         signs.heard.last = now();
-        if std::mem::take(&mut signs.awaited) {
+        if std::mem::take(&mut signs.is_answer_expected) {
             signs.heard.first = signs.heard.last;
         }
     }
@@ -82,7 +82,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
         let read = buffer.filled().len() - before;
         if read > 0 {
             self.meter.traffic.raw(Direction::Down, read);
-            self.meter.alive();
+            self.meter.record_activity();
         }
         polled
     }
@@ -94,7 +94,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
         if let Poll::Ready(Ok(written)) = &polled {
             self.meter.traffic.raw(Direction::Up, *written);
             if std::mem::take(&mut self.blocked) && *written > 0 {
-                self.meter.alive();
+                self.meter.record_activity();
             }
         }
         self.blocked |= polled.is_pending();

@@ -1,23 +1,23 @@
-//! EdgeHub: the door to the cloud.
+//! EdgeHub: the connection to the cloud.
 //!
 //! In: messages of the cloud, in the order in which they were sent ([`Inbound`]). Out: messages of this node
-//! ([`EdgeHub::send`], [`EdgeHub::request`]). It enrols the node and renews its certificate, keeps one connection, notices within
-//! three seconds when it is dead and dials again. It decides nothing about what messages mean, and has no way to reach a pod.
+//! ([`EdgeHub::send`], [`EdgeHub::request`]). It enrols the node and renews its certificate, keeps one connection, notices
+//! within three seconds when it is dead, and dials again. It does not interpret messages, and has no access to pods.
 
 mod dial;
 mod enroll;
+#[cfg(test)]
+pub(crate) mod fake_cloud;
 mod handle;
+mod hub_check;
 mod kind;
 mod lanes;
-#[cfg(test)]
-pub(crate) mod line;
 mod liveness;
 mod metered;
 mod network;
 mod preconnected;
 mod queue;
 mod rate;
-mod reach;
 mod redial;
 mod session;
 mod session_end;
@@ -35,8 +35,8 @@ use tokio::{
 
 pub(crate) use self::{
     dial::tcp::connect as connect_tcp,
-    enroll::{Known, by_token_once as enroll, probe},
-    reach::{NoHub, reach},
+    enroll::{NodeStatus, enroll_with_token as enroll, probe},
+    hub_check::{HubCheckError, check_hub},
     redial::{Cause, Redial},
 };
 pub use self::{
@@ -51,21 +51,22 @@ pub use self::{
 use self::{queue::Queue, waiters::Waiters};
 use crate::config::{HostPort, Secret, Transport};
 
-/// Messages of the cloud that wait for MetaManager. A full queue stops reading from the socket (TCP pushes back).
-const INBOX: usize = 64;
+/// The most messages of the cloud that wait for MetaManager. A full queue stops reading from the socket, so TCP slows the cloud
+/// down.
+const INBOX_CAPACITY: usize = 64;
 
-/// Everything the room needs, already checked.
+/// What EdgeHub needs, already validated.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The node's name: certificate subject and `Node_id` header.
     pub node_name: String,
-    /// How messages travel.
+    /// The transport of messages.
     pub transport: Transport,
     /// CloudHub's servers, at least one: each is dialled until one answers.
     pub servers: Vec<HostPort>,
     /// The HTTPS bootstrap servers, at least one: each is asked until one answers.
     pub http_servers: Vec<HostPort>,
-    /// What stands between this node and the servers.
+    /// The proxy between this node and the servers.
     pub proxy: Proxy,
     /// The join token, needed until there is a certificate.
     pub token: Option<Secret>,
@@ -77,23 +78,23 @@ pub struct Config {
     pub cert_file: PathBuf,
     /// Private key, PEM, readable by its owner only.
     pub key_file: PathBuf,
-    /// Whether the certificate is renewed before it ends.
+    /// Whether the certificate is renewed before it expires.
     pub rotate_certificates: bool,
-    /// Time between keepalive messages.
+    /// The time between keepalive messages.
     pub heartbeat: Duration,
-    /// Limit of dialling and handshakes.
+    /// How long dialling with its handshakes may take.
     pub handshake_timeout: Duration,
-    /// Limit of writing one message.
+    /// How long writing one message may take.
     pub write_deadline: Duration,
     /// Upward messages a second, 0 for no limit; keepalives and answers to the cloud's messages are exempt.
     pub qps: u32,
-    /// Upward messages that may go out at once.
+    /// The burst of upward messages.
     pub burst: u32,
-    /// Largest message accepted, bytes.
+    /// The largest accepted message, bytes.
     pub max_message: usize,
 }
 
-/// Why the room could not be built or had to give up.
+/// Why EdgeHub could not be built or had to give up.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Enrolment was refused, or its files are unusable.
@@ -101,16 +102,18 @@ pub enum Error {
     Enroll(#[from] EnrollError),
 }
 
-/// Builds the room for connections that are made, and trusted, elsewhere: a simulation hands in its own. No configuration leads
-/// here.
-pub fn over(config: Config, connections: mpsc::Receiver<DuplexStream>) -> (EdgeHub, Inbound, Preconnected) {
+/// Builds EdgeHub over connections that the caller makes and trusts, as a simulation does. No configuration uses it.
+pub fn over_connections(
+    config: Config,
+    connections: mpsc::Receiver<DuplexStream>,
+) -> (EdgeHub, Inbound, Preconnected) {
     let (hub, inbound, task) = new(config);
     (hub, inbound, Preconnected::new(task, connections))
 }
 
-/// Builds the room. Files are read and the connection is made by [`Task::run`].
+/// Builds EdgeHub. [`Task::run`] reads the files and connects.
 pub fn new(config: Config) -> (EdgeHub, Inbound, Task) {
-    let (inbox, inbound) = mpsc::channel(INBOX);
+    let (inbox, inbound) = mpsc::channel(INBOX_CAPACITY);
     let (state, link) = watch::channel(Link::Down);
     let (queue, waiters, traffic) = (Queue::default(), Waiters::default(), Traffic::default());
     let endpoints = session::Endpoints {

@@ -1,5 +1,5 @@
-//! The room over connections that are handed in, one after the other: the same sessions without dialling, enrolment and TLS.
-//! What a simulation runs.
+//! EdgeHub over connections that are handed in one by one: the same sessions without dialling, enrolment and TLS, for
+//! simulations.
 
 use tokio::{io::DuplexStream, sync::mpsc};
 use tokio_tungstenite::{WebSocketStream, tungstenite::protocol::Role};
@@ -8,7 +8,7 @@ use tracing::debug;
 
 use super::{
     dial::websocket::{Stream, limits},
-    liveness::Patience,
+    liveness::SilenceLimit,
     metered::{Meter, Metered},
     network::Watcher,
     session::{self, Session},
@@ -16,9 +16,9 @@ use super::{
     task::Task,
     transport::Transport,
 };
-use crate::rt::{Heart, now};
+use crate::rt::{Heartbeat, now};
 
-/// See [`super::over`].
+/// EdgeHub over given connections; see [`super::over_connections`].
 #[derive(Debug)]
 pub struct Preconnected {
     task: Task,
@@ -30,15 +30,15 @@ impl Preconnected {
         Self { task, connections }
     }
 
-    /// Runs until `shutdown`, or until there are no connections to come. On each of them both ends speak WebSocket already.
+    /// Runs until `shutdown`, or until no more connections can come. Both ends speak WebSocket already.
     pub async fn run(mut self, shutdown: CancellationToken) {
-        // nobody follows the kernel here: the network never changes
+        // no kernel is watched here: the network never changes
         let (_watcher, mut network) = Watcher::new();
-        let mut patience = Patience::new();
+        let mut silence_limit = SilenceLimit::new();
         loop {
             let stream = tokio::select! {
                 biased;
-                // cancel-safe: a connection not taken is closed
+                // cancel-safe: a connection that is not taken is closed
                 () = shutdown.cancelled() => return,
                 stream = self.connections.recv() => stream,
             };
@@ -47,12 +47,13 @@ impl Preconnected {
             let begun = now();
             self.task.begin(self.task.endpoints.traffic.connected());
             let Task { config, endpoints, .. } = &self.task;
-            let heart = Heart::unheard();
-            let (shutdown, heart) = (&shutdown, &heart);
-            let session = Session { config, endpoints, patience: patience.get(), shutdown, heart };
+            let heartbeat = Heartbeat::unmonitored();
+            let (shutdown, heartbeat) = (&shutdown, &heartbeat);
+            let session =
+                Session { config, endpoints, silence_limit: silence_limit.get(), shutdown, heartbeat };
             let ended = session::run(session, transport, &mut network).await;
             self.task.end(true);
-            patience.ended(matches!(ended, SessionEnd::Silent), now().duration_since(begun));
+            silence_limit.ended(matches!(ended, SessionEnd::Silent), now().duration_since(begun));
             debug!(error = &ended as &dyn std::error::Error, "disconnected");
         }
     }

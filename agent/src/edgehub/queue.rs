@@ -1,4 +1,4 @@
-//! The lanes between those who send and the one connection.
+//! The queue between the senders and the connection.
 
 use std::sync::Arc;
 
@@ -7,57 +7,57 @@ use tokio::{sync::Notify, time::sleep_until};
 use wire::Message;
 
 use super::{
-    lanes::{Due, Lanes, Offered},
+    lanes::{Lanes, Offered, SendCondition},
     rate::Rate,
 };
 use crate::rt;
 
-/// The lanes, shared; cheap to clone.
+/// The shared lanes; cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Queue(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
     lanes: Mutex<Lanes>,
-    /// Something was offered.
+    /// A message was queued.
     work: Notify,
-    /// Something was taken.
+    /// A message was taken.
     room: Notify,
 }
 
 impl Queue {
-    /// Takes a message, where there is room now.
+    /// Queues a message if there is space now.
     pub(super) fn offer(&self, message: Message) -> Offered {
         let offered = self.0.lanes.lock().offer(message);
         self.0.work.notify_one();
         offered
     }
 
-    /// Waits for room that comes after this call. Cancel-safe.
-    pub(super) fn room(&self) -> impl Future<Output = ()> {
+    /// Waits for space that becomes free after this call. Cancel-safe.
+    pub(super) fn space(&self) -> impl Future<Output = ()> {
         self.0.room.notified()
     }
 
-    /// The next message, as soon as `rate` lets it go. There is one caller at a time. Cancel-safe: a message is taken last.
+    /// Waits for the next message that `rate` lets go. There is one caller at a time. Cancel-safe: a message is taken last.
     pub(super) async fn next(&self, rate: &mut Rate) -> Message {
         loop {
             let due = self.0.lanes.lock().due().map(|due| match due {
-                Due::Now => rt::now(),
-                Due::Rated => rate.ready_at(),
-                Due::Spare => rate.spare_at(),
+                SendCondition::Exempt => rt::now(),
+                SendCondition::RateLimited => rate.ready_at(),
+                SendCondition::LowPriority => rate.spare_at(),
             });
             let now = rt::now();
             match due {
                 Some(due) if due <= now => {
                     if let Some((due, message)) = self.take() {
-                        if due != Due::Now {
+                        if due != SendCondition::Exempt {
                             rate.sent(now);
                         }
                         return message;
                     }
                 }
                 Some(due) => tokio::select! {
-                    // cancel-safe: both arms hold no data; what comes in may have to go earlier
+                    // cancel-safe: both arms hold no data; a new message may have to go earlier
                     () = sleep_until(due.into()) => {}
                     () = self.0.work.notified() => {}
                 },
@@ -66,18 +66,18 @@ impl Queue {
         }
     }
 
-    /// How full the lanes are.
+    /// Reports how full the lanes are.
     pub(super) fn queues(&self) -> Vec<rt::Queue> {
         self.0.lanes.lock().queues()
     }
 
-    fn take(&self) -> Option<(Due, Message)> {
+    fn take(&self) -> Option<(SendCondition, Message)> {
         let taken = self.0.lanes.lock().take();
         self.0.room.notify_waiters();
         taken
     }
 
-    /// Forgets everything; whoever waits for room looks again.
+    /// Removes all messages; senders that wait for space check again.
     pub(super) fn clear(&self) {
         self.0.lanes.lock().clear();
         self.0.room.notify_waiters();

@@ -1,4 +1,4 @@
-//! Virtual scheduling without a clock: when the next upward message may go (`messageQPS`, `messageBurst`).
+//! Rate limit without a clock: when the next upward message may go (`messageQPS`, `messageBurst`).
 
 use std::time::{Duration, Instant};
 
@@ -11,23 +11,23 @@ pub(super) struct Rate {
 }
 
 impl Rate {
-    /// A rate of zero means no limit, as in KubeEdge's configuration.
+    /// Creates the limit; a rate of zero means no limit, as in KubeEdge's configuration.
     pub(super) fn new(per_second: u32, burst: u32, now: Instant) -> Self {
         let interval = Duration::from_secs(1).checked_div(per_second).unwrap_or_default();
         Self { interval, tolerance: interval.saturating_mul(burst.max(1) - 1), due: now }
     }
 
-    /// The next message may go at this instant.
+    /// Returns when the next message may go.
     pub(super) fn ready_at(&self) -> Instant {
         self.due.checked_sub(self.tolerance).unwrap_or(self.due)
     }
 
-    /// What is only told may go at this instant: half of the burst is kept for what is promised.
+    /// Returns when the next low-priority message may go: half of the burst is reserved for all others.
     pub(super) fn spare_at(&self) -> Instant {
         self.due.checked_sub(self.tolerance / 2).unwrap_or(self.due)
     }
 
-    /// A message went.
+    /// Records that a message was sent.
     pub(super) fn sent(&mut self, now: Instant) {
         self.due = self.due.max(now) + self.interval;
     }

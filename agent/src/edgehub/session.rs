@@ -1,5 +1,5 @@
-//! One connection, from its upgrade to its end: it is read, written and listened to at the same time, so that neither a slow
-//! store nor a stalled write hides that the link is dead.
+//! One connection from its upgrade to its end: reads, writes and liveness checks run concurrently, so that neither a slow store
+//! nor a stalled write hides that the link is dead.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use wire::{Message, Upstream};
 use super::{
     Config,
     kind::Kind,
-    liveness::{Liveness, Pulse},
+    liveness::{Liveness, LivenessAction},
     metered::Meter,
-    network::Network,
+    network::NetworkChanges,
     queue::Queue,
     rate::Rate,
     session_end::SessionEnd,
@@ -23,9 +23,9 @@ use super::{
     transport::{Reader, Transport, Writer},
     waiters::Waiters,
 };
-use crate::rt::{Heart, now, unix_millis};
+use crate::rt::{Heartbeat, now, unix_millis};
 
-/// Saying goodbye must not hold up the end of the program.
+/// How long the closing handshake may delay the end of the program.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The program's ends of the connection; they outlive it.
@@ -37,37 +37,41 @@ pub(super) struct Endpoints {
     pub(super) traffic: Traffic,
 }
 
-/// What the parts of a session tell each other.
+/// The signals between the tasks of a session.
 struct Signals {
-    /// A sign of life is to be asked for.
-    ask: Notify,
-    /// Whether somebody reads; not while the last message waits for its place.
+    /// A ping has to be sent.
+    ping: Notify,
+    /// Whether the connection is being read; not while the last message waits for space in the inbox.
     listening: watch::Sender<bool>,
 }
 
-/// What a session runs with.
+/// What a session needs.
 pub(super) struct Session<'a> {
     pub(super) config: &'a Config,
     pub(super) endpoints: &'a Endpoints,
-    /// The silence after which the other end is taken for dead.
-    pub(super) patience: Duration,
+    /// The silence that ends the connection.
+    pub(super) silence_limit: Duration,
     pub(super) shutdown: &'a CancellationToken,
-    pub(super) heart: &'a Heart,
+    pub(super) heartbeat: &'a Heartbeat,
 }
 
 /// Runs the connection until it ends.
-pub(super) async fn run(session: Session<'_>, transport: Transport, network: &mut Network) -> SessionEnd {
-    let Session { config, endpoints, patience, shutdown, heart } = session;
+pub(super) async fn run(
+    session: Session<'_>,
+    transport: Transport,
+    network: &mut NetworkChanges,
+) -> SessionEnd {
+    let Session { config, endpoints, silence_limit, shutdown, heartbeat } = session;
     let Transport { mut reader, mut writer, meter } = transport;
-    let signals = Signals { ask: Notify::new(), listening: watch::Sender::new(true) };
+    let signals = Signals { ping: Notify::new(), listening: watch::Sender::new(true) };
     let ended = tokio::select! {
-        // what has come in is seen before it is called missing
+        // received data is handled before the connection is declared dead
         biased;
         // cancel-safe, all: whichever wins, the session is over
         () = shutdown.cancelled() => SessionEnd::Shutdown,
-        ended = read(config, &mut reader, endpoints, &signals, heart.another("reader")) => ended,
-        ended = write(config, &mut writer, endpoints, &signals, heart.another("writer")) => ended,
-        () = listen(meter.as_ref(), patience, &signals, network) => SessionEnd::Silent,
+        ended = read(config, &mut reader, endpoints, &signals, heartbeat.for_loop("reader")) => ended,
+        ended = write(config, &mut writer, endpoints, &signals, heartbeat.for_loop("writer")) => ended,
+        () = watch_liveness(meter.as_ref(), silence_limit, &signals, network) => SessionEnd::Silent,
     };
     if matches!(ended, SessionEnd::Shutdown) {
         writer.close(CLOSE_TIMEOUT).await;
@@ -75,20 +79,20 @@ pub(super) async fn run(session: Session<'_>, transport: Transport, network: &mu
     ended
 }
 
-/// Sorts messages: answers to their waiters, everything else to MetaManager.
+/// Dispatches messages: answers to their requests, all others to MetaManager.
 async fn read(
     config: &Config,
     reader: &mut Reader,
     endpoints: &Endpoints,
     signals: &Signals,
-    heart: Heart,
+    heartbeat: Heartbeat,
 ) -> SessionEnd {
     loop {
-        // without a place nothing is read: the cloud is slowed down, nothing is dropped
+        // without space in the inbox nothing is read: the cloud is slowed down, and nothing is dropped
         let place = match endpoints.inbox.try_reserve() {
             Ok(place) => place,
             Err(_) => {
-                let _rest = heart.rest();
+                let _rest = heartbeat.idle();
                 signals.listening.send_replace(false);
                 let Ok(place) = endpoints.inbox.reserve().await else { return SessionEnd::Shutdown };
                 signals.listening.send_replace(true);
@@ -96,7 +100,7 @@ async fn read(
             }
         };
         loop {
-            let rest = heart.rest();
+            let rest = heartbeat.idle();
             let read = reader.next(config.max_message).await;
             drop(rest);
             let (message, size) = match read {
@@ -109,7 +113,7 @@ async fn read(
             } else {
                 match endpoints.waiters.deliver(message) {
                     Ok(()) => continue,
-                    // nobody waits any more; MetaManager still stores and acknowledges what it carries
+                    // the request has timed out; MetaManager still stores and acknowledges the content
                     Err(message) => *message,
                 }
             };
@@ -119,30 +123,30 @@ async fn read(
     }
 }
 
-/// Writes what waits, keepalives and questions for a sign of life.
+/// Writes queued messages, keepalives and pings.
 async fn write(
     config: &Config,
     writer: &mut Writer,
     endpoints: &Endpoints,
     signals: &Signals,
-    heart: Heart,
+    heartbeat: Heartbeat,
 ) -> SessionEnd {
     let mut rate = Rate::new(config.qps, config.burst, now());
     let mut keepalive = interval(config.heartbeat);
     keepalive.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        let rest = heart.rest();
+        let rest = heartbeat.idle();
         let message = tokio::select! {
             biased;
-            // cancel-safe: a question not asked yet stays
-            () = signals.ask.notified() => None,
+            // cancel-safe: a ping that was not sent yet stays due
+            () = signals.ping.notified() => None,
             // cancel-safe: an interval keeps its ticks
             _ = keepalive.tick() => Some(Upstream::keepalive().into_message(unix_millis())),
             // cancel-safe: a message is taken from the queue only when this arm wins
             message = endpoints.queue.next(&mut rate) => Some(message),
         };
         drop(rest);
-        heart.beat_for(config.write_deadline);
+        heartbeat.beat_for(config.write_deadline);
         let written = match &message {
             None => writer.ping(config.write_deadline).await,
             Some(message) => writer.send(message, config.write_deadline).await.map(|size| {
@@ -156,28 +160,33 @@ async fn write(
     }
 }
 
-/// Endpoints when the other end has been silent for too long.
-async fn listen(meter: Option<&Meter>, patience: Duration, signals: &Signals, network: &mut Network) {
+/// Returns when the other end has been silent for too long.
+async fn watch_liveness(
+    meter: Option<&Meter>,
+    silence_limit: Duration,
+    signals: &Signals,
+    network: &mut NetworkChanges,
+) {
     let Some(meter) = meter else { return std::future::pending().await };
     let mut listening = signals.listening.subscribe();
-    let mut liveness = Liveness::new(patience, now());
+    let mut liveness = Liveness::new(silence_limit, now());
     loop {
         if !*listening.borrow_and_update() {
             // the sender lives as long as this session
             let _ = listening.changed().await;
-            liveness.listened(now());
+            liveness.resume(now());
             continue;
         }
         match liveness.check(meter.heard(), now()) {
-            Pulse::Dead => return,
-            Pulse::Ask => ask(meter, signals),
-            Pulse::Wait(until) => tokio::select! {
+            LivenessAction::Dead => return,
+            LivenessAction::Ping => ping(meter, signals),
+            LivenessAction::Wait(until) => tokio::select! {
                 // cancel-safe: all hold no data
                 () = sleep_until(until.into()) => {}
-                _ = listening.changed() => liveness.listened(now()),
+                _ = listening.changed() => liveness.resume(now()),
                 () = network.changed() => {
-                    if liveness.doubt(now()) {
-                        ask(meter, signals);
+                    if liveness.ping_early(now()) {
+                        ping(meter, signals);
                     }
                 }
             },
@@ -185,8 +194,8 @@ async fn listen(meter: Option<&Meter>, patience: Duration, signals: &Signals, ne
     }
 }
 
-fn ask(meter: &Meter, signals: &Signals) {
-    // before the question is written: its answer cannot come sooner
-    meter.asking();
-    signals.ask.notify_one();
+fn ping(meter: &Meter, signals: &Signals) {
+    // before the ping is written: its answer cannot come sooner
+    meter.expect_answer();
+    signals.ping.notify_one();
 }

@@ -30,17 +30,17 @@ pub(super) enum SessionEnd {
 }
 
 impl SessionEnd {
-    /// Whose fault it was: the other end's, where it still had a way to say so.
+    /// Returns the cause for redialling: the cloud, if it could still end the connection itself.
     pub(super) fn cause(&self) -> Cause {
         match self {
-            Self::TakenOver(_) => Cause::Rival,
+            Self::TakenOver(_) => Cause::NameConflict,
             Self::Closed | Self::Socket(_) | Self::Stream(_) => Cause::Cloud,
             Self::Shutdown
             | Self::Silent
             | Self::Stalled
             | Self::Malformed(_)
             | Self::Frame(_)
-            | Self::Compression(_) => Cause::Way,
+            | Self::Compression(_) => Cause::Network,
         }
     }
 }

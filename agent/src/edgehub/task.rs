@@ -1,4 +1,4 @@
-//! The one owner of the connection: enrol, dial, run, wait, again; and a new certificate when it is time.
+//! The one owner of the connection: enrols, dials, runs sessions, waits, and repeats; renews the certificate when it is time.
 
 use std::{
     pin::pin,
@@ -13,22 +13,22 @@ use wire::instance::Instance;
 
 use super::{
     Config, Error, Link,
-    dial::{Dialled, Dialler},
-    enroll::{self, EnrollError, FirstRequest, Identity, Renewal},
-    liveness::Patience,
-    network::{Network, Watcher},
+    dial::{CloudConnection, Dialler},
+    enroll::{self, EnrollError, EnrollmentCsr, Identity, Renewal},
+    liveness::SilenceLimit,
+    network::{NetworkChanges, Watcher},
     redial::Redial,
     session::{self, Endpoints, Session},
     session_end::SessionEnd,
 };
-use crate::rt::{Heart, Part, PartError, Repeated, now};
+use crate::rt::{Heartbeat, Part, PartError, Repeated, now};
 
-/// So many handshake timeouts a connection with a new certificate may take before it is given up for the time being.
-const NEW_LINK: u32 = 2;
-/// The answer to an upgrade that the cloud has already acted on is on its way.
-const OVERTAKEN: Duration = Duration::from_secs(1);
+/// How many handshake timeouts a connection with a new certificate may take before it is given up for the time being.
+const NEW_CONNECTION_TIMEOUT_FACTOR: u32 = 2;
+/// How long the answer to an upgrade may take that the cloud has already acted on.
+const OVERTAKEN_ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// See [`super::new`].
+/// The task that [`super::new`] builds.
 #[derive(Debug)]
 pub struct Task {
     pub(super) config: Config,
@@ -41,14 +41,14 @@ impl Task {
         Self { config, endpoints, link }
     }
 
-    /// A connection stands.
+    /// Announces a new connection.
     pub(super) fn begin(&self, session: u64) {
-        // what was queued for an older connection is stale: whoever sent it sends its newest state anew
+        // messages for an older connection are stale: their senders send the newest state anew
         self.endpoints.queue.clear();
         self.link.send_replace(Link::Up(session));
     }
 
-    /// A connection has ended, and with it the `last` one that there is.
+    /// Announces the end of a connection; `last` says that there is no other.
     pub(super) fn end(&self, last: bool) {
         if last {
             self.link.send_replace(Link::Down);
@@ -59,27 +59,27 @@ impl Task {
 
     /// Runs until `shutdown`. An error means that a person must help: the cloud refused to enrol this node.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
-        self.run_again(&Heart::unheard(), shutdown).await
+        self.run_restartable(&Heartbeat::unmonitored(), shutdown).await
     }
 
-    /// The same for whoever may drop it in its middle, and call it again.
-    async fn run_again(&self, heart: &Heart, shutdown: CancellationToken) -> Result<(), Error> {
+    /// Runs until `shutdown`. The future may be dropped at any point and the method called again.
+    async fn run_restartable(&self, heartbeat: &Heartbeat, shutdown: CancellationToken) -> Result<(), Error> {
         if *self.link.borrow() != Link::Down {
-            // the connection went with the run that was dropped
+            // the connection ended with the future that was dropped
             self.end(true);
         }
         let (watcher, network) = Watcher::new();
         let begun = Instant::now();
-        let mut hub = Hub {
-            dialler: Dialler::new(self.endpoints.traffic.clone(), this_run()),
+        let mut hub = Connector {
+            dialler: Dialler::new(self.endpoints.traffic.clone(), new_instance()),
             redial: Redial::new(begun),
-            patience: Patience::new(),
+            silence_limit: SilenceLimit::new(),
             network,
-            heart,
+            heartbeat,
             task: self,
         };
         tokio::select! {
-            // cancel-safe: what is not acknowledged is sent again; a session says goodbye by itself
+            // cancel-safe: what is not acknowledged is sent again; a session closes by itself
             () = watcher.run() => Ok(()),
             ended = hub.run(&shutdown) => ended,
         }
@@ -87,22 +87,22 @@ impl Task {
 }
 
 impl Part for Task {
-    async fn run(&mut self, heart: Heart, shutdown: CancellationToken) -> Result<(), PartError> {
-        Ok(self.run_again(&heart, shutdown).await?)
+    async fn run(&mut self, heartbeat: Heartbeat, shutdown: CancellationToken) -> Result<(), PartError> {
+        Ok(self.run_restartable(&heartbeat, shutdown).await?)
     }
 }
 
-/// The task with what it has learned.
-struct Hub<'a> {
+/// The state of the running task.
+struct Connector<'a> {
     task: &'a Task,
-    heart: &'a Heart,
+    heartbeat: &'a Heartbeat,
     dialler: Dialler,
     redial: Redial,
-    patience: Patience,
-    network: Network,
+    silence_limit: SilenceLimit,
+    network: NetworkChanges,
 }
 
-impl Hub<'_> {
+impl Connector<'_> {
     async fn run(&mut self, shutdown: &CancellationToken) -> Result<(), Error> {
         let Some(mut identity) = self.identity(shutdown).await? else { return Ok(()) };
         let mut renewal = Renewal::new(&identity);
@@ -114,10 +114,10 @@ impl Hub<'_> {
                     let config = &self.task.config;
                     let tls = identity.tls();
                     tokio::select! {
-                        // cancel-safe: a connection half made is closed
+                        // cancel-safe: an incomplete connection is closed
                         () = shutdown.cancelled() => break,
                         dialled = self.dialler.dial(config, &tls, &mut self.redial, &mut self.network) => dialled,
-                        // cancel-safe: a certificate that is not taken is asked for again
+                        // cancel-safe: a certificate that is not taken is requested again
                         renewed = renewal.after_expiry(config, &identity) => {
                             identity = renewed;
                             renewal = Renewal::new(&identity);
@@ -133,61 +133,61 @@ impl Hub<'_> {
                 ready = Some(dialled);
             } else {
                 // nodes that were cut off at one instant do not dial at one instant
-                self.pause(shutdown).await;
+                self.wait_before_retry(shutdown).await;
             }
         }
         Ok(())
     }
 
-    /// This node's certificate, enrolling first where there is none. `None`: shutdown.
+    /// Returns this node's certificate, after enrolment if there is none. `None` at shutdown.
     async fn identity(&mut self, shutdown: &CancellationToken) -> Result<Option<Identity>, Error> {
-        let (mut faults, mut first) = (Repeated::default(), FirstRequest::default());
+        let (mut faults, mut first) = (Repeated::default(), EnrollmentCsr::default());
         loop {
             let enrolled = tokio::select! {
-                // cancel-safe: enrolment that is cut off is begun anew at the next start
+                // cancel-safe: interrupted enrolment starts again at the next start
                 () = shutdown.cancelled() => return Ok(None),
                 enrolled = enroll::identity(&self.task.config, &mut first) => enrolled,
             };
             match enrolled {
                 Ok(identity) => return Ok(Some(identity)),
-                Err(error) if error.may_pass() => {
+                Err(error) if error.is_retryable() => {
                     if let Some(times) = faults.count(&error.to_string(), now()) {
                         warn!(times, error = &error as &dyn std::error::Error, "not enrolled yet");
                     }
                 }
                 Err(error) => return Err(error.into()),
             }
-            self.pause(shutdown).await;
+            self.wait_before_retry(shutdown).await;
         }
     }
 
-    /// The wait before the next try, which a changed network ends.
-    async fn pause(&mut self, shutdown: &CancellationToken) {
+    /// Waits before the next attempt; a changed network ends the wait.
+    async fn wait_before_retry(&mut self, shutdown: &CancellationToken) {
         let pause = self.redial.wait(rand::random(), Instant::now());
         tokio::select! {
             // cancel-safe: all hold no data
             () = shutdown.cancelled() => {}
             () = tokio::time::sleep(pause) => {}
-            () = self.network.changed() => self.redial.hope(),
+            () = self.network.changed() => self.redial.reset(),
         }
     }
 
-    /// Runs the connection until it ends, or until another one stands, made with a new certificate.
+    /// Runs the connection until it ends, or until another one is established with a new certificate.
     async fn serve(
         &mut self,
-        Dialled { transport, server }: Dialled,
+        CloudConnection { transport, server }: CloudConnection,
         identity: &Identity,
         renewal: &mut Renewal,
         shutdown: &CancellationToken,
-    ) -> Option<(Identity, Dialled)> {
+    ) -> Option<(Identity, CloudConnection)> {
         let Task { config, endpoints, .. } = self.task;
         info!(cloud = %server, "connected");
         let begun = Instant::now();
         self.task.begin(endpoints.traffic.connected());
         let dialling = AtomicBool::new(false);
-        let patience = self.patience.get();
+        let silence_limit = self.silence_limit.get();
         let received = endpoints.traffic.received();
-        let session = Session { config, endpoints, patience, shutdown, heart: self.heart };
+        let session = Session { config, endpoints, silence_limit, shutdown, heartbeat: self.heartbeat };
         let (dialler, network) = (&mut self.dialler, self.network.clone());
         let mut renewing = pin!(renew(config, identity, renewal, dialler, network, &dialling));
         let (ended, renewed) = tokio::select! {
@@ -196,15 +196,17 @@ impl Hub<'_> {
             // cancel-safe: the future is kept, see below
             renewed = &mut renewing => (SessionEnd::Shutdown, Some(renewed)),
         };
-        // the cloud ends the old session as soon as it has the new one: this end may not know yet that it has it
+        // the cloud ends the old session as soon as it has the new one, which this end may not know yet
         let renewed = match renewed {
-            None if dialling.load(Ordering::Relaxed) => timeout(OVERTAKEN, renewing).await.ok(),
+            None if dialling.load(Ordering::Relaxed) => {
+                timeout(OVERTAKEN_ANSWER_TIMEOUT, renewing).await.ok()
+            }
             renewed => renewed,
         };
         self.task.end(renewed.is_none());
-        self.patience.ended(matches!(ended, SessionEnd::Silent), begun.elapsed());
+        self.silence_limit.ended(matches!(ended, SessionEnd::Silent), begun.elapsed());
         self.redial.ended(begun, Instant::now(), endpoints.traffic.received() > received);
-        self.redial.because(ended.cause());
+        self.redial.record_cause(ended.cause());
         if renewed.is_none() && !shutdown.is_cancelled() {
             warn!(error = &ended as &dyn std::error::Error, "disconnected");
         }
@@ -212,27 +214,27 @@ impl Hub<'_> {
     }
 }
 
-/// This run of the agent, as the cloud tells it from others of the same name.
-fn this_run() -> Instance {
+/// Returns the identity of this run of the agent, by which the cloud distinguishes agents of the same name.
+fn new_instance() -> Instance {
     let (id, started) = (uuid::Uuid::new_v4().to_string(), jiff::Timestamp::now().round(jiff::Unit::Second));
     let started = started.map_or_else(|_| "unknown".to_owned(), |started| started.to_string());
     Instance::new(&id, &started).unwrap_or_default()
 }
 
-/// A new certificate and a connection that was made with it. The files are replaced when it works; until then the old
-/// connection stays, and so does the old certificate.
+/// Returns a new certificate and a connection that was made with it. The files are replaced when it works; until then the old
+/// connection and certificate stay.
 async fn renew(
     config: &Config,
     identity: &Identity,
     renewal: &mut Renewal,
     dialler: &mut Dialler,
-    mut network: Network,
+    mut network: NetworkChanges,
     dialling: &AtomicBool,
-) -> (Identity, Dialled) {
+) -> (Identity, CloudConnection) {
     loop {
         let renewed = renewal.next(config, identity).await;
         let mut redial = Redial::new(Instant::now());
-        let limit = config.handshake_timeout * NEW_LINK;
+        let limit = config.handshake_timeout * NEW_CONNECTION_TIMEOUT_FACTOR;
         let tls = renewed.tls();
         dialling.store(true, Ordering::Relaxed);
         let dialled = timeout(limit, dialler.dial(config, &tls, &mut redial, &mut network)).await;
@@ -247,7 +249,7 @@ async fn renew(
     }
 }
 
-/// A certificate that cannot be written is used all the same; after a restart it is renewed again.
+/// Logs the result. A certificate that cannot be written is used all the same; after a restart it is renewed again.
 fn log_renewal(written: Result<(), EnrollError>) {
     match written {
         Ok(()) => info!("the node's certificate was renewed"),

@@ -1,4 +1,4 @@
-//! Traffic with the cloud, counted by what messages are about.
+//! Counts the traffic with the cloud by kinds of messages.
 
 use std::sync::{
     Arc,
@@ -7,7 +7,7 @@ use std::sync::{
 
 use super::kind::Kind;
 
-/// Which way.
+/// The direction of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// To the cloud.
@@ -16,20 +16,20 @@ pub enum Direction {
     Down,
 }
 
-/// Messages of one kind in one direction since the agent started.
+/// The messages of one kind in one direction since the agent started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// What they are about.
+    /// The kind of the messages.
     pub kind: Kind,
-    /// Which way they went.
+    /// Their direction.
     pub direction: Direction,
-    /// How many.
+    /// Their number.
     pub messages: u64,
-    /// How large they were together, as encoded, bytes; TLS and the transport's own framing come on top.
+    /// Their total size as encoded, bytes, without TLS and the transport's framing.
     pub bytes: u64,
 }
 
-/// Everything on the connections' sockets since the agent started, TLS, pings and handshakes included; bytes.
+/// The bytes on the connections' sockets since the agent started, including TLS, pings and handshakes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Octets {
     /// To the cloud.
@@ -52,12 +52,12 @@ struct Counters {
     connections: AtomicU64,
 }
 
-/// The counters; cheap to clone, and to read at any time.
+/// The counters; cheap to clone, readable at any time.
 #[derive(Clone, Debug, Default)]
 pub struct Traffic(Arc<Counters>);
 
 impl Traffic {
-    /// What went by so far; kinds of which nothing has come are left out.
+    /// Returns the counts so far; kinds without messages are left out.
     pub fn flows(&self) -> Vec<Flow> {
         let of = |direction: Direction| {
             Kind::ALL.into_iter().map(move |kind| {
@@ -70,22 +70,22 @@ impl Traffic {
         of(Direction::Up).chain(of(Direction::Down)).filter(|flow| flow.messages > 0).collect()
     }
 
-    /// What went over the sockets so far.
+    /// Returns the bytes on the sockets so far.
     pub fn octets(&self) -> Octets {
         Octets { up: self.0.up.load(Ordering::Relaxed), down: self.0.down.load(Ordering::Relaxed) }
     }
 
-    /// One more connection stands; how many there have been.
+    /// Counts a new connection; returns the number of connections.
     pub(super) fn connected(&self) -> u64 {
         self.0.connections.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// How many connections there have been.
+    /// Returns the number of connections.
     pub(super) fn connections(&self) -> u64 {
         self.0.connections.load(Ordering::Relaxed)
     }
 
-    /// How many messages came from the cloud so far.
+    /// Returns the number of messages received from the cloud.
     pub(super) fn received(&self) -> u64 {
         let down = &self.0.flows[Direction::Down as usize];
         down.iter().map(|counter| counter.messages.load(Ordering::Relaxed)).sum()

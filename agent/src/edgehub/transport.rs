@@ -1,4 +1,4 @@
-//! Messages over a connection, whatever carries them: what the session reads and writes.
+//! Messages over a connection, independent of the transport: what the session reads and writes.
 
 use std::time::Duration;
 
@@ -18,39 +18,39 @@ use wire::{
 
 use super::{
     dial::{
-        quic::{Counted, Stream},
+        quic::{CountedConnection, Stream},
         websocket::Socket,
     },
     metered::Meter,
     session_end::SessionEnd,
 };
 
-/// Bytes read from QUIC at one time.
-const READ_BYTES: usize = 64 * 1024;
+/// The bytes of one read from QUIC.
+const READ_BUFFER_BYTES: usize = 64 * 1024;
 
 /// A connection.
 pub(super) struct Transport {
     pub(super) reader: Reader,
     pub(super) writer: Writer,
-    /// Tells signs of life; `None` where the transport notices by itself that the other end is gone.
+    /// The liveness of the stream; `None` if the transport itself notices that the other end is gone.
     pub(super) meter: Option<Meter>,
 }
 
-/// The end from which the cloud's messages come.
+/// The reading half.
 pub(super) enum Reader {
-    /// With what understands compressed messages, where the cloud sends them.
+    /// With a decompressor if the cloud sends compressed messages.
     WebSocket(SplitStream<Socket>, Option<Decompressor>),
     Quic(RecvStream, Decoder),
 }
 
-/// The end into which this node's messages go.
+/// The writing half.
 pub(super) enum Writer {
     WebSocket(SplitSink<Socket, tungstenite::Message>, Option<Compressor>),
-    Quic(SendStream, Counted),
+    Quic(SendStream, CountedConnection),
 }
 
 impl Transport {
-    /// `compressed`: both ends have agreed on that.
+    /// Wraps a WebSocket; `compressed` says that both ends have agreed on compression.
     pub(super) fn websocket(socket: Socket, meter: Meter, compressed: bool) -> Self {
         let (writer, reader) = socket.split();
         Self {
@@ -60,7 +60,7 @@ impl Transport {
         }
     }
 
-    /// Messages of at most `limit` bytes.
+    /// Wraps a QUIC stream for messages of at most `limit` bytes.
     pub(super) fn quic(stream: Stream, limit: usize) -> Self {
         let Stream { send, receive, connection } = stream;
         let reader = Reader::Quic(receive, Decoder::new(limit));
@@ -69,7 +69,7 @@ impl Transport {
 }
 
 impl Reader {
-    /// The next message of at most `limit` bytes, and its size. Cancel-safe: what is not whole stays.
+    /// Returns the next message of at most `limit` bytes, and its size. Cancel-safe: incomplete data stays.
     pub(super) async fn next(&mut self, limit: usize) -> Result<(Message, usize), SessionEnd> {
         match self {
             Self::WebSocket(reader, decompressor) => {
@@ -81,7 +81,7 @@ impl Reader {
                 if let Some(read) = decoder.take().map_err(SessionEnd::Frame)? {
                     return Ok(read);
                 }
-                match stream.read_chunk(READ_BYTES, true).await {
+                match stream.read_chunk(READ_BUFFER_BYTES, true).await {
                     Ok(Some(chunk)) => decoder.push(&chunk.bytes),
                     Ok(None) => return Err(SessionEnd::Closed),
                     Err(ReadError::ConnectionLost(error)) => return Err(lost(error)),
@@ -92,7 +92,7 @@ impl Reader {
     }
 }
 
-/// The next text.
+/// Returns the next text frame.
 async fn text(
     reader: &mut SplitStream<Socket>,
     decompressor: Option<&mut Decompressor>,
@@ -111,14 +111,14 @@ async fn text(
                 let Some(decompressor) = decompressor else { return Ok(bytes) };
                 return decompressor.read(bytes, is_binary, limit).map_err(SessionEnd::Compression);
             }
-            // pings are answered by the library; pongs have done their work by arriving
+            // the library answers pings; pongs count as received data
             Some(Ok(_)) => {}
         }
     }
 }
 
 impl Writer {
-    /// Writes a message within `limit`; its size.
+    /// Writes a message within `limit`; returns its size.
     pub(super) async fn send(&mut self, message: &Message, limit: Duration) -> Result<usize, SessionEnd> {
         match self {
             Self::WebSocket(writer, compressor) => {
@@ -141,7 +141,7 @@ impl Writer {
         }
     }
 
-    /// Asks the other end for a sign of life, where the transport does not do so by itself.
+    /// Sends a ping, unless the transport does so by itself.
     pub(super) async fn ping(&mut self, limit: Duration) -> Result<(), SessionEnd> {
         match self {
             Self::WebSocket(writer, _) => {
@@ -151,7 +151,7 @@ impl Writer {
         }
     }
 
-    /// Says goodbye, where the other end still listens.
+    /// Closes the connection, if the other end still reads.
     pub(super) async fn close(&mut self, limit: Duration) {
         match self {
             Self::WebSocket(writer, _) => {

@@ -17,30 +17,30 @@ use super::Unreachable;
 type Outcome = Result<Message, Unreachable>;
 type Map = Arc<Mutex<HashMap<String, oneshot::Sender<Outcome>>>>;
 
-/// Who waits until a message was written to the connection.
+/// The senders that wait until their message was written to the connection.
 type Written = Arc<Mutex<HashMap<String, oneshot::Sender<()>>>>;
 
-/// The tables of those who wait.
+/// The tables of waiting requests and messages.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Waiters(Map, Written);
 
-/// One waiting request; leaves the table when dropped.
+/// One waiting request; removed from the table on drop.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct PendingRequest {
     id: String,
     map: Map,
     answer: oneshot::Receiver<Outcome>,
 }
 
 impl Waiters {
-    /// Waits from now on for the answer to `id`.
-    pub(super) fn register(&self, id: &str) -> Waiting {
+    /// Starts to wait for the answer to `id`.
+    pub(super) fn register(&self, id: &str) -> PendingRequest {
         let (sender, answer) = oneshot::channel();
         self.0.lock().insert(id.to_owned(), sender);
-        Waiting { id: id.to_owned(), map: self.0.clone(), answer }
+        PendingRequest { id: id.to_owned(), map: self.0.clone(), answer }
     }
 
-    /// Hands `answer` to the request it names as parent; gives it back where none waits.
+    /// Passes `answer` to the request that it names as parent; returns it if none waits.
     pub(super) fn deliver(&self, answer: Message) -> Result<(), Box<Message>> {
         let waiter = self.0.lock().remove(&answer.header.parent_msg_id);
         match waiter {
@@ -52,39 +52,39 @@ impl Waiters {
         }
     }
 
-    /// Waits from now on until `id` was written; an error where it was not. One that nobody waits for any more stays in the table
-    /// until it was written, or the connection has ended.
+    /// Starts to wait until `id` was written; an error if it was not. An abandoned entry stays in the table until the message
+    /// was written, or the connection has ended.
     pub(super) fn until_written(&self, id: &str) -> oneshot::Receiver<()> {
         let (sender, written) = oneshot::channel();
         self.1.lock().insert(id.to_owned(), sender);
         written
     }
 
-    /// `id` was written to the connection.
+    /// Records that `id` was written to the connection.
     pub(super) fn written(&self, id: &str) {
         if let Some(waiter) = self.1.lock().remove(id) {
-            // whoever waited has left already
+            // the receiver may be gone
             let _ = waiter.send(());
         }
     }
 
-    /// The request `id` will not be sent: a newer one took its place, and says all that it would have said.
+    /// Records that the request `id` will not be sent, because a newer one with all its content replaced it.
     pub(super) fn supersede(&self, id: &str) {
         self.written(id);
         if let Some(waiter) = self.0.lock().remove(id) {
-            // whoever asked has left already
+            // the receiver may be gone
             let _ = waiter.send(Err(Unreachable::Superseded));
         }
     }
 
-    /// The link is gone: nobody will be answered any more.
+    /// Fails all waiting requests after the end of the connection.
     pub(super) fn abandon(&self) {
         self.0.lock().clear();
         self.1.lock().clear();
     }
 }
 
-impl Future for Waiting {
+impl Future for PendingRequest {
     type Output = Outcome;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -92,7 +92,7 @@ impl Future for Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for PendingRequest {
     fn drop(&mut self) {
         self.map.lock().remove(&self.id);
     }

@@ -17,7 +17,7 @@ use super::{
     snapshot::Snapshot,
     source::Source,
 };
-use crate::rt::{Heart, Part, PartError};
+use crate::rt::{Heartbeat, Part, PartError};
 
 /// How long changes are gathered, so that those that come together are applied together.
 const DEBOUNCE: Duration = Duration::from_millis(50);
@@ -34,7 +34,7 @@ pub struct Task {
 }
 
 impl Part for Task {
-    async fn run(&mut self, heart: Heart, shutdown: CancellationToken) -> Result<(), PartError> {
+    async fn run(&mut self, heart: Heartbeat, shutdown: CancellationToken) -> Result<(), PartError> {
         let Config { node: name, settings, services, own, api, .. } = &self.config;
         let mut source = Source::new(services, own, name, settings.clone());
         let mut proxy =
@@ -42,7 +42,7 @@ impl Part for Task {
         let mut checks = interval(CHECK_INTERVAL);
         checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            let rest = heart.rest();
+            let rest = heart.idle();
             tokio::select! {
                 // cancel-safe, all: the source keeps changes
                 () = shutdown.cancelled() => break,

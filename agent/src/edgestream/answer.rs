@@ -1,13 +1,13 @@
-//! An ordinary answer as the bytes of HTTP/1.1, for the streams that carry raw connections: so the cloud sees its status. The body is
-//! chunked, so that one that was cut off is not taken for complete.
+//! Encodes an ordinary response as HTTP/1.1 for streams that carry raw connections, so that the cloud sees its status. The body
+//! is chunked, so that a truncated one is not taken for complete.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use http::{HeaderMap, StatusCode, header};
 
-/// What ends a chunked body.
-pub(super) const END: &[u8] = b"0\r\n\r\n";
+/// The end of a chunked body.
+pub(super) const END_OF_BODY: &[u8] = b"0\r\n\r\n";
 
-/// The head of an answer.
+/// Encodes the head of a response.
 pub(super) fn head(status: StatusCode, headers: &HeaderMap) -> Bytes {
     let reason = status.canonical_reason().unwrap_or("Unknown");
     let mut head = BytesMut::new();
@@ -23,7 +23,7 @@ pub(super) fn head(status: StatusCode, headers: &HeaderMap) -> Bytes {
     head.freeze()
 }
 
-/// A part of the body, which must not be empty.
+/// Encodes a chunk of the body, which must not be empty.
 pub(super) fn chunk(bytes: &[u8]) -> Bytes {
     let mut chunk = BytesMut::from(format!("{:x}\r\n", bytes.len()).as_bytes());
     chunk.put_slice(bytes);
@@ -40,7 +40,8 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, "text/plain".parse().unwrap());
         headers.insert(header::CONTENT_LENGTH, "7".parse().unwrap());
-        let text = [&head(StatusCode::NOT_FOUND, &headers)[..], &chunk(b"sixteen bytes ok"), END].concat();
+        let text =
+            [&head(StatusCode::NOT_FOUND, &headers)[..], &chunk(b"sixteen bytes ok"), END_OF_BODY].concat();
         let expected = "HTTP/1.1 404 Not Found\r\ncontent-type: text/plain\r\nConnection: close\r\n\
             Transfer-Encoding: chunked\r\n\r\n10\r\nsixteen bytes ok\r\n0\r\n\r\n";
         assert_eq!(String::from_utf8(text).unwrap(), expected);

@@ -1,4 +1,4 @@
-//! Dialling: TCP, TLS with the node's certificate, and the upgrade with the headers that CloudStream reads.
+//! Dials the tunnel: TCP, TLS with the node's certificate, and the upgrade with the headers that CloudStream reads.
 
 use std::{io, pin::pin};
 
@@ -27,10 +27,10 @@ use crate::{
     rt::tls_files::{self, TlsError},
 };
 
-/// Largest head of the answer, and what is read of a refusal's body.
+/// The largest head of the answer, and the most that is read of a refusal's body, bytes.
 const MAX_ANSWER: usize = 16 * 1024;
 
-/// Why there is no tunnel.
+/// Why the tunnel could not be established.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DialError {
     #[error("the files that modules.edgeStream names cannot be used")]
@@ -52,34 +52,34 @@ pub(super) enum DialError {
 }
 
 impl DialError {
-    /// Whether the node has no certificate yet, of which EdgeHub tells.
-    pub(super) fn is_too_early(&self) -> bool {
+    /// Reports whether the node has no certificate yet, which EdgeHub reports.
+    pub(super) fn is_not_enrolled_yet(&self) -> bool {
         matches!(self, Self::Files(error) if error.is_missing())
     }
 
-    /// Whose fault it seems to be.
+    /// Returns the cause for redialling.
     pub(super) fn cause(&self) -> Cause {
         match self {
-            Self::Files(_) | Self::Connect(..) | Self::Timeout(..) => Cause::Way,
+            Self::Files(_) | Self::Connect(..) | Self::Timeout(..) => Cause::Network,
             Self::Tls(..) | Self::Upgrade(..) | Self::Refused(..) => Cause::Cloud,
         }
     }
 }
 
-/// A tunnel on which nothing has been said, and the cloud's window for each stream, where it has one.
-pub(super) type Dialled = (TokioIo<Upgraded>, Option<usize>);
+/// A new tunnel, and the cloud's window for each stream, if it has one.
+pub(super) type NewTunnel = (TokioIo<Upgraded>, Option<usize>);
 
 /// Dials the cloud.
-pub(super) async fn connect(config: &Config) -> Result<Dialled, DialError> {
+pub(super) async fn connect(config: &Config) -> Result<NewTunnel, DialError> {
     let late = || DialError::Timeout(config.server.to_string(), config.handshake_timeout);
     timeout(config.handshake_timeout, connect_now(config)).await.map_err(|_| late())?
 }
 
-async fn connect_now(config: &Config) -> Result<Dialled, DialError> {
+async fn connect_now(config: &Config) -> Result<NewTunnel, DialError> {
     let address = config.server.to_string();
     let files = config.tls.clone();
     let connect_failed = |error| DialError::Connect(address.clone(), error);
-    // read before each dial: EdgeHub makes and renews them
+    // read before each dial: EdgeHub creates and renews the files
     let client = spawn_blocking(move || tls_files::client_config(&files)).await;
     let client = client.map_err(|error| connect_failed(io::Error::other(error)))??;
     let name = ServerName::try_from(config.server.host.clone())
@@ -92,7 +92,7 @@ async fn connect_now(config: &Config) -> Result<Dialled, DialError> {
 }
 
 /// Upgrades a connection to the WebSocket of a tunnel.
-pub(super) async fn upgrade<T>(stream: T, address: &str, node: &str, ip: &str) -> Result<Dialled, DialError>
+pub(super) async fn upgrade<T>(stream: T, address: &str, node: &str, ip: &str) -> Result<NewTunnel, DialError>
 where
     T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -122,7 +122,7 @@ where
     let mut runs = true;
     loop {
         tokio::select! {
-            // both are polled until the first has its answer
+            // both are polled until the first has its result
             dialled = &mut exchange => return dialled,
             ended = &mut connection, if runs => {
                 runs = false;
@@ -146,7 +146,7 @@ fn request(address: &str, node: &str, ip: &str, key: &str) -> Result<Request<Emp
         .body(Empty::new())
 }
 
-/// The first line of a refusal's body, of which no more is read than [`MAX_ANSWER`].
+/// Returns the first line of a refusal's body, of which at most [`MAX_ANSWER`] bytes are read.
 async fn first_line(response: Response<Incoming>) -> String {
     let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
     let body = body.map(|body| body.to_bytes()).unwrap_or_default();

@@ -1,24 +1,24 @@
-//! EdgeStream: the node's end of the stream tunnel, over which the cloud reads logs and metrics, runs commands in containers and reaches
-//! their ports.
+//! EdgeStream: the node's end of the stream tunnel, over which the cloud reads logs and metrics, runs commands in containers
+//! and reaches their ports.
 //!
-//! In: requests of the cloud, each with an id of its own. Out: what the kubelet's API, [`KubeletApi`], answers. One WebSocket
+//! In: requests of the cloud, each with its own id. Out: the answers of the kubelet's API, [`KubeletApi`]. One WebSocket
 //! carries all of them:
 //!
-//! - What goes to the cloud waits in one short queue, in which each stream has a place at a time: a log of which there is much does not
-//!   hold up a command beside it.
-//! - What comes from the cloud waits in a bounded buffer of its stream.
+//! - Messages to the cloud wait in one short queue, in which each stream has one message at a time: a long log does not delay a
+//! command beside it.
+//! - Messages from the cloud wait in a bounded buffer of their stream.
 //!
-//! Between this agent and `cloudsim` each stream has a window in each direction ([`wire::tunnel::window`]): what the other end does not
-//! take stays where it comes from, and the tunnel is always read. CloudCore has none: there a log that it reads slowly holds up what comes
-//! after it, and a stream whose buffer is full keeps the tunnel from being read until there is room, for some seconds at most; then the
-//! stream is ended, never the tunnel.
+//! Between this agent and `cloudsim` each stream has a window in each direction ([`wire::tunnel::window`]): data that the other
+//! end does not take stays at its source, and the tunnel is always read. CloudCore has no windows: there a log that it reads
+//! slowly delays what comes after it, and a stream whose buffer is full stops the tunnel from being read until there is space,
+//! for some seconds at most; then the stream is ended, never the tunnel.
 //!
-//! The cloud chooses neither whom the node calls nor what it serves: the host of a request is not looked at, and its path must be one of
-//! the kubelet's. The node shows its certificate, and the cloud's is always verified.
+//! The cloud can choose neither the host that the node calls nor its service: the host of a request is ignored, and its path
+//! must be one of the kubelet's. The node presents its certificate, and the cloud's is always verified.
 
 mod answer;
 mod dial;
-mod flow;
+mod flow_control;
 mod request;
 mod stream;
 mod streams;
@@ -34,40 +34,40 @@ use crate::{
     edgehub::Proxy,
 };
 
-/// Everything the room needs.
+/// What EdgeStream needs.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     /// The node's name, by which the cloud finds the tunnel.
     pub(crate) node_name: String,
-    /// Where the node's address is taken from, by which the cloud finds it too.
+    /// The source of the node's address, by which the cloud also finds the tunnel.
     pub(crate) address: AddressSource,
     /// The cloud's stream server.
     pub(crate) server: HostPort,
-    /// What stands between.
+    /// The proxy to the server.
     pub(crate) proxy: Proxy,
-    /// The CA that the server's certificate must be of, and the node's own certificate.
+    /// The CA of the server's certificate, and the node's own certificate.
     pub(crate) tls: TlsFiles,
-    /// Limit of dialling and handshakes.
+    /// How long dialling and handshakes may take.
     pub(crate) handshake_timeout: Duration,
-    /// The tunnel is given up when nothing has come for so long; pings are answered by every server.
+    /// How long the tunnel may be silent before it is given up; every server answers pings.
     pub(crate) read_deadline: Duration,
-    /// Limit of writing one message.
+    /// How long writing one message may take.
     pub(crate) write_deadline: Duration,
 }
 
-/// What answers the cloud's requests.
-pub(crate) trait Answers: Clone + Send + Sync + 'static {
-    /// Answers one.
+/// Answers the cloud's requests.
+pub(crate) trait RequestHandler: Clone + Send + Sync + 'static {
+    /// Answers one request.
     fn answer(&self, request: KubeletRequest) -> impl Future<Output = KubeletResponse> + Send;
 }
 
-impl Answers for KubeletApi {
+impl RequestHandler for KubeletApi {
     async fn answer(&self, request: KubeletRequest) -> KubeletResponse {
         Self::answer(self, request).await
     }
 }
 
-/// Builds the room; [`Task`] dials.
+/// Builds EdgeStream; [`Task`] dials.
 pub(crate) fn new(config: Config, api: KubeletApi) -> Task<KubeletApi> {
     Task::new(config, api)
 }

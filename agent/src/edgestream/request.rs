@@ -1,21 +1,21 @@
-//! From what the cloud sends to a request of the kubelet's API. Pure.
+//! Converts a message of the cloud to a request of the kubelet's API. Pure.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use wire::tunnel::{Connect, Kind};
 
 use crate::edged::KubeletRequest;
 
-/// Headers of one request.
+/// The most headers of one request.
 const MAX_HEADERS: usize = 64;
 
-/// Reads a connect frame; `None`: it is none, or has a method that no HTTP has. A log's and metrics' is always a GET of a plain body,
-/// whatever its headers say. The host is not looked at: there is one server that the cloud reaches.
+/// Decodes a connect frame; `None` if it is none, or has an invalid HTTP method. For logs and metrics the request is always a
+/// GET of a plain body, whatever its headers say. The host is ignored: there is only one server.
 pub(super) fn request(kind: Kind, data: &[u8]) -> Option<KubeletRequest> {
     let connect = Connect::decode(data).ok()?;
     let is_raw = matches!(kind, Kind::Exec | Kind::Attach);
     let method = match connect.method {
         Some(method) if is_raw => Method::from_bytes(method.as_bytes()).ok()?,
-        // CloudCore before 1.13 sends none with an exec
+        // CloudCore before 1.13 sends no method with an exec
         None if is_raw => Method::POST,
         _ => Method::GET,
     };
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_request_is_none_and_bad_headers_are_left_out() {
+    fn invalid_requests_are_rejected_and_bad_headers_are_left_out() {
         for bad in [&b""[..], b"null", b"{}", b"\xff\xfe", br#"{"MessID":-1,"url":{},"header":{}}"#] {
             assert!(request(Kind::Exec, bad).is_none(), "{bad:?}");
         }

@@ -14,33 +14,33 @@ use tokio::{
 use wire::tunnel::{Frame, Kind};
 
 use super::{
-    Answers, answer,
-    flow::{Allowance, Inbox},
-    streams::Place,
+    RequestHandler, answer,
+    flow_control::{Inbox, SendCredit},
+    streams::StreamHandle,
 };
 use crate::edged::{KubeletRequest, KubeletResponse};
 
-/// Bytes of one message to the cloud at most.
-const CHUNK: usize = 16 * 1024;
+/// The most bytes of one message to the cloud.
+const MAX_CHUNK_BYTES: usize = 16 * 1024;
 
-/// The way to the cloud of one stream.
+/// The sending half of one stream.
 #[derive(Clone)]
-pub(super) struct Outbound {
+pub(super) struct StreamSender {
     pub(super) id: u64,
     pub(super) frames: mpsc::Sender<Frame>,
-    /// How many bytes the cloud takes before it has read any; `None`: it has no windows and takes any number.
-    pub(super) allowance: Option<Arc<Allowance>>,
+    /// The credit for sending; `None` if the cloud has no windows and takes any number of bytes.
+    pub(super) credit: Option<Arc<SendCredit>>,
 }
 
 /// The tunnel has ended.
-struct Gone;
+struct TunnelClosed;
 
-impl Outbound {
-    /// Sends bytes, in its turn, when the cloud takes them.
-    async fn data(&self, mut bytes: Bytes) -> Result<(), Gone> {
+impl StreamSender {
+    /// Sends bytes as the cloud takes them.
+    async fn data(&self, mut bytes: Bytes) -> Result<(), TunnelClosed> {
         while !bytes.is_empty() {
-            let part = match &self.allowance {
-                Some(allowance) => allowance.take(bytes.len()).await,
+            let part = match &self.credit {
+                Some(credit) => credit.take(bytes.len()).await,
                 None => bytes.len(),
             };
             self.send(Frame::new(self.id, Kind::Data, bytes.split_to(part))).await?;
@@ -48,30 +48,30 @@ impl Outbound {
         Ok(())
     }
 
-    /// So many bytes of the cloud were passed on.
-    async fn passed(&self, inbox: &Inbox, bytes: usize) -> Result<(), Gone> {
-        match inbox.passed(bytes).filter(|_| self.allowance.is_some()) {
+    /// Returns credit to the cloud for bytes that were passed on.
+    async fn passed(&self, inbox: &Inbox, bytes: usize) -> Result<(), TunnelClosed> {
+        match inbox.passed(bytes).filter(|_| self.credit.is_some()) {
             Some(due) => self.send(Frame::window(self.id, due)).await,
             None => Ok(()),
         }
     }
 
-    async fn send(&self, frame: Frame) -> Result<(), Gone> {
-        self.frames.send(frame).await.map_err(|_| Gone)
+    async fn send(&self, frame: Frame) -> Result<(), TunnelClosed> {
+        self.frames.send(frame).await.map_err(|_| TunnelClosed)
     }
 
-    /// The stream has ended.
+    /// Sends the end of the stream.
     pub(super) async fn end(&self) {
         // a tunnel that has ended has no streams
         let _ = self.send(Frame::new(self.id, Kind::RemoveConnect, Bytes::new())).await;
     }
 
-    /// There is no stream: says why, where the kind of stream can, and ends it.
+    /// Refuses a stream: sends the reason, if this kind of stream can carry it, and the end.
     pub(super) async fn refuse(&self, kind: Kind, status: StatusCode, why: &str) {
         if is_raw(kind) {
             let head = answer::head(status, &http::HeaderMap::new());
-            let whole = [&head[..], &answer::chunk(why.as_bytes()), answer::END].concat();
-            // the same
+            let whole = [&head[..], &answer::chunk(why.as_bytes()), answer::END_OF_BODY].concat();
+            // a tunnel that has ended has no streams
             let _ = self.data(whole.into()).await;
         } else {
             let _ = self.data(Bytes::copy_from_slice(why.as_bytes())).await;
@@ -80,22 +80,22 @@ impl Outbound {
     }
 }
 
-/// Whether the stream carries an HTTP connection, heads included; else it is the body alone.
+/// Reports whether the stream carries an HTTP connection with heads; otherwise it carries the body only.
 fn is_raw(kind: Kind) -> bool {
     matches!(kind, Kind::Exec | Kind::Attach)
 }
 
-/// Runs a stream until it or the tunnel ends; the cloud is told of its end, whichever side ended it.
+/// Runs a stream until it or the tunnel ends; its end is sent to the cloud, whichever side ended it.
 pub(super) async fn run(
     kind: Kind,
     request: KubeletRequest,
-    api: impl Answers,
-    place: Place,
-    outbound: Outbound,
+    api: impl RequestHandler,
+    place: StreamHandle,
+    outbound: StreamSender,
 ) {
     let ended = place.ended.clone();
     tokio::select! {
-        // What is dropped here is the connection to the runtime, or the file.
+        // dropping the future closes the connection to the runtime, or the file
         () = ended.cancelled() => {}
         _ = serve(kind, request, &api, &place.inbox, &outbound) => {}
     }
@@ -107,18 +107,23 @@ pub(super) async fn run(
 async fn serve(
     kind: Kind,
     request: KubeletRequest,
-    api: &impl Answers,
+    api: &impl RequestHandler,
     inbox: &Inbox,
-    outbound: &Outbound,
-) -> Result<(), Gone> {
+    outbound: &StreamSender,
+) -> Result<(), TunnelClosed> {
     match api.answer(request).await {
         KubeletResponse::Response(response) => send(kind, response, inbox, outbound).await,
         KubeletResponse::Upgraded(stream) => relay(stream, inbox, outbound).await,
     }
 }
 
-/// Sends an ordinary answer; bytes of the cloud are dropped meanwhile.
-async fn send(kind: Kind, response: Response<Body>, inbox: &Inbox, outbound: &Outbound) -> Result<(), Gone> {
+/// Sends an ordinary response; bytes from the cloud are dropped meanwhile.
+async fn send(
+    kind: Kind,
+    response: Response<Body>,
+    inbox: &Inbox,
+    outbound: &StreamSender,
+) -> Result<(), TunnelClosed> {
     let is_raw = is_raw(kind);
     let (head, mut body) = response.into_parts();
     let sending = async {
@@ -126,32 +131,32 @@ async fn send(kind: Kind, response: Response<Body>, inbox: &Inbox, outbound: &Ou
             outbound.data(answer::head(head.status, &head.headers)).await?;
         }
         while let Some(frame) = body.frame().await {
-            // The status has gone; all that is left is to end, which chunks tell from a complete body.
+            // the status was sent already; the missing last chunk shows that the body is incomplete
             let Ok(frame) = frame else { return Ok(()) };
             let Ok(mut bytes) = frame.into_data() else { continue };
             while !bytes.is_empty() {
-                let part = bytes.split_to(bytes.len().min(CHUNK));
+                let part = bytes.split_to(bytes.len().min(MAX_CHUNK_BYTES));
                 outbound.data(if is_raw { answer::chunk(&part) } else { part }).await?;
             }
         }
-        if is_raw { outbound.data(Bytes::from_static(answer::END)).await } else { Ok(()) }
+        if is_raw { outbound.data(Bytes::from_static(answer::END_OF_BODY)).await } else { Ok(()) }
     };
     tokio::select! {
         sent = sending => sent,
-        gone = dropping(inbox, outbound) => gone,
+        gone = drain(inbox, outbound) => gone,
     }
 }
 
-/// Drops what the cloud sends.
-async fn dropping(inbox: &Inbox, outbound: &Outbound) -> Result<(), Gone> {
+/// Drops the bytes that the cloud sends.
+async fn drain(inbox: &Inbox, outbound: &StreamSender) -> Result<(), TunnelClosed> {
     loop {
         let bytes = inbox.take().await;
         outbound.passed(inbox, bytes.len()).await?;
     }
 }
 
-/// Copies bytes both ways until the runtime closes its end.
-async fn relay(stream: TcpStream, inbox: &Inbox, outbound: &Outbound) -> Result<(), Gone> {
+/// Copies bytes in both directions until the runtime closes its end.
+async fn relay(stream: TcpStream, inbox: &Inbox, outbound: &StreamSender) -> Result<(), TunnelClosed> {
     let (reader, mut writer) = stream.into_split();
     let down = async {
         loop {
@@ -159,24 +164,24 @@ async fn relay(stream: TcpStream, inbox: &Inbox, outbound: &Outbound) -> Result<
             let written = writer.write_all(&bytes).await;
             outbound.passed(inbox, bytes.len()).await?;
             if written.is_err() {
-                // It takes no more; what it still says is sent on.
-                return dropping(inbox, outbound).await;
+                // the runtime takes no more; what it still sends is passed on
+                return drain(inbox, outbound).await;
             }
         }
     };
     tokio::select! {
-        ended = up(&reader, outbound) => ended,
+        ended = send_output(&reader, outbound) => ended,
         gone = down => gone,
     }
 }
 
-async fn up(reader: &OwnedReadHalf, outbound: &Outbound) -> Result<(), Gone> {
+async fn send_output(reader: &OwnedReadHalf, outbound: &StreamSender) -> Result<(), TunnelClosed> {
     loop {
         // no buffer is held while there is nothing to read
         if reader.readable().await.is_err() {
             return Ok(());
         }
-        let mut bytes = BytesMut::with_capacity(CHUNK);
+        let mut bytes = BytesMut::with_capacity(MAX_CHUNK_BYTES);
         match reader.try_read_buf(&mut bytes) {
             Ok(0) => return Ok(()),
             Ok(_) => outbound.data(bytes.freeze()).await?,

@@ -1,4 +1,4 @@
-//! The streams of a tunnel, by the cloud's numbers, and what waits for each.
+//! The streams of a tunnel by the cloud's numbers, with their buffers.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -7,106 +7,107 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use wire::tunnel::window::WINDOW;
 
-use super::flow::{Allowance, Inbox};
+use super::flow_control::{Inbox, SendCredit};
 
-/// Streams at a time; further ones are refused. Each follows a log, or holds a connection to the runtime.
+/// The most streams at a time; further ones are refused. Each follows a log, or holds a connection to the runtime.
 pub(super) const MAX_STREAMS: usize = 256;
-/// Bytes from a cloud without windows that wait for a stream.
-const BUFFER: usize = 128 * 1024;
-/// How long a stream may take no bytes of such a cloud before it is ended; meanwhile nothing else of the tunnel is read.
+/// The most bytes from a cloud without windows that wait for a stream.
+const MAX_BUFFERED_BYTES: usize = 128 * 1024;
+/// How long a stream may take no bytes of such a cloud before it is ended; nothing else of the tunnel is read meanwhile.
 const STALL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// One stream, as the reader of the tunnel sees it.
+/// One stream as the reader of the tunnel sees it.
 #[derive(Clone)]
-struct Entry {
+struct StreamEntry {
     inbox: Arc<Inbox>,
-    allowance: Option<Arc<Allowance>>,
+    credit: Option<Arc<SendCredit>>,
     ended: CancellationToken,
 }
 
 /// The streams; cheap to clone.
 #[derive(Clone)]
 pub(super) struct Streams {
-    all: Arc<Mutex<HashMap<u64, Entry>>>,
-    /// The cloud's window of each; `None`: it has none, and takes what there is.
+    all: Arc<Mutex<HashMap<u64, StreamEntry>>>,
+    /// The cloud's window for each stream; `None` if it has none and takes any number of bytes.
     window: Option<usize>,
 }
 
-/// The stream's own end of its entry, which goes with it.
-pub(super) struct Place {
+/// The stream's own end of its entry; dropping it removes the entry.
+pub(super) struct StreamHandle {
     id: u64,
     streams: Streams,
-    /// Cancelled when the stream is to end.
+    /// Cancelled when the stream has to end.
     pub(super) ended: CancellationToken,
-    /// What the cloud sends.
+    /// The bytes from the cloud.
     pub(super) inbox: Arc<Inbox>,
-    /// How many bytes the cloud takes before it has read any; `None`: it has no windows and takes any number.
-    pub(super) allowance: Option<Arc<Allowance>>,
+    /// The credit for sending; `None` if the cloud has no windows and takes any number of bytes.
+    pub(super) credit: Option<Arc<SendCredit>>,
 }
 
-impl Drop for Place {
+impl Drop for StreamHandle {
     fn drop(&mut self) {
         self.ended.cancel();
         self.streams.all.lock().remove(&self.id);
     }
 }
 
-/// Why there is no new stream.
+/// Why a new stream is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refused {
-    /// There is one of this number.
-    Known,
-    /// There are [`MAX_STREAMS`].
+pub(super) enum OpenError {
+    /// There is a stream with this number.
+    AlreadyOpen,
+    /// There are [`MAX_STREAMS`] streams.
     TooMany,
 }
 
 impl Streams {
-    /// None yet, of a tunnel to a cloud with this window.
+    /// Creates the empty set of a tunnel to a cloud with this window.
     pub(super) fn new(window: Option<usize>) -> Self {
         Self { all: Arc::default(), window }
     }
 
-    /// A new stream, which ends with `tunnel`.
-    pub(super) fn open(&self, id: u64, tunnel: &CancellationToken) -> Result<Place, Refused> {
+    /// Adds a stream, which ends with `tunnel`.
+    pub(super) fn open(&self, id: u64, tunnel: &CancellationToken) -> Result<StreamHandle, OpenError> {
         let mut all = self.all.lock();
         if all.contains_key(&id) {
-            return Err(Refused::Known);
+            return Err(OpenError::AlreadyOpen);
         }
         if all.len() >= MAX_STREAMS {
-            return Err(Refused::TooMany);
+            return Err(OpenError::TooMany);
         }
         let ended = tunnel.child_token();
-        let inbox = Arc::new(Inbox::new(if self.window.is_some() { WINDOW } else { BUFFER }));
-        let allowance = self.window.map(|window| Arc::new(Allowance::new(window)));
-        let entry = Entry { inbox: inbox.clone(), allowance: allowance.clone(), ended: ended.clone() };
+        let inbox = Arc::new(Inbox::new(if self.window.is_some() { WINDOW } else { MAX_BUFFERED_BYTES }));
+        let credit = self.window.map(|window| Arc::new(SendCredit::new(window)));
+        let entry = StreamEntry { inbox: inbox.clone(), credit: credit.clone(), ended: ended.clone() };
         all.insert(id, entry);
-        Ok(Place { id, streams: self.clone(), ended, inbox, allowance })
+        Ok(StreamHandle { id, streams: self.clone(), ended, inbox, credit })
     }
 
-    /// Ends a stream; an unknown one has ended.
+    /// Ends a stream; an unknown one has ended already.
     pub(super) fn end(&self, id: u64) {
         if let Some(entry) = self.all.lock().get(&id) {
             entry.ended.cancel();
         }
     }
 
-    /// How many there are.
+    /// Returns the number of streams.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.all.lock().len()
     }
 
-    /// The cloud has taken so many bytes of a stream; `None`: it says so in no way that can be read.
+    /// Adds credit to a stream; `None` is a frame that cannot be read, and ends the stream.
     pub(super) fn taken(&self, id: u64, bytes: Option<usize>) {
         let Some(entry) = self.all.lock().get(&id).cloned() else { return };
-        let Some(allowance) = entry.allowance else { return };
-        if bytes.is_none_or(|bytes| !allowance.add(bytes)) {
+        let Some(credit) = entry.credit else { return };
+        if bytes.is_none_or(|bytes| !credit.add(bytes)) {
             tracing::warn!(id, "the cloud takes more of a stream than can be, which is ended");
             entry.ended.cancel();
         }
     }
 
-    /// Hands bytes to a stream; what is for an unknown one is dropped. Where the cloud has no windows, waits while there is no room.
+    /// Delivers bytes to a stream; those for an unknown one are dropped. If the cloud has no windows, waits while the buffer is
+    /// full.
     pub(super) async fn deliver(&self, id: u64, mut bytes: &[u8]) {
         let Some(entry) = self.all.lock().get(&id).cloned() else {
             tracing::debug!(id, "bytes for a stream that is not there");
@@ -117,14 +118,14 @@ impl Streams {
             if bytes.is_empty() {
                 return;
             }
-            if entry.allowance.is_some() {
+            if entry.credit.is_some() {
                 tracing::warn!(id, "the cloud sends more than a stream takes, which is ended");
                 return entry.ended.cancel();
             }
             tokio::select! {
-                // cancel-safe, both: the stream has ended, and with it what waits for it
+                // cancel-safe, both: the stream has ended, and its buffer with it
                 () = entry.ended.cancelled() => return,
-                room = timeout(STALL_TIMEOUT, entry.inbox.room()) => if room.is_err() {
+                has_space = timeout(STALL_TIMEOUT, entry.inbox.has_space()) => if has_space.is_err() {
                     tracing::warn!(id, "a stream takes no bytes of the cloud, and is ended");
                     return entry.ended.cancel();
                 },
@@ -143,7 +144,7 @@ mod tests {
         let stuck = streams.open(1, &tunnel).ok().unwrap();
         let other = streams.open(2, &tunnel).ok().unwrap();
         let chunk = vec![7; 16 * 1024];
-        for _ in 0..BUFFER / chunk.len() {
+        for _ in 0..MAX_BUFFERED_BYTES / chunk.len() {
             streams.deliver(1, &chunk).await;
         }
         assert!(!stuck.ended.is_cancelled(), "as much as there is room for");
@@ -162,14 +163,14 @@ mod tests {
         let place = streams.open(1, &tunnel).ok().unwrap();
         let reader = async {
             let mut read = 0;
-            while read < 10 * BUFFER {
+            while read < 10 * MAX_BUFFERED_BYTES {
                 tokio::time::advance(STALL_TIMEOUT / 4).await;
                 let part = place.inbox.take().await.len();
                 place.inbox.passed(part);
                 read += part;
             }
         };
-        let chunk = vec![7; BUFFER];
+        let chunk = vec![7; MAX_BUFFERED_BYTES];
         let writer = async {
             for _ in 0..10 {
                 streams.deliver(1, &chunk).await;
@@ -204,12 +205,12 @@ mod tests {
     }
 
     #[test]
-    fn there_are_so_many_streams_and_each_number_once() {
+    fn streams_are_limited_and_their_numbers_are_unique() {
         let (streams, tunnel) = (Streams::new(None), CancellationToken::new());
         let mut places: Vec<_> =
             (0..MAX_STREAMS as u64).map(|id| streams.open(id, &tunnel).ok().unwrap()).collect();
-        assert_eq!(streams.open(0, &tunnel).err(), Some(Refused::Known));
-        assert_eq!(streams.open(1000, &tunnel).err(), Some(Refused::TooMany));
+        assert_eq!(streams.open(0, &tunnel).err(), Some(OpenError::AlreadyOpen));
+        assert_eq!(streams.open(1000, &tunnel).err(), Some(OpenError::TooMany));
         places.pop();
         assert!(streams.open(1000, &tunnel).is_ok());
         tunnel.cancel();

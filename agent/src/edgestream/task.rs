@@ -1,27 +1,27 @@
-//! Dials, serves one tunnel, waits, and dials again.
+//! The task: dials, serves one tunnel, waits, and dials again.
 
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::{
-    Answers, Config,
+    Config, RequestHandler,
     dial::{self, DialError},
-    tunnel::{self, Ended},
+    tunnel::{self, TunnelEnd},
 };
 use crate::{
     edgehub::{Cause, Redial},
-    rt::{Heart, Part, PartError, Repeated, now},
+    rt::{Heartbeat, Part, PartError, Repeated, now},
 };
 
-/// See [`super::new`].
+/// The task that [`super::new`] builds.
 #[derive(Debug)]
 pub(crate) struct Task<A> {
     config: Config,
     api: A,
 }
 
-impl<A: Answers> Task<A> {
+impl<A: RequestHandler> Task<A> {
     pub(super) fn new(config: Config, api: A) -> Self {
         Self { config, api }
     }
@@ -32,7 +32,7 @@ impl<A: Answers> Task<A> {
         loop {
             let begun = now();
             let dialled = tokio::select! {
-                // cancel-safe: a dial that is given up is none
+                // cancel-safe: a dial that is dropped is closed
                 () = shutdown.cancelled() => return,
                 dialled = dial::connect(&self.config) => dialled,
             };
@@ -43,15 +43,15 @@ impl<A: Answers> Task<A> {
                     let ended = tunnel::run(stream, window, &self.config, &self.api, shutdown).await;
                     redial.ended(begun, now(), true);
                     match ended {
-                        Ended::Shutdown => return,
-                        Ended::Closed(why) => warn!(why, "the cloud closed the stream tunnel"),
-                        Ended::Lost(error) => info!(%error, "the stream tunnel has ended"),
+                        TunnelEnd::Shutdown => return,
+                        TunnelEnd::Closed(why) => warn!(why, "the cloud closed the stream tunnel"),
+                        TunnelEnd::Lost(error) => info!(%error, "the stream tunnel has ended"),
                     }
-                    redial.because(Cause::Cloud);
+                    redial.record_cause(Cause::Cloud);
                 }
                 Err(error) => {
-                    tell(&error, &mut faults);
-                    redial.because(error.cause());
+                    log_failure(&error, &mut faults);
+                    redial.record_cause(error.cause());
                 }
             }
             tokio::select! {
@@ -63,16 +63,16 @@ impl<A: Answers> Task<A> {
     }
 }
 
-fn tell(error: &DialError, faults: &mut Repeated) {
-    if error.is_too_early() {
+fn log_failure(error: &DialError, faults: &mut Repeated) {
+    if error.is_not_enrolled_yet() {
         debug!(error = error as &dyn std::error::Error, "no stream tunnel before the node has joined");
     } else if let Some(times) = faults.count(&error.to_string(), now()) {
         warn!(times, error = error as &dyn std::error::Error, "no stream tunnel yet");
     }
 }
 
-impl<A: Answers> Part for Task<A> {
-    async fn run(&mut self, _heart: Heart, shutdown: CancellationToken) -> Result<(), PartError> {
+impl<A: RequestHandler> Part for Task<A> {
+    async fn run(&mut self, _heart: Heartbeat, shutdown: CancellationToken) -> Result<(), PartError> {
         Self::run(self, &shutdown).await;
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! A tunnel against a cloud that is played by hand: by the reference, and hostile.
+//! A tunnel to a simulated cloud: by the reference, and hostile.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -20,10 +20,10 @@ use wire::{
 };
 
 use super::{
-    Answers, Config,
+    Config, RequestHandler,
     dial::{self, DialError},
     streams::MAX_STREAMS,
-    tunnel::{self, Ended},
+    tunnel::{self, TunnelEnd},
 };
 use crate::{
     config::{HostPort, TlsFiles},
@@ -50,18 +50,18 @@ fn config() -> Config {
     }
 }
 
-/// What the node answers.
+/// A fake kubelet API.
 #[derive(Clone)]
 struct Fake {
-    /// What was asked for.
+    /// The requests so far.
     asked: Arc<Mutex<Vec<String>>>,
-    /// Where upgraded requests lead.
+    /// The server of upgraded requests.
     runtime: Option<Arc<TcpListener>>,
-    /// Requests under way; given back with each.
+    /// Permits that are returned with each request.
     under_way: Arc<Semaphore>,
 }
 
-impl Answers for Fake {
+impl RequestHandler for Fake {
     async fn answer(&self, request: KubeletRequest) -> KubeletResponse {
         self.asked.lock().push(format!("{} {}?{}", request.method, request.path, request.query));
         match request.path.as_str() {
@@ -96,7 +96,7 @@ struct Cloud {
     input: BytesMut,
     api: Fake,
     shutdown: CancellationToken,
-    run: JoinHandle<Ended>,
+    run: JoinHandle<TunnelEnd>,
 }
 
 impl Cloud {
@@ -108,7 +108,7 @@ impl Cloud {
         Self::of(config, runtime, None)
     }
 
-    /// A cloud with this window.
+    /// Starts with a cloud that has this window.
     fn of(config: Config, runtime: Option<Arc<TcpListener>>, window: Option<usize>) -> Self {
         let (node, io) = duplex(64 * 1024);
         let api = Fake { asked: Arc::default(), runtime, under_way: Arc::new(Semaphore::new(1000)) };
@@ -140,7 +140,7 @@ impl Cloud {
         self.send(&Message::Text(frame.encode().into())).await;
     }
 
-    /// The next message that is no ping.
+    /// Returns the next message that is no ping.
     async fn message(&mut self) -> Option<Message> {
         loop {
             while let Some(message) = self.decoder.next(&mut self.input).unwrap() {
@@ -162,7 +162,7 @@ impl Cloud {
         }
     }
 
-    /// All bytes of a stream until its end; there is no other.
+    /// Returns all bytes of a stream until its end; there is no other stream.
     async fn whole(&mut self, id: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
         loop {
@@ -176,8 +176,8 @@ impl Cloud {
         }
     }
 
-    async fn ended(mut self) -> Ended {
-        // what is still on its way is not looked at
+    async fn ended(mut self) -> TunnelEnd {
+        // messages that are still on their way are ignored
         while self.message().await.is_some() {}
         timeout(LIMIT, self.run).await.unwrap().unwrap()
     }
@@ -207,9 +207,9 @@ async fn bytes_of_an_upgraded_connection_go_both_ways_unchanged() {
     let bytes: Vec<u8> = (0..=255).cycle().take(100_000).collect();
     let sent = bytes.clone();
     let echo = tokio::spawn(async move {
-        let mut came = vec![0; 100_000];
-        runtime.read_exact(&mut came).await.unwrap();
-        runtime.write_all(&came).await.unwrap();
+        let mut received = vec![0; 100_000];
+        runtime.read_exact(&mut received).await.unwrap();
+        runtime.write_all(&received).await.unwrap();
     });
     for chunk in sent.chunks(7000) {
         cloud.frame(1, Kind::Data, Bytes::copy_from_slice(chunk)).await;
@@ -219,12 +219,12 @@ async fn bytes_of_an_upgraded_connection_go_both_ways_unchanged() {
 }
 
 #[tokio::test]
-async fn when_the_cloud_leaves_the_connection_is_closed_and_the_end_is_told_once() {
+async fn when_the_cloud_ends_a_stream_the_connection_is_closed_and_one_end_is_sent() {
     let listener = Arc::new(TcpListener::bind("127.0.0.1:0").await.unwrap());
     let mut cloud = Cloud::with(config(), Some(listener.clone()));
     cloud.connect(1, Kind::Attach, "/upgraded").await;
     let (mut runtime, _) = listener.accept().await.unwrap();
-    // CloudCore repeats it until the node's own comes
+    // CloudCore repeats it until the node sends its own
     for _ in 0..100 {
         cloud.frame(1, Kind::RemoveConnect, "").await;
     }
@@ -235,7 +235,7 @@ async fn when_the_cloud_leaves_the_connection_is_closed_and_the_end_is_told_once
 }
 
 #[tokio::test]
-async fn a_log_of_which_there_is_much_does_not_hold_up_a_command_beside_it() {
+async fn a_long_log_does_not_delay_a_command_beside_it() {
     let mut cloud = Cloud::new();
     for id in 1..=20 {
         cloud.connect(id, Kind::Logs, "/endless").await;
@@ -253,15 +253,15 @@ async fn a_log_of_which_there_is_much_does_not_hold_up_a_command_beside_it() {
 }
 
 #[tokio::test]
-async fn close_connect_ends_the_tunnel_and_says_why() {
+async fn close_connect_ends_the_tunnel_with_its_reason() {
     let mut cloud = Cloud::new();
     cloud.connect(1, Kind::Logs, "/endless").await;
     cloud.frame(0, Kind::CloseConnect, "no such node").await;
-    assert!(matches!(cloud.ended().await, Ended::Closed(why) if why == "no such node"));
+    assert!(matches!(cloud.ended().await, TunnelEnd::Closed(why) if why == "no such node"));
 }
 
 #[tokio::test]
-async fn at_shutdown_the_tunnel_says_goodbye() {
+async fn at_shutdown_the_tunnel_is_closed_properly() {
     let mut cloud = Cloud::new();
     cloud.connect(1, Kind::Exec, "/waits").await;
     while cloud.api.asked.lock().is_empty() {
@@ -273,7 +273,7 @@ async fn at_shutdown_the_tunnel_says_goodbye() {
         last = Some(message);
     }
     assert_eq!(last, Some(Message::Close(Bytes::from_static(&[3, 0xe8]))));
-    assert!(matches!(timeout(LIMIT, cloud.run).await.unwrap().unwrap(), Ended::Shutdown));
+    assert!(matches!(timeout(LIMIT, cloud.run).await.unwrap().unwrap(), TunnelEnd::Shutdown));
 }
 
 #[tokio::test]
@@ -282,7 +282,7 @@ async fn whatever_a_hostile_cloud_sends_is_ignored_or_refused() {
     for bytes in [&[][..], &[1], &[1, 7], &[1, 99, 0xff], &[0xff; 30], b"\xff\xfe no frame"] {
         cloud.send(&Message::Text(Bytes::copy_from_slice(bytes))).await;
     }
-    // ids that nobody knows, and data after the end
+    // unknown ids, and data after the end
     cloud.frame(77, Kind::Data, "x").await;
     cloud.frame(77, Kind::RemoveConnect, "").await;
     cloud.frame(5, Kind::Metrics, &b"\xff\x00 no JSON"[..]).await;
@@ -292,14 +292,16 @@ async fn whatever_a_hostile_cloud_sends_is_ignored_or_refused() {
     assert_eq!(cloud.message().await, Some(Message::Pong(Bytes::from_static(b"are you there"))));
 }
 
-/// CVE-2022-31079: a message of the tunnel was read whole, however large it was.
+/// CVE-2022-31079: a message of the tunnel was read completely, however large it was.
 #[tokio::test]
 async fn a_message_that_is_too_large_ends_the_tunnel_before_it_is_read() {
     let mut cloud = Cloud::new();
     // a head that announces a terabyte
     cloud.io.write_all(&[0x81, 127, 0, 0, 1, 0, 0, 0, 0, 0]).await.unwrap();
-    assert!(matches!(cloud.ended().await, Ended::Lost(error) if error.kind() == io::ErrorKind::InvalidData));
-    // and in fragments that have no end
+    assert!(
+        matches!(cloud.ended().await, TunnelEnd::Lost(error) if error.kind() == io::ErrorKind::InvalidData)
+    );
+    // and fragments without an end
     let mut cloud = Cloud::new();
     let mut part = vec![0x01, 127];
     part.extend((256 * 1024_u64).to_be_bytes());
@@ -310,10 +312,10 @@ async fn a_message_that_is_too_large_ends_the_tunnel_before_it_is_read() {
         part[0] = 0;
     }
     assert!(written < 3 * MAX_DATA, "{written} bytes were taken");
-    assert!(matches!(timeout(LIMIT, cloud.run).await.unwrap().unwrap(), Ended::Lost(_)));
+    assert!(matches!(timeout(LIMIT, cloud.run).await.unwrap().unwrap(), TunnelEnd::Lost(_)));
 }
 
-/// CVE-2022-31080: the body of a server's refusal was read whole by the client.
+/// CVE-2022-31080: the client read the body of a server's refusal completely.
 #[tokio::test]
 async fn of_a_refusal_without_end_little_is_read() {
     let (node, mut cloud) = duplex(64 * 1024);
@@ -370,10 +372,10 @@ async fn a_hundred_thousand_requests_are_bounded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cloud_that_says_nothing_is_given_up_and_one_that_answers_pings_is_not() {
+async fn a_silent_cloud_is_given_up_and_one_that_answers_pings_is_not() {
     let quiet = Cloud::new();
     assert!(
-        matches!(timeout(LIMIT * 2, quiet.run).await.unwrap().unwrap(), Ended::Lost(error) if error.kind() == io::ErrorKind::TimedOut)
+        matches!(timeout(LIMIT * 2, quiet.run).await.unwrap().unwrap(), TunnelEnd::Lost(error) if error.kind() == io::ErrorKind::TimedOut)
     );
     let mut cloud = Cloud::new();
     for _ in 0..100 {
@@ -395,5 +397,5 @@ async fn a_cloud_that_takes_nothing_is_given_up() {
     let mut cloud = Cloud::new();
     cloud.connect(1, Kind::Logs, "/endless").await;
     let ended = timeout(LIMIT * 3, &mut cloud.run).await.unwrap().unwrap();
-    assert!(matches!(ended, Ended::Lost(error) if error.kind() == io::ErrorKind::TimedOut));
+    assert!(matches!(ended, TunnelEnd::Lost(error) if error.kind() == io::ErrorKind::TimedOut));
 }

@@ -1,4 +1,4 @@
-//! One tunnel, from its upgrade to its end: reads frames, writes frames, and has a task for each stream.
+//! One tunnel, from its upgrade to its end: reads and writes frames, and runs a task for each stream.
 
 use std::{io, time::Duration};
 
@@ -17,35 +17,36 @@ use wire::{
 };
 
 use super::{
-    Answers, Config,
+    Config, RequestHandler,
     request::request,
-    stream::{self, Outbound},
-    streams::{Refused, Streams},
+    stream::{self, StreamSender},
+    streams::{OpenError, Streams},
 };
 
-/// Messages to the cloud that wait. Each stream waits for its turn beside them, so that none is behind more than one message of each other.
-const OUTBOUND: usize = 4;
-/// Pings of the cloud that are not yet answered; further ones get no answer.
-const PONGS: usize = 4;
-/// Bytes that are written at a time, however many messages they are.
-const BATCH: usize = 32 * 1024;
-/// Bytes read at a time.
-const READ: usize = 16 * 1024;
-/// EdgeCore's interval of pings; shorter where the read deadline is.
+/// The most messages to the cloud that wait. Each stream waits for its turn, so that none is behind more than one message of
+/// each other.
+const MAX_QUEUED_FRAMES: usize = 4;
+/// The most pings of the cloud that wait for an answer; further ones get none.
+const MAX_QUEUED_PONGS: usize = 4;
+/// The most bytes of one write, however many messages they are.
+const MAX_WRITE_BYTES: usize = 32 * 1024;
+/// The bytes of one read.
+const READ_BUFFER_BYTES: usize = 16 * 1024;
+/// EdgeCore's interval of pings; shorter if the read deadline is.
 const PING_INTERVAL: Duration = Duration::from_secs(5);
-/// How long a goodbye, and the ends of streams, may take.
+/// How long the closing handshake and the ends of streams may take.
 pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// What is told of the cloud's reasons.
+/// The most bytes of the cloud's reason that are shown.
 const MAX_REASON: usize = 200;
 
 /// How a tunnel has ended.
 #[derive(Debug)]
-pub(super) enum Ended {
+pub(super) enum TunnelEnd {
     /// The agent ends.
     Shutdown,
-    /// The cloud wants it closed, and says why.
+    /// The cloud closed it, with this reason.
     Closed(String),
-    /// The connection broke, or the cloud does not speak the protocol.
+    /// The connection broke, or the cloud violated the protocol.
     Lost(io::Error),
 }
 
@@ -54,12 +55,12 @@ pub(super) async fn run<T: AsyncRead + AsyncWrite>(
     io: T,
     window: Option<usize>,
     config: &Config,
-    api: &impl Answers,
+    api: &impl RequestHandler,
     shutdown: &CancellationToken,
-) -> Ended {
+) -> TunnelEnd {
     let (mut reader, mut writer) = split(io);
-    let (frames, outbound) = mpsc::channel(OUTBOUND);
-    let (pongs, asked) = mpsc::channel(PONGS);
+    let (frames, outbound) = mpsc::channel(MAX_QUEUED_FRAMES);
+    let (pongs, asked) = mpsc::channel(MAX_QUEUED_PONGS);
     let stop = shutdown.child_token();
     let mut tunnel = Tunnel {
         api: api.clone(),
@@ -72,13 +73,13 @@ pub(super) async fn run<T: AsyncRead + AsyncWrite>(
     let ended = tokio::select! {
         // none of them goes on after another has ended
         ended = tunnel.read(&mut reader, config.read_deadline) => ended,
-        error = write(&mut writer, outbound, asked, config) => Ended::Lost(error),
-        () = shutdown.cancelled() => Ended::Shutdown,
+        error = write(&mut writer, outbound, asked, config) => TunnelEnd::Lost(error),
+        () = shutdown.cancelled() => TunnelEnd::Shutdown,
     };
     stop.cancel();
     tunnel.tasks.close();
     let goodbye = async {
-        if !matches!(ended, Ended::Lost(_)) {
+        if !matches!(ended, TunnelEnd::Lost(_)) {
             let mut out = BytesMut::new();
             // normal closure
             encode(&mut out, &Message::Close(Bytes::from_static(&[0x03, 0xe8])), Some(rand::random()));
@@ -88,7 +89,7 @@ pub(super) async fn run<T: AsyncRead + AsyncWrite>(
         tunnel.tasks.wait().await;
         io::Result::Ok(())
     };
-    // a cloud that takes nothing needs no goodbye
+    // a cloud that does not read needs no closing handshake
     let _ = timeout(CLOSE_TIMEOUT, goodbye).await;
     ended
 }
@@ -104,8 +105,8 @@ struct Tunnel<A> {
     stop: CancellationToken,
 }
 
-impl<A: Answers> Tunnel<A> {
-    async fn read(&mut self, reader: &mut (impl AsyncRead + Unpin), deadline: Duration) -> Ended {
+impl<A: RequestHandler> Tunnel<A> {
+    async fn read(&mut self, reader: &mut (impl AsyncRead + Unpin), deadline: Duration) -> TunnelEnd {
         let mut decoder = Decoder::new(Role::Client, MAX_FRAME);
         let mut input = BytesMut::new();
         loop {
@@ -117,23 +118,23 @@ impl<A: Answers> Tunnel<A> {
                         }
                     }
                     Ok(None) => break,
-                    Err(error) => return Ended::Lost(io::Error::new(io::ErrorKind::InvalidData, error)),
+                    Err(error) => return TunnelEnd::Lost(io::Error::new(io::ErrorKind::InvalidData, error)),
                 }
             }
-            input.reserve(READ);
+            input.reserve(READ_BUFFER_BYTES);
             match timeout(deadline, reader.read_buf(&mut input)).await {
-                Ok(Ok(0)) => return Ended::Lost(io::ErrorKind::UnexpectedEof.into()),
+                Ok(Ok(0)) => return TunnelEnd::Lost(io::ErrorKind::UnexpectedEof.into()),
                 Ok(Ok(_)) => {}
-                Ok(Err(error)) => return Ended::Lost(error),
+                Ok(Err(error)) => return TunnelEnd::Lost(error),
                 Err(_) => {
                     let why = format!("nothing came from the cloud within {deadline:?}");
-                    return Ended::Lost(io::Error::new(io::ErrorKind::TimedOut, why));
+                    return TunnelEnd::Lost(io::Error::new(io::ErrorKind::TimedOut, why));
                 }
             }
         }
     }
 
-    async fn message(&mut self, message: Message) -> Option<Ended> {
+    async fn message(&mut self, message: Message) -> Option<TunnelEnd> {
         match message {
             Message::Text(payload) | Message::Binary(payload) => match Frame::decode(payload) {
                 Ok(frame) => return self.frame(frame).await,
@@ -141,18 +142,18 @@ impl<A: Answers> Tunnel<A> {
                 Err(FrameError::Kind(number)) => debug!(number, "a frame of an unknown type is ignored"),
                 Err(error) => debug!(%error, "a message that is no frame is ignored"),
             },
-            // a cloud that asks faster than it can be answered is not answered each time
+            // a cloud that pings faster than it can be answered does not get every answer
             Message::Ping(payload) => drop(self.pongs.try_send(payload)),
             Message::Pong(_) => {}
             Message::Close(_) => {
                 let why = "the cloud closed the connection";
-                return Some(Ended::Lost(io::Error::new(io::ErrorKind::ConnectionAborted, why)));
+                return Some(TunnelEnd::Lost(io::Error::new(io::ErrorKind::ConnectionAborted, why)));
             }
         }
         None
     }
 
-    async fn frame(&mut self, frame: Frame) -> Option<Ended> {
+    async fn frame(&mut self, frame: Frame) -> Option<TunnelEnd> {
         let taken = frame.taken();
         let Frame { id, kind, data } = frame;
         match kind {
@@ -162,7 +163,7 @@ impl<A: Answers> Tunnel<A> {
             Kind::RemoveConnect => self.streams.end(id),
             Kind::CloseConnect => {
                 let why = String::from_utf8_lossy(&data);
-                return Some(Ended::Closed(why.chars().take(MAX_REASON).collect()));
+                return Some(TunnelEnd::Closed(why.chars().take(MAX_REASON).collect()));
             }
         }
         None
@@ -170,20 +171,20 @@ impl<A: Answers> Tunnel<A> {
 
     async fn open(&mut self, id: u64, kind: Kind, data: &[u8]) {
         // a refusal is short
-        let mut outbound = Outbound { id, frames: self.frames.clone(), allowance: None };
+        let mut outbound = StreamSender { id, frames: self.frames.clone(), credit: None };
         let Some(request) = request(kind, data) else {
             debug!(id, "a request that cannot be read");
             return outbound.refuse(kind, StatusCode::BAD_REQUEST, "the request cannot be read").await;
         };
         match self.streams.open(id, &self.stop) {
             Ok(place) => {
-                outbound.allowance.clone_from(&place.allowance);
+                outbound.credit.clone_from(&place.credit);
                 let api = self.api.clone();
                 self.tasks.spawn(stream::run(kind, request, api, place, outbound));
             }
-            // an answer would end the one that there is
-            Err(Refused::Known) => debug!(id, "a second request of the same number is ignored"),
-            Err(Refused::TooMany) => {
+            // an answer would end the existing stream
+            Err(OpenError::AlreadyOpen) => debug!(id, "a second request of the same number is ignored"),
+            Err(OpenError::TooMany) => {
                 let why = "too many requests at the same time on this node";
                 outbound.refuse(kind, StatusCode::TOO_MANY_REQUESTS, why).await;
             }
@@ -191,7 +192,7 @@ impl<A: Answers> Tunnel<A> {
     }
 }
 
-/// Writes what streams send, pongs, and pings, until that fails.
+/// Writes frames of streams, pongs, and pings, until writing fails.
 async fn write(
     writer: &mut (impl AsyncWrite + Unpin),
     mut frames: mpsc::Receiver<Frame>,
@@ -209,7 +210,7 @@ async fn write(
             Some(payload) = pongs.recv() => put(&Message::Pong(payload)),
             _ = pings.tick() => put(&Message::Ping(Bytes::from_static(PING))),
         }
-        while out.len() < BATCH
+        while out.len() < MAX_WRITE_BYTES
             && let Ok(frame) = frames.try_recv()
         {
             encode(&mut out, &Message::Text(frame.encode().into()), Some(rand::random()));

@@ -1,5 +1,5 @@
-//! The broker beside this process. Its session is kept there while this node is away; a message is acknowledged when what it says
-//! is on disk, so a broker or an agent that is killed loses none.
+//! The client of an external broker. The broker keeps the session while this node is away, and a message is acknowledged when
+//! its changes are on disk, so no message is lost when broker or agent is killed.
 
 use std::{
     collections::BTreeSet,
@@ -21,7 +21,7 @@ use wire::topic::SUBSCRIPTIONS;
 
 use super::{
     Error, External, Sinks,
-    handle::{Inlet, Outlet, Passed, Publication, Standing},
+    handle::{Availability, BrokerQueue, BrokerQueueReceiver, MessageCounts, Publication},
     receipt::{Connections, Receipt},
     route::Routed,
     tls::Dialler,
@@ -29,20 +29,19 @@ use super::{
 };
 use crate::rt::Backoff;
 
-/// The first wait after a connection was lost is at most this.
-const FIRST_WAIT: Duration = Duration::from_millis(100);
+/// The upper limit of the first wait after a connection was lost.
+const INITIAL_BACKOFF: Duration = Duration::from_millis(100);
 /// The longest wait, as in EdgeCore.
-const LONGEST_WAIT: Duration = Duration::from_secs(5);
-/// Seconds between signs of life.
-const KEEP_ALIVE: u16 = 30;
-/// The largest packet, bytes: a payload that is answered as too large can be read.
-const MAX_PACKET: usize = 1 << 20;
-/// Publications that the broker has not acknowledged: the results of half a turn of DeviceTwin.
-const UNDER_WAY: u16 = 256;
-/// The same at QoS 2: of more than so many, which is its `max_inflight_messages`, mosquitto leaves
-/// some unanswered for ever.
-const UNDER_WAY_AT_QOS_2: u16 = 20;
-/// Requests to the client that wait for the connection.
+const MAX_BACKOFF: Duration = Duration::from_secs(5);
+/// The keep-alive interval, seconds.
+const KEEP_ALIVE_SECONDS: u16 = 30;
+/// The largest packet, bytes: large enough to read a payload that is then refused as too large.
+const MAX_PACKET_BYTES: usize = 1 << 20;
+/// The most publications without the broker's acknowledgement: the results of half a batch of DeviceTwin.
+const MAX_INFLIGHT: u16 = 256;
+/// The same at QoS 2. Of more than its `max_inflight_messages` mosquitto leaves some unanswered for ever.
+const MAX_INFLIGHT_QOS_2: u16 = 20;
+/// The most requests to the client that wait for the connection.
 const MAX_QUEUED_REQUESTS: usize = 1024;
 
 /// The client, not connected yet.
@@ -51,11 +50,11 @@ pub(super) struct Broker {
     options: MqttOptions,
     server: String,
     qos: QoS,
-    inlet: Inlet,
+    queue_receiver: BrokerQueueReceiver,
 }
 
 impl Broker {
-    pub(super) fn new(config: External) -> Result<(Outlet, Self), Error> {
+    pub(super) fn new(config: External) -> Result<(BrokerQueue, Self), Error> {
         let dialler = Dialler::new(config.server.clone(), config.tls.as_ref())?;
         let mut options =
             MqttOptions::new(config.client_id, Address::tcp(config.server.host.clone(), config.server.port));
@@ -64,8 +63,8 @@ impl Broker {
             async move { dialler.dial().await }
         });
         options.try_set_clean_session(false).map_err(|error| Error::Client(error.to_string()))?;
-        options.set_keep_alive(KEEP_ALIVE);
-        options.set_max_packet_size(MAX_PACKET, MAX_PACKET);
+        options.set_keep_alive(KEEP_ALIVE_SECONDS);
+        options.set_max_packet_size(MAX_PACKET_BYTES, MAX_PACKET_BYTES);
         options.set_ack_mode(AckMode::Manual);
         match (config.username, config.password) {
             (Some(user), Some(password)) => {
@@ -77,45 +76,48 @@ impl Broker {
             (None, _) => {}
         }
         let (qos, under_way) = match config.qos {
-            2.. => (QoS::ExactlyOnce, UNDER_WAY_AT_QOS_2),
-            _ => (QoS::AtLeastOnce, UNDER_WAY),
+            2.. => (QoS::ExactlyOnce, MAX_INFLIGHT_QOS_2),
+            _ => (QoS::AtLeastOnce, MAX_INFLIGHT),
         };
         options.set_inflight(under_way);
-        let (outlet, inlet) = Outlet::new();
-        Ok((outlet, Self { options, server: config.server.to_string(), qos, inlet }))
+        let (broker_queue, queue_receiver) = BrokerQueue::new();
+        Ok((broker_queue, Self { options, server: config.server.to_string(), qos, queue_receiver }))
     }
 
-    /// Runs for ever; `topics` are listened to beside those of devices.
+    /// Runs for ever; subscribes to `topics` beside those of devices.
     pub(super) async fn run(
         &mut self,
         sinks: Sinks,
         mut topics: watch::Receiver<BTreeSet<String>>,
     ) -> Result<(), Error> {
-        let Self { options, server, qos, inlet } = self;
-        let Inlet { publications, standing, failures, passed, .. } = inlet;
-        let passed: &Passed = passed;
-        standing.down();
+        let Self { options, server, qos, queue_receiver } = self;
+        let BrokerQueueReceiver { publications, availability, failures, message_counts, .. } = queue_receiver;
+        let message_counts: &MessageCounts = message_counts;
+        availability.down();
         let built = AsyncClient::builder(options.clone()).capacity(MAX_QUEUED_REQUESTS).try_build();
         let (client, events) = built.map_err(|error| Error::Client(error.to_string()))?;
         let publisher = client.clone();
         let publish = async {
-            while let Some(Publication { topic, payload, told }) = publications.recv().await {
-                let given = match told {
+            while let Some(Publication { topic, payload, outcome_sender }) = publications.recv().await {
+                let given = match outcome_sender {
                     None => publisher.publish(topic, payload, PublishOptions::new(*qos)).await,
-                    Some(told) => {
+                    Some(outcome_sender) => {
                         let tracked =
                             publisher.publish_tracked(topic, payload, PublishOptions::new(*qos)).await;
                         tracked.map(|notice| {
-                            // it ends with the connection's queue, or with the broker's acknowledgement
+                            // the connection's queue ends it, or the broker's acknowledgement
                             tokio::spawn(async move {
                                 let confirmed = notice.wait_completion_async().await;
-                                Publication::tell(Some(told), confirmed.map_err(|error| error.to_string()));
+                                Publication::send_outcome(
+                                    Some(outcome_sender),
+                                    confirmed.map_err(|error| error.to_string()),
+                                );
                             });
                         })
                     }
                 };
                 match given {
-                    Ok(()) => Passed::count(&passed.published),
+                    Ok(()) => MessageCounts::count(&message_counts.published),
                     Err(error) => warn!(%error, "not published"),
                 }
             }
@@ -132,13 +134,13 @@ impl Broker {
             sinks,
             subscriptions: &subscriptions,
             server: server.clone(),
-            standing,
+            availability,
             failures: failures.clone(),
-            passed,
+            message_counts,
             connections: Connections::default(),
-            is_told: false,
+            is_outage_logged: false,
         };
-        // beside the connection, which is never dropped in the middle of what it does
+        // beside the connection, which is never dropped during a poll
         let follow = async {
             while topics.changed().await.is_ok() {
                 subscriptions.follow();
@@ -156,58 +158,59 @@ struct Connection<'a> {
     sinks: Sinks,
     subscriptions: &'a Subscriptions,
     server: String,
-    standing: &'a mut Standing,
+    availability: &'a mut Availability,
     failures: Arc<AtomicU64>,
-    passed: &'a Passed,
+    message_counts: &'a MessageCounts,
     connections: Connections,
-    /// Whether people were told that there is no connection.
-    is_told: bool,
+    /// Whether the missing connection was logged.
+    is_outage_logged: bool,
 }
 
 impl Connection<'_> {
     async fn run(&mut self) {
-        let mut backoff = Backoff::new(FIRST_WAIT, LONGEST_WAIT);
+        let mut backoff = Backoff::new(INITIAL_BACKOFF, MAX_BACKOFF);
         loop {
-            // to its end each time: dropped before, it dials anew, or loses a packet for which the socket had no room
+            // polled to completion each time: a dropped poll would dial anew, or lose a packet that the socket had no space
+            // for
             match self.events.poll().await {
                 Ok(event) => {
-                    if self.happened(event).await {
+                    if self.handle_event(event).await {
                         backoff.reset();
                     }
                 }
                 Err(error) => {
                     self.lost();
                     self.subscriptions.end();
-                    self.standing.down();
+                    self.availability.down();
                     self.failures.fetch_add(1, Ordering::Relaxed);
-                    if self.is_told {
+                    if self.is_outage_logged {
                         debug!(broker = %self.server, %error, "the MQTT broker is not reached");
                     } else {
                         warn!(broker = %self.server, %error, "the MQTT broker is not reached; it is tried again until it is");
                     }
-                    self.is_told = true;
+                    self.is_outage_logged = true;
                     tokio::time::sleep(backoff.next(rand::random())).await;
                 }
             }
         }
     }
 
-    /// What came on the connection that was lost is not acknowledged any more.
+    /// Invalidates the receipts of the lost connection.
     fn lost(&mut self) {
         self.connections.lost();
-        // read already and not returned yet: the broker sends it again, but for what it does not wait for
+        // messages that were read but not returned yet: the broker sends them again, except at QoS 0
         let is_not_sent_again = |event: &Event| matches!(event, Event::Incoming(Incoming::Publish(publish)) if publish.qos == QoS::AtMostOnce);
         self.events.state.events.retain(is_not_sent_again);
     }
 
-    /// Whether the connection stands anew.
-    async fn happened(&mut self, event: Event) -> bool {
+    /// Handles an event. Returns whether the connection was established anew.
+    async fn handle_event(&mut self, event: Event) -> bool {
         match event {
             Event::Incoming(Incoming::ConnAck(ack)) => {
                 info!(broker = %self.server, resumed = ack.session_present, "connected to the MQTT broker");
-                self.is_told = false;
-                // what was dropped until now is said again
-                self.standing.up();
+                self.is_outage_logged = false;
+                // what was dropped until now is published again
+                self.availability.up();
                 self.subscriptions.begin();
                 self.sinks.connections.send_modify(|count| *count += 1);
                 true
@@ -231,57 +234,58 @@ impl Connection<'_> {
     }
 
     async fn received(&mut self, publish: Publish) {
-        Passed::count(&self.passed.received);
+        MessageCounts::count(&self.message_counts.received);
         let receipt = match publish.qos {
             QoS::AtMostOnce => Receipt::default(),
             _ => Receipt::of(&self.client, &publish, &self.connections),
         };
         let Ok(topic) = std::str::from_utf8(&publish.topic) else {
-            receipt.give();
+            receipt.acknowledge();
             return;
         };
         let Routed::Full(received) = self.sinks.route(topic, publish.payload.clone(), receipt) else {
             return;
         };
         if publish.qos == QoS::AtMostOnce {
-            self.sinks.dropped.note_request();
+            self.sinks.dropped.count_request();
             debug!(topic, "too many requests wait; this one is dropped, as its quality of service allows");
             return;
         }
-        // nothing of what DeviceTwin publishes goes out before this returns
-        self.sinks.deliver(received, self.standing, Duration::ZERO).await;
+        // nothing that DeviceTwin publishes is sent before this returns
+        self.sinks.deliver(received, self.availability, Duration::ZERO).await;
     }
 }
 
-/// What is subscribed to.
+/// The subscriptions.
 struct Subscriptions {
     client: AsyncClient,
     topics: watch::Receiver<BTreeSet<String>>,
     server: String,
-    /// On this connection; `None` while there is none.
+    /// The filters that are subscribed on this connection; `None` while there is none.
     done: Mutex<Option<BTreeSet<String>>>,
 }
 
 impl Subscriptions {
-    /// On a new connection. A broker that was restarted may say that it knows us and yet have forgotten what we asked for.
+    /// Subscribes on a new connection. A broker that was restarted may report a present session and yet have lost its
+    /// subscriptions.
     fn begin(&self) {
         *self.done.lock() = Some(BTreeSet::new());
         self.follow();
     }
 
-    /// The connection is lost.
+    /// Forgets the subscriptions of the lost connection.
     fn end(&self) {
         *self.done.lock() = None;
     }
 
-    /// Subscribes to what is not subscribed to yet, and to what is wanted no longer no more.
+    /// Subscribes to new filters, and unsubscribes from those that are not wanted any more.
     fn follow(&self) {
         let mut done = self.done.lock();
         let Some(done) = done.as_mut() else { return };
         let of_rules = self.topics.borrow().clone();
         let own = SUBSCRIPTIONS.iter().map(|&filter| filter.to_owned());
         // brokers may send a message once for each filter that it matches
-        let wanted = topics::widest(own.chain(of_rules).collect());
+        let wanted = topics::without_covered(own.chain(of_rules).collect());
         let new =
             wanted.difference(done).map(|filter| SubscribeFilterInput::new(filter.clone(), QoS::AtLeastOnce));
         let new: Vec<_> = new.collect();

@@ -1,4 +1,4 @@
-//! What other rooms hold of this one.
+//! The handle of EventBus for other modules.
 
 use std::{
     net::SocketAddr,
@@ -16,47 +16,50 @@ use tokio::{
 };
 use wire::topic::Topic;
 
-use super::{figures::Figures, receipt::Receipt};
+use super::{metrics::BusMetrics, receipt::Receipt};
 use crate::rt::{Metric, Queue};
 
-/// Publications that wait for a broker: those of one turn of DeviceTwin, and more.
+/// The most publications that wait for a broker: more than those of one batch of DeviceTwin.
 const MAX_QUEUED_PUBLICATIONS: usize = 1024;
 
-/// How long a broker that goes on by itself may take nothing before it is taken to wait for whoever publishes.
+/// How long the internal broker may make no progress before it is considered blocked by the publisher.
 const STALL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Something to be published.
+/// A message to be published.
 #[derive(Clone, Debug)]
 pub(super) struct Publication {
     pub(super) topic: String,
     pub(super) payload: Bytes,
-    /// Told whether the broker has it, where anybody waits for that.
-    pub(super) told: Option<mpsc::Sender<Outcome>>,
+    /// Receives whether the broker has the message, if a caller waits for that.
+    pub(super) outcome_sender: Option<mpsc::Sender<PublishOutcome>>,
 }
 
 /// Whether a broker has taken a message; the error says why not.
-pub(super) type Outcome = Result<(), String>;
+pub(super) type PublishOutcome = Result<(), String>;
 
 impl Publication {
-    /// Tells whether a broker has it.
-    pub(super) fn tell(told: Option<mpsc::Sender<Outcome>>, outcome: Outcome) {
-        if let Some(told) = told {
-            // whoever asked may have left; there is room for each broker
-            let _ = told.try_send(outcome);
+    /// Sends whether the broker has the message.
+    pub(super) fn send_outcome(
+        outcome_sender: Option<mpsc::Sender<PublishOutcome>>,
+        outcome: PublishOutcome,
+    ) {
+        if let Some(outcome_sender) = outcome_sender {
+            // the receiver may be gone; the channel has space for each broker
+            let _ = outcome_sender.try_send(outcome);
         }
     }
 }
 
-/// A message on its way to the brokers.
+/// A message that is being published.
 #[derive(Debug)]
 pub(super) struct Published {
-    outcomes: mpsc::Receiver<Outcome>,
+    outcomes: mpsc::Receiver<PublishOutcome>,
     brokers: usize,
 }
 
 impl Published {
-    /// Waits until every broker has it, or one does not take it.
-    pub(super) async fn outcome(mut self) -> Outcome {
+    /// Waits until every broker has the message, or one refuses it.
+    pub(super) async fn outcome(mut self) -> PublishOutcome {
         if self.brokers == 0 {
             return Err("this node has no MQTT broker".to_owned());
         }
@@ -68,181 +71,185 @@ impl Published {
     }
 }
 
-/// The way to one broker.
+/// The queue to one broker.
 #[derive(Clone, Debug)]
-pub(super) struct Outlet {
+pub(super) struct BrokerQueue {
     queue: mpsc::Sender<Publication>,
     up: watch::Receiver<bool>,
     progress: Arc<Progress>,
     dropped: Arc<AtomicU64>,
     failures: Arc<AtomicU64>,
-    /// Which broker it is, in metrics.
+    /// The broker's name in metrics.
     name: &'static str,
-    passed: Arc<Passed>,
+    message_counts: Arc<MessageCounts>,
 }
 
-/// Messages that went by.
+/// Counters of messages.
 #[derive(Debug, Default)]
-pub(super) struct Passed {
-    /// From the broker.
+pub(super) struct MessageCounts {
+    /// Messages from the broker.
     pub(super) received: AtomicU64,
-    /// To it.
+    /// Messages to the broker.
     pub(super) published: AtomicU64,
 }
 
-impl Passed {
-    /// One more.
+impl MessageCounts {
+    /// Adds one.
     pub(super) fn count(counter: &AtomicU64) {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// How far a broker has come with what it was given.
+/// The progress of a broker.
 #[derive(Debug)]
 pub(super) struct Progress {
-    /// Publications that it is done with.
+    /// The publications that the broker has finished.
     done: AtomicU64,
-    /// With how many it was done when it stood still.
-    stood_at: AtomicU64,
+    /// The value of `done` when the broker stalled.
+    stalled_at: AtomicU64,
 }
 
 impl Progress {
-    /// It is done with another one.
+    /// Counts a finished publication.
     pub(super) fn done(&self) {
         self.done.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// What the broker's side holds of an [`Outlet`].
+/// The broker's end of a [`BrokerQueue`].
 #[derive(Debug)]
-pub(super) struct Inlet {
-    /// What to publish.
+pub(super) struct BrokerQueueReceiver {
+    /// The messages to publish.
     pub(super) publications: mpsc::Receiver<Publication>,
-    /// Whether that can be done.
-    pub(super) standing: Standing,
-    /// To be told of what has been done.
+    /// Whether publications are accepted.
+    pub(super) availability: Availability,
+    /// Counts finished publications.
     pub(super) progress: Arc<Progress>,
-    /// Connections that did not come about, or were lost.
+    /// Counts failed and lost connections.
     pub(super) failures: Arc<AtomicU64>,
-    /// Messages that went by.
-    pub(super) passed: Arc<Passed>,
+    /// Counts messages.
+    pub(super) message_counts: Arc<MessageCounts>,
 }
 
-/// Whether a broker takes publications, as far as whoever publishes is concerned. It does not at first.
+/// Whether a broker accepts publications. It does not at first.
 #[derive(Debug)]
-pub(super) struct Standing {
+pub(super) struct Availability {
     up: watch::Sender<bool>,
-    /// Publications that were dropped.
+    /// The publications that were dropped.
     dropped: Arc<AtomicU64>,
-    /// Those of them that are said again.
-    made_up: u64,
+    /// Those of them that will be published again.
+    republished: u64,
 }
 
-impl Standing {
-    /// It takes them, from whoever says again all that is so.
+impl Availability {
+    /// Accepts publications; the publisher then repeats its current state.
     pub(super) fn up(&mut self) {
-        self.made_up = self.dropped.load(Ordering::Relaxed);
+        self.republished = self.dropped.load(Ordering::Relaxed);
         self.up.send_replace(true);
     }
 
-    /// It takes none.
+    /// Accepts no publications.
     pub(super) fn down(&self) {
         self.up.send_replace(false);
     }
 
-    /// Waits for `step`, and has nobody wait for room here meanwhile. The second value: something was dropped for that, and is
-    /// to be said again.
-    pub(super) async fn aside<T>(&mut self, step: impl Future<Output = T>) -> (T, bool) {
+    /// Awaits `step` while publishers do not wait for space. The second value says that a publication was dropped meanwhile,
+    /// and the state has to be published again.
+    pub(super) async fn without_publishers<T>(&mut self, step: impl Future<Output = T>) -> (T, bool) {
         self.down();
         let done = step.await;
-        let before = self.made_up;
+        let before = self.republished;
         self.up();
-        (done, self.made_up != before)
+        (done, self.republished != before)
     }
 }
 
-impl Outlet {
-    /// The way to a broker that takes nothing while it is down.
-    pub(super) fn new() -> (Self, Inlet) {
-        Self::with("external", Progress { done: AtomicU64::new(0), stood_at: AtomicU64::new(0) })
+impl BrokerQueue {
+    /// Creates the queue to a broker that takes nothing while it is down.
+    pub(super) fn new() -> (Self, BrokerQueueReceiver) {
+        Self::with("external", Progress { done: AtomicU64::new(0), stalled_at: AtomicU64::new(0) })
     }
 
-    /// The way to a broker that goes on by itself while it is down, unless it waits for whoever publishes; it tells its progress.
-    pub(super) fn in_process() -> (Self, Inlet) {
-        Self::with("internal", Progress { done: AtomicU64::new(0), stood_at: AtomicU64::new(u64::MAX) })
+    /// Creates the queue to a broker that continues while it is down, unless the publisher blocks it; it reports its progress.
+    pub(super) fn in_process() -> (Self, BrokerQueueReceiver) {
+        Self::with("internal", Progress { done: AtomicU64::new(0), stalled_at: AtomicU64::new(u64::MAX) })
     }
 
-    fn with(name: &'static str, progress: Progress) -> (Self, Inlet) {
-        let passed = Arc::<Passed>::default();
+    fn with(name: &'static str, progress: Progress) -> (Self, BrokerQueueReceiver) {
+        let message_counts = Arc::<MessageCounts>::default();
         let (queue, publications) = mpsc::channel(MAX_QUEUED_PUBLICATIONS);
         let (is_up, up) = watch::channel(false);
         let (failures, dropped) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
         let progress = Arc::new(progress);
-        let outlet = Self {
+        let broker_queue = Self {
             queue,
             up,
             progress: progress.clone(),
             dropped: dropped.clone(),
             failures: failures.clone(),
             name,
-            passed: passed.clone(),
+            message_counts: message_counts.clone(),
         };
-        let standing = Standing { up: is_up, dropped, made_up: 0 };
-        (outlet, Inlet { publications, standing, progress, failures, passed })
+        let availability = Availability { up: is_up, dropped, republished: 0 };
+        (broker_queue, BrokerQueueReceiver { publications, availability, progress, failures, message_counts })
     }
 
-    /// Waits for room as long as the broker is there, or goes on; a full queue to one that does not drops.
+    /// Waits for space while the broker is up or makes progress; otherwise a full queue drops the publication.
     async fn publish(&self, publication: Publication) {
         let Err(TrySendError::Full(publication)) = self.queue.try_send(publication) else { return };
         tokio::select! {
             biased;
-            // cancel-safe: what is not sent is counted below
+            // cancel-safe: a publication that is not sent is counted below
             sent = self.queue.send(publication) => if sent.is_ok() { return },
-            () = self.stands_still() => {}
+            () = self.wait_until_stalled() => {}
         }
         self.dropped.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Waits until the broker is down and does nothing. One that stood still does so until it has done something.
-    async fn stands_still(&self) {
+    /// Waits until the broker is down and makes no progress. A stalled broker stays so until it has finished a publication.
+    async fn wait_until_stalled(&self) {
         let (mut up, progress) = (self.up.clone(), &self.progress);
         while up.wait_for(|up| !up).await.is_ok() {
             let done = progress.done.load(Ordering::Relaxed);
-            if done == progress.stood_at.load(Ordering::Relaxed) {
+            if done == progress.stalled_at.load(Ordering::Relaxed) {
                 return;
             }
             sleep(STALL_TIMEOUT).await;
             if !*up.borrow() && done == progress.done.load(Ordering::Relaxed) {
-                progress.stood_at.store(done, Ordering::Relaxed);
+                progress.stalled_at.store(done, Ordering::Relaxed);
             }
         }
     }
 }
 
-/// The handle: publishes at every broker; cheap to clone.
+/// The handle, which publishes at every broker; cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Bus {
-    outlets: Arc<[Outlet]>,
+    broker_queues: Arc<[BrokerQueue]>,
     address: Option<watch::Receiver<Option<SocketAddr>>>,
-    figures: Figures,
+    bus_metrics: BusMetrics,
 }
 
 impl Bus {
-    pub(super) fn new(outlets: Vec<Outlet>, address: Option<watch::Receiver<Option<SocketAddr>>>) -> Self {
-        Self { outlets: outlets.into(), address, figures: Figures::default() }
+    pub(super) fn new(
+        broker_queues: Vec<BrokerQueue>,
+        address: Option<watch::Receiver<Option<SocketAddr>>>,
+    ) -> Self {
+        Self { broker_queues: broker_queues.into(), address, bus_metrics: BusMetrics::default() }
     }
 
-    /// The same with what else there is to tell of the room.
-    pub(super) fn with(self, figures: Figures) -> Self {
-        Self { figures, ..self }
+    /// Sets the sources of further metrics.
+    pub(super) fn with(self, bus_metrics: BusMetrics) -> Self {
+        Self { bus_metrics, ..self }
     }
 
-    /// The brokers and what goes to them and comes from them, as figures.
+    /// Returns the metrics of the brokers and their messages.
     pub(crate) fn metrics(&self) -> Vec<Metric> {
-        let of =
-            |read: fn(&Outlet) -> u64| self.outlets.iter().map(move |outlet| (outlet.name, read(outlet)));
-        let with = |metric: Metric, figures: Vec<(&'static str, u64)>| {
-            figures
+        let of = |read: fn(&BrokerQueue) -> u64| {
+            self.broker_queues.iter().map(move |broker_queue| (broker_queue.name, read(broker_queue)))
+        };
+        let with = |metric: Metric, values: Vec<(&'static str, u64)>| {
+            values
                 .into_iter()
                 .fold(metric, |metric, (broker, figure)| metric.with(&[("broker", broker)], figure))
         };
@@ -252,121 +259,123 @@ impl Bus {
                     "eventbus_broker_connected",
                     "Whether the MQTT broker takes messages (1) or not (0).",
                 ),
-                of(|outlet| u64::from(*outlet.up.borrow())).collect(),
+                of(|broker_queue| u64::from(*broker_queue.up.borrow())).collect(),
             ),
             with(
                 Metric::counter("eventbus_messages_received_total", "Messages from the MQTT broker."),
-                of(|outlet| outlet.passed.received.load(Ordering::Relaxed)).collect(),
+                of(|broker_queue| broker_queue.message_counts.received.load(Ordering::Relaxed)).collect(),
             ),
             with(
                 Metric::counter(
                     "eventbus_messages_published_total",
                     "Messages that were published at the MQTT broker.",
                 ),
-                of(|outlet| outlet.passed.published.load(Ordering::Relaxed)).collect(),
+                of(|broker_queue| broker_queue.message_counts.published.load(Ordering::Relaxed)).collect(),
             ),
             with(
                 Metric::counter(
                     "eventbus_publications_dropped_total",
                     "Messages that were not published, since too many waited for the MQTT broker.",
                 ),
-                of(|outlet| outlet.dropped.load(Ordering::Relaxed)).collect(),
+                of(|broker_queue| broker_queue.dropped.load(Ordering::Relaxed)).collect(),
             ),
             with(
                 Metric::counter(
                     "eventbus_broker_failures_total",
                     "Connections to the MQTT broker that did not come about or were lost.",
                 ),
-                of(|outlet| outlet.failures.load(Ordering::Relaxed)).collect(),
+                of(|broker_queue| broker_queue.failures.load(Ordering::Relaxed)).collect(),
             ),
         ];
-        metrics.extend(self.figures.metrics());
+        metrics.extend(self.bus_metrics.metrics());
         metrics
     }
 
-    /// Messages for the cloud that were dropped since the start, as too many waited.
-    pub(crate) fn lost_uploads(&self) -> u64 {
-        self.figures.lost()
+    /// Returns the number of messages for the cloud that were dropped since the start because too many waited.
+    pub(crate) fn dropped_uploads(&self) -> u64 {
+        self.bus_metrics.dropped_uploads()
     }
 
-    /// How full its queues are.
+    /// Reports how full the queues are.
     pub(crate) fn queues(&self) -> Vec<Queue> {
         let name = |broker| if broker == "internal" { "eventbus/internal" } else { "eventbus/external" };
-        let outlets = self.outlets.iter();
-        let mut queues: Vec<Queue> =
-            outlets.filter_map(|outlet| Queue::of(name(outlet.name), &outlet.queue.downgrade())).collect();
-        queues.extend(self.figures.queues());
+        let broker_queues = self.broker_queues.iter();
+        let mut queues: Vec<Queue> = broker_queues
+            .filter_map(|broker_queue| Queue::of(name(broker_queue.name), &broker_queue.queue.downgrade()))
+            .collect();
+        queues.extend(self.bus_metrics.queues());
         queues
     }
 
-    /// One that reaches nobody: a node without MQTT.
-    pub fn nowhere() -> Self {
+    /// Returns a handle without brokers: a node without MQTT.
+    pub fn disabled() -> Self {
         Self::default()
     }
 
-    /// Publishes at every broker. What does not fit into the queue to a broker that is not there is dropped, and counted.
+    /// Publishes at every broker. A message that does not fit into the queue of a broker that is down is dropped and counted.
     pub async fn publish(&self, topic: String, payload: impl Into<Bytes>) {
-        let publication = Publication { topic, payload: payload.into(), told: None };
-        for outlet in self.outlets.iter() {
-            outlet.publish(publication.clone()).await;
+        let publication = Publication { topic, payload: payload.into(), outcome_sender: None };
+        for broker_queue in self.broker_queues.iter() {
+            broker_queue.publish(publication.clone()).await;
         }
     }
 
-    /// The same for whoever wants to know what came of it.
+    /// Publishes, and returns a handle to await the outcome.
     pub(super) async fn begin_publish(&self, topic: String, payload: impl Into<Bytes>) -> Published {
-        let (told, outcomes) = mpsc::channel(self.outlets.len().max(1));
-        let publication = Publication { topic, payload: payload.into(), told: Some(told) };
-        for outlet in self.outlets.iter() {
-            outlet.publish(publication.clone()).await;
+        let (outcome_sender, outcomes) = mpsc::channel(self.broker_queues.len().max(1));
+        let publication =
+            Publication { topic, payload: payload.into(), outcome_sender: Some(outcome_sender) };
+        for broker_queue in self.broker_queues.iter() {
+            broker_queue.publish(publication.clone()).await;
         }
-        Published { outcomes, brokers: self.outlets.len() }
+        Published { outcomes, brokers: self.broker_queues.len() }
     }
 
-    /// How much was dropped.
+    /// Returns the number of dropped publications.
     pub fn dropped(&self) -> u64 {
-        self.outlets.iter().map(|outlet| outlet.dropped.load(Ordering::Relaxed)).sum()
+        self.broker_queues.iter().map(|broker_queue| broker_queue.dropped.load(Ordering::Relaxed)).sum()
     }
 
-    /// How often a broker was not reached, or was lost.
+    /// Returns the number of failed and lost connections.
     pub fn failures(&self) -> u64 {
-        self.outlets.iter().map(|outlet| outlet.failures.load(Ordering::Relaxed)).sum()
+        self.broker_queues.iter().map(|broker_queue| broker_queue.failures.load(Ordering::Relaxed)).sum()
     }
 
-    /// Where the internal broker listens, once it does; `None` where there is none, or it has ended.
+    /// Returns the address of the internal broker, once it listens; `None` if there is none, or it has ended.
     pub async fn internal_address(&self) -> Option<SocketAddr> {
         let mut address = self.address.clone()?;
         let found = address.wait_for(Option::is_some).await.ok()?;
         *found
     }
 
-    /// The same as it changes; `None` where there is no internal broker.
+    /// Returns a watch of that address; `None` if there is no internal broker.
     pub(crate) fn internal_listening(&self) -> Option<watch::Receiver<Option<SocketAddr>>> {
         self.address.clone()
     }
 
-    /// Whether every broker is there.
+    /// Reports whether every broker is up.
     pub fn is_up(&self) -> bool {
-        self.outlets.iter().all(|outlet| *outlet.up.borrow())
+        self.broker_queues.iter().all(|broker_queue| *broker_queue.up.borrow())
     }
 }
 
-/// What comes from brokers for DeviceTwin.
+/// An event from a broker for DeviceTwin.
 #[derive(Debug)]
 pub(crate) enum Received {
     /// A message about a device or a node.
     Message {
-        /// Its topic.
+        /// The topic.
         topic: Topic,
-        /// Its bytes.
+        /// The payload.
         payload: Bytes,
-        /// To be given when what it says is on disk.
+        /// Acknowledges the message, when its changes are on disk.
         receipt: Receipt,
     },
-    /// A broker is there again, or has dropped something: what was published meanwhile may have been missed.
+    /// A broker is connected again, or has dropped something: earlier publications may have been missed.
     Connected,
 }
 
-/// Requests about devices, for their one reader.
+/// The requests about devices, for their one reader.
 #[derive(Debug)]
 pub struct Requests(Option<(mpsc::Receiver<Received>, watch::Receiver<u64>)>);
 
@@ -375,12 +384,12 @@ impl Requests {
         Self(Some((received, connections)))
     }
 
-    /// None ever: a node without MQTT.
+    /// Returns no requests ever: a node without MQTT.
     pub fn none() -> Self {
         Self(None)
     }
 
-    /// Up to `limit` of what has come, appended to `into`; waits for one. `false` when no more will come. Cancel-safe.
+    /// Waits for requests and appends up to `limit` of them to `into`. Returns false when no more will come. Cancel-safe.
     pub(crate) async fn next(&mut self, into: &mut Vec<Received>, limit: usize) -> bool {
         let Some((received, connections)) = &mut self.0 else { return false };
         tokio::select! {

@@ -1,4 +1,4 @@
-//! The broker in this process: subscribed to without a socket, published to without one.
+//! The internal broker: subscribed to and published to in process, without a socket.
 
 use std::{collections::BTreeSet, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -14,111 +14,117 @@ use wire::topic::SUBSCRIPTIONS;
 
 use super::{
     Error, Internal, Sinks,
-    figures::Running,
-    handle::{Inlet, Outlet, Passed, Progress, Publication, Standing},
+    handle::{Availability, BrokerQueue, BrokerQueueReceiver, MessageCounts, Progress, Publication},
+    metrics::Running,
     passwords,
     receipt::Receipt,
     route::Routed,
 };
-use crate::{config::InternalAccess, rt::Heart};
+use crate::{config::InternalAccess, rt::Heartbeat};
 
-/// Messages of one subscription that wait for this room.
+/// The most messages of the subscription that wait for EventBus.
 const MAX_QUEUED_MESSAGES: usize = 512;
-/// Publications that wait for the broker's disk, or for subscribers.
+/// The most publications that wait for the broker's disk, or for subscribers.
 const MAX_CONCURRENT_PUBLICATIONS: usize = 128;
-/// How long DeviceTwin may be busy before it is taken to wait for the broker.
-const BUSY: Duration = Duration::from_millis(200);
-/// Time between two questions to the broker.
+/// How long DeviceTwin may not accept a message before it is considered blocked by the broker.
+const BUSY_TIMEOUT: Duration = Duration::from_millis(200);
+/// The time between two liveness checks of the broker.
 const LIVENESS_INTERVAL: Duration = Duration::from_secs(15);
-/// A filter that nothing is heard by: the broker is asked to remove it.
-const ASKED: &str = "$SYS/asked";
-/// A broker that was dropped lets go of its port soon after: so often, and so long each time, it is waited for.
-const BINDS: u32 = 50;
-const BIND_AGAIN: Duration = Duration::from_millis(20);
+/// A filter that is never subscribed: the liveness check unsubscribes from it.
+const LIVENESS_FILTER: &str = "$SYS/asked";
+/// A dropped broker frees its port soon after: the number of attempts to bind it, and the time between them.
+const MAX_BIND_ATTEMPTS: u32 = 50;
+const BIND_RETRY_DELAY: Duration = Duration::from_millis(20);
 
 /// The broker, not running yet.
 #[derive(Debug)]
 pub(super) struct Broker {
     config: Internal,
     access: Access,
-    inlet: Inlet,
+    queue_receiver: BrokerQueueReceiver,
     address: watch::Sender<Option<SocketAddr>>,
     running: Running,
 }
 
 impl Broker {
-    pub(super) fn new(config: Internal) -> Result<(Outlet, Self), Error> {
+    pub(super) fn new(config: Internal) -> Result<(BrokerQueue, Self), Error> {
         let access = config.access.as_ref().map(access).transpose()?.unwrap_or_default();
-        let (outlet, inlet) = Outlet::in_process();
+        let (broker_queue, queue_receiver) = BrokerQueue::in_process();
         Ok((
-            outlet,
-            Self { config, access, inlet, address: watch::Sender::new(None), running: Running::default() },
+            broker_queue,
+            Self {
+                config,
+                access,
+                queue_receiver,
+                address: watch::Sender::new(None),
+                running: Running::default(),
+            },
         ))
     }
 
-    /// Where it listens, once it does.
+    /// Returns its address, once it listens.
     pub(super) fn listening(&self) -> watch::Receiver<Option<SocketAddr>> {
         self.address.subscribe()
     }
 
-    /// The broker, once it runs.
+    /// Returns the handle of the broker, once it runs.
     pub(super) fn running(&self) -> Running {
         self.running.clone()
     }
 
-    /// Runs until `shutdown`; `topics` are listened to beside those of devices.
+    /// Runs until `shutdown`; subscribes to `topics` beside those of devices.
     pub(super) async fn run(
         &mut self,
         sinks: Sinks,
         topics: watch::Receiver<BTreeSet<String>>,
         shutdown: CancellationToken,
-        heart: Heart,
+        heartbeat: Heartbeat,
     ) -> Result<(), Error> {
-        let Self { config, access, inlet, address, running } = self;
-        let Inlet { publications, standing, progress, passed, .. } = inlet;
-        let passed: &Passed = passed;
-        heart.beat();
+        let Self { config, access, queue_receiver, address, running } = self;
+        let BrokerQueueReceiver { publications, availability, progress, message_counts, .. } = queue_receiver;
+        let message_counts: &MessageCounts = message_counts;
+        heartbeat.beat();
         let has_run = address.borrow().is_some();
         let (handle, task) = bind(mqtt::Config { access: access.clone(), ..broker(config) }, has_run).await?;
         *running.lock() = Some(handle.clone());
         let listening = handle.addresses().first().copied();
         address.send_replace(listening);
         info!(address = ?listening, "the internal MQTT broker listens");
-        standing.up();
+        availability.up();
         let qos = QoS::from_number(config.qos).unwrap_or(QoS::AtMostOnce);
         let progress = progress.clone();
-        let outgoing = Outgoing { publications, progress, passed, qos, retain: config.retain };
-        let incoming = Incoming { sinks, standing, passed };
+        let outgoing = Outgoing { publications, progress, message_counts, qos, retain: config.retain };
+        let incoming = Incoming { sinks, availability, message_counts };
         tokio::select! {
-            // cancel-safe, all: the broker's own end is waited for; what was not committed was not acknowledged
+            // cancel-safe, all: the broker's own end is awaited; what was not committed was not acknowledged
             ended = task.run(shutdown) => Ok(ended?),
             () = publish(handle.clone(), outgoing) => Ok(()),
-            () = subscribe(handle.clone(), incoming, topics, heart) => Ok(()),
+            () = subscribe(handle.clone(), incoming, topics, heartbeat) => Ok(()),
         }
     }
 }
 
-/// What this node publishes.
+/// The publications of this node.
 struct Outgoing<'a> {
     publications: &'a mut mpsc::Receiver<Publication>,
     progress: Arc<Progress>,
-    passed: &'a Passed,
+    message_counts: &'a MessageCounts,
     qos: QoS,
     retain: bool,
 }
 
-/// Where messages of clients go.
+/// The receivers of clients' messages.
 struct Incoming<'a> {
     sinks: Sinks,
-    standing: &'a mut Standing,
-    passed: &'a Passed,
+    availability: &'a mut Availability,
+    message_counts: &'a MessageCounts,
 }
 
-/// Binds the broker; one that `has_run` may still be letting go of its port.
+/// Binds the broker; if it `has_run`, its old port may not be free yet.
 async fn bind(config: mqtt::Config, has_run: bool) -> Result<(Handle, mqtt::Task), mqtt::Error> {
-    for _ in 1..BINDS {
+    for _ in 1..MAX_BIND_ATTEMPTS {
         match mqtt::bind(config.clone()).await {
-            Err(mqtt::Error::Listen { .. }) if has_run => sleep(BIND_AGAIN).await,
+            Err(mqtt::Error::Listen { .. }) if has_run => sleep(BIND_RETRY_DELAY).await,
             bound => return bound,
         }
     }
@@ -149,16 +155,16 @@ fn broker(config: &Internal) -> mqtt::Config {
     }
 }
 
-/// In the order in which they come: one after the other is given to the broker, and only its answers are waited for side by side.
-/// A slow subscriber holds up so many at most.
+/// Publishes in order: messages are passed to the broker one after the other, and only its answers are awaited concurrently. A
+/// slow subscriber delays at most that many.
 async fn publish(handle: Handle, outgoing: Outgoing<'_>) {
-    let Outgoing { publications, progress, passed, qos, retain } = outgoing;
+    let Outgoing { publications, progress, message_counts, qos, retain } = outgoing;
     let publications = futures::stream::poll_fn(|context| publications.poll_recv(context));
-    let given = publications.then(move |Publication { topic, payload, told }| {
+    let given = publications.then(move |Publication { topic, payload, outcome_sender }| {
         let handle = handle.clone();
-        async move { (topic.clone(), told, handle.begin_publish(topic, payload, qos, retain).await) }
+        async move { (topic.clone(), outcome_sender, handle.begin_publish(topic, payload, qos, retain).await) }
     });
-    let published = given.map(move |(topic, told, given)| {
+    let published = given.map(move |(topic, outcome_sender, given)| {
         let progress = progress.clone();
         async move {
             let outcome = match given {
@@ -166,14 +172,17 @@ async fn publish(handle: Handle, outgoing: Outgoing<'_>) {
                 Err(error) => Err(error),
             };
             progress.done();
-            Publication::tell(told, outcome.as_ref().map(|_| ()).map_err(ToString::to_string));
+            Publication::send_outcome(
+                outcome_sender,
+                outcome.as_ref().map(|_| ()).map_err(ToString::to_string),
+            );
             outcome.map_err(|error| (topic, error))
         }
     });
     let mut published = std::pin::pin!(published.buffered(MAX_CONCURRENT_PUBLICATIONS));
     while let Some(outcome) = published.next().await {
         if outcome.is_ok() {
-            Passed::count(&passed.published);
+            MessageCounts::count(&message_counts.published);
         }
         if let Err((topic, error)) = outcome {
             warn!(topic, error = &error as &dyn std::error::Error, "not published");
@@ -182,14 +191,14 @@ async fn publish(handle: Handle, outgoing: Outgoing<'_>) {
     std::future::pending().await
 }
 
-/// One receiver for all filters: what a rule listens to and this room listens to anyway comes once.
+/// Subscribes with one receiver for all filters: a message that matches a rule and a device topic comes once.
 async fn subscribe(
     handle: Handle,
     incoming: Incoming<'_>,
     topics: watch::Receiver<BTreeSet<String>>,
-    heart: Heart,
+    heartbeat: Heartbeat,
 ) {
-    let Incoming { sinks, standing, passed } = incoming;
+    let Incoming { sinks, availability, message_counts } = incoming;
     let [first, others @ ..] = SUBSCRIPTIONS;
     let listening = async {
         let subscription = handle.subscribe(first, MAX_QUEUED_MESSAGES).await?;
@@ -201,23 +210,25 @@ async fn subscribe(
     };
     match listening.await {
         Ok((subscription, filters)) => {
-            tokio::join!(read(subscription, sinks, standing, passed), follow(filters, topics, &heart));
+            tokio::join!(
+                read(subscription, sinks, availability, message_counts),
+                follow(filters, topics, &heartbeat)
+            );
         }
-        // the broker has ended before, as with the agent; where it failed, it says so itself
+        // the broker has ended before, as with the agent; a failure is reported by the broker itself
         Err(PublishError::Stopped) => {}
         Err(error) => warn!(error = &error as &dyn std::error::Error, "not subscribed"),
     }
-    let _rest = heart.rest();
+    let _rest = heartbeat.idle();
     std::future::pending().await
 }
 
-/// Listens to the topics of rules, as they come and go. Now and then the broker is asked for what changes nothing, so that one that
-/// hangs is noticed.
-async fn follow(filters: Filters, mut topics: watch::Receiver<BTreeSet<String>>, heart: &Heart) {
+/// Follows the topics of rules. At times it sends the broker a request without effect, so that a broker that hangs is noticed.
+async fn follow(filters: Filters, mut topics: watch::Receiver<BTreeSet<String>>, heartbeat: &Heartbeat) {
     let mut heard = BTreeSet::new();
     loop {
         let mut wanted = topics.borrow_and_update().clone();
-        // listened to whatever rules say
+        // subscribed whatever the rules say
         wanted.retain(|filter| !SUBSCRIPTIONS.contains(&filter.as_str()));
         let mut done = Ok(());
         for new in wanted.difference(&heard) {
@@ -233,20 +244,23 @@ async fn follow(filters: Filters, mut topics: watch::Receiver<BTreeSet<String>>,
             }
         }
         heard = wanted;
-        while let Some(()) = asked_or(&mut topics, heart).await {
-            // it hears no such filter
-            let _ = filters.remove(ASKED).await;
+        while let Some(()) = changed_or_check(&mut topics, heartbeat).await {
+            // this filter is never subscribed
+            let _ = filters.remove(LIVENESS_FILTER).await;
         }
         if topics.has_changed().is_err() {
-            let _rest = heart.rest();
+            let _rest = heartbeat.idle();
             return std::future::pending().await;
         }
     }
 }
 
-/// Waits for other topics, or until it is time to ask the broker for something: then there is a value.
-async fn asked_or(topics: &mut watch::Receiver<BTreeSet<String>>, heart: &Heart) -> Option<()> {
-    let _rest = heart.rest();
+/// Waits for other topics; returns a value when the next liveness check is due.
+async fn changed_or_check(
+    topics: &mut watch::Receiver<BTreeSet<String>>,
+    heartbeat: &Heartbeat,
+) -> Option<()> {
+    let _rest = heartbeat.idle();
     // cancel-safe: a change that was not seen stays
     match timeout(LIVENESS_INTERVAL, topics.changed()).await {
         Ok(_) => None,
@@ -254,14 +268,19 @@ async fn asked_or(topics: &mut watch::Receiver<BTreeSet<String>>, heart: &Heart)
     }
 }
 
-/// A full room makes the broker hold back publishers above QoS 0, DeviceTwin among them: what it says is heard here, too, where a
-/// rule listens to it.
-async fn read(mut subscription: Subscription, sinks: Sinks, standing: &mut Standing, passed: &Passed) {
+/// Reads messages. A full queue makes the broker hold back publishers above QoS 0, DeviceTwin among them, whose publications
+/// come back here if a rule matches them.
+async fn read(
+    mut subscription: Subscription,
+    sinks: Sinks,
+    availability: &mut Availability,
+    message_counts: &MessageCounts,
+) {
     while let Some(message) = subscription.recv().await {
-        Passed::count(&passed.received);
+        MessageCounts::count(&message_counts.received);
         let receipt = Receipt::default();
         if let Routed::Full(received) = sinks.route(&message.topic, message.payload.clone(), receipt)
-            && !sinks.deliver(received, standing, BUSY).await
+            && !sinks.deliver(received, availability, BUSY_TIMEOUT).await
         {
             return;
         }

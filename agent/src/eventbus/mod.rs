@@ -1,30 +1,30 @@
-//! EventBus: MQTT, with the broker in this process, with one beside it, or with both.
+//! EventBus: MQTT with the internal broker in this process, with an external one, or with both.
 //!
-//! In: what mappers and applications publish. Requests about devices go to DeviceTwin ([`Requests`]); everything else goes to the
-//! cloud as it is. Out: what DeviceTwin has to say ([`Bus::publish`]), and what the cloud publishes. Topics that the cloud's rules
-//! listen to are kept, and subscribed to again whenever that is needed.
+//! In: publications of mappers and applications. Requests about devices go to DeviceTwin ([`Requests`]); everything else goes
+//! to the cloud unchanged. Out: publications of DeviceTwin ([`Bus::publish`]) and of the cloud. The topics of the cloud's rules
+//! are stored, and subscribed again whenever needed.
 //!
 //! | part | what |
 //! |---|---|
 //! | `internal`, `external` | the two brokers |
-//! | `topics` | what rules listen to, in the store |
-//! | `promises` | what the cloud promises for the messages of a rule |
-//! | `publish` | what the cloud publishes, and what it is answered |
-//! | `upload` | what goes to the cloud, by way of an outbox |
-//! | `handle` | the doors for other rooms |
-//! | `tls` | the connection to the broker beside |
-//! | `passwords` | the users of the broker in this process |
+//! | `topics` | the topics of rules, in the store |
+//! | `promises` | what the cloud guarantees for the messages of a rule |
+//! | `publish` | publications of the cloud, and the answers to them |
+//! | `upload` | messages to the cloud, through an outbox |
+//! | `handle` | the handle for other modules |
+//! | `tls` | the connection to the external broker |
+//! | `passwords` | the users of the internal broker |
 //!
 //! Source: KubeEdge's EventBus.
 
 mod external;
-mod figures;
 mod handle;
 mod internal;
+mod metrics;
 mod passwords;
 mod promises;
-mod prompt;
 mod publish;
+mod quickack;
 mod receipt;
 mod route;
 mod task;
@@ -37,8 +37,8 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 use kubeapi::store::Store;
 use tokio::sync::{Semaphore, mpsc, watch};
 
-use self::figures::Figures;
 pub(crate) use self::handle::Received;
+use self::metrics::BusMetrics;
 pub use self::{
     handle::{Bus, Requests},
     passwords::PasswordError,
@@ -52,113 +52,113 @@ use crate::{
     outbox,
 };
 
-/// Requests that wait for DeviceTwin: more than one of its turns.
-const REQUESTS: usize = 1024;
+/// The most requests that wait for DeviceTwin: more than one of its batches.
+const MAX_QUEUED_REQUESTS: usize = 1024;
 
-/// The broker in this process.
+/// The settings of the internal broker.
 #[derive(Clone, Debug)]
 pub struct Internal {
-    /// Where it listens; port 0 takes a free one.
+    /// The address to listen on; port 0 takes a free one.
     pub address: SocketAddr,
-    /// Its certificate; `None`: plain.
+    /// The certificate; `None` for plain TCP.
     pub tls: Option<TlsFiles>,
-    /// Who may do what; `None`: everybody everything.
+    /// The access rules; `None` allows everybody everything.
     pub access: Option<InternalAccess>,
-    /// Where sessions and retained messages are kept.
+    /// The database of sessions and retained messages.
     pub database: Option<PathBuf>,
-    /// Messages that wait for a client.
+    /// The most messages that wait for a client.
     pub session_queue: usize,
     /// The quality of service of what is published.
     pub qos: u8,
-    /// Whether the last message of each topic is kept.
+    /// Whether publications are retained.
     pub retain: bool,
 }
 
-/// The broker beside this process.
+/// The settings of the external broker.
 #[derive(Clone, Debug)]
 pub struct External {
-    /// Where it is.
+    /// The broker's address.
     pub server: HostPort,
-    /// TLS with it, verified against this CA; `None`: plain.
+    /// TLS, verified with this CA; `None` for plain TCP.
     pub tls: Option<TlsFiles>,
-    /// This node's name there; its session is resumed by it.
+    /// The client id, by which the session is resumed.
     pub client_id: String,
-    /// User name.
+    /// The user name.
     pub username: Option<String>,
-    /// Password.
+    /// The password.
     pub password: Option<Secret>,
     /// The quality of service of what is published, 1 or 2.
     pub qos: u8,
 }
 
-/// What the room needs.
+/// What EventBus needs.
 #[derive(Debug)]
 pub struct Config {
-    /// The broker in this process, if there is to be one.
+    /// The internal broker, if enabled.
     pub internal: Option<Internal>,
-    /// The broker beside it, if there is one.
+    /// The external broker, if enabled.
     pub external: Option<External>,
-    /// Where the rules' topics are kept, and what waits for the cloud.
+    /// The store of the rules' topics and of messages for the cloud.
     pub store: Arc<dyn Store>,
-    /// The way to the cloud.
+    /// The connection to the cloud.
     pub hub: EdgeHub,
-    /// What the cloud says of topics.
+    /// The cloud's messages about topics.
     pub messages: RouterMessages,
 }
 
-/// Why the room could not be built or had to give up.
+/// Why EventBus could not be built or had to give up.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The connection to the broker beside cannot be made safe.
+    /// TLS to the external broker cannot be configured.
     #[error("modules.eventBus.eventBusTLS cannot be used")]
     Tls(#[from] TlsError),
-    /// The broker in this process cannot start, or cannot go on.
+    /// The internal broker cannot start, or has failed.
     #[error(
         "modules.eventBus: the internal broker cannot run; where something else listens at its port, change mqttServerInternal, or set \
          mqttMode to 2 to use a broker that is there"
     )]
     Broker(#[from] mqtt::Error),
-    /// The users of the broker in this process cannot be read.
+    /// The users of the internal broker cannot be read.
     #[error("modules.eventBus.internalAccess.passwordFile cannot be used")]
     Passwords(#[from] PasswordError),
-    /// The client of the broker beside cannot be made.
+    /// The client of the external broker cannot be created.
     #[error("modules.eventBus: this is no client of a broker: {0}")]
     Client(String),
 }
 
-/// Where brokers put what they receive.
+/// The receivers of messages from brokers.
 #[derive(Clone, Debug)]
 struct Sinks {
     requests: mpsc::Sender<Received>,
     uploads: mpsc::Sender<upload::Upload>,
-    /// Places for uploads that are not acknowledged before they are sent or kept.
-    held: Arc<Semaphore>,
-    /// Counts the connections to the broker beside, and what else makes that something may have been missed that was said before.
+    /// Permits for uploads that are not acknowledged before they are sent or stored.
+    unacknowledged: Arc<Semaphore>,
+    /// Counts the connections to the external broker, and other events after which earlier publications may have been missed.
     connections: Arc<watch::Sender<u64>>,
-    /// Whether anybody looks after devices.
+    /// Whether DeviceTwin is enabled.
     has_devices: bool,
-    dropped: Arc<upload::Dropped>,
-    /// Whether the cloud answers uploads and takes bytes that are no text, by the filters of its rules.
+    dropped: Arc<upload::DroppedCounts>,
+    /// What the cloud guarantees, by the filters of its rules.
     promises: promises::Promises,
 }
 
-/// Builds the room. [`Task::run`] opens the internal broker and dials the external one.
+/// Builds EventBus. [`Task::run`] opens the internal broker and dials the external one.
 ///
 /// # Errors
-/// The files of TLS or of passwords cannot be used.
+/// The TLS or password files cannot be used.
 pub fn new(config: Config) -> Result<(Bus, Requests, Task), Error> {
     let Config { internal, external, store, hub, messages } = config;
-    let (requests, received) = mpsc::channel(REQUESTS);
+    let (requests, received) = mpsc::channel(MAX_QUEUED_REQUESTS);
     let (uploads, items) = mpsc::channel(upload::MAX_QUEUED_UPLOADS);
     let promises = promises::Promises::default();
-    let dropped = Arc::<upload::Dropped>::default();
+    let dropped = Arc::<upload::DroppedCounts>::default();
     let outbox = outbox::Config {
         what: "uploads",
         limits: upload::OUTBOX_LIMITS,
         store: store.clone(),
         hub: hub.clone(),
         deliver: upload::deliver(hub.clone(), promises.clone(), dropped.clone()),
-        at_once: upload::MAX_CONCURRENT_DELIVERIES,
+        max_concurrent: upload::MAX_CONCURRENT_DELIVERIES,
         dropped: dropped.of_outbox(),
     };
     let outbox = outbox::new(outbox, items);
@@ -167,7 +167,7 @@ pub fn new(config: Config) -> Result<(Bus, Requests, Task), Error> {
     let sinks = Sinks {
         requests,
         uploads,
-        held: Arc::new(Semaphore::new(upload::MAX_UNACKNOWLEDGED)),
+        unacknowledged: Arc::new(Semaphore::new(upload::MAX_UNACKNOWLEDGED)),
         connections: Arc::new(connections),
         has_devices: true,
         dropped,
@@ -178,9 +178,9 @@ pub fn new(config: Config) -> Result<(Bus, Requests, Task), Error> {
     let (outside, external) = external.unzip();
     let addresses = internal.as_ref().map(internal::Broker::listening);
     let running = internal.as_ref().map(internal::Broker::running);
-    let figures =
-        Figures::new(running, &sinks.requests, &sinks.uploads, sinks.dropped.clone()).with_outbox(length);
-    let bus = Bus::new([inside, outside].into_iter().flatten().collect(), addresses).with(figures);
+    let bus_metrics =
+        BusMetrics::new(running, &sinks.requests, &sinks.uploads, sinks.dropped.clone()).with_outbox(length);
+    let bus = Bus::new([inside, outside].into_iter().flatten().collect(), addresses).with(bus_metrics);
     let task = Task { internal, external, sinks, outbox, store, hub, messages, bus: bus.clone() };
     Ok((bus, Requests::new(received, connected), task))
 }

@@ -1,4 +1,4 @@
-//! The users of the broker in this process: a file with `user:password` in each line, which nobody else may read.
+//! The users of the internal broker: a file with `user:password` in each line, which nobody else may read.
 
 use std::{
     fs::{File, Metadata},
@@ -11,47 +11,47 @@ use crate::config::Secret;
 
 /// The largest file that is read, bytes: tens of thousands of users.
 const MAX_BYTES: u64 = 1 << 20;
-/// What others than the owner may do.
-const OTHERS: u32 = 0o077;
+/// The permissions of other users.
+const OTHER_USERS_MODE: u32 = 0o077;
 
-/// The file of users cannot be used.
+/// Why the file of users cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PasswordError {
-    /// It is not there, or may not be read.
+    /// The file cannot be opened or read.
     #[error("{} cannot be read", path.display())]
     File {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
-    /// Others than its owner may read or write it.
+    /// Other users may read or write it.
     #[error("{} may be read by others; set its mode to 0600", .0.display())]
-    Open(PathBuf),
-    /// It is too large.
+    Accessible(PathBuf),
+    /// The file is too large.
     #[error("{} has more than {most} bytes", .0.display(), most = MAX_BYTES)]
-    Large(PathBuf),
-    /// A line is no user.
+    TooLarge(PathBuf),
+    /// A line has no user.
     #[error("line {line} of {} is not user:password", path.display())]
     Line {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Which line, from 1 on.
+        /// The number of the line, from 1 on.
         line: usize,
     },
 }
 
-/// Users and passwords. Empty lines, and those that begin with `#`, say nothing.
+/// Reads users and passwords. Empty lines and lines that begin with `#` are ignored.
 pub(super) fn read(path: &Path) -> Result<Vec<(String, Secret)>, PasswordError> {
     let failed = |source| PasswordError::File { path: path.to_owned(), source };
     let file = File::open(path).map_err(failed)?;
     if is_open(&file.metadata().map_err(failed)?) {
-        return Err(PasswordError::Open(path.to_owned()));
+        return Err(PasswordError::Accessible(path.to_owned()));
     }
     let mut text = String::new();
     file.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
     if text.len() as u64 > MAX_BYTES {
-        return Err(PasswordError::Large(path.to_owned()));
+        return Err(PasswordError::TooLarge(path.to_owned()));
     }
     let lines = text.lines().enumerate().filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
     let users = lines.map(|(number, line)| match line.split_once(':') {
@@ -64,7 +64,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<(String, Secret)>, PasswordError> 
 }
 
 fn is_open(file: &Metadata) -> bool {
-    file.mode() & OTHERS != 0
+    file.mode() & OTHER_USERS_MODE != 0
 }
 
 #[cfg(test)]
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_without_the_password() {
+    fn errors_do_not_contain_the_password() {
         for (text, mode, why) in [
             ("d1:secret", 0o640, "mode to 0600"),
             ("d1:secret\nsecret", 0o600, "line 2 of"),
@@ -102,7 +102,7 @@ mod tests {
             assert!(told.contains(why) && !told.contains("secret"), "{told}");
         }
         let (_directory, path) = file(&"x".repeat(MAX_BYTES as usize + 1), 0o600);
-        assert!(matches!(read(&path), Err(PasswordError::Large(_))));
+        assert!(matches!(read(&path), Err(PasswordError::TooLarge(_))));
         assert!(matches!(read(Path::new("/nowhere/users")), Err(PasswordError::File { .. })));
     }
 }

@@ -1,5 +1,5 @@
-//! What the cloud promises for the messages of each rule. CloudCore promises nothing; one that promises answers and gives none is not
-//! believed any more, as after a move to another.
+//! What the cloud guarantees for the messages of each rule. CloudCore guarantees nothing. A cloud that promises answers and
+//! does not send them is no longer expected to, as after a move of the node to another cloud.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -7,10 +7,10 @@ use mqtt::filter_matches;
 use parking_lot::Mutex;
 use wire::bus::Terms;
 
-/// So often in a row an answer may be missing.
-const MISSED: u32 = 3;
+/// The missed answers in a row after which none is expected any more.
+const MAX_MISSED_ANSWERS: u32 = 3;
 
-/// The promises; cheap to clone.
+/// The guarantees by filter; cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Promises(Arc<Mutex<BTreeMap<String, Promise>>>);
 
@@ -21,7 +21,7 @@ struct Promise {
 }
 
 impl Promises {
-    /// The cloud's word for a filter; `None`: nobody listens to it any more.
+    /// Sets the guarantees of a filter; `None` removes the filter.
     pub(super) fn set(&self, filter: &str, terms: Option<Terms>) {
         let mut all = self.0.lock();
         match terms {
@@ -30,10 +30,10 @@ impl Promises {
         }
     }
 
-    /// What holds for a message: what any of the rules that listen to its topic has.
+    /// Returns the guarantees for a message: those that any rule with a matching filter has.
     pub(super) fn of(&self, topic: &str) -> Terms {
         let all = self.0.lock();
-        // most rules name their topic, and nothing can be added to all that there is
+        // most rules name their topic exactly, and no rule can add to all guarantees
         if let Some(promise) = all.get(topic).filter(|promise| promise.terms == Terms::OURS) {
             return promise.terms;
         }
@@ -44,17 +44,17 @@ impl Promises {
         })
     }
 
-    /// A message of the topic was answered.
-    pub(super) fn kept(&self, topic: &str) {
+    /// Records that a message of the topic was answered.
+    pub(super) fn record_answered(&self, topic: &str) {
         self.each(topic, |promise| promise.missed = 0);
     }
 
-    /// A message of the topic was not answered in time. Whether the cloud is not believed any more.
-    pub(super) fn broken(&self, topic: &str) -> bool {
+    /// Records that a message of the topic was not answered in time. Returns whether answers are no longer expected.
+    pub(super) fn record_missed(&self, topic: &str) -> bool {
         let mut is_over = false;
         self.each(topic, |promise| {
             promise.missed += 1;
-            if promise.missed >= MISSED {
+            if promise.missed >= MAX_MISSED_ANSWERS {
                 promise.terms.answered = false;
                 is_over = true;
             }
@@ -81,10 +81,10 @@ mod tests {
         promises.set("default/#", Some(Terms::OURS));
         promises.set("other/up", Some(Terms::default()));
         assert_eq!((promises.of("default/up"), promises.of("other/up")), (Terms::OURS, Terms::default()));
-        assert!(!promises.broken("default/up") && !promises.broken("default/up"));
-        promises.kept("default/x");
-        assert!(!promises.broken("default/up") && !promises.broken("default/up"));
-        assert!(promises.broken("default/up"));
+        assert!(!promises.record_missed("default/up") && !promises.record_missed("default/up"));
+        promises.record_answered("default/x");
+        assert!(!promises.record_missed("default/up") && !promises.record_missed("default/up"));
+        assert!(promises.record_missed("default/up"));
         assert_eq!(promises.of("default/up"), Terms { answered: false, base64: true });
         promises.set("default/#", Some(Terms::OURS));
         assert!(promises.of("default/up").answered, "said again, it holds again");

@@ -1,4 +1,4 @@
-//! What the cloud publishes through a rule, and what it is answered once the brokers have it or do not take it.
+//! Publishes messages of the cloud's rules, and answers once the brokers have taken or refused them.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use super::{Bus, handle::Published};
 use crate::edgehub::EdgeHub;
 use crate::rt::unix_millis;
 
-/// How long a broker may need for a message before the cloud is told that it has not taken it.
+/// How long a broker may take for a message before the cloud is told that it has not taken it.
 const PUBLISH_TIMEOUT: Duration = Duration::from_secs(8);
-/// Messages that brokers have not confirmed; beyond them the cloud is not read.
-const UNDER_WAY: usize = 256;
+/// The most messages that brokers have not confirmed; beyond them the cloud's messages are not read.
+const MAX_PENDING_ANSWERS: usize = 256;
 
 /// Publishes for the cloud.
 pub(super) struct Publisher<'a> {
@@ -28,10 +28,10 @@ impl<'a> Publisher<'a> {
         Self { bus, hub, answers: JoinSet::new() }
     }
 
-    /// Publishes in the order in which this is called, and answers when the brokers have it.
+    /// Publishes in the order of the calls, and answers when the brokers have the message.
     pub(super) async fn publish(&mut self, header: &Header, topic: String, content: &Value) {
         while self.answers.try_join_next().is_some() {}
-        if self.answers.len() >= UNDER_WAY {
+        if self.answers.len() >= MAX_PENDING_ANSWERS {
             let _ = self.answers.join_next().await;
         }
         let (hub, id) = (self.hub.clone(), header.msg_id.clone());
@@ -50,7 +50,7 @@ impl<'a> Publisher<'a> {
             let failed = outcome.is_err();
             let content = outcome.err().unwrap_or_else(|| "OK".to_owned()).into();
             let answer = Upstream::BusAnswer { topic: topic.into(), failed, content };
-            // a cloud that is gone has told whoever waited for it
+            // a disconnected cloud has told its caller itself
             let _ =
                 timeout(PUBLISH_TIMEOUT, hub.send(answer.into_message(unix_millis()).answering(&id))).await;
         });
@@ -63,15 +63,15 @@ async fn outcome(published: Published) -> Result<(), String> {
     })
 }
 
-/// The bytes to publish.
+/// Returns the bytes to publish.
 ///
 /// # Errors
-/// Why this may not be published, in words.
+/// The message may not be published; the text says why.
 fn payload(topic: &str, content: &Value) -> Result<Vec<u8>, String> {
-    // a `$` in front would make it a message of a device, or of the broker
+    // a leading `$` would make it a message of a device, or of the broker
     check_publication(topic).map_err(|fault| fault.to_string())?;
     match content {
-        // as EdgeCore's own rules had it: an object is published as its JSON
+        // as with EdgeCore's own rules, an object is published as its JSON
         other if Payload::read(other).is_none() && !other.is_null() => Ok(other.to_string().into_bytes()),
         Value::Null => Err("there is no payload".to_owned()),
         content => Ok(Payload::read(content).map(Payload::into_bytes).unwrap_or_default()),

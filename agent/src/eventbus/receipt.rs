@@ -1,4 +1,4 @@
-//! Acknowledgements that are owed to a broker.
+//! Acknowledgements of messages to a broker.
 
 use std::sync::{
     Arc,
@@ -8,55 +8,55 @@ use std::sync::{
 use bytes::Bytes;
 use rumqttc::{AsyncClient, Publish};
 
-/// Says to a broker that a message is dealt with. Dropped, it is not said, and the broker sends the message again.
+/// Acknowledges a message to the broker. If it is dropped, the broker sends the message again.
 #[derive(Debug, Default)]
-pub(crate) struct Receipt(Option<Box<Owed>>);
+pub(crate) struct Receipt(Option<Box<PendingAck>>);
 
-/// An acknowledgement, and the connection on which it is owed.
+/// An outstanding acknowledgement, and its connection.
 #[derive(Debug)]
-struct Owed {
+struct PendingAck {
     client: AsyncClient,
     publish: Publish,
     connection: u64,
     connections: Connections,
 }
 
-/// Counts the connections that were lost: what came on one of them is not acknowledged on another.
+/// Counts lost connections: a message of one connection is not acknowledged on another.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Connections(Arc<AtomicU64>);
 
 impl Connections {
-    /// The connection is lost.
+    /// Records that the connection was lost.
     pub(super) fn lost(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn now(&self) -> u64 {
+    fn current(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
 impl Receipt {
-    /// Of a message that the broker waits for.
+    /// Creates the receipt of a message that the broker waits for.
     pub(super) fn of(client: &AsyncClient, publish: &Publish, connections: &Connections) -> Self {
-        // the acknowledgement needs no more of it
+        // the acknowledgement needs only the header
         let publish = Publish { payload: Bytes::new(), ..publish.clone() };
-        Self(Some(Box::new(Owed {
+        Self(Some(Box::new(PendingAck {
             client: client.clone(),
             publish,
-            connection: connections.now(),
+            connection: connections.current(),
             connections: connections.clone(),
         })))
     }
 
-    /// Says it.
-    pub(crate) fn give(self) {
-        // on another connection it would be unasked for, which ends that; the broker sends the message again, and it is dealt
-        // with once more
-        if let Some(owed) = self.0
-            && owed.connection == owed.connections.now()
+    /// Sends the acknowledgement.
+    pub(crate) fn acknowledge(self) {
+        // on another connection the acknowledgement would be a protocol error; the broker sends the message again, and it is
+        // handled once more
+        if let Some(pending) = self.0
+            && pending.connection == pending.connections.current()
         {
-            let _ = owed.client.try_ack(&owed.publish);
+            let _ = pending.client.try_ack(&pending.publish);
         }
     }
 }
@@ -76,12 +76,12 @@ mod tests {
         let publish = Publish::new("a", QoS::AtLeastOnce, Vec::new());
         let receipt = || Receipt::of(&client, &publish, &connections);
         let (given, late) = (receipt(), receipt());
-        given.give();
+        given.acknowledge();
         assert_eq!(acknowledged(), 1);
         connections.lost();
-        late.give();
+        late.acknowledge();
         assert_eq!(acknowledged(), 1);
-        receipt().give();
+        receipt().acknowledge();
         assert_eq!(acknowledged(), 2);
     }
 }

@@ -1,4 +1,4 @@
-//! Where a message from a broker goes. Pure, but for the sending.
+//! Routes messages from a broker. Pure, but for the sending.
 
 use std::{mem, time::Duration};
 
@@ -12,63 +12,63 @@ use wire::topic::Topic;
 
 use super::{
     Sinks,
-    handle::{Received, Standing},
+    handle::{Availability, Received},
     receipt::Receipt,
     upload::Upload,
 };
 
-/// What became of a message.
+/// The result of routing a message.
 #[derive(Debug)]
 pub(super) enum Routed {
-    /// It is on its way; or there was no room for it on the way to the cloud, and it was counted.
-    Gone,
-    /// DeviceTwin has no room for it now.
+    /// It was queued; or it was dropped and counted because the queue to the cloud was full.
+    Accepted,
+    /// DeviceTwin's queue is full.
     Full(Received),
 }
 
 impl Sinks {
-    /// Sends a message where it belongs, if there is room.
+    /// Sends a message to its receiver if there is space.
     pub(super) fn route(&self, topic: &str, payload: Bytes, receipt: Receipt) -> Routed {
         match Topic::parse(Topic::without_tag(topic)) {
             Topic::Device(..) | Topic::Node(..) if !self.has_devices => {
-                // nobody looks after devices on this node, and so nobody else would give it
-                receipt.give();
-                Routed::Gone
+                // DeviceTwin is disabled, so nothing else would acknowledge the message
+                receipt.acknowledge();
+                Routed::Accepted
             }
             topic @ (Topic::Device(..) | Topic::Node(..)) => {
                 match self.requests.try_send(Received::Message { topic, payload, receipt }) {
                     // DeviceTwin has ended: what it has not written is not acknowledged
-                    Ok(()) | Err(TrySendError::Closed(_)) => Routed::Gone,
+                    Ok(()) | Err(TrySendError::Closed(_)) => Routed::Accepted,
                     Err(TrySendError::Full(received)) => Routed::Full(received),
                 }
             }
             Topic::Other(topic) if Topic::is_of_devices(&topic) => {
-                // as in EdgeCore it is for DeviceTwin, whoever listens to it, and nothing that DeviceTwin knows
+                // as in EdgeCore it is for DeviceTwin, whatever its subscribers, and is no request that DeviceTwin knows
                 warn!(topic, "nothing is asked on this topic; the message is dropped");
-                receipt.give();
-                Routed::Gone
+                receipt.acknowledge();
+                Routed::Accepted
             }
             Topic::Upload(topic) | Topic::Other(topic) => {
-                self.upload(Upload { topic, payload, receipt, held: None });
-                Routed::Gone
+                self.upload(Upload { topic, payload, receipt, unacknowledged: None });
+                Routed::Accepted
             }
         }
     }
 
-    /// Waits until DeviceTwin has room; `false` where it has ended. It may itself wait for room to publish at the broker whose
-    /// `standing` this is: after `patience` it is let go, so that it takes this one.
+    /// Waits until DeviceTwin has space; returns false if it has ended. DeviceTwin may itself wait for space at this broker,
+    /// whose `availability` is given: after `patience` its publications are dropped, so that it accepts this message.
     pub(super) async fn deliver(
         &self,
         received: Received,
-        standing: &mut Standing,
+        availability: &mut Availability,
         patience: Duration,
     ) -> bool {
         if let Ok(room) = timeout(patience, self.requests.reserve()).await {
             return room.map(|room| room.send(received)).is_ok();
         }
-        let (sent, has_dropped) = standing.aside(self.requests.send(received)).await;
+        let (sent, has_dropped) = availability.without_publishers(self.requests.send(received)).await;
         if has_dropped {
-            // nothing else would have DeviceTwin say that again
+            // nothing else would make DeviceTwin publish its state again
             self.connections.send_modify(|count| *count += 1);
         }
         sent.is_ok()
@@ -77,22 +77,22 @@ impl Sinks {
     fn upload(&self, mut upload: Upload) {
         let is_text = std::str::from_utf8(&upload.payload).is_ok();
         if !is_text && !self.promises.of(&upload.topic).base64 {
-            self.dropped.note_no_text(&upload.topic, Instant::now());
-            upload.receipt.give();
+            self.dropped.count_no_text(&upload.topic, Instant::now());
+            upload.receipt.acknowledge();
             return;
         }
         match self.uploads.try_reserve() {
             Ok(room) => {
-                upload.held = self.held.clone().try_acquire_owned().ok();
-                if upload.held.is_none() {
-                    mem::take(&mut upload.receipt).give();
+                upload.unacknowledged = self.unacknowledged.clone().try_acquire_owned().ok();
+                if upload.unacknowledged.is_none() {
+                    mem::take(&mut upload.receipt).acknowledge();
                 }
                 room.send(upload);
             }
             Err(TrySendError::Full(())) => {
-                self.dropped.note(&upload.topic, Instant::now());
-                // kept back, it would keep requests about devices from coming
-                upload.receipt.give();
+                self.dropped.count_upload(&upload.topic, Instant::now());
+                // holding it back would hold back requests about devices
+                upload.receipt.acknowledge();
             }
             Err(TrySendError::Closed(())) => {}
         }
@@ -111,7 +111,7 @@ mod tests {
         *,
     };
 
-    /// Room for messages of each kind.
+    /// The space for messages of each kind.
     const ROOM: usize = 8;
 
     struct Rig {
@@ -131,7 +131,7 @@ mod tests {
             let sinks = Sinks {
                 requests: to_devices,
                 uploads: to_cloud,
-                held: Arc::new(Semaphore::new(MAX_UNACKNOWLEDGED)),
+                unacknowledged: Arc::new(Semaphore::new(MAX_UNACKNOWLEDGED)),
                 connections: Arc::new(watch::Sender::new(0)),
                 has_devices,
                 dropped: Arc::default(),
@@ -140,11 +140,11 @@ mod tests {
             Self { sinks, client, events, uploads, requests }
         }
 
-        /// Routes a message on `topic`; how many have been acknowledged then.
+        /// Routes a message on `topic`; returns how many have been acknowledged then.
         fn routes(&self, topic: &str) -> usize {
             let publish = Publish::new(topic, QoS::AtLeastOnce, Vec::new());
             let receipt = Receipt::of(&self.client, &publish, &Connections::default());
-            assert!(matches!(self.sinks.route(topic, Bytes::new(), receipt), Routed::Gone));
+            assert!(matches!(self.sinks.route(topic, Bytes::new(), receipt), Routed::Accepted));
             self.acknowledged()
         }
 
@@ -163,17 +163,17 @@ mod tests {
         for given in 1..=ROOM - MAX_UNACKNOWLEDGED {
             assert_eq!(rig.routes(TOPIC), given);
         }
-        // one that is dropped too
+        // a dropped message is acknowledged, too
         assert_eq!(rig.routes(TOPIC), ROOM - MAX_UNACKNOWLEDGED + 1);
         for _ in 0..ROOM {
-            rig.uploads.try_recv().unwrap().receipt.give();
+            rig.uploads.try_recv().unwrap().receipt.acknowledge();
         }
         assert_eq!(rig.acknowledged(), ROOM + 1);
         assert_eq!(rig.routes(TOPIC), ROOM + 1, "there is room to hold one again");
     }
 
     #[test]
-    fn what_is_no_request_about_a_device_does_not_go_to_the_cloud() {
+    fn unknown_device_messages_are_not_sent_to_the_cloud() {
         let mut rig = Rig::new(true);
         for topic in ["$hw/events/device/default/d/twin/other", "$hw/events/node/edge-1/other"] {
             let before = rig.acknowledged();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_goes_to_a_cloud_that_takes_it_and_is_acknowledged_where_none_does() {
+    fn binary_messages_are_sent_to_a_cloud_that_accepts_them() {
         let mut rig = Rig::new(true);
         let publish = Publish::new("default/up", QoS::AtLeastOnce, Vec::new());
         let route = |rig: &Rig| {
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_devices_is_acknowledged_where_nobody_looks_after_them() {
+    fn device_messages_are_acknowledged_without_device_twin() {
         const TOPIC: &str = "$hw/events/device/default/d/twin/update";
         let mut rig = Rig::new(false);
         assert_eq!(rig.routes(TOPIC), 1);
@@ -212,7 +212,7 @@ mod tests {
         assert!(rig.requests.try_recv().is_ok());
         rig.requests.close();
         // DeviceTwin has ended and may come back
-        assert!(matches!(rig.sinks.route(TOPIC, Bytes::new(), Receipt::default()), Routed::Gone));
+        assert!(matches!(rig.sinks.route(TOPIC, Bytes::new(), Receipt::default()), Routed::Accepted));
         assert_eq!(rig.acknowledged(), 0);
     }
 }

@@ -1,4 +1,4 @@
-//! What runs: the brokers, what goes to the cloud, and what the cloud says of topics.
+//! The task: runs the brokers, the outbox, and the handling of the cloud's messages.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -16,17 +16,17 @@ use crate::{
     edgehub::EdgeHub,
     metamanager::RouterMessages,
     outbox::Outbox,
-    rt::{Heart, Part, PartError},
+    rt::{Heartbeat, Part, PartError},
 };
 
-/// After the store failed.
+/// The wait after the store failed.
 const STORE_RETRY_DELAY: Duration = Duration::from_secs(1);
-/// Topics that rules may listen to: a few for each of a thousand rules.
+/// The most topics of rules: a few for each of a thousand rules.
 const MAX_TOPICS: usize = 4096;
 /// How long the internal broker may take to end.
 const BROKER_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// See [`super::new`].
+/// The task that [`super::new`] builds.
 #[derive(Debug)]
 pub struct Task {
     pub(super) internal: Option<internal::Broker>,
@@ -40,7 +40,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// On a node where nobody looks after devices: what is said of them is acknowledged, and nothing else done with it.
+    /// Configures a node without DeviceTwin: messages about devices are acknowledged and ignored.
     pub fn without_devices(mut self) -> Self {
         self.sinks.has_devices = false;
         self
@@ -51,21 +51,26 @@ impl Task {
     /// # Errors
     /// The internal broker's port is taken, or its disk has failed.
     pub async fn run(mut self, shutdown: CancellationToken) -> Result<(), Error> {
-        self.run_again(&Heart::unheard(), shutdown).await
+        self.run_restartable(&Heartbeat::unmonitored(), shutdown).await
     }
 
-    /// The same for whoever may drop it in its middle, and call it again: clients of the internal broker are cut off and come again.
-    async fn run_again(&mut self, heart: &Heart, shutdown: CancellationToken) -> Result<(), Error> {
+    /// Runs until `shutdown`. The future may be dropped at any point and the method called again: clients of the internal
+    /// broker are disconnected and come again.
+    async fn run_restartable(
+        &mut self,
+        heartbeat: &Heartbeat,
+        shutdown: CancellationToken,
+    ) -> Result<(), Error> {
         let Self { internal, external, sinks, outbox, store, hub, messages, bus } = self;
-        let (stop, has_last_words) = (shutdown.clone(), internal.is_some());
-        heart.beat();
+        let (stop, has_internal) = (shutdown.clone(), internal.is_some());
+        heartbeat.beat();
         let known = load(store, &sinks.promises).await;
-        drop(heart.rest());
+        drop(heartbeat.idle());
         let (set, topics) = watch::channel(known);
         let (mine, of_external) = (sinks.clone(), topics.clone());
         let inside = async {
             match internal {
-                Some(broker) => broker.run(mine, topics, stop, heart.another("internal broker")).await,
+                Some(broker) => broker.run(mine, topics, stop, heartbeat.for_loop("internal broker")).await,
                 None => std::future::pending().await,
             }
         };
@@ -75,16 +80,16 @@ impl Task {
                 None => std::future::pending().await,
             }
         };
-        let rules = Rules { store, topics: set, promises: sinks.promises.clone(), bus, hub };
-        let others = async { tokio::join!(outbox.run(), listen(messages, rules, heart)) };
+        let rules = RuleTopics { store, topics: set, promises: sinks.promises.clone(), bus, hub };
+        let others = async { tokio::join!(outbox.run(), listen(messages, rules, heartbeat)) };
         let ended = tokio::select! {
-            // the internal broker ends by itself, after its clients were told
+            // the internal broker ends by itself, after its clients were disconnected
             biased;
             // cancel-safe, all: what was not acknowledged is sent again
             ended = inside => ended,
             ended = outside => ended,
             _ = others => Ok(()),
-            () = ended(&shutdown, has_last_words) => Ok(()),
+            () = ended(&shutdown, has_internal) => Ok(()),
         };
         outbox.finish().await;
         ended
@@ -92,14 +97,14 @@ impl Task {
 }
 
 impl Part for Task {
-    async fn run(&mut self, heart: Heart, shutdown: CancellationToken) -> Result<(), PartError> {
-        Ok(Box::pin(self.run_again(&heart, shutdown)).await?)
+    async fn run(&mut self, heartbeat: Heartbeat, shutdown: CancellationToken) -> Result<(), PartError> {
+        Ok(Box::pin(self.run_restartable(&heartbeat, shutdown)).await?)
     }
 }
 
-async fn ended(shutdown: &CancellationToken, has_last_words: bool) {
+async fn ended(shutdown: &CancellationToken, has_internal: bool) {
     shutdown.cancelled().await;
-    if has_last_words {
+    if has_internal {
         tokio::time::sleep(BROKER_SHUTDOWN_TIMEOUT).await;
     }
 }
@@ -124,8 +129,8 @@ async fn failed(failure: &StoreError) {
     tokio::time::sleep(STORE_RETRY_DELAY).await;
 }
 
-/// The topics of the cloud's rules, where they are kept, and the ways to the brokers and the cloud.
-struct Rules<'a> {
+/// The topics of the cloud's rules with their store, and the handles of the brokers and the cloud.
+struct RuleTopics<'a> {
     store: &'a Arc<dyn Store>,
     topics: watch::Sender<BTreeSet<String>>,
     promises: Promises,
@@ -133,8 +138,8 @@ struct Rules<'a> {
     hub: &'a EdgeHub,
 }
 
-impl Rules<'_> {
-    /// Listens to a topic, or no longer. Said again, as with each connection to the cloud, it changes nothing.
+impl RuleTopics<'_> {
+    /// Subscribes to a topic, or unsubscribes. A repetition, as with each connection to the cloud, changes nothing.
     async fn subscribe(&self, topic: String, terms: Option<Terms>) {
         if let (Some(_), Err(fault)) = (terms, check_subscription(&topic)) {
             warn!(topic = short(&topic), %fault, "a rule of the cloud listens to what it may not");
@@ -160,11 +165,11 @@ impl Rules<'_> {
     }
 }
 
-/// Does what the cloud says of topics.
-async fn listen(messages: &mut RouterMessages, rules: Rules<'_>, heart: &Heart) {
+/// Handles the cloud's messages about topics.
+async fn listen(messages: &mut RouterMessages, rules: RuleTopics<'_>, heartbeat: &Heartbeat) {
     let mut publisher = Publisher::new(rules.bus, rules.hub);
     loop {
-        let rest = heart.rest();
+        let rest = heartbeat.idle();
         let message = messages.next().await;
         drop(rest);
         let Some(Down { header, body }) = message else { break };
@@ -176,7 +181,7 @@ async fn listen(messages: &mut RouterMessages, rules: Rules<'_>, heart: &Heart) 
             other => warn!(what = other.kind(), "this is not about topics"),
         }
     }
-    // the cloud's messages have ended, and with them soon everything else
-    let _rest = heart.rest();
+    // the cloud's messages have ended, as everything else will soon
+    let _rest = heartbeat.idle();
     std::future::pending().await
 }

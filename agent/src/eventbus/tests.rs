@@ -1,4 +1,4 @@
-//! Both rooms of devices at work, with a mapper at a broker: the one in this process, and one beside it that comes and goes.
+//! EventBus and DeviceTwin with a mapper at a broker: the internal one, and an external one that is restarted.
 
 mod brokers;
 mod cloud;
@@ -16,13 +16,13 @@ use std::{collections::BTreeSet, ops::Range};
 use serde_json::{Value, json};
 
 use self::{
-    brokers::{Beside, Restarts, certificates},
+    brokers::{ExternalBroker, RestartableBroker, certificates},
     mapper::Mapper,
     mosquitto::Mosquitto,
     node::{Node, eventually, internal},
 };
 use super::*;
-use crate::devicetwin::{Count, Reading};
+use crate::devicetwin::{Reading, RequestOutcome};
 
 /// The topics of a device, in both forms.
 const DEVICES: [&str; 2] = ["default/d", "d"];
@@ -31,7 +31,7 @@ fn topic(device: &str, what: &str) -> String {
     format!("$hw/events/device/{device}/{what}")
 }
 
-/// What a mapper asks, and what it is told, at whatever broker.
+/// Sends a mapper's requests and checks the answers, at any broker.
 async fn talk(node: &Node, mapper: &mut Mapper) {
     for device in DEVICES {
         node.want("21").await;
@@ -83,7 +83,11 @@ async fn talk(node: &Node, mapper: &mut Mapper) {
     let told = mapper.told(&format!("{node_topic}/result"), "x6").await;
     assert_eq!(told["devices"], json!([{"id": "default/d", "name": "d", "state": "online"}]));
     let counts = node.devices.counts();
-    assert_eq!([Count::Bad, Count::TooLarge, Count::Unknown].map(|count| counts.get(count)), [4, 2, 2]);
+    assert_eq!(
+        [RequestOutcome::Bad, RequestOutcome::TooLarge, RequestOutcome::Unknown]
+            .map(|count| counts.get(count)),
+        [4, 2, 2]
+    );
 }
 
 #[tokio::test]
@@ -96,7 +100,7 @@ async fn the_internal_broker() {
 
 #[tokio::test]
 async fn a_broker_beside() {
-    let beside = Beside::start(None).await;
+    let beside = ExternalBroker::start(None).await;
     let node = Node::start(None, Some(beside.external()), node::store()).await;
     let mut mapper = Mapper::connect(beside.address, "mapper").await;
     node.until_up().await;
@@ -105,7 +109,7 @@ async fn a_broker_beside() {
 
 #[tokio::test]
 async fn both_brokers_hear_everything() {
-    let beside = Beside::start(None).await;
+    let beside = ExternalBroker::start(None).await;
     let node = Node::start(Some(internal(None)), Some(beside.external()), node::store()).await;
     let mut inside = Mapper::connect(node.bus.internal_address().await.unwrap(), "inside").await;
     let mut outside = Mapper::connect(beside.address, "outside").await;
@@ -126,7 +130,7 @@ async fn a_broker_with_certificates_and_passwords() {
     let directory = tempfile::tempdir().unwrap();
     let files = certificates(&directory.path().join("right"));
     let others = certificates(&directory.path().join("wrong"));
-    let beside = Beside::guarded(&files).await;
+    let beside = ExternalBroker::guarded(&files).await;
     let with = |files: &TlsFiles, password: &str| External {
         tls: Some(files.clone()),
         username: Some("agent".into()),
@@ -146,7 +150,7 @@ async fn a_broker_with_certificates_and_passwords() {
     node.until_up().await;
 }
 
-/// What a mapper was told of its updates, over restarts of whatever is between.
+/// Checks that a mapper's updates were answered, across restarts of anything in between.
 async fn all_are_answered(mapper: &mut Mapper, numbers: Range<usize>) {
     let mut missing: BTreeSet<String> = numbers.map(|number| format!("n{number}")).collect();
     while !missing.is_empty() {
@@ -160,13 +164,13 @@ fn numbered(number: usize) -> Value {
     json!({"event_id": format!("n{number}"), "twin": {"temp": {"actual": {"value": (number % 100).to_string()}}}})
 }
 
-/// How often a broker is started again; `OUTRIGGER_BROKER_RESTARTS` says otherwise.
+/// Returns how often a broker is restarted; `OUTRIGGER_BROKER_RESTARTS` overrides it.
 fn restarts(standard: usize) -> usize {
     std::env::var("OUTRIGGER_BROKER_RESTARTS").map_or(standard, |text| text.parse().unwrap())
 }
 
-/// Updates before each restart, some of which are under way when the broker ends: each is answered, and carried out.
-async fn loses_nothing(mut broker: impl Restarts, restarts: usize) {
+/// Sends updates before each restart, some of which are under way when the broker ends: each is answered and executed.
+async fn loses_nothing(mut broker: impl RestartableBroker, restarts: usize) {
     const EACH: usize = 20;
     let node = Node::start(None, Some(broker.external()), node::store()).await;
     let mut mapper = Mapper::connect(broker.address(), "mapper").await;
@@ -189,15 +193,19 @@ async fn loses_nothing(mut broker: impl Restarts, restarts: usize) {
     .await;
     let counts = node.devices.counts();
     // one that was under way may have come twice
-    assert!(counts.get(Count::Done) >= (restarts * EACH) as u64);
-    assert_eq!([Count::Bad, Count::TooLarge, Count::Unknown].map(|count| counts.get(count)), [0; 3]);
+    assert!(counts.get(RequestOutcome::Done) >= (restarts * EACH) as u64);
+    assert_eq!(
+        [RequestOutcome::Bad, RequestOutcome::TooLarge, RequestOutcome::Unknown]
+            .map(|count| counts.get(count)),
+        [0; 3]
+    );
     assert!(node.bus.failures() >= restarts as u64, "each was counted");
 }
 
 #[tokio::test]
 async fn a_broker_that_is_started_again_and_again_loses_nothing() {
     let directory = tempfile::tempdir().unwrap();
-    loses_nothing(Beside::start(Some(directory.path())).await, restarts(10)).await;
+    loses_nothing(ExternalBroker::start(Some(directory.path())).await, restarts(10)).await;
 }
 
 #[tokio::test]
@@ -209,7 +217,7 @@ async fn mosquitto_that_is_started_again_and_again_loses_nothing() {
 async fn an_agent_that_is_killed_again_and_again_loses_nothing() {
     const KILLS: usize = 10;
     const EACH: usize = 20;
-    let beside = Beside::start(None).await;
+    let beside = ExternalBroker::start(None).await;
     let store = node::store();
     let mut node = Node::start(None, Some(beside.external()), store.clone()).await;
     let mut mapper = Mapper::connect(beside.address, "mapper").await;
@@ -225,10 +233,10 @@ async fn an_agent_that_is_killed_again_and_again_loses_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_wanted_is_told_again_when_a_broker_is_back() {
-    // it keeps the mapper's session: whoever is back first, the other's words are not missed
+async fn desired_values_are_published_again_when_a_broker_is_back() {
+    // the broker keeps the mapper's session: whoever is back first, the other's messages are not missed
     let directory = tempfile::tempdir().unwrap();
-    let mut beside = Beside::start(Some(directory.path())).await;
+    let mut beside = ExternalBroker::start(Some(directory.path())).await;
     let node = Node::start(None, Some(beside.external()), node::store()).await;
     node.until_up().await;
     beside.stop().await;
@@ -242,9 +250,9 @@ async fn what_is_wanted_is_told_again_when_a_broker_is_back() {
     assert_eq!(delta["twin"]["temp"]["expected"]["value"], "33");
 }
 
-/// A node whose disk has begun to fail, and a mapper beside it that has published one update since.
-async fn with_an_update_on_a_failing_disk() -> (Beside, Arc<node::FailingStore>, Node, Mapper) {
-    let beside = Beside::start(None).await;
+/// Returns a node whose disk has begun to fail, and a mapper that has published one update since.
+async fn with_an_update_on_a_failing_disk() -> (ExternalBroker, Arc<node::FailingStore>, Node, Mapper) {
+    let beside = ExternalBroker::start(None).await;
     let store = node::FailingStore::new();
     let node = Node::start(None, Some(beside.external()), store.clone()).await;
     let mut mapper = Mapper::connect(beside.address, "mapper").await;
@@ -255,20 +263,20 @@ async fn with_an_update_on_a_failing_disk() -> (Beside, Arc<node::FailingStore>,
 }
 
 #[tokio::test]
-async fn what_cannot_be_written_is_refused_or_waits_and_is_not_acknowledged() {
+async fn requests_that_cannot_be_written_are_refused_or_wait() {
     let (beside, store, node, mut mapper) = with_an_update_on_a_failing_disk().await;
     let refused = node.devices.report_state(&node::device(), "online").await.unwrap_err();
     assert_eq!(refused.code, 500);
     store.until_failed(2).await;
     let twin = node.devices.twin(&node::device()).await.unwrap();
     assert_eq!(twin["temp"].clone().unwrap().actual, None, "what is not on disk is not so");
-    // the broker was not told that it is done, and sends it to whoever comes back
+    // the broker got no acknowledgement, and sends it to the client that comes back
     node.kill().await;
     store.fail(false);
     let node = Node::start(None, Some(beside.external()), store.clone()).await;
     let result = topic("default/d", "twin/update/result");
     assert_eq!(mapper.told(&result, "n1").await.get("code"), None);
-    // to one that stays it does not send it again
+    // it does not send it again on the same connection
     let (failed, connections) = (store.failed(), node.bus.failures());
     store.fail(true);
     mapper.publish(&topic("default/d", "twin/update"), numbered(2)).await;
@@ -278,7 +286,7 @@ async fn what_cannot_be_written_is_refused_or_waits_and_is_not_acknowledged() {
     assert_eq!(node.bus.failures(), connections, "on the same connection");
 }
 
-/// What waits for the disk is older than what comes meanwhile, and is written first.
+/// Work that waits for the disk is older than new requests, and is written first.
 #[tokio::test]
 async fn a_report_does_not_overtake_an_update_that_waits_for_the_disk() {
     let (_beside, store, node, mut mapper) = with_an_update_on_a_failing_disk().await;

@@ -1,4 +1,4 @@
-//! The connection to the broker beside: TCP, with TLS over it that is always verified.
+//! The connection to the external broker: TCP, with TLS over it that is always verified.
 
 use std::{io, time::Duration};
 
@@ -10,16 +10,16 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 
-use super::prompt::Prompt;
+use super::quickack::QuickAckStream;
 use crate::{
     config::{HostPort, TlsFiles},
     rt::tls_files::{TlsError, client_config},
 };
 
-/// Limit of connecting, TLS included.
+/// How long connecting may take, TLS included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Connects.
+/// Connects to the broker.
 #[derive(Clone)]
 pub(super) struct Dialler {
     server: HostPort,
@@ -37,12 +37,12 @@ pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Sync + Unpin> Stream for T {}
 
 impl Dialler {
-    /// Reads the files.
+    /// Reads the TLS files.
     pub(super) fn new(server: HostPort, files: Option<&TlsFiles>) -> Result<Self, TlsError> {
         Ok(Self { server, tls: files.map(client_config).transpose()?.map(TlsConnector::from) })
     }
 
-    /// Connects now.
+    /// Connects.
     pub(super) async fn dial(&self) -> io::Result<Box<dyn Stream>> {
         let late = || {
             io::Error::new(
@@ -56,7 +56,7 @@ impl Dialler {
     async fn connect(&self) -> io::Result<Box<dyn Stream>> {
         let stream = TcpStream::connect(self.server.to_string()).await?;
         stream.set_nodelay(true)?;
-        let stream = Prompt(stream);
+        let stream = QuickAckStream(stream);
         let Some(connector) = &self.tls else { return Ok(Box::new(stream)) };
         let name = ServerName::try_from(self.server.host.clone()).map_err(io::Error::other)?;
         Ok(Box::new(connector.connect(name, stream).await?))

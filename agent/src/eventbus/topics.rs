@@ -1,21 +1,21 @@
-//! The topics that rules of the cloud listen to, in the store.
+//! The topics of the cloud's rules, in the store.
 
 use std::collections::BTreeSet;
 
 use crate::name_set::NameSet;
 
-/// Where they stand.
+/// The collection of the topics.
 pub(super) const TOPICS: NameSet = NameSet::new("eventbus.outrigger.dev", "topics", "sub_topics");
 
-/// Those filters that no other of them covers: together they match the same topics.
-pub(super) fn widest(filters: BTreeSet<String>) -> BTreeSet<String> {
+/// Returns the filters that no other of them covers: together they match the same topics.
+pub(super) fn without_covered(filters: BTreeSet<String>) -> BTreeSet<String> {
     let is_covered = |filter: &String| filters.iter().any(|other| other != filter && covers(other, filter));
     filters.iter().filter(|filter| !is_covered(filter)).cloned().collect()
 }
 
-/// Whether a filter matches whatever the other one does.
+/// Reports whether a filter matches everything that the other one matches.
 fn covers(wide: &str, narrow: &str) -> bool {
-    // wildcards do not stand for a first level with `$`
+    // wildcards do not match a first level with `$`
     if wide.starts_with(['+', '#']) && narrow.starts_with('$') {
         return false;
     }
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_another_filter_covers_is_not_asked_for() {
+    fn covered_filters_are_not_subscribed() {
         for (wide, narrow) in [
             ("#", "a/b"),
             ("a/#", "a"),
@@ -53,6 +53,6 @@ mod tests {
         }
         let set = |filters: &[&str]| filters.iter().map(|&filter| filter.to_owned()).collect::<BTreeSet<_>>();
         let rules = set(&["+/user/#", "default/user/x", "default/up", "default/#", "$hw/a"]);
-        assert_eq!(widest(rules), set(&["$hw/a", "+/user/#", "default/#"]));
+        assert_eq!(without_covered(rules), set(&["$hw/a", "+/user/#", "default/#"]));
     }
 }

@@ -1,4 +1,4 @@
-//! What must be so before a machine becomes a node, each with its cure.
+//! The checks before a machine becomes a node, each with its cure.
 //!
 //! Source: `keadm join` (keadm/cmd/keadm/app/cmd/edge/join.go: EdgeCore does not run, the management directory is clean, the node's
 //! name is free) and EdgeCore's own start (edge/cmd/edgecore/app/server.go: no kubelet runs). keadm finds the rest out by failing: root,
@@ -15,43 +15,43 @@ use tokio::time::timeout;
 
 use super::{
     machine::{Broker, Machine, STREAM_PORT},
-    report::{Report, Verdict},
+    report::{CheckResult, Report},
 };
 use crate::{
     app,
     cli::Join,
     config::{Config, Host, MqttMode},
     edged::{RuntimeInfo, RuntimeInfoError},
-    edgehub::{self, EnrollError, Known, NoHub},
+    edgehub::{self, EnrollError, HubCheckError, NodeStatus},
     environment,
 };
 
-/// Controllers of control groups without which limits of containers do nothing.
-const CONTROLLERS: [&str; 3] = ["cpu", "memory", "pids"];
-/// Pods that are named where there are too many.
+/// The cgroup controllers without which limits of containers have no effect.
+const REQUIRED_CONTROLLERS: [&str; 3] = ["cpu", "memory", "pids"];
+/// The most pods that are named if there are too many.
 const MAX_NAMED: usize = 5;
-/// A cloud's port that does not answer in this time is behind something that swallows packets.
+/// How long connecting to a port of the cloud may take; a longer silence means that packets are dropped.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What is checked.
+/// The inputs of the checks.
 pub(super) struct CheckInputs<'a> {
-    /// What was asked for.
+    /// The options of the command.
     pub(super) join: &'a Join,
-    /// Where the configuration is to be.
+    /// The path of the configuration.
     pub(super) path: &'a Path,
     /// The configuration.
     pub(super) config: &'a Config,
-    /// What is on the machine.
+    /// The state of the machine.
     pub(super) machine: &'a Machine,
     /// The machine's name and address.
     pub(super) host: &'a Host,
 }
 
-/// Makes all checks.
-pub(super) async fn all(inputs: &CheckInputs<'_>, report: &mut Report<'_>) {
+/// Runs all checks.
+pub(super) async fn run_all(inputs: &CheckInputs<'_>, report: &mut Report<'_>) {
     report.add("root", root(inputs));
     report.add("clean", clean(inputs));
-    report.add("processes", others(inputs));
+    report.add("processes", conflicting_programs(inputs));
     report.add("runtime", runtime(inputs));
     report.add("cgroups", cgroups(inputs));
     report.add("mqtt", mqtt(inputs.machine));
@@ -61,23 +61,26 @@ pub(super) async fn all(inputs: &CheckInputs<'_>, report: &mut Report<'_>) {
     report.add("cloud", cloud(inputs).await);
 }
 
-fn root(inputs: &CheckInputs<'_>) -> Verdict {
+fn root(inputs: &CheckInputs<'_>) -> CheckResult {
     if nix::unistd::geteuid().is_root() {
-        return Verdict::Good("this program may do everything".into());
+        return CheckResult::Passed("this program may do everything".into());
     }
     if inputs.join.place.is_machine() {
-        return Verdict::bad("this is not root", "run the same line as root, as with sudo in front of it");
+        return CheckResult::bad(
+            "this is not root",
+            "run the same line as root, as with sudo in front of it",
+        );
     }
-    Verdict::Note("this is not root: pods get no volumes in memory, and no limits as a whole".into())
+    CheckResult::Remark("this is not root: pods get no volumes in memory, and no limits as a whole".into())
 }
 
-/// Files of an agent that was here before.
-pub(super) fn clean(inputs: &CheckInputs<'_>) -> Verdict {
+/// Checks that there are no files of an earlier agent.
+pub(super) fn clean(inputs: &CheckInputs<'_>) -> CheckResult {
     let (config, hub) = (inputs.config, &inputs.config.edge_hub);
     let all = [inputs.path, &hub.tls.cert, &hub.tls.key, &app::database(config)].map(Path::to_owned);
     let here = |path: &PathBuf| path.exists();
     if !here(&all[0]) && config.database.exists() {
-        return Verdict::bad(
+        return CheckResult::bad(
             format!("EdgeCore's database {} is here, and its pods would start", config.database.display()),
             "end what EdgeCore was: `keadm reset edge`; or keep it, and run edge-agent with EdgeCore's edgecore.yaml instead of joining",
         );
@@ -85,26 +88,26 @@ pub(super) fn clean(inputs: &CheckInputs<'_>) -> Verdict {
     let found: Vec<String> =
         all.iter().filter(|path| here(path)).map(|path| path.display().to_string()).collect();
     if found.is_empty() {
-        return Verdict::Good("no agent was here before".into());
+        return CheckResult::Passed("no agent was here before".into());
     }
     let cure = if config.database.exists() {
         "`keadm reset edge` undoes EdgeCore's join; to take over from EdgeCore, stop it and run edge-agent without joining"
     } else {
         "`edge-agent reset` undoes an earlier join; to go on with it, start edge-agent without joining"
     };
-    Verdict::bad(format!("this machine is a node already: {}", found.join(", ")), cure)
+    CheckResult::bad(format!("this machine is a node already: {}", found.join(", ")), cure)
 }
 
-/// Programs that do the same.
-fn others(inputs: &CheckInputs<'_>) -> Verdict {
-    // a second agent on one machine has a place of its own
+/// Checks that no programs with the same task run.
+fn conflicting_programs(inputs: &CheckInputs<'_>) -> CheckResult {
+    // a second agent on one machine has its own folder
     let mut names = if inputs.join.place.is_machine() { vec!["edge-agent", "edgecore"] } else { Vec::new() };
-    if !environment::is_switched_off(|name| std::env::var(name).ok()) {
+    if !environment::is_check_disabled(|name| std::env::var(name).ok()) {
         names.push(environment::KUBELET);
     }
     let found = environment::processes(Path::new("/proc"), &names);
     if found.is_empty() {
-        return Verdict::Good("neither a kubelet nor another edge node runs here".into());
+        return CheckResult::Passed("neither a kubelet nor another edge node runs here".into());
     }
     let list: Vec<String> = found.iter().map(|(name, pid)| format!("{name} (process {pid})")).collect();
     let cure = match found.first().map(|(name, _)| name.as_str()) {
@@ -119,13 +122,13 @@ fn others(inputs: &CheckInputs<'_>) -> Verdict {
              runtime of its own"
         }
     };
-    Verdict::bad(format!("{} runs here", list.join(", ")), cure)
+    CheckResult::bad(format!("{} runs here", list.join(", ")), cure)
 }
 
-pub(super) fn runtime(inputs: &CheckInputs<'_>) -> Verdict {
+pub(super) fn runtime(inputs: &CheckInputs<'_>) -> CheckResult {
     let machine = inputs.machine;
     if inputs.join.runtime_endpoint.is_none() && !inputs.join.place.is_machine() {
-        return Verdict::bad(
+        return CheckResult::bad(
             "no runtime was named, and with --root or --config none is looked for: the machine's own is for the machine's own agent",
             "name one that no other agent has, as --runtime-endpoint unix:///PATH; one without containers: `cloudsim runtime --socket PATH`",
         );
@@ -133,13 +136,13 @@ pub(super) fn runtime(inputs: &CheckInputs<'_>) -> Verdict {
     let answering: Vec<_> = machine.answering().collect();
     match answering.as_slice() {
         [(endpoint, found)] if !found.pods.is_empty() && !app::database(inputs.config).exists() => {
-            of_another(endpoint, found)
+            runtime_in_use(endpoint, found)
         }
         [(endpoint, found)] => {
             let what = format!("{} {} at {endpoint}", found.name, found.version);
             match &found.network {
-                None => Verdict::Good(what),
-                Some(why) => Verdict::Note(format!(
+                None => CheckResult::Passed(what),
+                Some(why) => CheckResult::Remark(format!(
                     "{what}, without a network for pods ({why}): only pods with hostNetwork start; install a CNI plugin"
                 )),
             }
@@ -147,7 +150,7 @@ pub(super) fn runtime(inputs: &CheckInputs<'_>) -> Verdict {
         [] => no_runtime(machine),
         several => {
             let all: Vec<&str> = several.iter().map(|(endpoint, _)| *endpoint).collect();
-            Verdict::bad(
+            CheckResult::bad(
                 format!("several runtimes answer: {}", all.join(", ")),
                 format!("choose one, as --runtime-endpoint {}", all[0]),
             )
@@ -155,12 +158,12 @@ pub(super) fn runtime(inputs: &CheckInputs<'_>) -> Verdict {
     }
 }
 
-/// An agent ends what it does not know.
-fn of_another(endpoint: &str, found: &RuntimeInfo) -> Verdict {
+/// Returns the failure for a runtime with pods of another agent: this one would end them.
+fn runtime_in_use(endpoint: &str, found: &RuntimeInfo) -> CheckResult {
     let some: Vec<&str> = found.pods.iter().take(MAX_NAMED).map(String::as_str).collect();
     let more = found.pods.len() - some.len();
     let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-    Verdict::bad(
+    CheckResult::bad(
         format!(
             "the runtime at {endpoint} has pods of another agent or a kubelet, which this agent would end: {}{more}",
             some.join(", ")
@@ -170,71 +173,72 @@ fn of_another(endpoint: &str, found: &RuntimeInfo) -> Verdict {
     )
 }
 
-fn no_runtime(machine: &Machine) -> Verdict {
+fn no_runtime(machine: &Machine) -> CheckResult {
     match machine.runtimes.first() {
-        None => Verdict::bad(
+        None => CheckResult::bad(
             "no container runtime was found",
             "install one (Debian: apt-get install containerd) or start it; one that is elsewhere is named with \
              --runtime-endpoint, as is one without containers: `cloudsim runtime --socket PATH`",
         ),
-        Some((endpoint, Err(RuntimeInfoError::Unimplemented(said)))) => Verdict::bad(
+        Some((endpoint, Err(RuntimeInfoError::Unimplemented(said)))) => CheckResult::bad(
             format!("what answers at {endpoint} speaks no CRI v1 ({said})"),
             "take \"cri\" out of disabled_plugins in /etc/containerd/config.toml, where Docker's packages put it, and restart containerd",
         ),
-        Some((endpoint, Err(error))) => Verdict::bad(
+        Some((endpoint, Err(error))) => CheckResult::bad(
             format!("the runtime at {endpoint} does not answer: {error}"),
             "start it (systemctl start containerd), or name another one with --runtime-endpoint",
         ),
-        // one that answers is not looked for here
-        Some((endpoint, Ok(_))) => Verdict::Good(endpoint.clone()),
+        // an answering runtime does not get here
+        Some((endpoint, Ok(_))) => CheckResult::Passed(endpoint.clone()),
     }
 }
 
-fn cgroups(inputs: &CheckInputs<'_>) -> Verdict {
+fn cgroups(inputs: &CheckInputs<'_>) -> CheckResult {
     let base = Path::new("/sys/fs/cgroup");
     let unified = std::fs::read_to_string(base.join("cgroup.controllers"));
     let has = |name: &&str| match &unified {
         Ok(all) => all.split_whitespace().any(|one| one == *name),
         Err(_) => base.join(name).is_dir(),
     };
-    let missing: Vec<&str> = CONTROLLERS.into_iter().filter(|name| !has(name)).collect();
+    let missing: Vec<&str> = REQUIRED_CONTROLLERS.into_iter().filter(|name| !has(name)).collect();
     let driver = match inputs.config.edged.groups.driver {
         crate::config::CgroupDriver::Systemd => "systemd",
         crate::config::CgroupDriver::Cgroupfs => "the runtime (cgroupfs)",
     };
     if missing.is_empty() {
-        return Verdict::Good(format!("made by {driver}"));
+        return CheckResult::Passed(format!("made by {driver}"));
     }
-    Verdict::Note(format!(
+    CheckResult::Remark(format!(
         "the kernel has no control groups for {}: limits of containers do nothing; on a Raspberry Pi add cgroup_enable=memory \
          to /boot/firmware/cmdline.txt and reboot",
         missing.join(", ")
     ))
 }
 
-fn mqtt(machine: &Machine) -> Verdict {
+fn mqtt(machine: &Machine) -> CheckResult {
     let port = machine.broker_port;
     match machine.broker {
-        Broker::Open => Verdict::Good(format!("a broker answers at 127.0.0.1:{port}")),
-        Broker::Refuses(code) => Verdict::Note(format!(
+        Broker::Anonymous => CheckResult::Passed(format!("a broker answers at 127.0.0.1:{port}")),
+        Broker::RequiresPassword(code) => CheckResult::Remark(format!(
             "the broker at 127.0.0.1:{port} refuses clients without a name (code {code}): put mqttUsername and mqttPassword into the \
              configuration"
         )),
-        Broker::Nobody => {
-            Verdict::Note(format!("no broker was found: the agent's own listens on 127.0.0.1:{port}"))
+        Broker::None => {
+            CheckResult::Remark(format!("no broker was found: the agent's own listens on 127.0.0.1:{port}"))
         }
-        Broker::Other => Verdict::Note(format!(
+        Broker::OtherProtocol => CheckResult::Remark(format!(
             "what answers at port 1883 is no MQTT broker: the agent's own listens on 127.0.0.1:{port}"
         )),
     }
 }
 
-fn streams(inputs: &CheckInputs<'_>) -> Verdict {
+fn streams(inputs: &CheckInputs<'_>) -> CheckResult {
     match inputs.machine.tunnel_port {
-        Some(port) => {
-            Verdict::Good(format!("logs, exec and port-forward go over {}:{port}", inputs.join.cloud.host))
-        }
-        None => Verdict::Note(format!(
+        Some(port) => CheckResult::Passed(format!(
+            "logs, exec and port-forward go over {}:{port}",
+            inputs.join.cloud.host
+        )),
+        None => CheckResult::Remark(format!(
             "nothing listens at {}:{STREAM_PORT}: there will be no logs, exec and port-forward of this node; where the cloud's stream server has \
              another port, name it with --tunnel-port",
             inputs.join.cloud.host
@@ -242,8 +246,8 @@ fn streams(inputs: &CheckInputs<'_>) -> Verdict {
     }
 }
 
-/// What the agent is to listen on, by its setting and the option that changes it.
-pub(super) fn ports(config: &Config) -> Verdict {
+/// Checks the ports that the agent will listen on, each with its setting and the option that changes it.
+pub(super) fn ports(config: &Config) -> CheckResult {
     let mut all: Vec<(SocketAddr, &str)> = Vec::new();
     if config.edged.server.port() != 0 {
         all.push((config.edged.server, "--read-only-port"));
@@ -255,7 +259,7 @@ pub(super) fn ports(config: &Config) -> Verdict {
     }
     for (address, option) in &all {
         if let Err(error) = TcpListener::bind(address) {
-            return Verdict::bad(
+            return CheckResult::bad(
                 format!("{address} cannot be listened on: {error}"),
                 format!("`ss -ltnp` shows who does; end that program, or choose another port with {option}"),
             );
@@ -264,53 +268,57 @@ pub(super) fn ports(config: &Config) -> Verdict {
     if let Some(devices) = &config.device_twin {
         let socket = devices.dmi_socket_dir.join("dmi.sock");
         if UnixStream::connect(&socket).is_ok() {
-            return Verdict::bad(
+            return CheckResult::bad(
                 format!("another agent serves mappers at {}", socket.display()),
                 "end it, or give this one a place of its own with --root",
             );
         }
     }
     let all: Vec<String> = all.iter().map(|(address, _)| address.to_string()).collect();
-    Verdict::Good(if all.is_empty() { "none is needed".into() } else { format!("{} free", all.join(", ")) })
+    CheckResult::Passed(if all.is_empty() {
+        "none is needed".into()
+    } else {
+        format!("{} free", all.join(", "))
+    })
 }
 
-fn name(inputs: &CheckInputs<'_>) -> Verdict {
+fn name(inputs: &CheckInputs<'_>) -> CheckResult {
     let name = &inputs.config.node.name;
-    if inputs.join.name.is_none() && inputs.host.is_nameless() {
-        return Verdict::bad(
+    if inputs.join.name.is_none() && inputs.host.has_fallback_name() {
+        return CheckResult::bad(
             "this machine's own name cannot be a node's",
             "give one with --name: small letters, digits, dashes and dots",
         );
     }
-    Verdict::Good(name.clone())
+    CheckResult::Passed(name.clone())
 }
 
-async fn cloud(inputs: &CheckInputs<'_>) -> Verdict {
+async fn cloud(inputs: &CheckInputs<'_>) -> CheckResult {
     if inputs.token().is_none() {
-        return Verdict::bad(
+        return CheckResult::bad(
             "there is no token",
             "give the one that `cloudsim token` or `keadm gettoken` prints",
         );
     }
     let config = match app::hub_config(inputs.config) {
         Ok(config) => config,
-        Err(error) => return Verdict::bad(error.to_string(), "correct HTTPS_PROXY in the environment"),
+        Err(error) => return CheckResult::bad(error.to_string(), "correct HTTPS_PROXY in the environment"),
     };
     let (known, ca) = match edgehub::probe(&config).await {
         Ok(found) => found,
         Err(error) => return refused(&error),
     };
     let name = &config.node_name;
-    if let Some(taken) = taken(name, known, inputs.join.rejoin) {
-        return taken;
+    if let Some(conflict) = name_conflict(name, known, inputs.join.rejoin) {
+        return conflict;
     }
-    let hub = timeout(CONNECT_TIMEOUT, edgehub::reach(&config, &ca)).await;
+    let hub = timeout(CONNECT_TIMEOUT, edgehub::check_hub(&config, &ca)).await;
     let failed = match hub {
         Ok(Ok(())) => {
-            return reached(name, known);
+            return name_is_free(name, known);
         }
-        Ok(Err(error @ NoHub::OtherService(..))) => {
-            return Verdict::bad(
+        Ok(Err(error @ HubCheckError::OtherService(..))) => {
+            return CheckResult::bad(
                 error.to_string(),
                 "give the port of CloudHub's WebSocket server, as --cloud HOST:10000",
             );
@@ -318,47 +326,49 @@ async fn cloud(inputs: &CheckInputs<'_>) -> Verdict {
         Ok(Err(error)) => error.to_string(),
         Err(_) => format!("no answer from {}", inputs.join.cloud),
     };
-    Verdict::bad(
+    CheckResult::bad(
         format!("its CloudHub is not reached: {failed}"),
         "give CloudHub's port, as --cloud HOST:10000, and open it in firewalls",
     )
 }
 
-/// A name that is somebody's, and was not asked for.
-pub(super) fn taken(name: &str, known: Known, rejoin: bool) -> Option<Verdict> {
+/// Returns the failure for a name that is in use, unless taking it over was requested.
+pub(super) fn name_conflict(name: &str, known: NodeStatus, rejoin: bool) -> Option<CheckResult> {
     let (what, cure) = match known {
-        Known::No => return None,
-        Known::Yes | Known::Connected if rejoin => return None,
-        Known::Yes => (
+        NodeStatus::Unknown => return None,
+        NodeStatus::Exists | NodeStatus::Connected if rejoin => return None,
+        NodeStatus::Exists => (
             format!("the cloud has a node {name} already"),
             format!(
                 "choose another name with --name; or, if this machine was that node: --rejoin, or `kubectl delete node {name}` first"
             ),
         ),
-        Known::Connected => (
+        NodeStatus::Connected => (
             format!("the cloud has a node {name} already, and its agent is connected NOW"),
             "choose another name with --name; or end that agent first (`edge-agent reset` on its machine) and let an administrator free \
              the name (`cloudsim node reset NAME`); then --rejoin"
                 .to_owned(),
         ),
     };
-    Some(Verdict::bad(what, cure))
+    Some(CheckResult::bad(what, cure))
 }
 
-/// All is well, and this is what becomes of the name.
-pub(super) fn reached(name: &str, known: Known) -> Verdict {
+/// Returns the success, which says what becomes of the name.
+pub(super) fn name_is_free(name: &str, known: NodeStatus) -> CheckResult {
     let made = "it is the one that made the token";
     match known {
-        Known::No => Verdict::Good(format!("{made}, and knows no such node")),
-        Known::Yes => Verdict::Good(format!("{made}; this machine takes over the name of its node {name}")),
-        Known::Connected => Verdict::Note(format!(
+        NodeStatus::Unknown => CheckResult::Passed(format!("{made}, and knows no such node")),
+        NodeStatus::Exists => {
+            CheckResult::Passed(format!("{made}; this machine takes over the name of its node {name}"))
+        }
+        NodeStatus::Connected => CheckResult::Remark(format!(
             "{made}; its node {name} is connected NOW: if the cloud gives it away (cloudsim does after `cloudsim node reset {name}` \
              alone), this machine TAKES ITS NAME OVER, and the other agent, which is cut off, runs its pods until it is ended"
         )),
     }
 }
 
-fn refused(error: &EnrollError) -> Verdict {
+fn refused(error: &EnrollError) -> CheckResult {
     let cure = match error {
         EnrollError::Unreachable { .. } => {
             "check that the cloud runs and listens to other machines (cloudsim up --address 0.0.0.0), that firewalls let its HTTPS \
@@ -379,5 +389,5 @@ fn refused(error: &EnrollError) -> Verdict {
         what.push_str(&format!(": {next}"));
         cause = next.source();
     }
-    Verdict::bad(what, cure)
+    CheckResult::bad(what, cure)
 }

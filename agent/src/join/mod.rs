@@ -1,15 +1,15 @@
-//! `edge-agent join`: a machine becomes a node.
+//! `edge-agent join`: makes a machine a node.
 //!
-//! It looks at the machine and the cloud, tells all that stands in the way together with the cures, and changes nothing then. Else it
-//! writes edgecore.yaml, gets the node's certificate with the token, which never lies on the disk, and starts the agent: as a
-//! service where systemd runs the machine, here otherwise.
+//! It checks the machine and the cloud, and reports all failures with their cures without changing anything. If all checks
+//! pass, it writes edgecore.yaml, gets the node's certificate with the token, which is never written to disk, and starts the
+//! agent: as a service if systemd runs the machine, in this process otherwise.
 //!
 //! | part | what |
 //! |---|---|
 //! | `machine` | the runtime, the broker and the processes of this machine |
-//! | `settings` | edgecore.yaml from what was asked for and found. Pure |
-//! | `checks` | what must be so |
-//! | `report` | what was found, for people. Pure |
+//! | `settings` | edgecore.yaml from the options and the machine. Pure |
+//! | `checks` | the conditions for joining |
+//! | `report` | the results of the checks, formatted. Pure |
 
 mod checks;
 mod machine;
@@ -34,27 +34,27 @@ use crate::{
     systemd,
 };
 
-/// What is to be done when the machine has joined.
+/// What to do after the machine has joined.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum AfterJoin {
     /// Nothing.
     Done,
-    /// The agent is to run here, with this configuration.
+    /// Run the agent in this process with this configuration.
     Run(PathBuf),
 }
 
-/// Joins; what is found and done goes to `out`.
+/// Joins the cluster; progress goes to `out`.
 ///
 /// # Errors
-/// A check has failed, the cloud gives no certificate, or the service does not start.
+/// A check has failed, the cloud issues no certificate, or the service does not start.
 pub(crate) fn run(join: &Join, out: &mut impl Write) -> anyhow::Result<AfterJoin> {
     // rustls takes the one provider that is compiled in; a second call changes nothing
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(go(join, out))
+    runtime.block_on(join_machine(join, out))
 }
 
-async fn go(join: &Join, out: &mut impl Write) -> anyhow::Result<AfterJoin> {
+async fn join_machine(join: &Join, out: &mut impl Write) -> anyhow::Result<AfterJoin> {
     let token = token(&join.token, &mut std::io::stdin().lock())?;
     let path = join.place.config();
     let host = Host::detect();
@@ -63,12 +63,12 @@ async fn go(join: &Join, out: &mut impl Write) -> anyhow::Result<AfterJoin> {
     let text = settings::edgecore_yaml(join, &host, &machine)?;
     let (config, _) = config::parse(&path, &text, Some(token), &host).map_err(config_error)?;
     let mut report = Report::new(&join.ignore_checks);
-    checks::all(
+    checks::run_all(
         &CheckInputs { join, path: &path, config: &config, machine: &machine, host: &host },
         &mut report,
     )
     .await;
-    // some of it a cloud or a runtime has said
+    // parts of it come from a cloud or a runtime
     write!(out, "{}", wire::text::printable_lines(&report.to_string()))?;
     out.flush()?;
     if let failed @ 1.. = report.failed() {
@@ -81,7 +81,7 @@ async fn go(join: &Join, out: &mut impl Write) -> anyhow::Result<AfterJoin> {
     start(join, path, out).await
 }
 
-/// Faults of the command line, by the settings that it stands for.
+/// Converts faults of the generated configuration to an error for the command line.
 fn config_error(error: config::Error) -> anyhow::Error {
     match error {
         config::Error::Faults { faults, .. } => {
@@ -92,9 +92,9 @@ fn config_error(error: config::Error) -> anyhow::Error {
     }
 }
 
-/// The token itself, or the first line of stdin.
+/// Returns the token, or the first line of stdin.
 fn token(given: &str, stdin: &mut impl Read) -> anyhow::Result<String> {
-    /// No token is as long.
+    /// The longest token that is read, bytes.
     const MAX_TOKEN_BYTES: u64 = 64 * 1024;
     if given != "-" {
         return Ok(given.trim().to_owned());
@@ -104,18 +104,18 @@ fn token(given: &str, stdin: &mut impl Read) -> anyhow::Result<String> {
     Ok(line.trim().to_owned())
 }
 
-/// Writes the configuration and gets the certificate; where that fails, nothing is left of either.
+/// Writes the configuration and gets the certificate; on an error both are removed.
 async fn enroll(config: &Config, path: &Path, text: &str) -> anyhow::Result<()> {
     replace(path, text.as_bytes(), 0o600).with_context(|| format!("{} cannot be written", path.display()))?;
     let enrolled = edgehub::enroll(&app::hub_config(config)?).await;
     if enrolled.is_err() {
-        // the first error says what is wrong; this one would say nothing more
+        // the first error says what is wrong; this one would add nothing
         let _ = fs::remove_file(path);
     }
     enrolled.context("the cloud gives no certificate")
 }
 
-/// What `edge-agent reset` is told, so that it undoes this.
+/// Returns the options of `edge-agent reset` that undo this join.
 fn reset_options(join: &Join) -> String {
     let mut options = String::new();
     if join.place.below("") != *"/" {
@@ -127,7 +127,7 @@ fn reset_options(join: &Join) -> String {
     options
 }
 
-/// This program.
+/// Returns the path of this program.
 fn program() -> String {
     std::env::current_exe().map_or_else(|_| "edge-agent".to_owned(), |path| path.display().to_string())
 }
@@ -137,7 +137,7 @@ async fn start(join: &Join, path: PathBuf, out: &mut impl Write) -> anyhow::Resu
         writeln!(out, "Start it with: {} --config {}", program(), path.display())?;
         return Ok(AfterJoin::Done);
     }
-    // one machine has one service; what is kept below a folder of one's own is for trying
+    // one machine has one service; an agent in its own folder is for trials
     if join.foreground || !join.place.is_machine() || !systemd::is_running() {
         writeln!(out, "The agent runs here until Ctrl-C.")?;
         out.flush()?;
@@ -145,12 +145,12 @@ async fn start(join: &Join, path: PathBuf, out: &mut impl Write) -> anyhow::Resu
     }
     let program = std::env::current_exe().context("this program has no path that a service could name")?;
     systemd::install(&systemd::unit(&program, &path, |name| std::env::var(name).ok())).await?;
-    writeln!(out, "The agent runs as a service: journalctl -u {} -f", systemd::UNIT)?;
+    writeln!(out, "The agent runs as a service: journalctl -u {} -f", systemd::UNIT_NAME)?;
     Ok(AfterJoin::Done)
 }
 
 impl CheckInputs<'_> {
-    /// The token, for those who ask the cloud.
+    /// Returns the token for requests to the cloud.
     fn token(&self) -> Option<&Secret> {
         self.config.edge_hub.token.as_ref()
     }

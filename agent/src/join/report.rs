@@ -1,55 +1,55 @@
-//! What was found of a machine, a line for each check, with the cure of what stands in the way. Pure.
+//! Formats the results of the checks, a line for each, with the cure of each failure. Pure.
 
 use std::fmt;
 
-/// What a check has found.
+/// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// It is as it must be.
-    Good(String),
-    /// The node will run, and this should be known.
-    Note(String),
-    /// The node would not run.
-    Bad {
+pub(super) enum CheckResult {
+    /// The check has passed.
+    Passed(String),
+    /// The check has passed with a remark.
+    Remark(String),
+    /// The check has failed.
+    Failed {
         /// What is wrong.
         what: String,
-        /// What to do.
+        /// The cure.
         cure: String,
     },
 }
 
-impl Verdict {
-    /// Something is wrong.
+impl CheckResult {
+    /// Creates a failure.
     pub(super) fn bad(what: impl Into<String>, cure: impl Into<String>) -> Self {
-        Self::Bad { what: what.into(), cure: cure.into() }
+        Self::Failed { what: what.into(), cure: cure.into() }
     }
 }
 
-/// All that was found.
+/// The results of all checks.
 #[derive(Debug)]
 pub(super) struct Report<'a> {
     ignored: &'a [String],
-    found: Vec<(&'static str, Verdict)>,
+    found: Vec<(&'static str, CheckResult)>,
 }
 
 impl<'a> Report<'a> {
-    /// Nothing yet; checks of these names cannot fail.
+    /// Creates an empty report; checks with these names cannot fail.
     pub(super) fn new(ignored: &'a [String]) -> Self {
         Self { ignored, found: Vec::new() }
     }
 
-    /// A check has been made.
-    pub(super) fn add(&mut self, check: &'static str, verdict: Verdict) {
+    /// Adds the result of a check.
+    pub(super) fn add(&mut self, check: &'static str, verdict: CheckResult) {
         self.found.push((check, verdict));
     }
 
-    /// How many have failed.
+    /// Returns the number of failed checks.
     pub(super) fn failed(&self) -> usize {
         self.found.iter().filter(|(check, verdict)| self.fails(check, verdict)).count()
     }
 
-    fn fails(&self, check: &str, verdict: &Verdict) -> bool {
-        matches!(verdict, Verdict::Bad { .. }) && !self.ignored.iter().any(|name| name == check)
+    fn fails(&self, check: &str, verdict: &CheckResult) -> bool {
+        matches!(verdict, CheckResult::Failed { .. }) && !self.ignored.iter().any(|name| name == check)
     }
 }
 
@@ -57,13 +57,13 @@ impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (check, verdict) in &self.found {
             let (word, what) = match verdict {
-                Verdict::Good(what) => ("ok", what),
-                Verdict::Note(what) => ("note", what),
-                Verdict::Bad { what, .. } if self.fails(check, verdict) => ("FAILED", what),
-                Verdict::Bad { what, .. } => ("ignored", what),
+                CheckResult::Passed(what) => ("ok", what),
+                CheckResult::Remark(what) => ("note", what),
+                CheckResult::Failed { what, .. } if self.fails(check, verdict) => ("FAILED", what),
+                CheckResult::Failed { what, .. } => ("ignored", what),
             };
             writeln!(f, "  {word:<8} {check:<9} {what}")?;
-            if let Verdict::Bad { cure, .. } = verdict {
+            if let CheckResult::Failed { cure, .. } = verdict {
                 writeln!(f, "  {:<8} {:<9} → {cure}", "", "")?;
             }
         }
@@ -76,13 +76,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_fails_has_its_cure_below_it_and_what_is_ignored_does_not_count() {
+    fn failures_have_their_cure_and_ignored_ones_do_not_count() {
         let ignored = ["ports".to_owned()];
         let mut report = Report::new(&ignored);
-        report.add("root", Verdict::Good("yes".into()));
-        report.add("mqtt", Verdict::Note("no broker".into()));
-        report.add("runtime", Verdict::bad("none", "install one"));
-        report.add("ports", Verdict::bad("taken", "take another"));
+        report.add("root", CheckResult::Passed("yes".into()));
+        report.add("mqtt", CheckResult::Remark("no broker".into()));
+        report.add("runtime", CheckResult::bad("none", "install one"));
+        report.add("ports", CheckResult::bad("taken", "take another"));
         assert_eq!(report.failed(), 1);
         let text = report.to_string();
         assert_eq!(

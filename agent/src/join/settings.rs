@@ -1,4 +1,4 @@
-//! edgecore.yaml of a machine: the short one, with what was asked for and found. Pure.
+//! Generates the edgecore.yaml of a machine: the short one, with the options and the machine's state. Pure.
 
 use anyhow::Context;
 use serde_json::{Map, Value, json};
@@ -9,7 +9,7 @@ use crate::{
     config::{self, CgroupDriver, Host, HostPort},
 };
 
-/// The text. The token is not in it.
+/// Returns the text, without the token.
 pub(super) fn edgecore_yaml(join: &Join, host: &Host, machine: &Machine) -> anyhow::Result<String> {
     const KUBELET: &str = "modules.edged.tailoredKubeletConfig";
     let mut text = config::minimal_config(host);
@@ -45,12 +45,12 @@ pub(super) fn edgecore_yaml(join: &Join, host: &Host, machine: &Machine) -> anyh
     set(&format!("{KUBELET}.cgroupDriver"), json!(driver))?;
     set(&format!("{KUBELET}.readOnlyPort"), json!(join.read_only_port))?;
     let broker = format!("tcp://127.0.0.1:{}", machine.broker_port);
-    if machine.broker.is_one() {
+    if machine.broker.is_broker() {
         set("modules.eventBus.mqttMode", json!(2))?;
         set("modules.eventBus.mqttServerExternal", json!(broker))?;
     } else {
         set("modules.eventBus.mqttMode", json!(0))?;
         set("modules.eventBus.mqttServerInternal", json!(broker))?;
     }
-    Ok(config::moved(&text, |usual| join.place.below(usual))?)
+    Ok(config::relocated(&text, |usual| join.place.below(usual))?)
 }

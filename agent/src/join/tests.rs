@@ -1,4 +1,4 @@
-//! What is written, and what stands in the way.
+//! Generated configurations, and failed checks.
 
 use std::{collections::BTreeSet, net::TcpListener, path::PathBuf};
 
@@ -7,17 +7,17 @@ use clap::Parser;
 use super::{
     checks,
     machine::{Broker, Machine},
-    report::Verdict,
+    report::CheckResult,
     *,
 };
 use crate::{
     cli::{Cli, Command},
     config::{CgroupDriver, MqttMode},
     edged::{RuntimeInfo, RuntimeInfoError},
-    edgehub::Known,
+    edgehub::NodeStatus,
 };
 
-/// Of the right form.
+/// A token of a valid form.
 const TOKEN: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef.a.b.c";
 
 fn join(more: &str) -> Box<Join> {
@@ -37,7 +37,7 @@ fn machine(driver: Option<CgroupDriver>, broker: Broker) -> Machine {
         runtimes: vec![(endpoint.clone(), Ok(found("x", driver)))],
         endpoint,
         broker,
-        broker_port: if broker.is_one() { 1883 } else { 1884 },
+        broker_port: if broker.is_broker() { 1883 } else { 1884 },
         tunnel_port: None,
     }
 }
@@ -56,8 +56,8 @@ fn config(join: &Join, machine: &Machine) -> Config {
 }
 
 #[test]
-fn what_is_found_and_asked_for_is_what_is_written() {
-    let plain = config(&join(""), &machine(None, Broker::Nobody));
+fn options_and_machine_determine_the_configuration() {
+    let plain = config(&join(""), &machine(None, Broker::None));
     assert_eq!(plain.node.name, "edge-7");
     assert_eq!(plain.edge_hub.servers[0].to_string(), "192.0.2.10:10000");
     assert_eq!(plain.edge_hub.http_servers[0].to_string(), "192.0.2.10:10002");
@@ -66,13 +66,13 @@ fn what_is_found_and_asked_for_is_what_is_written() {
     let bus = plain.event_bus.unwrap();
     assert_eq!((bus.mode, bus.internal_server.port()), (MqttMode::Internal, 1884));
     assert!(plain.edge_stream.is_none());
-    let streams = Machine { tunnel_port: Some(7), ..machine(None, Broker::Nobody) };
+    let streams = Machine { tunnel_port: Some(7), ..machine(None, Broker::None) };
     let streams = config(&join("--root /srv/e"), &streams).edge_stream.unwrap();
     assert_eq!(streams.endpoint.server.to_string(), "192.0.2.10:7");
     assert_eq!(streams.tls.cert, PathBuf::from("/srv/e/etc/kubeedge/certs/server.crt"));
 
     let given = "--name edge-8 --cert-port 7 --labels zone=harbour,empty --node-ip 10.0.0.8 --read-only-port 0 --root /srv/e";
-    let given = config(&join(given), &machine(Some(CgroupDriver::Systemd), Broker::Refuses(5)));
+    let given = config(&join(given), &machine(Some(CgroupDriver::Systemd), Broker::RequiresPassword(5)));
     assert_eq!((given.node.name.as_str(), given.node.ip), ("edge-8", Some([10, 0, 0, 8].into())));
     assert_eq!(given.edge_hub.http_servers[0].port, 7);
     assert_eq!(given.node.labels.get("zone").map(String::as_str), Some("harbour"));
@@ -91,11 +91,11 @@ fn what_is_found_and_asked_for_is_what_is_written() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_told_with_the_option_that_changes_it() {
+fn a_taken_port_is_reported_with_the_option_that_changes_it() {
     let taken = TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = taken.local_addr().unwrap().port();
-    let config = config(&join(&format!("--read-only-port {port}")), &machine(None, Broker::Open));
-    let Verdict::Bad { what, cure } = checks::ports(&config) else { panic!("it is taken") };
+    let config = config(&join(&format!("--read-only-port {port}")), &machine(None, Broker::Anonymous));
+    let CheckResult::Failed { what, cure } = checks::ports(&config) else { panic!("it is taken") };
     assert!(what.contains(&port.to_string()) && cure.contains("--read-only-port"), "{what}: {cure}");
 }
 
@@ -104,9 +104,9 @@ fn a_runtime_must_answer_and_be_the_only_one() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path().display();
     let of = |runtimes| runtime_check(&format!("--root {root} --runtime-endpoint /a"), runtimes);
-    assert!(matches!(of(vec![("unix:///a", Ok(found("x", None)))]), Verdict::Good(_)));
+    assert!(matches!(of(vec![("unix:///a", Ok(found("x", None)))]), CheckResult::Passed(_)));
     let broken = RuntimeInfo { network: Some("cni config uninitialized".into()), ..found("x", None) };
-    assert!(matches!(of(vec![("unix:///a", Ok(broken))]), Verdict::Note(what) if what.contains("CNI")));
+    assert!(matches!(of(vec![("unix:///a", Ok(broken))]), CheckResult::Remark(what) if what.contains("CNI")));
     assert!(cure(of(vec![])).contains("install"));
     let no_cri = RuntimeInfoError::Unimplemented("unknown service".into());
     assert!(cure(of(vec![("unix:///a", Err(no_cri))])).contains("disabled_plugins"));
@@ -116,29 +116,29 @@ fn a_runtime_must_answer_and_be_the_only_one() {
     assert!(cure(of(two)).contains("--runtime-endpoint"));
 }
 
-/// A name that is somebody's is not taken by mistake, and not quietly on purpose.
+/// A name that is in use is not taken over by mistake, and not without notice.
 #[test]
-fn a_name_is_taken_over_only_where_that_was_asked_for_and_is_told() {
-    assert!(checks::taken("edge-7", Known::No, false).is_none());
-    for known in [Known::Yes, Known::Connected] {
-        let refused = checks::taken("edge-7", known, false).expect("it is somebody's");
+fn a_name_is_taken_over_only_on_request_and_with_notice() {
+    assert!(checks::name_conflict("edge-7", NodeStatus::Unknown, false).is_none());
+    for known in [NodeStatus::Exists, NodeStatus::Connected] {
+        let refused = checks::name_conflict("edge-7", known, false).expect("it is somebody's");
         assert!(cure(refused).contains("--rejoin"));
-        assert!(checks::taken("edge-7", known, true).is_none());
+        assert!(checks::name_conflict("edge-7", known, true).is_none());
     }
     assert!(
-        matches!(checks::reached("edge-7", Known::No), Verdict::Good(what) if what.contains("no such node"))
+        matches!(checks::name_is_free("edge-7", NodeStatus::Unknown), CheckResult::Passed(what) if what.contains("no such node"))
     );
     assert!(
-        matches!(checks::reached("edge-7", Known::Yes), Verdict::Good(what) if what.contains("takes over"))
+        matches!(checks::name_is_free("edge-7", NodeStatus::Exists), CheckResult::Passed(what) if what.contains("takes over"))
     );
-    let connected = checks::reached("edge-7", Known::Connected);
-    assert!(matches!(connected, Verdict::Note(what) if what.contains("TAKES ITS NAME OVER")));
+    let connected = checks::name_is_free("edge-7", NodeStatus::Connected);
+    assert!(matches!(connected, CheckResult::Remark(what) if what.contains("TAKES ITS NAME OVER")));
 }
 
-fn runtime_check(options: &str, runtimes: Vec<(&str, Result<RuntimeInfo, RuntimeInfoError>)>) -> Verdict {
+fn runtime_check(options: &str, runtimes: Vec<(&str, Result<RuntimeInfo, RuntimeInfoError>)>) -> CheckResult {
     let runtimes = runtimes.into_iter().map(|(endpoint, found)| (endpoint.to_owned(), found)).collect();
     let (join, host) = (join(options), host());
-    let machine = Machine { runtimes, ..machine(None, Broker::Open) };
+    let machine = Machine { runtimes, ..machine(None, Broker::Anonymous) };
     let (config, path) = (config(&join, &machine), join.place.config());
     checks::runtime(&CheckInputs {
         join: &join,
@@ -149,14 +149,14 @@ fn runtime_check(options: &str, runtimes: Vec<(&str, Result<RuntimeInfo, Runtime
     })
 }
 
-fn cure(verdict: Verdict) -> String {
+fn cure(verdict: CheckResult) -> String {
     match verdict {
-        Verdict::Bad { cure, .. } => cure,
+        CheckResult::Failed { cure, .. } => cure,
         other => panic!("{other:?}"),
     }
 }
 
-/// An agent ends what it does not know: a second one needs a runtime of its own.
+/// An agent ends pods that it does not know: a second one needs a runtime of its own.
 #[tokio::test]
 async fn a_runtime_with_pods_of_another_agent_is_refused_and_a_second_agent_names_its_own() {
     let directory = tempfile::tempdir().unwrap();
@@ -164,14 +164,14 @@ async fn a_runtime_with_pods_of_another_agent_is_refused_and_a_second_agent_name
     let own = format!("--root {root} --runtime-endpoint /a");
     let others = || RuntimeInfo { pods: ["shop/web".to_owned()].into(), ..found("x", None) };
     let taken = runtime_check(&own, vec![("unix:///a", Ok(others()))]);
-    assert!(matches!(&taken, Verdict::Bad { what, .. } if what.contains("shop/web")), "{taken:?}");
+    assert!(matches!(&taken, CheckResult::Failed { what, .. } if what.contains("shop/web")), "{taken:?}");
     assert!(cure(taken).contains("--runtime-endpoint"));
-    // the pods of a node that was here, whose check fails otherwise
+    // pods of a node that was here, whose check fails otherwise
     let database = directory.path().join("var/lib/kubeedge/outrigger.db");
     fs::create_dir_all(database.parent().unwrap()).unwrap();
     fs::write(&database, "").unwrap();
-    assert!(matches!(runtime_check(&own, vec![("unix:///a", Ok(others()))]), Verdict::Good(_)));
-    // the machine's own is not looked for
+    assert!(matches!(runtime_check(&own, vec![("unix:///a", Ok(others()))]), CheckResult::Passed(_)));
+    // the machine's default runtime is not inspected
     let second = join(&format!("--root {root}"));
     assert!(Machine::inspect(&second).await.runtimes.is_empty());
     assert!(cure(runtime_check(&format!("--root {root}"), vec![])).contains("--runtime-endpoint"));
@@ -179,10 +179,10 @@ async fn a_runtime_with_pods_of_another_agent_is_refused_and_a_second_agent_name
 }
 
 #[test]
-fn a_machine_that_was_a_node_is_told_apart_from_a_clean_one() {
+fn a_former_node_is_distinguished_from_a_clean_machine() {
     let directory = tempfile::tempdir().unwrap();
     let join = join(&format!("--root {}", directory.path().display()));
-    let (machine, host, path) = (machine(None, Broker::Open), host(), join.place.config());
+    let (machine, host, path) = (machine(None, Broker::Anonymous), host(), join.place.config());
     let config = config(&join, &machine);
     let clean = || {
         checks::clean(&CheckInputs {
@@ -197,10 +197,10 @@ fn a_machine_that_was_a_node_is_told_apart_from_a_clean_one() {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, "").unwrap();
     };
-    assert!(matches!(clean(), Verdict::Good(_)));
+    assert!(matches!(clean(), CheckResult::Passed(_)));
     write(&config.database);
-    assert!(matches!(clean(), Verdict::Bad { what, .. } if what.contains("edgecore.db")));
+    assert!(matches!(clean(), CheckResult::Failed { what, .. } if what.contains("edgecore.db")));
     fs::remove_file(&config.database).unwrap();
     write(&config.edge_hub.tls.cert);
-    assert!(matches!(clean(), Verdict::Bad { cure, .. } if cure.contains("edge-agent reset")));
+    assert!(matches!(clean(), CheckResult::Failed { cure, .. } if cure.contains("edge-agent reset")));
 }

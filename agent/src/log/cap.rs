@@ -1,14 +1,15 @@
-//! What of the log is never shown, whatever is asked for: libraries write down what passes through them, Secrets and tokens among it,
-//! at their finest level, and some an answer that they cannot read at any. Our own lines name objects and hold none.
+//! The parts of the log that are never shown, whatever the filter: libraries log data that passes through them, Secrets and
+//! tokens among it, at their finest level, and some an unreadable answer at any level. The agent's own lines name objects and
+//! contain no secrets.
 
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 
 /// The programs of this workspace; all others are libraries.
-const OURS: [&str; 9] =
+const OWN_TARGETS: [&str; 9] =
     ["agent", "edge_agent", "cloudsim", "kubeapi", "wire", "mqtt", "mapper", "crds", "unixsocket"];
-/// Libraries that write contents down above `trace`, each with the finest level at which it does not.
-const TALKATIVE: [(&str, LevelFilter); 3] = [
+/// Libraries that log contents above `trace`, each with the finest level at which it does not.
+const VERBOSE_LIBRARIES: [(&str, LevelFilter); 3] = [
     // the body of an answer that it cannot read, at `warn`
     ("kube_client", LevelFilter::ERROR),
     // headers
@@ -16,10 +17,10 @@ const TALKATIVE: [(&str, LevelFilter); 3] = [
     ("h2", LevelFilter::INFO),
 ];
 
-/// A second filter beside the one that was asked for. Libraries write contents (frames, headers, handshakes) at `trace`.
+/// Returns a second filter beside the requested one. Libraries log contents (frames, headers, handshakes) at `trace`.
 pub fn without_contents() -> Targets {
-    let ours = OURS.map(|target| (target, LevelFilter::TRACE));
-    Targets::new().with_default(LevelFilter::DEBUG).with_targets(ours).with_targets(TALKATIVE)
+    let ours = OWN_TARGETS.map(|target| (target, LevelFilter::TRACE));
+    Targets::new().with_default(LevelFilter::DEBUG).with_targets(ours).with_targets(VERBOSE_LIBRARIES)
 }
 
 #[cfg(test)]
@@ -29,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_libraries_say_of_contents_is_not_shown_and_what_we_say_is() {
+    fn contents_logged_by_libraries_are_hidden_and_our_lines_are_shown() {
         let cap = without_contents();
         for (target, level, shown) in [
             ("agent::edgehub::session", Level::TRACE, true),

@@ -1,5 +1,5 @@
-//! Devices: their objects as the cloud sent them, and what the cloud says of devices and topics beside objects. Both are for
-//! whoever looks after devices; this room stores the one and hands on the other.
+//! Devices: their objects as the cloud sent them, and the cloud's messages for other modules. MetaManager stores the objects
+//! and forwards the messages to DeviceTwin, EventBus and ServiceBus.
 
 use std::collections::BTreeSet;
 #[cfg(test)]
@@ -15,10 +15,10 @@ use wire::{Down, Downstream, Header, ResourceType, topic::DeviceId};
 use super::desired::{Desired, resource};
 use crate::rt::Queue;
 
-/// Messages that wait for whoever looks after devices. A full queue makes MetaManager wait, and so the cloud.
+/// The most messages that wait for one module. A full queue makes MetaManager wait, and with it the cloud.
 const MAX_QUEUED_MESSAGES: usize = 64;
 
-/// Devices and models.
+/// The kinds of objects that describe devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceObject {
     /// A `Device`.
@@ -36,7 +36,7 @@ impl DeviceObjects {
         Self(desired)
     }
 
-    /// The objects in a store, without the rest of the room.
+    /// Wraps a store, without the rest of MetaManager.
     #[cfg(test)]
     pub(crate) fn of(store: Arc<dyn Store>) -> Self {
         Self(Desired::new(store, "edge-1".to_owned()))
@@ -50,12 +50,12 @@ impl DeviceObjects {
         self.0.set(&key, object).await.unwrap();
     }
 
-    /// All of a kind, and the revision from which to watch it.
+    /// Returns all objects of a kind, and the revision from which to watch them.
     pub async fn list(&self, kind: DeviceObject) -> Result<(Vec<Object>, u64), StoreError> {
         self.0.list(&resource(&kind.resource_type())).await
     }
 
-    /// Those of a kind that are stored and cannot be read: what they say is not known, and that they are.
+    /// Returns the ids of the objects of a kind that are stored but cannot be read.
     pub fn damaged(&self, kind: DeviceObject) -> BTreeSet<DeviceId> {
         let resource = resource(&kind.resource_type());
         let damaged = self.0.damaged().now();
@@ -63,12 +63,12 @@ impl DeviceObjects {
         of_kind.filter_map(|key| DeviceId::new(&key.namespace, &key.name)).collect()
     }
 
-    /// Changes of a kind after `revision`.
+    /// Watches the objects of a kind for changes after `revision`.
     pub fn watch(&self, kind: DeviceObject, revision: u64) -> Result<Watch, StoreError> {
         self.0.watch(&resource(&kind.resource_type()), revision)
     }
 
-    /// One of them.
+    /// Returns one object.
     pub async fn get(&self, kind: DeviceObject, id: &DeviceId) -> Result<Option<Value>, StoreError> {
         let namespace = id.namespace().unwrap_or_default();
         self.0.get(&Key::new(resource(&kind.resource_type()), namespace, id.name())).await
@@ -84,28 +84,29 @@ impl DeviceObject {
     }
 }
 
-/// What the cloud says beside objects, for its one reader.
+/// The cloud's messages about devices other than objects, for their one reader.
 #[derive(Debug)]
 pub struct CloudMessages(mpsc::Receiver<Downstream>);
 
 impl CloudMessages {
-    /// The next; `None` when MetaManager has ended. Cancel-safe.
+    /// Returns the next message; `None` when MetaManager has ended. Cancel-safe.
     pub async fn next(&mut self) -> Option<Downstream> {
         self.0.recv().await
     }
 }
 
-/// What the cloud's router says of topics or of HTTP services, each with the header by which it is answered, for its one reader.
+/// The messages of the cloud's router for topics or HTTP services, each with the header that its answer needs, for their one
+/// reader.
 #[derive(Debug)]
 pub struct RouterMessages(mpsc::Receiver<Down>);
 
 impl RouterMessages {
-    /// The next; `None` when MetaManager has ended. Cancel-safe.
+    /// Returns the next message; `None` when MetaManager has ended. Cancel-safe.
     pub async fn next(&mut self) -> Option<Down> {
         self.0.recv().await
     }
 
-    /// Those that a test sends.
+    /// Returns messages that a test sends.
     #[cfg(test)]
     pub(crate) fn of_test() -> (mpsc::Sender<Down>, Self) {
         let (sender, messages) = mpsc::channel(MAX_QUEUED_MESSAGES);
@@ -113,29 +114,29 @@ impl RouterMessages {
     }
 }
 
-/// The ends that read what is stored by somebody else.
+/// The receivers of the messages that other modules handle.
 #[derive(Debug)]
-pub(super) struct Readers {
+pub(super) struct ModuleReceivers {
     pub(super) devices: CloudMessages,
     pub(super) topics: RouterMessages,
     pub(super) services: RouterMessages,
 }
 
-/// Hands on what is stored by somebody else.
+/// Forwards messages to the modules that handle them.
 #[derive(Clone, Debug)]
-pub(super) struct Others {
+pub(super) struct ModuleForwarder {
     devices: mpsc::Sender<Downstream>,
     topics: mpsc::Sender<Down>,
     services: mpsc::Sender<Down>,
 }
 
-impl Others {
-    /// With the ends that read.
-    pub(super) fn new() -> (Self, Readers) {
+impl ModuleForwarder {
+    /// Creates the queues, and returns them with their receivers.
+    pub(super) fn new() -> (Self, ModuleReceivers) {
         let (devices, of_devices) = mpsc::channel(MAX_QUEUED_MESSAGES);
         let (topics, of_topics) = mpsc::channel(MAX_QUEUED_MESSAGES);
         let (services, of_services) = mpsc::channel(MAX_QUEUED_MESSAGES);
-        let readers = Readers {
+        let readers = ModuleReceivers {
             devices: CloudMessages(of_devices),
             topics: RouterMessages(of_topics),
             services: RouterMessages(of_services),
@@ -143,7 +144,7 @@ impl Others {
         (Self { devices, topics, services }, readers)
     }
 
-    /// How full the queues are, as long as anybody hands on.
+    /// Reports how full the queues are, while a sender exists.
     pub(super) fn queues(&self) -> impl Fn() -> Vec<Queue> + Send + Sync + Clone + use<> {
         let (devices, topics) = (self.devices.downgrade(), self.topics.downgrade());
         let services = self.services.downgrade();
@@ -154,7 +155,8 @@ impl Others {
         }
     }
 
-    /// Hands a message on where it is about devices, topics or services and somebody reads these, else gives it back.
+    /// Forwards a message about devices, topics or services to the module that reads these; returns the message where none
+    /// does.
     pub(super) async fn forward(&self, header: &Header, message: Downstream) -> Option<Downstream> {
         let reader = match &message {
             Downstream::Membership(_) | Downstream::MembershipDetail(_) | Downstream::TwinDesired { .. } => {

@@ -1,8 +1,8 @@
-//! Static pods and their mirrors. Pure.
+//! Static pods and their mirror pods. Pure.
 //!
-//! A static pod comes from a file of this node; it is stored like any other pod and marked by an annotation. In the cloud a
-//! mirror of it stands under the same name, with a UID of its own, which is the one in the record. What happens to the mirror
-//! never changes the pod: a mirror that is deleted, or is one of an older file, goes, and another is made.
+//! A static pod comes from a file of this node; it is stored like any other pod and marked by an annotation. The cloud has a
+//! mirror pod of the same name with a UID of its own, which is the one in the record. Changes of the mirror never change the
+//! pod: a mirror that is deleted or belongs to an older file is removed, and a new one is created.
 //!
 //! Source: Kubernetes, "Create static Pods"; the kubelet's mirror client.
 
@@ -11,41 +11,43 @@ use wire::Change;
 
 use super::{
     desired::{
-        agree::agrees,
         entry::Entry,
-        place::{CloudVersion, Placement, StoreChange},
+        merge::{CloudVersion, EntryChange, StoreChange},
+        status_match::status_agrees,
     },
     record::Record,
 };
 
-/// Annotation: where a pod comes from; `file` makes it a static pod.
-pub(crate) const SOURCE: &str = "kubernetes.io/config.source";
-/// Annotation: what a static pod was made from.
-pub(crate) const HASH: &str = "kubernetes.io/config.hash";
-/// Annotation: the hash of the static pod that a pod in the cloud mirrors.
-const MIRROR: &str = "kubernetes.io/config.mirror";
+/// Annotation: the source of a pod; `file` means a static pod.
+pub(crate) const CONFIG_SOURCE_ANNOTATION: &str = "kubernetes.io/config.source";
+/// Annotation: the hash of the file that a static pod comes from.
+pub(crate) const CONFIG_HASH_ANNOTATION: &str = "kubernetes.io/config.hash";
+/// Annotation: the hash of the static pod that a mirror pod mirrors.
+const CONFIG_MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
 
 fn annotation<'a>(pod: &'a Value, name: &str) -> Option<&'a str> {
     pod.get("metadata")?.get("annotations")?.get(name)?.as_str()
 }
 
-/// Whether the pod comes from a file of this node. A mirror brings its pod's annotations, and its own.
+/// Reports whether the pod comes from a file of this node. A mirror has its pod's annotations, and its own.
 pub(super) fn is_static(pod: &Value) -> bool {
-    annotation(pod, SOURCE) == Some("file") && annotation(pod, MIRROR).is_none()
+    annotation(pod, CONFIG_SOURCE_ANNOTATION) == Some("file")
+        && annotation(pod, CONFIG_MIRROR_ANNOTATION).is_none()
 }
 
-/// Whether the pod comes from a file of a node, or mirrors one that does.
-pub(super) fn is_of_file(pod: &Value) -> bool {
-    annotation(pod, SOURCE) == Some("file") || annotation(pod, MIRROR).is_some()
+/// Reports whether the pod comes from a file of a node, or mirrors one that does.
+pub(super) fn is_from_file(pod: &Value) -> bool {
+    annotation(pod, CONFIG_SOURCE_ANNOTATION) == Some("file")
+        || annotation(pod, CONFIG_MIRROR_ANNOTATION).is_some()
 }
 
-/// The mirror to make of a static pod; it goes with the node, by its UID.
-pub(super) fn of(pod: &Value, node_name: &str, node_uid: &str) -> Value {
+/// Builds the mirror pod of a static pod. Its owner is the node, by its UID, so it is collected with the node.
+pub(super) fn build(pod: &Value, node_name: &str, node_uid: &str) -> Value {
     let meta = |field: &str| pod.pointer(&format!("/metadata/{field}")).cloned().unwrap_or_default();
     let mut annotations = meta("annotations");
     if let Some(map) = annotations.as_object_mut() {
-        let hash = map.get(HASH).cloned().unwrap_or_default();
-        map.insert(MIRROR.to_owned(), hash);
+        let hash = map.get(CONFIG_HASH_ANNOTATION).cloned().unwrap_or_default();
+        map.insert(CONFIG_MIRROR_ANNOTATION.to_owned(), hash);
     }
     let owner =
         json!({"apiVersion": "v1", "kind": "Node", "name": node_name, "uid": node_uid, "controller": true});
@@ -58,16 +60,16 @@ pub(super) fn of(pod: &Value, node_name: &str, node_uid: &str) -> Value {
     json!({"metadata": metadata, "spec": pod.get("spec")})
 }
 
-/// What a message of the cloud about a pod makes of what is stored, where a static pod or a mirror is concerned.
-pub(super) fn place(
+/// Merges a message of the cloud about a static pod or a mirror into what is stored; `None` for all other pods.
+pub(super) fn merge(
     change: Change,
     pod: &Value,
     version: CloudVersion<'_>,
     entry: &Entry,
-) -> Option<Placement> {
+) -> Option<EntryChange> {
     let CloudVersion { uid, revision } = version;
     let ours = entry.object.as_ref().filter(|object| is_static(object));
-    let hash = annotation(pod, MIRROR);
+    let hash = annotation(pod, CONFIG_MIRROR_ANNOTATION);
     let record = entry.record.as_ref().filter(|record| record.uid == uid);
     match (change, ours, hash) {
         (_, None, None) | (Change::Delete, None, _) => None,
@@ -75,30 +77,30 @@ pub(super) fn place(
             let another = entry.record.as_ref().is_some_and(|record| !uid.is_empty() && record.uid != uid);
             let record =
                 if another || entry.record.is_none() { StoreChange::Keep } else { StoreChange::Remove };
-            Some(Placement { object: StoreChange::Keep, record })
+            Some(EntryChange { object: StoreChange::Keep, record })
         }
-        // another pod that has the name of one of ours: the one from the file goes before
-        (_, Some(_), None) => Some(Placement::default()),
+        // another pod has the name of a static pod: the static pod has priority
+        (_, Some(_), None) => Some(EntryChange::default()),
         (_, _, Some(_)) if record.is_some_and(|record| record.revision >= revision) => {
-            Some(Placement::default())
+            Some(EntryChange::default())
         }
         (_, Some(ours), Some(hash)) => {
             let mut record =
                 Record { revision, ..record.cloned().unwrap_or_else(|| Record::of(uid, revision)) };
             let status = |pod: &Value| pod.get("status").cloned().unwrap_or_default();
-            if !agrees(&status(ours), &status(pod)) {
+            if !status_agrees(&status(ours), &status(pod)) {
                 record.reported = None;
                 record.disagreements += 1;
             }
             let deleted = pod.pointer("/metadata/deletionTimestamp").is_some();
-            record.finished |= deleted || annotation(ours, HASH) != Some(hash);
-            Some(Placement { object: StoreChange::Keep, record: StoreChange::Set(record) })
+            record.finished |= deleted || annotation(ours, CONFIG_HASH_ANNOTATION) != Some(hash);
+            Some(EntryChange { object: StoreChange::Keep, record: StoreChange::Set(record) })
         }
-        // its file is gone
+        // the file is gone
         (_, None, Some(_)) => {
             let record = record.cloned().unwrap_or_else(|| Record::of(uid, revision));
             let record = Record { revision, finished: true, ..record };
-            Some(Placement { object: StoreChange::Remove, record: StoreChange::Set(record) })
+            Some(EntryChange { object: StoreChange::Remove, record: StoreChange::Set(record) })
         }
     }
 }

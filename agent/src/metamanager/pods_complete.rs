@@ -1,11 +1,10 @@
-//! Whether the pods that are stored are all that the cloud has for this node, so that whatever else runs is an orphan.
+//! Decides whether the stored pods are all pods that the cloud has for this node, so that whatever else runs is an orphan.
 //!
-//! A store that is new, or was lost and begins again, is empty although pods may run that the cloud still wants. It counts as
-//! whole once the cloud has been connected without a break for [`QUIET_PERIOD`] in which no pod came that was not there before, and
-//! at least one pod is there: a cloud that sends none may only not know yet that the node has lost them. Where none is there, the
-//! cloud must have said of each pod of which something is here that it does not know it. It counts as whole at once where nothing
-//! is here that it does not know. Either is written into the store, so that a store which was whole once is
-//! so from the start, with the cloud or without.
+//! A new store is empty although pods may run that the cloud still wants. It counts as complete once the cloud has been
+//! connected without a break for [`QUIET_PERIOD`] in which no new pod came, and at least one pod is stored: a cloud that sends
+//! none may not know yet that the node has lost them. Where no pod is stored, the cloud must have answered for each pod that
+//! left something on this node that it does not know it. The store is complete at once where the node has nothing of unknown
+//! pods. The result is written into the store: a store that was complete once is so from the start, with the cloud or without.
 
 use std::{
     collections::BTreeSet,
@@ -28,31 +27,31 @@ use crate::{edgehub::Link, rt::now};
 
 /// Longer than a cloud takes to notice a node that has come back and to send it some hundred pods over a slow link.
 const QUIET_PERIOD: Duration = Duration::from_secs(120);
-/// After the store failed.
+/// How long to wait after an error of the store.
 const STORE_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Whether the stored pods are all; once they are, they stay so, but for those that were damaged since.
+/// Tells whether the stored pods are complete. Once they are, they stay so, unless one is damaged later.
 #[derive(Clone, Debug)]
 pub struct PodsComplete {
     complete: watch::Receiver<bool>,
     damaged: Damaged,
-    nothing_else: Arc<Notify>,
+    no_orphans: Arc<Notify>,
     unknown: Arc<watch::Sender<bool>>,
 }
 
 impl PodsComplete {
-    /// Whether they are now.
+    /// Reports whether they are complete now.
     pub fn now(&self) -> bool {
         *self.complete.borrow() && !self.has_damaged()
     }
 
-    /// Whether a stored pod cannot be read: which one it was is then known by its name at most.
+    /// Reports whether a stored pod cannot be read: at most its name is known then.
     fn has_damaged(&self) -> bool {
         let pods = resource(&ResourceType::Pod);
         self.damaged.now().keys().any(|key| key.resource == pods)
     }
 
-    /// Waits until they are; for ever where MetaManager ends before.
+    /// Waits until they are complete; for ever if MetaManager ends before.
     pub(crate) async fn until(&self) {
         if self.complete.clone().wait_for(|complete| *complete).await.is_err() {
             std::future::pending().await
@@ -63,44 +62,45 @@ impl PodsComplete {
         }
     }
 
-    /// Nothing of another pod is on this node: there is nothing to wait for.
-    pub fn nothing_else_is_here(&self) {
-        self.nothing_else.notify_one();
+    /// Says that nothing of any other pod is on this node, so there is nothing to wait for.
+    pub fn mark_no_orphans(&self) {
+        self.no_orphans.notify_one();
     }
 
-    /// Whether the cloud, asked for each pod of which something is here and which is not stored, has said that it has none of them.
-    pub(crate) fn cloud_knows_no_other(&self, so: bool) {
+    /// Says whether the cloud has answered, for each pod that left something on this node and is not stored, that it does not
+    /// know it.
+    pub(crate) fn set_unknown_to_cloud(&self, so: bool) {
         self.unknown.send_if_modified(|known| std::mem::replace(known, so) != so);
     }
 }
 
-/// Finds out; see the file's head.
+/// Finds out whether the pods are complete; the rules are at the top of the file.
 #[derive(Debug)]
-pub(super) struct Judge {
+pub(super) struct CompletenessTracker {
     desired: Desired,
     link: watch::Receiver<Link>,
     complete: watch::Sender<bool>,
-    nothing_else: Arc<Notify>,
+    no_orphans: Arc<Notify>,
     unknown: watch::Receiver<bool>,
 }
 
-impl Judge {
+impl CompletenessTracker {
     pub(super) fn new(desired: Desired, link: watch::Receiver<Link>) -> (Self, PodsComplete) {
         let (complete, receiver) = watch::channel(false);
-        let nothing_else = Arc::new(Notify::new());
+        let no_orphans = Arc::new(Notify::new());
         let (set, unknown) = watch::channel(false);
         let handle = PodsComplete {
             complete: receiver,
             damaged: desired.damaged(),
-            nothing_else: nothing_else.clone(),
+            no_orphans: no_orphans.clone(),
             unknown: Arc::new(set),
         };
-        (Self { desired, link, complete, nothing_else, unknown }, handle)
+        (Self { desired, link, complete, no_orphans, unknown }, handle)
     }
 
-    /// Ends when the pods are whole.
+    /// Returns when the pods are complete.
     pub(super) async fn run(&mut self) {
-        while let Err(error) = self.judge().await {
+        while let Err(error) = self.check().await {
             error!(
                 error = &error as &dyn std::error::Error,
                 "whether all pods are here is unknown; what seems to be an orphan is kept"
@@ -109,11 +109,11 @@ impl Judge {
         }
     }
 
-    async fn judge(&mut self) -> Result<(), StoreError> {
+    async fn check(&mut self) -> Result<(), StoreError> {
         let mark = Key::new(Resource::new(GROUP, "stores"), "", "whole");
         if self.desired.get(&mark).await?.is_none() {
             info!("the store is new: pods that it does not know are kept until the cloud has sent its own");
-            if !self.settled().await? {
+            if !self.wait_until_complete().await? {
                 return Ok(());
             }
             self.desired.set(&mark, Some(json!({"metadata": {}}))).await?;
@@ -123,16 +123,16 @@ impl Judge {
         Ok(())
     }
 
-    /// False where EdgeHub has ended before.
-    async fn settled(&mut self) -> Result<bool, StoreError> {
+    /// Waits until the pods are complete. Returns false if EdgeHub ends before.
+    async fn wait_until_complete(&mut self) -> Result<bool, StoreError> {
         let mut quiet = None;
         loop {
             let link = *self.link.borrow_and_update();
             let unknown = *self.unknown.borrow_and_update();
             let pods = self.pods().await?;
-            quiet = match verdict(quiet, link, pods, unknown, now()) {
-                Verdict::Complete => return Ok(true),
-                Verdict::Wait(quiet) => quiet,
+            quiet = match evaluate(quiet, link, pods, unknown, now()) {
+                Completeness::Complete => return Ok(true),
+                Completeness::Wait(quiet) => quiet,
             };
             let until =
                 quiet.as_ref().map(|quiet| tokio::time::Instant::from_std(quiet.since + QUIET_PERIOD));
@@ -142,13 +142,13 @@ impl Judge {
                     None => std::future::pending().await,
                 }
             };
-            // Cancel-safe: each only shortens the wait for the next look, or ends it.
+            // Cancel-safe: each only shortens the wait for the next check, or ends it.
             tokio::select! {
                 changed = self.link.changed() => if changed.is_err() { return Ok(false) },
                 () = over => {}
-                // nobody who could say so any more is no reason to look
+                // when the sender is gone, no further answer can come
                 Ok(()) = self.unknown.changed() => {}
-                () = self.nothing_else.notified() => return Ok(true),
+                () = self.no_orphans.notified() => return Ok(true),
             }
         }
     }
@@ -158,7 +158,7 @@ impl Judge {
         let mut uids = BTreeSet::new();
         for pod in pods {
             let pod = pod.value()?;
-            // one from a file says nothing about the cloud
+            // a static pod says nothing about the cloud
             if mirror::is_static(&pod) {
                 continue;
             }
@@ -168,32 +168,38 @@ impl Judge {
     }
 }
 
-/// A time without a break of the link and without a new pod.
+/// A period without a break of the link and without a new pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Quiet {
+struct QuietPeriod {
     /// The connection.
     link: Link,
     since: Instant,
-    /// The pods that were there then.
+    /// The pods that were stored at its start.
     pods: BTreeSet<String>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Verdict {
+enum Completeness {
     Complete,
-    /// To be looked at again when the link changes, or this has lasted for [`QUIET_PERIOD`].
-    Wait(Option<Quiet>),
+    /// Check again when the link changes, or when this period has lasted for [`QUIET_PERIOD`].
+    Wait(Option<QuietPeriod>),
 }
 
-/// `unknown`: the cloud does not know what else is here.
-fn verdict(quiet: Option<Quiet>, link: Link, pods: BTreeSet<String>, unknown: bool, now: Instant) -> Verdict {
+/// Evaluates the rules. `unknown`: the cloud has answered that it does not know any other pod of this node.
+fn evaluate(
+    quiet: Option<QuietPeriod>,
+    link: Link,
+    pods: BTreeSet<String>,
+    unknown: bool,
+    now: Instant,
+) -> Completeness {
     if link == Link::Down {
-        return Verdict::Wait(None);
+        return Completeness::Wait(None);
     }
     match quiet.filter(|quiet| quiet.link == link) {
-        Some(quiet) if now < quiet.since + QUIET_PERIOD => Verdict::Wait(Some(quiet)),
-        Some(quiet) if (unknown || !pods.is_empty()) && pods.is_subset(&quiet.pods) => Verdict::Complete,
-        _ => Verdict::Wait(Some(Quiet { link, since: now, pods })),
+        Some(quiet) if now < quiet.since + QUIET_PERIOD => Completeness::Wait(Some(quiet)),
+        Some(quiet) if (unknown || !pods.is_empty()) && pods.is_subset(&quiet.pods) => Completeness::Complete,
+        _ => Completeness::Wait(Some(QuietPeriod { link, since: now, pods })),
     }
 }
 
@@ -211,42 +217,42 @@ mod tests {
     fn pods_are_whole_after_a_quiet_time_of_one_connection() {
         let start = Instant::now();
         let (early, due) = (start + QUIET_PERIOD / 2, start + QUIET_PERIOD);
-        let quiet = |link, uids: &[&str], since| Quiet { link, since, pods: pods(uids) };
+        let quiet = |link, uids: &[&str], since| QuietPeriod { link, since, pods: pods(uids) };
         let (first, second) = (Link::Up(1), Link::Up(2));
         let known = || Some(quiet(first, &["a", "b"], start));
-        let begins = |link, uids: &[&str], since| Verdict::Wait(Some(quiet(link, uids, since)));
+        let begins = |link, uids: &[&str], since| Completeness::Wait(Some(quiet(link, uids, since)));
         let table = [
-            ("not connected", None, Link::Down, pods(&["a"]), due, Verdict::Wait(None)),
+            ("not connected", None, Link::Down, pods(&["a"]), due, Completeness::Wait(None)),
             ("connected now", None, first, pods(&["a"]), start, begins(first, &["a"], start)),
-            ("not long enough", known(), first, pods(&["a", "b"]), early, Verdict::Wait(known())),
-            ("the same pods", known(), first, pods(&["a", "b"]), due, Verdict::Complete),
-            ("one has gone", known(), first, pods(&["a"]), due, Verdict::Complete),
+            ("not long enough", known(), first, pods(&["a", "b"]), early, Completeness::Wait(known())),
+            ("the same pods", known(), first, pods(&["a", "b"]), due, Completeness::Complete),
+            ("one has gone", known(), first, pods(&["a"]), due, Completeness::Complete),
             ("one has come", known(), first, pods(&["a", "c"]), due, begins(first, &["a", "c"], due)),
             ("none at all", known(), first, pods(&[]), due, begins(first, &[], due)),
-            ("disconnected", known(), Link::Down, pods(&["a", "b"]), due, Verdict::Wait(None)),
+            ("disconnected", known(), Link::Down, pods(&["a", "b"]), due, Completeness::Wait(None)),
             ("connected anew", known(), second, pods(&["a"]), due, begins(second, &["a"], due)),
         ];
         for (name, before, link, uids, now, expected) in table {
-            assert_eq!(verdict(before, link, uids, false, now), expected, "{name}");
+            assert_eq!(evaluate(before, link, uids, false, now), expected, "{name}");
         }
         assert_eq!(
-            verdict(known(), first, pods(&[]), true, due),
-            Verdict::Complete,
+            evaluate(known(), first, pods(&[]), true, due),
+            Completeness::Complete,
             "none, and none is known"
         );
-        assert_eq!(verdict(known(), first, pods(&[]), true, early), Verdict::Wait(known()));
+        assert_eq!(evaluate(known(), first, pods(&[]), true, early), Completeness::Wait(known()));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_store_without_pods_is_whole_when_the_cloud_knows_nothing_of_what_is_here() {
+    async fn a_store_without_pods_is_complete_when_the_cloud_knows_none_of_this_node() {
         let desired = Desired::new(MemoryStore::new(), "edge-1".into());
         let (_up, link) = watch::channel(Link::Up(1));
-        let (mut judge, complete) = Judge::new(desired, link);
-        let judging = tokio::spawn(async move { judge.run().await });
+        let (mut completeness, complete) = CompletenessTracker::new(desired, link);
+        let tracking = tokio::spawn(async move { completeness.run().await });
         tokio::time::sleep(10 * QUIET_PERIOD).await;
         assert!(!complete.now(), "nobody has asked the cloud");
-        complete.cloud_knows_no_other(true);
+        complete.set_unknown_to_cloud(true);
         tokio::time::timeout(2 * QUIET_PERIOD, complete.until()).await.unwrap();
-        judging.await.unwrap();
+        tracking.await.unwrap();
     }
 }

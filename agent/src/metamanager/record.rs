@@ -1,31 +1,32 @@
-//! What is known about an object beside the object: which state of the cloud's it is, and what the cloud knows of ours.
+//! What is known of an object beside its content: which revision of the cloud it is, and which status the cloud has confirmed.
 
 use kubeapi::store::{Key, Resource};
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Where the records stand, beside the objects in the same store.
+/// The group of the collections of records, which are in the same store as the objects.
 pub(super) const GROUP: &str = "records.outrigger.dev";
 
-/// One object's record.
+/// The record of one object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Record {
-    /// The store's own, always empty here.
+    /// The metadata that the store requires; always empty here.
     pub(super) metadata: Map<String, Value>,
     /// The object's UID in the cloud; empty for a node that was never registered.
     pub(super) uid: String,
-    /// The cloud's revision that is stored.
+    /// The cloud's revision of the stored object.
     pub(super) revision: u64,
-    /// The cloud has deleted the pod: it goes as soon as its containers have ended.
+    /// The cloud has deleted the pod: it is removed when its containers have ended.
     pub(super) gone: bool,
-    /// The pod has ended here and is no longer stored: the cloud is to delete it.
+    /// The pod has ended here and is no longer stored: the cloud has to delete it.
     pub(super) finished: bool,
-    /// The pod's last status, where the cloud had not confirmed it when the pod ended.
+    /// The pod's last status, if the cloud had not confirmed it when the pod ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) last_status: Option<Value>,
-    /// How often the cloud has shown a status that is not ours: a confirmation from before the last time says nothing.
+    /// How often the cloud has shown a status that is not ours. A confirmation of a report from before the last time does not
+    /// count.
     pub(super) disagreements: u64,
     /// The fingerprint of the status that the cloud has confirmed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -33,16 +34,16 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// A record of a state that the cloud sent.
+    /// Returns the record of a state that the cloud sent.
     pub(super) fn of(uid: &str, revision: u64) -> Self {
         Self { uid: uid.to_owned(), revision, ..Self::default() }
     }
 
-    /// The same, with a status that the cloud has confirmed; `None` where nothing new is known, because the cloud has shown
-    /// another status since that one was told (`told` is the record of then), or has confirmed it before.
-    pub(super) fn confirmed(&self, told: &Self, fingerprint: &str) -> Option<Self> {
+    /// Returns this record with a status that the cloud has confirmed. `None` where that changes nothing: the cloud has shown
+    /// another status since the report (`at_report` is the record at the time of the report), or has confirmed it before.
+    pub(super) fn confirmed(&self, at_report: &Self, fingerprint: &str) -> Option<Self> {
         let is_news = self.reported.as_deref() != Some(fingerprint) || self.last_status.is_some();
-        let holds = self.uid == told.uid && self.disagreements == told.disagreements;
+        let holds = self.uid == at_report.uid && self.disagreements == at_report.disagreements;
         (is_news && holds).then(|| Self {
             reported: Some(fingerprint.to_owned()),
             last_status: None,
@@ -61,24 +62,24 @@ impl Record {
     }
 }
 
-/// Where the record of the object at `key` stands.
+/// Returns the key of the record of the object at `key`.
 pub(super) fn record_key(key: &Key) -> Key {
     Key::new(Resource::new(GROUP, key.resource.as_str()), key.namespace.as_str(), key.name.as_str())
 }
 
-/// Where the object stands whose record is at `key`.
+/// Returns the key of the object whose record is at `key`.
 pub(super) fn object_key(key: &Key) -> Option<Key> {
     let collection = key.resource.as_str().strip_suffix(GROUP)?.strip_suffix('.')?;
     let (plural, group) = collection.split_once('.').unwrap_or((collection, ""));
     Some(Key { resource: Resource::new(group, plural), ..key.clone() })
 }
 
-/// Whether records stand in this collection.
-pub(super) fn is_records(resource: &Resource) -> bool {
+/// Reports whether a collection holds records.
+pub(super) fn is_record_collection(resource: &Resource) -> bool {
     resource.as_str().ends_with(GROUP)
 }
 
-/// The fingerprint of a status.
+/// Returns the fingerprint of a status.
 pub(super) fn fingerprint(status: &Value) -> String {
     let digest = digest(&SHA256, status.to_string().as_bytes());
     digest.as_ref().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
@@ -90,12 +91,12 @@ mod tests {
 
     #[test]
     fn a_confirmation_counts_unless_the_cloud_has_disagreed_since() {
-        let told = Record { last_status: Some(Value::Null), ..Record::of("u1", 5) };
-        let noted = Record { revision: 6, ..told.clone() }.confirmed(&told, "f").unwrap();
+        let at_report = Record { last_status: Some(Value::Null), ..Record::of("u1", 5) };
+        let noted = Record { revision: 6, ..at_report.clone() }.confirmed(&at_report, "f").unwrap();
         assert_eq!((noted.reported.as_deref(), &noted.last_status, noted.revision), (Some("f"), &None, 6));
-        assert_eq!(noted.confirmed(&told, "f"), None, "it is known already");
-        let disagreed = Record { disagreements: 1, ..told.clone() };
-        assert_eq!(disagreed.confirmed(&told, "f"), None);
-        assert_eq!(Record::of("u2", 1).confirmed(&told, "f"), None, "another pod of its name");
+        assert_eq!(noted.confirmed(&at_report, "f"), None, "it is known already");
+        let disagreed = Record { disagreements: 1, ..at_report.clone() };
+        assert_eq!(disagreed.confirmed(&at_report, "f"), None);
+        assert_eq!(Record::of("u2", 1).confirmed(&at_report, "f"), None, "another pod of its name");
     }
 }

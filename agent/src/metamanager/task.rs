@@ -1,4 +1,4 @@
-//! The one reader of the cloud's messages: store, then acknowledge.
+//! The one reader of the cloud's messages: stores each, then acknowledges it.
 
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -6,39 +6,39 @@ use tracing::{error, warn};
 use wire::{Answer, Change, Down, Downstream, Header, Message, ResourcePath, Source, lane::needs_ack};
 
 use super::{
-    desired::{Desired, Put, Refused},
-    devices::Others,
-    pods_complete::Judge,
+    desired::{ApplyError, CloudChange, Desired},
+    devices::ModuleForwarder,
+    pods_complete::CompletenessTracker,
     remote::Remote,
     report::Reporter,
     server::{WatchedChanges, service_object},
     unhandled::Unhandled,
-    watched::{Own, own},
+    watched::{Ownership, ownership},
 };
 use crate::{
     edgehub::{EdgeHub, Inbound},
     outbox::{Item, Outbox},
-    rt::{Heart, Part, PartError, unix_millis},
+    rt::{Heartbeat, Part, PartError, unix_millis},
 };
 
-/// See [`super::new`].
+/// The task that [`super::new`] builds.
 pub struct Task {
     pub(super) inbound: Inbound,
     pub(super) hub: EdgeHub,
     pub(super) desired: Desired,
     pub(super) reporter: Reporter,
-    pub(super) judge: Judge,
+    pub(super) completeness: CompletenessTracker,
     /// Events that wait for the cloud.
     pub(super) outbox: Outbox<Item>,
-    /// Asks the cloud for what was damaged.
+    /// Repairs damaged objects from the cloud.
     pub(super) remote: Remote,
-    /// Takes what the dynamic controller says; `None` where nobody has asked it.
+    /// Handles messages of the dynamic controller; `None` where MetaServer is disabled.
     pub(super) watched: Option<WatchedChanges>,
-    /// Takes what is about devices and topics.
-    pub(super) others: Others,
-    /// Answers what nobody takes.
+    /// Forwards messages about devices, topics and services.
+    pub(super) forwarder: ModuleForwarder,
+    /// Answers messages that no module handles.
     pub(super) unhandled: Unhandled,
-    /// The service by which pods find the API.
+    /// The Service by which pods find the API.
     pub(super) service: Option<Value>,
 }
 
@@ -51,43 +51,44 @@ impl std::fmt::Debug for Task {
 impl Task {
     /// Runs until `shutdown`.
     pub async fn run(mut self, shutdown: CancellationToken) {
-        self.run_again(&Heart::unheard(), shutdown).await;
+        self.run_restartable(&Heartbeat::unmonitored(), shutdown).await;
     }
 
-    /// The same for whoever may drop it in its middle, and call it again: a message that was not acknowledged comes again.
-    async fn run_again(&mut self, heart: &Heart, shutdown: CancellationToken) {
+    /// Runs until `shutdown`. The future may be dropped at any point and the method called again: a message that was not
+    /// acknowledged comes again.
+    async fn run_restartable(&mut self, heartbeat: &Heartbeat, shutdown: CancellationToken) {
         let Self {
             inbound,
             hub,
             desired,
             reporter,
-            judge,
+            completeness,
             outbox,
             remote,
             watched,
-            others,
+            forwarder,
             unhandled,
             service,
         } = self;
-        heart.beat();
+        heartbeat.beat();
         if let Err(error) = desired.set(&service_object::key(), service.clone()).await {
             warn!(error = &error as &dyn std::error::Error, "new pods are not told where the API is");
         }
         let receive = async {
             loop {
-                let rest = heart.rest();
+                let rest = heartbeat.idle();
                 let message = inbound.next().await;
                 drop(rest);
                 let Some(message) = message else { return };
-                let handlers = Handlers { watched: watched.as_ref(), others, unhandled };
-                receive(desired, handlers, hub, heart, message).await;
+                let handlers = Handlers { watched: watched.as_ref(), forwarder, unhandled };
+                receive(desired, handlers, hub, heartbeat, message).await;
             }
         };
         tokio::select! {
             // cancel-safe: a message that was not acknowledged is sent again
             () = shutdown.cancelled() => {}
             () = async {
-                tokio::join!(receive, reporter.clone().run(), judge.run(), outbox.run(), remote.clone().mend());
+                tokio::join!(receive, reporter.clone().run(), completeness.run(), outbox.run(), remote.clone().repair_damaged());
             } => {}
         }
         outbox.finish().await;
@@ -95,92 +96,118 @@ impl Task {
 }
 
 impl Part for Task {
-    async fn run(&mut self, heart: Heart, shutdown: CancellationToken) -> Result<(), PartError> {
-        self.run_again(&heart, shutdown).await;
+    async fn run(&mut self, heartbeat: Heartbeat, shutdown: CancellationToken) -> Result<(), PartError> {
+        self.run_restartable(&heartbeat, shutdown).await;
         Ok(())
     }
 }
 
-/// Who takes what this node does not run.
+/// The modules that handle messages that are not stored here.
 #[derive(Clone, Copy)]
 struct Handlers<'a> {
     watched: Option<&'a WatchedChanges>,
-    others: &'a Others,
+    forwarder: &'a ModuleForwarder,
     unhandled: &'a Unhandled,
 }
 
-/// Whether a message is dealt with and may be acknowledged, and what it is answered beside that.
-type Taken = (bool, Option<Message>);
+/// The result of handling a message.
+struct Handled {
+    /// Whether the message may be acknowledged.
+    may_acknowledge: bool,
+    /// The answer to send beside the acknowledgement.
+    answer: Option<Message>,
+}
 
-async fn receive(desired: &Desired, handlers: Handlers<'_>, hub: &EdgeHub, heart: &Heart, message: Message) {
+impl Handled {
+    fn without_answer(may_acknowledge: bool) -> Self {
+        Self { may_acknowledge, answer: None }
+    }
+}
+
+async fn receive(
+    desired: &Desired,
+    handlers: Handlers<'_>,
+    hub: &EdgeHub,
+    heartbeat: &Heartbeat,
+    message: Message,
+) {
     let acknowledgement = needs_ack(&message).then(|| message.acknowledgement(unix_millis()));
-    let (is_taken, answer) = store(desired, handlers, heart, message).await;
-    for message in acknowledgement.filter(|_| is_taken).into_iter().chain(answer) {
-        // offline by now: the cloud sends the message again, and this one is known then
-        let _rest = heart.rest();
+    let Handled { may_acknowledge, answer } = handle(desired, handlers, heartbeat, message).await;
+    for message in acknowledgement.filter(|_| may_acknowledge).into_iter().chain(answer) {
+        // disconnected by now: the cloud sends the message again, and it is recognized then
+        let _rest = heartbeat.idle();
         let _ = hub.send(message).await;
     }
 }
 
-/// Takes a message, or says why not.
-async fn store(desired: &Desired, handlers: Handlers<'_>, heart: &Heart, message: Message) -> Taken {
-    let Handlers { watched, others, unhandled } = handlers;
+/// Handles a message, or logs why not.
+async fn handle(
+    desired: &Desired,
+    handlers: Handlers<'_>,
+    heartbeat: &Heartbeat,
+    message: Message,
+) -> Handled {
+    let Handlers { watched, forwarder, unhandled } = handlers;
     let down = Down::from(message);
     let put = match down.body {
         Downstream::Object { origin: Source::DynamicController, change, path, object } => {
             if let Some(watched) = watched
                 && let Err(error) = watched.change(change, &object).await
             {
-                return (is_stored(Err(error.into())), None);
+                return Handled::without_answer(is_stored(Err(error.into())));
             }
-            return (is_stored(take_own(desired, change, &path, object, &down.header).await), None);
+            let stored = store_own(desired, change, &path, object, &down.header).await;
+            return Handled::without_answer(is_stored(stored));
         }
-        Downstream::Object { change, path, object, .. } => Put::new(change, &path, object, &down.header),
-        // an answer that came too late for whoever asked
+        Downstream::Object { change, path, object, .. } => {
+            CloudChange::new(change, &path, object, &down.header)
+        }
+        // an answer that came after its request timed out
         Downstream::Answer { path, answer: Answer::Found(object) } => {
-            Put::new(Change::Update, &path, object, &down.header)
+            CloudChange::new(Change::Update, &path, object, &down.header)
         }
         // none of these waits for an acknowledgement
         other => {
-            // whoever takes it has a heart of its own
-            let _rest = heart.rest();
-            let unread = others.forward(&down.header, other).await;
+            // the reader of the queue has a heartbeat of its own
+            let _rest = heartbeat.idle();
+            let unread = forwarder.forward(&down.header, other).await;
             let node = desired.node_name();
-            return (true, unread.and_then(|unread| unhandled.answer(node, &down.header, unread)));
+            let answer = unread.and_then(|unread| unhandled.answer(node, &down.header, unread));
+            return Handled { may_acknowledge: true, answer };
         }
     };
     let stored = match put {
         Ok(put) => desired.apply(put).await,
         Err(refused) => Err(refused),
     };
-    (is_stored(stored), None)
+    Handled::without_answer(is_stored(stored))
 }
 
-/// Stores an object of which somebody on this node has asked to be told, where it is the node's own.
-async fn take_own(
+/// Stores an object that a client on this node watches, if it is the node's own.
+async fn store_own(
     desired: &Desired,
     change: Change,
     path: &ResourcePath,
     object: Value,
     header: &Header,
-) -> Result<(), Refused> {
+) -> Result<(), ApplyError> {
     let Some(place) = path.as_object() else { return Ok(()) };
-    let own = own(desired.node_name(), change, &place.kind, &object);
-    if own == Own::No {
+    let own = ownership(desired.node_name(), change, &place.kind, &object);
+    if own == Ownership::No {
         return Ok(());
     }
-    let put = Put::new(change, path, object, header)?;
-    if own == Own::Yes || desired.knows(&put).await? {
+    let put = CloudChange::new(change, path, object, header)?;
+    if own == Ownership::Yes || desired.is_known(&put).await? {
         desired.apply(put).await?;
     }
     Ok(())
 }
 
-fn is_stored(stored: Result<(), Refused>) -> bool {
+fn is_stored(stored: Result<(), ApplyError>) -> bool {
     match stored {
         Ok(()) => true,
-        // not acknowledged, it would be sent for ever and keep everything behind it from coming
-        Err(refused @ Refused::Malformed(_)) => {
+        // without an acknowledgement it would be sent for ever and block everything behind it
+        Err(refused @ ApplyError::Malformed(_)) => {
             warn!(%refused, "a message of the cloud was left out");
             true
         }

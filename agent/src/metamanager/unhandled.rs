@@ -1,5 +1,5 @@
-//! Messages of the cloud that no part of this agent carries out: whoever sent one is answered in the form in which the protocol has its
-//! failures. Where it has none, or nobody waits, the log names the message, ever more rarely.
+//! Messages of the cloud that no module of this agent handles: each is answered with an error in the form that the protocol has
+//! for it. Where there is no such form, or no sender waits, the message is logged, repeated ones ever more rarely.
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -12,18 +12,18 @@ use wire::{
 
 use crate::rt::{Repeated, now, unix_millis};
 
-/// How ServiceBus is enabled.
+/// How to enable ServiceBus.
 const ENABLE_SERVICE_BUS: &str =
     "set modules.serviceBus.enable to true in edgecore.yaml of the node and start its agent anew";
 
-/// What has been said of such messages.
+/// Counts the logged messages.
 #[derive(Debug, Default)]
 pub(super) struct Unhandled(Mutex<Repeated>);
 
 impl Unhandled {
-    /// The answer to a message that nobody took; `None` where there is none, which is logged.
+    /// Returns the answer to a message that no module handles; `None` if there is none, which is logged.
     pub(super) fn answer(&self, node: &str, header: &Header, body: Downstream) -> Option<Message> {
-        // what answers a question of this node, and comes when nobody waits for it any more
+        // answers to requests of this node that came after the request timed out
         let is_late = matches!(
             body,
             Downstream::Answer { .. }
@@ -53,7 +53,7 @@ impl Unhandled {
     }
 }
 
-/// What is logged as one, however many words of its own the other side invents.
+/// Returns the key under which messages are counted for the log: one for all unknown groups, however many there are.
 fn key(body: &Downstream) -> &str {
     match body {
         Downstream::Unknown { route, .. } => match &route.group {
@@ -68,7 +68,7 @@ fn key(body: &Downstream) -> &str {
     }
 }
 
-/// What kind of message it is, in the protocol's words: group, operation and resource, or the source that says it.
+/// Returns the message's kind in the protocol's words: group, operation and resource, or the source.
 fn name(body: &Downstream) -> String {
     match body {
         Downstream::Unknown { route, .. } => route.summary(),
@@ -100,12 +100,12 @@ fn name(body: &Downstream) -> String {
     }
 }
 
-/// The failure in the form of the message's own answer.
+/// Returns the error in the form of the message's own answer.
 fn answer(node: &str, name: &str, body: Downstream) -> Option<Message> {
     let why = format!("this agent does not handle {name}");
-    let told = |body: Upstream| Some(body.into_message(unix_millis()));
+    let answer_with = |body: Upstream| Some(body.into_message(unix_millis()));
     match body {
-        // an answer to an answer would go to and fro
+        // an answer to an answer would start an endless exchange
         Downstream::Unknown { route, .. }
             if matches!(route.operation, Operation::Error | Operation::Response) =>
         {
@@ -114,26 +114,27 @@ fn answer(node: &str, name: &str, body: Downstream) -> Option<Message> {
         Downstream::Unknown { route, .. } => Some(error(route.group, route.resource, why)),
         // the CSI driver reads the operation, and the text as the reason
         Downstream::Volume { path, .. } => Some(error(Group::Resource, path, why)),
-        Downstream::Job { origin, action, path, .. } => told(job(node, &origin, &action, path, &why)),
-        Downstream::ServiceCall { .. } => told(Upstream::ServiceUpload {
+        Downstream::Job { origin, action, path, .. } => answer_with(job(node, &origin, &action, path, &why)),
+        Downstream::ServiceCall { .. } => answer_with(Upstream::ServiceUpload {
             target: ResourcePath::default(),
             content: json!(ServiceResponse::failure(501, &format!("{why}; {ENABLE_SERVICE_BUS}\n"))),
         }),
         Downstream::Publish { topic, .. } => {
-            told(Upstream::BusAnswer { topic: topic.into(), failed: true, content: why.into() })
+            answer_with(Upstream::BusAnswer { topic: topic.into(), failed: true, content: why.into() })
         }
         _ => None,
     }
 }
 
-/// KubeEdge's message for a failure: operation `error`, the reason as content.
+/// Builds KubeEdge's message for an error: operation `error`, the reason as content.
 fn error(group: Group, resource: ResourcePath, why: String) -> Message {
     let (source, operation) = (Source::MetaManager, Operation::Error);
     let route = Route { source, group, operation, resource, destination: String::new() };
     Message::new(route, Value::from(why), unix_millis())
 }
 
-/// A node's part of a job, failed. The older tasks and those of `operations.kubeedge.io` have forms of their own.
+/// Builds the status of a node's part of a job as failed. The older tasks and those of `operations.kubeedge.io` have forms of
+/// their own.
 fn job(node: &str, origin: &Source, action: &str, path: ResourcePath, why: &str) -> Upstream {
     let time = Timestamp::now().to_string();
     let parts: Vec<&str> = path.as_str().split('/').collect();

@@ -1,4 +1,4 @@
-//! What waits on disk: chunks of messages in the store, numbered in the order in which they came.
+//! The messages on disk: chunks in the store, numbered in the order in which they came.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -12,22 +12,22 @@ use wire::Message;
 
 use super::{GROUP, Limits};
 
-/// A larger message was never taken from anybody.
-const MAX_MESSAGE: usize = wire::json::DEFAULT_LIMIT;
+/// The largest message: larger ones were never accepted.
+const MAX_MESSAGE_BYTES: usize = wire::json::DEFAULT_LIMIT;
 
-/// Where the numbers of chunks begin: there is room for older ones.
-const FIRST: u64 = 1 << 32;
+/// The number of the first chunk, with space for older ones.
+const FIRST_CHUNK: u64 = 1 << 32;
 
-/// Where a chunk goes.
+/// The position of a new chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// It is older than all others.
+pub(super) enum ChunkPosition {
+    /// Before all others.
     Front,
-    /// It is newer.
+    /// After all others.
     Back,
 }
 
-/// How large a chunk is.
+/// The size of a chunk.
 #[derive(Clone, Copy, Debug)]
 struct Size {
     messages: usize,
@@ -41,12 +41,12 @@ pub(super) struct Backlog {
     resource: Resource,
     limits: Limits,
     chunks: BTreeMap<u64, Size>,
-    /// The oldest chunk, where it was read: what of it was not sent.
+    /// The oldest chunk, if it was read: the messages of it that were not sent.
     oldest: Option<VecDeque<Message>>,
 }
 
 impl Backlog {
-    /// Reads what there is.
+    /// Reads the chunks of an outbox.
     pub(super) async fn load(store: Arc<dyn Store>, what: &str, limits: Limits) -> Result<Self, StoreError> {
         let resource = Resource::new(GROUP, what);
         let scope = Scope { resource: resource.clone(), namespace: None };
@@ -59,12 +59,12 @@ impl Backlog {
         Ok(Self { store, resource, limits, chunks, oldest: None })
     }
 
-    /// Whether nothing waits.
+    /// Reports whether nothing waits.
     pub(super) fn is_empty(&self) -> bool {
         self.chunks.is_empty()
     }
 
-    /// How many messages wait.
+    /// Returns the number of waiting messages.
     pub(super) fn len(&self) -> usize {
         let sent = match (&self.oldest, self.chunks.first_key_value()) {
             (Some(left), Some((_, size))) => size.messages.saturating_sub(left.len()),
@@ -73,11 +73,19 @@ impl Backlog {
         self.chunks.values().map(|size| size.messages).sum::<usize>().saturating_sub(sent)
     }
 
-    /// Writes a chunk, and drops the oldest ones where there are too many; answers how many messages went with them.
-    pub(super) async fn push(&mut self, messages: &[String], place: Place) -> Result<usize, StoreError> {
+    /// Writes a chunk, and drops the oldest ones if there are too many; returns how many messages were dropped.
+    pub(super) async fn push(
+        &mut self,
+        messages: &[String],
+        place: ChunkPosition,
+    ) -> Result<usize, StoreError> {
         let number = match place {
-            Place::Front => self.chunks.keys().next().map_or(FIRST, |first| first.saturating_sub(1)),
-            Place::Back => self.chunks.keys().next_back().map_or(FIRST, |last| last.saturating_add(1)),
+            ChunkPosition::Front => {
+                self.chunks.keys().next().map_or(FIRST_CHUNK, |first| first.saturating_sub(1))
+            }
+            ChunkPosition::Back => {
+                self.chunks.keys().next_back().map_or(FIRST_CHUNK, |last| last.saturating_add(1))
+            }
         };
         let size = Size { messages: messages.len(), bytes: messages.iter().map(String::len).sum() };
         let (mut over, mut dropped) = (Vec::new(), 0);
@@ -88,7 +96,7 @@ impl Backlog {
             if count <= self.limits.messages && bytes <= self.limits.bytes {
                 break;
             }
-            // of the oldest some may have been sent
+            // some messages of the oldest chunk may have been sent
             let left = self.oldest.as_ref().filter(|_| over.is_empty()).map_or(old.messages, VecDeque::len);
             dropped += left;
             (count, bytes) = (count - old.messages, bytes - old.bytes);
@@ -98,8 +106,8 @@ impl Backlog {
         let mut writes = vec![Write { key: self.key(number), expect: Expect::Anything, value }];
         writes.extend(over.iter().map(|number| self.removal(*number)));
         self.store.commit(writes).await?;
-        if !over.is_empty() || place == Place::Front {
-            // of the one that was the oldest a few may be sent once more
+        if !over.is_empty() || place == ChunkPosition::Front {
+            // a few messages of the former oldest chunk may be sent once more
             self.oldest = None;
         }
         for number in &over {
@@ -109,7 +117,7 @@ impl Backlog {
         Ok(dropped)
     }
 
-    /// The oldest message; a chunk of which nothing is left is removed.
+    /// Returns the oldest message; an empty chunk is removed.
     pub(super) async fn first(&mut self) -> Result<Option<Message>, StoreError> {
         loop {
             let Some(number) = self.chunks.keys().next().copied() else { return Ok(None) };
@@ -133,17 +141,17 @@ impl Backlog {
         }
     }
 
-    /// One of the oldest chunk, which was read, that comes so many after its first; `None` where it has no more.
+    /// Returns the message at this position in the oldest chunk, which was read; `None` if it has no more.
     pub(super) fn after_first(&self, number: usize) -> Option<Message> {
         self.oldest.as_ref()?.get(number).cloned()
     }
 
-    /// Whether the oldest chunk is still the one that was read.
+    /// Reports whether the oldest chunk is the one that was read.
     pub(super) fn is_read(&self) -> bool {
         self.oldest.is_some()
     }
 
-    /// The oldest message was sent.
+    /// Removes the oldest message after it was sent.
     pub(super) fn sent(&mut self) {
         self.oldest.as_mut().and_then(VecDeque::pop_front);
     }
@@ -152,7 +160,7 @@ impl Backlog {
         let value = match self.store.get(&self.key(number)).await {
             Ok(Some(object)) => object.value()?,
             Ok(None) => Value::Null,
-            // what was in it is lost, and must not keep the others from being sent
+            // its messages are lost, and must not block the others
             Err(StoreError::Damaged { key, .. }) => {
                 warn!(chunk = %key, "messages that waited for the cloud are damaged and lost");
                 Value::Null
@@ -161,7 +169,7 @@ impl Backlog {
         };
         let texts = value["messages"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let messages = texts.filter_map(|text| {
-            let read = wire::json::decode(text.as_bytes(), MAX_MESSAGE);
+            let read = wire::json::decode(text.as_bytes(), MAX_MESSAGE_BYTES);
             read.inspect_err(|error| warn!(%error, "a message that waited for the cloud cannot be read")).ok()
         });
         Ok(messages.collect())
@@ -171,7 +179,7 @@ impl Backlog {
         Write { key: self.key(number), expect: Expect::Anything, value: None }
     }
 
-    /// Names in the order of numbers.
+    /// Returns the key of a chunk; names sort as their numbers.
     fn key(&self, number: u64) -> Key {
         Key::new(self.resource.clone(), "", format!("{number:020}"))
     }

@@ -1,4 +1,4 @@
-//! How much waits in an outbox, for whoever shows it.
+//! The length of an outbox, for metrics.
 
 use std::sync::{
     Arc,
@@ -7,7 +7,7 @@ use std::sync::{
 
 use crate::rt::Queue;
 
-/// The length of an outbox: what waits in memory and on disk. Cheap to clone.
+/// The number of messages in memory and on disk. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Length {
     name: &'static str,
@@ -16,7 +16,7 @@ pub(crate) struct Length {
 }
 
 impl Length {
-    /// Of an outbox that holds nothing yet. `what` it holds, as in its configuration.
+    /// Creates the length of an empty outbox. `what` is its name in the configuration.
     pub(super) fn new(what: &'static str, bound: usize) -> Self {
         let name = match what {
             "events" => "outbox/events",
@@ -30,7 +30,7 @@ impl Length {
         self.waiting.store(waiting, Ordering::Relaxed);
     }
 
-    /// As a queue of the agent.
+    /// Returns the length as a queue of the agent.
     pub(crate) fn queue(&self) -> Queue {
         Queue { name: self.name, waiting: self.waiting.load(Ordering::Relaxed), bound: self.bound }
     }

@@ -1,4 +1,4 @@
-//! The one owner of what waits: takes what comes, sends what is oldest, writes what waits for too long.
+//! The one owner of the waiting messages: accepts new ones, sends the oldest, and writes to disk those that wait for too long.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -10,22 +10,22 @@ use wire::Message;
 
 use super::{
     Config, Item, Length,
-    backlog::{Backlog, Place},
-    waiting::{Queue, Waiting},
+    backlog::{Backlog, ChunkPosition},
+    memory_queue::{Queue, QueuedMessage},
 };
 use crate::{
     edgehub::{Link, Unreachable},
     rt::{Repeated, now},
 };
 
-/// After the store failed.
+/// The wait after the store failed.
 const STORE_RETRY_DELAY: Duration = Duration::from_secs(1);
-/// Writing what waits must not hold up the end of the program.
-const LAST_WRITE: Duration = Duration::from_secs(2);
-/// Where the disk takes nothing, so many wait in memory; then the oldest are dropped.
-const WITHOUT_DISK: usize = 512;
+/// How long the last write may delay the end of the program.
+const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(2);
+/// The most messages that wait in memory while the disk fails; beyond it the oldest are dropped.
+const MAX_MESSAGES_WITHOUT_DISK: usize = 512;
 
-/// Sends what it is given, and keeps what waits. Its parts stay where they are when [`Outbox::run`] is dropped.
+/// Sends messages and stores those that wait. The state survives when the future of [`Outbox::run`] is dropped.
 pub(crate) struct Outbox<T> {
     config: Config,
     items: mpsc::Receiver<T>,
@@ -33,15 +33,15 @@ pub(crate) struct Outbox<T> {
     queue: Queue,
     /// `None` until the disk was read.
     backlog: Option<Backlog>,
-    /// The oldest of all, on their way, in their order: from the disk or from memory.
+    /// The oldest messages, which are being sent in order, from the disk or from memory.
     sending: FuturesOrdered<BoxFuture<'static, Sent>>,
-    /// How many of the oldest on disk are on their way.
-    from_disk: usize,
-    /// How many of the oldest in memory are on their way.
-    from_memory: usize,
-    /// So many in memory are older than what is on disk: they were on their way when the others were written.
+    /// How many of the oldest on disk are being sent.
+    in_flight_from_disk: usize,
+    /// How many of the oldest in memory are being sent.
+    in_flight_from_memory: usize,
+    /// How many messages in memory are older than those on disk, because they were being sent when the others were written.
     ahead: usize,
-    dropped: Dropped,
+    dropped: DroppedCount,
     faults: Repeated,
     length: Length,
 }
@@ -52,12 +52,12 @@ enum Origin {
     Memory,
 }
 
-/// What became of one that was on its way.
+/// The result of sending a message.
 type Sent = (Origin, Result<(), Unreachable>);
 
-/// What was dropped, until nothing waits any more.
+/// The dropped messages, counted until nothing waits any more.
 #[derive(Debug, Default)]
-struct Dropped {
+struct DroppedCount {
     count: usize,
     said: Repeated,
 }
@@ -65,7 +65,7 @@ struct Dropped {
 impl<T: Into<Item>> Outbox<T> {
     pub(super) fn new(config: Config, items: mpsc::Receiver<T>) -> Self {
         let link = config.hub.link();
-        let (queue, dropped) = (Queue::default(), Dropped::default());
+        let (queue, dropped) = (Queue::default(), DroppedCount::default());
         let length = Length::new(config.what, config.limits.messages);
         let faults = Repeated::default();
         Self {
@@ -75,8 +75,8 @@ impl<T: Into<Item>> Outbox<T> {
             queue,
             backlog: None,
             sending: FuturesOrdered::new(),
-            from_disk: 0,
-            from_memory: 0,
+            in_flight_from_disk: 0,
+            in_flight_from_memory: 0,
             ahead: 0,
             dropped,
             faults,
@@ -84,7 +84,7 @@ impl<T: Into<Item>> Outbox<T> {
         }
     }
 
-    /// How much waits in it.
+    /// Returns the length of the outbox.
     pub(crate) fn length(&self) -> Length {
         self.length.clone()
     }
@@ -93,8 +93,8 @@ impl<T: Into<Item>> Outbox<T> {
         self.length.set(self.queue.len() + self.backlog.as_ref().map_or(0, Backlog::len));
     }
 
-    /// Runs until nobody has anything to send any more, or EdgeHub has ended. Cancel-safe: what is not done is done by the next
-    /// call, or by [`Outbox::finish`].
+    /// Runs until all senders are gone, or EdgeHub has ended. Cancel-safe: the rest is done by the next call, or by
+    /// [`Outbox::finish`].
     pub(crate) async fn run(&mut self) {
         while self.backlog.is_none() {
             if let Err(failure) = self.load().await {
@@ -107,11 +107,11 @@ impl<T: Into<Item>> Outbox<T> {
                 self.failed(&failure).await;
             }
             self.measure();
-            // what is on its way stays in memory; what comes after it may have to wait for its answers
-            let due = self.queue.due(now()).filter(|_| self.queue.len() > self.from_memory);
+            // messages that are being sent stay in memory; later ones may have to wait for their answers
+            let due = self.queue.due(now()).filter(|_| self.queue.len() > self.in_flight_from_memory);
             tokio::select! {
                 biased;
-                // cancel-safe: it is kept until it is done
+                // cancel-safe: the future is kept until it is done
                 sent = sent(&mut self.sending) => self.sent(sent),
                 // cancel-safe: the state is read again
                 changed = self.link.changed() => if changed.is_err() { return },
@@ -122,27 +122,27 @@ impl<T: Into<Item>> Outbox<T> {
                 }
                 // cancel-safe: nothing is taken unless this arm wins
                 item = self.items.recv(), if is_fed => match item {
-                    Some(item) => self.queue.push(item.into(), self.from_memory.max(1), now()),
+                    Some(item) => self.queue.push(item.into(), self.in_flight_from_memory.max(1), now()),
                     None => is_fed = false,
                 },
             }
         }
     }
 
-    /// Writes what waits, at the end of the program.
+    /// Writes the waiting messages to disk at the end of the program.
     pub(crate) async fn finish(&mut self) {
         while let Ok(item) = self.items.try_recv() {
-            self.queue.push(item.into(), self.from_memory.max(1), now());
+            self.queue.push(item.into(), self.in_flight_from_memory.max(1), now());
         }
-        // it is sent by the next run, once more if it was written just now
-        self.call_back();
+        // the next run sends it, once more if it was just written to the connection
+        self.resend_in_flight();
         let written = async {
             if self.backlog.is_none() {
                 self.load().await?;
             }
             self.flush().await
         };
-        match tokio::time::timeout(LAST_WRITE, written).await {
+        match tokio::time::timeout(FINAL_WRITE_TIMEOUT, written).await {
             Ok(Ok(())) => {}
             Ok(Err(failure)) => {
                 let what = self.config.what;
@@ -164,33 +164,33 @@ impl<T: Into<Item>> Outbox<T> {
         Ok(())
     }
 
-    /// Begins to send what is oldest, where there is a connection.
+    /// Starts to send the oldest messages if there is a connection.
     async fn begin(&mut self) -> Result<(), StoreError> {
         if *self.link.borrow_and_update() == Link::Down {
             return Ok(());
         }
-        while self.sending.len() < self.config.at_once {
+        while self.sending.len() < self.config.max_concurrent {
             let Some((origin, message)) = self.next().await? else { break };
             match origin {
-                Origin::Disk => self.from_disk += 1,
-                Origin::Memory => self.from_memory += 1,
+                Origin::Disk => self.in_flight_from_disk += 1,
+                Origin::Memory => self.in_flight_from_memory += 1,
             }
             let sending = self.config.deliver.send(message);
             self.sending.push_back(async move { (origin, sending.await) }.boxed());
         }
         if self.sending.is_empty() {
-            self.dropped = Dropped::default();
+            self.dropped = DroppedCount::default();
         }
         Ok(())
     }
 
-    /// The oldest that is not on its way yet; `None` where it has to wait for those that are.
+    /// Returns the oldest message that is not being sent yet; `None` if it has to wait for those that are.
     async fn next(&mut self) -> Result<Option<(Origin, Message)>, StoreError> {
         if self.ahead == 0
             && let Some(backlog) = self.backlog.as_mut().filter(|backlog| !backlog.is_empty())
         {
-            // of the oldest chunk alone: what comes after it is read when it is done with
-            let message = match self.from_disk {
+            // from the oldest chunk only: the next one is read when this one is done
+            let message = match self.in_flight_from_disk {
                 0 => backlog.first().await?,
                 number => return Ok(backlog.after_first(number).map(|message| (Origin::Disk, message))),
             };
@@ -198,78 +198,78 @@ impl<T: Into<Item>> Outbox<T> {
                 return Ok(Some((Origin::Disk, message)));
             }
         }
-        let is_theirs = self.ahead == 0 || self.from_memory < self.ahead;
-        let waiting = self.queue.nth(self.from_memory).filter(|_| is_theirs);
+        let is_theirs = self.ahead == 0 || self.in_flight_from_memory < self.ahead;
+        let waiting = self.queue.nth(self.in_flight_from_memory).filter(|_| is_theirs);
         Ok(waiting.map(|waiting| (Origin::Memory, waiting.item.message.clone())))
     }
 
     fn sent(&mut self, (origin, sent): Sent) {
-        // there was no connection: this one, and what came after it, again
+        // there was no connection: this message and all later ones are sent again
         if sent.is_err() {
-            return self.call_back();
+            return self.resend_in_flight();
         }
         match origin {
             Origin::Disk => {
-                self.from_disk = self.from_disk.saturating_sub(1);
+                self.in_flight_from_disk = self.in_flight_from_disk.saturating_sub(1);
                 if let Some(backlog) = &mut self.backlog {
                     backlog.sent();
                 }
             }
             Origin::Memory => {
-                self.from_memory = self.from_memory.saturating_sub(1);
+                self.in_flight_from_memory = self.in_flight_from_memory.saturating_sub(1);
                 self.ahead = self.ahead.saturating_sub(1);
-                self.queue.pop(now()).into_iter().for_each(keep);
+                self.queue.pop(now()).into_iter().for_each(notify_stored);
             }
         }
     }
 
-    /// What is on its way is sent once more.
-    fn call_back(&mut self) {
+    /// Resends the messages that are being sent.
+    fn resend_in_flight(&mut self) {
         self.sending = FuturesOrdered::new();
-        self.from_disk = 0;
-        self.from_memory = 0;
+        self.in_flight_from_disk = 0;
+        self.in_flight_from_memory = 0;
     }
 
-    /// Writes all that waits in memory, but for what is on its way.
+    /// Writes all messages in memory that are not being sent.
     async fn flush(&mut self) -> Result<(), StoreError> {
-        if self.ahead > 0 && self.from_memory == 0 {
+        if self.ahead > 0 && self.in_flight_from_memory == 0 {
             let mut first = self.queue.texts(0);
             first.truncate(self.ahead);
-            self.write(&first, Place::Front).await?;
+            self.write(&first, ChunkPosition::Front).await?;
             for _ in 0..std::mem::take(&mut self.ahead) {
-                self.queue.pop(now()).into_iter().for_each(keep);
+                self.queue.pop(now()).into_iter().for_each(notify_stored);
             }
         }
-        let from = self.from_memory;
-        self.write(&self.queue.texts(from), Place::Back).await?;
-        self.queue.take(from, now()).into_iter().for_each(keep);
+        let from = self.in_flight_from_memory;
+        self.write(&self.queue.texts(from), ChunkPosition::Back).await?;
+        self.queue.take(from, now()).into_iter().for_each(notify_stored);
         self.ahead = from;
         Ok(())
     }
 
-    async fn write(&mut self, messages: &[String], place: Place) -> Result<(), StoreError> {
+    async fn write(&mut self, messages: &[String], place: ChunkPosition) -> Result<(), StoreError> {
         let Some(backlog) = self.backlog.as_mut().filter(|_| !messages.is_empty()) else { return Ok(()) };
         match backlog.push(messages, place).await {
             Ok(dropped) => {
-                // what was on its way may be among what was dropped
-                if self.from_disk > 0 && !backlog.is_read() {
-                    self.call_back();
+                // messages that are being sent may be among the dropped ones
+                if self.in_flight_from_disk > 0 && !backlog.is_read() {
+                    self.resend_in_flight();
                 }
                 self.dropped(dropped);
             }
             Err(failure) => {
-                self.make_room();
+                self.drop_oldest();
                 return Err(failure);
             }
         }
         Ok(())
     }
 
-    /// The disk takes nothing.
-    fn make_room(&mut self) {
-        let over = self.queue.len().saturating_sub(WITHOUT_DISK);
+    /// Drops the oldest messages in memory while the disk fails.
+    fn drop_oldest(&mut self) {
+        let over = self.queue.len().saturating_sub(MAX_MESSAGES_WITHOUT_DISK);
         if over > 0 {
-            self.call_back();
+            self.resend_in_flight();
             self.ahead = 0;
         }
         for _ in 0..over {
@@ -299,9 +299,9 @@ impl<T: Into<Item>> Outbox<T> {
     }
 }
 
-fn keep(waiting: Waiting) {
-    if let Some(kept) = waiting.item.kept {
-        kept();
+fn notify_stored(waiting: QueuedMessage) {
+    if let Some(on_stored) = waiting.item.on_stored {
+        on_stored();
     }
 }
 

@@ -1,4 +1,4 @@
-//! An outbox between a node and a cloud of which the test holds the other end; time is virtual.
+//! An outbox between a node and a fake cloud, in virtual time.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -11,19 +11,19 @@ use tokio_util::sync::CancellationToken;
 use wire::{Downstream, Source, Upstream};
 
 use super::*;
-use crate::edgehub::line::{Line, line};
+use crate::edgehub::fake_cloud::{FakeCloud, fake_cloud};
 
 const LIMITS: Limits = Limits { messages: 200, bytes: 1 << 20 };
-/// Messages on their way to a cloud that answers.
+/// The most messages that are being sent to a cloud that answers.
 const AT_ONCE: usize = 4;
 /// How long such a cloud may take.
 const CLOUD_TIMEOUT: Duration = Duration::from_secs(30);
 
 struct Rig {
     store: Arc<MemoryStore>,
-    line: Line,
+    line: FakeCloud,
     items: mpsc::Sender<Item>,
-    kept: Arc<AtomicUsize>,
+    on_stored: Arc<AtomicUsize>,
     stop: CancellationToken,
     running: JoinHandle<()>,
 }
@@ -33,23 +33,27 @@ impl Rig {
         Self::on(MemoryStore::new())
     }
 
-    /// Over a store that an earlier run has left.
+    /// Starts over the store of an earlier run.
     fn on(store: Arc<MemoryStore>) -> Self {
-        Self::with(store, 1, Deliver::written)
+        Self::with(store, 1, Delivery::written)
     }
 
-    /// With a cloud that answers, and so many messages on their way at the same time.
+    /// Starts with a cloud that answers, and this many concurrent messages.
     fn answered(store: Arc<MemoryStore>) -> Self {
         Self::with(store, AT_ONCE, |hub| {
-            Deliver::new(move |message| {
+            Delivery::new(move |message| {
                 let hub = hub.clone();
                 async move { hub.request(message, CLOUD_TIMEOUT).await.map(drop) }
             })
         })
     }
 
-    fn with(store: Arc<MemoryStore>, at_once: usize, deliver: impl FnOnce(EdgeHub) -> Deliver) -> Self {
-        let (hub, _, line) = line();
+    fn with(
+        store: Arc<MemoryStore>,
+        max_concurrent: usize,
+        deliver: impl FnOnce(EdgeHub) -> Delivery,
+    ) -> Self {
+        let (hub, _, line) = fake_cloud();
         let (items, received) = mpsc::channel(1024);
         let config = Config {
             what: "uploads",
@@ -57,7 +61,7 @@ impl Rig {
             store: store.clone(),
             deliver: deliver(hub.clone()),
             hub,
-            at_once,
+            max_concurrent,
             dropped: Arc::default(),
         };
         let mut outbox = new(config, received);
@@ -70,7 +74,7 @@ impl Rig {
             }
             outbox.finish().await;
         });
-        Self { store, line, items, kept: Arc::default(), stop, running }
+        Self { store, line, items, on_stored: Arc::default(), stop, running }
     }
 
     fn say(&self, number: usize) {
@@ -79,32 +83,32 @@ impl Rig {
 
     fn say_with(&self, number: usize, key: Option<&str>) {
         let message = Upstream::BusUpload { topic: "t".into(), payload: number.to_string().into() };
-        let kept = self.kept.clone();
-        let kept = move || {
-            kept.fetch_add(1, Ordering::SeqCst);
+        let on_stored = self.on_stored.clone();
+        let on_stored = move || {
+            on_stored.fetch_add(1, Ordering::SeqCst);
         };
         let item = Item {
             message: message.into_message(1),
             key: key.map(str::to_owned),
-            kept: Some(Box::new(kept)),
+            on_stored: Some(Box::new(on_stored)),
         };
         self.items.try_send(item).unwrap();
     }
 
-    /// The next number that the cloud hears.
+    /// Returns the number of the next message that the cloud gets.
     async fn heard(&self) -> usize {
         let message =
             timeout(Duration::from_secs(60), self.line.next()).await.expect("the cloud hears nothing");
         message.content.as_str().unwrap().parse().unwrap()
     }
 
-    /// The next message that the cloud hears: its number and id.
+    /// Returns the number and id of the next message that the cloud gets.
     async fn asked(&self) -> (usize, String) {
         let message = timeout(CLOUD_TIMEOUT * 2, self.line.next()).await.expect("the cloud hears nothing");
         (message.content.as_str().unwrap().parse().unwrap(), message.header.msg_id)
     }
 
-    /// The cloud answers for one.
+    /// Answers a message.
     async fn answer(&self, id: &str) {
         let answer = Downstream::UploadAnswer {
             origin: Source::Bus,
@@ -119,7 +123,7 @@ impl Rig {
         self.line.next().now_or_never().is_none()
     }
 
-    /// The chunks, and the messages in all of them.
+    /// Returns the number of chunks, and of the messages in all of them.
     async fn on_disk(&self) -> (usize, usize) {
         let scope = Scope { resource: Resource::new(GROUP, "uploads"), namespace: None };
         let chunks = self.store.list(&scope, &Page::default()).await.unwrap().items;
@@ -138,7 +142,7 @@ impl Rig {
         timeout(Duration::from_secs(60), wait).await.unwrap_or_else(|_| panic!("{what}: it is not so"));
     }
 
-    /// Ends it as a shutdown does, and begins anew over its store.
+    /// Shuts down, and starts again over the same store.
     async fn again(self) -> Self {
         self.stop.cancel();
         self.running.await.unwrap();
@@ -146,13 +150,13 @@ impl Rig {
     }
 }
 
-/// This much of the virtual time goes by.
+/// Advances the virtual time.
 async fn pass(time: Duration) {
     let _ = timeout(time, std::future::pending::<()>()).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_connection_takes_is_never_on_disk() {
+async fn messages_that_the_connection_takes_are_never_on_disk() {
     let mut rig = Rig::new();
     rig.line.up();
     let before = rig.store.revision();
@@ -160,16 +164,16 @@ async fn what_the_connection_takes_is_never_on_disk() {
         rig.say(number);
         assert_eq!(rig.heard().await, number);
     }
-    rig.until("given", async |rig| rig.kept.load(Ordering::SeqCst) == 1000).await;
+    rig.until("given", async |rig| rig.on_stored.load(Ordering::SeqCst) == 1000).await;
     assert_eq!(rig.store.revision(), before, "nothing was written");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_survives_and_is_sent_in_order_once_the_cloud_is_there() {
+async fn waiting_messages_survive_and_are_sent_in_order() {
     let rig = Rig::new();
     (0..100).for_each(|number| rig.say(number));
     rig.until("on disk", async |rig| rig.on_disk().await.1 == 100).await;
-    assert_eq!(rig.kept.load(Ordering::SeqCst), 100, "what is on disk need not be said again");
+    assert_eq!(rig.on_stored.load(Ordering::SeqCst), 100, "what is on disk need not be said again");
     // killed: nothing more is written
     rig.running.abort();
     let mut rig = Rig::on(rig.store);
@@ -187,14 +191,14 @@ async fn a_short_break_of_the_link_writes_nothing() {
     let before = rig.store.revision();
     rig.say(1);
     pass(FLUSH_AFTER / 2).await;
-    assert_eq!((rig.store.revision(), rig.kept.load(Ordering::SeqCst)), (before, 0));
+    assert_eq!((rig.store.revision(), rig.on_stored.load(Ordering::SeqCst)), (before, 0));
     rig.line.up();
     assert_eq!(rig.heard().await, 1);
     assert_eq!(rig.store.revision(), before);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_leaves_what_waits_on_disk() {
+async fn a_shutdown_writes_waiting_messages_to_disk() {
     let rig = Rig::new();
     (0..7).for_each(|number| rig.say(number));
     let mut rig = rig.again().await;
@@ -210,13 +214,13 @@ async fn a_message_that_was_not_written_is_sent_again() {
     let mut rig = Rig::new();
     rig.line.up();
     rig.say(1);
-    // taken by the hub, and gone with the connection
+    // taken by the hub, and lost with the connection
     rig.until("on its way", async |rig| rig.items.capacity() == rig.items.max_capacity()).await;
     rig.line.down();
-    assert_eq!(rig.kept.load(Ordering::SeqCst), 0);
+    assert_eq!(rig.on_stored.load(Ordering::SeqCst), 0);
     rig.line.up();
     assert_eq!(rig.heard().await, 1);
-    rig.until("given", async |rig| rig.kept.load(Ordering::SeqCst) == 1).await;
+    rig.until("given", async |rig| rig.on_stored.load(Ordering::SeqCst) == 1).await;
     pass(2 * FLUSH_AFTER).await;
     assert!(rig.hears_nothing(), "once is enough");
 }
@@ -226,7 +230,7 @@ async fn the_oldest_are_dropped_where_there_are_too_many() {
     let mut rig = Rig::new();
     for chunk in 0..10 {
         (0..50).for_each(|number| rig.say(chunk * 50 + number));
-        rig.until("on disk", async |rig| rig.kept.load(Ordering::SeqCst) == (chunk + 1) * 50).await;
+        rig.until("on disk", async |rig| rig.on_stored.load(Ordering::SeqCst) == (chunk + 1) * 50).await;
     }
     assert_eq!(rig.on_disk().await.1, LIMITS.messages);
     rig.line.up();
@@ -270,7 +274,7 @@ async fn more_than_the_connection_takes_is_on_disk_meanwhile_and_none_comes_twic
     rig.line.up();
     (0..150).for_each(|number| rig.say(number));
     rig.until("on disk", async |rig| rig.on_disk().await.1 > 0).await;
-    // the one on its way is lost with the connection, and is the first of all
+    // the one that is being sent is lost with the connection, and is sent first
     rig.line.down();
     rig.until("on disk", async |rig| rig.on_disk().await.1 == 150).await;
     rig.line.up();
@@ -283,7 +287,7 @@ async fn more_than_the_connection_takes_is_on_disk_meanwhile_and_none_comes_twic
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_answered_is_sent_again_under_the_same_id() {
+async fn unanswered_messages_are_sent_again_under_the_same_id() {
     let mut rig = Rig::answered(MemoryStore::new());
     rig.line.up();
     (0..10).for_each(|number| rig.say(number));
@@ -296,7 +300,7 @@ async fn what_is_not_answered_is_sent_again_under_the_same_id() {
     assert!(rig.hears_nothing(), "no more are on their way at a time");
     rig.answer(&ids[0]).await;
     rig.answer(&ids[1]).await;
-    rig.until("two done", async |rig| rig.kept.load(Ordering::SeqCst) == 2).await;
+    rig.until("two done", async |rig| rig.on_stored.load(Ordering::SeqCst) == 2).await;
     rig.line.down();
     rig.line.up();
     for number in 2..10 {
@@ -305,7 +309,7 @@ async fn what_is_not_answered_is_sent_again_under_the_same_id() {
         assert!(ids.get(number).is_none_or(|before| *before == id), "{number} has another id");
         rig.answer(&id).await;
     }
-    rig.until("all done", async |rig| rig.kept.load(Ordering::SeqCst) == 10).await;
+    rig.until("all done", async |rig| rig.on_stored.load(Ordering::SeqCst) == 10).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -318,18 +322,18 @@ async fn one_that_is_never_answered_is_sent_until_it_is_and_nothing_overtakes_it
         let (_, id) = rig.asked().await;
         rig.answer(&id).await;
     }
-    // after the cloud's time is over
+    // after the cloud's timeout
     for number in 0..6 {
         let (heard, id) = rig.asked().await;
         assert_eq!(heard, number);
         assert!(number > 0 || id == first);
         rig.answer(&id).await;
     }
-    rig.until("all done", async |rig| rig.kept.load(Ordering::SeqCst) == 6).await;
+    rig.until("all done", async |rig| rig.on_stored.load(Ordering::SeqCst) == 6).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waited_on_disk_is_answered_for_in_order() {
+async fn messages_from_disk_are_answered_in_order() {
     const ALL: usize = 150;
     let mut rig = Rig::answered(MemoryStore::new());
     (0..ALL).for_each(|number| rig.say(number));
@@ -346,7 +350,7 @@ async fn what_waited_on_disk_is_answered_for_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_on_its_way_when_the_agent_ended_is_sent_by_the_next_one_before_all_others() {
+async fn messages_in_flight_at_shutdown_are_sent_first_by_the_next_run() {
     let mut rig = Rig::answered(MemoryStore::new());
     rig.line.up();
     (0..AT_ONCE).for_each(|number| rig.say(number));
@@ -354,7 +358,7 @@ async fn what_was_on_its_way_when_the_agent_ended_is_sent_by_the_next_one_before
     for _ in 0..AT_ONCE {
         ids.push(rig.asked().await.1);
     }
-    // more than may wait in memory: they go to the disk, behind those that are on their way
+    // more than may wait in memory: they are written to disk, after those that are being sent
     (AT_ONCE..100).for_each(|number| rig.say(number));
     rig.until("on disk", async |rig| rig.on_disk().await.1 == 100 - AT_ONCE).await;
     rig.stop.cancel();

@@ -1,4 +1,4 @@
-//! Which files are the agent's.
+//! The files of an agent.
 
 use std::{
     fs,
@@ -12,21 +12,21 @@ use crate::{
     metamanager::loopback_files,
 };
 
-/// What SQLite keeps beside a database, what is written before it is renamed, and what was set aside.
-const BESIDE: [&str; 5] = ["-wal", "-shm", "-journal", ".initialized", ".damaged-"];
-/// Where an agent writes the cloud's CA, if nothing else is configured.
-const CA: &str = "kubeedge/ca/rootCA.crt";
-/// The socket for mappers.
+/// The suffixes of files beside a database: SQLite's own, temporary files, and databases that were set aside.
+const DATABASE_SUFFIXES: [&str; 5] = ["-wal", "-shm", "-journal", ".initialized", ".damaged-"];
+/// The path of the cloud's CA if no other is configured.
+const DEFAULT_CA: &str = "kubeedge/ca/rootCA.crt";
+/// The file name of DMI's socket.
 const DMI_SOCKET: &str = "dmi.sock";
-/// What `keadm join` leaves beside the configuration: the token.
-const BOOTSTRAP: &str = "bootstrap-edgecore.conf";
+/// The file with the token that `keadm join` leaves beside the configuration.
+const BOOTSTRAP_FILE: &str = "bootstrap-edgecore.conf";
 
-/// All that an agent with this configuration keeps, whether it is there or not; pods' own things are not among it.
-pub(super) fn of(config: &Config, path: &Path) -> Vec<PathBuf> {
+/// Returns the paths of all files of an agent with this configuration, whether they exist or not, without those of pods.
+pub(super) fn all(config: &Config, path: &Path) -> Vec<PathBuf> {
     let tls = &config.edge_hub.tls;
     let mut all = vec![path.to_owned(), tls.cert.clone(), tls.key.clone()];
-    // one that is elsewhere is a company's, which others use as well
-    all.extend(Some(tls.ca.clone()).filter(|ca| ca.ends_with(CA)));
+    // a CA in another place belongs to the company, and others use it as well
+    all.extend(Some(tls.ca.clone()).filter(|ca| ca.ends_with(DEFAULT_CA)));
     all.extend(bootstrap(path).filter(|path| path.exists()));
     for database in app::databases(config) {
         all.extend(beside(&database));
@@ -48,10 +48,10 @@ pub(super) fn of(config: &Config, path: &Path) -> Vec<PathBuf> {
 
 fn bootstrap(config: &Path) -> impl Iterator<Item = PathBuf> {
     let folders = config.ancestors().skip(1).take(2);
-    folders.map(|folder| folder.join(BOOTSTRAP))
+    folders.map(|folder| folder.join(BOOTSTRAP_FILE))
 }
 
-/// Files whose names begin with the database's.
+/// Returns the files whose names begin with the database's.
 fn beside(database: &Path) -> Vec<PathBuf> {
     let (Some(folder), Some(name)) = (database.parent(), database.file_name().and_then(|name| name.to_str()))
     else {
@@ -63,14 +63,14 @@ fn beside(database: &Path) -> Vec<PathBuf> {
         entry
             .to_str()
             .and_then(|entry| entry.strip_prefix(name))
-            .is_some_and(|rest| BESIDE.iter().any(|ending| rest.starts_with(ending)))
+            .is_some_and(|rest| DATABASE_SUFFIXES.iter().any(|ending| rest.starts_with(ending)))
     };
     entries.filter(is_beside).map(|entry| entry.path()).collect()
 }
 
-/// Removes them, the configuration last; what could not be, each with the reason.
+/// Removes the files, the configuration last; returns those that could not be removed, with the reasons.
 pub(super) fn remove(config: &Config, path: &Path) -> Vec<String> {
-    let all = of(config, path).into_iter().filter(|one| one != path).chain([path.to_owned()]);
+    let all = all(config, path).into_iter().filter(|one| one != path).chain([path.to_owned()]);
     let failed = all.filter_map(|one| match fs::remove_file(&one) {
         Err(error) if error.kind() != ErrorKind::NotFound => Some(format!("{}: {error}", one.display())),
         _ => None,
@@ -78,15 +78,15 @@ pub(super) fn remove(config: &Config, path: &Path) -> Vec<String> {
     failed.collect()
 }
 
-/// Removes folders in which nothing is left, up to `root`, which stays where it is the machine's own.
+/// Removes empty folders up to `root`, which stays if it is the machine's own.
 pub(super) fn remove_empty_folders(config: &Config, path: &Path, root: &Path) {
-    let mut all = of(config, path);
+    let mut all = all(config, path);
     all.extend([config.edged.root_dir.join("-"), config.edged.pod_logs_dir.join("-")]);
     for file in all {
         for folder in
             file.ancestors().skip(1).filter(|folder| folder.starts_with(root) && *folder != Path::new("/"))
         {
-            // one that is a mount, or holds something, stays, and so do those above it
+            // a folder that is a mount or not empty stays, and so do its parents
             if fs::remove_dir(folder).is_err() && folder.exists() {
                 break;
             }
@@ -94,7 +94,7 @@ pub(super) fn remove_empty_folders(config: &Config, path: &Path, root: &Path) {
     }
 }
 
-/// What stays on purpose, and what ends it.
+/// Returns what stays on purpose, and how to remove it.
 pub(super) fn left(config: &Config) -> Vec<String> {
     let mut all = vec![
         format!("the Node in the cloud: kubectl delete node {}", config.node.name),

@@ -1,7 +1,7 @@
-//! `edge-agent reset`: a machine is no node any more. It undoes `join`, and an agent that was set up by hand as well.
+//! `edge-agent reset`: a machine stops being a node. It undoes `join`, or the manual setup of an agent.
 //!
-//! The agent is stopped first, then its pods end, then files go: the configuration last, so that a reset that was cut off can be
-//! begun anew. What was not made by the agent stays, and is told.
+//! The agent is stopped first, then its pods are ended, then files are removed: the configuration last, so that an interrupted
+//! reset can be repeated. What the agent did not create stays, and is reported.
 
 mod files;
 
@@ -31,26 +31,30 @@ use crate::{
     one_line, systemd,
 };
 
-/// The agent's name among processes.
-const NAME: &str = "edge-agent";
-/// How long an agent may take to end: it finishes starts of containers that are under way.
+/// The process name of the agent.
+const PROCESS_NAME: &str = "edge-agent";
+/// How long an agent may take to end: it completes running starts of containers.
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
-/// Between two looks whether it has.
+/// How often it is checked whether the agent has ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Longest answer to a question.
+/// The longest answer to the question, bytes.
 const MAX_ANSWER: u64 = 1024;
 
-/// Resets; asks on `input` where it was not told not to, and tells what it does on `out`. The exit code says whether all went that
-/// should.
+/// Resets the machine; asks on `input` unless told not to, and reports on `out`. The exit code says whether everything was
+/// removed.
 ///
 /// # Errors
-/// It was answered no, or something stands in the way; what was not yet removed stays then.
+/// The answer was no, or something prevents the reset; the rest then stays.
 pub(crate) fn run(reset: &Reset, input: &mut impl BufRead, out: &mut impl Write) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(go(reset, input, out))
+    runtime.block_on(reset_machine(reset, input, out))
 }
 
-async fn go(reset: &Reset, input: &mut impl BufRead, out: &mut impl Write) -> anyhow::Result<ExitCode> {
+async fn reset_machine(
+    reset: &Reset,
+    input: &mut impl BufRead,
+    out: &mut impl Write,
+) -> anyhow::Result<ExitCode> {
     let path = reset.place.config();
     let config = configuration(reset, &path, out)?;
     if !is_here(&config, &path) {
@@ -62,20 +66,20 @@ async fn go(reset: &Reset, input: &mut impl BufRead, out: &mut impl Write) -> an
         )?;
         return Ok(ExitCode::SUCCESS);
     }
-    permitted(reset, &config)?;
+    check_permitted(reset, &config)?;
     writeln!(out, "This ends node {} on this machine: its pods, and", config.node.name)?;
-    for path in files::of(&config, &path).iter().filter(|path| path.exists()) {
+    for path in files::all(&config, &path).iter().filter(|path| path.exists()) {
         writeln!(out, "  {}", path.display())?;
     }
     confirm(reset, input, out)?;
     if reset.place.is_machine() && systemd::uninstall().await? {
-        writeln!(out, "The service {} was stopped and removed.", systemd::UNIT)?;
+        writeln!(out, "The service {} was stopped and removed.", systemd::UNIT_NAME)?;
     }
-    let lock = stopped(&config).await?;
+    let lock = stop_agent(&config).await?;
     let left = pods(reset, &config, out).await?;
     writeln!(out, "Pods that were ended: {}.", listed(&left.pods))?;
     if !left.failed.is_empty() {
-        tell_failed(&left.failed, out)?;
+        report_failed(&left.failed, out)?;
         writeln!(
             out,
             "Configuration, certificate and database stay, so that the same line can be run again."
@@ -90,7 +94,7 @@ async fn go(reset: &Reset, input: &mut impl BufRead, out: &mut impl Write) -> an
         failed.push(format!("the lock of the database: {error}"));
     }
     files::remove_empty_folders(&config, &path, &reset.place.below(""));
-    tell_failed(&failed, out)?;
+    report_failed(&failed, out)?;
     writeln!(out, "Left as it was:")?;
     for what in files::left(&config) {
         writeln!(out, "  {what}")?;
@@ -98,7 +102,8 @@ async fn go(reset: &Reset, input: &mut impl BufRead, out: &mut impl Write) -> an
     Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Gives up the addresses of Services that an agent which was killed has left, and those at which pods find DNS and the API; what cannot be.
+/// Removes the addresses of Services that a killed agent has left, and those of DNS and MetaServer for pods; returns the
+/// failures.
 fn addresses(config: &Config) -> Vec<String> {
     let mut failed = Vec::new();
     let mut own = Vec::new();
@@ -114,7 +119,7 @@ fn addresses(config: &Config) -> Vec<String> {
     failed
 }
 
-fn tell_failed(failed: &[String], out: &mut impl Write) -> std::io::Result<()> {
+fn report_failed(failed: &[String], out: &mut impl Write) -> std::io::Result<()> {
     failed.iter().try_for_each(|what| writeln!(out, "NOT removed: {what}"))
 }
 
@@ -122,7 +127,7 @@ fn listed(pods: &BTreeSet<String>) -> String {
     if pods.is_empty() { "none".to_owned() } else { pods.iter().cloned().collect::<Vec<_>>().join(", ") }
 }
 
-/// What is configured; the usual places, where the configuration is missing or cannot be read.
+/// Returns the configuration, or the default one if it is missing or unreadable.
 fn configuration(reset: &Reset, path: &Path, out: &mut impl Write) -> anyhow::Result<Config> {
     match config::load(path) {
         Ok((config, _)) => return Ok(config),
@@ -133,17 +138,17 @@ fn configuration(reset: &Reset, path: &Path, out: &mut impl Write) -> anyhow::Re
         Err(_) => {}
     }
     let host = Host::detect();
-    let text = config::moved(&config::minimal_config(&host), |usual| reset.place.below(usual))?;
+    let text = config::relocated(&config::minimal_config(&host), |usual| reset.place.below(usual))?;
     Ok(config::parse(path, &text, None, &host).map_err(one_line)?.0)
 }
 
-/// Whether anything of an agent is here.
+/// Reports whether any file of an agent exists.
 fn is_here(config: &Config, path: &Path) -> bool {
-    files::of(config, path).iter().any(|path| path.exists())
+    files::all(config, path).iter().any(|path| path.exists())
 }
 
-/// Whether this is an agent's machine, and this program may change it.
-fn permitted(reset: &Reset, config: &Config) -> anyhow::Result<()> {
+/// Checks that this machine has an agent, and that this program may remove it.
+fn check_permitted(reset: &Reset, config: &Config) -> anyhow::Result<()> {
     if config.database.exists() && !app::database(config).exists() {
         bail!(
             "{} is here, and nothing of edge-agent: this is EdgeCore's node; `keadm reset edge` ends it",
@@ -170,8 +175,8 @@ fn confirm(reset: &Reset, input: &mut impl BufRead, out: &mut impl Write) -> any
     Ok(())
 }
 
-/// Ends an agent that runs on the database, and keeps others off it. `None`: there is no database.
-async fn stopped(config: &Config) -> anyhow::Result<Option<StoreLock>> {
+/// Ends an agent that uses the database, and locks the database. `None` if there is no database.
+async fn stop_agent(config: &Config) -> anyhow::Result<Option<StoreLock>> {
     let database = app::database(config);
     if database.parent().is_none_or(|folder| !folder.is_dir()) {
         return Ok(None);
@@ -187,36 +192,36 @@ async fn stopped(config: &Config) -> anyhow::Result<Option<StoreLock>> {
                 if !asked {
                     let pid = i32::try_from(pid).context("the agent has no process id")?;
                     for signal in [Signal::SIGTERM, Signal::SIGCONT] {
-                        // one that was stopped (SIGSTOP) hears of nothing until it goes on
+                        // a stopped process (SIGSTOP) handles signals only when it continues
                         kill(Pid::from_raw(pid), signal).context("the agent that runs cannot be ended")?;
                     }
                     asked = true;
                 }
                 sleep(POLL_INTERVAL).await;
             }
-            // it goes just now, and has not let go of everything
+            // it is ending just now, and has not released everything
             Err(LockError::Held { .. }) if asked && Instant::now() < end => sleep(POLL_INTERVAL).await,
             Err(error) => return Err(error.into()),
         }
     }
 }
 
-/// Whether a process of this program is a reset, as this one. It must not be ended in its middle.
+/// Reports whether a process of this program is a reset, which must not be interrupted.
 fn is_reset(pid: u32) -> bool {
     let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     is_agent(pid) && is_reset_line(&line)
 }
 
-/// Whether a command line, as `/proc` has it, is that of a reset.
+/// Reports whether a command line, as in `/proc`, is that of a reset.
 fn is_reset_line(line: &[u8]) -> bool {
     line.split(|byte| *byte == 0).skip(1).any(|word| word == b"reset")
 }
 
 fn is_agent(pid: u32) -> bool {
-    std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim_end() == NAME)
+    std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim_end() == PROCESS_NAME)
 }
 
-/// The pods of this node, by their uids: those in its database, and those that have something on disk.
+/// Returns the uids of this node's pods: those in its database, and those with files on disk.
 async fn own_pods(config: &Config, out: &mut impl Write) -> anyhow::Result<BTreeSet<String>> {
     let mut own = edged::pods_on_disk(&config.edged.root_dir, &config.edged.pod_logs_dir);
     let database = app::database(config);
@@ -240,7 +245,7 @@ async fn stored_pods(config: &Config, database: &Path) -> anyhow::Result<BTreeSe
         let object = match objects.try_next().await {
             Ok(Some(object)) => object,
             Ok(None) => break,
-            // what is on the machine is found without it
+            // pods on the machine are found without it
             Err(StoreError::Damaged { .. }) => continue,
             Err(error) => return Err(error.into()),
         };
@@ -253,8 +258,8 @@ async fn stored_pods(config: &Config, database: &Path) -> anyhow::Result<BTreeSe
     Ok(found)
 }
 
-/// Ends the pods and removes what they have on disk.
-async fn pods(reset: &Reset, config: &Config, out: &mut impl Write) -> anyhow::Result<edged::RemovedPods> {
+/// Ends the pods and removes their files.
+async fn pods(reset: &Reset, config: &Config, out: &mut impl Write) -> anyhow::Result<edged::Removed> {
     let channel = app::connect(&config.edged.runtime_endpoint)?;
     // beside the machine's own agent, others may have pods in the same runtime
     let own = if reset.place.is_machine() { None } else { Some(own_pods(config, out).await?) };

@@ -14,7 +14,7 @@ fn reset(root: &Path, more: &str) -> Reset {
     reset
 }
 
-/// Every file below a directory.
+/// Returns every file below a directory.
 fn files(below: &Path) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     for entry in fs::read_dir(below).into_iter().flatten().flatten() {
@@ -27,7 +27,7 @@ fn files(below: &Path) -> BTreeSet<PathBuf> {
     found
 }
 
-/// A node's files, and somebody else's beside them.
+/// Creates a node's files, and files of others beside them.
 fn node(root: &Path) -> BTreeSet<PathBuf> {
     let of_others = [
         "etc/kubeedge/manifests/web.yaml",
@@ -54,7 +54,7 @@ fn node(root: &Path) -> BTreeSet<PathBuf> {
     let config = root.join("etc/kubeedge/config/edgecore.yaml");
     fs::create_dir_all(config.parent().unwrap()).unwrap();
     let text = config::minimal_config(&Host::detect());
-    let text = config::moved(&text, |usual| root.join(usual.trim_start_matches('/'))).unwrap();
+    let text = config::relocated(&text, |usual| root.join(usual.trim_start_matches('/'))).unwrap();
     let endpoint = serde_json::json!(format!("unix://{}/none.sock", root.display()));
     let key = "modules.edged.tailoredKubeletConfig.containerRuntimeEndpoint";
     let text = config::fill(&text, key, &endpoint).unwrap();
@@ -70,7 +70,7 @@ fn done(reset: &Reset, answer: &str) -> (anyhow::Result<ExitCode>, String) {
 }
 
 #[test]
-fn what_edge_core_has_is_not_touched() {
+fn files_of_edgecore_are_not_touched() {
     let directory = tempfile::tempdir().unwrap();
     node(directory.path());
     let data = directory.path().join("var/lib/kubeedge");
@@ -83,11 +83,11 @@ fn what_edge_core_has_is_not_touched() {
 }
 
 #[test]
-fn all_that_is_the_agents_goes_and_all_else_stays_and_is_told() {
+fn the_agents_files_are_removed_and_all_others_stay() {
     let directory = tempfile::tempdir().unwrap();
     let others = node(directory.path());
     let before = files(directory.path());
-    // nobody says yes
+    // the answer is not yes
     for answer in ["", "n\n", "what\n"] {
         let (refused, _) = done(&reset(directory.path(), ""), answer);
         assert!(format!("{:#}", refused.unwrap_err()).contains("--force"));
@@ -109,9 +109,9 @@ fn all_that_is_the_agents_goes_and_all_else_stays_and_is_told() {
     assert!(code.is_ok() && said.contains("Nothing to undo"), "{said}");
 }
 
-/// A volume that cannot be removed: what says where it is stays as well, until it can.
+/// A volume that cannot be removed: the files that name it stay as well, until it can.
 #[test]
-fn what_could_not_be_undone_can_be_tried_again() {
+fn an_incomplete_reset_can_be_repeated() {
     let directory = tempfile::tempdir().unwrap();
     let others = node(directory.path());
     let pods = directory.path().join("var/lib/kubelet/pods");
@@ -131,7 +131,7 @@ fn what_could_not_be_undone_can_be_tried_again() {
 }
 
 #[test]
-fn a_reset_is_told_from_an_agent() {
+fn a_reset_process_is_distinguished_from_an_agent() {
     for (line, expected) in [
         (&b"edge-agent\0reset\0--force\0"[..], true),
         (b"/usr/bin/edge-agent\0--config\0a\0reset\0", true),

@@ -12,19 +12,19 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// The first wait is at most `base`, no wait exceeds `cap`.
+    /// Creates a backoff whose first wait is at most `base`, and whose waits never exceed `cap`.
     pub(crate) fn new(base: Duration, cap: Duration) -> Self {
         Self { base, cap, tries: 0 }
     }
 
-    /// The next wait, given `unit` drawn uniformly from 0.0..1.0.
+    /// Returns the next wait, for `unit` drawn uniformly from 0.0..1.0.
     pub(crate) fn next(&mut self, unit: f64) -> Duration {
         let ceiling = self.base.saturating_mul(2_u32.saturating_pow(self.tries)).min(self.cap);
         self.tries = self.tries.saturating_add(1);
         ceiling.mul_f64(unit.clamp(0.0, 1.0))
     }
 
-    /// Start over: what was tried has worked.
+    /// Starts again after a success.
     pub(crate) fn reset(&mut self) {
         self.tries = 0;
     }

@@ -1,13 +1,13 @@
-//! The clocks: that of timers, which is a virtual one where the program runs on virtual time, and that of the calendar.
+//! The clocks: that of timers, which is virtual in tests with paused time, and the calendar's.
 
 use std::time::Instant;
 
-/// Now, by the clock that timers go by. The machine's clock would be another one where time is virtual.
+/// Returns the time of the clock that timers use. The machine's clock would differ where time is virtual.
 pub(crate) fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-/// Milliseconds since 1970, as messages carry them.
+/// Returns the milliseconds since 1970, as messages carry them.
 pub(crate) fn unix_millis() -> i64 {
     jiff::Timestamp::now().as_millisecond()
 }

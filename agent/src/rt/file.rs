@@ -1,4 +1,4 @@
-//! Files that are there as a whole or not at all.
+//! Files that are written atomically.
 
 use std::{
     fs, io,
@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-/// Puts `bytes` in the place of the file, with this mode: written beside it, flushed to disk, renamed.
+/// Replaces the file by `bytes` with this mode: writes a temporary file, flushes it to disk, and renames it.
 pub(crate) fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let directory = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(directory)?;
@@ -15,7 +15,7 @@ pub(crate) fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let mut file =
         fs::OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&temporary)?;
     file.write_all(bytes)?;
-    // one that was left behind may have had another mode
+    // a leftover temporary file may have another mode
     file.set_permissions(fs::Permissions::from_mode(mode))?;
     file.sync_all()?;
     fs::rename(&temporary, path)
@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_replaced_has_the_mode_and_nothing_else_is_left() {
+    fn a_replaced_file_has_the_mode_and_leaves_no_temporary_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("below/secret.key");
         for bytes in [b"one".as_slice(), b"2"] {

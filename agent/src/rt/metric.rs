@@ -1,53 +1,53 @@
-//! Figures that rooms tell of themselves, for whoever shows them.
+//! Metrics of modules for `/metrics`.
 
 use std::{fmt, sync::Arc};
 
 use tokio::sync::mpsc;
 
-/// Whether a figure goes down, too.
+/// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MetricKind {
-    /// It only grows.
+    /// It only increases.
     Counter,
-    /// It goes up and down.
+    /// It increases and decreases.
     Gauge,
 }
 
-/// The figures of one name.
+/// A metric with its samples.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Metric {
     pub(crate) name: &'static str,
     pub(crate) kind: MetricKind,
     pub(crate) help: &'static str,
-    /// Labels with their values, and the figure.
+    /// The labels and the value of each sample.
     pub(crate) samples: Vec<(Vec<(&'static str, String)>, u64)>,
 }
 
 impl Metric {
-    /// What only grows, without figures yet.
+    /// Creates a counter without samples.
     pub(crate) fn counter(name: &'static str, help: &'static str) -> Self {
         Self { name, kind: MetricKind::Counter, help, samples: Vec::new() }
     }
 
-    /// What goes up and down, without figures yet.
+    /// Creates a gauge without samples.
     pub(crate) fn gauge(name: &'static str, help: &'static str) -> Self {
         Self { name, kind: MetricKind::Gauge, help, samples: Vec::new() }
     }
 
-    /// With one more figure.
+    /// Adds a sample.
     pub(crate) fn with(mut self, labels: &[(&'static str, &str)], figure: u64) -> Self {
         let labels = labels.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
         self.samples.push((labels, figure));
         self
     }
 
-    /// With the figure, which is the only one.
+    /// Adds the only sample, without labels.
     pub(crate) fn of(self, figure: u64) -> Self {
         self.with(&[], figure)
     }
 }
 
-/// How full a queue is.
+/// The fill level of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Queue {
     pub(crate) name: &'static str,
@@ -56,7 +56,7 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// A channel, as long as anybody sends on it.
+    /// Returns the level of a channel, as long as it has a sender.
     pub(crate) fn of<T>(name: &'static str, sender: &mpsc::WeakSender<T>) -> Option<Self> {
         let sender = sender.upgrade()?;
         let bound = sender.max_capacity();
@@ -64,7 +64,7 @@ impl Queue {
     }
 }
 
-/// What is asked for all figures that are not EdgeD's; it is given the queues of which the asker knows. Cheap to clone.
+/// Collects the metrics of all modules but EdgeD; its argument are the queues of the caller. Cheap to clone.
 #[derive(Clone)]
 pub struct Collector(Arc<dyn Fn(Vec<Queue>) -> Vec<Metric> + Send + Sync>);
 
@@ -73,14 +73,14 @@ impl Collector {
         Self(Arc::new(collect))
     }
 
-    /// The figures as they are.
+    /// Returns the current metrics.
     pub(crate) fn collect(&self, queues: Vec<Queue>) -> Vec<Metric> {
         (self.0)(queues)
     }
 }
 
 impl Default for Collector {
-    /// One that has no figures.
+    /// Creates a collector without metrics.
     fn default() -> Self {
         Self::new(|_| Vec::new())
     }
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_queue_tells_what_waits_and_keeps_no_channel_open() {
+    fn a_queue_reports_its_level_and_keeps_no_channel_open() {
         let (sender, mut receiver) = mpsc::channel(3);
         let weak = sender.downgrade();
         sender.try_send(()).unwrap();

@@ -1,11 +1,9 @@
-//! The machinery that every room stands on: waiting between tries, the clock, running tasks that must neither vanish silently nor hang, files
-//! that are whole, certificates that are renewed in time, faults that are not told too often, the names under which
-//! local servers are asked.
+//! The runtime of all modules: backoff, clocks, supervised tasks, atomic files, renewal of certificates, TLS files.
 
 mod backoff;
 mod clock;
 pub(crate) mod file;
-mod heart;
+mod heartbeat;
 mod metric;
 pub(crate) mod renewal;
 mod supervise;
@@ -13,7 +11,7 @@ pub(crate) mod tls_files;
 
 pub(crate) use backoff::Backoff;
 pub(crate) use clock::{now, unix_millis};
-pub(crate) use heart::{Heart, Vital, Vitals};
+pub(crate) use heartbeat::{HealthMonitor, Heartbeat, PartHealth};
 pub use limits::Repeated;
 pub(crate) use metric::{Collector, Metric, MetricKind, Queue};
-pub(crate) use supervise::{Ended, Error as PartError, Part, Supervisor};
+pub(crate) use supervise::{Error as PartError, Part, Supervisor, UnexpectedEnd};

@@ -1,19 +1,20 @@
-//! When a certificate is renewed. Pure.
+//! Computes when a certificate is renewed. Pure.
 //!
 //! As EdgeCore does it: somewhere between 70 and 90 % of its lifetime, so that a fleet enrolled on one day does not renew on one
 //! day.
 
 use std::time::SystemTime;
 
-/// The first part of the lifetime at whose end the renewal may begin.
-const EARLIEST: f64 = 0.7;
-/// From there on it begins within this part.
-const SPREAD: f64 = 0.2;
+/// The part of the lifetime after which the renewal may start.
+const MIN_LIFETIME_FRACTION: f64 = 0.7;
+/// The part of the lifetime within which it then starts.
+const JITTER_FRACTION: f64 = 0.2;
 
-/// The instant of the renewal of what is good from `begin` to `end`, given `unit` drawn uniformly from 0.0..1.0.
+/// Returns the time of the renewal of a certificate that is valid from `begin` to `end`, for `unit` drawn uniformly from
+/// 0.0..1.0.
 pub(crate) fn due(begin: SystemTime, end: SystemTime, unit: f64) -> SystemTime {
     let lifetime = end.duration_since(begin).unwrap_or_default();
-    begin + lifetime.mul_f64(EARLIEST + SPREAD * unit.clamp(0.0, 1.0))
+    begin + lifetime.mul_f64(MIN_LIFETIME_FRACTION + JITTER_FRACTION * unit.clamp(0.0, 1.0))
 }
 
 #[cfg(test)]

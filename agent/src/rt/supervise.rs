@@ -1,5 +1,5 @@
-//! Named tasks under one roof: the first that ends on its own, by return or by panic, ends them all, and its name is told. One that
-//! hangs is started anew, and the others go on.
+//! Supervises named tasks: the first that ends on its own, by return or by panic, ends all of them, and its name is reported. A
+//! task that hangs is restarted, and the others go on.
 
 use std::{future::Future, time::Duration};
 
@@ -7,22 +7,23 @@ use tokio::{task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::error;
 
-use super::heart::{HANG_LIMIT, Heart, Pulse, Vitals};
+use super::heartbeat::{HANG_LIMIT, HealthMonitor, Heartbeat, PartMonitor};
 
 pub(crate) type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// Time between two looks for tasks that hang.
-const CHECK: Duration = Duration::from_secs(10);
-/// A task that could not be started anew by then holds its thread, and nothing else can be done for it.
-const HOPELESS: Duration = HANG_LIMIT.saturating_add(Duration::from_secs(60));
+/// How often tasks are checked.
+const CHECK_INTERVAL: Duration = Duration::from_secs(10);
+/// How long a task may hang: beyond it, it blocks its thread and cannot be restarted.
+const MAX_HANG: Duration = HANG_LIMIT.saturating_add(Duration::from_secs(60));
 
-/// A task that can be started anew.
+/// A task that can be restarted.
 pub(crate) trait Part: Send + 'static {
-    /// Runs until `shutdown`. It may be dropped at any of its waits and called again: what it was at is then lost, and what counts is
-    /// in the store, or is sent again by whoever sent it. `heart` is its first loop's.
+    /// Runs until `shutdown`. The future may be dropped at any await point and the method called again: work in progress is
+    /// lost, and everything that matters is in the store, or is sent again by its sender. `heartbeat` is the heartbeat of its first
+    /// loop.
     fn run(
         &mut self,
-        heart: Heart,
+        heartbeat: Heartbeat,
         shutdown: CancellationToken,
     ) -> impl Future<Output = Result<(), Error>> + Send;
 }
@@ -32,53 +33,53 @@ pub(crate) trait Part: Send + 'static {
 pub(crate) struct Supervisor {
     tasks: JoinSet<(&'static str, Result<(), Error>)>,
     names: Vec<(tokio::task::Id, &'static str)>,
-    pulses: Vec<(&'static str, Pulse)>,
-    vitals: Vitals,
+    monitors: Vec<(&'static str, PartMonitor)>,
+    vitals: HealthMonitor,
 }
 
-/// A task ended although nobody asked it to.
+/// A task that ended before the shutdown.
 #[derive(Debug, thiserror::Error)]
-pub enum Ended {
+pub enum UnexpectedEnd {
     /// It returned.
     #[error("{0} stopped on its own; the log above it says why")]
     Returned(&'static str),
-    /// It failed in a way that only a person can mend.
+    /// It failed in a way that needs a person.
     #[error("{name} gave up")]
     Failed {
-        /// The task.
+        /// The name of the task.
         name: &'static str,
-        /// Why.
+        /// The error.
         source: Error,
     },
     /// It panicked: a defect of this program.
     #[error("{name} failed: {message}; please report this with the log")]
     Panicked {
-        /// The task.
+        /// The name of the task.
         name: &'static str,
-        /// What the panic said.
+        /// The panic's message.
         message: String,
     },
-    /// It holds its thread, so that it cannot be started anew: a defect of this program.
+    /// It blocks its thread and cannot be restarted: a defect of this program.
     #[error("{0} hangs and cannot be started anew; please report this with the log")]
     Hangs(&'static str),
 }
 
 impl Supervisor {
-    /// No tasks yet.
+    /// Creates a supervisor without tasks.
     pub(crate) fn new() -> Self {
         Self::default()
     }
 
-    /// How the parts are.
-    pub(crate) fn vitals(&self) -> Vitals {
+    /// Returns the health of the modules.
+    pub(crate) fn vitals(&self) -> HealthMonitor {
         self.vitals.clone()
     }
 
-    /// Starts `part` under `name`, and starts it anew when it hangs. It ends with `shutdown`.
-    pub(crate) fn keep(&mut self, name: &'static str, part: impl Part, shutdown: &CancellationToken) {
-        let pulse = self.vitals.part(name);
-        self.pulses.push((name, pulse.clone()));
-        self.spawn(name, keep(name, part, pulse, shutdown.clone()));
+    /// Starts `part` under `name`, and restarts it when it hangs. It ends with `shutdown`.
+    pub(crate) fn supervise(&mut self, name: &'static str, part: impl Part, shutdown: &CancellationToken) {
+        let monitor = self.vitals.part(name);
+        self.monitors.push((name, monitor.clone()));
+        self.spawn(name, run_supervised(name, part, monitor, shutdown.clone()));
     }
 
     /// Starts `task` under `name`.
@@ -87,21 +88,21 @@ impl Supervisor {
         self.names.push((handle.id(), name));
     }
 
-    /// Waits until `shutdown` is cancelled and every task has ended, or until one ends before that; then `shutdown` is
-    /// cancelled for the others, they are waited for, and the first that ended is the error. One that hangs for good is not waited for.
-    pub(crate) async fn run(mut self, shutdown: CancellationToken) -> Result<(), Ended> {
+    /// Waits until `shutdown` is cancelled and every task has ended. If a task ends before, cancels `shutdown` for the others,
+    /// waits for them, and returns the first one as the error. A task that blocks its thread is not awaited.
+    pub(crate) async fn run(mut self, shutdown: CancellationToken) -> Result<(), UnexpectedEnd> {
         let mut first = None;
         loop {
             let ended = tokio::select! {
-                // cancel-safe: a task that has ended stays in the set until it is returned
+                // cancel-safe: a finished task stays in the set until it is returned
                 ended = self.tasks.join_next() => ended,
                 // cancel-safe: sleeping holds no data
-                () = sleep(CHECK) => {
-                    let hopeless = |pulse: &Pulse| pulse.hangs().is_some_and(|(_, spent)| spent >= HOPELESS);
-                    match self.pulses.iter().find(|(_, pulse)| hopeless(pulse)) {
+                () = sleep(CHECK_INTERVAL) => {
+                    let hopeless = |monitor: &PartMonitor| monitor.hung_loop().is_some_and(|(_, spent)| spent >= MAX_HANG);
+                    match self.monitors.iter().find(|(_, monitor)| hopeless(monitor)) {
                         Some((name, _)) => {
                             shutdown.cancel();
-                            return Err(Ended::Hangs(name));
+                            return Err(UnexpectedEnd::Hangs(name));
                         }
                         None => continue,
                     }
@@ -110,8 +111,8 @@ impl Supervisor {
             let Some(ended) = ended else { break };
             if !shutdown.is_cancelled() {
                 first = Some(match ended {
-                    Ok((name, Ok(()))) => Ended::Returned(name),
-                    Ok((name, Err(source))) => Ended::Failed { name, source },
+                    Ok((name, Ok(()))) => UnexpectedEnd::Returned(name),
+                    Ok((name, Err(source))) => UnexpectedEnd::Failed { name, source },
                     Err(error) => self.panicked(&error),
                 });
                 shutdown.cancel();
@@ -120,33 +121,33 @@ impl Supervisor {
         first.map_or(Ok(()), Err)
     }
 
-    fn panicked(&self, error: &tokio::task::JoinError) -> Ended {
+    fn panicked(&self, error: &tokio::task::JoinError) -> UnexpectedEnd {
         let name = self.names.iter().find(|(id, _)| *id == error.id()).map_or("a task", |(_, name)| *name);
-        Ended::Panicked { name, message: error.to_string() }
+        UnexpectedEnd::Panicked { name, message: error.to_string() }
     }
 }
 
-async fn keep(
+async fn run_supervised(
     name: &'static str,
     mut part: impl Part,
-    pulse: Pulse,
+    monitor: PartMonitor,
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
     loop {
         let stop = shutdown.child_token();
-        // what the part has started beside itself ends with it
+        // tasks that the part has started end with it
         let _ends_with_it = stop.clone().drop_guard();
-        let heart = pulse.heart("main");
+        let heartbeat = monitor.heartbeat("main");
         let (at, spent) = tokio::select! {
-            // cancel-safe: the part says so
-            ended = part.run(heart, stop) => return ended,
-            // cancel-safe: it only looks
-            hangs = hangs(&pulse) => hangs,
+            // cancel-safe: the trait requires it
+            ended = part.run(heartbeat, stop) => return ended,
+            // cancel-safe: it only reads
+            hangs = wait_until_hung(&monitor) => hangs,
         };
         if shutdown.is_cancelled() {
             return Ok(());
         }
-        let restarts = pulse.restarted();
+        let restarts = monitor.record_restart();
         error!(
             part = name,
             at,
@@ -158,10 +159,10 @@ async fn keep(
 }
 
 /// Waits until a loop is past its deadline.
-async fn hangs(pulse: &Pulse) -> (&'static str, Duration) {
+async fn wait_until_hung(monitor: &PartMonitor) -> (&'static str, Duration) {
     loop {
-        sleep(CHECK).await;
-        if let Some(hangs) = pulse.hangs() {
+        sleep(CHECK_INTERVAL).await;
+        if let Some(hangs) = monitor.hung_loop() {
             return hangs;
         }
     }
@@ -181,34 +182,34 @@ mod tests {
 
     use super::*;
 
-    /// Hangs the first time, after a long wait for work; then it works.
+    /// Hangs in its first run, after a long wait for work; works in the second.
     struct Stuck {
         runs: Arc<AtomicUsize>,
         stops: Vec<CancellationToken>,
     }
 
     impl Part for Stuck {
-        async fn run(&mut self, heart: Heart, shutdown: CancellationToken) -> Result<(), Error> {
+        async fn run(&mut self, heartbeat: Heartbeat, shutdown: CancellationToken) -> Result<(), Error> {
             let is_first = self.runs.fetch_add(1, Ordering::Relaxed) == 0;
             assert!(self.stops.iter().all(CancellationToken::is_cancelled), "what was beside it has ended");
             self.stops.push(shutdown.clone());
-            let rest = heart.rest();
+            let rest = heartbeat.idle();
             sleep(HANG_LIMIT * 3).await;
             drop(rest);
             if is_first {
                 pending::<()>().await;
             }
-            let _rest = heart.rest();
+            let _rest = heartbeat.idle();
             shutdown.cancelled().await;
             Ok(())
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_part_that_hangs_is_started_anew_within_two_minutes_and_the_others_go_on() {
+    async fn a_hanging_part_is_restarted_within_two_minutes_and_the_others_go_on() {
         let (shutdown, mut supervisor) = (CancellationToken::new(), Supervisor::new());
         let (runs, vitals) = (Arc::<AtomicUsize>::default(), supervisor.vitals());
-        supervisor.keep("stuck", Stuck { runs: runs.clone(), stops: Vec::new() }, &shutdown);
+        supervisor.supervise("stuck", Stuck { runs: runs.clone(), stops: Vec::new() }, &shutdown);
         let stop = shutdown.clone();
         supervisor.spawn("patient", async move {
             stop.cancelled().await;
@@ -231,20 +232,20 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_part_that_cannot_be_started_anew_ends_the_program_by_name() {
+    async fn a_part_that_cannot_be_restarted_ends_the_program() {
         let (shutdown, mut supervisor) = (CancellationToken::new(), Supervisor::new());
-        // as one that holds its thread: nobody drops it
-        let pulse = supervisor.vitals.part("held");
-        let heart = pulse.heart("main");
-        supervisor.pulses.push(("held", pulse));
+        // as a task that blocks its thread: it is not dropped
+        let monitor = supervisor.vitals.part("held");
+        let heartbeat = monitor.heartbeat("main");
+        supervisor.monitors.push(("held", monitor));
         supervisor.spawn("held", async move {
-            heart.beat();
+            heartbeat.beat();
             pending().await
         });
         let begun = Instant::now();
         let error = supervisor.run(shutdown.clone()).await.unwrap_err();
-        assert!(matches!(error, Ended::Hangs("held")), "{error}");
-        assert!(begun.elapsed() < HOPELESS + CHECK * 2, "{:?}", begun.elapsed());
+        assert!(matches!(error, UnexpectedEnd::Hangs("held")), "{error}");
+        assert!(begun.elapsed() < MAX_HANG + CHECK_INTERVAL * 2, "{:?}", begun.elapsed());
         assert!(shutdown.is_cancelled());
     }
 
@@ -259,11 +260,11 @@ mod tests {
         });
         supervisor.spawn("hasty", async { Ok(()) });
         let error = supervisor.run(shutdown).await.unwrap_err();
-        assert!(matches!(error, Ended::Returned("hasty")), "{error}");
+        assert!(matches!(error, UnexpectedEnd::Returned("hasty")), "{error}");
     }
 
     #[tokio::test]
-    async fn a_panic_is_told_with_the_name_of_its_task() {
+    async fn a_panic_is_reported_with_the_name_of_its_task() {
         let mut supervisor = Supervisor::new();
         supervisor.spawn("fragile", async { panic!("on purpose") });
         let error = supervisor.run(CancellationToken::new()).await.unwrap_err().to_string();

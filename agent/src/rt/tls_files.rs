@@ -1,4 +1,5 @@
-//! A client of TLS from the files that a section of `edgecore.yaml` names: its CA is the only root, and its certificate is shown.
+//! The TLS client configuration from the files that a section of `edgecore.yaml` names: its CA is the only root, and its
+//! certificate is presented.
 
 use std::{
     fs::File,
@@ -12,59 +13,59 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem, pem::PemObject};
 
 use crate::config::TlsFiles;
 
-/// Largest PEM file; a chain of certificates stays far below.
+/// The largest PEM file, bytes; a chain of certificates stays far below.
 const MAX_FILE_BYTES: u64 = 256 * 1024;
 
-/// The files of TLS cannot be used.
+/// Why the TLS files cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read.
     #[error("{} cannot be read; it must be a PEM file that the agent may read", path.display())]
     File {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
-    /// A file is no PEM of its kind.
+    /// A file has not the expected PEM content.
     #[error("{} is no PEM file of its kind", path.display())]
     Pem {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The error of the parser.
         source: pem::Error,
     },
-    /// They do not belong together.
+    /// Certificate and key do not match.
     #[error("{} cannot be used; certificate and key must belong together, and the CA must be one", path.display())]
     Files {
-        /// The certificate.
+        /// The path of the certificate.
         path: PathBuf,
-        /// Why.
+        /// The error of TLS.
         source: rustls::Error,
     },
 }
 
 impl TlsError {
-    /// Whether a file is not there, as it is until the node has joined.
+    /// Reports whether a file is missing, as before the node has joined.
     pub(crate) fn is_missing(&self) -> bool {
         matches!(self, Self::File { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 }
 
-/// What the files have.
+/// The content of the files.
 pub(crate) struct Read {
     /// The CA's certificates.
     pub(crate) roots: RootCertStore,
-    /// The own certificate, with those between it and the CA.
+    /// The own certificate with its chain.
     pub(crate) chain: Vec<CertificateDer<'static>>,
-    /// Its key.
+    /// The private key.
     pub(crate) key: PrivateKeyDer<'static>,
 }
 
 /// Reads the files.
 ///
 /// # Errors
-/// One cannot be read.
+/// A file cannot be read.
 pub(crate) fn read_all(files: &TlsFiles) -> Result<Read, TlsError> {
     let failed = |source| TlsError::Files { path: files.cert.clone(), source };
     let mut roots = RootCertStore::empty();
@@ -77,10 +78,10 @@ pub(crate) fn read_all(files: &TlsFiles) -> Result<Read, TlsError> {
     Ok(Read { roots, chain, key })
 }
 
-/// A client's TLS from the files.
+/// Builds a client configuration from the files.
 ///
 /// # Errors
-/// One cannot be read, or they do not belong together.
+/// A file cannot be read, or certificate and key do not match.
 pub(crate) fn client_config(files: &TlsFiles) -> Result<Arc<ClientConfig>, TlsError> {
     let failed = |source| TlsError::Files { path: files.cert.clone(), source };
     let Read { roots, chain, key } = read_all(files)?;

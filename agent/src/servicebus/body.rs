@@ -1,4 +1,4 @@
-//! Reads bodies within a limit, and holds only a few large ones at a time: what others send is bounded in all, not each by itself.
+//! Reads bodies within a limit, and holds only a few large ones at a time, so that the total memory is bounded.
 
 use std::sync::Arc;
 
@@ -8,70 +8,70 @@ use http_body_util::BodyExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wire::bus::MAX_BODY;
 
-/// Up to so many bytes a body is small.
-const SMALL: usize = 64 * 1024;
-/// Large bodies that are held at a time, in one direction.
-const LARGE: usize = 8;
+/// The largest small body, bytes.
+const MAX_SMALL_BYTES: usize = 64 * 1024;
+/// The most large bodies that are held at a time, in one direction.
+const MAX_LARGE_BODIES: usize = 8;
 
-/// The places of large bodies; cheap to clone.
+/// The permits of large bodies; cheap to clone.
 #[derive(Clone, Debug)]
-pub(super) struct Large(Arc<Semaphore>);
+pub(super) struct LargeBodyLimiter(Arc<Semaphore>);
 
-impl Default for Large {
+impl Default for LargeBodyLimiter {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(LARGE)))
+        Self(Arc::new(Semaphore::new(MAX_LARGE_BODIES)))
     }
 }
 
-/// A body, with its place where it is large; keep it as long as the bytes.
+/// A body, with its permit if it is large; keep both for the same time.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct BodyWithPermit {
     pub(super) bytes: Bytes,
-    pub(super) place: Option<OwnedSemaphorePermit>,
+    pub(super) permit: Option<OwnedSemaphorePermit>,
 }
 
-/// Why there is no body.
+/// Why a body could not be read.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Unread {
+pub(super) enum ReadError {
     #[error("it has more than {MAX_BODY} bytes")]
     TooLarge,
     #[error("it ended early: {0}")]
     Broken(String),
 }
 
-impl Large {
-    /// A place for a body of so many bytes, if it needs one: the outer value is `None` where there is none now.
-    pub(super) fn place(&self, bytes: usize) -> Option<Option<OwnedSemaphorePermit>> {
-        if bytes <= SMALL {
+impl LargeBodyLimiter {
+    /// Returns a permit for a body of this size, if it needs one; the outer value is `None` if none is free.
+    pub(super) fn permit(&self, bytes: usize) -> Option<Option<OwnedSemaphorePermit>> {
+        if bytes <= MAX_SMALL_BYTES {
             return Some(None);
         }
         self.0.clone().try_acquire_owned().ok().map(Some)
     }
 
-    /// Reads a body. One that turns out to be large waits for a place; whoever calls this has a deadline.
-    pub(super) async fn read<B>(&self, body: B) -> Result<Held, Unread>
+    /// Reads a body. A large one waits for a permit; the caller has a deadline.
+    pub(super) async fn read<B>(&self, body: B) -> Result<BodyWithPermit, ReadError>
     where
         B: Body<Data = Bytes>,
         B::Error: std::fmt::Display,
     {
         let mut body = std::pin::pin!(body);
-        let (mut bytes, mut place) = (BytesMut::new(), None);
-        // what is announced to be too large is not even begun with
+        let (mut bytes, mut permit) = (BytesMut::new(), None);
+        // a body that is announced as too large is not read at all
         if body.size_hint().lower() > MAX_BODY as u64 {
-            return Err(Unread::TooLarge);
+            return Err(ReadError::TooLarge);
         }
         while let Some(frame) = body.as_mut().frame().await {
-            let frame = frame.map_err(|error| Unread::Broken(error.to_string()))?;
+            let frame = frame.map_err(|error| ReadError::Broken(error.to_string()))?;
             let Ok(data) = frame.into_data() else { continue };
             if bytes.len() + data.len() > MAX_BODY {
-                return Err(Unread::TooLarge);
+                return Err(ReadError::TooLarge);
             }
-            if place.is_none() && bytes.len() + data.len() > SMALL {
-                place = self.0.clone().acquire_owned().await.ok();
+            if permit.is_none() && bytes.len() + data.len() > MAX_SMALL_BYTES {
+                permit = self.0.clone().acquire_owned().await.ok();
             }
             bytes.extend_from_slice(&data);
         }
-        Ok(Held { bytes: bytes.freeze(), place })
+        Ok(BodyWithPermit { bytes: bytes.freeze(), permit })
     }
 }
 
@@ -84,14 +84,15 @@ mod tests {
 
     #[test]
     fn only_a_few_large_bodies_are_held() {
-        let large = Large::default();
+        let large = LargeBodyLimiter::default();
         let read = |size: usize| large.read(Full::new(Bytes::from(vec![0; size]))).now_or_never();
-        let held: Vec<_> = (0..LARGE).map(|_| read(SMALL + 1).unwrap().unwrap()).collect();
-        assert!(read(SMALL + 1).is_none(), "it waits");
-        assert_eq!(read(SMALL).unwrap().unwrap().bytes.len(), SMALL);
-        assert!(large.place(SMALL + 1).is_none() && large.place(SMALL).is_some());
+        let held: Vec<_> =
+            (0..MAX_LARGE_BODIES).map(|_| read(MAX_SMALL_BYTES + 1).unwrap().unwrap()).collect();
+        assert!(read(MAX_SMALL_BYTES + 1).is_none(), "it waits");
+        assert_eq!(read(MAX_SMALL_BYTES).unwrap().unwrap().bytes.len(), MAX_SMALL_BYTES);
+        assert!(large.permit(MAX_SMALL_BYTES + 1).is_none() && large.permit(MAX_SMALL_BYTES).is_some());
         drop(held);
         assert_eq!(read(MAX_BODY).unwrap().unwrap().bytes.len(), MAX_BODY);
-        assert!(matches!(read(MAX_BODY + 1).unwrap(), Err(Unread::TooLarge)));
+        assert!(matches!(read(MAX_BODY + 1).unwrap(), Err(ReadError::TooLarge)));
     }
 }

@@ -1,4 +1,4 @@
-//! A call of the cloud as a request to a local server, and a local server's answer as a message. Pure.
+//! Converts a call of the cloud to a request to a local server, and the server's response to a message. Pure.
 //!
 //! Source: KubeEdge 1.23, `edge/pkg/servicebus/servicebus.go`; recorded messages of `router_servicebus`.
 
@@ -15,10 +15,10 @@ use wire::{
 
 use super::headers;
 
-/// The longest path that is called, bytes: what servers usually read.
-const MAX_PATH: usize = 8 * 1024;
-/// What cannot stand in a path as it is, and is encoded. A `%` stands for itself: the path is one that was encoded.
-const ENCODED: &AsciiSet = &CONTROLS
+/// The longest path, bytes: what servers usually accept.
+const MAX_PATH_BYTES: usize = 8 * 1024;
+/// The characters of a path that are encoded. A `%` is not: the path is encoded already.
+const PATH_ENCODE_SET: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
     .add(b'#')
@@ -41,14 +41,14 @@ pub(super) struct Call {
     pub(super) body: Bytes,
 }
 
-/// Why a call has no answer of a local server, and what the caller is told instead.
+/// Why a call failed, as it is answered to the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Refusal {
+pub(super) struct CallError {
     pub(super) status: StatusCode,
     pub(super) why: String,
 }
 
-impl Refusal {
+impl CallError {
     pub(super) fn new(status: StatusCode, why: impl Into<String>) -> Self {
         Self { status, why: why.into() }
     }
@@ -58,7 +58,7 @@ impl Refusal {
     }
 }
 
-/// What a local server has answered.
+/// The response of a local server.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Answer {
     pub(super) status: StatusCode,
@@ -67,18 +67,18 @@ pub(super) struct Answer {
 }
 
 impl Call {
-    /// Reads a call: `<port>:<path>`, and `{header, body, method, url}` with the body in base64.
-    pub(super) fn read(method: &str, target: &str, request: &Value) -> Result<Self, Refusal> {
+    /// Parses a call: `<port>:<path>`, and `{header, body, method, url}` with the body in base64.
+    pub(super) fn read(method: &str, target: &str, request: &Value) -> Result<Self, CallError> {
         // only the first colon ends the port: a path may have more, which EdgeCore refuses
         let (port, path) = target.split_once(':').ok_or_else(|| {
-            Refusal::bad(format!("{:?} is no target; it must be <port>:<path>", short(target)))
+            CallError::bad(format!("{:?} is no target; it must be <port>:<path>", short(target)))
         })?;
         let port = port
             .parse::<u16>()
             .ok()
             .filter(|number| *number != 0 && port.bytes().all(|byte| byte.is_ascii_digit()))
             .ok_or_else(|| {
-                Refusal::bad(format!(
+                CallError::bad(format!(
                     "{:?} is no port; the service_port of the RuleEndpoint must be from 1 to 65535",
                     short(port)
                 ))
@@ -87,58 +87,58 @@ impl Call {
             .ok()
             .filter(|method| *method != Method::CONNECT)
             .ok_or_else(|| {
-            Refusal::bad(format!("{:?} is no method of HTTP that can be called", short(method)))
+            CallError::bad(format!("{:?} is no method of HTTP that can be called", short(method)))
         })?;
         let ServiceRequest { header, body, .. } = read(request)?;
         Ok(Self {
             port,
             method,
             uri: uri(port, path)?,
-            headers: headers::of_call(&header).map_err(Refusal::bad)?,
+            headers: headers::of_call(&header).map_err(CallError::bad)?,
             body: body.into(),
         })
     }
 }
 
-fn uri(port: u16, path: &str) -> Result<Uri, Refusal> {
-    if path.len() > MAX_PATH {
-        return Err(Refusal::new(
+fn uri(port: u16, path: &str) -> Result<Uri, CallError> {
+    if path.len() > MAX_PATH_BYTES {
+        return Err(CallError::new(
             StatusCode::URI_TOO_LONG,
-            format!("the path is longer than {MAX_PATH} bytes"),
+            format!("the path is longer than {MAX_PATH_BYTES} bytes"),
         ));
     }
     if path.contains(char::is_control) {
-        return Err(Refusal::bad("the path has control characters"));
+        return Err(CallError::bad("the path has control characters"));
     }
     let path = path.strip_prefix('/').unwrap_or(path);
-    let text = format!("http://127.0.0.1:{port}/{}", utf8_percent_encode(path, ENCODED));
-    text.parse().map_err(|error| Refusal::bad(format!("the path cannot be called: {error}")))
+    let text = format!("http://127.0.0.1:{port}/{}", utf8_percent_encode(path, PATH_ENCODE_SET));
+    text.parse().map_err(|error| CallError::bad(format!("the path cannot be called: {error}")))
 }
 
-/// What is sent; nothing at all is an empty request.
-fn read(request: &Value) -> Result<ServiceRequest, Refusal> {
+/// Parses the request; null is an empty request.
+fn read(request: &Value) -> Result<ServiceRequest, CallError> {
     let too_large =
-        || Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, format!("the body has more than {MAX_BODY} bytes"));
+        || CallError::new(StatusCode::PAYLOAD_TOO_LARGE, format!("the body has more than {MAX_BODY} bytes"));
     if request.is_null() {
         return Ok(ServiceRequest::default());
     }
-    // in base64 it is longer by a third
+    // base64 is longer by a third
     if request["body"].as_str().is_some_and(|text| text.len() / 4 * 3 > MAX_BODY + 2) {
         return Err(too_large());
     }
     let read = ServiceRequest::deserialize(request);
-    let read = read.map_err(|error| Refusal::bad(format!("the request cannot be read: {error}")))?;
+    let read = read.map_err(|error| CallError::bad(format!("the request cannot be read: {error}")))?;
     if read.body.len() > MAX_BODY { Err(too_large()) } else { Ok(read) }
 }
 
-/// The message for the cloud, to be sent as the answer to its own.
+/// Builds the answer to the cloud's message.
 pub(super) fn message(answer: Answer) -> Upstream {
     let header = headers::of_answer(&answer.headers);
     upload(&ServiceResponse { header, status_code: answer.status.as_u16(), body: answer.body.into() })
 }
 
-/// The same where there is no answer: EdgeCore's word for it lacks operation and group, so that a cloud never gets it.
-pub(super) fn refusal(refused: &Refusal) -> Upstream {
+/// Builds the answer for a failed call. EdgeCore's own error lacks operation and group, so that a cloud never gets it.
+pub(super) fn error_message(refused: &CallError) -> Upstream {
     upload(&ServiceResponse::failure(refused.status.as_u16(), &format!("{}\n", refused.why)))
 }
 
@@ -185,9 +185,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_call_is_refused() {
+    fn invalid_calls_are_refused() {
         let nothing = || Value::Null;
-        let long = format!("1:/{}", "a".repeat(MAX_PATH));
+        let long = format!("1:/{}", "a".repeat(MAX_PATH_BYTES));
         let large = json!({"body": STANDARD.encode(vec![0; MAX_BODY + 1])});
         for (method, target, request, status) in [
             ("GET", "8080", nothing(), 400),
@@ -226,7 +226,7 @@ mod tests {
             ("servicebus", "user")
         );
         assert_eq!(sent.content, json!({"header": {"X-A": ["1", "2"]}, "status_code": 404, "body": "/wA="}));
-        let refused = refusal(&Refusal::new(StatusCode::BAD_GATEWAY, "nobody")).into_message(1);
+        let refused = error_message(&CallError::new(StatusCode::BAD_GATEWAY, "nobody")).into_message(1);
         assert_eq!(
             (refused.route.operation.as_str(), &refused.content["status_code"]),
             ("upload", &json!(502))

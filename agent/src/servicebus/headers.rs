@@ -1,5 +1,5 @@
-//! Headers that go from one connection to another, and those that do not: hop-by-hop ones are of the connection, length and host are
-//! those of the new one. Pure.
+//! Selects the headers that are forwarded: hop-by-hop headers belong to one connection, and length and host are those of the
+//! new one. Pure.
 //!
 //! Source: RFC 9110, section 7.6.1.
 
@@ -10,12 +10,12 @@ use wire::{
     text::short,
 };
 
-/// Most headers of a call; servers read no more.
+/// The most headers of a call; servers accept no more.
 const MAX_HEADERS: usize = 100;
-/// Most bytes of them.
+/// The most bytes of the headers.
 const MAX_BYTES: usize = 32 * 1024;
 
-/// The headers of a call; an error says which cannot be sent.
+/// Returns the headers of a call; the error names one that cannot be sent.
 pub(super) fn of_call(written: &Headers) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
     let mut bytes = 0;
@@ -23,7 +23,7 @@ pub(super) fn of_call(written: &Headers) -> Result<HeaderMap, String> {
         let key = HeaderName::from_bytes(name.as_bytes())
             .map_err(|_| format!("{:?} is no name of a header", short(name)))?;
         for value in values {
-            // a line break in it would begin another header
+            // a line break would start another header
             let value = HeaderValue::from_bytes(value.as_bytes())
                 .map_err(|_| format!("the header {key} has control characters"))?;
             bytes += key.as_str().len() + value.len();
@@ -36,20 +36,20 @@ pub(super) fn of_call(written: &Headers) -> Result<HeaderMap, String> {
         }
     }
     drop_hop_by_hop(&mut headers);
-    // what is said to the server that was called first, and would be waited for
+    // `Expect` is for the server that was called first, and would delay the request
     for own in [header::HOST, header::CONTENT_LENGTH, header::EXPECT] {
         headers.remove(own);
     }
     Ok(headers)
 }
 
-/// The headers of an answer, named as Go names them.
+/// Returns the headers of a response, named as Go names them.
 pub(super) fn of_answer(headers: &HeaderMap) -> Headers {
     let mut headers = headers.clone();
     drop_hop_by_hop(&mut headers);
     headers.remove(header::CONTENT_LENGTH);
     let mut written = Headers::new();
-    // by this one the cloud tells the agent's own answers
+    // the cloud recognizes the agent's own answers by this header
     let handed_on =
         headers.iter().filter(|(name, _)| !name.as_str().eq_ignore_ascii_case(ServiceResponse::OWN));
     for (name, value) in handed_on {

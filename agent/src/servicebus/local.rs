@@ -1,4 +1,4 @@
-//! What a program of this machine asks of the cloud, and what it is answered. Pure.
+//! Requests of local programs to the cloud, and the responses to them. Pure.
 //!
 //! Source: KubeEdge 1.23, `edge/pkg/servicebus/server.go`.
 
@@ -8,47 +8,48 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use wire::{Down, Downstream, Header, Message, Operation, Upstream, bus::ServiceResponse, text::short};
 
-use super::call::Refusal;
+use super::call::CallError;
 
-/// A program's request, as far as it is looked at; the cloud gets all of it.
+/// A program's request, as far as it is parsed; the cloud gets all of it.
 #[derive(Debug, Deserialize)]
-struct Wanted {
+struct ProgramRequest {
     #[serde(default, rename = "targetURL")]
     target_url: String,
 }
 
-/// The URL that a request is for.
-pub(super) fn target(body: &[u8]) -> Result<String, Refusal> {
+/// Returns the URL that a request is for.
+pub(super) fn target(body: &[u8]) -> Result<String, CallError> {
     let form = r#"send {"method": "POST", "targetURL": "http://…", "payload": …}"#;
-    let wanted: Wanted = serde_json::from_slice(body).map_err(|error| {
-        Refusal::new(StatusCode::BAD_REQUEST, format!("the request cannot be read: {error}; {form}"))
+    let wanted: ProgramRequest = serde_json::from_slice(body).map_err(|error| {
+        CallError::new(StatusCode::BAD_REQUEST, format!("the request cannot be read: {error}; {form}"))
     })?;
     if wanted.target_url.is_empty() {
-        return Err(Refusal::new(StatusCode::BAD_REQUEST, format!("the request has no targetURL; {form}")));
+        return Err(CallError::new(StatusCode::BAD_REQUEST, format!("the request has no targetURL; {form}")));
     }
     Ok(wanted.target_url)
 }
 
-/// Nobody has allowed to call this URL.
-pub(super) fn not_registered(url: &str) -> Refusal {
+/// Returns the error for a URL that no rule has registered.
+pub(super) fn not_registered(url: &str) -> CallError {
     let why = format!(
         "url {} is not allowed; a rule with source servicebus and this target_url must be there",
         short(url)
     );
-    Refusal::new(StatusCode::FORBIDDEN, why)
+    CallError::new(StatusCode::FORBIDDEN, why)
 }
 
-/// The message for the cloud: the request in base64, as EdgeCore sends bytes.
+/// Builds the message for the cloud: the request in base64, as EdgeCore sends bytes.
 pub(super) fn upload(url: String, body: &[u8]) -> Upstream {
     Upstream::ServiceUpload { target: url.into(), content: STANDARD.encode(body).into() }
 }
 
-/// The cloud's answer as the program gets it: EdgeCore's form, with the target's own status and headers where the cloud tells them.
-pub(super) fn answer(answer: Message) -> Result<(StatusCode, Value), Refusal> {
+/// Converts the cloud's answer for the program: EdgeCore's form, with the target's own status and headers if the cloud sends
+/// them.
+pub(super) fn answer(answer: Message) -> Result<(StatusCode, Value), CallError> {
     let has_failed = answer.route.operation == Operation::Error;
     let told = match Down::from(answer).body {
         Downstream::UploadAnswer { content, .. } | Downstream::Unknown { content, .. } => content,
-        // as CloudCore's router says it: the answer counts, not who gives it
+        // as CloudCore's router does: the answer counts, not its source
         other => Message::from(Down { header: Header::default(), body: other }).content,
     };
     let text = |told: Value| match told {
@@ -57,7 +58,7 @@ pub(super) fn answer(answer: Message) -> Result<(StatusCode, Value), Refusal> {
         other => other.to_string(),
     };
     if has_failed {
-        return Err(Refusal::new(StatusCode::BAD_GATEWAY, text(told)));
+        return Err(CallError::new(StatusCode::BAD_GATEWAY, text(told)));
     }
     let msg = "receive response from cloud successfully";
     let Some(response) = told.is_object().then(|| ServiceResponse::deserialize(&told).ok()).flatten() else {
@@ -76,8 +77,8 @@ pub(super) fn answer(answer: Message) -> Result<(StatusCode, Value), Refusal> {
     Ok((status, answer))
 }
 
-/// A refusal in the same form.
-pub(super) fn refusal(refused: &Refusal) -> Value {
+/// Returns an error in the same form.
+pub(super) fn error_body(refused: &CallError) -> Value {
     json!({"code": refused.status.as_u16(), "msg": refused.why, "body": ""})
 }
 
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_those_of_edgecore_and_errors_are_told() {
+    fn answers_have_edgecores_form_and_errors_are_returned() {
         let message = |source, operation: &str, content| {
             let operation = Operation::from(operation.to_owned());
             let route = Route { source, group: Group::User, operation, ..Route::default() };
@@ -123,7 +124,7 @@ mod tests {
         assert_eq!((&told["body"], &told["base64"]), (&json!("/wA="), &json!(true)));
         for source in [Source::ServiceBus, Source::RouterServiceBus] {
             let refused = answer(message(source, "error", json!("no such rule"))).unwrap_err();
-            assert_eq!(refusal(&refused), json!({"code": 502, "msg": "no such rule", "body": ""}));
+            assert_eq!(error_body(&refused), json!({"code": 502, "msg": "no such rule", "body": ""}));
         }
     }
 

@@ -1,29 +1,29 @@
-//! ServiceBus: HTTP servers of this machine for the cloud, and targets of the cloud for programs of this machine.
+//! ServiceBus: calls local HTTP servers for the cloud, and URLs of the cloud for local programs.
 //!
-//! In: what the cloud's rules call ([`RouterMessages`]), and the URLs that they let programs call. Out: requests to
-//! `127.0.0.1:<port>`, whose answers go back to the cloud; and, from the server for programs, calls to the cloud. Every call has a
-//! deadline, a size and a share of what runs at the same time; whatever goes wrong with one is answered in the form of an answer,
-//! which a cloud hands on to whoever called.
+//! In: calls of the cloud's rules ([`RouterMessages`]), and the URLs that rules let programs call. Out: requests to
+//! `127.0.0.1:<port>`, whose responses go back to the cloud; and calls to the cloud from the server for programs. Every call
+//! has a deadline, a size limit and a share of what runs at the same time. A call that fails is answered in the form of a
+//! response, which the cloud forwards to the caller.
 //!
 //! | part | what |
 //! |---|---|
 //! | `call`, `headers`, `ports`, `local` | decisions, pure |
-//! | `shares` | how much runs at the same time |
-//! | `body` | reads bodies, and holds few large ones |
-//! | `client` | the edge to local servers |
-//! | `server` | the edge to local programs |
+//! | `shares` | limits the concurrent calls |
+//! | `body` | reads bodies, and limits large ones |
+//! | `client` | the client of local servers |
+//! | `server` | the server for local programs |
 //! | `targets` | the URLs that rules have registered, in the store |
-//! | `task` | the one owner: takes what the cloud says |
-//! | `figures` | what is counted |
+//! | `task` | the one owner: handles the cloud's messages |
+//! | `metrics` | the counters |
 //!
 //! Source: KubeEdge's ServiceBus, `edge/pkg/servicebus`.
 
 mod body;
 mod call;
 mod client;
-mod figures;
 mod headers;
 mod local;
+mod metrics;
 mod ports;
 mod server;
 mod shares;
@@ -38,7 +38,7 @@ use kubeapi::store::Store;
 use rustls_pki_types::pem;
 use tokio::sync::watch;
 
-use self::{figures::Figures, targets::Targets};
+use self::{metrics::ServiceBusMetrics, targets::Targets};
 pub use self::{ports::Ports, task::Task};
 use crate::{
     config::CertificateFiles,
@@ -47,12 +47,12 @@ use crate::{
     rt::{Metric, Queue},
 };
 
-/// What the room needs.
+/// What ServiceBus needs.
 #[derive(Debug)]
 pub struct Config {
-    /// The address of the server that programs of this machine call; port 0 takes a free one.
+    /// The address of the server for programs of this machine; port 0 takes a free one.
     pub address: SocketAddr,
-    /// The certificate shown there; `None`: plain HTTP.
+    /// The server's certificate; `None` for plain HTTP.
     pub tls: Option<CertificateFiles>,
     /// How long the cloud may take to answer a program.
     pub timeout: Duration,
@@ -60,72 +60,72 @@ pub struct Config {
     pub call_timeout: Duration,
     /// Which ports the cloud may call.
     pub ports: Ports,
-    /// Where the URLs are kept.
+    /// The store of the URLs.
     pub store: Arc<dyn Store>,
-    /// The way to the cloud.
+    /// The connection to the cloud.
     pub hub: EdgeHub,
-    /// What the cloud says.
+    /// The cloud's messages.
     pub messages: RouterMessages,
 }
 
-/// Why the room could not be built.
+/// Why ServiceBus could not be built.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file of TLS is missing, or is no PEM of what it should be.
+    /// A TLS file is missing, or has not the expected PEM content.
     #[error(
         "{path} cannot be read; modules.serviceBus.tlsCertFile and tlsPrivateKeyFile must name a certificate and its key, or nothing"
     )]
     File {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// Why not.
+        /// The error of the parser.
         source: Box<pem::Error>,
     },
-    /// Certificate and key do not fit together.
+    /// Certificate and key do not match.
     #[error("tlsCertFile and tlsPrivateKeyFile of modules.serviceBus do not fit together")]
     Unfit(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// The handle: what the room tells of itself. Cheap to clone.
+/// The handle, for metrics. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct ServiceBus {
-    figures: Arc<Figures>,
+    figures: Arc<ServiceBusMetrics>,
     listening: watch::Receiver<Option<SocketAddr>>,
 }
 
 impl ServiceBus {
-    /// Where programs call, once that is possible.
+    /// Returns the address for programs, once the server listens.
     pub fn listening(&self) -> watch::Receiver<Option<SocketAddr>> {
         self.listening.clone()
     }
 
-    /// What is counted.
+    /// Returns the metrics.
     pub(crate) fn metrics(&self) -> Vec<Metric> {
         self.figures.metrics()
     }
 
-    /// How much runs of what may run at the same time.
+    /// Reports how many of the permitted calls are running.
     pub(crate) fn queues(&self) -> Vec<Queue> {
         self.figures.queues()
     }
 }
 
-/// Builds the room. [`Task::run`] reads the URLs and listens.
+/// Builds ServiceBus. [`Task::run`] reads the URLs and listens.
 ///
 /// # Errors
-/// The files of TLS cannot be used.
+/// The TLS files cannot be used.
 pub fn new(config: Config) -> Result<(ServiceBus, Task), Error> {
     let Config { address, tls, timeout, call_timeout, ports, store, hub, messages } = config;
     let tls = tls.as_ref().map(server::tls).transpose()?;
-    let figures = Arc::<Figures>::default();
+    let figures = Arc::<ServiceBusMetrics>::default();
     let (listens, listening) = watch::channel(None);
-    let ports = ports.and(listening.clone());
+    let ports = ports.excluding(listening.clone());
     let handler = Arc::new(server::RequestHandler {
         targets: Targets::new(store),
         hub: hub.clone(),
         timeout,
         figures: figures.clone(),
-        large: body::Large::default(),
+        large: body::LargeBodyLimiter::default(),
         address,
     });
     let runner = Arc::new(task::CallRunner {
@@ -133,7 +133,7 @@ pub fn new(config: Config) -> Result<(ServiceBus, Task), Error> {
         call_timeout,
         ports,
         shares: shares::Shares::default(),
-        large: body::Large::default(),
+        large: body::LargeBodyLimiter::default(),
         hub,
         figures: figures.clone(),
     });

@@ -1,50 +1,51 @@
-//! Which ports of this machine the cloud may call: never the agent's own, behind which are this node's pods, devices and messages.
+//! Which ports of this machine the cloud may call: never the agent's own, which give access to the node's pods, devices and
+//! messages.
 
 use std::{collections::BTreeSet, fmt, net::SocketAddr, sync::Arc};
 
 use http::StatusCode;
 use tokio::sync::watch;
 
-use super::call::Refusal;
+use super::call::CallError;
 
-/// Ports of the kubelet's and MetaServer's that a node has, wherever this agent may have put its own.
-const RESERVED: [u16; 3] = [10250, 10350, 10550];
+/// The default ports of kubelet and MetaServer, wherever this agent may have put its own.
+const RESERVED_PORTS: [u16; 3] = [10250, 10350, 10550];
 
-/// Where something of this agent listens, once it does.
-type Listening = watch::Receiver<Option<SocketAddr>>;
+/// The address of a server of this agent, once it listens.
+type BoundAddress = watch::Receiver<Option<SocketAddr>>;
 
 /// The ports that may be called. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Ports {
     allowed: Arc<BTreeSet<u16>>,
     own: Arc<BTreeSet<u16>>,
-    listening: Vec<Listening>,
+    listening: Vec<BoundAddress>,
 }
 
 impl Ports {
-    /// Those `allowed` (none: all), but for the agent's `own`, as configured.
+    /// Allows the ports in `allowed` (all, if empty), but for the agent's `own` configured ports.
     pub fn new(allowed: BTreeSet<u16>, own: BTreeSet<u16>) -> Self {
         Self { allowed: Arc::new(allowed), own: Arc::new(own), listening: Vec::new() }
     }
 
-    /// Without the port of what listens there.
+    /// Excludes the port of a server that has started.
     #[must_use]
-    pub fn and(mut self, listening: Listening) -> Self {
+    pub fn excluding(mut self, listening: BoundAddress) -> Self {
         self.listening.push(listening);
         self
     }
 
-    /// Whether the cloud may call a port.
-    pub(super) fn check(&self, port: u16) -> Result<(), Refusal> {
+    /// Checks that the cloud may call a port.
+    pub(super) fn check(&self, port: u16) -> Result<(), CallError> {
         let listens =
-            |listening: &Listening| listening.borrow().is_some_and(|address| address.port() == port);
-        if RESERVED.contains(&port) || self.own.contains(&port) || self.listening.iter().any(listens) {
+            |listening: &BoundAddress| listening.borrow().is_some_and(|address| address.port() == port);
+        if RESERVED_PORTS.contains(&port) || self.own.contains(&port) || self.listening.iter().any(listens) {
             let why = format!("port {port} is one of the edge agent's own, which no rule may call");
-            return Err(Refusal::new(StatusCode::FORBIDDEN, why));
+            return Err(CallError::new(StatusCode::FORBIDDEN, why));
         }
         if !self.allowed.is_empty() && !self.allowed.contains(&port) {
             let why = format!("port {port} is not among modules.serviceBus.allowedPorts of this node");
-            return Err(Refusal::new(StatusCode::FORBIDDEN, why));
+            return Err(CallError::new(StatusCode::FORBIDDEN, why));
         }
         Ok(())
     }
@@ -66,7 +67,7 @@ mod tests {
     #[test]
     fn the_agents_own_ports_are_never_called() {
         let (listens, listening) = watch::channel(None);
-        let ports = Ports::new(BTreeSet::new(), BTreeSet::from([1884])).and(listening);
+        let ports = Ports::new(BTreeSet::new(), BTreeSet::from([1884])).excluding(listening);
         for own in [10250, 10350, 10550, 1884] {
             assert_eq!(ports.check(own).unwrap_err().status, StatusCode::FORBIDDEN);
         }

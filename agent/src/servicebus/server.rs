@@ -1,4 +1,4 @@
-//! The edge to programs of this machine: they call URLs of the cloud that a rule has registered, and no others.
+//! The server for programs of this machine: they may call the URLs of the cloud that a rule has registered, and no others.
 
 use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -20,10 +20,10 @@ use tracing::{info, warn};
 
 use super::{
     Error,
-    body::{Held, Large, Unread},
-    call::Refusal,
-    figures::Figures,
+    body::{BodyWithPermit, LargeBodyLimiter, ReadError},
+    call::CallError,
     local,
+    metrics::ServiceBusMetrics,
     targets::Targets,
 };
 use crate::{
@@ -33,23 +33,23 @@ use crate::{
 };
 
 /// How long the body of a request may take to arrive.
-const ARRIVAL: Duration = Duration::from_secs(30);
-/// Waits between two tries to listen.
-const FIRST_WAIT: Duration = Duration::from_millis(100);
-const LONGEST_WAIT: Duration = Duration::from_secs(5);
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+/// The waits between two attempts to listen.
+const INITIAL_BACKOFF: Duration = Duration::from_millis(100);
+const MAX_BACKOFF: Duration = Duration::from_secs(5);
 
-/// What the server's answers are made from.
+/// Answers the requests of programs.
 #[derive(Debug)]
 pub(super) struct RequestHandler {
     pub(super) targets: Targets,
     pub(super) hub: EdgeHub,
     pub(super) timeout: Duration,
-    pub(super) figures: Arc<Figures>,
-    pub(super) large: Large,
+    pub(super) figures: Arc<ServiceBusMetrics>,
+    pub(super) large: LargeBodyLimiter,
     pub(super) address: SocketAddr,
 }
 
-/// A server with the certificate of these files; no client is asked for one.
+/// Builds the TLS configuration with the certificate of these files, without client certificates.
 pub(super) fn tls(files: &CertificateFiles) -> Result<ServerConfig, Error> {
     let failed = |path: &std::path::Path| {
         let path = path.to_owned();
@@ -71,8 +71,8 @@ pub(super) async fn run(
     listens: &watch::Sender<Option<SocketAddr>>,
     shutdown: CancellationToken,
 ) {
-    let mut backoff = Backoff::new(FIRST_WAIT, LONGEST_WAIT);
-    let mut is_told = false;
+    let mut backoff = Backoff::new(INITIAL_BACKOFF, MAX_BACKOFF);
+    let mut is_failure_logged = false;
     loop {
         match bind(handler.clone(), tls.clone()).await {
             Ok(server) => {
@@ -82,14 +82,14 @@ pub(super) async fn run(
                 return;
             }
             Err(error) => {
-                if !is_told {
+                if !is_failure_logged {
                     let error = &error as &dyn std::error::Error;
                     warn!(
                         error,
                         "ServiceBus cannot listen (modules.serviceBus.server and port); it is tried again until it can"
                     );
                 }
-                is_told = true;
+                is_failure_logged = true;
                 tokio::time::sleep(backoff.next(rand::random())).await;
             }
         }
@@ -110,7 +110,7 @@ async fn bind(
     BindError,
 > {
     let scheme = if tls.is_some() { Scheme::Https } else { Scheme::Http };
-    // an address of the network has names that nobody here knows
+    // an address of the network has unknown host names
     let hosts = handler.address.ip().is_loopback().then(|| Hosts::new(Vec::new(), scheme));
     let (address, limits) = (handler.address, limits(handler.timeout));
     let service = tower::service_fn(move |request: Request<Incoming>| {
@@ -120,7 +120,7 @@ async fn bind(
     Ok(Server::bind(address, tls, service).await?.limits(limits))
 }
 
-/// Programs of one machine are few, and each of their requests waits for the cloud.
+/// Returns the limits: programs of one machine are few, and each of their requests waits for the cloud.
 fn limits(timeout: Duration) -> ServerLimits {
     let usual = ServerLimits::default();
     ServerLimits {
@@ -134,7 +134,7 @@ impl RequestHandler {
     async fn serve(&self, request: Request<Incoming>, hosts: Option<&Hosts>) -> Response<Body> {
         let (status, told) = match self.answer(request, hosts).await {
             Ok(answered) => answered,
-            Err(refused) => (refused.status, local::refusal(&refused)),
+            Err(refused) => (refused.status, local::error_body(&refused)),
         };
         self.figures.local(status);
         let body = Full::new(Bytes::from(told.to_string())).map_err(|never| match never {}).boxed_unsync();
@@ -150,30 +150,30 @@ impl RequestHandler {
         &self,
         request: Request<Incoming>,
         hosts: Option<&Hosts>,
-    ) -> Result<(StatusCode, serde_json::Value), Refusal> {
+    ) -> Result<(StatusCode, serde_json::Value), CallError> {
         if let Some(NotOurs { code, why }) =
             hosts.and_then(|hosts| hosts.check(request.uri(), request.headers()).err())
         {
-            return Err(Refusal::new(code, format!("{why}; ask for it by a loopback address")));
+            return Err(CallError::new(code, format!("{why}; ask for it by a loopback address")));
         }
         if request.method() != Method::POST {
             let why = "only POST is possible here; the method of the call stands in the request's body";
-            return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, why));
+            return Err(CallError::new(StatusCode::METHOD_NOT_ALLOWED, why));
         }
-        let read = timeout(ARRIVAL, self.large.read(request.into_body())).await;
+        let read = timeout(BODY_TIMEOUT, self.large.read(request.into_body())).await;
         let read = read.map_err(|_| {
-            Refusal::new(
+            CallError::new(
                 StatusCode::REQUEST_TIMEOUT,
-                format!("the request did not arrive within {ARRIVAL:?}"),
+                format!("the request did not arrive within {BODY_TIMEOUT:?}"),
             )
         })?;
-        // its place is given back when the cloud has answered
-        let Held { bytes, place: _place } = read.map_err(|unread| {
+        // the permit is returned when the cloud has answered
+        let BodyWithPermit { bytes, permit: _place } = read.map_err(|unread| {
             let status = match unread {
-                Unread::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-                Unread::Broken(_) => StatusCode::BAD_REQUEST,
+                ReadError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+                ReadError::Broken(_) => StatusCode::BAD_REQUEST,
             };
-            Refusal::new(status, format!("the request cannot be read: {unread}"))
+            CallError::new(status, format!("the request cannot be read: {unread}"))
         })?;
         let url = local::target(&bytes)?;
         if !self.targets.has(&url) {
@@ -186,9 +186,9 @@ impl RequestHandler {
             Err(Unreachable::Timeout(patience)) => {
                 let why =
                     format!("the cloud did not answer within {patience:?} (modules.serviceBus.timeout)");
-                Err(Refusal::new(StatusCode::GATEWAY_TIMEOUT, why))
+                Err(CallError::new(StatusCode::GATEWAY_TIMEOUT, why))
             }
-            Err(unreachable @ (Unreachable::Offline | Unreachable::Superseded)) => Err(Refusal::new(
+            Err(unreachable @ (Unreachable::Offline | Unreachable::Superseded)) => Err(CallError::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 format!("{unreachable}; call again when it is"),
             )),

@@ -1,4 +1,4 @@
-//! The URLs that rules let programs of this machine call: in the store, and in memory for who asks.
+//! The URLs that rules let programs of this machine call, in the store and in memory.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -7,17 +7,17 @@ use parking_lot::RwLock;
 
 use crate::name_set::NameSet;
 
-/// The names of the URLs in the store, and of EdgeCore's table of them.
+/// The collection of the URLs, and EdgeCore's table of them.
 const TARGETS: NameSet = NameSet::new("servicebus.outrigger.dev", "targets", "target_urls");
-/// Most that are kept: a few for each of a thousand rules.
+/// The most URLs: a few for each of a thousand rules.
 const MAX_TARGETS: usize = 4096;
-/// The longest that is kept, bytes.
-const MAX_URL: usize = 2048;
+/// The longest URL, bytes.
+const MAX_URL_BYTES: usize = 2048;
 
-/// Why a URL is not kept.
+/// Why a URL was not stored.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Unkept {
-    #[error("it is empty, longer than {MAX_URL} bytes, or has control characters")]
+pub(super) enum TargetError {
+    #[error("it is empty, longer than {MAX_URL_BYTES} bytes, or has control characters")]
     NoUrl,
     #[error("{MAX_TARGETS} are kept already; delete rules that nobody needs")]
     TooMany,
@@ -33,12 +33,12 @@ pub(super) struct Targets {
 }
 
 impl Targets {
-    /// Those in the store, once they are loaded.
+    /// Creates the set over the store; [`Targets::load`] reads it.
     pub(super) fn new(store: Arc<dyn Store>) -> Self {
         Self { store, known: Arc::default() }
     }
 
-    /// Reads what is kept.
+    /// Reads the stored URLs.
     pub(super) async fn load(&self) -> Result<usize, StoreError> {
         let known = TARGETS.load(&self.store).await?;
         let count = known.len();
@@ -46,15 +46,15 @@ impl Targets {
         Ok(count)
     }
 
-    /// Whether a program may call it.
+    /// Reports whether a program may call the URL.
     pub(super) fn has(&self, url: &str) -> bool {
         self.known.read().contains(url)
     }
 
-    /// Keeps a URL, or no longer. Said again, as with each connection to the cloud, it changes nothing.
-    pub(super) async fn set(&self, url: &str, on: bool) -> Result<(), Unkept> {
-        if url.is_empty() || url.len() > MAX_URL || url.contains(char::is_control) {
-            return Err(Unkept::NoUrl);
+    /// Stores or removes a URL. A repetition, as with each connection to the cloud, changes nothing.
+    pub(super) async fn set(&self, url: &str, on: bool) -> Result<(), TargetError> {
+        if url.is_empty() || url.len() > MAX_URL_BYTES || url.contains(char::is_control) {
+            return Err(TargetError::NoUrl);
         }
         let (is_known, count, meant) = {
             let known = self.known.read();
@@ -68,7 +68,7 @@ impl Targets {
             return Ok(());
         }
         if on && count >= MAX_TARGETS {
-            return Err(Unkept::TooMany);
+            return Err(TargetError::TooMany);
         }
         TARGETS.set(&self.store, url, on).await?;
         let mut known = self.known.write();
@@ -81,7 +81,7 @@ impl Targets {
     }
 }
 
-/// CloudCore takes a URL back in the form that Go's `path.Join` makes of it: `http:/host/a`.
+/// Returns the form in which CloudCore removes a URL, that of Go's `path.Join`: `http:/host/a`.
 fn joined(url: &str) -> String {
     url.split('/').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
 }
@@ -112,12 +112,12 @@ mod tests {
         for number in 0..MAX_TARGETS {
             targets.set(&format!("http://a/{number}"), true).await.unwrap();
         }
-        assert!(matches!(targets.set("http://b", true).await, Err(Unkept::TooMany)));
+        assert!(matches!(targets.set("http://b", true).await, Err(TargetError::TooMany)));
         targets.set("http://a/0", true).await.unwrap();
         targets.set("http://a/1", false).await.unwrap();
         targets.set("http://b", true).await.unwrap();
-        for bad in [String::new(), "a\nb".to_owned(), "x".repeat(MAX_URL + 1)] {
-            assert!(matches!(targets.set(&bad, true).await, Err(Unkept::NoUrl)));
+        for bad in [String::new(), "a\nb".to_owned(), "x".repeat(MAX_URL_BYTES + 1)] {
+            assert!(matches!(targets.set(&bad, true).await, Err(TargetError::NoUrl)));
         }
         let again = Targets::new(store);
         assert_eq!(again.load().await.unwrap(), MAX_TARGETS);

@@ -1,4 +1,4 @@
-//! What runs: what the cloud calls, each call by itself, and the server for local programs.
+//! The task: runs the cloud's calls concurrently, and the server for local programs.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -14,30 +14,31 @@ use tracing::{debug, error, warn};
 use wire::{Down, Downstream, Header, Upstream, text::short};
 
 use super::{
-    body::Large,
-    call::{self, Call, Refusal},
+    body::LargeBodyLimiter,
+    call::{self, Call, CallError},
     client::Client,
-    figures::Figures,
+    metrics::ServiceBusMetrics,
     ports::Ports,
     server::{self, RequestHandler},
-    shares::{self, Place, Shares},
-    targets::Unkept,
+    shares::{self, CallPermit, Shares},
+    targets::TargetError,
 };
 use crate::{
     edgehub::EdgeHub,
     metamanager::RouterMessages,
-    rt::{Heart, Part, PartError, unix_millis},
+    rt::{Heartbeat, Part, PartError, unix_millis},
 };
 
-/// After the store failed.
+/// The wait after the store failed.
 const STORE_RETRY_DELAY: Duration = Duration::from_secs(1);
-/// How long an answer may wait for room on the way to the cloud.
+/// How long an answer may wait for space in the queue to the cloud.
 const SEND_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Calls and refusals that are not sent yet; beyond them the cloud is not read. Each ends by its deadlines.
-const MAX_TASKS: usize = 2 * shares::ALL;
+/// The most calls and refusals whose answer is not sent yet; beyond them the cloud's messages are not read. Each ends by its
+/// deadlines.
+const MAX_TASKS: usize = 2 * shares::MAX_CALLS;
 
-/// See [`super::new`].
+/// The task that [`super::new`] builds.
 #[derive(Debug)]
 pub struct Task {
     pub(super) messages: RouterMessages,
@@ -47,75 +48,75 @@ pub struct Task {
     pub(super) listens: watch::Sender<Option<SocketAddr>>,
 }
 
-/// What calls of the cloud are carried out with.
+/// Executes the cloud's calls.
 #[derive(Debug)]
 pub(super) struct CallRunner {
     pub(super) client: Client,
     pub(super) call_timeout: Duration,
     pub(super) ports: Ports,
     pub(super) shares: Shares,
-    pub(super) large: Large,
+    pub(super) large: LargeBodyLimiter,
     pub(super) hub: EdgeHub,
-    pub(super) figures: Arc<Figures>,
+    pub(super) figures: Arc<ServiceBusMetrics>,
 }
 
-/// A call that may be carried out, with its places.
-struct Admitted {
+/// An admitted call with its permits.
+struct AdmittedCall {
     call: Call,
-    place: Place,
-    /// Of a large request; held as long as its bytes are.
+    permit: CallPermit,
+    /// The permit of a large request, held as long as its bytes.
     _large: Option<OwnedSemaphorePermit>,
 }
 
 impl Task {
     /// Runs until `shutdown`.
     pub async fn run(mut self, shutdown: CancellationToken) {
-        self.run_again(&Heart::unheard(), shutdown).await;
+        self.run_restartable(&Heartbeat::unmonitored(), shutdown).await;
     }
 
-    /// The same for whoever may drop it in its middle, and call it again: what was called then is not answered, and the cloud's caller is
-    /// told so by its timeout.
-    async fn run_again(&mut self, heart: &Heart, shutdown: CancellationToken) {
+    /// Runs until `shutdown`. The future may be dropped at any point and the method called again: running calls are not
+    /// answered, and the cloud's callers time out.
+    async fn run_restartable(&mut self, heartbeat: &Heartbeat, shutdown: CancellationToken) {
         let Self { messages, handler, runner, tls, listens } = self;
-        runner.figures.watch(runner.shares.clone());
-        heart.beat();
+        runner.figures.set_shares(runner.shares.clone());
+        heartbeat.beat();
         while let Err(failure) = handler.targets.load().await {
             error!(
                 error = &failure as &dyn std::error::Error,
                 "the URLs that rules have registered cannot be read"
             );
             tokio::time::sleep(STORE_RETRY_DELAY).await;
-            heart.beat();
+            heartbeat.beat();
         }
-        // what serves ends with this, however this ends
+        // the server ends with this future, however it ends
         let serving = shutdown.child_token();
         let _end = serving.clone().drop_guard();
         let serve = server::run(handler.clone(), tls.clone(), listens, serving);
         tokio::select! {
-            // cancel-safe, all: a call that is not answered ends by its caller's timeout
+            // cancel-safe, all: a call without an answer ends by its caller's timeout
             () = shutdown.cancelled() => {}
-            ((), ()) = async { tokio::join!(serve, listen(messages, handler, runner, heart)) } => {}
+            ((), ()) = async { tokio::join!(serve, listen(messages, handler, runner, heartbeat)) } => {}
         }
     }
 }
 
 impl Part for Task {
-    async fn run(&mut self, heart: Heart, shutdown: CancellationToken) -> Result<(), PartError> {
-        self.run_again(&heart, shutdown).await;
+    async fn run(&mut self, heartbeat: Heartbeat, shutdown: CancellationToken) -> Result<(), PartError> {
+        self.run_restartable(&heartbeat, shutdown).await;
         Ok(())
     }
 }
 
-/// Takes what the cloud says, and never waits for a local server.
+/// Handles the cloud's messages, and never waits for a local server.
 async fn listen(
     messages: &mut RouterMessages,
     handler: &RequestHandler,
     runner: &Arc<CallRunner>,
-    heart: &Heart,
+    heartbeat: &Heartbeat,
 ) {
     let mut calls = JoinSet::new();
     loop {
-        let rest = heart.rest();
+        let rest = heartbeat.idle();
         let message = tokio::select! {
             // cancel-safe, both: nothing is taken unless the arm wins
             message = messages.next(), if calls.len() < MAX_TASKS => message,
@@ -132,15 +133,15 @@ async fn listen(
             Downstream::ServiceTarget { on, url, .. } => register(handler, &url, on).await,
             Downstream::ServiceCall { method, target, request } => {
                 match runner.admit(&method, &target, &request) {
-                    Ok(admitted) => drop(calls.spawn(carry_out(runner.clone(), header, admitted))),
+                    Ok(admitted) => drop(calls.spawn(execute_call(runner.clone(), header, admitted))),
                     Err(refused) => drop(calls.spawn(refuse(runner.clone(), header, refused))),
                 }
             }
             other => warn!(what = other.kind(), "this is not for ServiceBus"),
         }
     }
-    // the cloud's messages have ended, and with them soon everything else
-    let _rest = heart.rest();
+    // the cloud's messages have ended, as everything else will soon
+    let _rest = heartbeat.idle();
     std::future::pending().await
 }
 
@@ -148,14 +149,14 @@ async fn register(handler: &RequestHandler, url: &str, on: bool) {
     loop {
         match handler.targets.set(url, on).await {
             Ok(()) => return,
-            Err(Unkept::Store(failure)) => {
+            Err(TargetError::Store(failure)) => {
                 error!(
                     error = &failure as &dyn std::error::Error,
                     "a URL that a rule registers cannot be kept"
                 );
                 tokio::time::sleep(STORE_RETRY_DELAY).await;
             }
-            Err(unkept @ (Unkept::NoUrl | Unkept::TooMany)) => {
+            Err(unkept @ (TargetError::NoUrl | TargetError::TooMany)) => {
                 warn!(url = short(url), %unkept, "a URL that a rule registers is not kept");
                 return;
             }
@@ -164,21 +165,26 @@ async fn register(handler: &RequestHandler, url: &str, on: bool) {
 }
 
 impl CallRunner {
-    /// Whether a call may be carried out; what cannot be even begun with costs nothing.
-    fn admit(&self, method: &str, target: &str, request: &serde_json::Value) -> Result<Admitted, Refusal> {
+    /// Checks whether a call may be executed, before it costs anything.
+    fn admit(
+        &self,
+        method: &str,
+        target: &str,
+        request: &serde_json::Value,
+    ) -> Result<AdmittedCall, CallError> {
         let call = Call::read(method, target, request)?;
         self.ports.check(call.port)?;
-        let place = self.shares.admit(call.port)?;
-        let large = self.large.place(call.body.len()).ok_or_else(|| {
+        let permit = self.shares.admit(call.port)?;
+        let large = self.large.permit(call.body.len()).ok_or_else(|| {
             let why = "too many large requests for services on this node are under way; call again later";
-            Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why)
+            CallError::new(StatusCode::SERVICE_UNAVAILABLE, why)
         })?;
-        Ok(Admitted { call, place, _large: large })
+        Ok(AdmittedCall { call, permit, _large: large })
     }
 
     async fn send(&self, header: &Header, message: Upstream) {
         let message = message.into_message(unix_millis()).answering(&header.msg_id);
-        // without a connection nobody waits for it any more: whoever called was told when the connection ended
+        // without a connection the answer is of no use: the caller got an error when the connection ended
         if !matches!(timeout(SEND_TIMEOUT, self.hub.send(message)).await, Ok(Ok(()))) {
             self.figures.unsent();
             debug!("the answer of a local server did not reach the cloud");
@@ -186,12 +192,12 @@ impl CallRunner {
     }
 }
 
-async fn carry_out(runner: Arc<CallRunner>, header: Header, admitted: Admitted) {
-    let Admitted { call, place, _large } = admitted;
+async fn execute_call(runner: Arc<CallRunner>, header: Header, admitted: AdmittedCall) {
+    let AdmittedCall { call, permit, _large } = admitted;
     let (port, patience) = (call.port, runner.call_timeout);
     let called = async {
-        // the turn ends with the answer: whoever waits for it does not wait for the cloud
-        let _turn = place.turn().await;
+        // the permit ends with the response: the next call does not wait for the cloud
+        let _slot = permit.acquire().await;
         runner.client.call(call, &runner.large).await
     };
     match timeout(patience, called).await {
@@ -204,17 +210,17 @@ async fn carry_out(runner: Arc<CallRunner>, header: Header, admitted: Admitted) 
             let why = format!(
                 "the service at port {port} of this node did not answer within {patience:?} (modules.serviceBus.callTimeout)"
             );
-            refuse(runner.clone(), header, Refusal::new(StatusCode::GATEWAY_TIMEOUT, why)).await;
+            refuse(runner.clone(), header, CallError::new(StatusCode::GATEWAY_TIMEOUT, why)).await;
         }
     }
 }
 
-async fn refuse(runner: Arc<CallRunner>, header: Header, refused: Refusal) {
+async fn refuse(runner: Arc<CallRunner>, header: Header, refused: CallError) {
     debug!(
         status = refused.status.as_u16(),
         why = refused.why,
         "a call of the cloud has no answer of a local server"
     );
     runner.figures.refused(refused.status);
-    runner.send(&header, call::refusal(&refused)).await;
+    runner.send(&header, call::error_message(&refused)).await;
 }

@@ -1,4 +1,4 @@
-//! ServiceBus between a cloud of which the test holds the other end, and local servers as bad as they come.
+//! ServiceBus between a fake cloud and badly behaved local servers.
 
 mod answers;
 
@@ -27,15 +27,15 @@ use tokio_util::sync::CancellationToken;
 use wire::{Down, Downstream, Header, Source};
 
 use super::*;
-use crate::edgehub::line::{Line, line};
+use crate::edgehub::fake_cloud::{FakeCloud, fake_cloud};
 
-/// How long anything may take; nothing does.
+/// The limit of every wait.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a local server may take here.
 const CALL_TIMEOUT: Duration = Duration::from_secs(2);
 
 struct Rig {
-    line: Line,
+    line: FakeCloud,
     cloud: mpsc::Sender<Down>,
     store: Arc<dyn Store>,
     address: SocketAddr,
@@ -53,7 +53,7 @@ impl Rig {
     }
 
     async fn with(store: Arc<dyn Store>, ports: Ports, call_timeout: Duration) -> Self {
-        let (hub, _inbound, mut line) = line();
+        let (hub, _inbound, mut line) = fake_cloud();
         line.up();
         let (cloud, messages) = RouterMessages::of_test();
         let (bus, task) = super::new(Config {
@@ -84,7 +84,7 @@ impl Rig {
         self.say(id, Downstream::ServiceCall { method, target, request }).await;
     }
 
-    /// The next answer: what it answers, its status and body.
+    /// Returns the next answer: the id of its call, its status, body and headers.
     async fn answer(&self) -> (String, u64, Vec<u8>, Value) {
         let message = timeout(WAIT_TIMEOUT, self.line.next()).await.expect("the cloud hears nothing");
         let body = STANDARD.decode(message.content["body"].as_str().unwrap()).unwrap();
@@ -111,7 +111,7 @@ impl Rig {
     }
 }
 
-/// A local server that gives each connection to `serve` after its request's head and body, which it has read; its port.
+/// Starts a local server that reads each request's head and body and passes the connection to `serve`; returns its port.
 async fn local<F: Future<Output = ()> + Send + 'static>(
     serve: impl Fn(TcpStream, String) -> F + Send + Sync + 'static,
 ) -> u16 {
@@ -130,7 +130,7 @@ async fn local<F: Future<Output = ()> + Send + 'static>(
     port
 }
 
-/// A request's head and body.
+/// Reads a request's head and body.
 async fn read(stream: &mut TcpStream) -> String {
     let (mut bytes, mut end) = (Vec::new(), None);
     loop {
@@ -154,7 +154,7 @@ async fn hangs(stream: TcpStream, _request: String) {
     pending::<()>().await;
 }
 
-/// A server that says this to every request, and closes.
+/// Starts a server that sends this text to every request, and closes.
 async fn says(text: &'static str) -> u16 {
     local(move |mut stream, _| async move {
         let _ = stream.write_all(text.as_bytes()).await;
@@ -163,7 +163,7 @@ async fn says(text: &'static str) -> u16 {
 }
 
 #[tokio::test]
-async fn a_local_server_is_called_with_all_that_was_said_and_its_answer_goes_back() {
+async fn a_local_server_gets_the_whole_request_and_its_response_is_returned() {
     let rig = Rig::new().await;
     let port = local(|mut stream, request| async move {
         let head =
@@ -187,7 +187,7 @@ async fn a_local_server_is_called_with_all_that_was_said_and_its_answer_goes_bac
 }
 
 #[tokio::test]
-async fn redirects_are_answers_that_nobody_follows() {
+async fn redirects_are_not_followed() {
     let rig = Rig::new().await;
     let asked = Arc::<AtomicUsize>::default();
     let counted = asked.clone();
@@ -253,7 +253,7 @@ async fn a_bad_server_gives_an_answer_that_names_the_cause() {
 }
 
 #[tokio::test]
-async fn the_agents_own_ports_and_what_is_no_call_are_refused_before_anything_is_dialled() {
+async fn the_agents_own_ports_and_invalid_calls_are_refused_before_dialling() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let own = listener.local_addr().unwrap().port();
     let ports = Ports::new(BTreeSet::new(), BTreeSet::from([own]));
@@ -298,7 +298,7 @@ async fn a_slow_server_does_not_stop_the_calls_of_others() {
         is_slow_over |= status == 504;
         *statuses.entry((is_quick, status)).or_default() += 1;
     }
-    // a share of a quarter of all that may be under way
+    // a quarter of all running calls
     assert_eq!(statuses, BTreeMap::from([((true, 200), 20), ((false, 504), 128), ((false, 503), 72)]));
 }
 
@@ -332,7 +332,7 @@ async fn an_answer_that_the_cloud_cannot_get_any_more_is_dropped() {
     }
 }
 
-/// What a program says to the local server, and the status and JSON that it gets.
+/// Sends a program's request to the local server; returns the status and JSON of the response.
 async fn post(address: SocketAddr, head: &str, body: &str) -> (u16, Value) {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let length = body.len();
@@ -351,7 +351,7 @@ fn request(url: &str) -> String {
     json!({"method": "POST", "targetURL": url, "payload": {"a": "b"}}).to_string()
 }
 
-/// Until the server knows of the URL, or no longer does.
+/// Waits until the server knows the URL, or no longer does.
 async fn until(rig: &Rig, url: &str, is_known: bool) {
     let seen = async {
         let targets = targets::Targets::new(rig.store.clone());
@@ -367,7 +367,7 @@ async fn until(rig: &Rig, url: &str, is_known: bool) {
 }
 
 #[tokio::test]
-async fn programs_call_what_a_rule_has_registered_and_nothing_else() {
+async fn programs_can_call_registered_urls_only() {
     let rig = Rig::new().await;
     let (status, told) = post(rig.address, POST, &request(URL)).await;
     assert_eq!((status, &told["code"]), (403, &json!(403)), "{told}");
@@ -380,7 +380,7 @@ async fn programs_call_what_a_rule_has_registered_and_nothing_else() {
     assert_eq!((message.route.resource.as_str(), message.route.operation.as_str()), (URL, "upload"));
     let sent = STANDARD.decode(message.content.as_str().unwrap()).unwrap();
     assert_eq!(String::from_utf8(sent).unwrap(), request(URL));
-    // the rule goes while the call is under way: it is answered all the same
+    // the rule is deleted during the call: it is answered all the same
     rig.register(URL, false).await;
     until(&rig, URL, false).await;
     let content = json!({"header": null, "status_code": 200, "body": STANDARD.encode("hello")});
@@ -394,7 +394,7 @@ async fn programs_call_what_a_rule_has_registered_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn what_the_cloud_refuses_or_cannot_hear_is_told_to_the_program() {
+async fn refusals_and_timeouts_of_the_cloud_are_returned_to_the_program() {
     let rig = Rig::new().await;
     rig.register(URL, true).await;
     until(&rig, URL, true).await;
@@ -433,7 +433,7 @@ async fn bad_requests_of_programs_and_pages_are_refused() {
     ] {
         assert_eq!(post(rig.address, head, body).await.0, status, "{head} {body}");
     }
-    // a body that would be larger than is read, of which no byte is waited for
+    // a body that is announced as too large is refused before any of it is read
     let mut stream = TcpStream::connect(rig.address).await.unwrap();
     stream.write_all(format!("{POST}\r\nContent-Length: 6000000\r\n\r\n").as_bytes()).await.unwrap();
     let mut answer = vec![0; 12];

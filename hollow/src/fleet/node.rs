@@ -15,7 +15,7 @@ use agent::{
     edged::Signals,
     edgehub::Link,
     eventbus::Bus,
-    metamanager::Listening,
+    metamanager::BoundAddress,
 };
 use kubeapi::store::{SqliteOptions, SqliteStore, Store};
 use tokio::{
@@ -50,7 +50,7 @@ pub struct HollowNode {
 struct Agent {
     running: JoinHandle<Result<(), Error>>,
     link: watch::Receiver<Link>,
-    meta_server: Option<Listening>,
+    meta_server: Option<BoundAddress>,
     bus: Bus,
     /// The node's own store; nothing while the agent stands on somebody else's.
     store: Option<Weak<SqliteStore>>,

@@ -1,4 +1,4 @@
-//! `modules.edgeMesh`, as it is written. EdgeCore has no such module any more: EdgeMesh is a program of its own there.
+//! `modules.edgeMesh` as it is written. EdgeCore has no such module any more: EdgeMesh is a separate program there.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase", default)]
 pub(in crate::config) struct EdgeMesh {
     pub(in crate::config) enable: bool,
-    /// As EdgeCore's first EdgeMesh called it.
+    /// The name in EdgeCore's first EdgeMesh.
     pub(in crate::config) lb_strategy: String,
-    /// EdgeMesh's.
+    /// The name in EdgeMesh.
     pub(in crate::config) service_filter_mode: String,
-    /// kube-proxy's.
+    /// The name in kube-proxy.
     pub(in crate::config) node_port_addresses: Vec<String>,
     /// Networks whose addresses Services may claim.
     pub(in crate::config) external_addresses: Vec<String>,
@@ -22,7 +22,7 @@ pub(in crate::config) struct EdgeMesh {
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(in crate::config) struct Relay {
-    /// `host:port`, UDP; empty: there is none.
+    /// `host:port`, UDP; empty for none.
     pub(in crate::config) server: String,
 }
 

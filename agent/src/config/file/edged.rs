@@ -19,10 +19,10 @@ pub(in crate::config) struct Edged {
     pub(in crate::config) register_node_namespace: String,
     #[serde(rename = "minimumGCAge")]
     pub(in crate::config) minimum_gc_age: String,
-    /// Not one of EdgeCore's; empty: the kubelet's.
+    /// Not a setting of EdgeCore; empty for the kubelet's default.
     #[serde(rename = "containerGCPeriod", default)]
     pub(in crate::config) container_gc_period: String,
-    /// Not one of EdgeCore's; empty: the kubelet's.
+    /// Not a setting of EdgeCore; empty for the kubelet's default.
     #[serde(rename = "imageGCPeriod", default)]
     pub(in crate::config) image_gc_period: String,
     pub(in crate::config) max_per_pod_container_count: i64,
@@ -33,7 +33,7 @@ pub(in crate::config) struct Edged {
     pub(in crate::config) tailored_kubelet_config: Kubelet,
 }
 
-/// The part of the kubelet's configuration that has a meaning here.
+/// The part of the kubelet's configuration that is used here.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::config) struct Kubelet {

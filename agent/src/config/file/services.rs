@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub(in crate::config) struct MetaManager {
     pub(in crate::config) enable: bool,
     pub(in crate::config) remote_query_timeout: i64,
-    /// Not one of EdgeCore's any more.
+    /// Not a setting of EdgeCore any more.
     #[serde(default)]
     pub(in crate::config) pod_status_sync_interval: i64,
     pub(in crate::config) meta_server: MetaServer,
@@ -25,7 +25,7 @@ pub(in crate::config) struct MetaServer {
     pub(in crate::config) service_account_issuers: Vec<String>,
     pub(in crate::config) api_audiences: Option<Vec<String>>,
     pub(in crate::config) service_account_key_files: Option<Vec<String>>,
-    /// Not one of EdgeCore's, as the two that follow.
+    /// Not a setting of EdgeCore, as the two that follow.
     #[serde(default)]
     pub(in crate::config) anonymous_auth: bool,
     #[serde(default)]
@@ -57,7 +57,7 @@ pub(in crate::config) struct EventBus {
     pub(in crate::config) internal_access: Option<InternalAccess>,
 }
 
-/// Not in EdgeCore.
+/// Not a setting of EdgeCore.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(in crate::config) struct InternalAccess {
@@ -120,7 +120,7 @@ pub(in crate::config) struct ServiceBus {
     pub(in crate::config) tls_cert_file: String,
     #[serde(default)]
     pub(in crate::config) tls_private_key_file: String,
-    /// Not one of EdgeCore's, as the two that follow.
+    /// Not a setting of EdgeCore, as the two that follow.
     #[serde(default)]
     pub(in crate::config) call_timeout: i64,
     #[serde(default)]

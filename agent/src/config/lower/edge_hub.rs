@@ -6,7 +6,7 @@ use crate::config::{
     typed::{EdgeHub, HostPort, Secret, TlsFiles, Transport},
 };
 
-/// Hexadecimal digits of a SHA-256 sum.
+/// The hexadecimal digits of a SHA-256 sum.
 const HASH_DIGITS: usize = 64;
 
 pub(super) fn lower(hub: file::EdgeHub, values: &mut Values<'_>) -> EdgeHub {
@@ -18,7 +18,7 @@ pub(super) fn lower(hub: file::EdgeHub, values: &mut Values<'_>) -> EdgeHub {
         write_deadline: values.seconds(&format!("{path}.writeDeadline"), endpoint.write_deadline, 1),
         http_servers: http_servers(&hub.http_server, values),
         token: token(&hub.token, values),
-        // 0 would mean one message after the other without a pause
+        // 0 would mean messages in a loop without a pause
         heartbeat: values.seconds("modules.edgeHub.heartbeat", hub.heartbeat, 1),
         qps: values.number("modules.edgeHub.messageQPS", hub.message_qps, 0, i64::from(i32::MAX)),
         burst: values.number("modules.edgeHub.messageBurst", hub.message_burst, 0, i64::from(i32::MAX)),
@@ -32,7 +32,7 @@ pub(super) fn lower(hub: file::EdgeHub, values: &mut Values<'_>) -> EdgeHub {
     }
 }
 
-/// Exactly one of the two. Where that is not so WebSocket stands in.
+/// Returns the enabled transport, exactly one of the two; on a fault WebSocket.
 fn transport(
     websocket: file::Endpoint,
     quic: file::Endpoint,
@@ -60,12 +60,12 @@ fn transport(
     }
 }
 
-/// One server, or several separated by commas. EdgeCore takes one.
+/// Parses one server, or several separated by commas. EdgeCore accepts one.
 fn servers(path: &str, list: &str, values: &mut Values<'_>) -> Vec<HostPort> {
     list.split(',').map(|server| values.host_port(path, server.trim())).collect()
 }
 
-/// The same for URLs.
+/// Parses one URL, or several separated by commas.
 fn http_servers(list: &str, values: &mut Values<'_>) -> Vec<HostPort> {
     let path = "modules.edgeHub.httpServer";
     let server = |url: &str| {
@@ -80,7 +80,7 @@ fn http_servers(list: &str, values: &mut Values<'_>) -> Vec<HostPort> {
     list.split(',').filter_map(server).collect()
 }
 
-/// It becomes a part of an URL and a header.
+/// Checks the project id, which becomes a part of a URL and a header.
 fn project_id(id: String, values: &mut Values<'_>) -> String {
     if id.is_empty() || !id.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')) {
         values.fault("modules.edgeHub.projectID", "must be letters, digits, '-', '_' and '.'");
@@ -88,7 +88,7 @@ fn project_id(id: String, values: &mut Values<'_>) -> String {
     id
 }
 
-/// The CA's hash and the three parts of a JWT. The fault does not repeat the token.
+/// Checks the CA's hash and the three parts of a JWT. The fault does not repeat the token.
 fn token(text: &str, values: &mut Values<'_>) -> Option<Secret> {
     let text = text.trim();
     if text.is_empty() {

@@ -1,4 +1,4 @@
-//! `modules.edgeMesh`. What is switched off is not checked.
+//! `modules.edgeMesh`. A disabled module is not checked.
 
 use std::net::IpAddr;
 

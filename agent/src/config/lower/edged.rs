@@ -1,4 +1,4 @@
-//! `modules.edged`: this node, and running pods on it.
+//! `modules.edged`: this node, and its pods.
 
 use std::{collections::BTreeMap, net::SocketAddr};
 
@@ -16,7 +16,7 @@ use crate::config::{
 };
 
 /// EdgeCore's default for both sockets.
-const CONTAINERD: &str = "unix:///run/containerd/containerd.sock";
+const DEFAULT_RUNTIME_ENDPOINT: &str = "unix:///run/containerd/containerd.sock";
 
 pub(super) fn pods(edged: &file::Edged, values: &mut Values<'_>) -> Edged {
     let kubelet = &edged.tailored_kubelet_config;
@@ -52,12 +52,12 @@ pub(super) fn pods(edged: &file::Edged, values: &mut Values<'_>) -> Edged {
         ),
         report_events: edged.report_event,
         allowed_sysctls: kubelet.allowed_unsafe_sysctls.clone(),
-        settings: kept_to(kubelet),
+        settings: used_settings(kubelet),
     }
 }
 
-/// The kubelet's settings but those that are only checked, see [`unused`].
-fn kept_to(kubelet: &file::Kubelet) -> serde_json::Value {
+/// Returns the kubelet's settings without those that are only checked, see [`unused`].
+fn used_settings(kubelet: &file::Kubelet) -> serde_json::Value {
     let mut settings = serde_json::to_value(kubelet).unwrap_or_default();
     if let Some(settings) = settings.as_object_mut() {
         settings.retain(|name, _| !["podCIDR", "runtimeRequestTimeout"].contains(&name.as_str()));
@@ -94,13 +94,13 @@ pub(super) fn node(edged: &file::Edged, values: &mut Values<'_>) -> Node {
     }
 }
 
-/// -1 is no limit.
+/// Converts the limit of images; -1 is no limit.
 fn images(most: i64, values: &mut Values<'_>) -> Option<usize> {
     let path = format!("{KUBELET}.nodeStatusMaxImages");
     (most != -1).then(|| values.number(&path, most, -1, i64::from(i32::MAX)))
 }
 
-/// What is kept from pods: quantities.
+/// Checks reserved quantities.
 fn reserved(
     path: &str,
     written: &BTreeMap<String, String>,
@@ -117,7 +117,7 @@ fn reserved(
     written.clone()
 }
 
-/// Settings that are checked, as EdgeCore checks them, and then not used.
+/// Checks settings that are not used, as EdgeCore checks them.
 pub(super) fn unused(edged: &file::Edged, values: &mut Values<'_>) {
     let kubelet = &edged.tailored_kubelet_config;
     let at = |key: &str| format!("{KUBELET}.{key}");
@@ -138,7 +138,7 @@ pub(super) fn unused(edged: &file::Edged, values: &mut Values<'_>) {
     }
 }
 
-/// EdgeCore lowers the case of a machine's name, and so of a name that is given.
+/// Checks the node's name. EdgeCore converts a machine's name to lower case, and so a given name.
 fn node_name(text: &str, values: &mut Values<'_>) -> String {
     let name = text.trim().to_ascii_lowercase();
     if !is_node_name(&name) {
@@ -148,7 +148,7 @@ fn node_name(text: &str, values: &mut Values<'_>) -> String {
     name
 }
 
-/// Bare paths are taken as EdgeCore takes them.
+/// Converts a bare path to a URL, as EdgeCore does.
 fn socket_url(path: &str, text: String, values: &mut Values<'_>) -> String {
     if text.starts_with('/') {
         return format!("unix://{text}");
@@ -160,11 +160,11 @@ fn socket_url(path: &str, text: String, values: &mut Values<'_>) -> String {
     text
 }
 
-/// Images are the runtime's own business. EdgeCore's default names containerd even where the runtime is set to another one,
-/// whose containers then lack the images: nobody means that.
+/// Returns the image endpoint. Images belong to the runtime: EdgeCore's default names containerd even if the runtime is another
+/// one, whose containers then lack the images, which is never intended.
 fn image_endpoint(kubelet: &file::Kubelet, runtime: &str, values: &mut Values<'_>) -> String {
     match kubelet.image_service_endpoint.as_str() {
-        "" | CONTAINERD => runtime.to_owned(),
+        "" | DEFAULT_RUNTIME_ENDPOINT => runtime.to_owned(),
         other => socket_url(&format!("{KUBELET}.imageServiceEndpoint"), other.to_owned(), values),
     }
 }

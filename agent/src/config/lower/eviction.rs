@@ -1,4 +1,4 @@
-//! Eviction thresholds: five mappings by signal become one list.
+//! Eviction thresholds: merges five mappings by signal to one list.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -15,7 +15,8 @@ pub(super) fn lower(kubelet: &file::Kubelet, values: &mut Values<'_>) -> Evictio
     let reclaim = amounts(&at("evictionMinimumReclaim"), &kubelet.eviction_minimum_reclaim, values);
     let hard = amounts(&at("evictionHard"), &kubelet.eviction_hard, values);
     let soft = amounts(&at("evictionSoft"), &kubelet.eviction_soft, values);
-    let graces = graces(&at("evictionSoftGracePeriod"), &kubelet.eviction_soft_grace_period, values);
+    let grace_periods =
+        grace_periods(&at("evictionSoftGracePeriod"), &kubelet.eviction_soft_grace_period, values);
     let mut thresholds = Vec::new();
     for (signal, least) in hard {
         let reclaim = reclaim.get(&signal).copied();
@@ -23,7 +24,7 @@ pub(super) fn lower(kubelet: &file::Kubelet, values: &mut Values<'_>) -> Evictio
     }
     for (signal, least) in soft {
         let name = signal.name();
-        match graces.get(&signal) {
+        match grace_periods.get(&signal) {
             Some(grace) if !grace.is_zero() => {
                 let reclaim = reclaim.get(&signal).copied();
                 thresholds.push(Threshold { signal, least, grace: *grace, reclaim });
@@ -34,7 +35,7 @@ pub(super) fn lower(kubelet: &file::Kubelet, values: &mut Values<'_>) -> Evictio
             ),
         }
     }
-    // a threshold of nothing is how one is switched off
+    // a threshold of zero disables a signal
     thresholds
         .retain(|threshold| !matches!(threshold.least, Amount::Part(part) if part <= 0.0 || part >= 1.0));
     Eviction {
@@ -70,7 +71,7 @@ fn amounts(
     read
 }
 
-fn graces(
+fn grace_periods(
     path: &str,
     written: &BTreeMap<String, String>,
     values: &mut Values<'_>,

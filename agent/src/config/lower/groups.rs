@@ -32,7 +32,7 @@ fn driver(text: &str, values: &mut Values<'_>) -> CgroupDriver {
     }
 }
 
-/// A path from the root of the hierarchy.
+/// Parses a path from the root of the hierarchy.
 fn root(text: &str, values: &mut Values<'_>) -> Vec<String> {
     let names: Vec<String> = text.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect();
     if !names.iter().all(|name| is_component(name)) {

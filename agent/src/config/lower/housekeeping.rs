@@ -55,17 +55,17 @@ pub(super) fn lower(edged: &file::Edged, values: &mut Values<'_>) -> Housekeepin
     }
 }
 
-/// A period that may be left out.
+/// Converts an optional period.
 fn period(path: &str, written: &str, otherwise: Duration, values: &mut Values<'_>) -> Duration {
     if written.is_empty() { otherwise } else { values.frequency(path, written) }
 }
 
-/// A negative number is no limit.
+/// Converts a limit; a negative number is no limit.
 fn count(path: &str, written: i64, values: &mut Values<'_>) -> Option<u32> {
     (written >= 0).then(|| values.number(path, written, 0, i64::from(i32::MAX)))
 }
 
-/// A negative size is no limit.
+/// Converts a size; a negative one is no limit.
 fn log_size(path: &str, text: &str, values: &mut Values<'_>) -> Option<u64> {
     match quantity::bytes(text) {
         Some(0) | None => {

@@ -1,4 +1,4 @@
-//! `modules.serviceBus`. What is switched off is not checked.
+//! `modules.serviceBus`. A disabled module is not checked.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -8,7 +8,7 @@ use crate::config::{
     typed::{CertificateFiles, ServiceBus},
 };
 
-/// EdgeCore's, which cannot be set there.
+/// EdgeCore's value, which is not configurable there.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) fn lower(written: file::ServiceBus, values: &mut Values<'_>) -> Option<ServiceBus> {

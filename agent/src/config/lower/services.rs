@@ -1,4 +1,4 @@
-//! The modules around the pods. What is switched off is not checked.
+//! The modules around the pods. A disabled module is not checked.
 
 use std::path::Path;
 
@@ -11,13 +11,13 @@ use crate::config::{
     },
 };
 
-/// The node's own certificate and key, which stand for MetaServer's in EdgeCore's defaults and are good for no server.
+/// The node's own certificate and key, which EdgeCore's defaults name for MetaServer and which are invalid for servers.
 const DEFAULT_CERT: &str = "/etc/kubeedge/certs/server.crt";
 const DEFAULT_KEY: &str = "/etc/kubeedge/certs/server.key";
 
 pub(super) fn meta_manager(
     written: file::MetaManager,
-    asks_who_calls: bool,
+    requires_authorization: bool,
     values: &mut Values<'_>,
 ) -> MetaManager {
     let at = |key: &str| format!("modules.metaManager.{key}");
@@ -26,32 +26,38 @@ pub(super) fn meta_manager(
         remote_query_timeout: values.seconds(&at("remoteQueryTimeout"), written.remote_query_timeout, 1),
         pod_status_sync_interval: (!interval.is_zero()).then_some(interval),
         meta_server: (written.meta_server.enable)
-            .then(|| meta_server(written.meta_server, asks_who_calls, values)),
+            .then(|| meta_server(written.meta_server, requires_authorization, values)),
     }
 }
 
-fn meta_server(written: file::MetaServer, asks_who_calls: bool, values: &mut Values<'_>) -> MetaServer {
+fn meta_server(
+    written: file::MetaServer,
+    requires_authorization: bool,
+    values: &mut Values<'_>,
+) -> MetaServer {
     let at = |key: &str| format!("modules.metaManager.metaServer.{key}");
-    if written.anonymous_auth && asks_who_calls {
+    if written.anonymous_auth && requires_authorization {
         values.fault(
             &at("anonymousAuth"),
             "is true beside featureGates.requireAuthorization, which asks who calls; remove one of them",
         );
     }
-    if !written.client_group.is_empty() && (asks_who_calls || written.anonymous_auth) {
+    if !written.client_group.is_empty() && (requires_authorization || written.anonymous_auth) {
         values.no_effect(
             at("clientGroup"),
             "no kubeconfig is written with requireAuthorization or anonymousAuth",
         );
     }
-    if !written.allowed_hosts.is_empty() && asks_who_calls {
+    if !written.allowed_hosts.is_empty() && requires_authorization {
         values.no_effect(at("allowedHosts"), "featureGates.requireAuthorization is true");
     }
-    if asks_who_calls && written.tls_cert_file == DEFAULT_CERT && written.tls_private_key_file != DEFAULT_KEY
+    if requires_authorization
+        && written.tls_cert_file == DEFAULT_CERT
+        && written.tls_private_key_file != DEFAULT_KEY
     {
         values.no_effect(at("tlsPrivateKeyFile"), "tlsCertFile names no certificate and one is requested");
     }
-    if !asks_who_calls {
+    if !requires_authorization {
         unused_without_accounts(&written, values);
     }
     for host in &written.allowed_hosts {
@@ -81,7 +87,7 @@ fn meta_server(written: file::MetaServer, asks_who_calls: bool, values: &mut Val
     }
 }
 
-/// Settings that only count where MetaServer asks who calls, where they are not the default.
+/// Warns of settings that only have an effect if MetaServer authenticates callers, and are not the default.
 fn unused_without_accounts(written: &file::MetaServer, values: &mut Values<'_>) {
     let issuers = ["https://kubernetes.default.svc.cluster.local"];
     for (key, is_default) in [
@@ -129,7 +135,7 @@ pub(super) fn event_bus(written: file::EventBus, values: &mut Values<'_>) -> Opt
     }
     Some(EventBus {
         mode,
-        // an address of this machine: it is listened to
+        // an address of this machine to listen on
         internal_server: values
             .socket(&at("mqttServerInternal"), &internal.replace("localhost:", "127.0.0.1:")),
         internal_tls,
@@ -154,7 +160,7 @@ pub(super) fn event_bus(written: file::EventBus, values: &mut Values<'_>) -> Opt
     })
 }
 
-/// Settings of the broker that there is none of in this mode, where they are not the default.
+/// Warns of settings of a broker that this mode does not have, if they are not the default.
 fn unused_by_mode(written: &file::EventBus, values: &mut Values<'_>) {
     let (internal, external) = (written.mqtt_mode != 2, written.mqtt_mode != 0);
     for (key, is_used, is_default) in [
@@ -212,7 +218,7 @@ fn internal_access(written: file::InternalAccess, values: &mut Values<'_>) -> In
     }
 }
 
-/// Whether it is over TLS, and where it is.
+/// Returns whether the URL is TLS, and its address.
 fn broker<'a>(path: &str, url: &'a str, values: &mut Values<'_>) -> (bool, &'a str) {
     let (scheme, server) = url.split_once("://").unwrap_or_default();
     let is_over_tls = match scheme {

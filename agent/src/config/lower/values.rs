@@ -1,4 +1,4 @@
-//! Single values: from text and whole numbers to Rust's types, with a fault and a stand-in where that fails.
+//! Converts single values from text and whole numbers to Rust's types; an invalid one adds a fault and gets a placeholder.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -13,10 +13,10 @@ use crate::config::{
     typed::{HostPort, Secret},
 };
 
-/// Where the kubelet's own settings are.
+/// The path of the kubelet's own settings.
 pub(super) const KUBELET: &str = "modules.edged.tailoredKubeletConfig";
 
-/// Converts values and collects what is wrong with them.
+/// Converts values and collects their faults.
 pub(super) struct Values<'a> {
     report: &'a mut Report,
 }
@@ -30,24 +30,24 @@ impl<'a> Values<'a> {
         self.report.fault(path, message);
     }
 
-    /// A setting that changes nothing.
+    /// Warns of a setting that has no effect.
     pub(super) fn unused(&mut self, path: String) {
         self.report.warn(Warning::NotUsed { path });
     }
 
-    /// A setting that changes nothing beside another one.
+    /// Warns of a setting that has no effect because of another one.
     pub(super) fn no_effect(&mut self, path: String, cause: &'static str) {
         self.report.warn(Warning::NoEffect { path, cause });
     }
 
-    /// A key that is none, where only `known` is one.
+    /// Warns of an unknown key where only `known` is one.
     pub(super) fn unknown(&mut self, path: String, known: &str) {
         let name = path.rsplit('.').next().unwrap_or_default();
         let near = nearest(name, std::iter::once(&known.to_owned()));
         self.report.warn(Warning::UnknownKey { path, near });
     }
 
-    /// A whole number between `low` and `high`, which fit into `T`.
+    /// Converts a whole number between `low` and `high`, which fit into `T`.
     pub(super) fn number<T: TryFrom<i64> + Default>(
         &mut self,
         path: &str,
@@ -64,12 +64,12 @@ impl<'a> Values<'a> {
         T::default()
     }
 
-    /// Whole seconds, `low` or more.
+    /// Converts whole seconds, at least `low`.
     pub(super) fn seconds(&mut self, path: &str, value: i64, low: i64) -> Duration {
         Duration::from_secs(self.number(path, value, low, i64::from(i32::MAX)))
     }
 
-    /// A duration that is waited for again and again: 0 would not wait.
+    /// Converts a duration that is used as an interval: 0 is invalid.
     pub(super) fn frequency(&mut self, path: &str, text: &str) -> Duration {
         let found = self.duration(path, text);
         if found.is_zero() && text.starts_with('0') {
@@ -78,7 +78,7 @@ impl<'a> Values<'a> {
         found
     }
 
-    /// A duration in Go's notation.
+    /// Converts a duration in Go's notation.
     pub(super) fn duration(&mut self, path: &str, text: &str) -> Duration {
         duration::parse(text).unwrap_or_else(|| {
             self.fault(path, format!("is {text:?}, but must be a duration such as 10s, 1m30s or 500ms"));
@@ -86,7 +86,7 @@ impl<'a> Values<'a> {
         })
     }
 
-    /// A path that must be given, and from the root: the agent's working directory means nothing.
+    /// Converts a required absolute path: the agent's working directory is arbitrary.
     pub(super) fn path(&mut self, path: &str, text: String) -> PathBuf {
         if !text.starts_with('/') {
             self.fault(
@@ -97,7 +97,7 @@ impl<'a> Values<'a> {
         PathBuf::from(text)
     }
 
-    /// A path that may be left empty.
+    /// Converts an optional path.
     pub(super) fn optional_path(&mut self, path: &str, text: String) -> Option<PathBuf> {
         (!text.is_empty()).then(|| self.path(path, text))
     }
@@ -109,7 +109,7 @@ impl<'a> Values<'a> {
         })
     }
 
-    /// An address of this machine with a port.
+    /// Converts an address of this machine with a port.
     pub(super) fn socket(&mut self, path: &str, text: &str) -> SocketAddr {
         text.parse().unwrap_or_else(|_| {
             self.fault(
@@ -120,7 +120,7 @@ impl<'a> Values<'a> {
         })
     }
 
-    /// A server by name or address.
+    /// Converts a server by name or address.
     pub(super) fn host_port(&mut self, path: &str, text: &str) -> HostPort {
         match parse_host_port(text) {
             Ok(server) => server,
@@ -131,7 +131,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Text that must be given.
+    /// Converts a required text.
     pub(super) fn text(&mut self, path: &str, text: String) -> String {
         if text.trim().is_empty() {
             self.fault(path, "is empty; remove the line to get the default value");
@@ -140,17 +140,17 @@ impl<'a> Values<'a> {
     }
 }
 
-/// Text that counts as not given when empty.
+/// Returns `None` for an empty text.
 pub(super) fn optional(text: String) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// The same for text that is not shown.
+/// Returns `None` for an empty text; the value is not shown.
 pub(super) fn secret(text: String) -> Option<Secret> {
     optional(text).map(Secret::new)
 }
 
-/// `host:port`, an IPv6 address in brackets.
+/// Parses `host:port`, with an IPv6 address in brackets.
 pub(in crate::config) fn parse_host_port(text: &str) -> Result<HostPort, &'static str> {
     if text.contains("://") {
         return Err("write host:port without a scheme");

@@ -1,4 +1,4 @@
-//! Wiping and finding the token.
+//! Finding and removing the token.
 
 use super::*;
 
@@ -26,14 +26,14 @@ fn only_the_token_changes() {
         let before = text.replace('@', TOKEN);
         let (folder, path) = file(&before);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-        forget_token(&path).unwrap();
+        remove_token(&path).unwrap();
         let after = fs::read_to_string(&path).unwrap();
         let expected = text.replace("\"@\"", "\"\"").replace("'@'", "\"\"").replace('@', "\"\"");
         assert_eq!(after, expected);
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o640);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left behind");
-        // twice is as good as once
-        forget_token(&path).unwrap();
+        // a second time changes nothing
+        remove_token(&path).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), expected);
     }
 }
@@ -49,13 +49,13 @@ fn nothing_to_wipe() {
     ] {
         let (_folder, path) = file(text);
         let inode = fs::metadata(&path).unwrap().ino();
-        forget_token(&path).unwrap();
+        remove_token(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().ino(), inode, "not rewritten: {text}");
     }
 }
 
 #[test]
-fn a_token_in_an_odd_form_is_left_and_said() {
+fn a_token_in_an_unsupported_form_stays_and_is_an_error() {
     for text in [
         "modules: {edgeHub: {token: aa.bb.cc.dd}}\n",
         "modules:\n  edgeHub:\n    token: >-\n      aa.bb.cc.dd\n    heartbeat: 15\n",
@@ -63,7 +63,7 @@ fn a_token_in_an_odd_form_is_left_and_said() {
         "note: |\n  text\nx: &t {token: a}\nmodules:\n  edgeHub: *t\n",
     ] {
         let (_folder, path) = file(text);
-        let error = forget_token(&path).unwrap_err();
+        let error = remove_token(&path).unwrap_err();
         assert!(matches!(error, Error::TokenStays(_)), "{error} in {text}");
         assert_eq!(fs::read_to_string(&path).unwrap(), text);
     }
@@ -74,14 +74,14 @@ fn a_link_stays_a_link() {
     let (folder, path) = file("modules:\n  edgeHub:\n    token: abc\n");
     let link = folder.path().join("link.yaml");
     std::os::unix::fs::symlink(&path, &link).unwrap();
-    forget_token(&link).unwrap();
+    remove_token(&link).unwrap();
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     assert_eq!(fs::read_to_string(&path).unwrap(), "modules:\n  edgeHub:\n    token: \"\"\n");
 }
 
 #[test]
 fn a_missing_file_is_an_error() {
-    let error = forget_token(Path::new("/nonexistent/edgecore.yaml")).unwrap_err();
+    let error = remove_token(Path::new("/nonexistent/edgecore.yaml")).unwrap_err();
     assert!(matches!(error, Error::Read { .. }), "{error}");
 }
 
@@ -96,7 +96,7 @@ fn bootstrap_file_beside_or_above() {
     assert_eq!(bootstrap_token(&config).unwrap().as_deref(), Some("above"));
     fs::write(folder.join(BOOTSTRAP_FILE), "beside").unwrap();
     assert_eq!(bootstrap_token(&config).unwrap().as_deref(), Some("beside"));
-    // above only where the folder is named `config`
+    // above only if the folder is named `config`
     let other = root.path().join("other");
     fs::create_dir(&other).unwrap();
     assert_eq!(bootstrap_token(&other.join("edgecore.yaml")).unwrap(), None);

@@ -6,32 +6,32 @@ use super::HostPort;
 
 /// The port of DNS, RFC 1035.
 pub const DNS_PORT: u16 = 53;
-/// The address that EdgeMesh's agents have.
+/// The address of EdgeMesh's agents.
 const DNS_ADDRESS: Ipv4Addr = Ipv4Addr::new(169, 254, 96, 16);
 
-/// Services by name and address on this node.
+/// The settings of EdgeMesh on this node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EdgeMesh {
-    /// How an endpoint is chosen where a Service says nothing of it.
+    /// How an endpoint is chosen if a Service does not say.
     pub strategy: Strategy,
-    /// What EdgeMesh's label on a Service means.
+    /// The meaning of EdgeMesh's label on a Service.
     pub filter: ServiceFilter,
-    /// The node's addresses that NodePorts answer at; empty: all of them.
+    /// The node's addresses at which NodePorts are served; empty for all.
     pub node_port_addresses: Vec<Network>,
-    /// Networks of the addresses that Services may claim by `externalIPs` or have of a load balancer; empty: none are served.
+    /// The networks of the addresses that Services may claim by `externalIPs` or have of a load balancer; empty for none.
     pub external_addresses: Vec<Network>,
     /// The DNS server.
     pub dns: Dns,
-    /// The relay to nodes that this one does not reach; `None`: there is none.
+    /// The relay to nodes that this one does not reach; `None` for none.
     pub relay: Option<HostPort>,
 }
 
 /// The DNS server of EdgeMesh.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dns {
-    /// Where it listens; an interface is given the address where none has it.
+    /// The address to listen on; it is added to an interface if none has it.
     pub address: SocketAddr,
-    /// Who is asked for names outside of the cluster; empty: the node's resolvers.
+    /// The servers for names outside of the cluster; empty for the node's resolvers.
     pub upstreams: Vec<SocketAddr>,
 }
 
@@ -44,26 +44,26 @@ impl Default for Dns {
 /// How the endpoint of a connection is chosen: `lbStrategy`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strategy {
-    /// An endpoint by chance, as kube-proxy does.
+    /// A random endpoint, as kube-proxy does.
     #[default]
     Random,
-    /// The endpoints one after the other.
+    /// One endpoint after the other.
     RoundRobin,
     /// The same endpoint for the same client address, as long as it serves.
     ConsistentHash,
 }
 
-/// What EdgeMesh's label `service.edgemesh.kubeedge.io/service-proxy-name` says of a Service that has it.
+/// The meaning of EdgeMesh's label `service.edgemesh.kubeedge.io/service-proxy-name` on a Service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ServiceFilter {
-    /// It is left out: another proxy serves it.
+    /// The Service is left out: another proxy serves it.
     #[default]
     LeaveOut,
-    /// It is served, and those without the label are left out.
+    /// The Service is served, and those without the label are left out.
     Only,
 }
 
-/// A network in CIDR notation: the addresses whose first bits are the same.
+/// A network in CIDR notation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     address: IpAddr,
@@ -71,7 +71,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// `ADDRESS/BITS`.
+    /// Parses `ADDRESS/BITS`.
     pub fn parse(text: &str) -> Option<Self> {
         let (address, bits) = text.split_once('/')?;
         let (address, bits) = (address.parse::<IpAddr>().ok()?, bits.parse().ok()?);
@@ -79,12 +79,12 @@ impl Network {
         (bits <= most).then_some(Self { address, bits })
     }
 
-    /// A network that is this address alone.
+    /// Returns the network of this address alone.
     pub fn of(address: IpAddr) -> Self {
         Self { address, bits: if address.is_ipv4() { 32 } else { 128 } }
     }
 
-    /// The network of an address with this mask; `None`: there is no such mask.
+    /// Returns the network of an address with this mask; `None` if the mask is invalid.
     pub fn masked(address: IpAddr, mask: IpAddr) -> Option<Self> {
         let (ones, all) = match mask {
             IpAddr::V4(mask) => (mask.to_bits().leading_ones(), mask.to_bits().count_ones()),
@@ -94,7 +94,7 @@ impl Network {
         Some(Self { address, bits })
     }
 
-    /// Whether the address belongs to the network.
+    /// Reports whether the address belongs to the network.
     pub fn contains(&self, address: IpAddr) -> bool {
         let (own, theirs, width) = match (self.address, address) {
             (IpAddr::V4(own), IpAddr::V4(theirs)) => (own.to_bits().into(), theirs.to_bits().into(), 32),

@@ -5,17 +5,17 @@
 /// Control groups of pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ControlGroups {
-    /// Whether each pod has a group of its own, below that of its class, `cgroupsPerQOS`.
+    /// Whether each pod has a cgroup of its own, below that of its QoS class: `cgroupsPerQOS`.
     pub per_pod: bool,
-    /// Names from the root of the hierarchy to the group that holds those of pods, `cgroupRoot`.
+    /// The path from the root of the hierarchy to the parent of pods' cgroups: `cgroupRoot`.
     pub root: Vec<String>,
-    /// Who makes groups where the runtime does not tell, `cgroupDriver`.
+    /// The cgroup driver if the runtime does not report one: `cgroupDriver`.
     pub driver: CgroupDriver,
-    /// Most processes in a pod, `podPidsLimit`; `None` for no limit.
+    /// The most processes in a pod: `podPidsLimit`; `None` for no limit.
     pub processes: Option<i64>,
 }
 
-/// Who makes control groups, and so how their names look.
+/// The cgroup driver, which determines the form of names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CgroupDriver {
     /// The runtime, as directories.

@@ -1,36 +1,36 @@
-//! What the node's disk and memory are kept free by: garbage collection, log rotation, eviction.
+//! Settings that keep disk and memory of the node free: garbage collection, log rotation, eviction.
 //!
 //! Source: <https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/> and
 //! <https://kubernetes.io/docs/concepts/architecture/garbage-collection/#containers-images>.
 
 use std::time::Duration;
 
-/// What is kept of what has ended, and of logs and images.
+/// The settings of garbage collection and log rotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Housekeeping {
-    /// A container is kept at least this long after it was made.
+    /// The shortest time that a container is kept after its creation.
     pub container_min_age: Duration,
-    /// Ended containers that are kept of each name in a pod; `None` for no limit.
+    /// The ended containers that are kept of each name in a pod; `None` for no limit.
     pub containers_per_name: Option<u32>,
-    /// Ended containers that are kept on the whole node; `None` for no limit.
+    /// The ended containers that are kept on the whole node; `None` for no limit.
     pub containers_in_all: Option<u32>,
-    /// Time between two looks at ended containers.
+    /// The time between two garbage collections of containers.
     pub container_period: Duration,
-    /// Time between two looks at images.
+    /// The time between two garbage collections of images.
     pub image_period: Duration,
-    /// Percent of the images' disk in use from which images are removed …
+    /// The used percentage of the images' disk from which images are removed …
     pub image_high_percent: u8,
     /// … until no more than this is in use.
     pub image_low_percent: u8,
-    /// An image is kept at least this long after it was first seen.
+    /// The shortest time that an image is kept after it was first seen.
     pub image_min_age: Duration,
-    /// An image that was not used for this long goes; `None` for no limit.
+    /// The time after which an unused image is removed; `None` for never.
     pub image_max_age: Option<Duration>,
-    /// Bytes at which a container's log is rotated; `None`: never.
+    /// The size in bytes at which a container's log is rotated; `None` for never.
     pub log_max_size: Option<u64>,
-    /// Log files kept for a container, the current one included.
+    /// The number of log files of a container, including the current one.
     pub log_max_files: u32,
-    /// Time between two looks at the logs.
+    /// The time between two checks of the logs.
     pub log_interval: Duration,
 }
 
@@ -57,20 +57,20 @@ impl Default for Housekeeping {
 /// When pods are evicted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Eviction {
-    /// What must stay available.
+    /// The thresholds of all signals.
     pub thresholds: Vec<Threshold>,
-    /// How long the node says that it is under pressure after it no longer is.
+    /// How long the node reports pressure after it has ended.
     pub transition_period: Duration,
-    /// Longest grace period of a pod that is evicted by a soft threshold.
+    /// The longest grace period of a pod that is evicted by a soft threshold.
     pub max_pod_grace: Duration,
     /// Whether pods that use more local storage than their limits are evicted.
     pub storage_limits: bool,
 }
 
-// no percentage is NaN: they are read from text that has digits only
+// no percentage is NaN: they are parsed from digits only
 impl Eq for Eviction {}
 
-/// What of the node is measured.
+/// A measured resource of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Signal {
     /// `memory.available`: memory that is neither used nor quickly freed, bytes.
@@ -88,7 +88,7 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// All of them.
+    /// All signals.
     pub const ALL: [Self; 6] = [
         Self::MemoryAvailable,
         Self::NodeFsAvailable,
@@ -98,7 +98,7 @@ impl Signal {
         Self::PidAvailable,
     ];
 
-    /// Its name in the configuration.
+    /// Returns the name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::MemoryAvailable => "memory.available",
@@ -111,7 +111,7 @@ impl Signal {
     }
 }
 
-/// How much of a signal must be there.
+/// An amount of a signal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Amount {
     /// In the signal's unit.
@@ -121,8 +121,8 @@ pub enum Amount {
 }
 
 impl Amount {
-    /// In the signal's unit, where this is all there is.
-    // the kubelet computes in the same type, and cuts off in the same way
+    /// Returns the amount in the signal's unit for this capacity.
+    // the kubelet computes with the same type and rounding
     #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss)]
     pub fn of(self, capacity: i64) -> i64 {
         match self {
@@ -132,15 +132,15 @@ impl Amount {
     }
 }
 
-/// Less of a signal than this is too little.
+/// The limit of a signal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Threshold {
-    /// What is measured.
+    /// The signal.
     pub signal: Signal,
-    /// How much must be there.
+    /// The amount that must be available.
     pub least: Amount,
-    /// How long less is borne; zero is a hard threshold, the others are soft ones.
+    /// How long less is tolerated; zero for a hard threshold, more for a soft one.
     pub grace: Duration,
-    /// How much more than `least` is made available once it is too little.
+    /// How much more than `least` is reclaimed after an eviction.
     pub reclaim: Option<Amount>,
 }

@@ -2,18 +2,18 @@
 
 use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf, time::Duration};
 
-/// Calls of local HTTP servers for the cloud, and of the cloud's for local programs.
+/// The settings of ServiceBus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceBus {
     /// The address of the server that programs of this machine call.
     pub server: SocketAddr,
-    /// The certificate shown there; `None`: plain HTTP.
+    /// The server's certificate; `None` for plain HTTP.
     pub tls: Option<CertificateFiles>,
     /// How long the cloud may take to answer such a call.
     pub timeout: Duration,
     /// How long a local server may take to answer a call of the cloud.
     pub call_timeout: Duration,
-    /// The ports that the cloud may call; empty: all but the agent's own.
+    /// The ports that the cloud may call; empty for all but the agent's own.
     pub allowed_ports: BTreeSet<u16>,
 }
 

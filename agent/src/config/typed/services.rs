@@ -4,12 +4,12 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use super::{Endpoint, HostPort, Secret, TlsFiles};
 
-/// The store's own settings.
+/// The settings of MetaManager.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetaManager {
-    /// How long the cloud may take to answer what this node asks of it.
+    /// How long the cloud may take to answer a request of this node.
     pub remote_query_timeout: Duration,
-    /// Time between two reports of a pod's status that has not changed; `None`: only what has changed is reported.
+    /// The time between two reports of a pod's status that has not changed; `None` reports only changes.
     pub pod_status_sync_interval: Option<Duration>,
     /// The Kubernetes API for this node's pods.
     pub meta_server: Option<MetaServer>,
@@ -18,81 +18,81 @@ pub struct MetaManager {
 /// The Kubernetes API for this node's pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetaServer {
-    /// Where it listens.
+    /// The address to listen on.
     pub server: SocketAddr,
-    /// Address on a dummy interface, for pods.
+    /// The address of the dummy interface, for pods.
     pub dummy_server: SocketAddr,
-    /// Its certificate.
+    /// The server's certificate.
     pub tls: TlsFiles,
-    /// Issuers of service account tokens that are accepted.
+    /// The accepted issuers of service account tokens.
     pub issuers: Vec<String>,
-    /// Audiences that are accepted; empty: the issuers.
+    /// The accepted audiences; empty for the issuers.
     pub audiences: Vec<String>,
-    /// Keys that sign service account tokens.
+    /// The public keys that sign service account tokens.
     pub key_files: Vec<PathBuf>,
-    /// Whether every program of this machine may use it without credentials, as with EdgeCore.
+    /// Whether every program of this machine may call it without credentials, as with EdgeCore.
     pub anonymous_auth: bool,
     /// The group that may read its kubeconfig, by name or number.
     pub client_group: Option<String>,
-    /// Names beside the loopback interface's own under which it may be asked.
+    /// Host names beside the loopback interface's own under which it may be called.
     pub allowed_hosts: Vec<String>,
 }
 
-/// The MQTT broker and its clients.
+/// The settings of EventBus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventBus {
-    /// Which brokers there are.
+    /// The brokers.
     pub mode: MqttMode,
-    /// Where the broker inside the agent listens.
+    /// The address of the internal broker.
     pub internal_server: SocketAddr,
-    /// Whether it does so over TLS.
+    /// Whether the internal broker uses TLS.
     pub internal_tls: bool,
-    /// Who may do what there; `None`: everybody everything.
+    /// The access rules of the internal broker; `None` allows everybody everything.
     pub internal_access: Option<InternalAccess>,
-    /// The broker beside it.
+    /// The address of the external broker.
     pub external_server: HostPort,
     /// MQTT quality of service, 0 to 2.
     pub qos: u8,
-    /// Whether the broker keeps the last message of a topic.
+    /// Whether the broker retains the last message of a topic.
     pub retain: bool,
-    /// Messages that wait for a client.
+    /// The most messages that wait for a client.
     pub session_queue_size: u32,
-    /// Client identifier; `None`: one is made of the node's name.
+    /// The client id; `None` for one that is derived from the node's name.
     pub client_id: Option<String>,
-    /// User name at the broker.
+    /// The user name at the external broker.
     pub username: Option<String>,
-    /// Password at the broker.
+    /// The password at the external broker.
     pub password: Option<Secret>,
-    /// TLS with the broker beside the agent, and that inside where it listens over TLS.
+    /// TLS to the external broker, and of the internal one if that uses TLS.
     pub tls: Option<TlsFiles>,
 }
 
-/// Who may connect to the broker inside the agent, and use which topics.
+/// Who may connect to the internal broker, and use which topics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InternalAccess {
-    /// Users with their passwords, a line each.
+    /// The file of users with their passwords, a line each.
     pub password_file: Option<PathBuf>,
-    /// Whether clients without a user are let in.
+    /// Whether anonymous clients are accepted.
     pub anonymous: bool,
-    /// The first that fits decides; none: everything is allowed.
+    /// The first rule that matches decides; without rules everything is allowed.
     pub rules: Vec<mqtt::Rule>,
 }
 
 /// Which MQTT brokers there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MqttMode {
-    /// One inside the agent.
+    /// The internal broker in the agent.
     Internal,
     /// Both.
     Both,
-    /// One beside it.
+    /// An external broker.
     External,
 }
 
 /// Devices and their mappers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceTwin {
-    /// Folder of the device management socket.
+    /// The folder of DMI's socket.
     pub dmi_socket_dir: PathBuf,
 }
 

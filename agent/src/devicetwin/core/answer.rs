@@ -1,4 +1,4 @@
-//! Answers to other rooms; they go out when what they say is on disk.
+//! Answers to other modules; they are sent when the changes that they confirm are on disk.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use wire::{
     twin::{Member, Twins},
 };
 
-use super::super::handle::{Done, Refused};
+use super::super::handle::{RequestError, Responder};
 
-/// An answer, and where it goes.
+/// An answer with its receiver.
 #[derive(Debug)]
 pub(in crate::devicetwin) enum Reply {
-    Twins(Done<Twins>, Result<Twins, Refused>),
-    Nothing(Done<()>, Result<(), Refused>),
-    Desired(Done<BTreeMap<String, String>>, Result<BTreeMap<String, String>, Refused>),
+    Twins(Responder<Twins>, Result<Twins, RequestError>),
+    Nothing(Responder<()>, Result<(), RequestError>),
+    Desired(Responder<BTreeMap<String, String>>, Result<BTreeMap<String, String>, RequestError>),
     AllDesired(
         oneshot::Sender<BTreeMap<DeviceId, BTreeMap<String, String>>>,
         BTreeMap<DeviceId, BTreeMap<String, String>>,
@@ -24,7 +24,7 @@ pub(in crate::devicetwin) enum Reply {
 }
 
 impl Reply {
-    /// Sends it. Whoever asked may have left.
+    /// Sends the answer. The receiver may be gone.
     pub(in crate::devicetwin) fn send(self) {
         match self {
             Self::Twins(to, answer) => drop(to.send(answer)),
@@ -35,13 +35,13 @@ impl Reply {
         }
     }
 
-    /// Says instead that it could not be done.
-    pub(super) fn fail(self, why: &Refused) {
+    /// Sends an error instead.
+    pub(super) fn fail(self, why: &RequestError) {
         match self {
             Self::Twins(to, _) => drop(to.send(Err(why.clone()))),
             Self::Nothing(to, _) => drop(to.send(Err(why.clone()))),
             Self::Desired(to, _) => drop(to.send(Err(why.clone()))),
-            // it asked for nothing that can fail
+            // this request cannot fail
             answer @ (Self::AllDesired(..) | Self::Members(..)) => answer.send(),
         }
     }

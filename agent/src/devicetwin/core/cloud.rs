@@ -1,21 +1,21 @@
-//! What the cloud says of devices, and what it is told.
+//! Messages of the cloud about devices, and reports to it.
 
 use std::ops::Bound::{Excluded, Unbounded};
 
 use crds::devices::{Device as DeviceObject, DeviceModel};
 
-use super::{super::handle::Listed, *};
+use super::{super::handle::CatalogueEntry, *};
 
-/// A report to the cloud, and what its confirmation is about.
+/// A report to the cloud, and what its confirmation confirms.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::devicetwin) enum Due {
+pub(in crate::devicetwin) enum PendingReport {
     /// `device/<id>/twin/edge_updated`.
     Twin(TwinUpdate, report::ReportedTwins),
-    /// `device/<id>/state/update`, and the state that it tells.
+    /// `device/<id>/state/update`, and the reported state.
     State(StateResult, report::ReportedState),
 }
 
-impl Due {
+impl PendingReport {
     fn confirm(&self, device: &mut Device) {
         match self {
             Self::Twin(_, told) => report::confirmed(device, told),
@@ -24,41 +24,41 @@ impl Due {
     }
 }
 
-impl Turn {
-    /// The cloud has confirmed what a device was before this turn.
-    pub(in crate::devicetwin) fn confirmed(&mut self, id: &DeviceId, due: &Due) {
+impl Batch {
+    /// Applies the cloud's confirmation to a device as it was before this batch.
+    pub(in crate::devicetwin) fn confirmed(&mut self, id: &DeviceId, due: &PendingReport) {
         if let Some(Some(before)) = self.before.get_mut(id) {
             due.confirm(&mut before.device);
         }
     }
 }
 
-/// As mappers see them.
+/// Returns the twins without versions, as mappers see them.
 fn without_versions(twins: Twins) -> Twins {
     let bare = |twin: twin::Twin| twin::Twin { expected_version: None, actual_version: None, ..twin };
     twins.into_iter().map(|(name, twin)| (name, twin.map(bare))).collect()
 }
 
 impl Core {
-    /// Devices were bound to this node, or taken from it.
-    pub(in crate::devicetwin) fn membership(&mut self, turn: &mut Turn, content: Value, now: i64) {
+    /// Adds or removes devices that the cloud has bound to this node.
+    pub(in crate::devicetwin) fn membership(&mut self, batch: &mut Batch, content: Value, now: i64) {
         let Some(update) = decoded::<MembershipUpdate>(content, "membership") else { return };
         let removed = update.removed.unwrap_or_default().into_iter().map(|member| member.id).collect();
-        self.members_are(turn, (update.added.unwrap_or_default(), removed), &update.event, now);
+        self.apply_members(batch, (update.added.unwrap_or_default(), removed), &update.event, now);
     }
 
-    /// All devices of this node; those that are not named and have no object are not its own any more.
-    pub(in crate::devicetwin) fn membership_detail(&mut self, turn: &mut Turn, content: Value, now: i64) {
+    /// Applies the list of all devices of this node: those that it does not name and that have no object are removed.
+    pub(in crate::devicetwin) fn membership_detail(&mut self, batch: &mut Batch, content: Value, now: i64) {
         let Some(list) = decoded::<MembershipList>(content, "membership/detail") else { return };
         let named: BTreeSet<_> = list.devices.iter().map(|member| &member.id).collect();
         let left = self.devices.iter().filter(|(id, known)| !named.contains(id) && !known.has_object());
         let removed = left.map(|(id, _)| id.clone()).collect();
-        self.members_are(turn, (list.devices, removed), &list.event, now);
+        self.apply_members(batch, (list.devices, removed), &list.event, now);
     }
 
-    fn members_are(
+    fn apply_members(
         &mut self,
-        turn: &mut Turn,
+        batch: &mut Batch,
         (added, removed): (Vec<Member>, Vec<DeviceId>),
         event: &Event,
         now: i64,
@@ -67,37 +67,37 @@ impl Core {
             MembershipUpdate { event: self.event(&event.event_id, now), ..MembershipUpdate::default() };
         for member in added {
             if self.devices.contains_key(&member.id) {
-                self.change(turn, &member.id, |device, _| device.member = true);
-                self.attributes(turn, &member, now);
+                self.change(batch, &member.id, |device, _| device.member = true);
+                self.attributes(batch, &member, now);
                 continue;
             }
-            turn.before.entry(member.id.clone()).or_insert(None);
+            batch.before.entry(member.id.clone()).or_insert(None);
             self.put(
                 member.id.clone(),
-                Some(Known { device: Device::of_member(&member), ..Known::default() }),
+                Some(DeviceEntry { device: Device::of_member(&member), ..DeviceEntry::default() }),
             );
             news.added.get_or_insert_default().push(member);
         }
         for id in removed {
-            if self.devices.get(&id).is_some_and(Known::has_object) {
-                // it goes with its object, whose end the cloud tells until that is acknowledged
-                self.change(turn, &id, |device, _| device.member = false);
+            if self.devices.get(&id).is_some_and(DeviceEntry::has_object) {
+                // the device is removed with its object, whose deletion the cloud sends until it is acknowledged
+                self.change(batch, &id, |device, _| device.member = false);
                 continue;
             }
-            if let Some(known) = self.remove(turn, &id) {
+            if let Some(known) = self.remove(batch, &id) {
                 news.removed.get_or_insert_default().push(known.device.on_wire(&id));
             }
         }
         if news.added.is_some() || news.removed.is_some() {
-            turn.publish(Topic::Node(self.node.clone(), NodeTopic::MembershipUpdated), &news);
+            batch.publish(Topic::Node(self.node.clone(), NodeTopic::MembershipUpdated), &news);
         }
     }
 
-    fn attributes(&mut self, turn: &mut Turn, member: &Member, now: i64) {
+    fn attributes(&mut self, batch: &mut Batch, member: &Member, now: i64) {
         if member.attributes.is_empty() {
             return;
         }
-        let changed = self.change(turn, &member.id, |device, _| {
+        let changed = self.change(batch, &member.id, |device, _| {
             let mut changed = twin::Attributes::new();
             for (name, attribute) in &member.attributes {
                 if device.attributes.get(name) == attribute.as_ref() {
@@ -115,52 +115,58 @@ impl Core {
         if !attributes.is_empty() {
             let event = self.event("", now);
             let update = twin::DeviceUpdate { event, state: String::new(), attributes };
-            turn.publish(Topic::Device(member.id.clone(), DeviceTopic::Updated), &update);
+            batch.publish(Topic::Device(member.id.clone(), DeviceTopic::Updated), &update);
         }
     }
 
-    fn remove(&mut self, turn: &mut Turn, id: &DeviceId) -> Option<Known> {
+    fn remove(&mut self, batch: &mut Batch, id: &DeviceId) -> Option<DeviceEntry> {
         let known = self.devices.get(id)?.clone();
-        turn.before.entry(id.clone()).or_insert_with(|| Some(known.clone()));
+        batch.before.entry(id.clone()).or_insert_with(|| Some(known.clone()));
         self.put(id.clone(), None);
-        turn.catalogue |= self.catalogue.devices.remove(id).is_some();
+        batch.catalogue |= self.catalogue.devices.remove(id).is_some();
         Some(known)
     }
 
-    /// What the cloud wants of a device, with versions.
-    pub(in crate::devicetwin) fn wanted(&mut self, turn: &mut Turn, device: &str, content: Value, now: i64) {
+    /// Applies the cloud's desired twins of a device, with versions.
+    pub(in crate::devicetwin) fn apply_cloud_twin(
+        &mut self,
+        batch: &mut Batch,
+        device: &str,
+        content: Value,
+        now: i64,
+    ) {
         let Some(update) = decoded::<TwinUpdate>(content, "twin/cloud_updated") else { return };
-        let Some(id) = DeviceId::parse(device).and_then(|id| self.meant(&id)) else {
+        let Some(id) = DeviceId::parse(device).and_then(|id| self.resolve(&id)) else {
             warn!(device, "the cloud wants something of a device that is not here");
             return;
         };
         let twins = update.twin.unwrap_or_default();
-        let Some(outcome) = self.change(turn, &id, |device, rules| merge::sync(device, rules, &twins, now))
+        let Some(outcome) = self.change(batch, &id, |device, rules| merge::sync(device, rules, &twins, now))
         else {
             return;
         };
         let event = self.event(&update.event.event_id, now);
         if outcome.desired {
             let told = TwinUpdate { event: event.clone(), twin: Some(without_versions(twins)) };
-            turn.publish(Topic::Device(id.clone(), DeviceTopic::TwinCloudUpdated), &told);
+            batch.publish(Topic::Device(id.clone(), DeviceTopic::TwinCloudUpdated), &told);
         }
-        self.notify_mappers(turn, &id, &event, &outcome);
+        self.notify_mappers(batch, &id, &event, &outcome);
     }
 
-    /// A device's object as it is now; `None`: it is gone, and so is the device.
+    /// Applies a device's object; `None` means that the object was deleted, and removes the device.
     pub(in crate::devicetwin) fn object(
         &mut self,
-        turn: &mut Turn,
+        batch: &mut Batch,
         id: &DeviceId,
         object: Option<&DeviceObject>,
         now: i64,
     ) {
         let Some(object) = object else {
-            if let Some(known) = self.remove(turn, id) {
+            if let Some(known) = self.remove(batch, id) {
                 let event = self.event("", now);
                 let removed = Some(vec![known.device.on_wire(id)]);
                 let news = MembershipUpdate { event, added: None, removed };
-                turn.publish(Topic::Node(self.node.clone(), NodeTopic::MembershipUpdated), &news);
+                batch.publish(Topic::Node(self.node.clone(), NodeTopic::MembershipUpdated), &news);
             }
             return;
         };
@@ -169,42 +175,42 @@ impl Core {
         let is_another =
             self.devices.get(id).is_some_and(|known| !known.device.uid.is_empty() && known.device.uid != uid);
         if is_another {
-            // another one under the same name: nothing of the old one is true of it
-            self.remove(turn, id);
+            // another device under the same name: nothing of the old one is kept
+            self.remove(batch, id);
         }
         if !self.devices.contains_key(id) {
-            turn.before.entry(id.clone()).or_insert(None);
-            self.put(id.clone(), Some(Known::default()));
+            batch.before.entry(id.clone()).or_insert(None);
+            self.put(id.clone(), Some(DeviceEntry::default()));
             let event = self.event("", now);
             let added = Some(vec![Member::new(id.clone())]);
             let news = MembershipUpdate { event, added, removed: None };
-            turn.publish(Topic::Node(self.node.clone(), NodeTopic::MembershipUpdated), &news);
+            batch.publish(Topic::Node(self.node.clone(), NodeTopic::MembershipUpdated), &news);
         }
-        self.change(turn, id, |device, _| device.uid.clone_from(&uid));
-        let listed = Listed {
+        self.change(batch, id, |device, _| device.uid.clone_from(&uid));
+        let listed = CatalogueEntry {
             revision: 0,
             uid: uid.into(),
             protocol: spec.protocol.as_deref().map(Into::into),
             model: spec.model.clone(),
         };
         self.catalogue.devices.insert(id.clone(), listed);
-        self.list(turn, id);
+        self.touch_catalogue(batch, id);
         if let Some(known) = self.devices.get_mut(id) {
             known.spec = Some(Arc::new(spec));
         }
-        self.follow(turn, id, now);
+        self.apply_spec(batch, id, now);
     }
 
-    /// A model's object as it is now; `None`: it is gone.
+    /// Applies a model's object; `None` means that it was deleted.
     pub(in crate::devicetwin) fn model(
         &mut self,
-        turn: &mut Turn,
+        batch: &mut Batch,
         id: &DeviceId,
         object: Option<&DeviceModel>,
         now: i64,
     ) {
         self.revision += 1;
-        turn.catalogue = true;
+        batch.catalogue = true;
         match object {
             None => {
                 self.models.remove(id);
@@ -216,66 +222,66 @@ impl Core {
             }
         }
         let of_model =
-            |known: &Known| known.spec.as_ref().is_some_and(|spec| spec.model.as_ref() == Some(id));
+            |known: &DeviceEntry| known.spec.as_ref().is_some_and(|spec| spec.model.as_ref() == Some(id));
         let devices: Vec<_> =
             self.devices.iter().filter(|(_, known)| of_model(known)).map(|(id, _)| id.clone()).collect();
-        devices.iter().for_each(|id| self.follow(turn, id, now));
+        devices.iter().for_each(|id| self.apply_spec(batch, id, now));
     }
 
-    /// Brings what is wanted of a device to what its object says.
-    fn follow(&mut self, turn: &mut Turn, id: &DeviceId, now: i64) {
+    /// Sets the desired values of a device to those of its object.
+    fn apply_spec(&mut self, batch: &mut Batch, id: &DeviceId, now: i64) {
         let Some(spec) = self.devices.get(id).and_then(|known| known.spec.clone()) else { return };
-        let wanted = self.change(turn, id, |device, rules| merge::want(device, rules, &spec, now));
+        let wanted = self.change(batch, id, |device, rules| merge::apply_spec(device, rules, &spec, now));
         let Some((outcome, faults)) = wanted else { return };
         for why in faults {
             warn!(device = %id, why, "a value that the cloud wants cannot be; mend the device's object");
         }
         if !outcome.document.is_empty() {
             let event = self.event("", now);
-            self.notify_mappers(turn, id, &event, &outcome);
+            self.notify_mappers(batch, id, &event, &outcome);
         }
     }
 
-    /// These are all the objects there are: devices and models that had one and are not among them have gone.
-    pub(in crate::devicetwin) fn objects_are(
+    /// Applies the list of all objects: devices and models that had one and are not in it are removed.
+    pub(in crate::devicetwin) fn apply_object_list(
         &mut self,
-        turn: &mut Turn,
+        batch: &mut Batch,
         (models, there): (&BTreeSet<DeviceId>, &BTreeSet<DeviceId>),
         now: i64,
     ) {
         let gone: Vec<_> = self.models.keys().filter(|id| !models.contains(*id)).cloned().collect();
-        gone.iter().for_each(|id| self.model(turn, id, None, now));
+        gone.iter().for_each(|id| self.model(batch, id, None, now));
         let gone =
             self.devices.iter().filter(|(id, known)| !known.device.uid.is_empty() && !there.contains(id));
         let gone: Vec<_> = gone.map(|(id, _)| id.clone()).collect();
-        gone.iter().for_each(|id| self.object(turn, id, None, now));
+        gone.iter().for_each(|id| self.object(batch, id, None, now));
     }
 
-    /// Tells mappers what is wanted, all of it: they may have missed it.
-    pub(in crate::devicetwin) fn deltas(&mut self, turn: &mut Turn, now: i64) {
-        let devices: Vec<_> = self.unheeded.keys().cloned().collect();
+    /// Sends mappers all desired values that differ: they may have missed them.
+    pub(in crate::devicetwin) fn send_all_deltas(&mut self, batch: &mut Batch, now: i64) {
+        let devices: Vec<_> = self.out_of_sync.keys().cloned().collect();
         for id in devices {
-            self.unheeded.insert(id.clone(), Reminder::after(now));
-            self.notify_again(turn, &id, now);
+            self.out_of_sync.insert(id.clone(), Reminder::after(now));
+            self.remind_mapper(batch, &id, now);
         }
     }
 
-    /// Tells mappers again what is wanted and is not so, at growing intervals: one that has subscribed since has missed it.
-    pub(in crate::devicetwin) fn remind(&mut self, turn: &mut Turn, now: i64) {
-        let late = self.unheeded.iter().filter(|(_, reminder)| reminder.is_due(now));
+    /// Reminds mappers of desired values that differ, at growing intervals: a mapper that has subscribed since has missed them.
+    pub(in crate::devicetwin) fn remind(&mut self, batch: &mut Batch, now: i64) {
+        let late = self.out_of_sync.iter().filter(|(_, reminder)| reminder.is_due(now));
         let late: Vec<_> = late.take(MAX_REMINDERS).map(|(id, reminder)| (id.clone(), *reminder)).collect();
         for (id, reminder) in late {
-            self.unheeded.insert(id.clone(), reminder.next(now));
-            self.notify_again(turn, &id, now);
+            self.out_of_sync.insert(id.clone(), reminder.next(now));
+            self.remind_mapper(batch, &id, now);
         }
     }
 
-    fn notify_again(&mut self, turn: &mut Turn, id: &DeviceId, now: i64) {
+    fn remind_mapper(&mut self, batch: &mut Batch, id: &DeviceId, now: i64) {
         let event = self.event("", now);
-        self.notify_mappers(turn, id, &event, &Outcome::default());
+        self.notify_mappers(batch, id, &event, &Outcome::default());
     }
 
-    /// A device of which the cloud does not know everything, and that is none of `busy`: each in its turn.
+    /// Returns the next device with something to report that is not in `busy`, in a circle.
     pub(in crate::devicetwin) fn next_due(&mut self, busy: &BTreeSet<DeviceId>) -> Option<DeviceId> {
         let is_free = |id: &&DeviceId| !busy.contains(*id);
         let after = |last: &DeviceId| self.due.range((Excluded(last.clone()), Unbounded)).find(is_free);
@@ -285,49 +291,57 @@ impl Core {
         Some(next)
     }
 
-    /// What the cloud is to be told of a device; `None`: it knows everything that is on disk. `unwritten` are the turns that are not, the
-    /// oldest first.
-    pub(in crate::devicetwin) fn due(&mut self, id: &DeviceId, unwritten: &[&Turn], now: i64) -> Option<Due> {
-        let written = match unwritten.iter().find_map(|turn| turn.before.get(id)) {
+    /// Returns the report of a device; `None` if the cloud has confirmed everything that is on disk. `unwritten` are the
+    /// batches that are not on disk, the oldest first.
+    pub(in crate::devicetwin) fn due(
+        &mut self,
+        id: &DeviceId,
+        unwritten: &[&Batch],
+        now: i64,
+    ) -> Option<PendingReport> {
+        let written = match unwritten.iter().find_map(|batch| batch.before.get(id)) {
             Some(before) => before.as_ref(),
             None => self.devices.get(id),
         };
         let due = written.and_then(|known| {
             let event = Event { event_id: (self.new_id)(), timestamp: now };
             match report::report(&known.device) {
-                Some((twin, told)) => Some(Due::Twin(TwinUpdate { event, twin: Some(twin) }, told)),
+                Some((twin, told)) => Some(PendingReport::Twin(TwinUpdate { event, twin: Some(twin) }, told)),
                 None if known.device.is_state_due() => {
                     let device = requests::state_of(id, &known.device);
-                    Some(Due::State(StateResult { event, device }, report::reported_state(&known.device)))
+                    Some(PendingReport::State(
+                        StateResult { event, device },
+                        report::reported_state(&known.device),
+                    ))
                 }
                 None => None,
             }
         });
         if due.is_none() {
-            // what is not written yet is due when it is
+            // a change that is not written yet is reported after the write
             self.due.remove(id);
         }
         due
     }
 
-    /// A turn is on disk: the cloud is to be told.
-    pub(in crate::devicetwin) fn written(&mut self, turn: &Turn) {
-        for id in turn.before.keys() {
+    /// Marks the devices of a written batch for reports.
+    pub(in crate::devicetwin) fn written(&mut self, batch: &Batch) {
+        for id in batch.before.keys() {
             if self.devices.get(id).is_some_and(|known| known.device.is_due()) {
                 self.due.insert(id.clone());
             }
         }
     }
 
-    /// The cloud has confirmed what it was told of a device.
-    pub(in crate::devicetwin) fn confirmed(&mut self, turn: &mut Turn, id: &DeviceId, due: &Due) {
+    /// Applies the cloud's confirmation of a report.
+    pub(in crate::devicetwin) fn confirmed(&mut self, batch: &mut Batch, id: &DeviceId, due: &PendingReport) {
         let Some(known) = self.devices.get_mut(id) else { return };
         due.confirm(&mut known.device);
-        turn.confirmed(id, due);
-        turn.counts.push(Count::Reported);
+        batch.confirmed(id, due);
+        batch.counts.push(RequestOutcome::Reported);
     }
 
-    /// A device as it is.
+    /// Returns a device.
     pub(in crate::devicetwin) fn device(&self, id: &DeviceId) -> Option<&Device> {
         self.devices.get(id).map(|known| &known.device)
     }

@@ -1,4 +1,4 @@
-//! What mappers and other rooms ask for.
+//! Requests of mappers and other modules.
 
 use jiff::Timestamp;
 
@@ -6,39 +6,39 @@ use super::*;
 
 /// The states that a device can have.
 const STATES: [&str; 5] = ["online", "offline", "ok", "unknown", "unhealthy"];
-/// Those of a device that has been reached.
-const REACHED: [&str; 2] = ["online", "ok"];
+/// The states of a device that was reached.
+const REACHED_STATES: [&str; 2] = ["online", "ok"];
 
 impl Core {
-    /// A message of a mapper on a topic.
+    /// Handles a message of a mapper on a topic.
     pub(in crate::devicetwin) fn message(
         &mut self,
-        turn: &mut Turn,
+        batch: &mut Batch,
         topic: &Topic,
         payload: &[u8],
         now: i64,
     ) {
         match topic {
-            Topic::Device(device, what) => self.device_message(turn, (device, *what), payload, now),
+            Topic::Device(device, what) => self.device_message(batch, (device, *what), payload, now),
             Topic::Node(node, NodeTopic::MembershipGet) if *node == self.node => {
                 let devices = |core: &Self| core.members();
-                self.node_question(turn, (NodeTopic::MembershipGetResult, payload, now), devices);
+                self.node_question(batch, (NodeTopic::MembershipGetResult, payload, now), devices);
             }
             Topic::Node(node, NodeTopic::MembershipDetail) if *node == self.node => {
                 let devices = |core: &Self| core.members_in_detail();
-                self.node_question(turn, (NodeTopic::MembershipDetailResult, payload, now), devices);
+                self.node_question(batch, (NodeTopic::MembershipDetailResult, payload, now), devices);
             }
             Topic::Node(node, NodeTopic::AuthInfoGet) if *node == self.node => {
-                self.auth_info(turn, payload, now);
+                self.auth_info(batch, payload, now);
             }
-            // the answers of this room, and what has no answer in EdgeCore either
+            // results that this module publishes, and topics without an answer in EdgeCore either
             Topic::Node(..) | Topic::Upload(_) | Topic::Other(_) => {}
         }
     }
 
     fn device_message(
         &mut self,
-        turn: &mut Turn,
+        batch: &mut Batch,
         (device, what): (&DeviceId, DeviceTopic),
         payload: &[u8],
         now: i64,
@@ -47,7 +47,7 @@ impl Core {
             DeviceTopic::TwinUpdate => DeviceTopic::TwinUpdateResult,
             DeviceTopic::TwinGet => DeviceTopic::TwinGetResult,
             DeviceTopic::StateUpdate => DeviceTopic::StateUpdateResult,
-            // the answers of this room, where a rule listens to them
+            // results that this module publishes, in case a rule subscribes to them
             DeviceTopic::TwinUpdateResult
             | DeviceTopic::TwinUpdateDocument
             | DeviceTopic::TwinUpdateDelta
@@ -63,68 +63,68 @@ impl Core {
         };
         let mut event_id = String::new();
         let outcome = match what {
-            DeviceTopic::TwinUpdate => self.twin_update(turn, device, (payload, &mut event_id), now),
-            DeviceTopic::TwinGet => self.twin_get(turn, device, (payload, &mut event_id), now),
-            _ => self.state_update(turn, device, (payload, &mut event_id), now),
+            DeviceTopic::TwinUpdate => self.twin_update(batch, device, (payload, &mut event_id), now),
+            DeviceTopic::TwinGet => self.twin_get(batch, device, (payload, &mut event_id), now),
+            _ => self.state_update(batch, device, (payload, &mut event_id), now),
         };
         match outcome {
-            Ok(()) => turn.counts.push(Count::Done),
-            Err(Refused { code, reason }) => {
-                turn.counts.push(match code {
-                    NOT_FOUND => Count::Unknown,
-                    TOO_LARGE => Count::TooLarge,
-                    _ => Count::Bad,
+            Ok(()) => batch.counts.push(RequestOutcome::Done),
+            Err(RequestError { code, reason }) => {
+                batch.counts.push(match code {
+                    NOT_FOUND => RequestOutcome::Unknown,
+                    TOO_LARGE => RequestOutcome::TooLarge,
+                    _ => RequestOutcome::Bad,
                 });
                 let event = self.event(&event_id, now);
-                turn.publish(Topic::Device(device.clone(), result), &Refusal { event, code, reason });
+                batch.publish(Topic::Device(device.clone(), result), &Refusal { event, code, reason });
             }
         }
     }
 
     fn twin_update(
         &mut self,
-        turn: &mut Turn,
+        batch: &mut Batch,
         asked: &DeviceId,
         (payload, event_id): (&[u8], &mut String),
         now: i64,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), RequestError> {
         let update: TwinUpdate = read(payload)?;
         event_id.clone_from(&update.event.event_id);
         let twins = update
             .twin
-            .ok_or_else(|| Refused::new(BAD_REQUEST, "an update has the properties under \"twin\""))?;
-        let id = self.asked_for(asked, "updating twin")?;
+            .ok_or_else(|| RequestError::new(BAD_REQUEST, "an update has the properties under \"twin\""))?;
+        let id = self.resolve_for_mapper(asked, "updating twin")?;
         let event = self.event(event_id, now);
-        let outcome = self.update(turn, &id, &twins, now)?;
+        let outcome = self.update(batch, &id, &twins, now)?;
         let result = TwinUpdate { event: event.clone(), twin: Some(outcome.result.clone()) };
-        turn.publish(Topic::Device(asked.clone(), DeviceTopic::TwinUpdateResult), &result);
-        self.notify_mappers(turn, &id, &event, &outcome);
+        batch.publish(Topic::Device(asked.clone(), DeviceTopic::TwinUpdateResult), &result);
+        self.notify_mappers(batch, &id, &event, &outcome);
         Ok(())
     }
 
     pub(super) fn update(
         &mut self,
-        turn: &mut Turn,
+        batch: &mut Batch,
         id: &DeviceId,
         twins: &Twins,
         now: i64,
-    ) -> Result<Outcome, Refused> {
-        self.change(turn, id, |device, rules| merge::update(device, rules, twins, now))
+    ) -> Result<Outcome, RequestError> {
+        self.change(batch, id, |device, rules| merge::update(device, rules, twins, now))
             .unwrap_or_else(|| Err(not_found(id, "updating twin")))
     }
 
     fn twin_get(
         &mut self,
-        turn: &mut Turn,
+        batch: &mut Batch,
         asked: &DeviceId,
         (payload, event_id): (&[u8], &mut String),
         now: i64,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), RequestError> {
         let question: Event = read(payload)?;
         event_id.clone_from(&question.event_id);
-        let id = self.asked_for(asked, "getting twin")?;
+        let id = self.resolve_for_mapper(asked, "getting twin")?;
         let result = TwinUpdate { event: self.event(event_id, now), twin: Some(self.twins(&id)) };
-        turn.publish(Topic::Device(asked.clone(), DeviceTopic::TwinGetResult), &result);
+        batch.publish(Topic::Device(asked.clone(), DeviceTopic::TwinGetResult), &result);
         Ok(())
     }
 
@@ -135,17 +135,17 @@ impl Core {
 
     fn state_update(
         &mut self,
-        turn: &mut Turn,
+        batch: &mut Batch,
         asked: &DeviceId,
         (payload, event_id): (&[u8], &mut String),
         now: i64,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), RequestError> {
         let update: twin::DeviceUpdate = read(payload)?;
         event_id.clone_from(&update.event.event_id);
-        let id = self.asked_for(asked, "updating state")?;
-        let device = self.set_state(turn, &id, &update.state, now)?;
+        let id = self.resolve_for_mapper(asked, "updating state")?;
+        let device = self.set_state(batch, &id, &update.state, now)?;
         let event = self.event(event_id, now);
-        turn.publish(
+        batch.publish(
             Topic::Device(asked.clone(), DeviceTopic::StateUpdateResult),
             &StateResult { event, device },
         );
@@ -154,18 +154,18 @@ impl Core {
 
     fn set_state(
         &mut self,
-        turn: &mut Turn,
+        batch: &mut Batch,
         id: &DeviceId,
         state: &str,
         now: i64,
-    ) -> Result<DeviceState, Refused> {
+    ) -> Result<DeviceState, RequestError> {
         let state = STATES.into_iter().find(|known| known.eq_ignore_ascii_case(state)).ok_or_else(|| {
             let why = format!("{state:.40?} is no state; a device is {}", STATES.join(", "));
-            Refused::new(BAD_REQUEST, why)
+            RequestError::new(BAD_REQUEST, why)
         })?;
-        let set = self.change(turn, id, |device, _| {
+        let set = self.change(batch, id, |device, _| {
             state.clone_into(&mut device.state);
-            if REACHED.contains(&state) {
+            if REACHED_STATES.contains(&state) {
                 device.last_online = seconds(now);
             }
             device.state_due = device.state_due.wrapping_add(1).max(1);
@@ -174,10 +174,10 @@ impl Core {
         set.ok_or_else(|| not_found(id, "updating state"))
     }
 
-    /// A question for the devices of this node.
+    /// Answers a query for the devices of this node.
     fn node_question(
         &mut self,
-        turn: &mut Turn,
+        batch: &mut Batch,
         (result, payload, now): (NodeTopic, &[u8], i64),
         devices: impl FnOnce(&Self) -> Vec<Member>,
     ) {
@@ -185,28 +185,32 @@ impl Core {
         match read::<Event>(payload) {
             Ok(question) => {
                 let event = self.event(&question.event_id, now);
-                turn.counts.push(Count::Done);
-                turn.publish(topic, &MembershipList { event, devices: devices(self) });
+                batch.counts.push(RequestOutcome::Done);
+                batch.publish(topic, &MembershipList { event, devices: devices(self) });
             }
-            Err(Refused { code, reason }) => {
-                turn.counts.push(if code == TOO_LARGE { Count::TooLarge } else { Count::Bad });
-                turn.publish(topic, &Refusal { event: self.event("", now), code, reason });
+            Err(RequestError { code, reason }) => {
+                batch.counts.push(if code == TOO_LARGE {
+                    RequestOutcome::TooLarge
+                } else {
+                    RequestOutcome::Bad
+                });
+                batch.publish(topic, &Refusal { event: self.event("", now), code, reason });
             }
         }
     }
 
-    /// Credentials are not given over MQTT: whoever asks is told so, and where brokers and the API have theirs.
-    fn auth_info(&mut self, turn: &mut Turn, payload: &[u8], now: i64) {
+    /// Answers a query for credentials, which are not given over MQTT: the answer says where brokers and the API have theirs.
+    fn auth_info(&mut self, batch: &mut Batch, payload: &[u8], now: i64) {
         let event_id = read::<Event>(payload).map(|question| question.event_id).unwrap_or_default();
         let reason = "this node gives no credentials over MQTT; users of its broker stand in \
                       modules.eventBus.internalAccess.passwordFile";
-        turn.counts.push(Count::Bad);
+        batch.counts.push(RequestOutcome::Bad);
         let refusal =
             Refusal { event: self.event(&event_id, now), code: NOT_FOUND, reason: reason.to_owned() };
-        turn.publish(Topic::Node(self.node.clone(), NodeTopic::AuthInfoGetResult), &refusal);
+        batch.publish(Topic::Node(self.node.clone(), NodeTopic::AuthInfoGetResult), &refusal);
     }
 
-    /// The devices with their attributes and properties.
+    /// Returns the devices with their attributes and properties.
     fn members_in_detail(&self) -> Vec<Member> {
         let detailed = self.devices.iter().map(|(id, known)| {
             let attributes = known.device.attributes.iter();
@@ -220,9 +224,9 @@ impl Core {
         self.devices.iter().map(|(id, known)| known.device.on_wire(id)).collect()
     }
 
-    /// The device that a mapper means, who is told in the same form from now on.
-    fn asked_for(&mut self, asked: &DeviceId, doing: &str) -> Result<DeviceId, Refused> {
-        let id = self.meant(asked).ok_or_else(|| not_found(asked, doing))?;
+    /// Resolves the device that a mapper names, which gets its answers in the same form from now on.
+    fn resolve_for_mapper(&mut self, asked: &DeviceId, doing: &str) -> Result<DeviceId, RequestError> {
+        let id = self.resolve(asked).ok_or_else(|| not_found(asked, doing))?;
         if id != *asked
             && let Some(known) = self.devices.get_mut(&id)
         {
@@ -231,64 +235,64 @@ impl Core {
         Ok(id)
     }
 
-    /// A request of another room.
-    pub(in crate::devicetwin) fn command(&mut self, turn: &mut Turn, command: Command, now: i64) {
+    /// Handles a request of another module.
+    pub(in crate::devicetwin) fn command(&mut self, batch: &mut Batch, command: Command, now: i64) {
         let reply = match command {
-            Command::Update { device, event, twins, done } => {
+            Command::Update { device, event, twins, responder } => {
                 let updated = self.find(&device).and_then(|id| {
-                    let outcome = self.update(turn, &id, &twins, now)?;
+                    let outcome = self.update(batch, &id, &twins, now)?;
                     let event = self.event(&event.event_id, now);
-                    self.notify_mappers(turn, &id, &event, &outcome);
+                    self.notify_mappers(batch, &id, &event, &outcome);
                     Ok(outcome.result)
                 });
-                turn.counts.push(count(updated.as_ref().map(drop)));
-                Reply::Twins(done, updated)
+                batch.counts.push(count(updated.as_ref().map(drop)));
+                Reply::Twins(responder, updated)
             }
-            Command::Report { device, readings, done } => {
-                let read = self.find(&device).and_then(|id| self.readings(turn, &id, &readings, now));
-                turn.counts.push(count(read.as_ref().map(drop)));
-                Reply::Nothing(done, read)
+            Command::Report { device, readings, responder } => {
+                let read = self.find(&device).and_then(|id| self.readings(batch, &id, &readings, now));
+                batch.counts.push(count(read.as_ref().map(drop)));
+                Reply::Nothing(responder, read)
             }
-            Command::State { device, state, done } => {
-                let set = self.find(&device).and_then(|id| self.set_state(turn, &id, &state, now)).map(drop);
-                turn.counts.push(count(set.as_ref().map(drop)));
-                Reply::Nothing(done, set)
+            Command::State { device, state, responder } => {
+                let set = self.find(&device).and_then(|id| self.set_state(batch, &id, &state, now)).map(drop);
+                batch.counts.push(count(set.as_ref().map(drop)));
+                Reply::Nothing(responder, set)
             }
-            Command::Twin { device, done } => {
-                Reply::Twins(done, self.find(&device).map(|id| self.twins(&id)))
+            Command::Twin { device, responder } => {
+                Reply::Twins(responder, self.find(&device).map(|id| self.twins(&id)))
             }
-            Command::Desired { device, done } => {
-                Reply::Desired(done, self.find(&device).map(|id| self.desired_values(&id)))
+            Command::Desired { device, responder } => {
+                Reply::Desired(responder, self.find(&device).map(|id| self.desired_values(&id)))
             }
-            Command::AllDesired { done } => {
+            Command::AllDesired { responder } => {
                 let all = self.devices.keys().map(|id| (id.clone(), self.desired_values(id)));
-                Reply::AllDesired(done, all.collect())
+                Reply::AllDesired(responder, all.collect())
             }
-            // the store is asked, not the devices
-            Command::History { device, done } => {
+            // answered from the store, not from the devices
+            Command::History { device, responder } => {
                 let device = self.find(&device);
-                return turn.questions.push(Question { device, done });
+                return batch.history_queries.push(HistoryQuery { device, responder });
             }
-            Command::Members { done } => Reply::Members(done, self.members()),
+            Command::Members { responder } => Reply::Members(responder, self.members()),
         };
-        turn.replies.push(reply);
+        batch.replies.push(reply);
     }
 
-    fn find(&self, device: &DeviceId) -> Result<DeviceId, Refused> {
-        self.meant(device).ok_or_else(|| not_found(device, "looking for it"))
+    fn find(&self, device: &DeviceId) -> Result<DeviceId, RequestError> {
+        self.resolve(device).ok_or_else(|| not_found(device, "looking for it"))
     }
 
     fn readings(
         &mut self,
-        turn: &mut Turn,
+        batch: &mut Batch,
         id: &DeviceId,
         readings: &[Reading],
         now: i64,
-    ) -> Result<(), Refused> {
-        let read = self.change(turn, id, |device, rules| merge::read(device, rules, readings, now));
+    ) -> Result<(), RequestError> {
+        let read = self.change(batch, id, |device, rules| merge::read(device, rules, readings, now));
         let outcome = read.unwrap_or_else(|| Err(not_found(id, "reporting")))?;
         let event = self.event("", now);
-        self.notify_mappers(turn, id, &event, &outcome);
+        self.notify_mappers(batch, id, &event, &outcome);
         Ok(())
     }
 
@@ -297,7 +301,7 @@ impl Core {
         let wanted = twins.filter(|(_, property)| !property.deleted);
         wanted
             .filter_map(|(name, property)| {
-                // an empty value wants nothing
+                // an empty value is no desired value
                 let value = property.expected.value.clone().filter(|value| !value.is_empty())?;
                 Some((name.clone(), value))
             })
@@ -305,26 +309,26 @@ impl Core {
     }
 }
 
-fn count(outcome: Result<(), &Refused>) -> Count {
+fn count(outcome: Result<(), &RequestError>) -> RequestOutcome {
     match outcome.map_err(|refused| refused.code) {
-        Ok(()) => Count::Done,
-        Err(NOT_FOUND) => Count::Unknown,
-        Err(_) => Count::Bad,
+        Ok(()) => RequestOutcome::Done,
+        Err(NOT_FOUND) => RequestOutcome::Unknown,
+        Err(_) => RequestOutcome::Bad,
     }
 }
 
-fn not_found(id: &DeviceId, doing: &str) -> Refused {
-    Refused::new(NOT_FOUND, format!("Device {id} not found while {doing}"))
+fn not_found(id: &DeviceId, doing: &str) -> RequestError {
+    RequestError::new(NOT_FOUND, format!("Device {id} not found while {doing}"))
 }
 
-/// What a mapper has sent.
-fn read<T: DeserializeOwned>(payload: &[u8]) -> Result<T, Refused> {
+/// Decodes the payload of a mapper's message.
+fn read<T: DeserializeOwned>(payload: &[u8]) -> Result<T, RequestError> {
     if payload.len() > MAX_PAYLOAD {
         let why = format!("the message has {} bytes, and at most {MAX_PAYLOAD} are read", payload.len());
-        return Err(Refused::new(TOO_LARGE, why));
+        return Err(RequestError::new(TOO_LARGE, why));
     }
     serde_json::from_slice(payload)
-        .map_err(|error| Refused::new(BAD_REQUEST, format!("the message cannot be read: {error}")))
+        .map_err(|error| RequestError::new(BAD_REQUEST, format!("the message cannot be read: {error}")))
 }
 
 pub(super) fn state_of(id: &DeviceId, device: &Device) -> DeviceState {
@@ -335,7 +339,7 @@ pub(super) fn state_of(id: &DeviceId, device: &Device) -> DeviceState {
     }
 }
 
-/// RFC 3339, to the second.
+/// Formats a time as RFC 3339 with seconds.
 fn seconds(now: i64) -> String {
     Timestamp::from_millisecond(now).unwrap_or_default().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

@@ -18,26 +18,27 @@ fn core() -> Core {
     Core::new("edge-1", [], || "uuid".to_owned())
 }
 
-/// What is published by a message on a topic, as text.
-fn said(core: &mut Core, topic: &str, payload: impl ToString) -> Vec<(String, Value)> {
-    let mut turn = Turn::default();
-    core.message(&mut turn, &Topic::parse(topic), payload.to_string().as_bytes(), NOW);
-    core.written(&turn);
-    published(turn)
+/// Returns what a message on a topic publishes, as text.
+fn published_by(core: &mut Core, topic: &str, payload: impl ToString) -> Vec<(String, Value)> {
+    let mut batch = Batch::default();
+    core.message(&mut batch, &Topic::parse(topic), payload.to_string().as_bytes(), NOW);
+    core.written(&batch);
+    published(batch)
 }
 
-fn published(turn: Turn) -> Vec<(String, Value)> {
-    turn.publish
+fn published(batch: Batch) -> Vec<(String, Value)> {
+    batch
+        .publish
         .into_iter()
         .map(|(topic, body)| (topic.to_string(), serde_json::from_slice(&body).unwrap()))
         .collect()
 }
 
 fn member(core: &mut Core, device: &str) -> Vec<(String, Value)> {
-    let mut turn = Turn::default();
-    core.membership(&mut turn, json!({"event_id": "m", "timestamp": 1, "added_devices": [{"id": device, "name": "d"}], "removed_devices": null}), NOW);
-    core.written(&turn);
-    published(turn)
+    let mut batch = Batch::default();
+    core.membership(&mut batch, json!({"event_id": "m", "timestamp": 1, "added_devices": [{"id": device, "name": "d"}], "removed_devices": null}), NOW);
+    core.written(&batch);
+    published(batch)
 }
 
 fn object(core: &mut Core, name: &str, uid: &str, desired: &str) -> Vec<(String, Value)> {
@@ -45,20 +46,20 @@ fn object(core: &mut Core, name: &str, uid: &str, desired: &str) -> Vec<(String,
         "metadata": {"name": name, "namespace": "default", "uid": uid},
         "spec": {"deviceModelRef": {"name": "m"}, "protocol": {"protocolName": "modbus"}, "properties": [{"name": "temp", "desired": {"value": desired}}]},
     });
-    let mut turn = Turn::default();
+    let mut batch = Batch::default();
     core.object(
-        &mut turn,
+        &mut batch,
         &id(&format!("default/{name}")),
         Some(&serde_json::from_value(object).unwrap()),
         NOW,
     );
-    core.written(&turn);
-    published(turn)
+    core.written(&batch);
+    published(batch)
 }
 
 fn model(core: &mut Core, maximum: &str) {
     let model = json!({"metadata": {"name": "m"}, "spec": {"properties": [{"name": "temp", "type": "INT", "maximum": maximum}]}});
-    core.model(&mut Turn::default(), &id("default/m"), Some(&serde_json::from_value(model).unwrap()), NOW);
+    core.model(&mut Batch::default(), &id("default/m"), Some(&serde_json::from_value(model).unwrap()), NOW);
 }
 
 #[test]
@@ -68,7 +69,7 @@ fn a_twin_from_its_device_to_its_delta() {
         ("membership", member(&mut core, "default/d")),
         (
             "update",
-            said(
+            published_by(
                 &mut core,
                 "$hw/events/device/default/d/twin/update",
                 r#"{"event_id":"x1","timestamp":1,"twin":{"temp":{"expected":{"value":"20"},"actual":{"value":"12"},"metadata":{"type":"int"}}}}"#,
@@ -76,11 +77,15 @@ fn a_twin_from_its_device_to_its_delta() {
         ),
         (
             "get",
-            said(&mut core, "$hw/events/device/default/d/twin/get", r#"{"event_id":"x2","timestamp":1}"#),
+            published_by(
+                &mut core,
+                "$hw/events/device/default/d/twin/get",
+                r#"{"event_id":"x2","timestamp":1}"#,
+            ),
         ),
         (
             "state",
-            said(
+            published_by(
                 &mut core,
                 "$hw/events/device/default/d/state/update",
                 r#"{"event_id":"x4","timestamp":1,"state":"Online"}"#,
@@ -88,19 +93,27 @@ fn a_twin_from_its_device_to_its_delta() {
         ),
         (
             "members",
-            said(&mut core, "$hw/events/node/edge-1/membership/get", r#"{"event_id":"x3","timestamp":1}"#),
+            published_by(
+                &mut core,
+                "$hw/events/node/edge-1/membership/get",
+                r#"{"event_id":"x3","timestamp":1}"#,
+            ),
         ),
         (
             "another node's",
-            said(&mut core, "$hw/events/node/edge-2/membership/get", r#"{"event_id":"x3","timestamp":1}"#),
+            published_by(
+                &mut core,
+                "$hw/events/node/edge-2/membership/get",
+                r#"{"event_id":"x3","timestamp":1}"#,
+            ),
         ),
-        ("an answer", said(&mut core, "$hw/events/device/default/d/twin/update/result", "{}")),
+        ("an answer", published_by(&mut core, "$hw/events/device/default/d/twin/update/result", "{}")),
     ];
     insta::assert_json_snapshot!("story", story);
 }
 
 #[test]
-fn what_is_wrong_is_answered_and_changes_nothing() {
+fn invalid_requests_are_answered_and_change_nothing() {
     let mut core = core();
     member(&mut core, "default/d");
     let large = format!("{{\"event_id\":\"{}\"}}", "x".repeat(MAX_PAYLOAD));
@@ -119,16 +132,16 @@ fn what_is_wrong_is_answered_and_changes_nothing() {
         ("default/nobody/state/update", "{\"event_id\":\"x\",\"state\":\"ok\"}"),
         ("default/d/twin/update", &large),
     ] {
-        let mut turn = Turn::default();
+        let mut batch = Batch::default();
         core.message(
-            &mut turn,
+            &mut batch,
             &Topic::parse(&format!("$hw/events/device/{topic}")),
             payload.as_bytes(),
             NOW,
         );
-        assert_eq!(turn.writes(&core).count(), 0, "{topic}");
-        assert_eq!(turn.counts.len(), 1);
-        answers.push((turn.counts[0].as_str(), published(turn)));
+        assert_eq!(batch.writes(&core).count(), 0, "{topic}");
+        assert_eq!(batch.counts.len(), 1);
+        answers.push((batch.counts[0].as_str(), published(batch)));
     }
     insta::assert_json_snapshot!("refused", answers);
 }
@@ -137,14 +150,14 @@ fn what_is_wrong_is_answered_and_changes_nothing() {
 fn devices_are_known_without_their_namespace() {
     let mut core = core();
     member(&mut core, "ns/d");
-    let get = |core: &mut Core| said(core, "$hw/events/device/d/twin/get", "{}").remove(0);
+    let get = |core: &mut Core| published_by(core, "$hw/events/device/d/twin/get", "{}").remove(0);
     let (topic, answer) = get(&mut core);
     assert_eq!((topic.as_str(), answer.get("code")), ("$hw/events/device/d/twin/get/result", None));
     member(&mut core, "other/d");
     assert_eq!(get(&mut core).1["code"], 404, "two are called so");
     member(&mut core, "default/d");
     assert_eq!(get(&mut core).1.get("code"), None, "one of them stands out");
-    // whoever asks so is told so
+    // a mapper that addresses the device so gets its answers so
     object(&mut core, "d", "u", "20");
     let told: Vec<_> = object(&mut core, "d", "u", "21").into_iter().map(|(topic, _)| topic).collect();
     assert!(told.contains(&"$hw/events/device/d/twin/update/delta".to_owned()), "{told:?}");
@@ -152,7 +165,7 @@ fn devices_are_known_without_their_namespace() {
 }
 
 #[test]
-fn an_object_makes_a_device_and_says_what_is_wanted() {
+fn an_object_creates_a_device_with_desired_values() {
     let mut core = core();
     model(&mut core, "100");
     let told = object(&mut core, "d", "u1", "21");
@@ -172,13 +185,13 @@ fn an_object_makes_a_device_and_says_what_is_wanted() {
 }
 
 #[test]
-fn what_is_not_in_the_model_is_refused() {
+fn values_outside_the_model_are_refused() {
     let mut core = core();
     model(&mut core, "30");
     object(&mut core, "d", "u1", "21");
     let mut update = |twin: &str| {
         let payload = format!("{{\"event_id\":\"x\",\"twin\":{twin}}}");
-        said(&mut core, "$hw/events/device/default/d/twin/update", payload).remove(0).1
+        published_by(&mut core, "$hw/events/device/default/d/twin/update", payload).remove(0).1
     };
     assert_eq!(update(r#"{"temp":{"actual":{"value":"31"}}}"#)["code"], 400);
     assert_eq!(update(r#"{"temp":{"actual":{"value":"warm"}}}"#)["code"], 400);
@@ -188,10 +201,13 @@ fn what_is_not_in_the_model_is_refused() {
     );
     assert_eq!(update(r#"{"temp":null}"#)["reason"], "temp is declared by the device and cannot be deleted");
     assert_eq!(update(r#"{"temp":{"actual":{"value":"30"}}}"#).get("code"), None);
-    // a model that changes changes what is taken
+    // a changed model changes which values are accepted
     model(&mut core, "20");
     let payload = r#"{"twin":{"temp":{"actual":{"value":"30"}}}}"#;
-    assert_eq!(said(&mut core, "$hw/events/device/default/d/twin/update", payload).remove(0).1["code"], 400);
+    assert_eq!(
+        published_by(&mut core, "$hw/events/device/default/d/twin/update", payload).remove(0).1["code"],
+        400
+    );
 }
 
 #[test]
@@ -199,15 +215,15 @@ fn devices_go() {
     let mut core = core();
     object(&mut core, "d", "u1", "21");
     member(&mut core, "default/e");
-    let mut turn = Turn::default();
-    core.object(&mut turn, &id("default/d"), None, NOW);
+    let mut batch = Batch::default();
+    core.object(&mut batch, &id("default/d"), None, NOW);
     let removed = json!({"event_id": "", "timestamp": 2, "removed_devices": [{"id": "default/e"}, {"id": "default/never"}]});
-    core.membership(&mut turn, removed, NOW);
+    core.membership(&mut batch, removed, NOW);
     assert_eq!(
-        turn.writes(&core).map(|(id, device)| (id.as_str(), device.is_some())).collect::<Vec<_>>(),
+        batch.writes(&core).map(|(id, device)| (id.as_str(), device.is_some())).collect::<Vec<_>>(),
         [("default/d", false), ("default/e", false)]
     );
-    let told = published(turn);
+    let told = published(batch);
     assert_eq!(
         told.iter().map(|(_, body)| body["removed_devices"][0]["id"].clone()).collect::<Vec<_>>(),
         ["default/d", "default/e"]
@@ -217,23 +233,23 @@ fn devices_go() {
 }
 
 #[test]
-fn a_device_with_an_object_goes_with_its_object() {
+fn a_device_is_removed_with_its_object() {
     let mut core = core();
     member(&mut core, "default/d");
     object(&mut core, "d", "u1", "21");
-    let mut turn = Turn::default();
-    core.membership(&mut turn, json!({"removed_devices": [{"id": "default/d"}]}), NOW);
-    assert_eq!(published(turn), []);
-    let mut turn = Turn::default();
-    core.object(&mut turn, &id("default/d"), None, NOW);
-    assert_eq!(published(turn)[0].1["removed_devices"][0]["id"], "default/d");
+    let mut batch = Batch::default();
+    core.membership(&mut batch, json!({"removed_devices": [{"id": "default/d"}]}), NOW);
+    assert_eq!(published(batch), []);
+    let mut batch = Batch::default();
+    core.object(&mut batch, &id("default/d"), None, NOW);
+    assert_eq!(published(batch)[0].1["removed_devices"][0]["id"], "default/d");
 }
 
 #[test]
-fn another_device_under_the_same_name_begins_anew() {
+fn another_device_under_the_same_name_starts_empty() {
     let mut core = core();
     object(&mut core, "d", "u1", "21");
-    said(
+    published_by(
         &mut core,
         "$hw/events/device/default/d/twin/update",
         r#"{"twin":{"temp":{"actual":{"value":"9"}}}}"#,
@@ -244,47 +260,47 @@ fn another_device_under_the_same_name_begins_anew() {
 }
 
 #[test]
-fn the_full_list_takes_away_what_it_does_not_name() {
+fn the_full_list_removes_devices_that_it_does_not_name() {
     let mut core = core();
     for device in ["default/a", "default/b"] {
         member(&mut core, device);
     }
     object(&mut core, "c", "u", "1");
-    let mut turn = Turn::default();
-    core.membership_detail(&mut turn, json!("{\"event_id\":\"\",\"timestamp\":1,\"devices\":[{\"id\":\"default/b\"},{\"id\":\"default/new\"}]}"), NOW);
+    let mut batch = Batch::default();
+    core.membership_detail(&mut batch, json!("{\"event_id\":\"\",\"timestamp\":1,\"devices\":[{\"id\":\"default/b\"},{\"id\":\"default/new\"}]}"), NOW);
     assert_eq!(
         core.devices.keys().map(DeviceId::as_str).collect::<Vec<_>>(),
         ["default/b", "default/c", "default/new"]
     );
-    core.membership_detail(&mut turn, json!({"devices": 7}), NOW);
+    core.membership_detail(&mut batch, json!({"devices": 7}), NOW);
     assert_eq!(core.devices.len(), 3, "what cannot be read takes nothing away");
 }
 
 #[test]
-fn a_stored_device_whose_object_was_not_read_yet_stays() {
+fn a_stored_device_stays_until_the_objects_were_read() {
     let mut core = core();
     object(&mut core, "d", "u1", "21");
     let d = id("default/d");
     let stored = core.device(&d).unwrap().clone();
     let mut again = Core::new("edge-1", [(d.clone(), stored)], || "uuid".to_owned());
-    let mut turn = Turn::default();
-    again.membership_detail(&mut turn, json!({"devices": []}), NOW);
-    again.membership(&mut turn, json!({"removed_devices": [{"id": "default/d"}]}), NOW);
+    let mut batch = Batch::default();
+    again.membership_detail(&mut batch, json!({"devices": []}), NOW);
+    again.membership(&mut batch, json!({"removed_devices": [{"id": "default/d"}]}), NOW);
     assert!(again.device(&d).is_some());
-    again.objects_are(&mut turn, (&BTreeSet::new(), &BTreeSet::new()), NOW);
+    again.apply_object_list(&mut batch, (&BTreeSet::new(), &BTreeSet::new()), NOW);
     assert!(again.device(&d).is_none(), "its object has gone");
 }
 
 #[test]
-fn objects_that_went_while_nobody_looked() {
+fn objects_that_were_deleted_unnoticed_are_removed() {
     let mut core = core();
     object(&mut core, "a", "u1", "1");
     object(&mut core, "b", "u2", "1");
     member(&mut core, "default/c");
     model(&mut core, "30");
-    let mut turn = Turn::default();
-    core.objects_are(&mut turn, (&BTreeSet::new(), &BTreeSet::from([id("default/b")])), NOW);
-    assert!(core.catalogue().models.is_empty() && turn.catalogue);
+    let mut batch = Batch::default();
+    core.apply_object_list(&mut batch, (&BTreeSet::new(), &BTreeSet::from([id("default/b")])), NOW);
+    assert!(core.catalogue().models.is_empty() && batch.catalogue);
     assert_eq!(core.devices.keys().map(DeviceId::as_str).collect::<Vec<_>>(), ["default/b", "default/c"]);
 }
 
@@ -292,18 +308,18 @@ fn objects_that_went_while_nobody_looked() {
 fn a_twin_of_the_cloud_with_versions() {
     let mut core = core();
     member(&mut core, "default/d");
-    let mut turn = Turn::default();
+    let mut batch = Batch::default();
     let update = |cloud: i64| json!({"event_id": "c", "timestamp": 1, "twin": {"t": {"expected": {"value": format!("v{cloud}")}, "metadata": {"type": "string"}, "expected_version": {"cloud": cloud, "edge": 0}}}});
-    core.wanted(&mut turn, "default/d", update(2), NOW);
-    core.wanted(&mut turn, "default/d", update(1), NOW);
-    core.wanted(&mut turn, "default/never", update(1), NOW);
-    let said = published(turn);
+    core.apply_cloud_twin(&mut batch, "default/d", update(2), NOW);
+    core.apply_cloud_twin(&mut batch, "default/d", update(1), NOW);
+    core.apply_cloud_twin(&mut batch, "default/never", update(1), NOW);
+    let said = published(batch);
     let (topic, told) = &said[0];
     assert_eq!(topic, "$hw/events/device/default/d/twin/cloud_updated");
     assert_eq!(told["twin"], json!({"t": {"expected": {"value": "v2"}, "metadata": {"type": "string"}}}));
     assert_eq!(said.last().unwrap().1["delta"], json!({"t": "v2"}));
     let due = core.due(&id("default/d"), &[], NOW).unwrap();
-    let Due::Twin(update, _) = due else { panic!("{due:?}") };
+    let PendingReport::Twin(update, _) = due else { panic!("{due:?}") };
     let sent_back = update.twin.unwrap()["t"].clone().unwrap();
     assert_eq!(
         sent_back.expected_version,
@@ -313,17 +329,17 @@ fn a_twin_of_the_cloud_with_versions() {
 }
 
 #[test]
-fn attributes_are_told_when_they_change() {
+fn changed_attributes_are_published() {
     let mut core = core();
     member(&mut core, "default/d");
     let mut with = |attributes: Value| {
-        let mut turn = Turn::default();
+        let mut batch = Batch::default();
         core.membership(
-            &mut turn,
+            &mut batch,
             json!({"added_devices": [{"id": "default/d", "attributes": attributes}]}),
             NOW,
         );
-        published(turn)
+        published(batch)
     };
     let told = with(json!({"place": {"value": "roof"}}));
     assert_eq!(told[0].0, "$hw/events/device/default/d/updated");
@@ -338,70 +354,70 @@ fn values_that_have_become_others_go_into_the_history() {
     member(&mut core, "default/d");
     let mut past = Vec::new();
     for (number, value) in ["1", "1", "2", "3", "3", "4"].into_iter().enumerate() {
-        let mut turn = Turn::default();
+        let mut batch = Batch::default();
         let payload = format!("{{\"twin\":{{\"t\":{{\"actual\":{{\"value\":\"{value}\"}}}}}}}}");
         let now = NOW + 600 * number as i64;
         core.message(
-            &mut turn,
+            &mut batch,
             &Topic::parse("$hw/events/device/default/d/twin/update"),
             payload.as_bytes(),
             now,
         );
-        past.extend(turn.past.into_iter().map(|past| (past.value.unwrap(), past.at - NOW)));
+        past.extend(batch.past.into_iter().map(|past| (past.value.unwrap(), past.at - NOW)));
     }
     // 3 came too soon after 2, and stayed; so did 4
     assert_eq!(past, [("1".to_owned(), 0), ("2".to_owned(), 1200), ("3".to_owned(), 2400)]);
 }
 
 #[test]
-fn what_is_not_heeded_is_told_again_less_and_less_often() {
+fn desired_values_that_are_not_reached_are_repeated_at_growing_intervals() {
     let mut core = core();
     object(&mut core, "d", "1", "20");
     let delta = "$hw/events/device/default/d/twin/update/delta";
     let mut told = Vec::new();
     for second in 0..300 {
-        let mut turn = Turn::default();
-        core.remind(&mut turn, NOW + second * 1000);
-        assert_eq!(turn.writes(&core).count(), 0);
-        let said = published(turn);
+        let mut batch = Batch::default();
+        core.remind(&mut batch, NOW + second * 1000);
+        assert_eq!(batch.writes(&core).count(), 0);
+        let said = published(batch);
         assert!(said.iter().all(|(topic, body)| topic == delta && body["delta"] == json!({"temp": "20"})));
         told.extend(said.iter().map(|_| second));
     }
     assert_eq!(told, [10, 30, 70, 130, 190, 250]);
-    // another value is told soon again, one that is so no more
+    // a new desired value is repeated soon again, one that is reached no more
     object(&mut core, "d", "1", "21");
-    let mut turn = Turn::default();
-    core.remind(&mut turn, NOW + Reminder::FIRST_DELAY);
-    assert_eq!(published(turn).len(), 1);
-    said(
+    let mut batch = Batch::default();
+    core.remind(&mut batch, NOW + Reminder::FIRST_DELAY);
+    assert_eq!(published(batch).len(), 1);
+    published_by(
         &mut core,
         "$hw/events/device/default/d/twin/update",
         r#"{"twin":{"temp":{"actual":{"value":"21"}}}}"#,
     );
-    let mut turn = Turn::default();
-    core.remind(&mut turn, NOW + 1_000_000);
-    assert_eq!(published(turn), []);
-    // a node that starts anew tells at once
+    let mut batch = Batch::default();
+    core.remind(&mut batch, NOW + 1_000_000);
+    assert_eq!(published(batch), []);
+    // after a restart the node sends it at once
     let (id, device) = (id("default/d"), core.device(&id("default/d")).unwrap().clone());
     let mut wants = device.clone();
     wants.twins.get_mut("temp").unwrap().expected.value = Some("22".into());
     let mut again = Core::new("edge-1", [(id, wants)], || "uuid".to_owned());
-    let mut turn = Turn::default();
-    again.remind(&mut turn, NOW);
-    assert_eq!(published(turn).len(), 1);
+    let mut batch = Batch::default();
+    again.remind(&mut batch, NOW);
+    assert_eq!(published(batch).len(), 1);
 }
 
 #[test]
-fn a_node_is_asked_for_its_devices_in_detail_and_gives_no_credentials() {
+fn device_details_are_answered_and_credentials_are_refused() {
     let mut core = core();
     object(&mut core, "d", "u", "20");
     let question = r#"{"event_id":"x3","timestamp":1}"#;
-    let told = said(&mut core, "$hw/events/node/edge-1/membership/detail", question);
+    let told = published_by(&mut core, "$hw/events/node/edge-1/membership/detail", question);
     let (topic, detail) = &told[0];
     assert_eq!((told.len(), topic.as_str()), (1, "$hw/events/node/edge-1/membership/detail/result"));
     assert_eq!((&detail["event_id"], &detail["devices"][0]["id"]), (&json!("x3"), &json!("default/d")));
     assert_eq!(detail["devices"][0]["twin"]["temp"]["expected"]["value"], "20");
-    let told = said(&mut core, "$hw/events/node/edge-1/authInfo/get", question);
+    let told = published_by(&mut core, "$hw/events/node/edge-1/authInfo/get", question);
     let (topic, refused) = &told[0];
     assert_eq!(topic, "$hw/events/node/edge-1/authInfo/get/result");
     assert_eq!((&refused["event_id"], &refused["code"]), (&json!("x3"), &json!(404)));
@@ -411,6 +427,6 @@ fn a_node_is_asked_for_its_devices_in_detail_and_gives_no_credentials() {
         "$hw/events/node/edge-2/authInfo/get",
         "$hw/events/device/default/d/twin/cloud_updated",
     ] {
-        assert_eq!(said(&mut core, ignored, question), [], "{ignored}");
+        assert_eq!(published_by(&mut core, ignored, question), [], "{ignored}");
     }
 }

@@ -1,4 +1,4 @@
-//! Calls between this node and its mappers, counted.
+//! Counts the calls between this node and its mappers.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -24,20 +24,20 @@ impl Caller {
     }
 }
 
-/// Who called, the call as it is named in the .proto, and whether it was carried out.
+/// The caller, the method's name in the .proto, and whether the call succeeded.
 type Kind = (Caller, &'static str, bool);
 
-/// The calls since the start; cheap to clone.
+/// The counters since the start; cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Calls(Arc<Mutex<BTreeMap<Kind, u64>>>);
+pub(super) struct CallCounts(Arc<Mutex<BTreeMap<Kind, u64>>>);
 
-impl Calls {
-    /// A call has ended.
+impl CallCounts {
+    /// Counts a finished call.
     pub(super) fn count(&self, caller: Caller, method: &'static str, is_done: bool) {
         *self.0.lock().entry((caller, method, is_done)).or_default() += 1;
     }
 
-    /// All of them.
+    /// Returns all counters.
     pub(super) fn metric(&self) -> Metric {
         let calls = Metric::counter(
             "dmi_calls_total",

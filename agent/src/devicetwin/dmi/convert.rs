@@ -1,6 +1,6 @@
-//! Devices and models as mappers get them. Pure.
+//! Converts devices and models to the messages that mappers get. Pure.
 //!
-//! What the model says of a property's visitor and of the protocol holds where the device says nothing else, as in EdgeCore.
+//! As in EdgeCore, the model's settings of a property's visitor and of the protocol apply where the device has none.
 
 use crds::devices::{
     Device, DeviceModel, DeviceProperty, ModelProperty, ProtocolConfig, PushMethod, TwinProperty,
@@ -10,7 +10,7 @@ use kube::ResourceExt;
 use serde_json::{Map, Value};
 use wire::dmi;
 
-/// The device, with what its model adds.
+/// Converts a device, with the settings of its model.
 pub(super) fn device(device: &Device, model: &DeviceModel) -> dmi::Device {
     let spec = &device.spec;
     let report = spec.state_report.as_ref().or(device.status.as_ref());
@@ -31,7 +31,7 @@ pub(super) fn device(device: &Device, model: &DeviceModel) -> dmi::Device {
     }
 }
 
-/// The model.
+/// Converts a model.
 pub(super) fn model(model: &DeviceModel) -> dmi::DeviceModel {
     dmi::DeviceModel {
         name: model.name_any(),
@@ -56,7 +56,7 @@ fn model_property(property: &ModelProperty) -> dmi::ModelProperty {
     }
 }
 
-/// An enum as its schema writes it.
+/// Returns an enum as its schema writes it.
 fn word<T: serde::Serialize>(value: &Option<T>) -> String {
     match value.as_ref().map(serde_json::to_value) {
         Some(Ok(Value::String(word))) => word,
@@ -99,7 +99,7 @@ fn visitor(own: Option<&VisitorConfig>, of_model: Option<&VisitorConfig>) -> Opt
     })
 }
 
-/// The settings of the model, those of the device over them.
+/// Merges settings: those of the device override those of the model.
 fn merged(
     of_model: Option<&Map<String, Value>>,
     own: Option<&Map<String, Value>>,

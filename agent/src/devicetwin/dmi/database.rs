@@ -1,12 +1,12 @@
-//! The databases that mappers write to, as mappers get them. Pure.
+//! Converts the settings of the databases that mappers write to. Pure.
 
 use crds::devices::DbMethod;
 use wire::dmi;
 
-/// The settings of a database.
+/// Converts the settings of a database.
 pub(super) fn method(method: &DbMethod) -> dmi::DbMethod {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    // numbers of connections and of databases: what does not fit is no such number
+    // numbers of connections and of databases: a number that does not fit is invalid
     let number = |number: Option<i64>| number.and_then(|number| number.try_into().ok()).unwrap_or_default();
     let influx = method.influxdb2.as_ref().map(|influx| dmi::DbMethodInfluxdb2 {
         influxdb2_client_config: influx.client.as_ref().map(|client| dmi::Influxdb2ClientConfig {

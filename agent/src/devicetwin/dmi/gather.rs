@@ -1,4 +1,4 @@
-//! The devices of a protocol with their models, as the mapper should know them.
+//! Collects the devices of a protocol with their models, as the mapper should know them.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -8,14 +8,14 @@ use wire::{dmi, topic::DeviceId};
 
 use super::{
     convert,
-    plan::{Digest, Known},
+    plan::{Digest, SyncedState},
 };
-use crate::devicetwin::{Catalogue, DeviceTwin, Listed, Unavailable};
+use crate::devicetwin::{Catalogue, CatalogueEntry, DeviceTwin, ObjectError};
 
-/// From so many on, devices are read all at once.
-const MANY: usize = 64;
+/// From this number of changed devices on, all are read at once.
+const BULK_READ_THRESHOLD: usize = 64;
 
-/// Devices as the API has them, and all models.
+/// Devices and models as the API has them.
 type Objects = (BTreeMap<DeviceId, Device>, BTreeMap<DeviceId, DeviceModel>);
 
 /// Reads devices and models; what has not changed since the last time is not read again.
@@ -23,14 +23,14 @@ type Objects = (BTreeMap<DeviceId, Device>, BTreeMap<DeviceId, DeviceModel>);
 pub(super) struct Gatherer {
     twin: DeviceTwin,
     protocol: String,
-    seen: BTreeMap<DeviceId, (Stamp, Digest)>,
+    seen: BTreeMap<DeviceId, (ObjectVersion, Digest)>,
     models: BTreeMap<DeviceId, (u64, Digest)>,
-    /// Whether something could not be read the last time that can be later.
+    /// Whether something could not be read the last time that may be readable later.
     is_partial: bool,
 }
 
-/// What makes a device another one: its UID, its own revision and its model's.
-type Stamp = (Arc<str>, u64, u64);
+/// What identifies the state of a device: its UID, its own revision and its model's.
+type ObjectVersion = (Arc<str>, u64, u64);
 
 impl Gatherer {
     pub(super) fn new(twin: DeviceTwin, protocol: &str) -> Self {
@@ -43,13 +43,14 @@ impl Gatherer {
         }
     }
 
-    /// What the mapper should know. A device whose model is not there yet waits for it; one that cannot be read is left as it is.
-    pub(super) async fn wanted(&mut self, catalogue: &Catalogue, told: &Known) -> Known {
-        let mut wanted = Known::default();
+    /// Returns what the mapper should know. A device whose model is missing waits for it; one that cannot be read stays as the
+    /// mapper knows it.
+    pub(super) async fn wanted(&mut self, catalogue: &Catalogue, synced: &SyncedState) -> SyncedState {
+        let mut wanted = SyncedState::default();
         self.is_partial = false;
         self.seen.retain(|id, _| catalogue.devices.contains_key(id));
         self.models.retain(|id, _| catalogue.models.contains_key(id));
-        let objects = self.many(catalogue).await;
+        let objects = self.read_all(catalogue).await;
         for (id, listed) in &catalogue.devices {
             let Some((model, revision)) = self.model_of(catalogue, id, listed) else { continue };
             let stamp = (Arc::clone(&listed.uid), listed.revision, revision);
@@ -59,10 +60,10 @@ impl Gatherer {
                 Some(digest) => Some(digest),
                 None => self.digest(id, (&model, revision), stamp, &objects).await,
             };
-            // what cannot be read now stays as the mapper knows it
-            let Some(digest) = digest.or_else(|| told.devices.get(id).cloned()) else { continue };
+            // an object that cannot be read now stays as the mapper knows it
+            let Some(digest) = digest.or_else(|| synced.devices.get(id).cloned()) else { continue };
             let of_model = self.models.get(&model).map(|(_, digest)| digest.clone());
-            if let Some(of_model) = of_model.or_else(|| told.models.get(&model).cloned()) {
+            if let Some(of_model) = of_model.or_else(|| synced.models.get(&model).cloned()) {
                 wanted.devices.insert(id.clone(), digest);
                 wanted.models.insert(model, of_model);
             }
@@ -70,26 +71,32 @@ impl Gatherer {
         wanted
     }
 
-    /// All objects where many have changed; none where they are better read one by one.
-    async fn many(&self, catalogue: &Catalogue) -> Objects {
-        let is_changed = |(id, listed): &(&DeviceId, &Listed)| {
+    /// Reads all objects if many have changed; none if they are better read one by one.
+    async fn read_all(&self, catalogue: &Catalogue) -> Objects {
+        let is_changed = |(id, listed): &(&DeviceId, &CatalogueEntry)| {
             let seen = self.seen.get(*id).map(|((uid, revision, _), _)| (uid, *revision));
             seen != Some((&listed.uid, listed.revision)) && self.model_of(catalogue, id, listed).is_some()
         };
-        if catalogue.devices.iter().filter(is_changed).take(MANY).count() < MANY {
+        if catalogue.devices.iter().filter(is_changed).take(BULK_READ_THRESHOLD).count() < BULK_READ_THRESHOLD
+        {
             return Objects::default();
         }
-        // where that fails they are read one by one, and whatever fails then is told
+        // on an error they are read one by one, and that error is logged
         self.twin.devices_of(&self.protocol).await.unwrap_or_default()
     }
 
-    /// Whether what is wanted is to be asked for again although nothing has changed.
+    /// Reports whether the objects have to be read again although nothing has changed.
     pub(super) fn is_partial(&self) -> bool {
         self.is_partial
     }
 
-    /// The model of a device of this protocol, and its revision.
-    fn model_of(&self, catalogue: &Catalogue, id: &DeviceId, listed: &Listed) -> Option<(DeviceId, u64)> {
+    /// Returns the model of a device of this protocol, and its revision.
+    fn model_of(
+        &self,
+        catalogue: &Catalogue,
+        id: &DeviceId,
+        listed: &CatalogueEntry,
+    ) -> Option<(DeviceId, u64)> {
         if listed.protocol.as_deref() != Some(self.protocol.as_str()) {
             return None;
         }
@@ -104,10 +111,10 @@ impl Gatherer {
         &mut self,
         id: &DeviceId,
         (model, revision): (&DeviceId, u64),
-        stamp: Stamp,
+        stamp: ObjectVersion,
         (devices, models): &Objects,
     ) -> Option<Digest> {
-        let known = devices.get(id).and_then(|device| told(device, id, models));
+        let known = devices.get(id).and_then(|device| device_with_model(device, id, models));
         let found = match known {
             Some((device, model)) => Ok(Some((device, model.clone()))),
             None => self.device(id).await,
@@ -116,8 +123,8 @@ impl Gatherer {
             Ok(found) => found?,
             Err(error) => {
                 warn!(%id, error = &error as &dyn std::error::Error, "a device cannot be told to its mapper");
-                // one that is malformed changes before it can be read
-                self.is_partial |= !matches!(error, Unavailable::Malformed { .. });
+                // a malformed object has to change before it can be read
+                self.is_partial |= !matches!(error, ObjectError::Malformed { .. });
                 return None;
             }
         };
@@ -127,11 +134,11 @@ impl Gatherer {
         Some(digest)
     }
 
-    /// A device as the mapper gets it, and its model; `None` where one of them has gone meanwhile.
+    /// Returns a device as the mapper gets it, and its model; `None` if one of them was deleted meanwhile.
     pub(super) async fn device(
         &self,
         id: &DeviceId,
-    ) -> Result<Option<(dmi::Device, DeviceModel)>, Unavailable> {
+    ) -> Result<Option<(dmi::Device, DeviceModel)>, ObjectError> {
         let Some(device) = self.twin.device(id).await? else { return Ok(None) };
         let name = device.spec.device_model_ref.as_ref().map(|model| model.name.as_str()).unwrap_or_default();
         let model = DeviceId::new(id.namespace().unwrap_or_default(), name);
@@ -140,14 +147,14 @@ impl Gatherer {
         Ok(Some((convert::device(&device, &model), model)))
     }
 
-    /// A model as the mapper gets it.
-    pub(super) async fn model(&self, id: &DeviceId) -> Result<Option<dmi::DeviceModel>, Unavailable> {
+    /// Returns a model as the mapper gets it.
+    pub(super) async fn model(&self, id: &DeviceId) -> Result<Option<dmi::DeviceModel>, ObjectError> {
         Ok(self.twin.model(id).await?.map(|model| convert::model(&model)))
     }
 }
 
-/// A device as its mapper gets it, and its model, where that is among these.
-fn told<'a>(
+/// Returns a device as its mapper gets it, and its model, if that is among these.
+fn device_with_model<'a>(
     device: &Device,
     id: &DeviceId,
     models: &'a BTreeMap<DeviceId, DeviceModel>,
@@ -157,13 +164,14 @@ fn told<'a>(
     Some((convert::device(device, model), model))
 }
 
-/// All devices of a protocol and their models, for a mapper that has just come. What cannot be read is told when it can.
+/// Returns all devices of a protocol and their models, for a mapper that has just registered. What cannot be read is sent
+/// later.
 pub(super) async fn all(
     twin: &DeviceTwin,
     protocol: &str,
 ) -> (Vec<(DeviceId, dmi::Device)>, BTreeMap<DeviceId, dmi::DeviceModel>) {
     let (mut devices, mut models) = (Vec::new(), BTreeMap::new());
-    // as soon as what is stored has been read
+    // waits until the stored objects have been read
     if twin.devices().next().await.is_none() {
         return (devices, models);
     }
@@ -173,7 +181,7 @@ pub(super) async fn all(
     });
     let (all, of_all) = objects.unwrap_or_default();
     for (id, device) in all {
-        let Some((device, model)) = told(&device, &id, &of_all) else { continue };
+        let Some((device, model)) = device_with_model(&device, &id, &of_all) else { continue };
         let name = device.spec.as_ref().map(|spec| spec.device_model_reference.as_str()).unwrap_or_default();
         if let Some(model_id) = DeviceId::new(id.namespace().unwrap_or_default(), name) {
             models.entry(model_id).or_insert_with(|| convert::model(model));

@@ -1,39 +1,39 @@
-//! What is known of a mapper: who it is, and where it serves. Pure.
+//! What a mapper says of itself: its name, protocol and address. Pure.
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use wire::dmi::MapperInfo;
 
-/// The longest path of a unix socket (`sockaddr_un`), without its end.
-const SOCKET_PATH_BYTES: usize = 107;
-/// The longest name of a mapper, or of its protocol.
-const NAME_BYTES: usize = 253;
+/// The longest path of a unix socket (`sockaddr_un`), without the final zero, bytes.
+const MAX_SOCKET_PATH_BYTES: usize = 107;
+/// The longest name of a mapper or protocol, bytes.
+const MAX_NAME_BYTES: usize = 253;
 
 /// A mapper.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Mapper {
     pub(super) name: String,
     pub(super) version: String,
-    /// The devices that are its own. There is one mapper for each protocol: the one that registered last.
+    /// The protocol of its devices. There is one mapper for each protocol: the one that registered last.
     pub(super) protocol: String,
     /// The unix socket on which it serves.
     pub(super) socket: PathBuf,
 }
 
 impl Mapper {
-    /// The mapper that registers with this, or what is wrong with it.
+    /// Validates the registration of a mapper; the error says what is wrong with it.
     pub(super) fn from_info(info: MapperInfo) -> Result<Self, String> {
         let MapperInfo { name, version, protocol, address, .. } = info;
         for (what, value) in [("name", &name), ("protocol", &protocol)] {
-            if value.is_empty() || value.len() > NAME_BYTES || value.contains(char::is_control) {
-                return Err(format!("mapper.{what} is {value:?}; give 1 to {NAME_BYTES} characters"));
+            if value.is_empty() || value.len() > MAX_NAME_BYTES || value.contains(char::is_control) {
+                return Err(format!("mapper.{what} is {value:?}; give 1 to {MAX_NAME_BYTES} characters"));
             }
         }
         let socket = socket(&address).ok_or_else(|| {
             let address = String::from_utf8_lossy(&address);
             format!(
-                "mapper.address is {address:?}; give the absolute path, at most {SOCKET_PATH_BYTES} bytes, of the unix socket on \
+                "mapper.address is {address:?}; give the absolute path, at most {MAX_SOCKET_PATH_BYTES} bytes, of the unix socket on \
                  which mapper {name} serves"
             )
         })?;
@@ -44,7 +44,7 @@ impl Mapper {
 fn socket(address: &[u8]) -> Option<PathBuf> {
     let text = std::str::from_utf8(address).ok()?;
     let path = Path::new(text.strip_prefix("unix://").unwrap_or(text));
-    let is_sound = path.is_absolute() && text.len() <= SOCKET_PATH_BYTES && !text.contains('\0');
+    let is_sound = path.is_absolute() && text.len() <= MAX_SOCKET_PATH_BYTES && !text.contains('\0');
     is_sound.then(|| path.to_owned())
 }
 
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mapper_says_who_and_where_it_is() {
+    fn a_registration_has_name_protocol_and_address() {
         let info = |name: &str, protocol: &str, address: &str| MapperInfo {
             name: name.into(),
             protocol: protocol.into(),
@@ -63,7 +63,7 @@ mod tests {
         let mapper = Mapper::from_info(info("m", "modbus", "/run/m.sock")).unwrap();
         assert_eq!((mapper.protocol.as_str(), mapper.socket.as_path()), ("modbus", Path::new("/run/m.sock")));
         assert_eq!(Mapper::from_info(info("m", "p", "unix:///run/m")).unwrap().socket, Path::new("/run/m"));
-        let long = format!("/{}", "x".repeat(SOCKET_PATH_BYTES));
+        let long = format!("/{}", "x".repeat(MAX_SOCKET_PATH_BYTES));
         for (wrong, what) in [
             (info("", "p", "/s"), "mapper.name"),
             (info("m", "", "/s"), "mapper.protocol"),

@@ -1,27 +1,27 @@
-//! DMI, the Device Mapper Interface v1beta1: mappers register here and report, and are told of their devices.
+//! DMI, the Device Mapper Interface v1beta1: mappers register here, report, and get their devices.
 //!
-//! In: calls of mappers on the unix socket; devices and models of [`DeviceTwin`]. Out: calls of the mappers' own sockets; reports
-//! for [`DeviceTwin`]. A mapper may come before its devices or after them; the registry is on disk, so that neither has to begin
-//! anew when the agent does.
+//! In: calls of mappers on the unix socket; devices and models of [`DeviceTwin`]. Out: calls to the mappers' own sockets;
+//! reports to [`DeviceTwin`]. A mapper may register before its devices exist or after. The registry is on disk, so mappers go
+//! on after a restart of the agent.
 //!
 //! | part | what |
 //! |---|---|
-//! | `convert`, `database`, `report` | objects as mappers get them, reports as they give them; pure |
-//! | `plan` | what a mapper has yet to be told; pure |
+//! | `convert`, `database`, `report` | conversion of objects for mappers, and of their reports; pure |
+//! | `plan` | the calls that a mapper still needs; pure |
 //! | `registry` | the mappers, on disk |
-//! | `server`, `socket` | what mappers call |
-//! | `courier`, `gather`, `client` | one mapper each: tells it of its devices |
+//! | `server`, `socket` | the service that mappers call |
+//! | `mapper_sync`, `gather`, `client` | one for each mapper: sends it its devices |
 //!
-//! Source: KubeEdge's `edge/pkg/devicetwin/dmiserver` and `dmiclient`. Differences: no limit of one call a second; a mapper that
-//! registers without data is told of its devices by calls; a call that failed is made again.
+//! Source: KubeEdge's `edge/pkg/devicetwin/dmiserver` and `dmiclient`. Differences: calls are not limited to one a second; a
+//! mapper that registers without data gets its devices by calls; a failed call is repeated.
 
 mod calls;
 mod client;
 mod convert;
-mod courier;
 mod database;
 mod gather;
 mod mapper;
+mod mapper_sync;
 mod plan;
 mod registry;
 mod report;
@@ -47,23 +47,25 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tracing::warn;
 use wire::{dmi, topic::DeviceId};
 
-use self::{client::Client, courier::Courier, registry::Registry, server::Manager, socket::Socket};
+use self::{
+    client::Client, mapper_sync::MapperSync, registry::Registry, server::DeviceManager, socket::Socket,
+};
 use super::DeviceTwin;
-use crate::rt::{Heart, Metric, Part, PartError};
+use crate::rt::{Heartbeat, Metric, Part, PartError};
 
-/// The name of the socket in its directory.
-const SOCKET: &str = "dmi.sock";
-/// After the socket could not be bound.
-const BIND_AGAIN: Duration = Duration::from_secs(30);
+/// The file name of the socket.
+const SOCKET_NAME: &str = "dmi.sock";
+/// The wait after the socket could not be bound.
+const BIND_RETRY_DELAY: Duration = Duration::from_secs(30);
 
-/// What the interface needs.
+/// What DMI needs.
 #[derive(Debug)]
 pub struct Config {
     /// The directory of the socket (`dmiSockPath`).
     pub directory: PathBuf,
-    /// Where the registry is kept.
+    /// The store of the registry.
     pub store: Arc<dyn Store>,
-    /// The devices.
+    /// DeviceTwin, which has the devices.
     pub twin: DeviceTwin,
 }
 
@@ -76,9 +78,9 @@ pub enum Error {
     /// The server ended.
     #[error("the server for mappers has failed")]
     Serve(#[from] tonic::transport::Error),
-    /// What tells mappers of their devices has panicked: a defect of this program.
+    /// The task that sends mappers their devices has panicked: a defect of this program.
     #[error("mappers are not told of their devices any more; please report this with the log")]
-    Couriers(#[source] JoinError),
+    MapperSync(#[source] JoinError),
 }
 
 /// The handle; cheap to clone.
@@ -87,21 +89,21 @@ pub struct Dmi {
     registry: Registry,
 }
 
-/// A mapper, for whoever asks.
+/// A registered mapper.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapperView {
-    /// Its name.
+    /// The mapper's name.
     pub name: String,
-    /// Its version.
+    /// The mapper's version.
     pub version: String,
     /// The protocol of its devices.
     pub protocol: String,
-    /// Its socket.
+    /// The path of its socket.
     pub socket: PathBuf,
 }
 
 impl Dmi {
-    /// The registered mappers.
+    /// Returns the registered mappers.
     pub fn mappers(&self) -> Vec<MapperView> {
         let mappers = self.registry.mappers().borrow().clone();
         let view = |mapper: &mapper::Mapper| MapperView {
@@ -113,7 +115,7 @@ impl Dmi {
         mappers.values().map(|registered| view(&registered.mapper)).collect()
     }
 
-    /// The mappers and the calls between them and this node, as figures.
+    /// Returns metrics of the mappers and of the calls between them and this node.
     pub(crate) fn metrics(&self) -> Vec<Metric> {
         let mappers = self.registry.mappers().borrow().len() as u64;
         let registered =
@@ -121,29 +123,29 @@ impl Dmi {
         vec![registered.of(mappers), self.registry.calls.metric()]
     }
 
-    /// What the mapper of a protocol knows of a device; `None` where there is no such mapper, it does not answer, or it knows
-    /// nothing.
-    pub async fn ask(&self, protocol: &str, device: &DeviceId) -> Option<dmi::Device> {
+    /// Returns a device as the mapper of a protocol knows it; `None` if there is no such mapper, it does not answer, or does
+    /// not know the device.
+    pub async fn get_device(&self, protocol: &str, device: &DeviceId) -> Option<dmi::Device> {
         let socket = self.registry.mappers().borrow().get(protocol)?.mapper.socket.clone();
         Client::new(&socket, self.registry.calls.clone()).get(device).await.ok().flatten()
     }
 }
 
-/// The task: it serves mappers, and keeps a courier for each.
+/// Serves mappers, and synchronizes each with its devices.
 #[derive(Debug)]
 pub struct Task {
     registry: Registry,
     twin: DeviceTwin,
     path: PathBuf,
-    /// `None`: it could not be bound yet.
+    /// `None` if it could not be bound yet.
     socket: Option<Socket>,
 }
 
-/// Binds the socket; mappers are served from [`Task::run`] on. Where the socket cannot be bound, the task tries again: a node
-/// runs its pods all the same.
+/// Binds the socket; mappers are served from [`Task::run`] on. If the socket cannot be bound, the task tries again: a node runs
+/// its pods all the same.
 pub fn new(config: Config) -> (Dmi, Task) {
     let Config { directory, store, twin } = config;
-    let path = directory.join(SOCKET);
+    let path = directory.join(SOCKET_NAME);
     let socket = bind(&path);
     let registry = Registry::new(store);
     (Dmi { registry: registry.clone() }, Task { registry, twin, path, socket })
@@ -164,24 +166,29 @@ fn bind(path: &Path) -> Option<Socket> {
 impl Task {
     /// Runs until `shutdown`.
     pub async fn run(mut self, shutdown: CancellationToken) -> Result<(), Error> {
-        self.run_again(&Heart::unheard(), shutdown).await
+        self.run_restartable(&Heartbeat::unmonitored(), shutdown).await
     }
 
-    /// The same for whoever may drop it in its middle, and call it again.
-    async fn run_again(&mut self, heart: &Heart, shutdown: CancellationToken) -> Result<(), Error> {
+    /// Runs until `shutdown`. The future may be dropped at any point and the method called again.
+    async fn run_restartable(
+        &mut self,
+        heartbeat: &Heartbeat,
+        shutdown: CancellationToken,
+    ) -> Result<(), Error> {
         let Self { registry, twin, path, socket } = self;
-        heart.beat();
+        heartbeat.beat();
         registry.load().await?;
-        drop(heart.rest());
-        let manager = Manager { twin: twin.clone(), registry: registry.clone() };
-        let couriers = tokio::spawn(couriers(registry.clone(), twin.clone(), heart.another("couriers")));
-        let mut couriers = AbortOnDropHandle::new(couriers);
-        let rest = heart.rest();
+        drop(heartbeat.idle());
+        let manager = DeviceManager { twin: twin.clone(), registry: registry.clone() };
+        let syncing =
+            tokio::spawn(sync_mappers(registry.clone(), twin.clone(), heartbeat.for_loop("couriers")));
+        let mut syncing = AbortOnDropHandle::new(syncing);
+        let rest = heartbeat.idle();
         let bound = async {
             loop {
                 match socket.take().or_else(|| bind(path)) {
                     Some(socket) => return socket,
-                    None => sleep(BIND_AGAIN).await,
+                    None => sleep(BIND_RETRY_DELAY).await,
                 }
             }
         };
@@ -192,15 +199,15 @@ impl Task {
             }
         };
         let ended = tokio::select! {
-            // cancel-safe, both: mappers call again, and are told again
+            // cancel-safe, both: mappers call again, and get their calls again
             ended = serve => ended,
-            couriers = &mut couriers => match couriers {
-                // with DeviceTwin
+            ended = &mut syncing => match ended {
+                // DeviceTwin has ended, too
                 Ok(()) => {
                     shutdown.cancelled().await;
                     Ok(())
                 }
-                Err(error) => Err(Error::Couriers(error)),
+                Err(error) => Err(Error::MapperSync(error)),
             },
         };
         drop(rest);
@@ -209,41 +216,42 @@ impl Task {
 }
 
 impl Part for Task {
-    async fn run(&mut self, heart: Heart, shutdown: CancellationToken) -> Result<(), PartError> {
-        Ok(self.run_again(&heart, shutdown).await?)
+    async fn run(&mut self, heartbeat: Heartbeat, shutdown: CancellationToken) -> Result<(), PartError> {
+        Ok(self.run_restartable(&heartbeat, shutdown).await?)
     }
 }
 
-/// One courier for each registration; a newer registration ends the courier of the older one.
-async fn couriers(registry: Registry, twin: DeviceTwin, heart: Heart) {
+/// Runs a synchronizer for each registration; a newer registration ends the one of the older registration.
+async fn sync_mappers(registry: Registry, twin: DeviceTwin, heartbeat: Heartbeat) {
     let mut mappers = registry.mappers();
-    let (mut running, mut turns) = (JoinSet::new(), BTreeMap::new());
+    let (mut running, mut registrations) = (JoinSet::new(), BTreeMap::new());
     loop {
         let newest = mappers.borrow_and_update().clone();
-        turns.retain(|protocol: &String, (_, courier): &mut (u64, tokio::task::AbortHandle)| {
+        registrations.retain(|protocol: &String, (_, mapper_sync): &mut (u64, tokio::task::AbortHandle)| {
             let stays = newest.contains_key(protocol);
             if !stays {
-                courier.abort();
+                mapper_sync.abort();
             }
             stays
         });
         for (protocol, registered) in newest.iter() {
-            let known = turns.get(protocol).map(|(turn, _): &(u64, tokio::task::AbortHandle)| *turn);
-            if known == Some(registered.turn) {
+            let known =
+                registrations.get(protocol).map(|(number, _): &(u64, tokio::task::AbortHandle)| *number);
+            if known == Some(registered.number) {
                 continue;
             }
-            let courier = Courier::new(registered.clone(), registry.clone(), &twin);
-            let handle = running.spawn(courier.run(heart.another("courier")));
-            if let Some((_, older)) = turns.insert(protocol.clone(), (registered.turn, handle)) {
+            let mapper_sync = MapperSync::new(registered.clone(), registry.clone(), &twin);
+            let handle = running.spawn(mapper_sync.run(heartbeat.for_loop("courier")));
+            if let Some((_, older)) = registrations.insert(protocol.clone(), (registered.number, handle)) {
                 older.abort();
             }
         }
-        let _rest = heart.rest();
+        let _rest = heartbeat.idle();
         tokio::select! {
             // cancel-safe: a change that was not seen stays
             changed = mappers.changed() => if changed.is_err() { return },
-            // cancel-safe: what has ended stays in the set until it is returned
-            Some(ended) = running.join_next() => courier::ended(ended),
+            // cancel-safe: a finished task stays in the set until it is returned
+            Some(ended) = running.join_next() => mapper_sync::check_end(ended),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a mapper has yet to be told. Pure.
+//! Plans the calls that a mapper still needs. Pure.
 
 use std::collections::BTreeMap;
 
@@ -9,25 +9,25 @@ use wire::{
     topic::DeviceId,
 };
 
-/// So much of a digest tells two states of an object apart.
+/// The bytes of a digest that are kept: enough to distinguish two states of an object.
 const DIGEST_BYTES: usize = 12;
 
-/// The state of an object that was told.
+/// The digest of an object's state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Digest(String);
 
 impl Digest {
-    /// Of a message, whose encoding is one only: its maps are ordered.
+    /// Digests a message, whose encoding is unique because its maps are ordered.
     pub(super) fn of(message: &impl Message) -> Self {
         let bytes = digest(&SHA256, &message.encode_to_vec());
         Self(bytes.as_ref().iter().take(DIGEST_BYTES).map(|byte| format!("{byte:02x}")).collect())
     }
 }
 
-/// Devices and models by their state: those that a mapper was told, or those that it should know.
+/// The states of devices and models: those that a mapper has, or those that it should have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Known {
+pub(super) struct SyncedState {
     /// Devices.
     #[serde(default)]
     pub(super) devices: BTreeMap<DeviceId, Digest>,
@@ -36,13 +36,13 @@ pub(super) struct Known {
     pub(super) models: BTreeMap<DeviceId, Digest>,
 }
 
-impl Known {
-    /// Notes that a step towards `wanted` was carried out.
-    pub(super) fn carried_out(&mut self, step: &Step, wanted: &Known) {
+impl SyncedState {
+    /// Records that a step towards `wanted` was executed.
+    pub(super) fn record_step(&mut self, step: &Step, wanted: &SyncedState) {
         let put =
-            |told: &mut BTreeMap<DeviceId, Digest>, wanted: &BTreeMap<DeviceId, Digest>, id: &DeviceId| {
+            |synced: &mut BTreeMap<DeviceId, Digest>, wanted: &BTreeMap<DeviceId, Digest>, id: &DeviceId| {
                 if let Some(digest) = wanted.get(id) {
-                    told.insert(id.clone(), digest.clone());
+                    synced.insert(id.clone(), digest.clone());
                 }
             };
         match step {
@@ -54,8 +54,8 @@ impl Known {
     }
 }
 
-impl Known {
-    /// A mapper that refuses a change may have forgotten what it was told before: the next step begins from nothing.
+impl SyncedState {
+    /// Forgets the state of a refused update: the mapper may have lost what it had, so the next step creates the object.
     pub(super) fn forget(&mut self, refused: &Step) {
         match refused {
             Step::Update(id) => drop(self.devices.remove(id)),
@@ -65,7 +65,7 @@ impl Known {
     }
 }
 
-/// One call of a mapper.
+/// A call to a mapper.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// `CreateDeviceModel`.
@@ -83,7 +83,7 @@ pub(super) enum Step {
 }
 
 impl Step {
-    /// The device or model that it is about.
+    /// Returns the device or model of the call.
     pub(super) fn id(&self) -> &DeviceId {
         match self {
             Self::CreateModel(id)
@@ -96,39 +96,39 @@ impl Step {
     }
 }
 
-/// The calls that lead from what was told to what should be known: a model before its devices, and after them when it goes.
-pub(super) fn steps(told: &Known, wanted: &Known) -> Vec<Step> {
+/// Returns the calls that lead from `synced` to `wanted`: a model before its devices, and removed after them.
+pub(super) fn steps(synced: &SyncedState, wanted: &SyncedState) -> Vec<Step> {
     let mut steps = Vec::new();
-    let put = |told: &BTreeMap<DeviceId, Digest>, id: &DeviceId, digest: &Digest| match told.get(id) {
+    let put = |synced: &BTreeMap<DeviceId, Digest>, id: &DeviceId, digest: &Digest| match synced.get(id) {
         None => Some(true),
         Some(known) => (known != digest).then_some(false),
     };
     for (id, digest) in &wanted.models {
-        let is_new = put(&told.models, id, digest);
+        let is_new = put(&synced.models, id, digest);
         let step = |new| if new { Step::CreateModel(id.clone()) } else { Step::UpdateModel(id.clone()) };
         steps.extend(is_new.map(step));
     }
-    let gone = |told: &BTreeMap<DeviceId, Digest>, wanted: &BTreeMap<DeviceId, Digest>| {
-        told.keys().filter(|id| !wanted.contains_key(*id)).cloned().collect::<Vec<_>>()
+    let gone = |synced: &BTreeMap<DeviceId, Digest>, wanted: &BTreeMap<DeviceId, Digest>| {
+        synced.keys().filter(|id| !wanted.contains_key(*id)).cloned().collect::<Vec<_>>()
     };
-    // first, so that what the gone ones hold is free for the new ones
-    steps.extend(gone(&told.devices, &wanted.devices).into_iter().map(Step::Remove));
+    // removals first, so that the new devices can use what the old ones held
+    steps.extend(gone(&synced.devices, &wanted.devices).into_iter().map(Step::Remove));
     for (id, digest) in &wanted.devices {
-        let is_new = put(&told.devices, id, digest);
+        let is_new = put(&synced.devices, id, digest);
         let step = |new| if new { Step::Register(id.clone()) } else { Step::Update(id.clone()) };
         steps.extend(is_new.map(step));
     }
-    steps.extend(gone(&told.models, &wanted.models).into_iter().map(Step::RemoveModel));
+    steps.extend(gone(&synced.models, &wanted.models).into_iter().map(Step::RemoveModel));
     steps
 }
 
-/// As many devices as go into one answer of this size, each with its model; what is left out is told by calls.
+/// Returns as many devices as fit into one answer of this size, each with its model; the others are sent by calls.
 pub(super) fn fitting(
     devices: Vec<(DeviceId, dmi::Device)>,
     models: &BTreeMap<DeviceId, dmi::DeviceModel>,
     limit: usize,
-) -> (dmi::MapperRegisterResponse, Known) {
-    let (mut answer, mut told) = (dmi::MapperRegisterResponse::default(), Known::default());
+) -> (dmi::MapperRegisterResponse, SyncedState) {
+    let (mut answer, mut synced) = (dmi::MapperRegisterResponse::default(), SyncedState::default());
     let mut room = limit;
     // tag and length of each entry
     let size = |message: usize| message + 8;
@@ -136,20 +136,20 @@ pub(super) fn fitting(
         let Some((model_id, model)) = model_of(&id, &device).and_then(|id| models.get_key_value(&id)) else {
             continue;
         };
-        let is_new = !told.models.contains_key(model_id);
+        let is_new = !synced.models.contains_key(model_id);
         let needed = size(device.encoded_len()) + if is_new { size(model.encoded_len()) } else { 0 };
         if needed > room {
             continue;
         }
         room -= needed;
         if is_new {
-            told.models.insert(model_id.clone(), Digest::of(model));
+            synced.models.insert(model_id.clone(), Digest::of(model));
             answer.model_list.push(model.clone());
         }
-        told.devices.insert(id, Digest::of(&device));
+        synced.devices.insert(id, Digest::of(&device));
         answer.device_list.push(device);
     }
-    (answer, told)
+    (answer, synced)
 }
 
 fn model_of(id: &DeviceId, device: &dmi::Device) -> Option<DeviceId> {
@@ -165,17 +165,17 @@ mod tests {
         DeviceId::parse(text).unwrap()
     }
 
-    fn known(devices: &[(&str, &str)], models: &[(&str, &str)]) -> Known {
+    fn known(devices: &[(&str, &str)], models: &[(&str, &str)]) -> SyncedState {
         let map = |rows: &[(&str, &str)]| {
             rows.iter().map(|(name, digest)| (id(name), Digest((*digest).to_owned()))).collect()
         };
-        Known { devices: map(devices), models: map(models) }
+        SyncedState { devices: map(devices), models: map(models) }
     }
 
     #[test]
-    fn a_model_comes_before_its_devices_and_goes_after_them() {
+    fn a_model_is_created_before_its_devices_and_removed_after_them() {
         let all = known(&[("ns/d", "1"), ("ns/e", "1")], &[("ns/m", "1")]);
-        let nothing = Known::default();
+        let nothing = SyncedState::default();
         let come = steps(&nothing, &all);
         assert_eq!(
             come,
@@ -200,24 +200,24 @@ mod tests {
         assert_eq!(steps, expected);
     }
 
-    /// Carrying out any part of the steps, and planning again, ends where carrying out all of them ends.
+    /// Executing any part of the steps and planning again ends in the same state as executing all of them.
     #[test]
     fn a_plan_that_was_cut_off_is_taken_up() {
         let before = known(&[("ns/d", "1"), ("ns/gone", "1")], &[("ns/m", "1"), ("ns/old", "1")]);
         let after = known(&[("ns/d", "2"), ("ns/new", "1")], &[("ns/m", "2")]);
         let plan = steps(&before, &after);
         for cut in 0..=plan.len() {
-            let mut told = before.clone();
-            plan.iter().take(cut).for_each(|step| told.carried_out(step, &after));
-            let rest = steps(&told, &after);
+            let mut synced = before.clone();
+            plan.iter().take(cut).for_each(|step| synced.record_step(step, &after));
+            let rest = steps(&synced, &after);
             assert_eq!(rest.len(), plan.len() - cut);
-            rest.iter().for_each(|step| told.carried_out(step, &after));
-            assert_eq!(told, after, "cut after {cut}");
+            rest.iter().for_each(|step| synced.record_step(step, &after));
+            assert_eq!(synced, after, "cut after {cut}");
         }
     }
 
     #[test]
-    fn an_answer_has_as_much_as_goes_into_it() {
+    fn an_answer_has_as_many_devices_as_fit() {
         let device = |name: &str| {
             let spec = dmi::DeviceSpec { device_model_reference: "m".into(), ..dmi::DeviceSpec::default() };
             (id(name), dmi::Device { name: name.into(), spec: Some(spec), ..dmi::Device::default() })
@@ -225,12 +225,12 @@ mod tests {
         let devices: Vec<_> = (0..100).map(|number| device(&format!("ns/{number}"))).collect();
         let models =
             [(id("ns/m"), dmi::DeviceModel { name: "m".into(), ..dmi::DeviceModel::default() })].into();
-        let (all, told) = fitting(devices.clone(), &models, 1 << 20);
-        assert_eq!((all.device_list.len(), all.model_list.len(), told.devices.len()), (100, 1, 100));
-        let (some, told) = fitting(devices.clone(), &models, 500);
+        let (all, synced) = fitting(devices.clone(), &models, 1 << 20);
+        assert_eq!((all.device_list.len(), all.model_list.len(), synced.devices.len()), (100, 1, 100));
+        let (some, synced) = fitting(devices.clone(), &models, 500);
         assert!((1..100).contains(&some.device_list.len()) && some.encoded_len() <= 500);
-        assert_eq!((told.devices.len(), told.models.len()), (some.device_list.len(), 1));
-        let (none, told) = fitting(devices, &BTreeMap::new(), 1 << 20);
-        assert_eq!((none.device_list.len(), told), (0, Known::default()), "a device needs its model");
+        assert_eq!((synced.devices.len(), synced.models.len()), (some.device_list.len(), 1));
+        let (none, synced) = fitting(devices, &BTreeMap::new(), 1 << 20);
+        assert_eq!((none.device_list.len(), synced), (0, SyncedState::default()), "a device needs its model");
     }
 }

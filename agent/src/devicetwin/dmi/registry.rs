@@ -1,4 +1,4 @@
-//! The mappers of this node and what each was told, on disk: neither has to be said again when the agent starts anew.
+//! The registered mappers of this node and the state that each was sent, on disk, so that both survive restarts of the agent.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -13,22 +13,22 @@ use tokio::{
 use tracing::{info, warn};
 use wire::dmi::MapperInfo;
 
-use super::{calls::Calls, mapper::Mapper, plan::Known};
+use super::{calls::CallCounts, mapper::Mapper, plan::SyncedState};
 
-/// Where mappers stand in the store.
+/// The group of the mappers' collection.
 const GROUP: &str = "mappers.outrigger.dev";
-/// Their collection.
+/// The name of the collection.
 const PLURAL: &str = "mappers";
-/// Where rows of EdgeCore's database stand until somebody reads them.
-const EDGECORE: &str = "edgecore.outrigger.dev";
+/// The group of rows of EdgeCore's database that were not taken over yet.
+const EDGECORE_GROUP: &str = "edgecore.outrigger.dev";
 
-/// So many mappers at most; a node has a handful of protocols. For one more, one whose socket nobody serves is forgotten.
+/// The most mappers; a node has a handful of protocols. One more replaces one whose socket nobody serves.
 const MAX_MAPPERS: usize = 64;
 
-/// Why a mapper is not registered.
+/// Why a mapper was not registered.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Unregistered {
-    /// There are too many, and all of them are there.
+pub(super) enum RegisterError {
+    /// The registry is full, and all mappers in it are served.
     #[error("{most} mappers serve on this node, and no more are taken; stop one of them", most = MAX_MAPPERS)]
     Full,
     /// The store failed.
@@ -36,73 +36,80 @@ pub(super) enum Unregistered {
     Store(#[from] StoreError),
 }
 
-/// A mapper, and which registration of it this is.
+/// A mapper and its registration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Registered {
     pub(super) mapper: Mapper,
-    /// Another one means that the mapper has registered anew, and knows what it was answered then.
-    pub(super) turn: u64,
-    /// What it was told when it registered, or before the agent started.
-    pub(super) told: Arc<Known>,
+    /// The number of the registration. A new number means that the mapper has registered again, and has the answer to that.
+    pub(super) number: u64,
+    /// The states that it was sent when it registered, or before the agent started.
+    pub(super) synced: Arc<SyncedState>,
 }
 
 /// The mappers by protocol.
 pub(super) type Mappers = BTreeMap<String, Registered>;
 
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct StoredMapper {
     mapper: Mapper,
-    #[serde(default)]
-    told: Known,
+    #[serde(default, rename = "told")]
+    synced: SyncedState,
 }
 
-/// The registry. Cheap to clone.
+/// The registry; cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Registry {
     store: Arc<dyn Store>,
     mappers: watch::Sender<Arc<Mappers>>,
-    /// One write at a time: what a mapper was told must not take the place of a newer registration.
-    turn: Arc<Mutex<u64>>,
-    /// Calls of all mappers, and to them.
-    pub(super) calls: Calls,
+    /// The last number; the lock allows one write at a time, so that a record of sent states does not replace a newer
+    /// registration.
+    number: Arc<Mutex<u64>>,
+    /// Counts the calls from and to all mappers.
+    pub(super) calls: CallCounts,
 }
 
 impl Registry {
-    /// Nobody until [`Registry::load`].
+    /// Creates the registry, empty until [`Registry::load`].
     pub(super) fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, mappers: watch::Sender::default(), turn: Arc::default(), calls: Calls::default() }
+        Self {
+            store,
+            mappers: watch::Sender::default(),
+            number: Arc::default(),
+            calls: CallCounts::default(),
+        }
     }
 
-    /// Reads what is on disk. A mapper that cannot be read is left out: it will register again.
+    /// Reads the registry from disk. A mapper that cannot be read is left out: it will register again.
     pub(super) async fn load(&self) -> Result<(), StoreError> {
-        let mut turn = self.turn.lock().await;
+        let mut number = self.number.lock().await;
         let scope = Scope { resource: resource(), namespace: None };
         let mut mappers = Mappers::new();
         for object in self.store.list(&scope, &Page::default()).await?.items {
-            match serde_json::from_value::<Kept>(object.value()?) {
-                Ok(Kept { mapper, told }) => {
-                    *turn += 1;
-                    let registered = Registered { turn: *turn, told: Arc::new(told), mapper };
+            match serde_json::from_value::<StoredMapper>(object.value()?) {
+                Ok(StoredMapper { mapper, synced }) => {
+                    *number += 1;
+                    let registered = Registered { number: *number, synced: Arc::new(synced), mapper };
                     mappers.insert(registered.mapper.protocol.clone(), registered);
                 }
                 Err(error) => warn!(protocol = object.key.name, %error, "a mapper on disk cannot be read"),
             }
         }
-        self.take_over(&mut mappers, &mut turn).await?;
+        self.take_over(&mut mappers, &mut number).await?;
         self.mappers.send_replace(Arc::new(mappers));
         Ok(())
     }
 
-    /// Takes the mappers that EdgeCore had, once; those that have registered here since are newer.
-    async fn take_over(&self, mappers: &mut Mappers, turn: &mut u64) -> Result<(), StoreError> {
-        let scope = Scope { resource: Resource::new(EDGECORE, "devicemapper"), namespace: None };
+    /// Imports the mappers of EdgeCore's database, once; those that have registered here since are newer.
+    async fn take_over(&self, mappers: &mut Mappers, number: &mut u64) -> Result<(), StoreError> {
+        let scope = Scope { resource: Resource::new(EDGECORE_GROUP, "devicemapper"), namespace: None };
         for object in self.store.list(&scope, &Page::default()).await?.items {
-            if let Some(mapper) = edgecores(&object.value()?).filter(|it| !mappers.contains_key(&it.protocol))
+            if let Some(mapper) =
+                parse_edgecore_mapper(&object.value()?).filter(|it| !mappers.contains_key(&it.protocol))
             {
-                let told = Known::default();
-                self.keep(&mapper, &told).await?;
-                *turn += 1;
-                let registered = Registered { turn: *turn, told: Arc::new(told), mapper };
+                let synced = SyncedState::default();
+                self.save(&mapper, &synced).await?;
+                *number += 1;
+                let registered = Registered { number: *number, synced: Arc::new(synced), mapper };
                 mappers.insert(registered.mapper.protocol.clone(), registered);
             }
             let write = Write { key: object.key, expect: Expect::Anything, value: None };
@@ -111,42 +118,46 @@ impl Registry {
         Ok(())
     }
 
-    /// The mappers, now and as they change.
+    /// Returns a watch of the mappers.
     pub(super) fn mappers(&self) -> watch::Receiver<Arc<Mappers>> {
         self.mappers.subscribe()
     }
 
-    /// A mapper is there and knows this much. When it returns, that is on disk.
-    pub(super) async fn register(&self, mapper: Mapper, told: Known) -> Result<(), Unregistered> {
-        let mut turn = self.turn.lock().await;
+    /// Registers a mapper that has these states. The registration is on disk when this returns.
+    pub(super) async fn register(&self, mapper: Mapper, synced: SyncedState) -> Result<(), RegisterError> {
+        let mut number = self.number.lock().await;
         let mappers = self.mappers.borrow().clone();
         if mappers.len() >= MAX_MAPPERS && !mappers.contains_key(&mapper.protocol) {
-            self.make_room(&mappers).await?;
+            self.evict_unreachable(&mappers).await?;
         }
-        self.keep(&mapper, &told).await?;
-        *turn += 1;
-        let registered = Registered { turn: *turn, told: Arc::new(told), mapper };
+        self.save(&mapper, &synced).await?;
+        *number += 1;
+        let registered = Registered { number: *number, synced: Arc::new(synced), mapper };
         self.mappers.send_modify(|mappers| {
             Arc::make_mut(mappers).insert(registered.mapper.protocol.clone(), registered);
         });
         Ok(())
     }
 
-    /// A mapper was told this much since; nothing where it has registered anew meanwhile.
-    pub(super) async fn note(&self, registered: &Registered, told: &Known) -> Result<(), StoreError> {
-        let _turn = self.turn.lock().await;
+    /// Records the states that a mapper has been sent; does nothing if it has registered again meanwhile.
+    pub(super) async fn record_synced(
+        &self,
+        registered: &Registered,
+        synced: &SyncedState,
+    ) -> Result<(), StoreError> {
+        let _lock = self.number.lock().await;
         let mappers = self.mappers.borrow().clone();
         let current = mappers.get(&registered.mapper.protocol);
-        if current.is_some_and(|current| current.turn == registered.turn) {
-            self.keep(&registered.mapper, told).await?;
+        if current.is_some_and(|current| current.number == registered.number) {
+            self.save(&registered.mapper, synced).await?;
         }
         Ok(())
     }
 
-    /// Forgets the mapper that registered the longest ago of those that are not there: it registers when it comes back.
-    async fn make_room(&self, mappers: &Mappers) -> Result<(), Unregistered> {
+    /// Removes the oldest mapper whose socket is not served: it registers again when it comes back.
+    async fn evict_unreachable(&self, mappers: &Mappers) -> Result<(), RegisterError> {
         let mut oldest: Vec<_> = mappers.values().collect();
-        oldest.sort_by_key(|registered| registered.turn);
+        oldest.sort_by_key(|registered| registered.number);
         for Registered { mapper, .. } in oldest {
             if UnixStream::connect(&mapper.socket).await.is_ok() {
                 continue;
@@ -161,19 +172,19 @@ impl Registry {
             self.mappers.send_modify(|mappers| drop(Arc::make_mut(mappers).remove(&mapper.protocol)));
             return Ok(());
         }
-        Err(Unregistered::Full)
+        Err(RegisterError::Full)
     }
 
-    async fn keep(&self, mapper: &Mapper, told: &Known) -> Result<(), StoreError> {
+    async fn save(&self, mapper: &Mapper, synced: &SyncedState) -> Result<(), StoreError> {
         let key = Key::new(resource(), "", mapper.protocol.as_str());
-        let value = json!({"metadata": {"name": mapper.protocol}, "mapper": mapper, "told": told});
+        let value = json!({"metadata": {"name": mapper.protocol}, "mapper": mapper, "told": synced});
         let write = Write { key, expect: Expect::Anything, value: Some(value) };
         self.store.commit(vec![write]).await.map(drop)
     }
 }
 
-/// A mapper as EdgeCore writes it: the message as Go's JSON, its bytes in base64.
-fn edgecores(kept: &Value) -> Option<Mapper> {
+/// Parses a mapper as EdgeCore writes it: the message as Go's JSON, its bytes in base64.
+fn parse_edgecore_mapper(kept: &Value) -> Option<Mapper> {
     let text =
         |field: &str| kept.pointer(&format!("/row/{field}")).and_then(Value::as_str).unwrap_or_default();
     let address = STANDARD.decode(text("address")).ok()?;
@@ -210,36 +221,36 @@ mod tests {
         }
     }
 
-    fn told(device: &str) -> Known {
+    fn synced(device: &str) -> SyncedState {
         let digest = Digest::of(&wire::dmi::Device::default());
-        Known { devices: [(DeviceId::parse(device).unwrap(), digest)].into(), ..Known::default() }
+        SyncedState { devices: [(DeviceId::parse(device).unwrap(), digest)].into(), ..SyncedState::default() }
     }
 
     #[tokio::test]
-    async fn mappers_and_what_they_were_told_survive() {
+    async fn mappers_and_their_sent_states_survive() {
         let store = MemoryStore::new();
         let registry = Registry::new(store.clone());
-        registry.register(mapper("modbus", "a"), Known::default()).await.unwrap();
-        registry.register(mapper("ble/5 \"x\"", "b"), told("ns/b")).await.unwrap();
+        registry.register(mapper("modbus", "a"), SyncedState::default()).await.unwrap();
+        registry.register(mapper("ble/5 \"x\"", "b"), synced("ns/b")).await.unwrap();
         let first = registry.mappers().borrow()["modbus"].clone();
-        registry.note(&first, &told("ns/d")).await.unwrap();
+        registry.record_synced(&first, &synced("ns/d")).await.unwrap();
         // the same protocol again, as after a restart of the mapper
-        registry.register(mapper("modbus", "c"), told("ns/e")).await.unwrap();
-        registry.note(&first, &told("ns/old")).await.unwrap();
+        registry.register(mapper("modbus", "c"), synced("ns/e")).await.unwrap();
+        registry.record_synced(&first, &synced("ns/old")).await.unwrap();
 
         let again = Registry::new(store.clone());
         again.load().await.unwrap();
         let mappers = again.mappers().borrow().clone();
         let found: Vec<_> =
-            mappers.values().map(|it| (it.mapper.name.as_str(), (*it.told).clone())).collect();
-        assert_eq!(found, [("b", told("ns/b")), ("c", told("ns/e"))]);
+            mappers.values().map(|it| (it.mapper.name.as_str(), (*it.synced).clone())).collect();
+        assert_eq!(found, [("b", synced("ns/b")), ("c", synced("ns/e"))]);
     }
 
     #[tokio::test]
     async fn edgecores_mappers_are_taken_over_once() {
         let store = MemoryStore::new();
         let put = async |name: &str, row: Value| {
-            let key = Key::new(Resource::new(EDGECORE, "devicemapper"), "", name);
+            let key = Key::new(Resource::new(EDGECORE_GROUP, "devicemapper"), "", name);
             let value = Some(json!({"metadata": {"name": name}, "row": row}));
             store.commit(vec![Write { key, expect: Expect::Absent, value }]).await.unwrap();
         };
@@ -247,7 +258,7 @@ mod tests {
         put("modbus", row("modbus", "/etc/kubeedge/modbus.sock")).await;
         put("bad", row("", "/etc/kubeedge/bad.sock")).await;
         put("ble", row("ble", "/etc/kubeedge/old.sock")).await;
-        Registry::new(store.clone()).register(mapper("ble", "new"), Known::default()).await.unwrap();
+        Registry::new(store.clone()).register(mapper("ble", "new"), SyncedState::default()).await.unwrap();
         for _ in 0..2 {
             let registry = Registry::new(store.clone());
             registry.load().await.unwrap();
@@ -258,7 +269,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn there_are_not_more_than_so_many_and_one_that_is_away_makes_room() {
+    async fn the_registry_is_limited_and_an_unreachable_mapper_is_evicted() {
         let (store, directory) = (MemoryStore::new(), tempfile::tempdir().unwrap());
         let registry = Registry::new(store.clone());
         let sockets: Vec<_> =
@@ -267,12 +278,12 @@ mod tests {
             sockets.iter().map(|path| tokio::net::UnixListener::bind(path).unwrap()).collect();
         for (number, socket) in sockets.into_iter().enumerate() {
             let mapper = Mapper { socket, ..mapper(&format!("p{number}"), "a") };
-            registry.register(mapper, Known::default()).await.unwrap();
+            registry.register(mapper, SyncedState::default()).await.unwrap();
         }
-        let more = || registry.register(mapper("more", "b"), Known::default());
-        assert!(matches!(more().await, Err(Unregistered::Full)));
-        // one that is known may come again
-        registry.register(mapper("p7", "c"), Known::default()).await.unwrap();
+        let more = || registry.register(mapper("more", "b"), SyncedState::default());
+        assert!(matches!(more().await, Err(RegisterError::Full)));
+        // a known mapper may register again
+        registry.register(mapper("p7", "c"), SyncedState::default()).await.unwrap();
         serving.remove(3);
         more().await.unwrap();
         let again = Registry::new(store);
@@ -293,7 +304,7 @@ mod tests {
         let registry = Registry::new(store);
         registry.load().await.unwrap();
         assert!(registry.mappers().borrow().is_empty());
-        registry.register(mapper("modbus", "a"), Known::default()).await.unwrap();
+        registry.register(mapper("modbus", "a"), SyncedState::default()).await.unwrap();
         assert_eq!(registry.mappers().borrow()["modbus"].mapper.name, "a");
     }
 }

@@ -1,14 +1,14 @@
-//! What a mapper reports, as DeviceTwin takes it. Pure.
+//! Converts a mapper's report for DeviceTwin. Pure.
 
 use tonic::{Code, Status};
 use wire::{dmi, topic::DeviceId};
 
-use crate::devicetwin::{Reading, Refused};
+use crate::devicetwin::{Reading, RequestError};
 
-/// More properties in one report are refused; a device has a few dozen.
+/// The most properties in one report; a device has a few dozen.
 const MAX_TWINS: usize = 4096;
 
-/// The device that a call names.
+/// Returns the device that a call names.
 pub(super) fn device(namespace: &str, name: &str) -> Result<DeviceId, Status> {
     let id = (!name.is_empty()).then(|| DeviceId::new(namespace, name)).flatten();
     id.ok_or_else(|| {
@@ -18,7 +18,7 @@ pub(super) fn device(namespace: &str, name: &str) -> Result<DeviceId, Status> {
     })
 }
 
-/// The readings of a report. An empty value is none: DMI has no other way to say so.
+/// Returns the readings of a report. An empty value means none: DMI has no other way to say so.
 pub(super) fn readings(report: Option<dmi::DeviceStatus>) -> Result<Vec<Reading>, Status> {
     let twins = report.map(|report| report.twins).unwrap_or_default();
     if twins.is_empty() {
@@ -46,8 +46,8 @@ fn reading(twin: dmi::Twin) -> Reading {
     }
 }
 
-/// DeviceTwin's refusal as a gRPC status.
-pub(super) fn status(refused: Refused) -> Status {
+/// Converts DeviceTwin's error to a gRPC status.
+pub(super) fn status(refused: RequestError) -> Status {
     let code = match refused.code {
         400 => Code::InvalidArgument,
         404 => Code::NotFound,
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_report_is_refused_with_its_cure() {
+    fn invalid_reports_are_refused_with_the_cure() {
         for report in [None, Some(dmi::DeviceStatus::default())] {
             assert!(readings(report).unwrap_err().message().contains("no twins"));
         }

@@ -1,4 +1,4 @@
-//! `DeviceManagerService`, which mappers call.
+//! The `DeviceManagerService`, which mappers call.
 
 use tonic::{Request, Response, Status};
 use tracing::{debug, info};
@@ -12,23 +12,23 @@ use super::{
     calls::Caller,
     gather,
     mapper::Mapper,
-    plan::{Known, fitting},
-    registry::{Registry, Unregistered},
+    plan::{SyncedState, fitting},
+    registry::{RegisterError, Registry},
     report,
 };
 use crate::devicetwin::DeviceTwin;
 
-/// The largest answer: gRPC clients take 4 MiB unless told otherwise. What does not go into it is told by calls.
-const ANSWER_BYTES: usize = 3 * 1024 * 1024 + 512 * 1024;
-/// The service. Cheap to clone.
+/// The largest answer, bytes: gRPC clients accept 4 MiB by default. What does not fit is sent by calls.
+const MAX_ANSWER_BYTES: usize = 3 * 1024 * 1024 + 512 * 1024;
+/// The service; cheap to clone.
 #[derive(Clone, Debug)]
-pub(super) struct Manager {
+pub(super) struct DeviceManager {
     pub(super) twin: DeviceTwin,
     pub(super) registry: Registry,
 }
 
 #[tonic::async_trait]
-impl DeviceManagerService for Manager {
+impl DeviceManagerService for DeviceManager {
     async fn mapper_register(
         &self,
         request: Request<MapperRegisterRequest>,
@@ -51,7 +51,7 @@ impl DeviceManagerService for Manager {
     }
 }
 
-impl Manager {
+impl DeviceManager {
     async fn counted<T>(
         &self,
         method: &'static str,
@@ -62,25 +62,25 @@ impl Manager {
         answer
     }
 
-    /// A mapper that asks for data gets its devices in the answer; another one is told of them by calls. In EdgeCore the other
-    /// one is told of none.
+    /// Registers a mapper. One that asks for data gets its devices in the answer; another one gets them by calls. In EdgeCore
+    /// the latter gets none.
     async fn register(
         &self,
         request: Request<MapperRegisterRequest>,
     ) -> Result<Response<MapperRegisterResponse>, Status> {
         let MapperRegisterRequest { with_data, mapper } = request.into_inner();
         let mapper = Mapper::from_info(mapper.unwrap_or_default()).map_err(Status::invalid_argument)?;
-        let (answer, told) = if with_data {
+        let (answer, synced) = if with_data {
             let (devices, models) = gather::all(&self.twin, &mapper.protocol).await;
-            fitting(devices, &models, ANSWER_BYTES)
+            fitting(devices, &models, MAX_ANSWER_BYTES)
         } else {
-            (MapperRegisterResponse::default(), Known::default())
+            (MapperRegisterResponse::default(), SyncedState::default())
         };
         let Mapper { name, protocol, socket, .. } = &mapper;
         info!(name, protocol, socket = %socket.display(), devices = answer.device_list.len(), "a mapper registers");
-        self.registry.register(mapper, told).await.map_err(|error| match error {
-            Unregistered::Full => Status::resource_exhausted(error.to_string()),
-            Unregistered::Store(_) => Status::unavailable(error.to_string()),
+        self.registry.register(mapper, synced).await.map_err(|error| match error {
+            RegisterError::Full => Status::resource_exhausted(error.to_string()),
+            RegisterError::Store(_) => Status::unavailable(error.to_string()),
         })?;
         Ok(Response::new(answer))
     }

@@ -1,4 +1,4 @@
-//! The unix socket on which mappers call.
+//! The unix socket that mappers connect to.
 
 use std::{
     fs, io,
@@ -18,34 +18,34 @@ use tracing::warn;
 use unixsocket::limited_connections;
 use wire::dmi::device_manager_service_server::DeviceManagerServiceServer;
 
-use super::server::Manager;
+use super::server::DeviceManager;
 
-/// The largest request. A report of all properties of a device is a few kilobytes.
-const REQUEST_BYTES: usize = 1024 * 1024;
-/// Requests of one mapper at one time; further ones wait in the connection.
-const REQUESTS: usize = 16;
-/// Connections: those that mappers have, and those on which nothing was said yet. Beyond them the one that was silent for longest ends.
-const CONNECTIONS: ConnectionLimits =
+/// The largest request, bytes. A report of all properties of a device has a few kilobytes.
+const MAX_REQUEST_BYTES: usize = 1024 * 1024;
+/// The most concurrent requests of one mapper; further ones wait in the connection.
+const MAX_CONCURRENT_REQUESTS: usize = 16;
+/// The limits of connections, established and silent ones. Beyond them the one that was silent for longest is closed.
+const CONNECTION_LIMITS: ConnectionLimits =
     ConnectionLimits { established: 256, reserved: 0, pending: 64, per_address: usize::MAX };
-/// A mapper that has connected must begin within this time.
-const FIRST_REQUEST: Duration = Duration::from_secs(10);
-/// Whether a mapper is still there is asked so often: one that vanished would hold its place.
+/// How long a new connection may stay silent.
+const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often a mapper is probed: one that vanished would keep its connection.
 const PROBE_INTERVAL: Duration = Duration::from_secs(60);
-/// How long its answer may take.
+/// How long the answer to a probe may take.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
-/// A request that takes longer is given up: the store hangs.
+/// How long a request may take: beyond it the store hangs.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long calls under way may take after the shutdown.
-const DRAIN: Duration = Duration::from_secs(1);
+/// How long running calls may take after the shutdown.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A bound socket; its file goes with it.
+/// A bound socket; its file is removed with it.
 #[derive(Debug)]
 pub(super) struct Socket {
     listener: UnixListener,
     file: File,
 }
 
-/// Is removed when dropped.
+/// The file of the socket, removed on drop.
 #[derive(Debug)]
 struct File(PathBuf);
 
@@ -58,7 +58,7 @@ impl Drop for File {
 }
 
 impl Socket {
-    /// Listens, for this user and its group. What a dead agent left behind is replaced; a living one's socket is not.
+    /// Listens, accessible to this user and its group. The socket of a dead agent is replaced; one that is served is not.
     pub(super) fn bind(path: &Path) -> io::Result<Self> {
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent)?;
@@ -78,26 +78,26 @@ impl Socket {
     /// Serves until `shutdown`.
     pub(super) async fn serve(
         self,
-        manager: Manager,
+        manager: DeviceManager,
         shutdown: CancellationToken,
     ) -> Result<(), tonic::transport::Error> {
         let Self { listener, file } = self;
-        let service = DeviceManagerServiceServer::new(manager).max_decoding_message_size(REQUEST_BYTES);
+        let service = DeviceManagerServiceServer::new(manager).max_decoding_message_size(MAX_REQUEST_BYTES);
         let server = Server::builder()
-            .concurrency_limit_per_connection(REQUESTS)
-            .max_concurrent_streams(REQUESTS as u32)
+            .concurrency_limit_per_connection(MAX_CONCURRENT_REQUESTS)
+            .max_concurrent_streams(MAX_CONCURRENT_REQUESTS as u32)
             .http2_keepalive_interval(Some(PROBE_INTERVAL))
             .http2_keepalive_timeout(Some(PROBE_TIMEOUT))
             .timeout(REQUEST_TIMEOUT)
             .add_service(service);
         let stopped = shutdown.clone().cancelled_owned();
-        let incoming = limited_connections(listener, CONNECTIONS, FIRST_REQUEST);
+        let incoming = limited_connections(listener, CONNECTION_LIMITS, FIRST_REQUEST_TIMEOUT);
         let serving = server.serve_with_incoming_shutdown(incoming, stopped);
         let too_long = async {
             shutdown.cancelled().await;
-            tokio::time::sleep(DRAIN).await;
+            tokio::time::sleep(DRAIN_TIMEOUT).await;
         };
-        // whichever loses is not needed any more
+        // whichever ends last is not needed any more
         let ended = tokio::select! {
             ended = serving => ended,
             () = too_long => Ok(()),

@@ -1,4 +1,4 @@
-//! The agent's half against a mapper on a socket of its own.
+//! DMI against a mapper on a socket of its own.
 
 mod rig;
 
@@ -20,10 +20,10 @@ async fn a_device_before_its_mapper_is_in_the_answer() {
     assert_eq!((answer.model_list[0].name.as_str(), answer.device_list[0].name.as_str()), ("m", "d"));
     let desired = &answer.device_list[0].spec.as_ref().unwrap().properties[0].desired;
     assert_eq!(desired.as_ref().map(|desired| desired.value.as_str()), Some("20"));
-    // what it was answered is not told again: the next call is of what comes then
+    // what was in the answer is not sent again: the next call is about a later change
     rig.put_device("e", 1, "5").await;
     assert_eq!(mapper.next().await, "register ns/e 5");
-    // the device of another protocol is another mapper's
+    // the device of another protocol belongs to another mapper
     let other = rig.mapper("ble");
     assert_eq!(rig.register(&other, true).await.unwrap().device_list, []);
 }
@@ -42,27 +42,27 @@ async fn a_silent_crowd_keeps_no_mapper_out() {
 /// A mapper gives up after ten seconds.
 #[tokio::test]
 async fn ten_thousand_devices_are_in_the_answer_in_time() {
-    const MANY: usize = 10_000;
+    const DEVICES: usize = 10_000;
     let rig = Rig::new();
     rig.put_model(1).await;
-    for number in 0..MANY {
+    for number in 0..DEVICES {
         rig.put_device(&format!("d{number}"), 1, "20").await;
     }
     let mapper = rig.mapper("modbus");
     let begun = std::time::Instant::now();
     let answer = rig.register(&mapper, true).await.unwrap();
-    assert_eq!(answer.device_list.len(), MANY);
+    assert_eq!(answer.device_list.len(), DEVICES);
     assert!(begun.elapsed() < std::time::Duration::from_secs(10), "{:?}", begun.elapsed());
 }
 
 #[tokio::test]
-async fn a_mapper_before_its_devices_is_told_of_them_by_calls() {
+async fn a_mapper_before_its_devices_gets_them_by_calls() {
     for with_data in [true, false] {
         let rig = Rig::new();
         let mut mapper = rig.mapper("modbus");
         rig.register(&mapper, with_data).await.unwrap();
         rig.put_device("d", 1, "20").await;
-        // the model comes later than the device: neither is told before
+        // the model comes later than the device: neither is sent before
         rig.put_model(1).await;
         assert_eq!(mapper.next().await, "create model ns/m");
         assert_eq!(mapper.next().await, "register ns/d 20");
@@ -77,7 +77,7 @@ async fn a_mapper_before_its_devices_is_told_of_them_by_calls() {
 }
 
 #[tokio::test]
-async fn a_mapper_without_data_is_told_of_devices_that_were_there() {
+async fn a_mapper_without_data_gets_existing_devices_by_calls() {
     let rig = Rig::new();
     rig.put_model(1).await;
     rig.put_device("d", 1, "20").await;
@@ -85,12 +85,15 @@ async fn a_mapper_without_data_is_told_of_devices_that_were_there() {
     assert_eq!(rig.register(&mapper, false).await.unwrap().device_list, []);
     assert_eq!(mapper.next().await, "create model ns/m");
     assert_eq!(mapper.next().await, "register ns/d 20");
-    assert_eq!(rig.dmi().ask("modbus", &id("d")).await.map(|device| device.name), Some("d".to_owned()));
-    assert_eq!(rig.dmi().ask("ble", &id("d")).await, None);
+    assert_eq!(
+        rig.dmi().get_device("modbus", &id("d")).await.map(|device| device.name),
+        Some("d".to_owned())
+    );
+    assert_eq!(rig.dmi().get_device("ble", &id("d")).await, None);
 }
 
 #[tokio::test]
-async fn the_registry_survives_the_agent_and_only_what_is_new_is_told() {
+async fn the_registry_survives_a_restart_and_only_changes_are_sent() {
     let mut rig = Rig::new();
     rig.put_model(1).await;
     rig.put_device("d", 1, "20").await;
@@ -112,8 +115,8 @@ async fn the_registry_survives_the_agent_and_only_what_is_new_is_told() {
     assert!(mapper.is_quiet());
 }
 
-/// A change of which the mapper is told by `call`: in the middle of that it dies, and it is told again when it is back. Another
-/// mapper is told of its own device meanwhile.
+/// Makes a change that leads to `call`, during which the mapper dies; the call is repeated when the mapper is back. Another
+/// mapper gets its own device meanwhile.
 async fn dies_in(
     call: &str,
     change: impl Future<Output = ()>,
@@ -168,7 +171,7 @@ async fn a_mapper_that_is_away_when_it_is_changed_gets_all_of_it_when_it_registe
     let answer = rig.register(&mapper, true).await.unwrap();
     assert_eq!(answer.device_list.len(), 1);
     rig.put_device("d", 2, "21").await;
-    // the courier of the earlier registration may have been first with the device itself
+    // the calls of the earlier registration may have sent the device already
     while mapper.next().await != "update ns/d 21" {}
 }
 
@@ -182,7 +185,7 @@ async fn one_device_that_a_mapper_refuses_holds_up_no_other() {
     rig.put_device("bad", 1, "1").await;
     rig.put_device("good", 1, "2").await;
     mapper.until("register ns/good 2").await;
-    // and it is asked again, until the mapper has changed its mind
+    // it is repeated until the mapper accepts it
     mapper.answer(Answer::Ok);
     mapper.until("register ns/bad 1").await;
 }
@@ -213,7 +216,7 @@ async fn reports_reach_device_twin_and_refusals_the_mapper() {
 }
 
 #[tokio::test]
-async fn a_socket_that_somebody_serves_is_left_alone() {
+async fn a_socket_that_is_served_is_not_replaced() {
     let rig = Rig::new();
     let again = Socket::bind(&rig.directory().join("dmi.sock")).unwrap_err();
     assert_eq!(again.kind(), ErrorKind::AddrInUse);

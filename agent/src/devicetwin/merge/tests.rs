@@ -1,4 +1,4 @@
-//! Updates, and both sides under every interleaving and every cut.
+//! Updates, and both sides under every interleaving and every interruption.
 
 use std::collections::HashSet;
 
@@ -39,7 +39,7 @@ fn an_update_is_answered_as_edgecore_does() {
     assert!(outcome.desired);
     let (all, delta_of) = delta(&device).unwrap();
     assert_eq!(serde_json::to_value((all, delta_of)).unwrap(), json!([{"temp": full}, {"temp": "20"}]));
-    // only what was updated is in the answer, everything in the document
+    // the answer has only what was updated, the document everything
     let outcome = updated(&mut device, json!({"temp": {"actual": {"value": "20"}}})).unwrap();
     let result = serde_json::to_value(&outcome.result).unwrap();
     assert_eq!(result["temp"].get("expected"), None);
@@ -116,7 +116,7 @@ fn properties_are_deleted_and_come_again() {
 
 fn wish(device: &mut Device, json: Value) -> (Outcome, Vec<String>) {
     let spec = Spec::of("ns", &from_value(json!({"properties": json})).unwrap());
-    want(device, Rules { spec: Some(&spec), model: None }, &spec, 9)
+    apply_spec(device, Rules { spec: Some(&spec), model: None }, &spec, 9)
 }
 
 #[test]
@@ -155,12 +155,13 @@ fn a_wish_that_cannot_be_is_left_out() {
     let spec = json!({"properties": [{"name": "t", "desired": {"value": "11"}}, {"name": "u", "desired": {"value": "1"}}]});
     let spec = Spec::of("ns", &from_value(spec).unwrap());
     let mut device = Device::default();
-    let (outcome, faults) = want(&mut device, Rules { spec: Some(&spec), model: Some(&model) }, &spec, 9);
+    let (outcome, faults) =
+        apply_spec(&mut device, Rules { spec: Some(&spec), model: Some(&model) }, &spec, 9);
     assert_eq!((outcome, faults.len(), device.twins.len()), (Outcome::default(), 2, 0));
 }
 
 #[test]
-fn readings_bring_their_time_and_what_was_acted_on() {
+fn readings_have_their_time_and_the_observed_value() {
     let mut device = Device::default();
     wish(&mut device, json!([{"name": "t", "desired": {"value": "21"}}]));
     assert!(report(&device).is_none(), "the cloud knows its own wish");
@@ -193,16 +194,16 @@ fn readings_bring_their_time_and_what_was_acted_on() {
     );
     confirmed(&mut device, &proof);
     assert!(report(&device).is_none());
-    // what was acted on is not what is wanted next
+    // the acted-on value is not the next desired one
     updated(&mut device, json!({"t": {"expected": {"value": "25"}}})).unwrap();
     let told = report(&device).unwrap().0["t"].clone().unwrap();
     assert_eq!(told.expected.unwrap().value.as_deref(), Some("25"));
     assert!(read(&mut device, Rules::default(), &reading("a b", None), 9).is_err());
 }
 
-/// Every order of three updates on each side and of deliveries, with the connection cut anywhere, as often as one likes.
+/// Every order of three updates on each side and of deliveries, with the connection interrupted anywhere, as often as possible.
 ///
-/// All states that can be reached are gone through, each once: what comes of a state does not depend on the way to it.
+/// All reachable states are visited once: what follows a state does not depend on how it was reached.
 #[test]
 fn both_sides_come_to_the_same_whatever_happens() {
     let mut seen = HashSet::new();
@@ -217,7 +218,7 @@ fn both_sides_come_to_the_same_whatever_happens() {
             let mut next = world.clone();
             if next.step(step) {
                 steps += 1;
-                // a cut changes nothing that both sides know
+                // an interruption changes nothing that both sides know
                 is_end &= matches!(step, Step::Cut);
                 open.push(next);
             }

@@ -1,4 +1,4 @@
-//! Names and values that are taken, and those that are not.
+//! Valid and invalid names and values.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! The rows of EdgeCore's tables `device`, `device_attr` and `device_twin`, as devices, and the way back. Pure.
+//! Converts the rows of EdgeCore's tables `device`, `device_attr` and `device_twin` to devices, and back. Pure.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use wire::{
 
 use super::{
     super::{
-        device::{Device, Property, Side},
+        device::{Device, Property, TwinValue},
         rules::Kind,
     },
     Stored, inner,
 };
 use crate::metamanager::DeviceRows;
 
-/// Rows, read one after the other.
+/// Rows that are read one by one.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     devices: BTreeMap<DeviceId, Device>,
@@ -26,7 +26,7 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// Takes a row of a table.
+    /// Adds a row of a table.
     pub(super) fn add(&mut self, table: &str, row: Value) {
         match table {
             "device" => self.device(&row),
@@ -43,7 +43,7 @@ impl Rows {
         self.devices.insert(id, device);
     }
 
-    /// The devices; attributes and properties of devices that have no row belong to none.
+    /// Returns the devices; attributes and properties without a device row are left out.
     pub(super) fn devices(mut self) -> BTreeMap<DeviceId, Device> {
         for row in &self.attributes {
             let Some(device) = of(&mut self.devices, row) else { continue };
@@ -75,12 +75,13 @@ fn of<'a>(devices: &'a mut BTreeMap<DeviceId, Device>, row: &Value) -> Option<&'
     devices.get_mut(&DeviceId::parse(text(row, "deviceid"))?)
 }
 
-/// What was reported while the cloud was not there EdgeCore has never told: it is told now, once more if it was told.
-fn side(row: &Value, name: &str) -> Side {
+/// Reads one side of a twin. EdgeCore never reports values that changed while the cloud was not connected: all are reported
+/// once more.
+fn side(row: &Value, name: &str) -> TwinValue {
     let value = Some(text(row, name)).filter(|value| !value.is_empty()).map(str::to_owned);
     let version: Version = serde_json::from_value(inner(&row[format!("{name}_version")])).unwrap_or_default();
     let at = inner(&row[format!("{name}_meta")])["timestamp"].as_i64().unwrap_or_default();
-    Side { due: value.is_some() && name == "actual", value, at, version }
+    TwinValue { due: value.is_some() && name == "actual", value, at, version }
 }
 
 fn text<'a>(row: &'a Value, key: &str) -> &'a str {
@@ -92,7 +93,7 @@ fn is_optional(row: &Value) -> bool {
     row["optional"].as_bool().or_else(|| row["optional"].as_i64().map(|number| number != 0)).unwrap_or(true)
 }
 
-/// A device of the store as rows of EdgeCore's; `None` where the object cannot be read.
+/// Converts a stored device to rows of EdgeCore's tables; `None` if the object cannot be read.
 pub(crate) fn device_rows(object: &Value) -> Option<DeviceRows> {
     let Stored { id, device } = serde_json::from_value(object.clone()).ok()?;
     let deviceid = id.as_str();
@@ -125,9 +126,9 @@ pub(crate) fn device_rows(object: &Value) -> Option<DeviceRows> {
         });
         rows.push(("device_twin", row));
     }
-    Some(DeviceRows { id: deviceid.to_owned(), rows, is_due: device.is_due() })
+    Some(DeviceRows { id: deviceid.to_owned(), rows, has_unconfirmed: device.is_due() })
 }
 
-fn meta(side: &Side) -> String {
+fn meta(side: &TwinValue) -> String {
     if side.value.is_none() { String::new() } else { json!({"timestamp": side.at}).to_string() }
 }

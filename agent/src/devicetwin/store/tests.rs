@@ -6,7 +6,7 @@ use wire::twin::{Attribute, TypeMetadata, Version};
 
 use super::{
     super::{
-        device::{Property, Side},
+        device::{Property, TwinValue},
         rules::Kind,
     },
     *,
@@ -17,13 +17,13 @@ fn id(text: &str) -> DeviceId {
 }
 
 async fn put(store: &dyn Store, table: &str, key: &str, row: Value) {
-    let key = Key::new(Resource::new(ROWS, table), "", key);
+    let key = Key::new(Resource::new(EDGECORE_GROUP, table), "", key);
     let value = Some(json!({"metadata": {"name": key.name}, "row": row}));
     store.commit(vec![Write { key, expect: Expect::Anything, value }]).await.unwrap();
 }
 
 #[tokio::test]
-async fn what_is_written_is_read() {
+async fn written_devices_are_read_back() {
     let store = DeviceStore::new(MemoryStore::new());
     let device = Device { state: "online".into(), ..Device::default() };
     let (one, two, never) = (id("ns/one"), id("two"), id("never"));
@@ -33,7 +33,7 @@ async fn what_is_written_is_read() {
 }
 
 #[tokio::test]
-async fn what_edgecore_kept_is_taken_over_once() {
+async fn edgecores_rows_are_taken_over_once() {
     let store = MemoryStore::new();
     put(&*store, "device", "default/d", json!({"id": "default/d", "name": "d", "description": "x", "state": "online", "last_online": "2026-11-21T03:09:49Z"})).await;
     put(&*store, "device_attr", "1", json!({"deviceid": "default/d", "name": "place", "value": "roof", "optional": 1, "attr_type": "string"})).await;
@@ -50,14 +50,14 @@ async fn what_edgecore_kept_is_taken_over_once() {
     let (found, device) = devices.pop().unwrap();
     assert_eq!((found, devices.len()), (id("default/d"), 0));
     insta::assert_json_snapshot!("taken_over", device);
-    // nothing is left to take, and what has changed since stays
+    // nothing is left to import, and newer changes stay
     let changed = Device { state: "offline".into(), ..device };
     store.write([(&id("default/d"), Some(&changed))].into_iter()).await.unwrap();
     assert_eq!(store.load().await.unwrap(), [(id("default/d"), changed)]);
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_left_out() {
+async fn unreadable_devices_are_left_out() {
     let store = MemoryStore::new();
     let key = Key::new(Resource::new(GROUP, "devices"), "", "odd");
     let value = Some(json!({"metadata": {}, "id": "a/b/c"}));
@@ -68,9 +68,13 @@ async fn what_cannot_be_read_is_left_out() {
 #[tokio::test]
 async fn the_history_is_written_in_chunks() {
     let store = DeviceStore::new(MemoryStore::new());
-    let past =
-        |device: &str, at| Past { device: id(device), property: "t".into(), value: Some("1".into()), at };
-    let chunk = |entries: Vec<Past>| Chunk { entries };
+    let past = |device: &str, at| HistoryEntry {
+        device: id(device),
+        property: "t".into(),
+        value: Some("1".into()),
+        at,
+    };
+    let chunk = |entries: Vec<HistoryEntry>| Chunk { entries };
     store.write_chunk(9, &chunk(vec![past("a", 1), past("b", 2)]), &[]).await.unwrap();
     store.write_chunk(10, &chunk(vec![past("a", 3)]), &[7]).await.unwrap();
     assert_eq!(store.chunks().await.unwrap(), [(9, 2), (10, 3)]);
@@ -80,20 +84,20 @@ async fn the_history_is_written_in_chunks() {
 }
 
 #[tokio::test]
-async fn a_device_that_goes_to_edgecore_comes_back_as_it_was() {
+async fn a_device_survives_export_and_takeover() {
     let store = MemoryStore::new();
-    let property = |expected: Side, actual: Side, deleted| {
+    let property = |expected: TwinValue, actual: TwinValue, deleted| {
         let kind = Kind::parse("int").unwrap();
         Box::new(Property { kind, optional: false, expected, actual, deleted, ..Property::default() })
     };
     let version = |cloud, edge| Version { cloud, edge };
-    let side = |value: &str, at, version, due| Side { value: Some(value.to_owned()), at, version, due };
+    let side = |value: &str, at, version, due| TwinValue { value: Some(value.to_owned()), at, version, due };
     let place = Attribute {
         value: "roof".into(),
         optional: Some(true),
         metadata: Some(TypeMetadata { kind: "string".into() }),
     };
-    // what was reported is told once more
+    // reported values are reported once more
     let device = Device {
         member: true,
         description: "x".into(),
@@ -106,9 +110,9 @@ async fn a_device_that_goes_to_edgecore_comes_back_as_it_was() {
                 property(side("20", 5, version(2, 1), false), side("12", 6, version(0, 7), true), false),
             ),
             ("old".to_owned(), {
-                let actual = Side { version: version(0, 3), ..Side::default() };
+                let actual = TwinValue { version: version(0, 3), ..TwinValue::default() };
                 let kind = Kind::default();
-                Box::new(Property { kind, ..*property(Side::default(), actual, true) })
+                Box::new(Property { kind, ..*property(TwinValue::default(), actual, true) })
             }),
         ]
         .into(),
@@ -117,7 +121,7 @@ async fn a_device_that_goes_to_edgecore_comes_back_as_it_was() {
     DeviceStore::new(store.clone()).write([(&id("default/d"), Some(&device))].into_iter()).await.unwrap();
     let stored = store.get(&key(&id("default/d"))).await.unwrap().unwrap().value().unwrap();
     let device_rows = device_rows(&stored).unwrap();
-    assert_eq!((device_rows.id.as_str(), device_rows.is_due), ("default/d", true));
+    assert_eq!((device_rows.id.as_str(), device_rows.has_unconfirmed), ("default/d", true));
 
     let edgecore = MemoryStore::new();
     for (number, (table, row)) in device_rows.rows.iter().enumerate() {

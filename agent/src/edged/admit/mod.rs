@@ -23,7 +23,7 @@ pub(crate) use self::{
     requests::{Amounts, amounts, limit_of, limits_of, requests_of},
 };
 use super::{specs, status::Waiting};
-use crate::metamanager::mirror::SOURCE;
+use crate::metamanager::mirror::CONFIG_SOURCE_ANNOTATION;
 
 /// Priority from which a pod is critical: Kubernetes' `SystemCriticalPriority`.
 const SYSTEM_CRITICAL_PRIORITY: i32 = 2_000_000_000;
@@ -162,7 +162,8 @@ fn unsupported_os(pod: &Pod) -> Option<Waiting> {
 
 /// Reports whether the pod is a static pod, defined by a file of this node.
 fn is_static(pod: &Pod) -> bool {
-    let source = pod.metadata.annotations.as_ref().and_then(|annotations| annotations.get(SOURCE));
+    let source =
+        pod.metadata.annotations.as_ref().and_then(|annotations| annotations.get(CONFIG_SOURCE_ANNOTATION));
     source.is_some_and(|source| source != "api")
 }
 

@@ -173,7 +173,7 @@ fn taints_that_evict_must_be_tolerated() {
         assert_eq!(reason(&pod, &[], &place()), expected, "{tolerations}");
     }
     let mut from_file = pod("p", json!({}));
-    from_file.metadata.annotations = Some([(SOURCE.to_owned(), "file".to_owned())].into());
+    from_file.metadata.annotations = Some([(CONFIG_SOURCE_ANNOTATION.to_owned(), "file".to_owned())].into());
     assert_eq!(reason(&from_file, &[], &place()), "admitted", "a static pod is asked nothing");
 }
 

@@ -61,7 +61,7 @@ pub(in crate::edged) async fn run(deps: Deps, mut progress: watch::Receiver<Prog
                 for (pod, uids) in missing(here, &deps.pods) {
                     none_is_known &= look_up(&deps, &pod, &uids).await == LookupResult::NotFound;
                 }
-                deps.pods_complete.cloud_knows_no_other(none_is_known);
+                deps.pods_complete.set_unknown_to_cloud(none_is_known);
             }
             Err(error) => debug!(error = &error as &dyn std::error::Error, "lost pods are looked for later"),
         }

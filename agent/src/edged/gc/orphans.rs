@@ -167,7 +167,7 @@ async fn sweep(deps: &Deps, kept: &mut Option<BTreeSet<String>>) -> Result<Sweep
     let is_incomplete = !deps.pods_complete.now();
     let retained = RetainedPods::new(known, here, kept.take(), !is_incomplete);
     if retained.kept.is_empty() {
-        deps.pods_complete.nothing_else_is_here();
+        deps.pods_complete.mark_no_orphans();
     }
     // if the store loses a pod later, what is here then is kept
     *kept = is_incomplete.then(|| retained.kept.clone());

@@ -12,8 +12,8 @@ use tokio::sync::{Notify, watch};
 
 use crate::{
     edged::api_message,
-    metamanager::Online,
-    rt::{Backoff, Heart},
+    metamanager::Reconnections,
+    rt::{Backoff, Heartbeat},
 };
 
 /// First delay after a failure, doubled up to [`MAX_WAIT`]. The kubelet's maximum is seven seconds; this one is shorter so that
@@ -34,7 +34,7 @@ impl Renewal<'_> {
     /// Renews the lease four times within its duration, and as soon as the cloud is connected again. Never returns. Notifies
     /// `back_online` when the lease could be renewed after failures during which the cloud was connected; after a reconnection
     /// the node is reported anyway.
-    pub(super) async fn run(self, mut online: Online, back_online: &Notify, heart: Heart) {
+    pub(super) async fn run(self, mut online: Reconnections, back_online: &Notify, heart: Heartbeat) {
         let Self { client, node, duration, mut reported } = self;
         let api = super::leases(client);
         let mut backoff = Backoff::new(FIRST_WAIT, MAX_WAIT);
@@ -83,11 +83,11 @@ impl Renewal<'_> {
                     if is_stale { Duration::ZERO } else { backoff.next(rand::random_range(0.5..1.0)) }
                 }
             };
-            let _rest = heart.rest();
+            let _rest = heart.idle();
             tokio::select! {
                 // Cancel-safe: none of them holds data.
                 () = tokio::time::sleep(wait) => {}
-                () = online.returned() => {
+                () = online.next() => {
                     backoff.reset();
                     is_missing = false;
                 }

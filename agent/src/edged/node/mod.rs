@@ -28,7 +28,7 @@ use super::{
     Config, Progress, api_message, pods::trigger::Trigger, pressure::Pressure, runtime::Runtime,
     status::difference,
 };
-use crate::rt::{Backoff, Heart};
+use crate::rt::{Backoff, Heartbeat};
 
 /// First delay before a failed registration is tried again, doubled up to [`MAX_WAIT`]; the kubelet's.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
@@ -51,14 +51,14 @@ pub(super) struct Deps {
 }
 
 /// Registers the node, then reports its status and renews its lease. Never returns, whatever fails.
-pub(super) async fn run(config: &Config, deps: Deps, progress: &watch::Sender<Progress>, heart: &Heart) {
+pub(super) async fn run(config: &Config, deps: Deps, progress: &watch::Sender<Progress>, heart: &Heartbeat) {
     let Deps { machine, addresses, pressure, runtime, triggers } = deps;
     let back_online = Arc::new(Notify::new());
     let (report_sender, reported) = watch::channel(());
     let name = &config.node_name;
     let lease =
         lease::Renewal { client: &config.client, node: name, duration: config.node.lease_duration, reported };
-    let lease = lease.run(config.online.clone(), &back_online, heart.another("lease"));
+    let lease = lease.run(config.online.clone(), &back_online, heart.for_loop("lease"));
     let reporter = Reporter {
         api: Api::all(config.client.clone()),
         description: Description {
@@ -74,7 +74,7 @@ pub(super) async fn run(config: &Config, deps: Deps, progress: &watch::Sender<Pr
         last: None,
         pod_cidr: String::new(),
         reported_at: None,
-        heart: heart.another("node status"),
+        heart: heart.for_loop("node status"),
     };
     tokio::join!(reporter.run(&report_sender, progress, &back_online), lease);
 }
@@ -92,7 +92,7 @@ struct Reporter<'a> {
     /// The pod address ranges that were given to the runtime; empty for none.
     pod_cidr: String,
     reported_at: Option<Timestamp>,
-    heart: Heart,
+    heart: Heartbeat,
 }
 
 impl Reporter<'_> {
@@ -120,7 +120,7 @@ impl Reporter<'_> {
                     backoff.next(rand::random_range(0.5..1.0))
                 }
             };
-            let _rest = self.heart.rest();
+            let _rest = self.heart.idle();
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
                 // Cancel-safe: a change that is not taken here remains visible.
@@ -142,7 +142,7 @@ impl Reporter<'_> {
         }
         let health = {
             // calls to the runtime have timeouts of their own
-            let _rest = self.heart.rest();
+            let _rest = self.heart.idle();
             self.health().await
         };
         let now = Timestamp::now();
@@ -177,7 +177,7 @@ impl Reporter<'_> {
         if wanted.is_empty() || wanted == self.pod_cidr {
             return;
         }
-        let _rest = self.heart.rest();
+        let _rest = self.heart.idle();
         match self.runtime.set_pod_cidr(&wanted).await {
             Ok(()) => {
                 tracing::info!(

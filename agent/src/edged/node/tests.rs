@@ -154,7 +154,7 @@ async fn the_status_follows_the_nodes_address_and_pods_are_looked_at() {
         last: None,
         pod_cidr: String::new(),
         reported_at: None,
-        heart: crate::rt::Heart::unheard(),
+        heart: crate::rt::Heartbeat::unmonitored(),
     };
     let mut told = Vec::new();
     for address in [[192, 168, 1, 5], [192, 168, 1, 5], [10, 0, 0, 7]] {

@@ -9,17 +9,17 @@ use super::{
     cache::{PodCache, PodState},
     trigger::Trigger,
 };
-use crate::metamanager::Online;
+use crate::metamanager::Reconnections;
 
 /// Triggers the waiting pods after each reconnection. Never returns.
 pub(crate) async fn when_connected(
-    mut online: Online,
+    mut online: Reconnections,
     pods: Store<Pod>,
     pod_cache: PodCache,
     triggers: mpsc::Sender<Trigger>,
 ) {
     loop {
-        online.returned().await;
+        online.next().await;
         for pod in pods.state() {
             let uid = pod.metadata.uid.as_deref().unwrap_or_default();
             let waits = pod_cache.with(uid, PodState::retry_failed);

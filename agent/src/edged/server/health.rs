@@ -6,7 +6,7 @@ use tokio::sync::{Notify, mpsc};
 
 use crate::{
     edged::{pods::trigger::Trigger, storage::Storage},
-    rt::Vital,
+    rt::PartHealth,
 };
 
 /// How long the pod controller may take to accept a trigger, which it does at once whatever it is doing. The kubelet allows two
@@ -35,7 +35,7 @@ pub(super) async fn check(
     one: Option<&str>,
     verbose: bool,
     triggers: &mpsc::Sender<Trigger>,
-    parts: &[Vital],
+    parts: &[PartHealth],
     storage: &Storage,
     deadline: Duration,
 ) -> Option<HealthReport> {
@@ -69,7 +69,7 @@ struct Check {
 
 impl Check {
     /// Checks that a part of the agent does not hang.
-    fn of_part(vital: &Vital) -> Self {
+    fn of_part(vital: &PartHealth) -> Self {
         let fault = |(at, spent): (&str, Duration)| {
             format!(
                 "its loop `{at}` has been at one thing for {} s; the part is started anew if it hangs",
@@ -242,8 +242,8 @@ mod tests {
         let triggers = answering();
         let stuck = Some(("main", Duration::from_secs(75)));
         let parts = [
-            Vital { part: "edgehub", restarts: 2, stuck: None },
-            Vital { part: "devicetwin", restarts: 0, stuck },
+            PartHealth { part: "edgehub", restarts: 2, stuck: None },
+            PartHealth { part: "devicetwin", restarts: 0, stuck },
         ];
         let all = check(None, true, &triggers, &parts, &Storage::default(), SHORT).await.unwrap();
         assert!(!all.is_healthy);

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Pod;
 
 use super::{folder::Files, manifest::MANIFEST_ANNOTATION};
-use crate::metamanager::mirror::SOURCE;
+use crate::metamanager::mirror::CONFIG_SOURCE_ANNOTATION;
 
 /// A change of the stored pods.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,7 +22,9 @@ pub(super) fn changes<'a>(files: &'a Files, stored: &'a [Pod]) -> Vec<Change<'a>
     let wanted = files.pods.iter().filter_map(|(file, pod)| {
         match stored.iter().find(|other| key(other) == key(pod)) {
             None => Some(Change::Create(pod)),
-            Some(other) if annotation(other, SOURCE) != Some("file") => Some(Change::NameConflict(file)),
+            Some(other) if annotation(other, CONFIG_SOURCE_ANNOTATION) != Some("file") => {
+                Some(Change::NameConflict(file))
+            }
             // the same pod, or an older one that is deleted below
             Some(_) => None,
         }
@@ -31,7 +33,7 @@ pub(super) fn changes<'a>(files: &'a Files, stored: &'a [Pod]) -> Vec<Change<'a>
     let is_invalid =
         |pod: &Pod| annotation(pod, MANIFEST_ANNOTATION).is_some_and(|file| files.invalid.contains_key(file));
     let ended = stored.iter().filter(|pod| {
-        let own = annotation(pod, SOURCE) == Some("file");
+        let own = annotation(pod, CONFIG_SOURCE_ANNOTATION) == Some("file");
         own && pod.metadata.deletion_timestamp.is_none() && !is_wanted(pod) && !is_invalid(pod)
     });
     ended.map(Change::Delete).chain(wanted).collect()

@@ -55,8 +55,8 @@ pub(super) fn pod(text: &str, file: &str, node: &str, seen: jiff::Timestamp) -> 
     annotations.retain(|name, _| !name.starts_with("kubernetes.io/config."));
     let seen = seen.to_string();
     let own = [
-        (mirror::SOURCE, "file"),
-        (mirror::HASH, &uid),
+        (mirror::CONFIG_SOURCE_ANNOTATION, "file"),
+        (mirror::CONFIG_HASH_ANNOTATION, &uid),
         (SEEN_ANNOTATION, &seen),
         (MANIFEST_ANNOTATION, file),
     ];

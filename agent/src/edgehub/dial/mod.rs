@@ -1,8 +1,8 @@
-//! Dialling: one server after the other, and again, until one answers.
+//! Dials the servers one after the other, and again, until one answers.
 //!
-//! An attempt that hangs does not hold up the next: a new one begins beside it, so that a way that is open again is found at
-//! once. So it is when the network has changed: most changes are none of the way to the cloud, and what is under way there goes
-//! on. Attempts that were overtaken are dropped with the first success.
+//! An attempt that hangs does not delay the next: a new one starts beside it, so that a route that works again is found at
+//! once. The same happens when the network has changed: most changes do not affect the route to the cloud, and running attempts
+//! go on. The remaining attempts are dropped with the first success.
 
 mod proxy;
 pub(super) mod quic;
@@ -35,9 +35,9 @@ use wire::instance::Instance;
 pub use self::proxy::{Proxy, ProxyError};
 use super::{
     Config,
-    liveness::Patience,
+    liveness::SilenceLimit,
     metered::{Meter, Metered},
-    network::Network,
+    network::NetworkChanges,
     redial::{Cause, Redial},
     traffic::Traffic,
     transport::Transport,
@@ -47,26 +47,26 @@ use crate::{
     rt::{Repeated, now},
 };
 
-/// An attempt that hangs for twice the time that the last success took, and for no less than this, gets company.
-const HANGS: Duration = Duration::from_millis(300);
-/// … for this, where there was no success yet …
-const HANGS_AT_FIRST: Duration = Duration::from_secs(1);
-/// … and for no more than this. Hints of the network are no reason to begin more often than each [`HANGS`].
-const HANGS_AT_MOST: Duration = Duration::from_secs(5);
-/// One that the server has taken gets company only after so much silence as would end a connection: a cloud to which all its nodes
-/// return at once answers late, and would answer later still were each of them to ask twice.
-const TAKEN: Duration = Patience::USUAL;
-/// Attempts at one time; the oldest one makes room. Few enough for a small node, and enough that each has several seconds with
-/// a cloud to which all its nodes return at once.
+/// The shortest time after which a second attempt starts beside a hanging one. The time is twice that of the last success …
+const MIN_ATTEMPT_DELAY: Duration = Duration::from_millis(300);
+/// … this, if there was no success yet …
+const INITIAL_ATTEMPT_DELAY: Duration = Duration::from_secs(1);
+/// … and at most this. Hints of the network do not start attempts more often than every [`MIN_ATTEMPT_DELAY`].
+const MAX_ATTEMPT_DELAY: Duration = Duration::from_secs(5);
+/// The delay beside an attempt that the server has accepted: the silence that would end a connection. A cloud to which all its
+/// nodes return at once answers late, and would answer even later if each of them dialled twice.
+const ACCEPTED_ATTEMPT_DELAY: Duration = SilenceLimit::DEFAULT;
+/// The most concurrent attempts; beyond it the oldest is dropped. Few enough for a small node, and enough that each has several
+/// seconds with a cloud to which all its nodes return at once.
 const MAX_CONCURRENT_ATTEMPTS: usize = 16;
 
-/// Why a connection did not come about.
+/// Why a connection could not be established.
 #[derive(Debug, thiserror::Error)]
 pub enum DialError {
     /// The configured address has no host or port.
     #[error("{0} is not host:port; check modules.edgeHub.websocket.server")]
     Address(String),
-    /// Nobody listens there, or the network does not reach it.
+    /// Nothing listens there, or the network does not reach it.
     #[error("cannot connect to {0}; check that the cloud runs and modules.edgeHub.websocket.server names it")]
     Connect(String, #[source] std::io::Error),
     /// The two ends do not trust each other.
@@ -74,7 +74,7 @@ pub enum DialError {
         "TLS with {0} failed; check that tlsCaFile is the cloud's CA and that this node's certificate is in its validity"
     )]
     Tls(String, #[source] std::io::Error),
-    /// The server is of another cloud.
+    /// The server belongs to another cloud.
     #[error(
         "what answers at {0} is another cloud than the one that this node joined: its certificate is not of the CA that this node \
          trusts; if the cloud was set up anew, run `edge-agent reset` and join again"
@@ -83,12 +83,12 @@ pub enum DialError {
     /// The server refused the upgrade.
     #[error("{0} refused this node: {1}")]
     Refused(String, String),
-    /// The server does not let this node in with its certificate.
+    /// The server does not accept this node's certificate.
     #[error("{0} refused this node: {1}; it is asked less and less often from now on, at last once a minute")]
     Forbidden(String, String),
     /// Another agent of this node's name is connected.
     #[error("{0} refused this node: {1}; a name is one machine's: give one of the two another, or end one")]
-    Taken(String, String),
+    NameInUse(String, String),
     /// The upgrade failed otherwise.
     #[error("the WebSocket upgrade with {0} failed")]
     Upgrade(String, #[source] Box<tungstenite::Error>),
@@ -97,13 +97,13 @@ pub enum DialError {
         "no QUIC connection to {0}; check that cloudsim listens there (--quic-port), and that UDP passes"
     )]
     Quic(String, #[source] Box<dyn std::error::Error + Send + Sync>),
-    /// It took too long.
+    /// The attempt took too long.
     #[error("no connection to {0} within {1:?}")]
     Timeout(String, Duration),
 }
 
 impl DialError {
-    /// What a failed TLS handshake with the server says.
+    /// Converts the error of a TLS handshake with the server.
     pub(super) fn of_handshake(server: String, error: std::io::Error) -> Self {
         use rustls::CertificateError::{BadSignature, UnknownIssuer};
         let why = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
@@ -118,7 +118,7 @@ impl DialError {
 
     fn cause(&self) -> Cause {
         let was_said = match self {
-            Self::Taken(..) => return Cause::Rival,
+            Self::NameInUse(..) => return Cause::NameConflict,
             Self::Forbidden(..) => return Cause::Refused,
             Self::Connect(_, error) => {
                 matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset)
@@ -126,65 +126,80 @@ impl DialError {
             Self::Tls(..) | Self::OtherCloud(..) | Self::Refused(..) | Self::Upgrade(..) => true,
             Self::Address(_) | Self::Quic(..) | Self::Timeout(..) => false,
         };
-        if was_said { Cause::Cloud } else { Cause::Way }
+        if was_said { Cause::Cloud } else { Cause::Network }
     }
 }
 
-/// A connection, and which server it leads to.
-pub(super) struct Dialled {
+/// An established connection and its server.
+pub(super) struct CloudConnection {
     pub(super) transport: Transport,
     pub(super) server: Target,
 }
 
-/// Goes round the servers; the one that answered last is asked first.
+/// Dials the servers in turn, starting with the one that answered last.
 #[derive(Debug)]
 pub(super) struct Dialler {
     next: usize,
-    hangs: Duration,
-    turn: Mutex<()>,
+    attempt_delay: Duration,
+    upgrade_lock: Mutex<()>,
     traffic: Traffic,
-    /// This run of the agent.
-    own: Instance,
+    /// Identifies this run of the agent.
+    instance: Instance,
 }
 
-/// Whether the server has taken an attempt's connection.
-type Taken = Arc<AtomicBool>;
+/// Whether the server has accepted the TCP connection of an attempt.
+type Accepted = Arc<AtomicBool>;
 
-/// One attempt's number, when it began, and what became of it.
-type Outcome = (usize, Instant, Result<Dialled, DialError>);
-type Attempt<'a> = BoxFuture<'a, Outcome>;
+/// The number of an attempt, its start, and its result.
+type AttemptResult = (usize, Instant, Result<CloudConnection, DialError>);
+type Attempt<'a> = BoxFuture<'a, AttemptResult>;
 
 /// What ended a wait.
-enum Step {
-    Found(usize, Instant, Box<Dialled>),
+enum DialEvent {
+    Connected(usize, Instant, Box<CloudConnection>),
     Failed(Cause),
-    Time,
-    /// The network is another one: what is under way may be lost.
-    Network,
+    Timer,
+    /// The network has changed: running attempts may be lost.
+    NetworkChanged,
 }
 
 impl Dialler {
-    pub(super) fn new(traffic: Traffic, own: Instance) -> Self {
-        Self { next: 0, hangs: HANGS_AT_FIRST, turn: Mutex::default(), traffic, own }
+    pub(super) fn new(traffic: Traffic, instance: Instance) -> Self {
+        Self {
+            next: 0,
+            attempt_delay: INITIAL_ATTEMPT_DELAY,
+            upgrade_lock: Mutex::default(),
+            traffic,
+            instance,
+        }
     }
 
-    /// Dials until a connection is there. Waits between attempts are `redial`'s; a change of the network ends them.
+    /// Dials until a connection is established. `redial` has the waits between attempts; a change of the network ends a wait.
     pub(super) async fn dial(
         &mut self,
         config: &Config,
         tls: &Arc<ClientConfig>,
         redial: &mut Redial,
-        network: &mut Network,
-    ) -> Dialled {
+        network: &mut NetworkChanges,
+    ) -> CloudConnection {
         let first = self.next;
         let (number, begun, dialled) = {
             let (this, hints) = (&*self, network.clone());
-            let begin =
-                |number, taken| this.attempt(config, number, tls.clone(), taken, hints.later()).boxed();
-            rounds(config.servers.len().max(1), first, self.hangs, begin, redial, network).await
+            let begin = |number, accepted| {
+                this.attempt(config, number, tls.clone(), accepted, hints.from_now()).boxed()
+            };
+            dial_until_connected(
+                config.servers.len().max(1),
+                first,
+                self.attempt_delay,
+                begin,
+                redial,
+                network,
+            )
+            .await
         };
         self.next = number;
-        self.hangs = (begun.elapsed() * 2).clamp(HANGS, HANGS_AT_MOST);
+        self.attempt_delay = (begun.elapsed() * 2).clamp(MIN_ATTEMPT_DELAY, MAX_ATTEMPT_DELAY);
         *dialled
     }
 
@@ -193,16 +208,16 @@ impl Dialler {
         config: &Config,
         number: usize,
         tls: Arc<ClientConfig>,
-        taken: Taken,
-        network: Network,
-    ) -> Outcome {
+        accepted: Accepted,
+        network: NetworkChanges,
+    ) -> AttemptResult {
         let begun = Instant::now();
         let server = &config.servers[number % config.servers.len().max(1)];
-        let connecting = self.connect(config, server, tls, &taken, network);
+        let connecting = self.connect(config, server, tls, &accepted, network);
         let connected = timeout(config.handshake_timeout, connecting).await;
         let connected = connected
             .unwrap_or_else(|_| Err(DialError::Timeout(server.to_string(), config.handshake_timeout)));
-        (number, begun, connected.map(|transport| Dialled { transport, server: server.clone() }))
+        (number, begun, connected.map(|transport| CloudConnection { transport, server: server.clone() }))
     }
 
     async fn connect(
@@ -210,92 +225,108 @@ impl Dialler {
         config: &Config,
         server: &Target,
         tls: Arc<ClientConfig>,
-        taken: &AtomicBool,
-        network: Network,
+        accepted: &AtomicBool,
+        network: NetworkChanges,
     ) -> Result<Transport, DialError> {
         match config.transport {
             Carrier::WebSocket => {
                 let meter = Meter::new(self.traffic.clone(), Instant::now());
-                let tcp = websocket::reach(config, server).await?;
-                taken.store(true, Ordering::Relaxed);
+                let tcp = websocket::connect_tcp(config, server).await?;
+                accepted.store(true, Ordering::Relaxed);
                 let stream = Metered::new(tcp, meter.clone());
-                let (socket, compressed) =
-                    websocket::connect(config, server, tls, stream, &self.own, (&self.turn, network)).await?;
-                meter.alive();
+                let (socket, compressed) = websocket::connect(
+                    config,
+                    server,
+                    tls,
+                    stream,
+                    &self.instance,
+                    (&self.upgrade_lock, network),
+                )
+                .await?;
+                meter.record_activity();
                 Ok(Transport::websocket(socket, meter, compressed))
             }
             Carrier::Quic => {
-                let stream = quic::connect(config, server, tls, self.traffic.clone(), &self.turn).await?;
+                let stream =
+                    quic::connect(config, server, tls, self.traffic.clone(), &self.upgrade_lock).await?;
                 Ok(Transport::quic(stream, config.max_message))
             }
         }
     }
 }
 
-/// Makes `step` when its turn has come. It is given up where the network has changed since the attempt began, and the step takes
-/// longer than [`TAKEN`] after that: its way may be gone, and it would keep the turn from those that go another one.
-async fn in_turn<T>(turn: &Mutex<()>, mut network: Network, step: impl Future<Output = T>) -> Option<T> {
-    let _turn = turn.lock().await;
+/// Runs `next_event` under the lock. It is given up if the network has changed since the attempt started and the step takes longer
+/// than [`ACCEPTED_ATTEMPT_DELAY`] after that: its route may be gone, and it would block attempts on another one.
+async fn with_upgrade_lock<T>(
+    upgrade_lock: &Mutex<()>,
+    mut network: NetworkChanges,
+    step: impl Future<Output = T>,
+) -> Option<T> {
+    let _lock = upgrade_lock.lock().await;
     let lost = async {
         network.changed().await;
-        sleep(TAKEN).await;
+        sleep(ACCEPTED_ATTEMPT_DELAY).await;
     };
     tokio::select! {
         biased;
-        // cancel-safe, both: what is given up is made by another attempt
+        // cancel-safe, both: another attempt repeats what is given up
         done = step => Some(done),
         () = lost => None,
     }
 }
 
-/// Begins attempts, numbered from `number` on, until one of them succeeds. Each server is asked before the first wait.
-async fn rounds<'a>(
+/// Starts attempts, numbered from `number` on, until one of them succeeds. Each server is dialled before the first wait.
+async fn dial_until_connected<'a>(
     servers: usize,
     mut number: usize,
-    hangs: Duration,
-    begin: impl Fn(usize, Taken) -> Attempt<'a>,
+    attempt_delay: Duration,
+    begin: impl Fn(usize, Accepted) -> Attempt<'a>,
     redial: &mut Redial,
-    network: &mut Network,
-) -> (usize, Instant, Box<Dialled>) {
+    network: &mut NetworkChanges,
+) -> (usize, Instant, Box<CloudConnection>) {
     let mut pending = VecDeque::new();
     let (mut asked, mut faults) = (0, Repeated::default());
-    // the earliest time at which a hint of the network begins an attempt
+    // the earliest time at which a hint of the network starts an attempt
     let mut hinted = now();
     loop {
         if pending.len() >= MAX_CONCURRENT_ATTEMPTS {
             pending.pop_front();
         }
-        let (begun, taken) = (now(), Taken::default());
-        pending.push_back(begin(number, taken.clone()));
+        let (begun, accepted) = (now(), Accepted::default());
+        pending.push_back(begin(number, accepted.clone()));
         (number, asked) = (number.wrapping_add(1), asked + 1);
-        let mut until = begun + hangs;
+        let mut until = begun + attempt_delay;
         let mut waits = false;
         loop {
-            match step(&mut pending, until, network, &mut faults).await {
-                Step::Found(number, begun, dialled) => return (number, begun, dialled),
-                Step::Failed(_) if waits => continue,
-                // others than this server are asked meanwhile
-                Step::Time
+            match next_event(&mut pending, until, network, &mut faults).await {
+                DialEvent::Connected(number, begun, dialled) => return (number, begun, dialled),
+                DialEvent::Failed(_) if waits => continue,
+                // other servers are dialled meanwhile
+                DialEvent::Timer
                     if !waits
                         && asked >= servers
-                        && until < begun + TAKEN
-                        && taken.load(Ordering::Relaxed) =>
+                        && until < begun + ACCEPTED_ATTEMPT_DELAY
+                        && accepted.load(Ordering::Relaxed) =>
                 {
-                    until = begun + TAKEN;
+                    until = begun + ACCEPTED_ATTEMPT_DELAY;
                     continue;
                 }
-                step @ (Step::Failed(_) | Step::Time) if !waits && asked >= servers => {
+                step @ (DialEvent::Failed(_) | DialEvent::Timer) if !waits && asked >= servers => {
                     (waits, asked) = (true, 0);
-                    redial.because(if let Step::Failed(cause) = step { cause } else { Cause::Way });
+                    redial.record_cause(if let DialEvent::Failed(cause) = step {
+                        cause
+                    } else {
+                        Cause::Network
+                    });
                     until = now() + redial.wait(rand::random(), now());
                     continue;
                 }
-                Step::Failed(_) | Step::Time => {}
-                Step::Network => {
-                    redial.hope();
+                DialEvent::Failed(_) | DialEvent::Timer => {}
+                DialEvent::NetworkChanged => {
+                    redial.reset();
                     asked = 0;
                     until = until.min(hinted.max(now()));
-                    hinted = until + HANGS;
+                    hinted = until + MIN_ATTEMPT_DELAY;
                     continue;
                 }
             }
@@ -304,13 +335,13 @@ async fn rounds<'a>(
     }
 }
 
-/// Waits for whatever comes first. Cancel-safe: attempts stay where they are.
-async fn step(
+/// Waits for the next event. Cancel-safe: attempts stay where they are.
+async fn next_event(
     pending: &mut VecDeque<Attempt<'_>>,
     until: Instant,
-    network: &mut Network,
+    network: &mut NetworkChanges,
     faults: &mut Repeated,
-) -> Step {
+) -> DialEvent {
     let any = async {
         if pending.is_empty() {
             return std::future::pending().await;
@@ -319,20 +350,20 @@ async fn step(
         (index, outcome)
     };
     let (index, (number, begun, dialled)) = tokio::select! {
-        // cancel-safe: an attempt not returned goes on
+        // cancel-safe: an attempt that is not returned goes on
         done = any => done,
         // cancel-safe: both hold no data
-        () = sleep_until(until.into()) => return Step::Time,
-        () = network.changed() => return Step::Network,
+        () = sleep_until(until.into()) => return DialEvent::Timer,
+        () = network.changed() => return DialEvent::NetworkChanged,
     };
     drop(pending.remove(index));
     match dialled {
-        Ok(dialled) => Step::Found(number, begun, Box::new(dialled)),
+        Ok(dialled) => DialEvent::Connected(number, begun, Box::new(dialled)),
         Err(error) => {
             if let Some(times) = faults.count(&error.to_string(), now()) {
                 warn!(times, error = &error as &dyn std::error::Error, "no connection to the cloud yet");
             }
-            Step::Failed(error.cause())
+            DialEvent::Failed(error.cause())
         }
     }
 }

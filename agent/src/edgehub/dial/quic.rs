@@ -1,6 +1,6 @@
-//! QUIC (RFC 9000) with the node's certificate: who connects goes over a first stream, messages over a second one.
+//! QUIC (RFC 9000) with the node's certificate: the node identifies itself on a first stream, and messages use a second one.
 //!
-//! Only `cloudsim` is at the other end: CloudCore's QUIC is of before the standard. Proxies do not carry it.
+//! Only `cloudsim` is supported: CloudCore's QUIC predates the standard. Proxies do not carry QUIC.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -22,37 +22,37 @@ use crate::edgehub::{
 };
 use crate::rt::unix_millis;
 
-/// A connection on which nothing was heard for so long is dead. QUIC counts from the first packet that was sent after the last
-/// one that came, so that together with the time until that packet it makes three seconds.
+/// How long a connection may be silent. QUIC counts from the first packet that was sent after the last one received, so that
+/// together with the time until that packet it makes three seconds.
 const IDLE_TIMEOUT_MILLIS: VarInt = VarInt::from_u32(2_000);
-/// A connection on which nothing is said is kept alive so often.
-const KEEP_ALIVE: Duration = Duration::from_secs(1);
-/// The answer to the greeting.
+/// How often a silent connection is kept alive.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(1);
+/// The largest answer to the greeting, bytes.
 const MAX_GREETING_BYTES: usize = 4 * 1024;
-/// Bytes read at one time.
-const READ_BYTES: usize = 16 * 1024;
+/// The bytes of one read.
+const READ_BUFFER_BYTES: usize = 16 * 1024;
 
-/// The stream of messages, both ways.
+/// The stream of messages in both directions.
 pub(in crate::edgehub) struct Stream {
     pub(in crate::edgehub) send: SendStream,
     pub(in crate::edgehub) receive: RecvStream,
-    pub(in crate::edgehub) connection: Counted,
+    pub(in crate::edgehub) connection: CountedConnection,
 }
 
 /// A connection whose bytes are counted when it ends.
-pub(in crate::edgehub) struct Counted {
+pub(in crate::edgehub) struct CountedConnection {
     connection: Connection,
     traffic: Traffic,
 }
 
-impl Counted {
-    /// Says goodbye.
+impl CountedConnection {
+    /// Closes the connection.
     pub(in crate::edgehub) fn close(&self) {
         self.connection.close(VarInt::from_u32(0), b"the agent stops");
     }
 }
 
-impl Drop for Counted {
+impl Drop for CountedConnection {
     fn drop(&mut self) {
         let stats = self.connection.stats();
         for (direction, bytes) in [(Direction::Up, stats.udp_tx.bytes), (Direction::Down, stats.udp_rx.bytes)]
@@ -62,13 +62,13 @@ impl Drop for Counted {
     }
 }
 
-/// Connects. The greeting is made by one attempt at a time, as with WebSocket.
+/// Connects. Only one attempt at a time sends the greeting, as with WebSocket.
 pub(super) async fn connect(
     config: &Config,
     target: &Target,
     tls: Arc<rustls::ClientConfig>,
     traffic: Traffic,
-    turn: &Mutex<()>,
+    upgrade_lock: &Mutex<()>,
 ) -> Result<Stream, DialError> {
     let failed = |error: Box<dyn std::error::Error + Send + Sync>| DialError::Quic(target.to_string(), error);
     let addresses = lookup_host(target.to_string()).await.map_err(|error| failed(error.into()))?;
@@ -78,11 +78,12 @@ pub(super) async fn connect(
     let client = client(&tls).map_err(failed)?;
     let connecting =
         endpoint.connect_with(client, address, &target.host).map_err(|error| failed(error.into()))?;
-    let connection = Counted { connection: connecting.await.map_err(|error| failed(error.into()))?, traffic };
-    let _turn = turn.lock().await;
-    let greeted = greet(config, &connection.connection).await.map_err(failed)?;
+    let connection =
+        CountedConnection { connection: connecting.await.map_err(|error| failed(error.into()))?, traffic };
+    let _lock = upgrade_lock.lock().await;
+    let greeted = send_hello(config, &connection.connection).await.map_err(failed)?;
     if greeted.content != "ack" {
-        let said = wire::text::printable_bytes(&greeted.content_bytes(), MAX_REFUSAL);
+        let said = wire::text::printable_bytes(&greeted.content_bytes(), MAX_REFUSAL_BYTES);
         return Err(DialError::Refused(target.to_string(), said));
     }
     let (mut send, receive) = connection.connection.open_bi().await.map_err(|error| failed(error.into()))?;
@@ -90,24 +91,24 @@ pub(super) async fn connect(
     Ok(Stream { send, receive, connection })
 }
 
-/// Bytes of a refusal that are told.
-const MAX_REFUSAL: usize = 512;
+/// The most bytes of a refusal that are shown.
+const MAX_REFUSAL_BYTES: usize = 512;
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-fn client(tls: &rustls::ClientConfig) -> Result<ClientConfig, Failure> {
+fn client(tls: &rustls::ClientConfig) -> Result<ClientConfig, BoxError> {
     let mut tls = tls.clone();
     tls.alpn_protocols = vec![frame::ALPN.to_vec()];
     let mut transport = TransportConfig::default();
     transport.max_idle_timeout(Some(IdleTimeout::from(IDLE_TIMEOUT_MILLIS)));
-    transport.keep_alive_interval(Some(KEEP_ALIVE));
+    transport.keep_alive_interval(Some(KEEP_ALIVE_INTERVAL));
     let mut client = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls)?));
     client.transport_config(Arc::new(transport));
     Ok(client)
 }
 
-/// Says who connects; the cloud's answer.
-async fn greet(config: &Config, connection: &Connection) -> Result<Message, Failure> {
+/// Identifies the node, and returns the cloud's answer.
+async fn send_hello(config: &Config, connection: &Connection) -> Result<Message, BoxError> {
     let (mut send, mut receive) = connection.open_bi().await?;
     let route = Route {
         operation: Operation::from(frame::HELLO.to_owned()),
@@ -121,7 +122,7 @@ async fn greet(config: &Config, connection: &Connection) -> Result<Message, Fail
         if let Some((answer, _)) = decoder.take()? {
             return Ok(answer);
         }
-        match receive.read_chunk(READ_BYTES, true).await? {
+        match receive.read_chunk(READ_BUFFER_BYTES, true).await? {
             Some(chunk) => decoder.push(&chunk.bytes),
             None => return Err("the cloud closed the connection before its answer".into()),
         }

@@ -1,4 +1,4 @@
-//! TCP to a server, straight or through an HTTP proxy (`CONNECT`, RFC 9110 §9.3.6).
+//! TCP connections to a server, directly or through an HTTP proxy (`CONNECT`, RFC 9110 §9.3.6).
 
 use std::{io, net::SocketAddr, time::Duration};
 
@@ -8,35 +8,36 @@ use tokio::{
     time::timeout,
 };
 
-use super::{Proxy, proxy::Way};
+use super::{Proxy, proxy::ProxyEndpoint};
 use crate::config::HostPort;
 
-/// Largest head of a proxy's answer.
-const HEAD: usize = 8 * 1024;
+/// The largest head of a proxy's answer, bytes.
+const MAX_HEAD_BYTES: usize = 8 * 1024;
 /// How long one address of a name may take before the next is tried. The system repeats the first packet after a second.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// What the system may hold back of what was written, bytes. More would go before a lease that is written later, and would
-/// hide for longer that nobody takes anything.
-const SEND_BUFFER: u32 = 64 * 1024;
+/// The send buffer of the system, bytes. A larger one would delay a lease that is written after other data, and hide for longer
+/// that the other end does not read.
+const SEND_BUFFER_BYTES: u32 = 64 * 1024;
 
-/// Connects; the name is resolved by the proxy where there is one.
+/// Connects; if there is a proxy, it resolves the name.
 pub(crate) async fn connect(server: &HostPort, proxy: &Proxy) -> io::Result<TcpStream> {
-    match proxy.to(&server.host, server.port) {
-        None => straight(&server.to_string()).await,
-        Some(way) => {
-            let told =
-                |error: io::Error| io::Error::new(error.kind(), format!("proxy {}: {error}", way.address));
-            let stream = straight(&way.address).await.map_err(told)?;
-            through(stream, way, &server.to_string()).await.map_err(told)
+    match proxy.for_server(&server.host, server.port) {
+        None => connect_directly(&server.to_string()).await,
+        Some(endpoint) => {
+            let told = |error: io::Error| {
+                io::Error::new(error.kind(), format!("proxy {}: {error}", endpoint.address))
+            };
+            let stream = connect_directly(&endpoint.address).await.map_err(told)?;
+            connect_through_proxy(stream, endpoint, &server.to_string()).await.map_err(told)
         }
     }
 }
 
-/// The first of its addresses that answers.
-async fn straight(authority: &str) -> io::Result<TcpStream> {
+/// Connects to the first address that answers.
+async fn connect_directly(authority: &str) -> io::Result<TcpStream> {
     let mut failed = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in lookup_host(authority).await? {
-        match timeout(CONNECT_TIMEOUT, one(address)).await {
+        match timeout(CONNECT_TIMEOUT, connect_to(address)).await {
             Ok(Ok(stream)) => return Ok(stream),
             Ok(Err(error)) => failed = error,
             Err(_) => failed = io::Error::new(io::ErrorKind::TimedOut, format!("no answer from {address}")),
@@ -45,21 +46,25 @@ async fn straight(authority: &str) -> io::Result<TcpStream> {
     Err(failed)
 }
 
-async fn one(address: SocketAddr) -> io::Result<TcpStream> {
+async fn connect_to(address: SocketAddr) -> io::Result<TcpStream> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     socket.set_nodelay(true)?;
-    socket.set_send_buffer_size(SEND_BUFFER)?;
+    socket.set_send_buffer_size(SEND_BUFFER_BYTES)?;
     socket.connect(address).await
 }
 
-async fn through(mut stream: TcpStream, way: &Way, authority: &str) -> io::Result<TcpStream> {
+async fn connect_through_proxy(
+    mut stream: TcpStream,
+    endpoint: &ProxyEndpoint,
+    authority: &str,
+) -> io::Result<TcpStream> {
     let mut request = format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n");
-    if let Some(authorization) = &way.authorization {
+    if let Some(authorization) = &endpoint.authorization {
         request.push_str(&format!("Proxy-Authorization: {}\r\n", authorization.expose()));
     }
     request.push_str("\r\n");
     stream.write_all(request.as_bytes()).await?;
-    let head = head(&mut stream).await?;
+    let head = read_response_head(&mut stream).await?;
     let status = head.split(' ').nth(1).and_then(|code| code.parse::<u16>().ok());
     match status {
         Some(200..300) => Ok(stream),
@@ -71,11 +76,11 @@ async fn through(mut stream: TcpStream, way: &Way, authority: &str) -> io::Resul
     }
 }
 
-/// The head of the answer. It is read byte by byte: what follows it belongs to the server behind.
-async fn head(stream: &mut TcpStream) -> io::Result<String> {
+/// Reads the head of the answer byte by byte: what follows it belongs to the server behind the proxy.
+async fn read_response_head(stream: &mut TcpStream) -> io::Result<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
-        if head.len() >= HEAD {
+        if head.len() >= MAX_HEAD_BYTES {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the head of its answer is too large"));
         }
         head.push(stream.read_u8().await?);

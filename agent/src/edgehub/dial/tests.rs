@@ -1,4 +1,4 @@
-//! Attempts and hints of the network, in time that the test turns.
+//! Attempts and hints of the network in paused time.
 
 use std::cell::Cell;
 
@@ -10,7 +10,7 @@ use crate::edgehub::network::Watcher;
 
 /// A cloud that was set up anew has another CA of the same name.
 #[test]
-fn another_cloud_is_told_as_such_with_the_cure() {
+fn another_cloud_has_its_own_error_with_the_cure() {
     use rustls::{CertificateError, Error};
     let of = |why: CertificateError| {
         let error = std::io::Error::new(ErrorKind::InvalidData, Error::InvalidCertificate(why));
@@ -24,19 +24,19 @@ fn another_cloud_is_told_as_such_with_the_cure() {
     assert!(matches!(of(CertificateError::Expired), DialError::Tls(..)));
 }
 
-/// What a handshake over a slow link takes.
+/// The time of a handshake over a slow link.
 const SLOW: Duration = Duration::from_secs(3);
 
-/// A connection that was made.
-async fn dialled() -> Dialled {
+/// Returns an established connection.
+async fn dialled() -> CloudConnection {
     let meter = Meter::new(Traffic::default(), now());
     let stream: Box<dyn websocket::Stream> = Box::new(tokio::io::duplex(1).0);
     let socket = WebSocketStream::from_raw_socket(stream, Role::Client, None).await;
     let server = Target { host: "192.0.2.1".into(), port: 10000 };
-    Dialled { transport: Transport::websocket(socket, meter, false), server }
+    CloudConnection { transport: Transport::websocket(socket, meter, false), server }
 }
 
-/// An attempt that takes so long.
+/// Returns an attempt that takes this long.
 fn slow<'a>(number: usize, time: Duration) -> Attempt<'a> {
     let begun = now();
     let attempt = async move {
@@ -56,7 +56,14 @@ async fn a_network_that_changes_all_the_time_does_not_keep_a_slow_link_from_conn
         }
     });
     let mut redial = Redial::new(now());
-    let found = rounds(1, 0, HANGS_AT_FIRST, |number, _| slow(number, SLOW), &mut redial, &mut network);
+    let found = dial_until_connected(
+        1,
+        0,
+        INITIAL_ATTEMPT_DELAY,
+        |number, _| slow(number, SLOW),
+        &mut redial,
+        &mut network,
+    );
     assert!(timeout(SLOW * 2, found).await.is_ok(), "no attempt was left alone for long enough");
 }
 
@@ -65,13 +72,13 @@ async fn a_way_that_the_network_has_again_is_tried_at_once() {
     let (watcher, mut network) = Watcher::new();
     let (begun, began) = (now(), Cell::new(0));
     let later = Duration::from_millis(10);
-    // what was begun before the network came is lost on the way
+    // what was started before the network came is lost
     let begin = |number, _| {
         began.set(began.get() + 1);
         slow(number, if began.get() == 1 { Duration::MAX } else { Duration::ZERO })
     };
     let mut redial = Redial::new(begun);
-    let found = rounds(1, 0, HANGS_AT_MOST, begin, &mut redial, &mut network);
+    let found = dial_until_connected(1, 0, MAX_ATTEMPT_DELAY, begin, &mut redial, &mut network);
     let hint = async {
         sleep(later).await;
         watcher.hint();
@@ -82,18 +89,18 @@ async fn a_way_that_the_network_has_again_is_tried_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attempt_on_a_way_that_is_gone_does_not_keep_its_turn() {
+async fn an_attempt_on_a_lost_route_releases_the_upgrade_lock() {
     let (watcher, network) = Watcher::new();
-    let turn = Mutex::new(());
-    let holds = in_turn(&turn, network.later(), std::future::pending::<()>());
+    let upgrade_lock = Mutex::new(());
+    let holds = with_upgrade_lock(&upgrade_lock, network.from_now(), std::future::pending::<()>());
     let others = async {
         sleep(SLOW * 10).await;
         watcher.hint();
         let begun = now();
-        let done = in_turn(&turn, network.later(), async { 1 }).await;
+        let done = with_upgrade_lock(&upgrade_lock, network.from_now(), async { 1 }).await;
         (done, now().duration_since(begun))
     };
     let (held, (done, waited)) = tokio::join!(holds, others);
     assert_eq!((held, done), (None, Some(1)));
-    assert!(waited <= TAKEN * 2, "{waited:?}");
+    assert!(waited <= ACCEPTED_ATTEMPT_DELAY * 2, "{waited:?}");
 }

@@ -25,36 +25,36 @@ use wire::{
     text::printable,
 };
 
-use super::{DialError, TAKEN, Target, in_turn, tcp};
-use crate::edgehub::{Config, metered::Metered, network::Network};
+use super::{ACCEPTED_ATTEMPT_DELAY, DialError, Target, tcp, with_upgrade_lock};
+use crate::edgehub::{Config, metered::Metered, network::NetworkChanges};
 
-/// Bytes that may wait in the WebSocket writer beyond one message.
-const WRITE_BUFFER: usize = 1024 * 1024;
-/// Bytes read at one time. The library holds so many as long as the connection lasts, and fills them with zeros before each read.
-const READ_BUFFER: usize = 8 * 1024;
+/// The bytes that may wait in the WebSocket writer beyond one message.
+const WRITE_BUFFER_BYTES: usize = 1024 * 1024;
+/// The bytes of one read. The library holds them as long as the connection lasts, and fills them with zeros before each read.
+const READ_BUFFER_BYTES: usize = 8 * 1024;
 
-/// Bytes to and fro.
+/// A byte stream in both directions.
 pub(in crate::edgehub) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 pub(in crate::edgehub) type Socket = WebSocketStream<Box<dyn Stream>>;
 
-/// A connection to the server, on which nothing has been said yet.
-pub(super) async fn reach(config: &Config, target: &Target) -> Result<TcpStream, DialError> {
+/// Opens the TCP connection to the server.
+pub(super) async fn connect_tcp(config: &Config, target: &Target) -> Result<TcpStream, DialError> {
     let reached = tcp::connect(target, &config.proxy).await;
     reached.map_err(|error| DialError::Connect(target.to_string(), error))
 }
 
-/// Introduces the node on `stream`; whether messages are compressed. The upgrade is made by one attempt at a time: the cloud takes
-/// the newest connection of a node for the node.
+/// Performs the TLS handshake and the upgrade; also returns whether messages are compressed. Only one attempt at a time
+/// performs the upgrade, because the cloud takes the newest connection of a node as the current one.
 pub(super) async fn connect(
     config: &Config,
     target: &Target,
     tls: Arc<ClientConfig>,
     stream: Metered<TcpStream>,
-    own: &Instance,
-    (turn, network): (&Mutex<()>, Network),
+    instance: &Instance,
+    (upgrade_lock, network): (&Mutex<()>, NetworkChanges),
 ) -> Result<(Socket, bool), DialError> {
     let address = target.to_string();
     let name = ServerName::try_from(target.host.clone()).map_err(|_| DialError::Address(address.clone()))?;
@@ -62,12 +62,12 @@ pub(super) async fn connect(
         .connect(name, stream)
         .await
         .map_err(|error| DialError::of_handshake(address.clone(), error))?;
-    let request = upgrade(config, &address, own)?;
+    let request = upgrade(config, &address, instance)?;
     let stream: Box<dyn Stream> = Box::new(stream);
     let limits = limits(config.max_message);
     let upgrading = tokio_tungstenite::client_async_with_config(request, stream, Some(limits));
-    let Some(upgraded) = in_turn(turn, network, upgrading).await else {
-        return Err(DialError::Timeout(address, TAKEN));
+    let Some(upgraded) = with_upgrade_lock(upgrade_lock, network, upgrading).await else {
+        return Err(DialError::Timeout(address, ACCEPTED_ATTEMPT_DELAY));
     };
     match upgraded {
         Ok((socket, response)) => {
@@ -75,7 +75,7 @@ pub(super) async fn connect(
             Ok((socket, agreed.is_some_and(|form| form == compression::FORM)))
         }
         Err(tungstenite::Error::Http(response)) if response.status() == CONFLICT => {
-            Err(DialError::Taken(address, line(&response)))
+            Err(DialError::NameInUse(address, first_body_line(&response)))
         }
         Err(tungstenite::Error::Http(response)) if response.status() == StatusCode::FORBIDDEN => {
             Err(DialError::Forbidden(address, refusal_text(&response)))
@@ -85,19 +85,19 @@ pub(super) async fn connect(
     }
 }
 
-/// Messages of at most `max_message` bytes.
+/// Returns the WebSocket settings for messages of at most `max_message` bytes.
 pub(in crate::edgehub) fn limits(max_message: usize) -> WebSocketConfig {
     WebSocketConfig::default()
-        .read_buffer_size(READ_BUFFER)
+        .read_buffer_size(READ_BUFFER_BYTES)
         .max_message_size(Some(max_message))
         .max_frame_size(Some(max_message))
-        .max_write_buffer_size(max_message + WRITE_BUFFER)
+        .max_write_buffer_size(max_message + WRITE_BUFFER_BYTES)
 }
 
 fn upgrade(
     config: &Config,
     address: &str,
-    own: &Instance,
+    instance: &Instance,
 ) -> Result<tungstenite::handshake::client::Request, DialError> {
     let bad = |_| DialError::Address(address.to_owned());
     let url = format!("wss://{address}/{}/{}/events", config.project_id, config.node_name);
@@ -107,17 +107,17 @@ fn upgrade(
     headers.insert("node_id", HeaderValue::from_str(&config.node_name).map_err(bad)?);
     headers.insert("project_id", HeaderValue::from_str(&config.project_id).map_err(bad)?);
     headers.insert(compression::HEADER, HeaderValue::from_static(compression::FORM));
-    headers.insert(instance::HEADER, HeaderValue::from_str(&own.to_string()).map_err(bad)?);
+    headers.insert(instance::HEADER, HeaderValue::from_str(&instance.to_string()).map_err(bad)?);
     Ok(request)
 }
 
-/// Status and the first line of the body of a refusal.
+/// Returns the status and the first line of the body of a refusal.
 fn refusal_text(response: &tungstenite::http::Response<Option<Vec<u8>>>) -> String {
-    format!("{} {}", response.status(), line(response)).trim_end().to_owned()
+    format!("{} {}", response.status(), first_body_line(response)).trim_end().to_owned()
 }
 
-/// The first line of the body.
-fn line(response: &tungstenite::http::Response<Option<Vec<u8>>>) -> String {
+/// Returns the first line of the body.
+fn first_body_line(response: &tungstenite::http::Response<Option<Vec<u8>>>) -> String {
     let body = response.body().as_deref().unwrap_or_default();
     let text = String::from_utf8_lossy(&body[..body.len().min(512)]);
     printable(text.lines().next().unwrap_or_default())

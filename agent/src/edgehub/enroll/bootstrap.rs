@@ -1,5 +1,5 @@
-//! The two HTTPS requests of enrolment: the CA (authenticated by the token's hash), then the certificate. Renewal is the second
-//! alone.
+//! The two HTTPS requests of enrolment: the CA (authenticated by the token's hash), then the certificate. A renewal is only the
+//! second.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -20,7 +20,7 @@ use wire::{
 };
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-use super::{EnrollError, Known};
+use super::{EnrollError, NodeStatus};
 use crate::{
     config::HostPort,
     edgehub::{Config, dial::tcp},
@@ -28,24 +28,24 @@ use crate::{
 
 mod deferred;
 
-/// Largest answer read: certificates and short refusals.
+/// The largest answer, bytes: certificates and short refusals.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
-/// Names of a certificate that are told.
+/// The most names of a certificate that are shown.
 const MAX_NAMES: usize = 16;
-/// Bytes of a refusal that are told.
-const MAX_REFUSAL: usize = 512;
-/// As EdgeCore's own client.
+/// The most bytes of a refusal that are shown.
+const MAX_REFUSAL_BYTES: usize = 512;
+/// How long a request may take; the value of EdgeCore's client.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What is asked, of whom.
-struct Target<'a> {
+/// The URL of a request and its server.
+struct Endpoint<'a> {
     config: &'a Config,
     server: &'a HostPort,
     url: String,
     host: ServerName<'static>,
 }
 
-impl<'a> Target<'a> {
+impl<'a> Endpoint<'a> {
     fn new(config: &'a Config, server: &'a HostPort, path: &str) -> Result<Self, EnrollError> {
         let url = format!("https://{server}{path}");
         let host = ServerName::try_from(server.host.clone()).map_err(|_| EnrollError::Url(url.clone()))?;
@@ -57,15 +57,15 @@ impl<'a> Target<'a> {
     }
 }
 
-/// The cloud's CA certificate, DER. The connection sends nothing and trusts nothing: what it brought is checked afterwards,
-/// the CA against the token's hash and the server's certificate against that CA.
+/// Fetches the cloud's CA certificate, DER. The connection sends nothing secret and trusts nothing: the CA is verified
+/// afterwards against the token's hash, and the server's certificate against that CA.
 pub(super) async fn fetch_ca(
     config: &Config,
     server: &HostPort,
     token: &Token,
 ) -> Result<Vec<u8>, EnrollError> {
-    let target = Target::new(config, server, CA_PATH)?;
-    let deferred = deferred::Deferred::new();
+    let target = Endpoint::new(config, server, CA_PATH)?;
+    let deferred = deferred::DeferredVerifier::new();
     let tls = ClientConfig::builder()
         .dangerous()
         .with_custom_certificate_verifier(deferred.clone())
@@ -76,12 +76,12 @@ pub(super) async fn fetch_ca(
     let shown = deferred.shown().ok_or_else(|| wrong("it showed no certificate".into()))?;
     verifier(&ca)?
         .verify_server_cert(&shown.leaf, &shown.intermediates, &target.host, &[], UnixTime::now())
-        .map_err(|error| unverified((&target.url, &server.host), &shown.leaf, error))?;
+        .map_err(|error| verification_error((&target.url, &server.host), &shown.leaf, error))?;
     Ok(ca)
 }
 
-/// Why the server's certificate does not do, and so what would help.
-fn unverified((url, host): (&str, &str), shown: &[u8], error: rustls::Error) -> EnrollError {
+/// Converts the error of the verification to one that names the cure.
+fn verification_error((url, host): (&str, &str), shown: &[u8], error: rustls::Error) -> EnrollError {
     use rustls::CertificateError::{
         Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet, NotValidYetContext,
     };
@@ -102,7 +102,7 @@ fn unverified((url, host): (&str, &str), shown: &[u8], error: rustls::Error) -> 
     }
 }
 
-/// The names and addresses that a certificate is for.
+/// Returns the names and addresses of a certificate.
 fn names_of(certificate: &[u8]) -> Vec<String> {
     let Ok((_, certificate)) = X509Certificate::from_der(certificate) else { return Vec::new() };
     let Ok(Some(names)) = certificate.subject_alternative_name() else { return Vec::new() };
@@ -117,53 +117,53 @@ fn names_of(certificate: &[u8]) -> Vec<String> {
     names.value.general_names.iter().filter_map(name).take(MAX_NAMES).collect()
 }
 
-/// What the cloud knows of this node by its name. CloudCore tells anybody, cloudsim those who have a token.
-pub(super) async fn known(
+/// Queries the node of this name. CloudCore answers anybody, cloudsim only with a token.
+pub(super) async fn query_node(
     config: &Config,
     server: &HostPort,
     ca: &[u8],
     token: &Token,
-) -> Result<Known, EnrollError> {
+) -> Result<NodeStatus, EnrollError> {
     let path = format!("/node/{}", config.node_name);
-    let target = Target::new(config, server, &path)?;
+    let target = Endpoint::new(config, server, &path)?;
     let tls = ClientConfig::builder().with_webpki_verifier(verifier(ca)?).with_no_client_auth();
     let request = Request::get(&path).header(http::header::AUTHORIZATION, format!("Bearer {}", token.jwt()));
     match exchange(&target, tls, request, Bytes::new()).await {
-        Ok(said) if said == NODE_IS_CONNECTED.as_bytes() => Ok(Known::Connected),
-        Ok(_) => Ok(Known::Yes),
-        Err(EnrollError::Refused { status: 404, .. }) => Ok(Known::No),
+        Ok(said) if said == NODE_IS_CONNECTED.as_bytes() => Ok(NodeStatus::Connected),
+        Ok(_) => Ok(NodeStatus::Exists),
+        Err(EnrollError::Refused { status: 404, .. }) => Ok(NodeStatus::Unknown),
         Err(error) => Err(error),
     }
 }
 
-/// Why the cloud should give this node a certificate.
-pub(super) enum Proof<'a> {
-    /// The join token; the server is verified against this CA.
+/// How this node is authenticated when it requests a certificate.
+pub(super) enum Credential<'a> {
+    /// By the join token; the server is verified with this CA.
     Token { ca: &'a [u8], token: &'a Token },
-    /// The certificate that is to be replaced.
+    /// By the certificate that is to be replaced.
     Certificate(&'a ClientConfig),
 }
 
-/// This node's certificate, DER, for the request `csr`.
+/// Requests this node's certificate, DER, with `csr`.
 pub(super) async fn fetch_certificate(
     config: &Config,
     server: &HostPort,
-    proof: &Proof<'_>,
+    proof: &Credential<'_>,
     csr: &[u8],
 ) -> Result<Vec<u8>, EnrollError> {
-    let target = Target::new(config, server, EDGE_CERT_PATH)?;
+    let target = Endpoint::new(config, server, EDGE_CERT_PATH)?;
     let request = Request::get(EDGE_CERT_PATH).header(NODE_NAME_HEADER, &config.node_name);
     let (tls, request) = match proof {
-        Proof::Token { ca, token } => {
+        Credential::Token { ca, token } => {
             let tls = ClientConfig::builder().with_webpki_verifier(verifier(ca)?).with_no_client_auth();
             (tls, request.header(http::header::AUTHORIZATION, format!("Bearer {}", token.jwt())))
         }
-        Proof::Certificate(tls) => ((*tls).clone(), request),
+        Credential::Certificate(tls) => ((*tls).clone(), request),
     };
     exchange(&target, tls, request, Bytes::copy_from_slice(csr)).await
 }
 
-/// Trusts what this CA (DER) has signed.
+/// Returns a verifier that trusts the certificates of this CA (DER).
 pub(in crate::edgehub) fn verifier(ca: &[u8]) -> Result<Arc<WebPkiServerVerifier>, EnrollError> {
     let crypto = |error: &dyn std::fmt::Display| EnrollError::Crypto(error.to_string());
     let mut roots = RootCertStore::empty();
@@ -172,7 +172,7 @@ pub(in crate::edgehub) fn verifier(ca: &[u8]) -> Result<Arc<WebPkiServerVerifier
 }
 
 async fn exchange(
-    target: &Target<'_>,
+    target: &Endpoint<'_>,
     tls: ClientConfig,
     request: http::request::Builder,
     body: Bytes,
@@ -184,7 +184,7 @@ async fn exchange(
 }
 
 async fn send(
-    target: &Target<'_>,
+    target: &Endpoint<'_>,
     tls: ClientConfig,
     request: http::request::Builder,
     body: Bytes,
@@ -199,18 +199,18 @@ async fn send(
         .header(http::header::HOST, target.server.to_string())
         .body(Full::new(body))
         .map_err(|error| EnrollError::Url(error.to_string()))?;
-    let (status, bytes) = converse(stream, request).await.map_err(|error| target.failed(error))?;
+    let (status, bytes) = send_request(stream, request).await.map_err(|error| target.failed(error))?;
     if status.is_success() {
         return Ok(bytes.to_vec());
     }
-    let said = printable_bytes(&bytes, MAX_REFUSAL);
+    let said = printable_bytes(&bytes, MAX_REFUSAL_BYTES);
     Err(EnrollError::Refused { url: target.url.clone(), status: status.as_u16(), said })
 }
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// One request and its whole answer.
-async fn converse<S>(stream: S, request: Request<Full<Bytes>>) -> Result<(StatusCode, Bytes), Failure>
+/// Sends one request and reads the whole answer.
+async fn send_request<S>(stream: S, request: Request<Full<Bytes>>) -> Result<(StatusCode, Bytes), BoxError>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
@@ -219,7 +219,7 @@ where
         let answer = sender.send_request(request).await?;
         let status = answer.status();
         let bytes = Limited::new(answer.into_body(), MAX_ANSWER_BYTES).collect().await?.to_bytes();
-        Ok::<_, Failure>((status, bytes))
+        Ok::<_, BoxError>((status, bytes))
     };
     tokio::pin!(asked, connection);
     let ended = tokio::select! {
@@ -228,7 +228,8 @@ where
         answer = &mut asked => return answer,
         ended = &mut connection => ended,
     };
-    // a server that closes without saying goodbye may have answered in full before: that stands in the answer's own buffers
+    // a server that closes without `close_notify` may have answered in full before: the answer is then in the connection's
+    // buffers
     match (asked.await, ended) {
         (Ok(answer), _) => Ok(answer),
         (Err(_), Err(error)) => Err(error.into()),

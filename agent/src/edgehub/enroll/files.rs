@@ -14,7 +14,7 @@ use wire::enroll::{Identity, identity_of, pem_certificate, pem_ec_private_key};
 use super::{Config, EnrollError};
 use crate::rt::file::replace;
 
-/// Largest PEM file read; a chain of certificates stays far below.
+/// The largest PEM file that is read, bytes; a chain of certificates stays far below.
 const MAX_FILE_BYTES: u64 = 64 * 1024;
 
 /// CA, certificate and key in memory.
@@ -35,17 +35,17 @@ impl Credentials {
         Self { ca: ca.into(), cert: cert.into(), key: PrivateKeyDer::Sec1(PrivateSec1KeyDer::from(key_sec1)) }
     }
 
-    /// The cloud's CA, DER.
+    /// Returns the cloud's CA, DER.
     pub(super) fn ca(&self) -> &[u8] {
         &self.ca
     }
 
-    /// This node's certificate, DER.
+    /// Returns this node's certificate, DER.
     pub(super) fn cert(&self) -> &[u8] {
         &self.cert
     }
 
-    /// TLS towards the cloud: its CA is the only root, this node's certificate is shown.
+    /// Builds the TLS configuration for the cloud: its CA is the only root, and this node's certificate is presented.
     pub(super) fn client_config(&self) -> Result<ClientConfig, EnrollError> {
         let crypto = |error: rustls::Error| EnrollError::Crypto(error.to_string());
         let mut roots = RootCertStore::empty();
@@ -57,7 +57,7 @@ impl Credentials {
     }
 }
 
-/// The stored identity; `None` where there is none yet, or where it is another node's.
+/// Reads the stored identity; `None` if there is none yet, or if it is another node's.
 pub(super) fn load(config: &Config) -> Result<Option<Credentials>, EnrollError> {
     let (Some(ca), Some(cert), Some(key)) =
         (read(&config.ca_file)?, read(&config.cert_file)?, read(&config.key_file)?)
@@ -76,7 +76,7 @@ pub(super) fn load(config: &Config) -> Result<Option<Credentials>, EnrollError> 
     }
 }
 
-/// Writes the identity; the certificate last, so that a cut in between leaves no half identity that looks whole.
+/// Writes the identity, the certificate last: an interruption leaves no incomplete identity that seems complete.
 pub(super) fn save(config: &Config, credentials: &Credentials) -> Result<(), EnrollError> {
     write(&config.ca_file, pem_certificate(&credentials.ca).as_bytes(), 0o644)?;
     write(&config.key_file, pem_ec_private_key(credentials.key.secret_der()).as_bytes(), 0o600)?;

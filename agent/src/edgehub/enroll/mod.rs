@@ -1,4 +1,4 @@
-//! Enrolment: from a join token to a certificate of this node, once; afterwards from its files, and renewed with itself.
+//! Enrolment: gets a certificate for this node with a join token, once; afterwards reads it from its files, and renews it.
 //!
 //! Source: KubeEdge's certificate manager (EdgeHub) and CloudHub's HTTPS endpoints `/ca.crt` and `/edge.crt`.
 
@@ -16,7 +16,7 @@ use rustls::ClientConfig;
 use tracing::{info, warn};
 use wire::enroll::{Csr, Token, validity_of};
 
-use self::{bootstrap::Proof, files::Credentials};
+use self::{bootstrap::Credential, files::Credentials};
 pub(super) use self::{bootstrap::verifier, renewal::Renewal};
 use super::Config;
 use crate::config::HostPort;
@@ -24,82 +24,82 @@ use crate::config::HostPort;
 /// Why there is no identity.
 #[derive(Debug, thiserror::Error)]
 pub enum EnrollError {
-    /// No certificate, and no token to get one.
+    /// There is no certificate, and no token to get one.
     #[error(
         "there is no certificate at {0} and no token: put the cloud's join token into modules.edgeHub.token"
     )]
     NoToken(PathBuf),
-    /// The token is not one.
+    /// The token is malformed.
     #[error("modules.edgeHub.token is unusable")]
     Token(#[source] wire::enroll::TokenError),
-    /// The configured URL is not one.
+    /// The configured URL is malformed.
     #[error("modules.edgeHub.httpServer {0} is not https://host:port")]
     Url(String),
-    /// The bootstrap server was not reached.
+    /// The bootstrap server cannot be reached.
     #[error("cannot reach {url}; check that the cloud runs and modules.edgeHub.httpServer names it")]
     Unreachable {
-        /// What was asked.
+        /// The requested URL.
         url: String,
-        /// What went wrong.
+        /// The error.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The CA that the server offers is not the token's, or did not sign the server's certificate.
+    /// The server's CA does not match the token, or did not sign the server's certificate.
     #[error(
         "the cloud at {url} is not the one that the token was made for: {why}; get a new token from this cloud"
     )]
     WrongCloud {
-        /// What was asked.
+        /// The requested URL.
         url: String,
         /// What does not match.
         why: String,
     },
-    /// The server's certificate is of the token's cloud, and for other names than the one that it was reached by.
+    /// The server's certificate is of the token's cloud, but for other names than the one in the URL.
     #[error(
         "the certificate of the cloud at {url} is not for {host} but for {names}; write one of these into the configuration, or let \
          the cloud have {host} in its certificate (cloudsim up --name {host}; CloudCore: advertiseAddress)"
     )]
     OtherName {
-        /// What was asked.
+        /// The requested URL.
         url: String,
-        /// By what name.
+        /// The host name in the URL.
         host: String,
         /// The names in the certificate.
         names: String,
     },
-    /// The server's certificate is of the token's cloud, and is not good now.
+    /// The server's certificate is of the token's cloud, but not valid now.
     #[error(
         "the certificate of the cloud at {url} is not good at this time ({why}); set this machine's clock, or the cloud's"
     )]
     WrongTime {
-        /// What was asked.
+        /// The requested URL.
         url: String,
-        /// Before or after.
+        /// Whether it is not valid yet, or has expired.
         why: String,
     },
-    /// The server answered with a refusal.
+    /// The server refused the request.
     #[error("{url} refused: {status} {said}{}", cure(*status))]
     Refused {
-        /// What was asked.
+        /// The requested URL.
         url: String,
         /// The HTTP status.
         status: u16,
-        /// The answer's text.
+        /// The text of the answer.
         said: String,
     },
-    /// A file cannot be read or written, or holds something else.
+    /// A file cannot be read or written, or has unexpected content.
     #[error("{path}: {why}")]
     File {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What is wrong and how to mend it.
+        /// What is wrong, and the cure.
         why: String,
     },
-    /// Keys or certificates could not be made or used.
+    /// Keys or certificates cannot be generated or used.
     #[error("keys and certificate cannot be used: {0}")]
     Crypto(String),
 }
 
-/// What most probably helps against a refusal with this status; one of a name that a node has says it itself.
+/// Returns the most probable cure for a refusal with this status; that of a name conflict says it itself.
 fn cure(status: u16) -> &'static str {
     match status {
         409 => "",
@@ -108,8 +108,8 @@ fn cure(status: u16) -> &'static str {
 }
 
 impl EnrollError {
-    /// Whether the same try may succeed later without a person's help.
-    pub(super) fn may_pass(&self) -> bool {
+    /// Reports whether the same request may succeed later without a person's help.
+    pub(super) fn is_retryable(&self) -> bool {
         match self {
             Self::Unreachable { .. } => true,
             Self::Refused { status, .. } => *status >= 500,
@@ -125,12 +125,12 @@ impl EnrollError {
     }
 }
 
-/// This node's certificate with what was read out of it.
+/// This node's certificate with its TLS configuration and validity.
 #[derive(Clone, Debug)]
 pub(super) struct Identity {
     credentials: Arc<Credentials>,
     tls: Arc<ClientConfig>,
-    /// From when to when it is good.
+    /// The validity period.
     validity: (SystemTime, SystemTime),
 }
 
@@ -142,7 +142,7 @@ impl Identity {
         Ok(Self { credentials: Arc::new(credentials), tls, validity })
     }
 
-    /// TLS towards the cloud.
+    /// Returns the TLS configuration for the cloud.
     pub(super) fn tls(&self) -> Arc<ClientConfig> {
         self.tls.clone()
     }
@@ -152,44 +152,44 @@ impl Identity {
     }
 }
 
-/// What a cloud says of the node of a name.
+/// What a cloud knows of a node's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Known {
-    /// There is none.
-    No,
-    /// There is one; CloudCore says no more.
-    Yes,
-    /// There is one, and an agent is connected as it now.
+pub(crate) enum NodeStatus {
+    /// There is no such node.
+    Unknown,
+    /// There is such a node; CloudCore says no more.
+    Exists,
+    /// There is such a node, and an agent is connected as it now.
     Connected,
 }
 
-/// What the cloud knows of a node of this name, which has no certificate yet, and the cloud's CA (DER). What is asked for that shows
-/// that the cloud is the one that the token was made for, and that it is reached by a name in its certificate.
-pub(crate) async fn probe(config: &Config) -> Result<(Known, Vec<u8>), EnrollError> {
+/// Queries a node of this name, which has no certificate yet, and the cloud's CA (DER). The query also verifies that the cloud
+/// is the token's, and that its address is in its certificate.
+pub(crate) async fn probe(config: &Config) -> Result<(NodeStatus, Vec<u8>), EnrollError> {
     let text = config.token.as_ref().ok_or_else(|| EnrollError::NoToken(config.cert_file.clone()))?;
     let token = Token::parse(text.expose()).map_err(EnrollError::Token)?;
     let mut last = EnrollError::Url(String::new());
     for server in &config.http_servers {
         match bootstrap::fetch_ca(config, server, &token).await {
-            Ok(ca) => return Ok((bootstrap::known(config, server, &ca, &token).await?, ca)),
-            Err(error) if error.may_pass() => last = error,
+            Ok(ca) => return Ok((bootstrap::query_node(config, server, &ca, &token).await?, ca)),
+            Err(error) if error.is_retryable() => last = error,
             Err(error) => return Err(error),
         }
     }
     Err(last)
 }
 
-/// Gets this node's certificate with the token, and keeps it in its files.
-pub(crate) async fn by_token_once(config: &Config) -> Result<(), EnrollError> {
-    keep(config, &by_token(config, &mut FirstRequest::default()).await?)
+/// Gets this node's certificate with the token, and writes it to its files.
+pub(crate) async fn enroll_with_token(config: &Config) -> Result<(), EnrollError> {
+    keep(config, &request_with_token(config, &mut EnrollmentCsr::default()).await?)
 }
 
-/// The request with which a node without a certificate asks: the same at each try, by which the cloud knows one whose answer was lost from
-/// another machine's.
+/// The first certificate request of a node. Every attempt sends the same one, so that the cloud can tell a node whose answer
+/// was lost from another machine.
 #[derive(Debug, Default)]
-pub(super) struct FirstRequest(Option<Csr>);
+pub(super) struct EnrollmentCsr(Option<Csr>);
 
-impl FirstRequest {
+impl EnrollmentCsr {
     fn of(&mut self, node: &str) -> Result<&Csr, EnrollError> {
         match &mut self.0 {
             Some(csr) => Ok(csr),
@@ -202,11 +202,11 @@ fn request(node: &str) -> Result<Csr, EnrollError> {
     Csr::for_node(node).map_err(|error| EnrollError::Crypto(error.to_string()))
 }
 
-/// This node's identity: from the files where they hold one, else by the token. A certificate that has expired is used where no
-/// other can be had: pods run on, the cloud decides, and this machine's clock may be wrong.
-pub(super) async fn identity(config: &Config, first: &mut FirstRequest) -> Result<Identity, EnrollError> {
+/// Returns this node's identity: from the files if they have one, else with the token. An expired certificate is used if no
+/// other can be had: pods go on, the cloud decides, and this machine's clock may be wrong.
+pub(super) async fn identity(config: &Config, first: &mut EnrollmentCsr) -> Result<Identity, EnrollError> {
     let Some(credentials) = files::load(config)? else {
-        return keep_new(config, by_token(config, first).await?);
+        return save_new(config, request_with_token(config, first).await?);
     };
     let identity = Identity::new(credentials)?;
     if !identity.has_expired() {
@@ -217,8 +217,8 @@ pub(super) async fn identity(config: &Config, first: &mut FirstRequest) -> Resul
     if config.token.is_none() {
         return Ok(identity);
     }
-    match by_token(config, first).await {
-        Ok(enrolled) => keep_new(config, enrolled),
+    match request_with_token(config, first).await {
+        Ok(enrolled) => save_new(config, enrolled),
         Err(error) => {
             warn!(
                 error = &error as &dyn std::error::Error,
@@ -229,18 +229,18 @@ pub(super) async fn identity(config: &Config, first: &mut FirstRequest) -> Resul
     }
 }
 
-fn keep_new(config: &Config, identity: Identity) -> Result<Identity, EnrollError> {
+fn save_new(config: &Config, identity: Identity) -> Result<Identity, EnrollError> {
     keep(config, &identity)?;
     info!(node = %config.node_name, "enrolled: the cloud issued this node's certificate");
     Ok(identity)
 }
 
-/// A new key and a new certificate in place of `old`, which is shown as proof; once it has expired, the token where there is
-/// one. Nothing is written.
+/// Requests a new certificate for a new key, authenticated by `old`, or by the token if `old` has expired and there is one.
+/// Nothing is written.
 pub(super) async fn renew(config: &Config, old: &Identity) -> Result<Identity, EnrollError> {
     match &config.token {
-        Some(_) if old.has_expired() => by_token(config, &mut FirstRequest::default()).await,
-        _ => request_certificate(config, How::Renewal(old), &request(&config.node_name)?).await,
+        Some(_) if old.has_expired() => request_with_token(config, &mut EnrollmentCsr::default()).await,
+        _ => request_certificate(config, AuthMethod::Renewal(old), &request(&config.node_name)?).await,
     }
 }
 
@@ -249,25 +249,29 @@ pub(super) fn keep(config: &Config, identity: &Identity) -> Result<(), EnrollErr
     files::save(config, &identity.credentials)
 }
 
-async fn by_token(config: &Config, first: &mut FirstRequest) -> Result<Identity, EnrollError> {
+async fn request_with_token(config: &Config, first: &mut EnrollmentCsr) -> Result<Identity, EnrollError> {
     let text = config.token.as_ref().ok_or_else(|| EnrollError::NoToken(config.cert_file.clone()))?;
     let token = Token::parse(text.expose()).map_err(EnrollError::Token)?;
-    request_certificate(config, How::Token(&token), first.of(&config.node_name)?).await
+    request_certificate(config, AuthMethod::Token(&token), first.of(&config.node_name)?).await
 }
 
-/// By what the cloud knows this node.
+/// How this node is authenticated.
 #[derive(Clone, Copy)]
-enum How<'a> {
+enum AuthMethod<'a> {
     Token(&'a Token),
     Renewal(&'a Identity),
 }
 
-/// Asks one server after the other until one answers. A refusal is an answer.
-async fn request_certificate(config: &Config, how: How<'_>, csr: &Csr) -> Result<Identity, EnrollError> {
+/// Requests a certificate from one server after the other until one answers. A refusal is an answer.
+async fn request_certificate(
+    config: &Config,
+    how: AuthMethod<'_>,
+    csr: &Csr,
+) -> Result<Identity, EnrollError> {
     let mut last = EnrollError::Url(String::new());
     for server in &config.http_servers {
         match request_from(config, server, how, csr).await {
-            Err(error) if error.may_pass() => last = error,
+            Err(error) if error.is_retryable() => last = error,
             answer => {
                 let (ca, cert) = answer?;
                 return Identity::new(Credentials::new(ca, cert, csr.key_sec1_der()));
@@ -277,22 +281,22 @@ async fn request_certificate(config: &Config, how: How<'_>, csr: &Csr) -> Result
     Err(last)
 }
 
-/// The CA and this node's certificate.
+/// Returns the CA and this node's certificate.
 async fn request_from(
     config: &Config,
     server: &HostPort,
-    how: How<'_>,
+    how: AuthMethod<'_>,
     csr: &Csr,
 ) -> Result<(Vec<u8>, Vec<u8>), EnrollError> {
     match how {
-        How::Token(token) => {
+        AuthMethod::Token(token) => {
             let ca = bootstrap::fetch_ca(config, server, token).await?;
-            let proof = Proof::Token { ca: &ca, token };
+            let proof = Credential::Token { ca: &ca, token };
             let cert = bootstrap::fetch_certificate(config, server, &proof, csr.der()).await?;
             Ok((ca, cert))
         }
-        How::Renewal(old) => {
-            let proof = Proof::Certificate(&old.tls);
+        AuthMethod::Renewal(old) => {
+            let proof = Credential::Certificate(&old.tls);
             let cert = bootstrap::fetch_certificate(config, server, &proof, csr.der()).await?;
             Ok((old.credentials.ca().to_vec(), cert))
         }

@@ -1,5 +1,5 @@
-//! The renewal of a certificate: when it is time, then again and again until it works, also after it has expired: the cloud may
-//! allow it, and clocks may be wrong.
+//! Renews a certificate when it is time, and retries until it succeeds, also after the expiry: the cloud may allow it, and
+//! clocks may be wrong.
 
 use std::time::{Duration, SystemTime};
 
@@ -10,9 +10,9 @@ use super::{super::Config, Identity, renew};
 use crate::rt::{Backoff, renewal::due};
 
 /// The waits after a failure.
-const FIRST_WAIT: Duration = Duration::from_secs(2);
-const LONGEST_WAIT: Duration = Duration::from_secs(32);
-/// A clock that is set, or a machine that slept, is noticed within this time.
+const INITIAL_BACKOFF: Duration = Duration::from_secs(2);
+const MAX_BACKOFF: Duration = Duration::from_secs(32);
+/// How often the clock is checked, because it may be set or the machine may sleep.
 const CHECK_INTERVAL: Duration = Duration::from_secs(600);
 
 /// The renewal of one certificate.
@@ -21,18 +21,19 @@ pub(in crate::edgehub) struct Renewal {
     due: SystemTime,
     backoff: Backoff,
     failed: bool,
-    /// Drawn once for each failure: sessions that end meanwhile neither begin the wait anew nor make it longer.
-    again_at: Option<Instant>,
+    /// The time of the next attempt, drawn once for each failure, so that sessions that end meanwhile neither restart nor
+    /// extend the wait.
+    retry_at: Option<Instant>,
 }
 
 impl Renewal {
     pub(in crate::edgehub) fn new(identity: &Identity) -> Self {
         let (begin, end) = identity.validity;
         let due = due(begin, end, rand::random());
-        Self { due, backoff: Backoff::new(FIRST_WAIT, LONGEST_WAIT), failed: false, again_at: None }
+        Self { due, backoff: Backoff::new(INITIAL_BACKOFF, MAX_BACKOFF), failed: false, retry_at: None }
     }
 
-    /// The new certificate, once the old one is good for no connection.
+    /// Waits until the certificate has expired, and returns a new one.
     pub(in crate::edgehub) async fn after_expiry(
         &mut self,
         config: &Config,
@@ -44,18 +45,18 @@ impl Renewal {
         self.next(config, identity).await
     }
 
-    /// The new certificate, when it is time and the cloud gives one. For ever, where certificates are not renewed.
-    /// Called again, it waits a little: what it gave before was of no use. Cancel-safe: a failure is remembered.
+    /// Returns a new certificate when it is time and the cloud issues one; never, if certificates are not renewed. A further
+    /// call waits first, because the previous result was of no use. Cancel-safe: a failure is remembered.
     pub(in crate::edgehub) async fn next(&mut self, config: &Config, identity: &Identity) -> Identity {
         if !config.rotate_certificates {
             return std::future::pending().await;
         }
         loop {
-            self.rest().await;
+            self.wait_for_retry().await;
             while let Ok(left) = self.due.duration_since(SystemTime::now()) {
                 sleep(left.min(CHECK_INTERVAL)).await;
             }
-            (self.failed, self.again_at) = (true, None);
+            (self.failed, self.retry_at) = (true, None);
             match renew(config, identity).await {
                 Ok(renewed) => return renewed,
                 Err(error) => {
@@ -68,11 +69,11 @@ impl Renewal {
         }
     }
 
-    /// The wait after what has failed. Cancel-safe: it goes on where it was.
-    async fn rest(&mut self) {
+    /// Waits after a failure. Cancel-safe: the wait continues where it was.
+    async fn wait_for_retry(&mut self) {
         if self.failed {
             let wait = || Instant::now() + self.backoff.next(rand::random_range(0.5..1.0));
-            sleep_until(*self.again_at.get_or_insert_with(wait)).await;
+            sleep_until(*self.retry_at.get_or_insert_with(wait)).await;
         }
     }
 }
@@ -84,13 +85,13 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_wait_goes_on_over_sessions() {
-        let backoff = Backoff::new(FIRST_WAIT, LONGEST_WAIT);
-        let mut renewal = Renewal { due: SystemTime::UNIX_EPOCH, backoff, failed: true, again_at: None };
+    async fn a_wait_continues_across_sessions() {
+        let backoff = Backoff::new(INITIAL_BACKOFF, MAX_BACKOFF);
+        let mut renewal = Renewal { due: SystemTime::UNIX_EPOCH, backoff, failed: true, retry_at: None };
         let begun = Instant::now();
         // each session is shorter than the shortest wait
-        while timeout(FIRST_WAIT / 4, renewal.rest()).await.is_err() {
-            assert!(begun.elapsed() <= FIRST_WAIT, "each session waits anew");
+        while timeout(INITIAL_BACKOFF / 4, renewal.wait_for_retry()).await.is_err() {
+            assert!(begun.elapsed() <= INITIAL_BACKOFF, "each session waits anew");
         }
     }
 }

@@ -22,20 +22,20 @@ fn contents(lanes: &mut Lanes) -> Vec<Value> {
 }
 
 #[test]
-fn what_keeps_the_node_alive_goes_first_and_events_last() {
+fn leases_go_first_and_events_last() {
     let mut lanes = Lanes::default();
     let answer = Message::new(Route::default(), Value::Null, 1).answering("x");
     let in_reverse = [
-        (insert(ResourceType::Event, "e"), Due::Spare),
-        (insert(ResourceType::RuleStatus, "r"), Due::Rated),
-        (patch("p", "{}"), Due::Rated),
-        (Upstream::query("ns", &ResourceType::Secret, "s").into_message(1), Due::Rated),
-        (Upstream::node_patch("n", "{}".into()).into_message(1), Due::Rated),
-        (put(ResourceType::Lease, "n"), Due::Rated),
-        (answer, Due::Now),
+        (insert(ResourceType::Event, "e"), SendCondition::LowPriority),
+        (insert(ResourceType::RuleStatus, "r"), SendCondition::RateLimited),
+        (patch("p", "{}"), SendCondition::RateLimited),
+        (Upstream::query("ns", &ResourceType::Secret, "s").into_message(1), SendCondition::RateLimited),
+        (Upstream::node_patch("n", "{}".into()).into_message(1), SendCondition::RateLimited),
+        (put(ResourceType::Lease, "n"), SendCondition::RateLimited),
+        (answer, SendCondition::Exempt),
     ];
     for (message, _) in &in_reverse {
-        assert_eq!(lanes.offer(message.clone()), Offered::Taken);
+        assert_eq!(lanes.offer(message.clone()), Offered::Queued);
     }
     for (message, due) in in_reverse.into_iter().rev() {
         assert_eq!(lanes.due(), Some(due));
@@ -50,7 +50,7 @@ fn the_newest_report_on_an_object_takes_the_place_of_older_ones() {
     let first = patch("a", "1");
     lanes.offer(first.clone());
     lanes.offer(patch("b", "2"));
-    assert_eq!(lanes.offer(patch("a", "3")), Offered::Instead(first.header.msg_id));
+    assert_eq!(lanes.offer(patch("a", "3")), Offered::Replaced(first.header.msg_id));
     assert_eq!(contents(&mut lanes), [json!("3"), json!("2")]);
 }
 
@@ -71,7 +71,7 @@ fn steps_of_their_own_are_all_sent_in_order() {
         twin(),
     ];
     for message in &all {
-        assert_eq!(lanes.offer(message.clone()), Offered::Taken);
+        assert_eq!(lanes.offer(message.clone()), Offered::Queued);
     }
     let sent: Vec<Message> = std::iter::from_fn(|| lanes.take()).map(|(_, message)| message).collect();
     assert_eq!(sent, all);
@@ -80,13 +80,13 @@ fn steps_of_their_own_are_all_sent_in_order() {
 #[test]
 fn a_full_lane_gives_messages_back_and_the_others_go_on() {
     let mut lanes = Lanes::default();
-    for number in 0..ROOM {
+    for number in 0..LANE_CAPACITY {
         lanes.offer(patch(&number.to_string(), "x"));
     }
     let more = patch("one more", "x");
     assert_eq!(lanes.offer(more.clone()), Offered::Full(Box::new(more)));
-    assert!(matches!(lanes.offer(patch("7", "newer")), Offered::Instead(_)), "what replaces needs no room");
-    assert_eq!(lanes.offer(put(ResourceType::Lease, "n")), Offered::Taken);
+    assert!(matches!(lanes.offer(patch("7", "newer")), Offered::Replaced(_)), "what replaces needs no room");
+    assert_eq!(lanes.offer(put(ResourceType::Lease, "n")), Offered::Queued);
     lanes.clear();
     assert_eq!(lanes.due(), None);
 }

@@ -1,6 +1,6 @@
-//! Word of the kernel that the network has changed: an address, a route or a carrier came or went (rtnetlink(7)).
+//! Notifications of the kernel that the network has changed: an address, route or carrier came or went (rtnetlink(7)).
 //!
-//! Only a hint: a dial that waits is made at once, and a connection that stands is asked for a sign of life. Without it both
+//! A notification is only a hint: a waiting dial starts at once, and an established connection is pinged. Without it both
 //! happen a little later.
 
 mod notice;
@@ -21,25 +21,25 @@ use tracing::{trace, warn};
 use self::notice::Notices;
 
 /// `RTMGRP_LINK`, `RTMGRP_IPV4_IFADDR`, `RTMGRP_IPV4_ROUTE`, `RTMGRP_IPV6_IFADDR`, `RTMGRP_IPV6_ROUTE` of `linux/rtnetlink.h`.
-const GROUPS: u32 = 0x1 | 0x10 | 0x40 | 0x100 | 0x400;
-/// A datagram of notices; longer ones are cut, which loses nothing that is needed.
-const DATAGRAM: usize = 16 * 1024;
-/// Changes come in bursts (an address, its routes): one hint for each burst.
-const SETTLE: Duration = Duration::from_millis(50);
+const NOTIFICATION_GROUPS: u32 = 0x1 | 0x10 | 0x40 | 0x100 | 0x400;
+/// The largest datagram of notices, bytes; longer ones are cut, which loses nothing that is needed.
+const MAX_DATAGRAM_BYTES: usize = 16 * 1024;
+/// Changes come in bursts (an address, its routes): one hint is sent for each burst.
+const DEBOUNCE_PERIOD: Duration = Duration::from_millis(50);
 
-/// Hints; each reader has its own.
+/// The changes; each reader has its own receiver.
 #[derive(Clone, Debug)]
-pub(super) struct Network(watch::Receiver<u64>);
+pub(super) struct NetworkChanges(watch::Receiver<u64>);
 
-impl Network {
-    /// A reader of changes that come from now on.
-    pub(super) fn later(&self) -> Self {
+impl NetworkChanges {
+    /// Returns a reader of changes from now on.
+    pub(super) fn from_now(&self) -> Self {
         let mut changes = self.0.clone();
         changes.mark_unchanged();
         Self(changes)
     }
 
-    /// The next change after the last call. Cancel-safe. Never, where the kernel cannot be asked.
+    /// Waits for the next change after the last call; for ever if the kernel cannot be asked. Cancel-safe.
     pub(super) async fn changed(&mut self) {
         if self.0.changed().await.is_err() {
             std::future::pending().await
@@ -47,16 +47,16 @@ impl Network {
     }
 }
 
-/// The socket on which the kernel tells.
+/// Watches the kernel's notices.
 #[derive(Debug)]
 pub(super) struct Watcher {
     hints: watch::Sender<u64>,
 }
 
 impl Watcher {
-    pub(super) fn new() -> (Self, Network) {
+    pub(super) fn new() -> (Self, NetworkChanges) {
         let (hints, changes) = watch::channel(0);
-        (Self { hints }, Network(changes))
+        (Self { hints }, NetworkChanges(changes))
     }
 
     /// Runs for ever.
@@ -69,9 +69,9 @@ impl Watcher {
         std::future::pending().await
     }
 
-    /// Until the socket fails.
+    /// Reads until the socket fails.
     async fn follow(&self, socket: UnixDatagram) -> io::Error {
-        let mut datagram = vec![0; DATAGRAM];
+        let mut datagram = vec![0; MAX_DATAGRAM_BYTES];
         let mut notices = Notices::default();
         loop {
             match notices.receive(socket.recv(&mut datagram).await, &datagram) {
@@ -79,8 +79,8 @@ impl Watcher {
                 Ok(false) => continue,
                 Err(error) => return error,
             }
-            sleep(SETTLE).await;
-            // all that came meanwhile is said by the same hint
+            sleep(DEBOUNCE_PERIOD).await;
+            // the same hint covers everything that came meanwhile
             loop {
                 match socket.try_recv(&mut datagram) {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
@@ -95,7 +95,7 @@ impl Watcher {
         }
     }
 
-    /// Tells all readers.
+    /// Notifies all readers.
     pub(super) fn hint(&self) {
         trace!("the network has changed");
         self.hints.send_modify(|count| *count += 1);
@@ -103,13 +103,13 @@ impl Watcher {
 }
 
 impl Notices {
-    /// Whether what was received may matter.
+    /// Reports whether a received datagram may be relevant.
     fn receive(&mut self, received: io::Result<usize>, datagram: &[u8]) -> io::Result<bool> {
         match received {
-            Ok(size) => Ok(self.matter(datagram.get(..size).unwrap_or_default())),
-            // more was to be told than fits: it may have mattered
+            Ok(size) => Ok(self.is_relevant(datagram.get(..size).unwrap_or_default())),
+            // notices were dropped: they may have been relevant
             Err(error) if error.raw_os_error() == Some(Errno::ENOBUFS as i32) => {
-                self.missed();
+                self.forget();
                 Ok(true)
             }
             Err(error) => Err(error),
@@ -117,11 +117,11 @@ impl Notices {
     }
 }
 
-/// The socket is handled as a socket of datagrams, which it is: nothing but `recv` is called on it.
+/// Opens the socket as a datagram socket, which it is: only `recv` is called on it.
 fn open() -> io::Result<StdDatagram> {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let socket = socket(AddressFamily::Netlink, SockType::Raw, flags, SockProtocol::NetlinkRoute)?;
-    bind(socket.as_raw_fd(), &NetlinkAddr::new(0, GROUPS))?;
+    bind(socket.as_raw_fd(), &NetlinkAddr::new(0, NOTIFICATION_GROUPS))?;
     Ok(socket.into())
 }
 

@@ -1,107 +1,111 @@
-//! What the kernel's notices say, as far as it matters. Pure.
+//! Parses the kernel's notices as far as they are relevant. Pure.
 //!
 //! Source: netlink(7), rtnetlink(7), `linux/rtnetlink.h`, `linux/if_link.h`, `linux/if_addr.h`.
 
 use std::collections::BTreeMap;
 
 /// `struct nlmsghdr`: length (4 bytes), type (2), flags (2), sequence (4), port (4), in the machine's byte order.
-const HEADER: usize = 16;
-/// Messages begin at multiples of this, and attributes within them.
+const NLMSGHDR_LENGTH: usize = 16;
+/// The alignment of messages, and of attributes within them.
 const ALIGN: usize = 4;
 
-const NEW_LINK: u16 = 16;
-const DELETED_LINK: u16 = 17;
-const NEW_ADDRESS: u16 = 20;
-const DELETED_ADDRESS: u16 = 21;
-const NEW_ROUTE: u16 = 24;
-const DELETED_ROUTE: u16 = 25;
+const RTM_NEWLINK: u16 = 16;
+const RTM_DELLINK: u16 = 17;
+const RTM_NEWADDR: u16 = 20;
+const RTM_DELADDR: u16 = 21;
+const RTM_NEWROUTE: u16 = 24;
+const RTM_DELROUTE: u16 = 25;
 
-/// Position of `rtm_dst_len` in `struct rtmsg`, and of `rtm_table`.
-const DESTINATION_LENGTH: usize = 1;
-const TABLE: usize = 4;
-/// The table that the machine's own traffic looks into.
-const MAIN_TABLE: u8 = 254;
-/// Position of `ifa_scope` in `struct ifaddrmsg`.
-const SCOPE: usize = 3;
-/// Addresses that are good on the whole network; those of a link or of the machine lead to no cloud.
-const GLOBAL: u8 = 0;
-/// Position of `ifi_index` in `struct ifinfomsg`, and of `ifi_flags`; its length.
-const INDEX: usize = 4;
-const FLAGS: usize = 8;
-const LINK: usize = 16;
-/// The flags that matter: up, running, lower up.
-const CARRIER: u32 = 0x1 | 0x40 | 0x1_0000;
+/// The offsets of `rtm_dst_len` and `rtm_table` in `struct rtmsg`.
+const RTM_DST_LEN_OFFSET: usize = 1;
+const RTM_TABLE_OFFSET: usize = 4;
+/// `RT_TABLE_MAIN`: the table for the machine's own traffic.
+const RT_TABLE_MAIN: u8 = 254;
+/// The offset of `ifa_scope` in `struct ifaddrmsg`.
+const IFA_SCOPE_OFFSET: usize = 3;
+/// `RT_SCOPE_UNIVERSE`: only such addresses lead to a cloud.
+const RT_SCOPE_UNIVERSE: u8 = 0;
+/// The offsets of `ifi_index` and `ifi_flags` in `struct ifinfomsg`, and its length.
+const IFI_INDEX_OFFSET: usize = 4;
+const IFI_FLAGS_OFFSET: usize = 8;
+const IFINFOMSG_LENGTH: usize = 16;
+/// The relevant flags: up, running, lower up.
+const CARRIER_FLAGS: u32 = 0x1 | 0x40 | 0x1_0000;
 /// `struct rtattr`: length (2 bytes), type (2).
-const ATTRIBUTE: usize = 4;
+const RTATTR_LENGTH: usize = 4;
 /// `IFLA_IFNAME`.
-const NAME: u16 = 3;
-/// What the names of links to pods begin with: those of CNI's plugins and of Docker, of Calico, of Cilium. In a container the way
-/// to the cloud is such a link too, but is named otherwise.
-const OF_PODS: [&str; 3] = ["veth", "cali", "lxc"];
+const IFLA_IFNAME: u16 = 3;
+/// The prefixes of the names of links to pods: those of CNI's plugins and of Docker, of Calico, of Cilium. In a container the
+/// link to the cloud is such a link, too, but has another name.
+const POD_LINK_PREFIXES: [&str; 3] = ["veth", "cali", "lxc"];
 
-/// What is known of the links. Their notices do not say what has changed: `ifi_change` is 0 where a cable was pulled or plugged
-/// in, and where nothing did that matters here.
+/// The known links. Notices do not say what has changed: `ifi_change` is 0 both where a cable was plugged or unplugged, and
+/// where nothing relevant happened.
 #[derive(Debug, Default)]
 pub(super) struct Notices {
-    /// By index: those of the flags that matter.
+    /// The relevant flags by index.
     links: BTreeMap<u32, u32>,
 }
 
 impl Notices {
-    /// Whether one of the notices in a datagram may concern the way to the cloud. Networks of containers come and go all the
-    /// time; what they change is neither a default route nor, mostly, an address of the node.
-    pub(super) fn matter(&mut self, mut datagram: &[u8]) -> bool {
+    /// Reports whether a notice in a datagram may concern the route to the cloud. Networks of containers come and go all the
+    /// time; they change no default route and, mostly, no address of the node.
+    pub(super) fn is_relevant(&mut self, mut datagram: &[u8]) -> bool {
         let mut matters = false;
-        while let Some(header) = datagram.get(..HEADER) {
+        while let Some(header) = datagram.get(..NLMSGHDR_LENGTH) {
             let length = u32_at(header, 0).unwrap_or_default() as usize;
-            // a cut datagram ends with a message that is longer than what there is of it
-            let end = length.clamp(HEADER, datagram.len());
-            // all are looked at: each may say what a link is
-            matters |= self.one_matters(u16_at(header, 4).unwrap_or_default(), &datagram[HEADER..end]);
+            // a cut datagram ends with a message that is longer than the rest of it
+            let end = length.clamp(NLMSGHDR_LENGTH, datagram.len());
+            // all notices are parsed: each may have the state of a link
+            matters |= self
+                .is_notice_relevant(u16_at(header, 4).unwrap_or_default(), &datagram[NLMSGHDR_LENGTH..end]);
             datagram = datagram.get(end.next_multiple_of(ALIGN)..).unwrap_or_default();
         }
         matters
     }
 
-    /// Some were lost.
-    pub(super) fn missed(&mut self) {
+    /// Forgets the links after notices were dropped.
+    pub(super) fn forget(&mut self) {
         self.links.clear();
     }
 
-    fn one_matters(&mut self, kind: u16, body: &[u8]) -> bool {
+    fn is_notice_relevant(&mut self, kind: u16, body: &[u8]) -> bool {
         let byte = |at: usize| body.get(at).copied();
         match kind {
-            NEW_ADDRESS | DELETED_ADDRESS => byte(SCOPE) == Some(GLOBAL),
-            NEW_ROUTE | DELETED_ROUTE => {
-                byte(DESTINATION_LENGTH) == Some(0) && byte(TABLE) == Some(MAIN_TABLE)
+            RTM_NEWADDR | RTM_DELADDR => byte(IFA_SCOPE_OFFSET) == Some(RT_SCOPE_UNIVERSE),
+            RTM_NEWROUTE | RTM_DELROUTE => {
+                byte(RTM_DST_LEN_OFFSET) == Some(0) && byte(RTM_TABLE_OFFSET) == Some(RT_TABLE_MAIN)
             }
-            NEW_LINK | DELETED_LINK => self.link_matters(kind, body),
+            RTM_NEWLINK | RTM_DELLINK => self.is_link_relevant(kind, body),
             _ => false,
         }
     }
 
-    fn link_matters(&mut self, kind: u16, body: &[u8]) -> bool {
-        let (Some(index), Some(flags)) = (u32_at(body, INDEX), u32_at(body, FLAGS)) else { return false };
+    fn is_link_relevant(&mut self, kind: u16, body: &[u8]) -> bool {
+        let (Some(index), Some(flags)) = (u32_at(body, IFI_INDEX_OFFSET), u32_at(body, IFI_FLAGS_OFFSET))
+        else {
+            return false;
+        };
         if is_of_pod(body) {
             return false;
         }
         let (before, now) = match kind {
-            DELETED_LINK => (self.links.remove(&index), 0),
-            _ => (self.links.insert(index, flags & CARRIER), flags & CARRIER),
+            RTM_DELLINK => (self.links.remove(&index), 0),
+            _ => (self.links.insert(index, flags & CARRIER_FLAGS), flags & CARRIER_FLAGS),
         };
-        // one that was not known may have been anything until now
+        // an unknown link may have had any flags until now
         before != Some(now)
     }
 }
 
-/// Whether the notice is of a link between the node and a pod.
+/// Reports whether the notice is of a link between the node and a pod.
 fn is_of_pod(body: &[u8]) -> bool {
-    let mut rest = body.get(LINK..).unwrap_or_default();
+    let mut rest = body.get(IFINFOMSG_LENGTH..).unwrap_or_default();
     while let (Some(length), Some(kind)) = (u16_at(rest, 0), u16_at(rest, 2)) {
-        let end = usize::from(length).clamp(ATTRIBUTE, rest.len());
-        if kind == NAME {
-            let name = &rest[ATTRIBUTE..end];
-            return OF_PODS.iter().any(|start| name.starts_with(start.as_bytes()));
+        let end = usize::from(length).clamp(RTATTR_LENGTH, rest.len());
+        if kind == IFLA_IFNAME {
+            let name = &rest[RTATTR_LENGTH..end];
+            return POD_LINK_PREFIXES.iter().any(|start| name.starts_with(start.as_bytes()));
         }
         rest = rest.get(end.next_multiple_of(ALIGN)..).unwrap_or_default();
     }
@@ -121,20 +125,20 @@ mod tests {
     use super::*;
 
     const UP: u32 = 0x1;
-    const RUNNING: u32 = CARRIER;
+    const RUNNING: u32 = CARRIER_FLAGS;
 
     fn notice(kind: u16, body: &[u8]) -> Vec<u8> {
-        let length = u32::try_from(HEADER + body.len()).unwrap();
+        let length = u32::try_from(NLMSGHDR_LENGTH + body.len()).unwrap();
         let mut bytes = [&length.to_ne_bytes()[..], &kind.to_ne_bytes(), &[0; 10], body].concat();
         bytes.resize(bytes.len().next_multiple_of(ALIGN), 0);
         bytes
     }
 
-    /// A notice of a link, which never says what of it has changed.
+    /// Builds a notice of a link, which never says what has changed.
     fn link(kind: u16, index: u32, name: &str, flags: u32) -> Vec<u8> {
         let mut body = [&[0; 4][..], &index.to_ne_bytes(), &flags.to_ne_bytes(), &[0; 4]].concat();
-        for (kind, value) in [(13_u16, "1234"), (NAME, name)] {
-            body.extend((u16::try_from(ATTRIBUTE + value.len() + 1).unwrap()).to_ne_bytes());
+        for (kind, value) in [(13_u16, "1234"), (IFLA_IFNAME, name)] {
+            body.extend((u16::try_from(RTATTR_LENGTH + value.len() + 1).unwrap()).to_ne_bytes());
             body.extend([&kind.to_ne_bytes()[..], value.as_bytes(), &[0]].concat());
             body.resize(body.len().next_multiple_of(ALIGN), 0);
         }
@@ -143,8 +147,8 @@ mod tests {
 
     #[test]
     fn default_routes_and_global_addresses_matter() {
-        let address = |scope| notice(NEW_ADDRESS, &[2, 24, 0, scope, 1, 0, 0, 0]);
-        let route = |length, table| notice(DELETED_ROUTE, &[2, length, 0, 0, table, 0, 0, 0]);
+        let address = |scope| notice(RTM_NEWADDR, &[2, 24, 0, scope, 1, 0, 0, 0]);
+        let route = |length, table| notice(RTM_DELROUTE, &[2, length, 0, 0, table, 0, 0, 0]);
         for (datagram, expected) in [
             (address(0), true),
             (address(253), false),
@@ -155,35 +159,35 @@ mod tests {
             ([route(24, 254), address(0)].concat(), true),
             (Vec::new(), false),
         ] {
-            assert_eq!(Notices::default().matter(&datagram), expected, "{datagram:?}");
+            assert_eq!(Notices::default().is_relevant(&datagram), expected, "{datagram:?}");
         }
     }
 
     #[test]
-    fn a_link_matters_when_its_carrier_comes_or_goes() {
+    fn a_link_is_relevant_when_its_carrier_changes() {
         let mut notices = Notices::default();
-        let mut eth0 = |kind, flags| notices.matter(&link(kind, 2, "eth0", flags | 0x1000));
-        assert!(eth0(NEW_LINK, RUNNING), "it may have been down");
-        assert!(!eth0(NEW_LINK, RUNNING), "something else of it has changed");
-        assert!(eth0(NEW_LINK, UP), "the cable is pulled");
-        assert!(eth0(NEW_LINK, RUNNING), "and plugged in again");
-        assert!(eth0(NEW_LINK, 0));
-        assert!(!eth0(DELETED_LINK, 0), "it was down");
-        assert!(eth0(NEW_LINK, 0), "another one");
-        assert!(!notices.matter(&link(NEW_LINK, 2, "eth0", 0)));
-        notices.missed();
-        assert!(notices.matter(&link(NEW_LINK, 2, "eth0", 0)));
+        let mut eth0 = |kind, flags| notices.is_relevant(&link(kind, 2, "eth0", flags | 0x1000));
+        assert!(eth0(RTM_NEWLINK, RUNNING), "it may have been down");
+        assert!(!eth0(RTM_NEWLINK, RUNNING), "something else of it has changed");
+        assert!(eth0(RTM_NEWLINK, UP), "the cable is pulled");
+        assert!(eth0(RTM_NEWLINK, RUNNING), "and plugged in again");
+        assert!(eth0(RTM_NEWLINK, 0));
+        assert!(!eth0(RTM_DELLINK, 0), "it was down");
+        assert!(eth0(RTM_NEWLINK, 0), "another one");
+        assert!(!notices.is_relevant(&link(RTM_NEWLINK, 2, "eth0", 0)));
+        notices.forget();
+        assert!(notices.is_relevant(&link(RTM_NEWLINK, 2, "eth0", 0)));
         assert_eq!(notices.links.len(), 1);
-        notices.matter(&link(DELETED_LINK, 2, "eth0", 0));
+        notices.is_relevant(&link(RTM_DELLINK, 2, "eth0", 0));
         assert!(notices.links.is_empty());
     }
 
     #[test]
     fn links_of_pods_do_not_matter() {
         let mut notices = Notices::default();
-        for (kind, flags) in [(NEW_LINK, 0), (NEW_LINK, UP), (NEW_LINK, RUNNING), (DELETED_LINK, 0)] {
+        for (kind, flags) in [(RTM_NEWLINK, 0), (RTM_NEWLINK, UP), (RTM_NEWLINK, RUNNING), (RTM_DELLINK, 0)] {
             for name in ["veth1a2b3c4d", "cali12345678901", "lxc_health"] {
-                assert!(!notices.matter(&link(kind, 7, name, flags)), "{name}");
+                assert!(!notices.is_relevant(&link(kind, 7, name, flags)), "{name}");
             }
         }
         assert!(notices.links.is_empty());
@@ -191,15 +195,15 @@ mod tests {
 
     #[test]
     fn no_datagram_is_too_strange() {
-        let whole = [notice(NEW_ROUTE, &[2, 24, 0, 0, 254]), link(NEW_LINK, 1, "eth0", UP)].concat();
+        let whole = [notice(RTM_NEWROUTE, &[2, 24, 0, 0, 254]), link(RTM_NEWLINK, 1, "eth0", UP)].concat();
         for end in 0..whole.len() {
-            Notices::default().matter(&whole[..end]);
+            Notices::default().is_relevant(&whole[..end]);
         }
         for at in 0..whole.len() {
             for byte in [0, 1, 3, 15, 17, u8::MAX] {
                 let mut strange = whole.clone();
                 strange[at] = byte;
-                Notices::default().matter(&strange);
+                Notices::default().is_relevant(&strange);
             }
         }
     }

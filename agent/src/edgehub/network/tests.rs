@@ -1,4 +1,4 @@
-//! The kernel itself tells: an address is given to the loopback interface of a network namespace of its own.
+//! The kernel's own notices: an address is added to the loopback interface of a network namespace.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use tokio::time::{interval, timeout};
 use super::*;
 use crate::netlink::testing::ip;
 
-/// Where a notice of a route says how long the prefix of its destination is.
+/// The offset of the prefix length in a notice of a route.
 const HEADER_AND_LENGTH: usize = 17;
 /// Many times what the kernel takes on a loaded machine.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A network namespace that goes with it.
+/// A network namespace that is deleted on drop.
 struct Namespace(String);
 
 impl Namespace {
@@ -29,7 +29,7 @@ impl Drop for Namespace {
     }
 }
 
-/// A socket opened in the namespace goes on telling of it, whichever thread reads.
+/// Opens a socket in the namespace; it stays there whichever thread reads.
 fn opened_in(namespace: &Namespace) -> StdDatagram {
     let path = format!("/run/netns/{}", namespace.0);
     std::thread::spawn(move || {
@@ -42,12 +42,12 @@ fn opened_in(namespace: &Namespace) -> StdDatagram {
 }
 
 #[tokio::test]
-async fn addresses_carriers_and_default_routes_are_told() {
+async fn changes_of_addresses_carriers_and_default_routes_are_reported() {
     let namespace = Namespace::new("told");
     let socket = UnixDatagram::from_std(opened_in(&namespace)).unwrap();
     let (watcher, mut network) = Watcher::new();
     let followed = tokio::spawn(async move { watcher.follow(socket).await });
-    let within = |network: Network| async move {
+    let within = |network: NetworkChanges| async move {
         let mut network = network;
         timeout(WAIT_TIMEOUT, network.changed()).await
     };
@@ -62,13 +62,13 @@ async fn addresses_carriers_and_default_routes_are_told() {
     followed.abort();
 }
 
-/// Receives until a notice matters; `looked` sees each.
+/// Receives until a notice is relevant; `looked` gets each.
 async fn until_matters(notices: &mut Notices, socket: &UnixDatagram, mut looked: impl FnMut(&[u8]) -> bool) {
-    let mut datagram = vec![0; DATAGRAM];
+    let mut datagram = vec![0; MAX_DATAGRAM_BYTES];
     let told = timeout(WAIT_TIMEOUT, async {
         loop {
             let size = socket.recv(&mut datagram).await.unwrap();
-            let matters = notices.matter(&datagram[..size]);
+            let matters = notices.is_relevant(&datagram[..size]);
             if looked(&datagram[..size]) && matters {
                 return;
             }
@@ -77,9 +77,9 @@ async fn until_matters(notices: &mut Notices, socket: &UnixDatagram, mut looked:
     assert!(told.await.is_ok(), "no notice that matters");
 }
 
-/// The addresses and routes stay as they are: only the link says it, and not what of it has changed.
+/// The addresses and routes stay as they are: only the link's notice says it, and not what has changed.
 #[tokio::test]
-async fn a_cable_that_is_pulled_is_told() {
+async fn an_unplugged_cable_is_reported() {
     let (here, there) = (Namespace::new("here"), Namespace::new("there"));
     let socket = UnixDatagram::from_std(opened_in(&here)).unwrap();
     ip(&["-n", &here.0, "link", "add", "up0", "type", "veth", "peer", "name", "far0", "netns", &there.0]);
@@ -90,7 +90,7 @@ async fn a_cable_that_is_pulled_is_told() {
     while !ip(&["-n", &here.0, "link", "show", "up0"]).contains("state UP") {
         looks.tick().await;
     }
-    // whatever comes before this route was about how it became so
+    // whatever comes before this route belongs to the setup
     ip(&["-n", &here.0, "route", "add", "default", "via", "198.51.100.2"]);
     let mut notices = Notices::default();
     let is_default_route = |datagram: &[u8]| datagram[4] == 24 && datagram[HEADER_AND_LENGTH] == 0;
@@ -101,7 +101,7 @@ async fn a_cable_that_is_pulled_is_told() {
     until_matters(&mut notices, &socket, |_| true).await;
 }
 
-/// A notice that an address came; see `notice`.
+/// Builds a notice of a new address; see `notice`.
 fn notice_of_address() -> Vec<u8> {
     [&24_u32.to_ne_bytes()[..], &20_u16.to_ne_bytes(), &[0; 10], &[2, 24, 0, 0, 1, 0, 0, 0]].concat()
 }
@@ -115,7 +115,7 @@ async fn a_burst_is_one_hint() {
     }
     let followed = tokio::spawn(async move { watcher.follow(socket).await });
     network.changed().await;
-    assert!(timeout(10 * SETTLE, network.changed()).await.is_err(), "the burst was told twice");
+    assert!(timeout(10 * DEBOUNCE_PERIOD, network.changed()).await.is_err(), "the burst was told twice");
     kernel.send(&notice_of_address()).await.unwrap();
     network.changed().await;
     followed.abort();

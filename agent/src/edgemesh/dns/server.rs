@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     edgemesh::snapshot::Snapshots,
-    rt::{Heart, Part, PartError},
+    rt::{Heartbeat, Part, PartError},
 };
 /// How long a connection may wait for the next query, and how long sending an answer may take.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -250,8 +250,8 @@ async fn receive(stream: &mut TcpStream) -> io::Result<Option<Vec<u8>>> {
 }
 
 impl Part for Server {
-    async fn run(&mut self, heart: Heart, shutdown: CancellationToken) -> Result<(), PartError> {
-        let _rest = heart.rest();
+    async fn run(&mut self, heart: Heartbeat, shutdown: CancellationToken) -> Result<(), PartError> {
+        let _rest = heart.idle();
         self.serve(&shutdown).await;
         Ok(())
     }

@@ -23,7 +23,7 @@ use crate::{
     config::HostPort,
     edgehub::{Cause, Redial},
     edgemesh::path_table::PathTable,
-    rt::{Heart, Part, PartError, Repeated, now},
+    rt::{Heartbeat, Part, PartError, Repeated, now},
 };
 
 /// How long a connection may be silent before it counts as dead; milliseconds.
@@ -127,7 +127,7 @@ impl Task {
                             "not connected to the relay yet"
                         );
                     }
-                    redial.because(Cause::Way);
+                    redial.record_cause(Cause::Network);
                 }
             }
             tokio::select! {
@@ -228,7 +228,7 @@ fn client(tls: &rustls::ClientConfig) -> Result<ClientConfig, quinn::crypto::rus
 }
 
 impl Part for Task {
-    async fn run(&mut self, _heart: Heart, shutdown: CancellationToken) -> Result<(), PartError> {
+    async fn run(&mut self, _heart: Heartbeat, shutdown: CancellationToken) -> Result<(), PartError> {
         Self::run(self, &shutdown).await;
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! A cloud that has windows: streams of which nothing is taken, beside others.
+//! A cloud with windows: streams that are not read, beside others.
 
 use wire::tunnel::window::WINDOW;
 
@@ -13,15 +13,15 @@ impl Cloud {
         self.send(&Message::Text(Frame::window(id, bytes).encode().into())).await;
     }
 
-    /// Reads so many bytes of a stream, which are all that come.
+    /// Reads this many bytes of a stream, which are all that come.
     async fn bytes(&mut self, id: u64, count: usize) {
-        let mut came = 0;
-        while came < count {
+        let mut received = 0;
+        while received < count {
             let frame = self.next().await;
             assert_eq!((frame.id, frame.kind), (id, Kind::Data));
-            came += frame.data.len();
+            received += frame.data.len();
         }
-        assert_eq!(came, count);
+        assert_eq!(received, count);
     }
 }
 
@@ -50,7 +50,7 @@ async fn a_command_that_reads_nothing_takes_no_more_than_a_window_and_all_of_it_
     let mut cloud = Cloud::with_windows(Some(listener.clone()));
     cloud.connect(1, Kind::Exec, "/upgraded").await;
     let (mut runtime, _) = listener.accept().await.unwrap();
-    // more than sockets hold
+    // more than the socket buffers hold
     let bytes: Vec<u8> = (0..=250).cycle().take(32 * 1024 * 1024).collect();
     let (mut credit, mut sent, mut others) = (WINDOW, 0, 100);
     loop {
@@ -77,9 +77,9 @@ async fn a_command_that_reads_nothing_takes_no_more_than_a_window_and_all_of_it_
     assert!(sent < bytes.len(), "the command has taken everything");
     let count = bytes.len();
     let reading = tokio::spawn(async move {
-        let mut came = vec![0; count];
-        runtime.read_exact(&mut came).await.unwrap();
-        came
+        let mut received = vec![0; count];
+        runtime.read_exact(&mut received).await.unwrap();
+        received
     });
     while sent < bytes.len() {
         if credit == 0 {

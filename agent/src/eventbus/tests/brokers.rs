@@ -1,4 +1,4 @@
-//! A broker beside the agent, which ends and starts again on its port.
+//! An external broker, which ends and starts again on its port.
 
 use std::{
     fs,
@@ -19,25 +19,25 @@ use super::{
 use crate::config::{HostPort, TlsFiles};
 
 /// A broker.
-pub(super) struct Beside {
+pub(super) struct ExternalBroker {
     pub(super) address: SocketAddr,
     config: mqtt::Config,
     running: Option<Running>,
 }
 
-/// A broker that is ended and started again.
-pub(super) trait Restarts {
-    /// Where it listens.
+/// A broker that can be restarted.
+pub(super) trait RestartableBroker {
+    /// Returns its address.
     fn address(&self) -> SocketAddr;
 
-    /// The agent's way to it.
+    /// Returns the agent's settings for it.
     fn external(&self) -> External;
 
-    /// Ends it, and starts it again.
+    /// Stops and starts it.
     async fn restart(&mut self);
 }
 
-impl Restarts for Beside {
+impl RestartableBroker for ExternalBroker {
     fn address(&self) -> SocketAddr {
         self.address
     }
@@ -54,8 +54,8 @@ impl Restarts for Beside {
 
 type Running = (Handle, CancellationToken, JoinHandle<Result<(), mqtt::Error>>);
 
-impl Beside {
-    /// One that keeps sessions in `directory`, or nowhere.
+impl ExternalBroker {
+    /// Starts a broker that keeps sessions in `directory`, or nowhere.
     pub(super) async fn start(directory: Option<&Path>) -> Self {
         let config = mqtt::Config {
             database: directory.map(|directory| directory.join("mqtt.db")),
@@ -64,7 +64,7 @@ impl Beside {
         Self::with(config, None).await
     }
 
-    /// One that asks for a certificate and a password.
+    /// Starts a broker that requires a certificate and a password.
     pub(super) async fn guarded(files: &TlsFiles) -> Self {
         let access = Access::default().with_user("agent", b"right").with_anonymous(false);
         let tls = Tls { certificates: files.cert.clone(), key: files.key.clone(), client_authorities: None };
@@ -78,7 +78,7 @@ impl Beside {
         beside
     }
 
-    /// The agent's way to it.
+    /// Returns the agent's settings for it.
     pub(super) fn external(&self) -> External {
         External {
             server: HostPort { host: "localhost".into(), port: self.address.port() },
@@ -106,7 +106,7 @@ impl Beside {
     }
 }
 
-/// A CA with one certificate for both ends, below `directory`.
+/// Generates a CA with one certificate for both ends in `directory`.
 pub(super) fn certificates(directory: &Path) -> TlsFiles {
     fs::create_dir_all(directory).unwrap();
     let now = SystemTime::now();

@@ -1,4 +1,4 @@
-//! What goes between the cloud and brokers: reports, uploads, rules.
+//! Messages between the cloud and brokers: reports, uploads, rules.
 
 use std::{collections::BTreeSet, path::Path, sync::Arc, time::Duration};
 
@@ -9,22 +9,22 @@ use wire::{Down, Downstream, Message, Up, Upstream};
 
 use super::{
     super::topics,
-    brokers::{Beside, Restarts},
+    brokers::{ExternalBroker, RestartableBroker},
     mapper::Mapper,
     node::{Node, device, internal, store, within},
     numbered, topic,
 };
-use crate::{edgehub::line::Line, outbox};
+use crate::{edgehub::fake_cloud::FakeCloud, outbox};
 
-/// What a rule of the cloud listens to.
+/// The topic of a rule of the cloud.
 pub(super) const RULE: &str = "default/up";
-/// What the cloud hears without a rule.
+/// A topic that the cloud gets without a rule.
 const ALWAYS: &str = "$hw/events/upload/always";
-/// How long a message may take that is published again then.
+/// The interval of repeated publications.
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// The next message about devices or topics; what it says, and itself.
-async fn heard(line: &Line) -> (Upstream, Message) {
+/// Returns the next message about devices or topics, decoded and raw.
+async fn heard(line: &FakeCloud) -> (Upstream, Message) {
     loop {
         let message = within("a message for the cloud", line.next()).await;
         let body = Up::from(message.clone()).body;
@@ -34,8 +34,8 @@ async fn heard(line: &Line) -> (Upstream, Message) {
     }
 }
 
-/// The next report; what of, its content, and itself.
-pub(super) async fn report(line: &Line) -> (String, Value, Message) {
+/// Returns the next report: its resource, its content, and the message.
+pub(super) async fn report(line: &FakeCloud) -> (String, Value, Message) {
     loop {
         if let (Upstream::Device { path, .. }, message) = heard(line).await {
             return (path.as_str().to_owned(), message.content_json().unwrap(), message);
@@ -43,7 +43,7 @@ pub(super) async fn report(line: &Line) -> (String, Value, Message) {
     }
 }
 
-pub(super) async fn upload(line: &Line) -> (String, Value) {
+pub(super) async fn upload(line: &FakeCloud) -> (String, Value) {
     loop {
         if let (Upstream::BusUpload { topic, payload }, _) = heard(line).await {
             return (topic.as_str().to_owned(), payload);
@@ -51,16 +51,16 @@ pub(super) async fn upload(line: &Line) -> (String, Value) {
     }
 }
 
-async fn confirm(line: &Line, message: &Message) {
+async fn confirm(line: &FakeCloud, message: &Message) {
     let answer = Downstream::TwinConfirmed("OK".into()).into_message(1).answering(&message.header.msg_id);
     line.say(answer).await;
 }
 
-pub(super) async fn say(line: &Line, body: Downstream) {
+pub(super) async fn say(line: &FakeCloud, body: Downstream) {
     line.say(Message::from(Down { header: Default::default(), body })).await;
 }
 
-async fn node(directory: &Path) -> (Node, Line, Mapper) {
+async fn node(directory: &Path) -> (Node, FakeCloud, Mapper) {
     let (node, line) = Node::before(Some(internal(Some(directory))), None, store()).await;
     let mapper = Mapper::connect(node.bus.internal_address().await.unwrap(), "mapper").await;
     (node, line, mapper)
@@ -88,7 +88,7 @@ async fn a_node_asks_for_its_devices_once_for_each_connection() {
 }
 
 #[tokio::test]
-async fn what_is_reported_is_told_until_it_is_confirmed() {
+async fn reported_values_are_repeated_until_they_are_confirmed() {
     let directory = TempDir::new().unwrap();
     let (node, mut line, mut mapper) = node(directory.path()).await;
     // before there is a cloud
@@ -112,7 +112,7 @@ async fn what_is_reported_is_told_until_it_is_confirmed() {
     let (_, content, message) = report(&line).await;
     assert_eq!(content["twin"]["temp"]["actual"]["value"], "2", "the newest counts");
     confirm(&line, &message).await;
-    // what is confirmed is not told again, what comes after it is
+    // what is confirmed is not reported again, later changes are
     node.devices.report_state(&device(), "online").await.unwrap();
     let (path, content, message) = report(&line).await;
     assert_eq!(
@@ -125,7 +125,7 @@ async fn what_is_reported_is_told_until_it_is_confirmed() {
     let (_, content, _) = report(&line).await;
     let past = node.devices.history(&device()).await.unwrap();
     assert_eq!(past.first().map(|past| past.value.as_deref()), Some(Some("1")));
-    // it is as it is wanted now
+    // the desired value is reached now
     assert_eq!(content["twin"]["temp"]["expected"]["value"], "21");
     assert_eq!(content["twin"]["temp"]["expected_version"], json!({"cloud": 1, "edge": 0}));
 }
@@ -146,8 +146,8 @@ async fn topics_of_applications_go_to_the_cloud_as_they_are() {
     }
 }
 
-/// What CloudCore's router sends, in the form in which it was recorded.
-async fn router(line: &Line, operation: &str, resource: &str, content: Value) {
+/// Sends a message as CloudCore's router does, in the recorded form.
+async fn router(line: &FakeCloud, operation: &str, resource: &str, content: Value) {
     let message = json!({
         "header": {"msg_id": "0a3c5bd7-02c5-4f76-8dd1-e2cb90163873", "timestamp": 1_795_231_219_726_i64},
         "route": {"source": "router_eventbus", "group": "user", "operation": operation, "resource": resource},
@@ -156,8 +156,8 @@ async fn router(line: &Line, operation: &str, resource: &str, content: Value) {
     line.say(wire::json::decode(message.to_string().as_bytes(), wire::json::DEFAULT_LIMIT).unwrap()).await;
 }
 
-/// What the cloud is told of a publication of its own: whether it failed, and "OK" or why.
-async fn published(line: &Line) -> (bool, Value) {
+/// Returns the answer to a publication of the cloud: whether it failed, and "OK" or the reason.
+async fn published(line: &FakeCloud) -> (bool, Value) {
     loop {
         let message = within("an answer to a publication", line.next()).await;
         let parent = message.header.parent_msg_id.clone();
@@ -168,8 +168,8 @@ async fn published(line: &Line) -> (bool, Value) {
     }
 }
 
-/// Publishes until the cloud hears it: before the topic is subscribed to, nobody does.
-async fn until_heard(line: &Line, mapper: &mut Mapper, topic: &str, payload: &str) {
+/// Publishes until the cloud gets it: not before the topic is subscribed.
+async fn until_heard(line: &FakeCloud, mapper: &mut Mapper, topic: &str, payload: &str) {
     let wanted = (topic.to_owned(), json!(payload));
     within("a message on a rule's topic", async {
         loop {
@@ -183,8 +183,8 @@ async fn until_heard(line: &Line, mapper: &mut Mapper, topic: &str, payload: &st
     .await;
 }
 
-/// Whether the cloud hears the rule's topic: what comes after it is heard in any case.
-async fn is_heard(line: &Line, mapper: &mut Mapper, payload: &str) -> bool {
+/// Returns whether the cloud gets the rule's topic; a later message is always sent.
+async fn is_heard(line: &FakeCloud, mapper: &mut Mapper, payload: &str) -> bool {
     for topic in [RULE, ALWAYS] {
         mapper.publish_text(topic, payload).await;
     }
@@ -203,7 +203,7 @@ async fn rules_listen_and_publish() {
     let (node, mut line) = Node::before(Some(internal(Some(directory.path()))), None, store.clone()).await;
     let mut mapper = Mapper::connect(node.bus.internal_address().await.unwrap(), "mapper").await;
     line.up();
-    // a rule speaks as no device
+    // a rule cannot publish as a device
     router(&line, "publish", "$hw/events/rule", json!("{\"hello\":0}")).await;
     let (failed, why) = published(&line).await;
     assert!(failed && why.as_str().unwrap().contains("begin with $"), "{why}");
@@ -222,10 +222,10 @@ async fn rules_listen_and_publish() {
     until_heard(&line, &mut mapper, RULE, "y").await;
 }
 
-/// Beside the agent is a broker that forgets all subscriptions when it ends.
+/// The external broker forgets all subscriptions when it ends.
 #[tokio::test]
 async fn a_rule_is_listened_to_after_agent_and_broker_have_started_again() {
-    let mut beside = Beside::start(None).await;
+    let mut beside = ExternalBroker::start(None).await;
     let kept: Arc<dyn Store> = store();
     let (mut node, mut line) = Node::before(None, Some(beside.external()), kept.clone()).await;
     let mut mapper = Mapper::connect(beside.address, "mapper").await;

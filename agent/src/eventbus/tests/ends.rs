@@ -1,4 +1,4 @@
-//! The room's end.
+//! The end of EventBus.
 
 use std::{io, sync::Arc};
 
@@ -11,9 +11,9 @@ use super::{
     super::{Config, new},
     node::{internal, meta_config},
 };
-use crate::{edgehub::line::line, metamanager};
+use crate::{edgehub::fake_cloud::fake_cloud, metamanager};
 
-/// What was logged.
+/// The captured log.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -36,7 +36,7 @@ async fn an_ordinary_end_warns_of_nothing() {
         tracing_subscriber::fmt().with_max_level(Level::WARN).with_writer(move || writer.clone()).finish();
     let _guard = tracing::subscriber::set_default(subscriber);
     for is_running in [false, true] {
-        let (hub, inbound, _line) = line();
+        let (hub, inbound, _line) = fake_cloud();
         let store = MemoryStore::new();
         let (_, ends) = metamanager::new(meta_config(store.clone(), &hub, inbound));
         let messages = ends.topic_messages;

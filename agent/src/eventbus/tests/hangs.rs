@@ -1,4 +1,4 @@
-//! Parts that hang, by virtual time: they are started anew, and what is asked after that is done.
+//! Modules that hang, in virtual time: they are restarted, and later requests are answered.
 
 use std::{
     net::{Ipv4Addr, TcpListener},
@@ -19,12 +19,12 @@ use super::{
 };
 use crate::{
     devicetwin::{self, Reading},
-    edgehub::line::line,
+    edgehub::fake_cloud::fake_cloud,
     metamanager::{self, DeviceObject, DeviceObjects},
     rt::Supervisor,
 };
 
-/// A port that is free.
+/// Returns a free port.
 fn free_port() -> u16 {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }
@@ -43,10 +43,10 @@ async fn put_device(objects: &DeviceObjects) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn devices_and_the_broker_are_there_again_after_they_hung() {
+async fn devices_and_broker_work_again_after_they_hung() {
     let hanging = FailingStore::new();
     let store: Arc<dyn Store> = hanging.clone();
-    let (hub, inbound, mut line) = line();
+    let (hub, inbound, mut line) = fake_cloud();
     let (meta, ends) = metamanager::new(meta_config(store.clone(), &hub, inbound));
     let address = (Ipv4Addr::LOCALHOST, free_port()).into();
     let internal = Some(Internal { address, ..internal(None) });
@@ -65,9 +65,9 @@ async fn devices_and_the_broker_are_there_again_after_they_hung() {
     put_device(&meta.devices()).await;
     let (shutdown, mut supervisor) = (CancellationToken::new(), Supervisor::new());
     let vitals = supervisor.vitals();
-    supervisor.keep("eventbus", bus_task, &shutdown);
-    supervisor.keep("devicetwin", task, &shutdown);
-    supervisor.keep("metamanager", ends.task, &shutdown);
+    supervisor.supervise("eventbus", bus_task, &shutdown);
+    supervisor.supervise("devicetwin", task, &shutdown);
+    supervisor.supervise("metamanager", ends.task, &shutdown);
     let running = tokio::spawn(supervisor.run(shutdown.clone()));
     line.up();
     let report = async |value: &str| {
@@ -78,7 +78,7 @@ async fn devices_and_the_broker_are_there_again_after_they_hung() {
     let restarts = |part: &str| {
         vitals.read().into_iter().find(|vital| vital.part == part).map_or(0, |vital| vital.restarts)
     };
-    // the device is read beside
+    // the device is read concurrently
     while report("1").await.is_err() {
         tokio::task::yield_now().await;
     }
@@ -92,10 +92,10 @@ async fn devices_and_the_broker_are_there_again_after_they_hung() {
     }
     let twins = serde_json::to_value(devices.twin(&device()).await.unwrap()).unwrap();
     assert_eq!(twins["temp"]["actual"]["value"], "3", "{twins}");
-    // as if loops of the others were past their deadlines
+    // as if loops of the other modules were past their deadlines
     for part in ["eventbus", "metamanager"] {
-        let heart = vitals.part(part).heart("forced");
-        heart.beat();
+        let heartbeat = vitals.part(part).heartbeat("forced");
+        heartbeat.beat();
         while restarts(part) == 0 {
             sleep(Duration::from_secs(1)).await;
         }

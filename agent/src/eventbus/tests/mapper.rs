@@ -10,10 +10,11 @@ use tokio::{sync::mpsc, task::JoinHandle};
 
 use super::node::within;
 
-/// Messages that were not asked for yet; every test has less.
+/// The most messages that wait to be checked; every test has fewer.
 const HEARD: usize = 16384;
 
-/// A mapper, which hears everything about devices and nodes, and below `rules`. It keeps its session while its broker is away.
+/// A mapper that subscribes to everything about devices and nodes, and below `rules`. It keeps its session while its broker is
+/// away.
 pub(super) struct Mapper {
     client: AsyncClient,
     heard: mpsc::Receiver<(String, Value)>,
@@ -22,12 +23,12 @@ pub(super) struct Mapper {
 }
 
 impl Mapper {
-    /// Connects, and has subscribed when it returns.
+    /// Connects; it has subscribed when this returns.
     pub(super) async fn connect(address: SocketAddr, name: &str) -> Self {
         Self::with(MqttOptions::new(name, Address::tcp(address.ip().to_string(), address.port()))).await
     }
 
-    /// The same at mosquitto, which lets a client have twenty QoS 2 messages open and leaves more unanswered.
+    /// Connects to mosquitto, which allows a client twenty open QoS 2 messages and leaves more unanswered.
     pub(super) async fn at_mosquitto(address: SocketAddr, name: &str) -> Self {
         let mut options = MqttOptions::new(name, Address::tcp(address.ip().to_string(), address.port()));
         options.set_inflight(20);
@@ -52,7 +53,7 @@ impl Mapper {
                     Ok(Event::Incoming(Incoming::SubAck(_))) => drop(subscribed.try_send(())),
                     Ok(Event::Incoming(Incoming::Publish(publish))) => {
                         let topic = String::from_utf8(publish.topic.to_vec()).unwrap();
-                        // its own words may be no JSON
+                        // its own messages may be no JSON
                         let body = serde_json::from_slice(&publish.payload).unwrap_or_default();
                         sender.try_send((topic, body)).unwrap();
                     }
@@ -78,17 +79,17 @@ impl Mapper {
         self.client.publish(topic, body.to_string(), PublishOptions::new(qos)).await.unwrap();
     }
 
-    /// Forgets what nobody has asked for until now.
+    /// Drops the messages that were not checked so far.
     pub(super) fn forget(&mut self) {
         self.waiting.clear();
     }
 
-    /// The message on this topic about this event.
+    /// Waits for the message on this topic about this event.
     pub(super) async fn told(&mut self, topic: &str, event: &str) -> Value {
         self.until(topic, |body| body["event_id"] == event).await
     }
 
-    /// The first message on this topic that is as wanted and was not returned yet.
+    /// Waits for the first message on this topic that matches and was not returned yet.
     pub(super) async fn until(&mut self, topic: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let is_it = |(on, body): &(String, Value)| on == topic && wanted(body);
         loop {

@@ -1,4 +1,4 @@
-//! Mosquitto, the broker and its two programs, as processes.
+//! Mosquitto: the broker and its two client programs, as processes.
 
 use std::{
     fs,
@@ -21,14 +21,14 @@ use tokio::{
 
 use super::{
     super::External,
-    brokers::Restarts,
+    brokers::RestartableBroker,
     node::{eventually, within},
 };
 use crate::config::HostPort;
 
-/// Ports of tests, below those that the kernel gives to others.
+/// The first port of tests and their number, below the kernel's ephemeral ports.
 const PORTS: (u16, u16) = (10_000, 9_000);
-/// How many of them this process has handed out.
+/// The number of ports that this process has used.
 static USED: AtomicU16 = AtomicU16::new(0);
 
 fn port() -> u16 {
@@ -38,7 +38,7 @@ fn port() -> u16 {
     ports.find(|&port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()).unwrap()
 }
 
-/// mosquitto, which keeps sessions, and ends with this value.
+/// A mosquitto broker, which keeps sessions, and ends on drop.
 pub(super) struct Mosquitto {
     pub(super) address: SocketAddr,
     config: PathBuf,
@@ -73,7 +73,7 @@ impl Mosquitto {
     }
 }
 
-impl Restarts for Mosquitto {
+impl RestartableBroker for Mosquitto {
     fn address(&self) -> SocketAddr {
         self.address
     }
@@ -89,7 +89,7 @@ impl Restarts for Mosquitto {
         }
     }
 
-    /// As a service manager does it: it writes its sessions before it ends.
+    /// Restarts as a service manager does: the broker writes its sessions before it ends.
     async fn restart(&mut self) {
         let mut child = self.running.take().unwrap();
         kill(Pid::from_raw(child.id().unwrap().try_into().unwrap()), Signal::SIGTERM).unwrap();
@@ -98,17 +98,17 @@ impl Restarts for Mosquitto {
     }
 }
 
-/// `mosquitto_sub`, which hears everything.
-pub(super) struct Hears {
+/// A `mosquitto_sub` that subscribes to everything.
+pub(super) struct Subscriber {
     _child: Child,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
-impl Hears {
-    /// It has subscribed when this returns.
+impl Subscriber {
+    /// Starts it; it has subscribed when this returns.
     pub(super) async fn at(address: SocketAddr) -> Self {
         let port = address.port().to_string();
-        // it does not flush its log by itself
+        // mosquitto does not flush its log by itself
         let mut command = Command::new("stdbuf");
         command.args(["-oL", "mosquitto_sub", "-h", "127.0.0.1", "-p", &port, "-q", "1", "-d"]);
         command.args(["-F", "message %t %p", "-t", "#", "-t", "$hw/#", "-t", "$ke/#"]);
@@ -120,7 +120,7 @@ impl Hears {
         Self { _child: child, lines }
     }
 
-    /// The next message on this topic: its payload as JSON, or as text where it is none.
+    /// Returns the next message on this topic: its payload as JSON, or as text if it is none.
     pub(super) async fn next(&mut self, topic: &str) -> Value {
         loop {
             let line = within(topic, self.lines.next_line()).await.unwrap().expect("mosquitto_sub runs");
@@ -132,7 +132,7 @@ impl Hears {
     }
 }
 
-/// `mosquitto_pub` at QoS 1, with other arguments; whether it was told that it may.
+/// Runs `mosquitto_pub` at QoS 1 with further arguments; returns whether the publication was allowed.
 pub(super) async fn publish(address: SocketAddr, topic: &str, payload: &str, arguments: &[&str]) -> bool {
     let port = address.port().to_string();
     let mut command = Command::new("mosquitto_pub");

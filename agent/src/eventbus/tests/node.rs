@@ -1,4 +1,4 @@
-//! A node without a cloud: its rooms of devices on a store, with the objects that the cloud has sent.
+//! A node without a cloud: EventBus and DeviceTwin on a store with the objects that the cloud has sent.
 
 use std::{
     fmt::Debug,
@@ -26,7 +26,7 @@ use crate::{
     devicetwin::{self, DeviceTwin},
     edgehub::{
         EdgeHub, Inbound,
-        line::{Line, line},
+        fake_cloud::{FakeCloud, fake_cloud},
     },
     metamanager,
 };
@@ -34,23 +34,23 @@ use crate::{
 /// Many times what anything takes on a loaded machine.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A store with a device and its model.
+/// Returns a store with a device and its model.
 pub(super) fn store() -> Arc<MemoryStore> {
     MemoryStore::new()
 }
 
-/// The device.
+/// Returns the device's id.
 pub(super) fn device() -> DeviceId {
     DeviceId::parse("default/d").unwrap()
 }
 
-/// MetaManager of the node, without MetaServer.
+/// Returns the settings of the node's MetaManager, without MetaServer.
 pub(super) fn meta_config(store: Arc<dyn Store>, hub: &EdgeHub, inbound: Inbound) -> metamanager::Config {
     let (node_name, timing) = ("edge-1".into(), metamanager::Timing::default());
     metamanager::Config { node_name, store, hub: hub.clone(), inbound, timing, server: None }
 }
 
-/// The rooms at work.
+/// The running modules.
 pub(super) struct Node {
     pub(super) bus: Bus,
     pub(super) devices: DeviceTwin,
@@ -60,7 +60,7 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// Starts them without a cloud; the device and its model are there when it returns.
+    /// Starts them without a cloud; the device and its model are known when this returns.
     pub(super) async fn start(
         internal: Option<Internal>,
         external: Option<External>,
@@ -69,13 +69,13 @@ impl Node {
         Self::before(internal, external, store).await.0
     }
 
-    /// The same, with the cloud's end of a connection that is not made yet.
+    /// Starts them, and returns the cloud's end of a connection that is not established yet.
     pub(super) async fn before(
         internal: Option<Internal>,
         external: Option<External>,
         store: Arc<dyn Store>,
-    ) -> (Self, Line) {
-        let (hub, inbound, line) = line();
+    ) -> (Self, FakeCloud) {
+        let (hub, inbound, line) = fake_cloud();
         let (meta, ends) = metamanager::new(meta_config(store.clone(), &hub, inbound));
         let bus = Config {
             internal,
@@ -112,7 +112,7 @@ impl Node {
         (node, line)
     }
 
-    /// What the cloud wants of the device, known when this returns.
+    /// Sets the desired value of the device, which is known when this returns.
     pub(super) async fn want(&self, value: &str) {
         let object = json!({"metadata": {"name": "d", "namespace": "default", "uid": "d"}, "spec": {
             "deviceModelRef": {"name": "m"}, "properties": [{"name": "temp", "desired": {"value": value}}],
@@ -130,12 +130,12 @@ impl Node {
         self.store.commit(vec![write]).await.unwrap();
     }
 
-    /// Waits until its brokers are there.
+    /// Waits until its brokers are up.
     pub(super) async fn until_up(&self) {
         eventually("the broker", async || self.bus.is_up().then_some(()).ok_or("not there")).await;
     }
 
-    /// Waits until connections have failed so often.
+    /// Waits until connections have failed this often.
     pub(super) async fn until_failed(&self, times: u64) {
         eventually("failures", async || {
             let failures = self.bus.failures();
@@ -144,7 +144,7 @@ impl Node {
         .await;
     }
 
-    /// Ends it where it stands.
+    /// Ends it at once.
     pub(super) async fn kill(mut self) {
         for task in std::mem::take(&mut self.tasks) {
             task.abort();
@@ -164,7 +164,7 @@ fn key(kind: &str, name: &str) -> Key {
     Key::new(Resource::new("kubeedge.io", kind), "default", name)
 }
 
-/// The broker in the agent's process.
+/// Returns the settings of the internal broker.
 pub(super) fn internal(directory: Option<&Path>) -> Internal {
     Internal {
         address: (Ipv4Addr::LOCALHOST, 0).into(),
@@ -195,7 +195,7 @@ pub(super) async fn eventually<T, S: Debug>(what: &str, mut look: impl AsyncFnMu
     }
 }
 
-/// A store whose disk is full, or does not answer, on command.
+/// A store whose disk is full, or hangs, on command.
 #[derive(Debug)]
 pub(super) struct FailingStore {
     store: Arc<MemoryStore>,
@@ -210,7 +210,7 @@ impl FailingStore {
         Arc::new(Self { store: MemoryStore::new(), fails, hangs, failed: AtomicU64::new(0) })
     }
 
-    /// The next commit never ends.
+    /// Makes the next commit hang.
     pub(super) fn hang_once(&self) {
         self.hangs.store(true, Ordering::Relaxed);
     }
@@ -219,7 +219,7 @@ impl FailingStore {
         self.fails.store(fails, Ordering::Relaxed);
     }
 
-    /// Commits that failed.
+    /// Returns the number of failed commits.
     pub(super) fn failed(&self) -> u64 {
         self.failed.load(Ordering::Relaxed)
     }

@@ -1,5 +1,5 @@
-//! Answers come in the order of the requests, topic by topic: bursts without a pause, at every quality of service, kept or not, by the
-//! broker in the agent, by mosquitto beside it, and by both (MQTT 3.1.1, section 4.6).
+//! Answers come in the order of the requests on each topic: bursts without a pause, at every quality of service, retained or
+//! not, with the internal broker, an external mosquitto, and both (MQTT 3.1.1, section 4.6).
 
 use std::{net::SocketAddr, ops::Range};
 
@@ -8,22 +8,22 @@ use serde_json::{Value, json};
 
 use super::{
     Internal,
-    brokers::Restarts,
+    brokers::RestartableBroker,
     mapper::Mapper,
-    mosquitto::{Hears, Mosquitto},
+    mosquitto::{Mosquitto, Subscriber},
     node::{Node, internal, store},
     topic,
 };
 
-/// Updates in one burst: one, those of one turn, and more than one task may do before others have their turn.
+/// The updates in one burst: one, those of one batch, and more than one task handles before it yields.
 const BURSTS: [usize; 3] = [1, 40, 200];
 
-/// What one update says: each is another value, so that each has a document.
+/// Returns the value of an update: each is different, so that each has a document.
 fn value(number: usize) -> String {
     (number % 100).to_string()
 }
 
-/// Publishes bursts at each quality of service; the last event and its value.
+/// Publishes bursts at each quality of service; returns the last event and its value.
 async fn bursts(mapper: &mut Mapper, prefix: &str) -> (String, String) {
     let (mut number, mut last) = (0, Default::default());
     for qos in [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce] {
@@ -35,7 +35,8 @@ async fn bursts(mapper: &mut Mapper, prefix: &str) -> (String, String) {
     last
 }
 
-/// Publishes a burst without a pause; the last event and its value. Every answer is awaited, and comes after those to earlier requests.
+/// Publishes a burst without a pause; returns the last event and its value. Every answer is awaited, and comes after those to
+/// earlier requests.
 async fn burst(mapper: &mut Mapper, prefix: &str, numbers: Range<usize>, qos: QoS) -> (String, String) {
     let expected: Vec<String> = numbers.clone().map(|number| format!("{prefix}{number}")).collect();
     for (event, number) in expected.iter().zip(numbers.clone()) {
@@ -46,7 +47,7 @@ async fn burst(mapper: &mut Mapper, prefix: &str, numbers: Range<usize>, qos: Qo
         let topic = topic("default/d", what);
         let mut told = Vec::new();
         while told.len() < expected.len() {
-            // documents of what the cloud wants have events of their own, whose names are hexadecimal
+            // documents of the cloud's desired values have events of their own, whose names are hexadecimal
             let ours =
                 |body: &Value| body["event_id"].as_str().is_some_and(|event| event.starts_with(prefix));
             let body = mapper.until(&topic, ours).await;
@@ -58,9 +59,9 @@ async fn burst(mapper: &mut Mapper, prefix: &str, numbers: Range<usize>, qos: Qo
     (expected.last().unwrap().clone(), value(numbers.end - 1))
 }
 
-/// What is kept on the topic of documents is the last one.
+/// Checks that the retained document is the last one.
 async fn keeps_the_last(address: SocketAddr, (event, value): &(String, String)) {
-    let mut hears = Hears::at(address).await;
+    let mut hears = Subscriber::at(address).await;
     let document = hears.next(&topic("default/d", "twin/update/document")).await;
     assert_eq!(document["event_id"], *event);
     assert_eq!(document["twin"]["temp"]["current"]["actual"]["value"], *value);
@@ -124,10 +125,10 @@ async fn by_both() {
     keeps_the_last(address, &last).await;
 }
 
-/// The queue of a session is that of EdgeCore's configuration: a mapper that hears what it publishes, and all that is said of it, is
-/// held up, and neither cut off nor left without an answer.
+/// The session queue is that of EdgeCore's default configuration: a mapper that gets its own publications and everything about
+/// them is slowed down, but neither disconnected nor left without an answer.
 #[tokio::test]
-async fn a_mapper_that_hears_everything_gets_every_answer() {
+async fn a_mapper_that_subscribes_to_everything_gets_every_answer() {
     for qos in [1, 2] {
         let inside = Internal { qos, retain: true, session_queue: 100, ..internal(None) };
         let node = Node::start(Some(inside), None, store()).await;

@@ -1,5 +1,5 @@
-//! Every topic, payload in and payload out, by `mosquitto_pub` and `mosquitto_sub`: one table for the broker in the agent, and
-//! for mosquitto beside it.
+//! Every topic, payloads in and out, by `mosquitto_pub` and `mosquitto_sub`: one table for the internal broker and for an
+//! external mosquitto.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -8,36 +8,36 @@ use wire::{Down, Downstream, Message};
 
 use super::{
     super::External,
-    brokers::Restarts,
+    brokers::RestartableBroker,
     cloud::{RULE, report, say, upload},
-    mosquitto::{Hears, Mosquitto, publish},
+    mosquitto::{Mosquitto, Subscriber, publish},
     node::{Node, device, internal, store},
 };
-use crate::{config::InternalAccess, edgehub::line::Line};
+use crate::{config::InternalAccess, edgehub::fake_cloud::FakeCloud};
 
 const D: &str = "$hw/events/device/default/d";
 const NODE: &str = "$hw/events/node/edge-1/membership";
 
-/// How long one publication may be on its way to the cloud before another one follows.
+/// How long one publication may take to the cloud before another one follows.
 const PUBLISH_INTERVAL: Duration = Duration::from_millis(200);
 
-/// What happens, and what is to be heard of it.
+/// A step, and what is expected of it.
 enum Step {
-    /// Somebody publishes on this topic.
+    /// A client publishes on this topic.
     Says(String, String),
-    /// The cloud says this.
+    /// The cloud sends this.
     Cloud(Downstream),
     /// This is published on this topic next. `"*"` stands for any value.
     Hears(String, Value),
-    /// An answer with this code on this topic, whose reason has these words.
+    /// An answer with this code on this topic, whose reason contains these words.
     Refused(String, u16, &'static str),
-    /// The cloud is told this next: topic and payload.
+    /// The cloud gets this next: topic and payload.
     Uploads(&'static str, Value),
-    /// Somebody publishes on this topic until the cloud is told of it: the agent listens to it from now on.
+    /// A client publishes on this topic until the cloud gets it: the agent has subscribed to it then.
     Until(&'static str),
 }
 
-use Step::{Cloud, Hears as Heard, Refused, Says, Until, Uploads};
+use Step::{Cloud, Hears, Refused, Says, Until, Uploads};
 
 fn says(topic: &str, payload: impl ToString) -> Step {
     Says(topic.to_owned(), payload.to_string())
@@ -63,47 +63,47 @@ fn on(what: &str) -> String {
 fn twins() -> Vec<Step> {
     let first = json!({"expected": valued("21"), "optional": true, "metadata": {"type": "float"}});
     vec![
-        // twin/update, and all that follows
+        // twin/update, and everything that follows
         says(
             &on("twin/update"),
             r#"{"event_id":"x1","timestamp":1,"twin":{"temp":{"expected":{"value":"20"},"actual":{"value":"12"},"metadata":{"type":"float"}}}}"#,
         ),
-        Heard(
+        Hears(
             on("twin/update/result"),
             json!({"event_id": "x1", "timestamp": "*", "twin": {"temp": twin("20", "12")}}),
         ),
-        Heard(
+        Hears(
             on("twin/update/document"),
             json!({"event_id": "x1", "timestamp": "*", "twin": {"temp": {"last": first, "current": twin("20", "12")}}}),
         ),
-        Heard(
+        Hears(
             on("twin/update/delta"),
             json!({"event_id": "*", "timestamp": "*", "twin": {"temp": twin("20", "12")}, "delta": {"temp": "20"}}),
         ),
         // twin/get
         says(&on("twin/get"), r#"{"event_id":"x2","timestamp":1}"#),
-        Heard(
+        Hears(
             on("twin/get/result"),
             json!({"event_id": "x2", "timestamp": "*", "twin": {"temp": twin("20", "12")}}),
         ),
-        // the word of mappers for a value that has been read; the type is the model's
+        // the type name of mappers for a value that was read; the type is the model's
         says(
             &on("twin/update"),
             r#"{"event_id":"x2a","timestamp":1,"twin":{"temp":{"actual":{"value":"12","metadata":{"timestamp":1}},"metadata":{"type":"Updated"}}}}"#,
         ),
-        Heard(
+        Hears(
             on("twin/update/result"),
             json!({"event_id": "x2a", "timestamp": "*", "twin": {"temp": {"actual": valued("12"), "optional": true, "metadata": {"type": "float"}}}}),
         ),
         // the form without a namespace
         says("$hw/events/device/d/twin/get", r#"{"event_id":"x2b","timestamp":1}"#),
-        Heard(
+        Hears(
             "$hw/events/device/d/twin/get/result".into(),
             json!({"event_id": "x2b", "timestamp": "*", "twin": {"temp": twin("20", "12")}}),
         ),
         // state/update
         says(&on("state/update"), r#"{"event_id":"x4","timestamp":1,"state":"online"}"#),
-        Heard(
+        Hears(
             on("state/update/result"),
             json!({"event_id": "x4", "timestamp": "*", "device": {"name": "d", "state": "online", "lastOnlineTime": "*"}}),
         ),
@@ -121,25 +121,25 @@ fn memberships() -> Vec<Step> {
     vec![
         // membership/get
         says(&format!("{NODE}/get"), r#"{"event_id":"x3","timestamp":1}"#),
-        Heard(
+        Hears(
             format!("{NODE}/get/result"),
             json!({"event_id": "x3", "timestamp": "*", "devices": [{"id": "default/d", "name": "d", "state": "online"}]}),
         ),
-        // the same with a tag, the same in detail, and what is not given
+        // the same with a tag, the same in detail, and what is not available
         says(&format!("{NODE}/get/tag"), r#"{"event_id":"x3b","timestamp":1}"#),
-        Heard(format!("{NODE}/get/result"), json!({"event_id": "x3b", "timestamp": "*", "devices": "*"})),
+        Hears(format!("{NODE}/get/result"), json!({"event_id": "x3b", "timestamp": "*", "devices": "*"})),
         says(&format!("{NODE}/detail"), r#"{"event_id":"x3c","timestamp":1}"#),
-        Heard(format!("{NODE}/detail/result"), json!({"event_id": "x3c", "timestamp": "*", "devices": "*"})),
+        Hears(format!("{NODE}/detail/result"), json!({"event_id": "x3c", "timestamp": "*", "devices": "*"})),
         says("$hw/events/node/edge-1/authInfo/get", r#"{"event_id":"x3d","timestamp":1}"#),
         Refused("$hw/events/node/edge-1/authInfo/get/result".into(), 404, "gives no credentials"),
         // membership/updated, and a device's attributes
         member("north"),
-        Heard(
+        Hears(
             format!("{NODE}/updated"),
             json!({"event_id": "m", "timestamp": "*", "added_devices": [{"id": "default/e", "name": "e", "attributes": "*"}], "removed_devices": null}),
         ),
         member("south"),
-        Heard(
+        Hears(
             "$hw/events/device/default/e/updated".into(),
             json!({"event_id": "*", "timestamp": "*", "attributes": {"site": {"value": "south", "optional": true, "metadata": {"type": "string"}}}}),
         ),
@@ -157,12 +157,12 @@ fn uploads_and_rules() -> Vec<Step> {
         Uploads("SYS/dis/upload_records/x", json!("2")),
         says("default/user/x/y", ""),
         Uploads("default/user/x/y", json!("")),
-        // what mappers tell applications is between them
+        // messages of mappers to applications stay between them
         says("$ke/events/device/d/data/update", r#"{"event_id":"x5"}"#),
-        Heard("$ke/events/device/d/data/update".into(), json!({"event_id": "x5"})),
-        // rules: a target, and sources; one that the agent listens to anyway comes once
+        Hears("$ke/events/device/d/data/update".into(), json!({"event_id": "x5"})),
+        // rules: a target, and sources; a topic that the agent subscribes to anyway comes once
         Cloud(Downstream::Publish { topic: "default/down".into(), payload: json!("{\"hello\":1}") }),
-        Heard("default/down".into(), json!({"hello": 1})),
+        Hears("default/down".into(), json!({"hello": 1})),
         Cloud(Downstream::Subscription { on: true, topic: "default/user/z".into(), content: Value::Null }),
         Cloud(Downstream::Subscription { on: true, topic: RULE.into(), content: Value::Null }),
         Until(RULE),
@@ -179,7 +179,7 @@ fn refusals() -> Vec<Step> {
     };
     let refused = |code, why| Refused(on("twin/update/result"), code, why);
     vec![
-        // what is refused
+        // refused requests
         says(&on("twin/update"), "{"),
         refused(400, "cannot be read"),
         says(&on("twin/update"), r#"{"event_id":"x"}"#),
@@ -223,7 +223,7 @@ fn refusals() -> Vec<Step> {
     ]
 }
 
-/// Whether a value is as expected.
+/// Returns whether a value is as expected.
 fn fits(expected: &Value, found: &Value) -> bool {
     match (expected, found) {
         (Value::String(any), found) if any == "*" => !found.is_null(),
@@ -239,16 +239,16 @@ fn fits(expected: &Value, found: &Value) -> bool {
     }
 }
 
-async fn run(node: &Node, line: &mut Line, address: SocketAddr) {
+async fn run(node: &Node, line: &mut FakeCloud, address: SocketAddr) {
     line.up();
-    let mut hears = Hears::at(address).await;
+    let mut hears = Subscriber::at(address).await;
     for step in table() {
         match step {
             Says(topic, payload) => assert!(publish(address, &topic, &payload, &[]).await, "{topic}"),
             Cloud(body) => line.say(Message::from(Down { header: Default::default(), body })).await,
-            Heard(topic, expected) => {
+            Hears(topic, expected) => {
                 let mut found = hears.next(&topic).await;
-                // what is wanted may have been told again in between
+                // the desired value may have been published again in between
                 while topic.ends_with("/delta") && !fits(&expected, &found) {
                     found = hears.next(&topic).await;
                 }
@@ -275,7 +275,7 @@ async fn run(node: &Node, line: &mut Line, address: SocketAddr) {
             },
         }
     }
-    // nothing of what was refused is so
+    // nothing that was refused has changed
     let twin = node.devices.twin(&device()).await.unwrap();
     assert_eq!(twin["temp"].clone().unwrap().actual.unwrap().value.as_deref(), Some("12"));
     let past = node.devices.history(&device()).await.unwrap();
@@ -299,7 +299,7 @@ async fn every_topic_at_mosquitto() {
     run(&node, &mut line, mosquitto.address()).await;
 }
 
-/// A twin of the cloud whose version went back is answered with what the node has.
+/// A twin of the cloud with an older version is answered with the node's state.
 #[tokio::test]
 async fn a_version_that_went_back_is_answered_with_the_newer_one() {
     let directory = tempfile::tempdir().unwrap();
@@ -323,7 +323,7 @@ async fn a_version_that_went_back_is_answered_with_the_newer_one() {
     );
 }
 
-/// Users, and topics of their own, by `mosquitto_pub`.
+/// Users, and topics that are theirs alone, by `mosquitto_pub`.
 #[tokio::test]
 async fn a_device_publishes_its_own_topics_only() {
     use std::os::unix::fs::PermissionsExt;
@@ -359,5 +359,5 @@ async fn a_device_publishes_its_own_topics_only() {
         (values == ["4"]).then_some(()).ok_or(values)
     })
     .await;
-    assert_eq!(node.devices.counts().get(crate::devicetwin::Count::Done), 1);
+    assert_eq!(node.devices.counts().get(crate::devicetwin::RequestOutcome::Done), 1);
 }

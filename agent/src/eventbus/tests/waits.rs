@@ -1,4 +1,4 @@
-//! The two brokers' sides alone, with nobody who takes what they bring.
+//! Each broker's side alone, while nothing takes what it brings.
 
 use std::{collections::BTreeSet, net::Ipv4Addr, sync::Arc};
 
@@ -15,24 +15,24 @@ use super::{
     node::{eventually, internal, within},
     topic,
 };
-use crate::{config::HostPort, rt::Heart};
+use crate::{config::HostPort, rt::Heartbeat};
 
-/// Publications, many more than wait anywhere on their way.
+/// The number of publications: many more than can wait on their way.
 const MANY: usize = 4000;
-/// What a rule of the cloud listens to.
+/// The topic of a rule of the cloud.
 const RULE: &str = "default/up";
 
-/// Where what comes goes, with so much room for requests.
+/// Returns the receivers of messages, with space for this many requests.
 fn sinks(room: usize) -> (Sinks, mpsc::Receiver<Received>, mpsc::Receiver<Upload>) {
     let (requests, asked) = mpsc::channel(room);
     let (uploads, uploaded) = mpsc::channel(1);
     let connections = Arc::new(watch::Sender::new(0));
-    let held = Arc::new(tokio::sync::Semaphore::new(4));
+    let unacknowledged = Arc::new(tokio::sync::Semaphore::new(4));
     (
         Sinks {
             requests,
             uploads,
-            held,
+            unacknowledged,
             connections,
             has_devices: true,
             dropped: Arc::default(),
@@ -43,16 +43,18 @@ fn sinks(room: usize) -> (Sinks, mpsc::Receiver<Received>, mpsc::Receiver<Upload
     )
 }
 
-/// DeviceTwin takes no requests while it waits for room to publish; what it publishes comes back behind requests where a rule
-/// listens to that, and is held back with them.
+/// DeviceTwin takes no requests while it waits for space to publish. Its publications come back behind requests if a rule
+/// matches them, and are held back with them.
 #[tokio::test]
-async fn what_is_published_does_not_wait_for_requests_that_wait_for_whoever_publishes() {
-    let (outlet, mut broker) = inside::Broker::new(Internal { qos: 1, ..internal(None) }).unwrap();
-    let bus = Bus::new(vec![outlet], Some(broker.listening()));
+async fn publications_do_not_deadlock_with_waiting_requests() {
+    let (broker_queue, mut broker) = inside::Broker::new(Internal { qos: 1, ..internal(None) }).unwrap();
+    let bus = Bus::new(vec![broker_queue], Some(broker.listening()));
     let (sinks, mut asked, _uploaded) = sinks(1);
     let connections = sinks.connections.subscribe();
     let (_rules, topics) = watch::channel(BTreeSet::from([RULE.to_owned()]));
-    tokio::spawn(async move { broker.run(sinks, topics, CancellationToken::new(), Heart::unheard()).await });
+    tokio::spawn(async move {
+        broker.run(sinks, topics, CancellationToken::new(), Heartbeat::unmonitored()).await
+    });
     bus.internal_address().await.unwrap();
     for _ in 0..4 {
         bus.publish(topic("d", "twin/get"), "{}").await;
@@ -75,7 +77,7 @@ async fn what_is_published_does_not_wait_for_requests_that_wait_for_whoever_publ
     .await;
 }
 
-/// Accepts a connection, and reads what it says first.
+/// Accepts a connection, and reads its first packet.
 async fn accepted(listener: &TcpListener) -> TcpStream {
     let (mut stream, _) = within("a connection", listener.accept()).await.unwrap();
     let first = within("CONNECT", stream.read_u8()).await.unwrap();
@@ -84,10 +86,10 @@ async fn accepted(listener: &TcpListener) -> TcpStream {
 }
 
 #[tokio::test]
-async fn rules_that_change_do_not_begin_the_connection_to_a_slow_broker_anew() {
+async fn changed_rules_do_not_restart_the_connection_to_a_slow_broker() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
-    let (outlet, mut broker) = external::Broker::new(External {
+    let (broker_queue, mut broker) = external::Broker::new(External {
         server: HostPort { host: address.ip().to_string(), port: address.port() },
         tls: None,
         client_id: "agent".into(),
@@ -96,7 +98,7 @@ async fn rules_that_change_do_not_begin_the_connection_to_a_slow_broker_anew() {
         qos: 1,
     })
     .unwrap();
-    let bus = Bus::new(vec![outlet], None);
+    let bus = Bus::new(vec![broker_queue], None);
     let (sinks, _asked, _uploaded) = sinks(1);
     let (rules, topics) = watch::channel(BTreeSet::new());
     tokio::spawn(async move { broker.run(sinks, topics).await });
@@ -108,10 +110,10 @@ async fn rules_that_change_do_not_begin_the_connection_to_a_slow_broker_anew() {
     stream.write_all(b"\x20\x02\0\0").await.unwrap();
     eventually("the broker", async || bus.is_up().then_some(()).ok_or(bus.failures())).await;
     // SUBSCRIBE, with the newest of the rules
-    let mut said = Vec::new();
+    let mut received = Vec::new();
     let all = async {
-        while !said.windows(7).any(|bytes| bytes == b"rule/99") {
-            assert!(stream.read_buf(&mut said).await.unwrap() > 0, "the connection has ended");
+        while !received.windows(7).any(|bytes| bytes == b"rule/99") {
+            assert!(stream.read_buf(&mut received).await.unwrap() > 0, "the connection has ended");
         }
     };
     within("the newest rule", all).await;

@@ -1,10 +1,10 @@
-//! The objects of this node in the store, each with its record; the one place where what the cloud says is written.
+//! The objects of this node in the store, each with its record. Only this module writes what the cloud sends.
 
-pub(super) mod agree;
 pub(super) mod entry;
-mod others;
-pub(super) mod place;
-mod shape;
+mod foreign_conditions;
+pub(super) mod merge;
+mod schema;
+pub(super) mod status_match;
 
 use std::sync::Arc;
 
@@ -13,31 +13,34 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 use wire::{Change, Header, ResourcePath, ResourceType};
 
-use self::place::{Status, place};
+use self::merge::{StatusWriter, merge};
 pub(super) use self::{
     entry::Entry,
-    place::{CloudVersion, Placement, StoreChange, known_revision, same, stripped},
-    shape::fault as fault_of_shape,
+    merge::{
+        CloudVersion, EntryChange, StoreChange, equal_except_revision, unchanged_revision,
+        without_server_fields,
+    },
+    schema::schema_error,
 };
 use super::{
     mirror,
     record::{Record, record_key},
 };
 
-/// An object of the cloud, to be stored.
+/// A change of an object in the cloud, to be stored.
 #[derive(Debug, PartialEq)]
-pub(super) struct Put {
+pub(super) struct CloudChange {
     change: Change,
     key: Key,
-    /// The object's UID; empty where the message does not tell (a delete without content).
+    /// The object's UID; empty where the message does not say it (a delete without content).
     uid: String,
     revision: u64,
     object: Value,
 }
 
-/// Why something of the cloud was not stored.
+/// Why a change of the cloud was not stored.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Refused {
+pub(super) enum ApplyError {
     /// It is no object; the text names it.
     #[error("{0}")]
     Malformed(String),
@@ -46,16 +49,16 @@ pub(super) enum Refused {
     Store(#[from] StoreError),
 }
 
-impl Put {
-    /// What a message says about the object at `path`.
+impl CloudChange {
+    /// Reads the change of the object at `path` from a message.
     pub(super) fn new(
         change: Change,
         path: &ResourcePath,
         object: Value,
         header: &Header,
-    ) -> Result<Self, Refused> {
+    ) -> Result<Self, ApplyError> {
         let malformed =
-            |why: &str| Refused::Malformed(format!("message {} about {path}: {why}", header.msg_id));
+            |why: &str| ApplyError::Malformed(format!("message {} about {path}: {why}", header.msg_id));
         let place = path.as_object().ok_or_else(|| malformed("its resource names no object"))?;
         let name = place.name.ok_or_else(|| malformed("its resource names no object"))?;
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
@@ -68,19 +71,19 @@ impl Put {
         }
         let key = Key::new(resource(&place.kind), place.namespace.unwrap_or_default(), name);
         if change != Change::Delete
-            && let Some(fault) = fault_of_shape(&key, &object)
+            && let Some(fault) = schema_error(&key, &object)
         {
             return Err(malformed(&fault));
         }
         Ok(Self::of(change, key, object, &header.resource_version))
     }
 
-    /// An object that the cloud has sent before this store was there.
+    /// Wraps an object that the cloud sent before this store existed.
     pub(super) fn stored(key: Key, object: Value) -> Self {
         Self::of(Change::Insert, key, object, "")
     }
 
-    /// `revision` is the one to take where the object has none.
+    /// Reads UID and revision from the object; `revision` is used where the object has none.
     fn of(change: Change, key: Key, object: Value, revision: &str) -> Self {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let revision = [text("/metadata/resourceVersion"), revision];
@@ -93,23 +96,28 @@ impl Put {
         CloudVersion { uid: &self.uid, revision: self.revision }
     }
 
-    /// Where it belongs.
+    /// Returns the key under which the object is stored.
     pub(super) fn key(&self) -> &Key {
         &self.key
     }
 
-    /// The object's UID; empty where nobody told.
+    /// Returns the object's UID; empty where the message does not say it.
     pub(super) fn uid(&self) -> &str {
         &self.uid
     }
 }
 
-/// What the cloud's state of an object makes of a copy that this node only reads.
-pub(super) fn copy(change: Change, object: &Value, version: CloudVersion<'_>, entry: &Entry) -> Placement {
-    place(change, object, version, entry, Status::Clouds, jiff::Timestamp::now())
+/// Decides how the cloud's state of an object changes a copy that this node only reads.
+pub(super) fn merge_copy(
+    change: Change,
+    object: &Value,
+    version: CloudVersion<'_>,
+    entry: &Entry,
+) -> EntryChange {
+    merge(change, object, version, entry, StatusWriter::Cloud, jiff::Timestamp::now())
 }
 
-/// The collection in which objects of this type are stored; those that nothing here reads keep the type's name.
+/// Returns the collection in which objects of this type are stored. Types that nothing on this node reads keep the type's name.
 pub(super) fn resource(kind: &ResourceType) -> Resource {
     match kind {
         ResourceType::Pod => Resource::new("", "pods"),
@@ -122,12 +130,12 @@ pub(super) fn resource(kind: &ResourceType) -> Resource {
     }
 }
 
-/// The handle; cheap to clone.
+/// The handle of the store; cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Desired {
     store: Arc<dyn Store>,
     node_name: Arc<str>,
-    /// One writer of records at a time. EdgeD writes objects meanwhile; a conflict with that begins the write anew.
+    /// Allows one writer of records at a time. EdgeD writes objects at the same time; a conflict with it repeats the write.
     writing: Arc<Mutex<()>>,
 }
 
@@ -136,49 +144,49 @@ impl Desired {
         Self { store, node_name: node_name.into(), writing: Arc::default() }
     }
 
-    /// The store itself, for what is no object of the cloud.
+    /// Returns the store itself, for values that are no objects of the cloud.
     pub(super) fn store(&self) -> Arc<dyn Store> {
         self.store.clone()
     }
 
-    /// This node's name.
+    /// Returns this node's name.
     pub(super) fn node_name(&self) -> &str {
         &self.node_name
     }
 
-    /// Stores what the cloud says. When it returns, that is on disk.
-    pub(super) async fn apply(&self, put: Put) -> Result<(), Refused> {
+    /// Stores a change of the cloud. The change is on disk when this returns.
+    pub(super) async fn apply(&self, put: CloudChange) -> Result<(), ApplyError> {
         let key = put.key.clone();
         let status = if key.resource == resource(&ResourceType::Pod) {
-            Status::OursToEnd
+            StatusWriter::NodeUntilEnded
         } else if key.resource == resource(&ResourceType::Node) && *key.name == *self.node_name {
-            Status::Ours
+            StatusWriter::Node
         } else {
-            Status::Clouds
+            StatusWriter::Cloud
         };
         self.change(&key, |entry| {
-            if status == Status::OursToEnd
-                && let Some(placement) = mirror::place(put.change, &put.object, put.version(), entry)
+            if status == StatusWriter::NodeUntilEnded
+                && let Some(placement) = mirror::merge(put.change, &put.object, put.version(), entry)
             {
                 return placement;
             }
-            place(put.change, &put.object, put.version(), entry, status, jiff::Timestamp::now())
+            merge(put.change, &put.object, put.version(), entry, status, jiff::Timestamp::now())
         })
         .await
-        .map_err(Refused::from)
+        .map_err(ApplyError::from)
     }
 
-    /// Whether the object that `put` is about is stored here, or was and is not forgotten.
-    pub(super) async fn knows(&self, put: &Put) -> Result<bool, StoreError> {
+    /// Reports whether the object of `put` is stored here, or a record of it is.
+    pub(super) async fn is_known(&self, put: &CloudChange) -> Result<bool, StoreError> {
         let entry = self.entry(&put.key).await?;
         Ok(entry.object.is_some() || entry.record.is_some())
     }
 
-    /// Changes the object and its record at `key` by `change`, which is called again where somebody else wrote meanwhile.
+    /// Changes the object and its record at `key` by `change`, which is called again after a conflict with another writer.
     pub(super) async fn change(
         &self,
         key: &Key,
-        change: impl Fn(&Entry) -> Placement,
+        change: impl Fn(&Entry) -> EntryChange,
     ) -> Result<(), StoreError> {
         let _writing = self.writing.lock().await;
         loop {
@@ -195,8 +203,8 @@ impl Desired {
         }
     }
 
-    /// The object and its record at `key`. Of a damaged object the record says no more than that the pod has ended: whatever the cloud
-    /// sends is then news.
+    /// Returns the object and its record at `key`. The record of a damaged object only says whether the pod has ended, so that
+    /// whatever the cloud sends is stored.
     pub(super) async fn entry(&self, key: &Key) -> Result<Entry, StoreError> {
         let (object, is_damaged) = self.read(key).await?;
         let (record, is_record_damaged) = self.read(&record_key(key)).await?;
@@ -210,7 +218,7 @@ impl Desired {
         })
     }
 
-    /// The stored object at `key`, and whether one is there that cannot be read.
+    /// Returns the stored object at `key`, and whether one is stored that cannot be read.
     async fn read(&self, key: &Key) -> Result<(Option<Object>, bool), StoreError> {
         match self.store.get(key).await {
             Ok(object) => Ok((object, false)),
@@ -219,22 +227,22 @@ impl Desired {
         }
     }
 
-    /// The stored object at `key`; one that is damaged counts as not there.
+    /// Returns the stored object at `key`; a damaged one counts as absent.
     pub(super) async fn get(&self, key: &Key) -> Result<Option<Value>, StoreError> {
         self.read(key).await?.0.map(|object| object.value()).transpose()
     }
 
-    /// Whether the object at `key` is there and cannot be read.
+    /// Reports whether the object at `key` is stored but cannot be read.
     pub(super) async fn is_damaged(&self, key: &Key) -> Result<bool, StoreError> {
         Ok(self.read(key).await?.1)
     }
 
-    /// The objects that cannot be read.
+    /// Returns the objects that cannot be read.
     pub(super) fn damaged(&self) -> Damaged {
         self.store.damaged()
     }
 
-    /// Stores `value` at `key`, whatever is there; `None` deletes.
+    /// Stores `value` at `key`, whatever is stored there; `None` deletes.
     pub(super) async fn set(&self, key: &Key, value: Option<Value>) -> Result<(), StoreError> {
         match self.store.commit(vec![Write { key: key.clone(), expect: Expect::Anything, value }]).await {
             Ok(_) | Err(StoreError::Missing(_)) => Ok(()),
@@ -242,23 +250,23 @@ impl Desired {
         }
     }
 
-    /// The revision from which to watch for what comes now.
+    /// Returns the revision from which a watch sees every later change.
     pub(super) fn revision(&self) -> u64 {
         self.store.revision()
     }
 
-    /// Every object of a collection, and the revision from which to watch it.
+    /// Returns every object of a collection, and the revision from which to watch it.
     pub(super) async fn list(&self, resource: &Resource) -> Result<(Vec<Object>, u64), StoreError> {
         let listing = self.store.list(&scope(resource), &Page::default()).await?;
         Ok((listing.items, listing.revision))
     }
 
-    /// The bytes that each collection takes.
+    /// Returns the bytes that each collection takes.
     pub(super) async fn sizes(&self) -> Result<Vec<(Resource, u64)>, StoreError> {
         self.store.sizes().await
     }
 
-    /// Changes of a collection after `revision`.
+    /// Watches a collection for changes after `revision`.
     pub(super) fn watch(&self, resource: &Resource, revision: u64) -> Result<Watch, StoreError> {
         self.store.watch(scope(resource), revision)
     }
@@ -268,8 +276,8 @@ fn scope(resource: &Resource) -> Scope {
     Scope { resource: resource.clone(), namespace: None }
 }
 
-fn writes(key: &Key, entry: &Entry, placement: Placement) -> Vec<Write> {
-    // a damaged one counts as absent here, too
+fn writes(key: &Key, entry: &Entry, placement: EntryChange) -> Vec<Write> {
+    // a damaged object counts as absent here, too
     let expect = |revision: Option<u64>| revision.map_or(Expect::Absent, Expect::Revision);
     let mut writes = Vec::new();
     let write = |key: Key, expect: Expect, value: Option<Value>| Write { key, expect, value };
@@ -280,8 +288,8 @@ fn writes(key: &Key, entry: &Entry, placement: Placement) -> Vec<Write> {
         StoreChange::Set(value) => {
             writes.push(write(key.clone(), expect(entry.object_revision), Some(value)))
         }
-        // watchers see the old one go and the new one come
-        StoreChange::Exchange(value) => {
+        // watchers see the old object deleted and the new one added
+        StoreChange::Replace(value) => {
             writes.push(write(key.clone(), expect(entry.object_revision), None));
             writes.push(write(key.clone(), Expect::Absent, Some(value)));
         }
@@ -291,7 +299,7 @@ fn writes(key: &Key, entry: &Entry, placement: Placement) -> Vec<Write> {
         StoreChange::Keep => {}
         StoreChange::Remove if entry.record_revision.is_none() && !entry.is_damaged.1 => {}
         StoreChange::Remove => writes.push(write(record, expect(entry.record_revision), None)),
-        StoreChange::Set(value) | StoreChange::Exchange(value) => {
+        StoreChange::Set(value) | StoreChange::Replace(value) => {
             writes.push(write(record, expect(entry.record_revision), Some(value.write())));
         }
     }

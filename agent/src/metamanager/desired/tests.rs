@@ -1,4 +1,4 @@
-//! Every message against every stored state.
+//! Every kind of message merged into every kind of stored state.
 
 use serde_json::json;
 
@@ -16,19 +16,26 @@ fn pod(uid: &str, image: &str, status: Value) -> Value {
 }
 
 fn stored(uid: &str, image: &str, revision: u64) -> Entry {
-    let object = stripped(&pod(uid, image, json!({"phase": "Running"})));
+    let object = without_server_fields(&pod(uid, image, json!({"phase": "Running"})));
     let record = Record { reported: Some("f".into()), ..Record::of(uid, revision) };
     Entry { object: Some(object), record: Some(record), ..Entry::default() }
 }
 
-fn placed(change: Change, object: &Value, at: (&str, u64), entry: &Entry) -> Placement {
-    place(change, object, CloudVersion { uid: at.0, revision: at.1 }, entry, Status::OursToEnd, now())
+fn placed(change: Change, object: &Value, at: (&str, u64), entry: &Entry) -> EntryChange {
+    merge(
+        change,
+        object,
+        CloudVersion { uid: at.0, revision: at.1 },
+        entry,
+        StatusWriter::NodeUntilEnded,
+        now(),
+    )
 }
 
 #[test]
 fn a_new_pod_is_stored_without_managed_fields() {
     let placement = placed(Change::Insert, &pod("u1", "a", json!({})), ("u1", 5), &Entry::default());
-    assert_eq!(placement.object, StoreChange::Set(stripped(&pod("u1", "a", json!({})))));
+    assert_eq!(placement.object, StoreChange::Set(without_server_fields(&pod("u1", "a", json!({})))));
     assert_eq!(placement.record, StoreChange::Set(Record::of("u1", 5)));
 }
 
@@ -37,7 +44,7 @@ fn a_repetition_changes_nothing() {
     for revision in [4, 5] {
         let placement =
             placed(Change::Update, &pod("u1", "b", json!({})), ("u1", revision), &stored("u1", "a", 5));
-        assert_eq!(placement, Placement::default());
+        assert_eq!(placement, EntryChange::default());
     }
 }
 
@@ -57,14 +64,14 @@ fn a_change_keeps_the_status_of_this_node() {
 }
 
 #[test]
-fn what_the_cloud_shows_is_known_where_all_of_it_is_stored() {
+fn a_message_without_news_is_recognized() {
     let (entry, running) = (stored("u1", "a", 5), json!({"phase": "Running"}));
     let clouds = |uid: &str, image: &str, status: &Value| {
         let mut pod = pod(uid, image, status.clone());
         pod["metadata"]["resourceVersion"] = json!("9");
         pod
     };
-    assert_eq!(known_revision(&entry, &clouds("u1", "a", &running)), Some(9));
+    assert_eq!(unchanged_revision(&entry, &clouds("u1", "a", &running)), Some(9));
     let gate = json!({"phase": "Running", "conditions": [{"type": "gate", "status": "True"}]});
     let mut with_conditions = entry.clone();
     with_conditions.object.as_mut().unwrap()["status"]["conditions"] = json!([]);
@@ -75,10 +82,10 @@ fn what_the_cloud_shows_is_known_where_all_of_it_is_stored() {
         pod("u1", "a", running.clone()),
         Value::Null,
     ] {
-        assert_eq!(known_revision(&entry, &unknown), None, "{unknown}");
+        assert_eq!(unchanged_revision(&entry, &unknown), None, "{unknown}");
     }
-    assert_eq!(known_revision(&with_conditions, &clouds("u1", "a", &gate)), None, "others' words");
-    assert_eq!(known_revision(&Entry::default(), &clouds("u1", "a", &running)), None);
+    assert_eq!(unchanged_revision(&with_conditions, &clouds("u1", "a", &gate)), None, "others' words");
+    assert_eq!(unchanged_revision(&Entry::default(), &clouds("u1", "a", &running)), None);
 }
 
 #[test]
@@ -103,7 +110,7 @@ fn a_status_that_the_cloud_has_otherwise_is_reported_again() {
 #[test]
 fn another_uid_is_another_pod() {
     let placement = placed(Change::Insert, &pod("u2", "a", json!({})), ("u2", 1), &stored("u1", "a", 5));
-    assert!(matches!(placement.object, StoreChange::Exchange(_)));
+    assert!(matches!(placement.object, StoreChange::Replace(_)));
     assert_eq!(placement.record, StoreChange::Set(Record::of("u2", 1)));
 }
 
@@ -120,7 +127,7 @@ fn a_pod_deleted_by_the_cloud_stays_until_it_has_ended() {
 #[test]
 fn the_delete_of_an_older_pod_leaves_the_newer_one_alone() {
     let stub = json!({"metadata": {"name": "p", "uid": "u0"}});
-    assert_eq!(placed(Change::Delete, &stub, ("u0", 0), &stored("u1", "a", 5)), Placement::default());
+    assert_eq!(placed(Change::Delete, &stub, ("u0", 0), &stored("u1", "a", 5)), EntryChange::default());
 }
 
 #[test]
@@ -131,32 +138,32 @@ fn a_pod_that_has_ended_here_does_not_come_back() {
     assert!(matches!(placement.record, StoreChange::Set(Record { finished: true, revision: 6, .. })));
     let stub = json!({"metadata": {"name": "p", "uid": "u1"}});
     let placement = placed(Change::Delete, &stub, ("u1", 0), &entry);
-    assert_eq!(placement, Placement { object: StoreChange::Remove, record: StoreChange::Remove });
+    assert_eq!(placement, EntryChange { object: StoreChange::Remove, record: StoreChange::Remove });
 }
 
 #[test]
 fn other_kinds_are_replaced_and_removed_as_they_come() {
     let map = |value: &str| json!({"metadata": {"name": "m", "uid": "u1"}, "data": {"k": value}});
     let entry = Entry { object: Some(map("a")), record: Some(Record::of("u1", 5)), ..Entry::default() };
-    let placement = place(
+    let placement = merge(
         Change::Update,
         &map("b"),
         CloudVersion { uid: "u1", revision: 6 },
         &entry,
-        Status::Clouds,
+        StatusWriter::Cloud,
         now(),
     );
     assert_eq!(placement.object, StoreChange::Set(map("b")));
     for content in [json!({"metadata": {"uid": "u1"}}), Value::Null] {
         let uid = content.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let placement = place(
+        let placement = merge(
             Change::Delete,
             &content,
             CloudVersion { uid: &uid, revision: 0 },
             &entry,
-            Status::Clouds,
+            StatusWriter::Cloud,
             now(),
         );
-        assert_eq!(placement, Placement { object: StoreChange::Remove, record: StoreChange::Remove });
+        assert_eq!(placement, EntryChange { object: StoreChange::Remove, record: StoreChange::Remove });
     }
 }

@@ -1,4 +1,4 @@
-//! The file: EdgeCore's tables, written beside their place.
+//! The database file: EdgeCore's tables, written to a temporary file that then replaces the old one.
 
 use std::{
     io::{Error, ErrorKind},
@@ -17,31 +17,31 @@ use super::{
     rows::{Row, Rows, Table},
 };
 
-/// What SQLite has beside a file.
+/// The files that SQLite keeps beside a database.
 const SIDE_FILES: [&str; 3] = ["-journal", "-wal", "-shm"];
 
-/// Writes the rows to a new file that takes the place of the one at `path`.
+/// Writes the rows to a new file that replaces the one at `path`.
 pub(super) async fn write(rows: &Rows, path: &Path) -> Result<(), ExportError> {
     let failed = |source| ExportError::File { path: path.display().to_string(), source };
     let broken = |source| ExportError::Database { path: path.display().to_string(), source };
-    let new = beside(path, ".new");
-    remove(&new).await.map_err(failed)?;
-    // it holds Secrets
+    let new = with_suffix(path, ".new");
+    remove_with_side_files(&new).await.map_err(failed)?;
+    // the file holds Secrets
     let made = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new).await;
     made.map_err(failed)?;
     let done = fill(&new, &rows.rows).await.map_err(broken);
     let done = match done {
-        Ok(()) => put(&new, path).await.map_err(failed),
+        Ok(()) => replace_file(&new, path).await.map_err(failed),
         Err(error) => Err(error),
     };
     if done.is_err() {
-        let _ = remove(&new).await;
+        let _ = remove_with_side_files(&new).await;
     }
     done
 }
 
 async fn fill(new: &Path, rows: &[Row]) -> Result<(), sqlx::Error> {
-    // as EdgeCore has it: one file, and a journal only while something is written
+    // as EdgeCore has it: one file, and a journal only during a write
     let options = SqliteConnectOptions::new().filename(new).journal_mode(SqliteJournalMode::Delete);
     let mut connection = options.disable_statement_logging().connect().await?;
     let mut transaction = connection.begin().await?;
@@ -69,23 +69,23 @@ async fn insert(connection: &mut SqliteConnection, row: &Row) -> Result<(), sqlx
     query.execute(connection).await.map(drop)
 }
 
-/// Puts the new file in the place of the old one. What an EdgeCore that was cut off left beside the old one would be played back
-/// into the new one: it is brought into the old one first.
-async fn put(new: &Path, path: &Path) -> Result<(), Error> {
+/// Replaces the old file with the new one. A journal that a killed EdgeCore left beside the old file would be played back into
+/// the new one, so it is first played back into the old one.
+async fn replace_file(new: &Path, path: &Path) -> Result<(), Error> {
     fs::File::open(new).await?.sync_all().await?;
     if fs::try_exists(path).await? {
-        settle(path).await;
+        replay_journal(path).await;
     }
     for suffix in SIDE_FILES {
-        remove_file(&beside(path, suffix)).await?;
+        remove_file(&with_suffix(path, suffix)).await?;
     }
     fs::rename(new, path).await?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::File::open(folder).await?.sync_all().await
 }
 
-/// One that is no database any more has nothing to be brought into it.
-async fn settle(path: &Path) {
+/// Plays the journal of the old file back. A file that is no database any more has nothing to play back.
+async fn replay_journal(path: &Path) {
     let options = SqliteConnectOptions::new().filename(path).journal_mode(SqliteJournalMode::Delete);
     if let Ok(mut connection) = options.disable_statement_logging().connect().await {
         let _ = sqlx::raw_sql("SELECT count(*) FROM sqlite_master").execute(&mut connection).await;
@@ -93,9 +93,9 @@ async fn settle(path: &Path) {
     }
 }
 
-async fn remove(new: &Path) -> Result<(), Error> {
+async fn remove_with_side_files(new: &Path) -> Result<(), Error> {
     for suffix in SIDE_FILES {
-        remove_file(&beside(new, suffix)).await?;
+        remove_file(&with_suffix(new, suffix)).await?;
     }
     remove_file(new).await
 }
@@ -107,7 +107,7 @@ async fn remove_file(path: &Path) -> Result<(), Error> {
     }
 }
 
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()

@@ -1,10 +1,10 @@
-//! The way back: what this node's store holds, as a database of EdgeCore's, so that EdgeCore finds the node as this agent leaves it.
+//! Export: writes this node's store as a database of EdgeCore, so that EdgeCore finds the node as this agent leaves it.
 //!
-//! Written are pods with their status, mirrors of static pods, the node, ConfigMaps, Secrets, volumes and claims, tokens, devices with
-//! their attributes and twins, mappers, the topics of rules and URLs; and for the clients of EdgeCore's MetaServer the same objects in
-//! `meta_v2`. Not written is what the cloud has deleted. What EdgeCore has no place for is told.
+//! Exported are pods with their status, mirrors of static pods, the node, ConfigMaps, Secrets, volumes and claims, tokens,
+//! devices with their attributes and twins, mappers, the topics of rules and URLs; and for the clients of EdgeCore's MetaServer
+//! the same objects in `meta_v2`. What the cloud has deleted is not exported. What EdgeCore cannot store is reported.
 //!
-//! The file is written beside its place and takes it whole, or not at all.
+//! The file is written to a temporary place and replaces the old one as a whole, or not at all.
 //!
 //! Source: KubeEdge 1.23, `edge/pkg/metamanager/dao`; the tables are those that its ORM makes.
 
@@ -24,65 +24,65 @@ pub(crate) enum ExportError {
     /// An object of the store is damaged.
     #[error("the store cannot be read")]
     Store(#[from] StoreError),
-    /// The file cannot be made, flushed or put in its place.
+    /// The file cannot be created, flushed or renamed.
     #[error("{path} cannot be written")]
     File {
-        /// Where it was to stand.
+        /// The path of the database.
         path: String,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// SQLite cannot write it.
     #[error("{path} cannot be written")]
     Database {
-        /// Where it was to stand.
+        /// The path of the database.
         path: String,
-        /// What SQLite said.
+        /// The error of SQLite.
         source: sqlx::Error,
     },
 }
 
-/// What was written, and what was not.
+/// What was exported, and what was not.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Exported {
+pub(crate) struct ExportSummary {
     /// Rows by table.
     pub(crate) written: BTreeMap<&'static str, usize>,
-    /// What EdgeCore has no place for: what it is, and its names.
-    pub(crate) left: BTreeMap<&'static str, Vec<String>>,
+    /// What EdgeCore cannot store: a description, and the names.
+    pub(crate) skipped: BTreeMap<&'static str, Vec<String>>,
 }
 
-/// A device as rows of EdgeCore's.
+/// A device as rows of EdgeCore's tables.
 #[derive(Debug)]
 pub(crate) struct DeviceRows {
-    /// The device.
+    /// The id of the device.
     pub(crate) id: String,
-    /// Names of tables, each with a row: its values by column.
+    /// A table's name and the row's values by column, for each row.
     pub(crate) rows: Vec<(&'static str, Value)>,
-    /// Whether there is something that the cloud has not confirmed.
-    pub(crate) is_due: bool,
+    /// Whether the device has values that the cloud has not confirmed.
+    pub(crate) has_unconfirmed: bool,
 }
 
 /// Reads an object that is a device; `None` where it cannot be read.
 pub(crate) type ReadDevice = fn(&Value) -> Option<DeviceRows>;
 
-/// Writes `objects`, which are all of the store of this node, as a database of EdgeCore's at `path`; what stood there is replaced.
-/// `read_device` is of the room that keeps devices.
+/// Writes `objects`, which are all objects of this node's store, as a database of EdgeCore at `path`, which is replaced.
+/// `read_device` is DeviceTwin's, which knows the form of a device.
 ///
 /// # Errors
-/// An object cannot be read, or the file cannot be written; what stood at `path` stands there still.
+/// An object cannot be read, or the file cannot be written; the file at `path` is then unchanged.
 pub(crate) async fn export(
     objects: &[Object],
     node_name: &str,
     read_device: ReadDevice,
     path: &Path,
-) -> Result<Exported, ExportError> {
+) -> Result<ExportSummary, ExportError> {
     let rows = objects::rows_of(objects, node_name, read_device)?;
     file::write(&rows, path).await?;
     let mut written = BTreeMap::new();
     for row in &rows.rows {
         *written.entry(row.table.name()).or_default() += 1;
     }
-    Ok(Exported { written, left: rows.left })
+    Ok(ExportSummary { written, skipped: rows.skipped })
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Which rows of EdgeCore's database an object of this node's store becomes. Pure.
+//! Converts the objects of this node's store to rows of EdgeCore's database. Pure.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{
     ReadDevice, pods,
-    rows::{Rows, Table, clouds},
+    rows::{Rows, Table, with_cloud_revision},
 };
 use crate::{
     metamanager::{
@@ -18,13 +18,13 @@ use crate::{
     outbox::GROUP as OUTBOX,
 };
 
-/// Where devices stand with their values.
+/// The collection of devices with their values.
 const DEVICES: &str = "devices.twins.outrigger.dev";
 
-/// The rows of all these objects.
+/// Returns the rows of all these objects.
 ///
 /// # Errors
-/// One of them is no JSON.
+/// One of them is not valid JSON.
 pub(super) fn rows_of(
     objects: &[Object],
     node_name: &str,
@@ -37,7 +37,7 @@ pub(super) fn rows_of(
     let mut rows = Rows::default();
     for (key, value) in &all {
         if key.resource.as_str() == DEVICES {
-            rows.device(read_device(value), key);
+            rows.push_device(read_device(value), key);
         } else {
             object(&mut rows, &all, node_name, key, value);
         }
@@ -50,40 +50,56 @@ fn object(rows: &mut Rows, all: &BTreeMap<Key, Value>, node_name: &str, key: &Ke
     let resource = key.resource.as_str();
     let record = || all.get(&record_key(key)).cloned().map(Record::read);
     if *key == service_object::key() && value.pointer("/metadata/uid").is_none() {
-        // this agent's own word for where its MetaServer is
+        // this agent's own object for the address of MetaServer
         return;
     }
     if key.resource == token_resource() {
-        return rows.token(all, key, value);
+        return rows.push_token(all, key, value);
     }
     let (plural, group) = resource.split_once('.').unwrap_or((resource, ""));
     match (plural, group) {
         ("pods", "") => pods::rows(rows, all, node_name, key, value, record()),
         ("nodes", "") if key.name != node_name => {}
-        ("nodes", "") => rows.cloud("node", "Node", key, clouds(value, record().as_ref())),
-        ("configmaps", "") => rows.cloud("configmap", "ConfigMap", key, clouds(value, record().as_ref())),
-        ("secrets", "") => rows.cloud("secret", "Secret", key, clouds(value, record().as_ref())),
-        ("persistentvolumes", "") => {
-            rows.cloud("persistentvolume", "PersistentVolume", key, clouds(value, record().as_ref()));
+        ("nodes", "") => {
+            rows.push_cloud_object("node", "Node", key, with_cloud_revision(value, record().as_ref()))
         }
-        ("persistentvolumeclaims", "") => rows.cloud(
+        ("configmaps", "") => rows.push_cloud_object(
+            "configmap",
+            "ConfigMap",
+            key,
+            with_cloud_revision(value, record().as_ref()),
+        ),
+        ("secrets", "") => {
+            rows.push_cloud_object("secret", "Secret", key, with_cloud_revision(value, record().as_ref()))
+        }
+        ("persistentvolumes", "") => {
+            rows.push_cloud_object(
+                "persistentvolume",
+                "PersistentVolume",
+                key,
+                with_cloud_revision(value, record().as_ref()),
+            );
+        }
+        ("persistentvolumeclaims", "") => rows.push_cloud_object(
             "persistentvolumeclaim",
             "PersistentVolumeClaim",
             key,
-            clouds(value, record().as_ref()),
+            with_cloud_revision(value, record().as_ref()),
         ),
-        (kind, "kubeedge.io") => rows.cloud(kind, "", key, clouds(value, record().as_ref())),
-        ("pods", RECORDS) => pods::record(rows, key, value),
+        (kind, "kubeedge.io") => {
+            rows.push_cloud_object(kind, "", key, with_cloud_revision(value, record().as_ref()))
+        }
+        ("pods", RECORDS) => pods::skip_ended_pod(rows, key, value),
         (_, group) if group == RECORDS || group.ends_with(&format!(".{RECORDS}")) => {}
-        ("chunks", "history.outrigger.dev") => rows.left("what devices were before", "their history"),
-        ("mappers", "mappers.outrigger.dev") => rows.mapper(&value["mapper"]),
+        ("chunks", "history.outrigger.dev") => rows.skip("what devices were before", "their history"),
+        ("mappers", "mappers.outrigger.dev") => rows.push_mapper(&value["mapper"]),
         ("topics", "eventbus.outrigger.dev") => rows.push(Table::SubTopics, vec![key.name.clone().into()]),
         ("targets", "servicebus.outrigger.dev") => {
             rows.push(Table::TargetUrls, vec![key.name.clone().into()])
         }
-        (table, "edgecore.outrigger.dev") => rows.edgecores(table, key, &value["row"]),
-        (_, OUTBOX) => rows.waiting(plural, value),
+        (table, "edgecore.outrigger.dev") => rows.push_edgecore_row(table, key, &value["row"]),
+        (_, OUTBOX) => rows.skip_queued_messages(plural, value),
         (_, group) if group.ends_with("outrigger.dev") => {}
-        _ => rows.copy(key, &clouds(value, record().as_ref())),
+        _ => rows.push_copy(key, &with_cloud_revision(value, record().as_ref())),
     }
 }

@@ -12,9 +12,9 @@ use kubeapi::store::{Key, Resource};
 use serde_json::{Map, Value, json};
 
 use super::DeviceRows;
-use crate::metamanager::{record::Record, takeover::Asked};
+use crate::metamanager::{record::Record, takeover::TokenRequest};
 
-/// A table of EdgeCore's.
+/// A table of EdgeCore's database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Table {
     Meta,
@@ -27,7 +27,7 @@ pub(crate) enum Table {
 }
 
 impl Table {
-    /// All of them.
+    /// All tables.
     pub(super) const ALL: [Self; 7] = [
         Self::Meta,
         Self::MetaV2,
@@ -54,7 +54,7 @@ impl Table {
         }
     }
 
-    /// The columns, in their order.
+    /// Returns the columns in their order.
     fn columns(self) -> &'static [&'static str] {
         match self {
             Self::Meta => &["key", "type", "value"],
@@ -85,7 +85,7 @@ impl Table {
         }
     }
 
-    /// As EdgeCore's ORM makes it.
+    /// Returns the statement that creates the table, as EdgeCore's ORM writes it.
     pub(super) fn schema(self) -> &'static str {
         match self {
             Self::Meta => "CREATE TABLE `meta` (`key` text,`type` text,`value` text,PRIMARY KEY (`key`))",
@@ -111,7 +111,7 @@ impl Table {
         }
     }
 
-    /// The statement that writes a row; the same row again takes the place of the first.
+    /// Returns the statement that writes a row; writing the same row again replaces the first.
     pub(super) fn insert(self) -> &'static str {
         match self {
             Self::Meta => "INSERT OR REPLACE INTO meta VALUES (?, ?, ?)",
@@ -134,11 +134,11 @@ pub(crate) struct Row {
     pub(super) values: Vec<Value>,
 }
 
-/// All rows, and what there is no row for.
+/// All rows, and the names of what there is no row for.
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
     pub(super) rows: Vec<Row>,
-    pub(super) left: BTreeMap<&'static str, Vec<String>>,
+    pub(super) skipped: BTreeMap<&'static str, Vec<String>>,
 }
 
 impl Rows {
@@ -146,17 +146,17 @@ impl Rows {
         self.rows.push(Row { table, values });
     }
 
-    /// There is no place for this one.
-    pub(super) fn left(&mut self, what: &'static str, name: impl Into<String>) {
-        let names = self.left.entry(what).or_default();
+    /// Notes something that EdgeCore cannot store.
+    pub(super) fn skip(&mut self, what: &'static str, name: impl Into<String>) {
+        let names = self.skipped.entry(what).or_default();
         let name = name.into();
         if !names.contains(&name) {
             names.push(name);
         }
     }
 
-    /// An object that EdgeCore has from the cloud, under the word that messages have for its kind.
-    pub(super) fn cloud(&mut self, word: &str, kind: &str, key: &Key, mut object: Value) {
+    /// Adds an object that EdgeCore has from the cloud, under the word that messages use for its kind.
+    pub(super) fn push_cloud_object(&mut self, word: &str, kind: &str, key: &Key, mut object: Value) {
         if !kind.is_empty()
             && let Some(map) = object.as_object_mut()
         {
@@ -165,11 +165,11 @@ impl Rows {
         }
         let row = wire::ResourcePath::object(&key.namespace, &word.to_owned().into(), &key.name);
         self.push(Table::Meta, vec![row.as_str().into(), word.into(), object.to_string().into()]);
-        self.copy(key, &object);
+        self.push_copy(key, &object);
     }
 
-    /// What MetaServer's clients read; an object that does not say its kind is none of theirs.
-    pub(super) fn copy(&mut self, key: &Key, object: &Value) {
+    /// Adds what MetaServer's clients read; an object without its kind is not for them.
+    pub(super) fn push_copy(&mut self, key: &Key, object: &Value) {
         let text = |field: &str| object.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
         let (Some(version), Some(kind)) = (text("apiVersion"), text("kind")) else { return };
         let (group, version) = version.split_once('/').unwrap_or(("", version));
@@ -194,32 +194,32 @@ impl Rows {
         self.push(Table::MetaV2, values);
     }
 
-    /// A token under the key that EdgeCore's kubelet asks with.
-    pub(super) fn token(&mut self, all: &BTreeMap<Key, Value>, key: &Key, kept: &Value) {
+    /// Adds a token under the key that EdgeCore's kubelet uses.
+    pub(super) fn push_token(&mut self, all: &BTreeMap<Key, Value>, key: &Key, kept: &Value) {
         let pods = Resource::new("", "pods");
         let pod =
             all.iter().find(|(place, pod)| place.resource == pods && pod["metadata"]["uid"] == kept["pod"]);
         let pod = pod.map(|(place, _)| place.name.as_str());
-        match Asked::of_kept(key, kept, pod) {
-            Some(asked) => self.push(
+        match TokenRequest::of_kept(key, kept, pod) {
+            Some(request) => self.push(
                 Table::Meta,
-                vec![asked.write().into(), "serviceaccounttoken".into(), kept["token"].to_string().into()],
+                vec![request.write().into(), "serviceaccounttoken".into(), kept["token"].to_string().into()],
             ),
-            None => self.left("tokens, for which the cloud is asked again", key.name.as_str()),
+            None => self.skip("tokens, for which the cloud is asked again", key.name.as_str()),
         }
     }
 
-    pub(super) fn waiting(&mut self, what: &str, chunk: &Value) {
+    pub(super) fn skip_queued_messages(&mut self, what: &str, chunk: &Value) {
         let count = chunk["messages"].as_array().map_or(0, Vec::len);
-        self.left("messages that wait for the cloud", format!("{count} {what}"));
+        self.skip("messages that wait for the cloud", format!("{count} {what}"));
     }
 
-    pub(super) fn device(&mut self, device: Option<DeviceRows>, key: &Key) {
+    pub(super) fn push_device(&mut self, device: Option<DeviceRows>, key: &Key) {
         let Some(device) = device else {
-            return self.left("devices that cannot be read; the cloud sends them", key.name.as_str());
+            return self.skip("devices that cannot be read; the cloud sends them", key.name.as_str());
         };
-        if device.is_due {
-            self.left(
+        if device.has_unconfirmed {
+            self.skip(
                 "values of devices that the cloud has not confirmed; EdgeCore tells the next ones",
                 device.id.as_str(),
             );
@@ -231,32 +231,32 @@ impl Rows {
         }
     }
 
-    pub(super) fn mapper(&mut self, mapper: &Value) {
+    pub(super) fn push_mapper(&mut self, mapper: &Value) {
         let text = |field: &str| mapper[field].as_str().unwrap_or_default();
         let row = json!({
             "name": text("name"), "version": text("version"), "protocol": text("protocol"),
             "address": STANDARD.encode(text("socket")),
         });
-        self.edgecores_mapper(text("name"), &row);
+        self.push_mapper_row(text("name"), &row);
     }
 
-    fn edgecores_mapper(&mut self, name: &str, row: &Value) {
-        // EdgeCore writes these very words before the name
+    fn push_mapper_row(&mut self, name: &str, row: &Value) {
+        // EdgeCore writes this prefix literally
         let key = format!("node/nodeID/namespace/devicemapper/{name}");
         self.push(Table::Meta, vec![key.into(), "devicemapper".into(), row.to_string().into()]);
     }
 
-    /// A row that EdgeCore has written and nobody here has taken over yet.
-    pub(super) fn edgecores(&mut self, table: &str, key: &Key, row: &Value) {
+    /// Adds a row that EdgeCore has written and that no module of this agent has taken over yet.
+    pub(super) fn push_edgecore_row(&mut self, table: &str, key: &Key, row: &Value) {
         match Table::named(table) {
             Some(Table::SubTopics) => self.push(Table::SubTopics, vec![key.name.clone().into()]),
             Some(Table::TargetUrls) => self.push(Table::TargetUrls, vec![key.name.clone().into()]),
             Some(table) => self.columns(table, row),
-            None => self.edgecores_mapper(&key.name, row),
+            None => self.push_mapper_row(&key.name, row),
         }
     }
 
-    /// A row whose columns have their names. The numbers of rows are made anew.
+    /// Adds a row whose columns have their names. Row numbers are assigned anew.
     fn columns(&mut self, table: Table, row: &Value) {
         let is_numbered = table != Table::Device;
         let value = |column: &&str| match *column {
@@ -268,8 +268,8 @@ impl Rows {
     }
 }
 
-/// The object with the cloud's revision, which the store has replaced by its own.
-pub(super) fn clouds(object: &Value, record: Option<&Record>) -> Value {
+/// Returns the object with the cloud's revision instead of the store's.
+pub(super) fn with_cloud_revision(object: &Value, record: Option<&Record>) -> Value {
     let mut object = object.clone();
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         set_revision(metadata, record.map_or(0, |record| record.revision));
@@ -285,7 +285,7 @@ pub(super) fn set_revision(metadata: &mut Map<String, Value>, revision: u64) {
     }
 }
 
-/// The plural of a kind as KubeEdge guesses it.
+/// Returns the plural of a kind as KubeEdge guesses it.
 ///
 /// Source: KubeEdge 1.23, `UnsafeKindToResource` in `pkg/metaserver/util`.
 fn plural(kind: &str) -> String {

@@ -1,4 +1,4 @@
-//! Stores as the agent leaves them, and what EdgeCore would read from them.
+//! Stores as the agent leaves them, and what EdgeCore reads from their export.
 
 use std::{collections::BTreeSet, os::unix::fs::PermissionsExt, sync::Arc};
 
@@ -64,12 +64,12 @@ impl Node {
     }
 }
 
-/// A record of a pod whose status the cloud has confirmed.
+/// Returns the record of a pod whose status the cloud has confirmed.
 fn told(uid: &str, revision: u64, status: &Value) -> Record {
     Record { reported: Some(fingerprint(status)), ..Record::of(uid, revision) }
 }
 
-/// The rows of a table: the first column and the last one.
+/// Returns the rows of a table: the first column and the last one.
 async fn rows(path: &Path, query: &'static str) -> Vec<(String, String)> {
     let options = SqliteConnectOptions::new().filename(path).read_only(true);
     let mut connection: SqliteConnection = options.connect().await.unwrap();
@@ -84,7 +84,7 @@ async fn pods(path: &Path) -> BTreeMap<String, Value> {
 }
 
 #[tokio::test]
-async fn edgecore_finds_the_pods_that_are_there_and_none_that_the_cloud_has_deleted() {
+async fn an_export_has_existing_pods_and_none_that_the_cloud_has_deleted() {
     let (node, directory) = (Node::new(), tempfile::tempdir().unwrap());
     let path = directory.path().join("edgecore.db");
     node.pod("told", running(), told("uid-told", 41, &running())).await;
@@ -103,11 +103,11 @@ async fn edgecore_finds_the_pods_that_are_there_and_none_that_the_cloud_has_dele
     assert_eq!(of("told")["metadata"]["uid"], "uid-told");
     assert_eq!(of("told")["metadata"]["resourceVersion"], "41", "the cloud's, not the store's");
     assert_eq!(of("told")["status"], running());
-    // EdgeCore tells the cloud what it finds to be different
+    // EdgeCore reports to the cloud where it finds a difference
     assert_eq!(of("new")["status"], json!({"phase": "Running", "startTime": "2026-05-01T10:00:00Z"}));
     assert_eq!(of("job")["status"]["phase"], "Succeeded", "or it would be started again");
-    let left: Vec<_> = exported.left.values().flatten().map(String::as_str).collect();
-    assert_eq!(left, ["default/job", "default/ended"]);
+    let skipped: Vec<_> = exported.skipped.values().flatten().map(String::as_str).collect();
+    assert_eq!(skipped, ["default/job", "default/ended"]);
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "nothing is left beside it");
 
@@ -142,7 +142,7 @@ async fn a_static_pod_is_its_mirror_to_edgecore() {
 }
 
 #[tokio::test]
-async fn everything_that_edgecore_keeps_is_where_it_looks_for_it() {
+async fn exported_objects_are_under_edgecores_keys() {
     let (node, directory) = (Node::new(), tempfile::tempdir().unwrap());
     let path = directory.path().join("edgecore.db");
     let named = |name: &str| json!({"metadata": {"name": name, "namespace": "ns"}});
@@ -215,7 +215,7 @@ async fn everything_that_edgecore_keeps_is_where_it_looks_for_it() {
 }
 
 #[tokio::test]
-async fn what_edgecore_left_is_what_it_finds_again() {
+async fn edgecores_rows_survive_takeover_and_export() {
     let directory = tempfile::tempdir().unwrap();
     let (old, new) = (directory.path().join("edgecore.db"), directory.path().join("new.db"));
     std::fs::write(&old, include_bytes!("../takeover/testdata/edgecore-1.23.db")).unwrap();
@@ -234,7 +234,7 @@ async fn what_edgecore_left_is_what_it_finds_again() {
     let schema = "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%' ORDER BY name";
     let (before, after) = (rows(&old, schema).await, rows(&new, schema).await);
     assert!(before.iter().all(|table| after.contains(table)), "{before:?} {after:?}");
-    // and a new store that takes it over is what the first one was
+    // a new store that takes this database over equals the first one
     let again = Node::new();
     let store: Arc<dyn Store> = again.0.clone();
     take_over(&new, &store, "ec1").await.unwrap();
@@ -249,7 +249,7 @@ async fn the_journal_of_the_file_before_is_not_played_into_the_new_one() {
     let path = directory.path().join("edgecore.db");
     node.pod("old", running(), told("uid-old", 1, &running())).await;
     export(&node.objects().await, "edge-1", no_devices, &path).await.unwrap();
-    // an EdgeCore that is cut off in a transaction
+    // an EdgeCore that is killed during a transaction
     let mut edgecore = SqliteConnectOptions::new().filename(&path).connect().await.unwrap();
     for statement in
         ["PRAGMA cache_size = 1", "PRAGMA cache_spill = 1", "BEGIN IMMEDIATE", "DELETE FROM meta"]
@@ -274,7 +274,7 @@ async fn the_journal_of_the_file_before_is_not_played_into_the_new_one() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_written_leaves_what_was_there() {
+async fn a_failed_export_leaves_the_old_file() {
     let (node, directory) = (Node::new(), tempfile::tempdir().unwrap());
     let path = directory.path().join("edgecore.db");
     std::fs::create_dir(&path).unwrap();

@@ -1,50 +1,50 @@
-//! Events: told to the cloud, which never confirms one; while it is not connected they wait on disk, see [`crate::outbox`].
+//! Events: sent to the cloud, which never confirms one. While it is not connected they wait on disk, see [`crate::outbox`].
 
 use http::{Method, Response};
 use kubeapi::Body;
 use serde_json::{Value, json};
 use wire::{Change, ResourcePath, ResourceType, Upstream};
 
-use super::{Refusal, Remote, found};
+use super::{ApiError, Remote, success};
 use crate::outbox::{Item, Limits};
 use crate::rt::unix_millis;
 
-/// Events on their way to the outbox; whoever has more waits.
+/// The most events that are queued for the outbox; further senders wait.
 pub(in crate::metamanager) const MAX_QUEUED_EVENTS: usize = 64;
-/// What waits while the cloud is not connected: the last hours of a node in trouble.
+/// The most events that wait on disk while the cloud is not connected: the last hours of a node in trouble.
 pub(in crate::metamanager) const EVENT_OUTBOX_LIMITS: Limits = Limits { messages: 1_000, bytes: 2 << 20 };
 
 impl Remote {
-    /// Tells the cloud; there is no answer.
-    pub(super) async fn event(&self, namespace: &str, event: Value) -> Result<Response<Body>, Refusal> {
+    /// Sends a new event to the cloud; there is no answer.
+    pub(super) async fn send_event(&self, namespace: &str, event: Value) -> Result<Response<Body>, ApiError> {
         let name = event.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
         if name.is_empty() {
-            return Err(Refusal::bad_request("an event needs metadata.name"));
+            return Err(ApiError::bad_request("an event needs metadata.name"));
         }
         let put = Upstream::put(Change::Insert, namespace, &ResourceType::Event, &name, event.clone());
-        self.queue(put, None).await?;
-        Ok(found(&Method::POST, &event))
+        self.queue_event(put, None).await?;
+        Ok(success(&Method::POST, &event))
     }
 
-    /// Tells the cloud of an event that it was told before. The patch has to be the whole event: the cloud must see whose it
-    /// is, and nothing of it is kept here.
-    pub(super) async fn event_again(
+    /// Sends the cloud a change of an event that it has. The patch has to be the whole event: the cloud must see which object
+    /// it is about, and this node does not keep events.
+    pub(super) async fn send_event_patch(
         &self,
         namespace: &str,
         name: &str,
         patch: Value,
-    ) -> Result<Response<Body>, Refusal> {
+    ) -> Result<Response<Body>, ApiError> {
         let content = json!({"event": patch, "patchData": patch.to_string()});
         let path = ResourcePath::object(namespace, &ResourceType::Event, name);
         let key = path.as_str().to_owned();
-        self.queue(Upstream::Patch { path, patch: content }, Some(key)).await?;
-        Ok(found(&Method::PATCH, &patch))
+        self.queue_event(Upstream::Patch { path, patch: content }, Some(key)).await?;
+        Ok(success(&Method::PATCH, &patch))
     }
 
-    /// Waits for room in the outbox. A newer message of the same key says all that an older one would have said.
-    async fn queue(&self, told: Upstream, key: Option<String>) -> Result<(), Refusal> {
-        let item = Item { message: told.into_message(unix_millis()), key, kept: None };
-        self.waits.events.send(item).await.map_err(|_| Refusal::unavailable("the agent ends"))
+    /// Queues a message for the outbox, and waits for space. A newer message of the same key replaces an older one.
+    async fn queue_event(&self, event: Upstream, key: Option<String>) -> Result<(), ApiError> {
+        let item = Item { message: event.into_message(unix_millis()), key, on_stored: None };
+        self.config.events.send(item).await.map_err(|_| ApiError::unavailable("the agent ends"))
     }
 }
 
@@ -60,14 +60,14 @@ mod tests {
 
     use super::*;
     use crate::{
-        edgehub::line::line,
-        metamanager::{desired::Desired, pods_complete::Judge, remote::Waits},
+        edgehub::fake_cloud::fake_cloud,
+        metamanager::{desired::Desired, pods_complete::CompletenessTracker, remote::Config},
         outbox,
     };
 
-    /// As EdgeCore's.
+    /// EdgeCore's default.
     const TIMEOUT: Duration = Duration::from_secs(60);
-    /// Three of each of a hundred pods.
+    /// Three events for each of a hundred pods.
     const EVENTS: usize = 300;
 
     #[tokio::test]
@@ -75,34 +75,34 @@ mod tests {
         let store: Arc<dyn Store> = MemoryStore::new();
         let api = Api::builder(store.clone()).rules(Rules::Relay).build();
         let desired = Desired::new(store.clone(), "edge-1".into());
-        let (hub, _inbound, mut line) = line();
-        let (_, pods_complete) = Judge::new(desired.clone(), hub.link());
+        let (hub, _inbound, mut line) = fake_cloud();
+        let (_, pods_complete) = CompletenessTracker::new(desired.clone(), hub.link());
         let (events, items) = mpsc::channel(MAX_QUEUED_EVENTS);
         let config = outbox::Config {
             what: "events",
             limits: EVENT_OUTBOX_LIMITS,
             store,
             hub: hub.clone(),
-            deliver: outbox::Deliver::written(hub.clone()),
-            at_once: 1,
+            deliver: outbox::Delivery::written(hub.clone()),
+            max_concurrent: 1,
             dropped: Arc::default(),
         };
         let mut outbox = outbox::new(config, items);
         let remote =
-            Remote::new(api.service(), desired, hub, pods_complete, Waits { events, timeout: TIMEOUT });
-        let told = async {
+            Remote::new(api.service(), desired, hub, pods_complete, Config { events, timeout: TIMEOUT });
+        let event = async {
             for index in 0..EVENTS {
-                remote.event("shop", json!({"metadata": {"name": format!("web.{index}")}})).await?;
+                remote.send_event("shop", json!({"metadata": {"name": format!("web.{index}")}})).await?;
             }
             line.up();
             for index in 0..EVENTS {
                 let message = line.next().await;
                 assert_eq!(message.content["metadata"]["name"], format!("web.{index}"));
             }
-            Ok::<_, Refusal>(())
+            Ok::<_, ApiError>(())
         };
         tokio::select! {
-            told = told => assert!(told.is_ok(), "none is lost"),
+            event = event => assert!(event.is_ok(), "none is lost"),
             () = outbox.run() => panic!("the outbox has ended"),
         }
     }

@@ -1,34 +1,34 @@
-//! Leases: not stored here, since one that the cloud does not have says nothing.
+//! Leases: not stored on this node, because a lease that the cloud does not have is of no use.
 //!
-//! A node's lease belongs to the node, by the UID that the cloud has given it, and goes with it. Here is where that is known: EdgeD
-//! has a node before the cloud does.
+//! A node's lease is owned by the node, by the UID that the cloud has given it, and is collected with it. The owner is set
+//! here, because EdgeD has a node before the cloud does and does not know its UID.
 
 use http::{Method, Response};
 use kubeapi::{Body, store::Key};
 use serde_json::{Value, json};
 use wire::{Answer, Change, ResourceType, Upstream};
 
-use super::{Refusal, Remote, found};
+use super::{ApiError, Remote, success};
 use crate::metamanager::desired::resource;
 
 const NAMESPACE: &str = "kube-node-lease";
 
 impl Remote {
-    /// Reads, creates or replaces a lease in the cloud. While the cloud does not know the node, it is asked for none:
-    /// one that is written would belong to nobody, or to a node that is gone, and be collected as soon as it is there.
+    /// Reads, creates or replaces a lease in the cloud. While the cloud does not know the node, no lease is written: it would
+    /// have no owner, or a deleted one, and be collected at once.
     pub(super) async fn lease(
         &self,
         method: &Method,
         name: &str,
         mut lease: Value,
-    ) -> Result<Response<Body>, Refusal> {
+    ) -> Result<Response<Body>, ApiError> {
         let given = lease.pointer("/metadata/name").and_then(Value::as_str).unwrap_or(name).to_owned();
         if let Some(map) = lease.as_object_mut() {
-            // EdgeCore sends none of them
+            // EdgeCore sends neither kind nor apiVersion
             map.shift_remove("kind");
             map.shift_remove("apiVersion");
         }
-        let owner = self.owner().await?;
+        let owner = self.owner_reference().await?;
         if let Some(metadata) = lease.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.insert("ownerReferences".into(), json!([owner]));
         }
@@ -38,29 +38,29 @@ impl Remote {
             Method::PUT => Upstream::put(Change::Update, NAMESPACE, &kind, &given, lease),
             _ => Upstream::query(NAMESPACE, &kind, &given),
         };
-        let mut lease = match self.ask_once(request).await?.0 {
-            Answer::Response(response) => response.into_result().map_err(Refusal::of)?,
-            Answer::Failed(status) => return Err(Refusal::of(status)),
+        let mut lease = match self.request_once(request).await?.0 {
+            Answer::Response(response) => response.into_result().map_err(ApiError::of)?,
+            Answer::Failed(status) => return Err(ApiError::of(status)),
             Answer::Found(lease) => lease,
             Answer::Done => {
-                return Err(Refusal::bad_gateway("the cloud answered a lease request without a lease"));
+                return Err(ApiError::bad_gateway("the cloud answered a lease request without a lease"));
             }
         };
         if let Some(map) = lease.as_object_mut() {
             map.insert("kind".into(), json!("Lease"));
             map.insert("apiVersion".into(), json!("coordination.k8s.io/v1"));
         }
-        Ok(found(method, &lease))
+        Ok(success(method, &lease))
     }
 
-    /// A reference to this node as the cloud has it.
-    async fn owner(&self) -> Result<Value, Refusal> {
+    /// Returns an owner reference to this node as the cloud has it.
+    async fn owner_reference(&self) -> Result<Value, ApiError> {
         let name = self.desired.node_name();
         let key = Key::new(resource(&ResourceType::Node), "", name);
         let uid = self.desired.entry(&key).await?.record.map(|record| record.uid).unwrap_or_default();
         if uid.is_empty() {
             let why = "the cloud does not know this node; its lease is written when it is registered";
-            return Err(Refusal::unavailable(why));
+            return Err(ApiError::unavailable(why));
         }
         Ok(json!({"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}))
     }
@@ -77,37 +77,38 @@ mod tests {
 
     use super::*;
     use crate::{
-        edgehub::line::{Line, line},
+        edgehub::fake_cloud::{FakeCloud, fake_cloud},
         metamanager::{
-            desired::{Desired, Placement, StoreChange},
-            pods_complete::Judge,
+            desired::{Desired, EntryChange, StoreChange},
+            pods_complete::CompletenessTracker,
             record::Record,
-            remote::Waits,
+            remote::Config,
         },
         rt::unix_millis,
     };
 
-    /// As EdgeCore's.
+    /// EdgeCore's default.
     const TIMEOUT: Duration = Duration::from_secs(60);
 
-    fn remote() -> (Remote, Desired, Line) {
+    fn remote() -> (Remote, Desired, FakeCloud) {
         let api = Api::builder(MemoryStore::new()).rules(Rules::Relay).build();
         let desired = Desired::new(MemoryStore::new(), "edge-1".into());
-        let (hub, _, mut line) = line();
-        let (_, pods_complete) = Judge::new(desired.clone(), hub.link());
+        let (hub, _, mut line) = fake_cloud();
+        let (_, pods_complete) = CompletenessTracker::new(desired.clone(), hub.link());
         line.up();
-        let waits = Waits { events: tokio::sync::mpsc::channel(1).0, timeout: TIMEOUT };
-        (Remote::new(api.service(), desired.clone(), hub, pods_complete, waits), desired, line)
+        let config = Config { events: tokio::sync::mpsc::channel(1).0, timeout: TIMEOUT };
+        (Remote::new(api.service(), desired.clone(), hub, pods_complete, config), desired, line)
     }
 
     async fn know_node(desired: &Desired, uid: &str) {
         let key = Key::new(resource(&ResourceType::Node), "", "edge-1");
         let record = Record::of(uid, 1);
-        let known = |_: &_| Placement { object: StoreChange::Keep, record: StoreChange::Set(record.clone()) };
+        let known =
+            |_: &_| EntryChange { object: StoreChange::Keep, record: StoreChange::Set(record.clone()) };
         desired.change(&key, known).await.unwrap();
     }
 
-    /// A lease of a node that is gone.
+    /// Returns a lease of a node that was deleted.
     fn lease() -> Value {
         let owner = json!({"apiVersion": "v1", "kind": "Node", "name": "edge-1", "uid": "gone"});
         json!({"metadata": {"name": "edge-1", "ownerReferences": [owner]}, "spec": {}})

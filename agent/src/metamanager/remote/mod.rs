@@ -1,15 +1,15 @@
-//! What stands between EdgeD's client and the store: requests that concern the cloud go there, all others to the store.
+//! The service between EdgeD's client and the store: requests that concern the cloud are sent there, all others to the store.
 //!
-//! Reads of a ConfigMap or Secret that is not stored, of persistent volumes and claims, leases, tokens and events reach through.
-//! While the cloud is not connected they are answered 503 at once, but for volumes, claims and tokens, of which the last known
-//! is given.
+//! Sent to the cloud are reads of a ConfigMap or Secret that is not stored, and requests for persistent volumes and claims,
+//! leases, tokens and events. While the cloud is not connected they are answered 503 at once, but for volumes, claims and
+//! tokens, of which the last known state is returned.
 
+mod classify;
 pub(super) mod events;
 mod leases;
 mod lookup;
-mod mend;
-mod place;
 mod pods;
+mod repair;
 mod tokens;
 
 use std::{
@@ -30,12 +30,12 @@ use tokio::{sync::mpsc, time::Instant};
 use tower::Service;
 use wire::{Answer, Down, Downstream, Message, Upstream};
 
-use self::place::{Place, place};
+use self::classify::{RemoteRequest, classify};
 pub(super) use self::tokens::{resource as token_resource, stored_token};
 use super::{
     PodsComplete,
-    answer::{Refusal, object, refusal},
     desired::Desired,
+    response::{ApiError, error_response, object_response},
 };
 use crate::rt::unix_millis;
 use crate::{
@@ -43,10 +43,10 @@ use crate::{
     outbox::Item,
 };
 
-/// After so long without an answer the cloud is asked again.
-const ASK_AGAIN: Duration = Duration::from_secs(10);
+/// How long the cloud may take before it is asked again.
+const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The largest body taken; the API server's limit.
+/// The largest request body, bytes; the API server's limit.
 const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 
 /// The service; cheap to clone.
@@ -56,15 +56,15 @@ pub(super) struct Remote {
     desired: Desired,
     hub: EdgeHub,
     pods_complete: PodsComplete,
-    waits: Waits,
+    config: Config,
 }
 
-/// What the cloud is waited for, and what waits for it.
+/// The queue and the timeout for requests to the cloud.
 #[derive(Clone, Debug)]
-pub(super) struct Waits {
-    /// Where events wait.
+pub(super) struct Config {
+    /// The queue of events for the cloud.
     pub(super) events: mpsc::Sender<Item>,
-    /// How long the cloud may take for an answer.
+    /// How long the cloud may take to answer.
     pub(super) timeout: Duration,
 }
 
@@ -74,72 +74,88 @@ impl Remote {
         desired: Desired,
         hub: EdgeHub,
         pods_complete: PodsComplete,
-        waits: Waits,
+        config: Config,
     ) -> Self {
-        Self { local, desired, hub, pods_complete, waits }
+        Self { local, desired, hub, pods_complete, config }
     }
 
-    /// What the cloud answers, and the message that it was. Until the time is over it is asked again and again, since CloudCore
-    /// drops what it cannot deal with, as while it starts.
-    async fn ask(&self, request: Upstream) -> Result<(Answer, Message), Refusal> {
-        let end = Instant::now() + self.waits.timeout;
+    /// Returns the cloud's answer with its message. The request is repeated until the timeout, because CloudCore drops requests
+    /// that it cannot handle, as while it starts.
+    async fn request(&self, request: Upstream) -> Result<(Answer, Message), ApiError> {
+        let end = Instant::now() + self.config.timeout;
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            match self.hub.request(request.clone().into_message(unix_millis()), ASK_AGAIN.min(left)).await {
-                Err(Unreachable::Timeout(_)) if left > ASK_AGAIN => {}
+            match self
+                .hub
+                .request(request.clone().into_message(unix_millis()), RETRY_INTERVAL.min(left))
+                .await
+            {
+                Err(Unreachable::Timeout(_)) if left > RETRY_INTERVAL => {}
                 Err(Unreachable::Timeout(_)) => {
-                    return answered(Err(Unreachable::Timeout(self.waits.timeout)));
+                    return parse_answer(Err(Unreachable::Timeout(self.config.timeout)));
                 }
-                answer => return answered(answer),
+                answer => return parse_answer(answer),
             }
         }
     }
 
-    /// The same, asked once: for what is asked again by itself.
-    async fn ask_once(&self, request: Upstream) -> Result<(Answer, Message), Refusal> {
-        answered(
-            self.hub.request(request.into_message(unix_millis()), ASK_AGAIN.min(self.waits.timeout)).await,
+    /// Sends a request once, for callers that retry by themselves.
+    async fn request_once(&self, request: Upstream) -> Result<(Answer, Message), ApiError> {
+        parse_answer(
+            self.hub
+                .request(request.into_message(unix_millis()), RETRY_INTERVAL.min(self.config.timeout))
+                .await,
         )
     }
 
-    async fn handle(&self, place: Place, request: Request<ClientBody>) -> Result<Response<Body>, Refusal> {
-        match place {
-            Place::Lookup(kind, namespace, name) => self.lookup(kind, &namespace, &name).await,
-            Place::Fresh(kind, namespace, name) => self.fresh(kind, &namespace, &name).await,
-            Place::Lease(name) => {
+    async fn handle(
+        &self,
+        remote_request: RemoteRequest,
+        request: Request<ClientBody>,
+    ) -> Result<Response<Body>, ApiError> {
+        match remote_request {
+            RemoteRequest::StoreFirst(kind, namespace, name) => {
+                self.store_first(kind, &namespace, &name).await
+            }
+            RemoteRequest::CloudFirst(kind, namespace, name) => {
+                self.cloud_first(kind, &namespace, &name).await
+            }
+            RemoteRequest::Lease(name) => {
                 let method = request.method().clone();
                 self.lease(&method, &name, body(request).await?).await
             }
-            Place::Token(namespace, account) => self.token(&namespace, &account, body(request).await?).await,
-            Place::Event(namespace) => self.event(&namespace, body(request).await?).await,
-            Place::EventAgain(namespace, name) => {
-                self.event_again(&namespace, &name, body(request).await?).await
+            RemoteRequest::Token(namespace, account) => {
+                self.token(&namespace, &account, body(request).await?).await
             }
-            Place::Pod(namespace, name) => self.pod(&namespace, &name, request).await,
-            Place::PodEnd(namespace, name) => self.end_pod(&namespace, &name, request).await,
+            RemoteRequest::Event(namespace) => self.send_event(&namespace, body(request).await?).await,
+            RemoteRequest::PatchEvent(namespace, name) => {
+                self.send_event_patch(&namespace, &name, body(request).await?).await
+            }
+            RemoteRequest::Pod(namespace, name) => self.pod(&namespace, &name, request).await,
+            RemoteRequest::DeletePod(namespace, name) => self.delete_pod(&namespace, &name, request).await,
         }
     }
 }
 
-fn answered(answer: Result<Message, Unreachable>) -> Result<(Answer, Message), Refusal> {
-    let message = answer.map_err(|error| Refusal::unavailable(&error.to_string()))?;
+fn parse_answer(answer: Result<Message, Unreachable>) -> Result<(Answer, Message), ApiError> {
+    let message = answer.map_err(|error| ApiError::unavailable(&error.to_string()))?;
     match Down::from(message.clone()).body {
         Downstream::Answer { answer, .. } => Ok((answer, message)),
-        _ => Err(Refusal::bad_gateway("the cloud's answer is of another kind than the request")),
+        _ => Err(ApiError::bad_gateway("the cloud's answer is of another kind than the request")),
     }
 }
 
-/// The object in a request's body.
-async fn body(request: Request<ClientBody>) -> Result<Value, Refusal> {
+/// Reads the object in a request's body.
+async fn body(request: Request<ClientBody>) -> Result<Value, ApiError> {
     let bytes: Bytes = match Limited::new(request.into_body(), MAX_BODY_BYTES).collect().await {
         Ok(collected) => collected.to_bytes(),
-        Err(error) => return Err(Refusal::bad_request(&format!("the body could not be read: {error}"))),
+        Err(error) => return Err(ApiError::bad_request(&format!("the body could not be read: {error}"))),
     };
     if bytes.is_empty() {
         return Ok(Value::Null);
     }
     serde_json::from_slice(&bytes)
-        .map_err(|error| Refusal::bad_request(&format!("the body is not JSON: {error}")))
+        .map_err(|error| ApiError::bad_request(&format!("the body is not JSON: {error}")))
 }
 
 impl Service<Request<ClientBody>> for Remote {
@@ -152,15 +168,22 @@ impl Service<Request<ClientBody>> for Remote {
     }
 
     fn call(&mut self, request: Request<ClientBody>) -> Self::Future {
-        let Some(place) = place(request.method(), request.uri()) else { return self.local.call(request) };
+        let Some(remote_request) = classify(request.method(), request.uri()) else {
+            return self.local.call(request);
+        };
         let this = self.clone();
-        Box::pin(async move { Ok(this.handle(place, request).await.unwrap_or_else(|error| refusal(&error))) })
+        Box::pin(async move {
+            Ok(this.handle(remote_request, request).await.unwrap_or_else(|error| error_response(&error)))
+        })
     }
 }
 
-/// 201 for what a POST made, 200 for the rest.
-fn found(method: &Method, value: &Value) -> Response<Body> {
-    object(if method == Method::POST { http::StatusCode::CREATED } else { http::StatusCode::OK }, value)
+/// Returns the response with the object: 201 for a POST, 200 for all others.
+fn success(method: &Method, value: &Value) -> Response<Body> {
+    object_response(
+        if method == Method::POST { http::StatusCode::CREATED } else { http::StatusCode::OK },
+        value,
+    )
 }
 
 #[cfg(test)]
@@ -170,21 +193,21 @@ mod tests {
     use wire::ResourceType;
 
     use super::*;
-    use crate::{edgehub::line::line, metamanager::pods_complete::Judge};
+    use crate::{edgehub::fake_cloud::fake_cloud, metamanager::pods_complete::CompletenessTracker};
 
     #[tokio::test(start_paused = true)]
-    async fn a_cloud_that_is_silent_is_asked_again_until_the_time_is_over() {
+    async fn a_request_to_a_silent_cloud_is_repeated_until_the_timeout() {
         for (seconds, times) in [(3, 1), (25, 3), (60, 6)] {
             let api = kubeapi::Api::builder(MemoryStore::new()).rules(Rules::Relay).build();
             let desired = Desired::new(MemoryStore::new(), "edge-1".into());
-            let (hub, _inbound, mut line) = line();
-            let (_, pods_complete) = Judge::new(desired.clone(), hub.link());
+            let (hub, _inbound, mut line) = fake_cloud();
+            let (_, pods_complete) = CompletenessTracker::new(desired.clone(), hub.link());
             let limit = Duration::from_secs(seconds);
-            let waits = Waits { events: mpsc::channel(1).0, timeout: limit };
-            let remote = Remote::new(api.service(), desired, hub, pods_complete, waits);
+            let config = Config { events: mpsc::channel(1).0, timeout: limit };
+            let remote = Remote::new(api.service(), desired, hub, pods_complete, config);
             line.up();
             let begun = Instant::now();
-            let refusal = remote.lookup(ResourceType::ConfigMap, "ns", "settings").await.unwrap_err();
+            let refusal = remote.store_first(ResourceType::ConfigMap, "ns", "settings").await.unwrap_err();
             assert_eq!(begun.elapsed().as_secs(), seconds);
             assert!(refusal.is_unavailable(), "{refusal:?}");
             let asked = std::iter::from_fn(|| line.next().now_or_never()).count();

@@ -1,5 +1,5 @@
-//! Tokens of service accounts: asked of the cloud, kept on disk, so that a pod starts with the last known one when the cloud is
-//! away.
+//! Tokens of service accounts: requested from the cloud and kept on disk, so that a pod starts with the last known token while
+//! the cloud is not connected.
 
 use http::{Method, Response};
 use jiff::{SignedDuration, Timestamp};
@@ -11,33 +11,33 @@ use serde_json::{Value, json};
 use tracing::debug;
 use wire::{Answer, Upstream};
 
-use super::{Refusal, Remote, found};
+use super::{ApiError, Remote, success};
 use crate::metamanager::{desired::Desired, record::fingerprint};
 
-/// After this share of its life a token is renewed; the kubelet's.
-const FRESH_PERCENT: i64 = 80;
-/// However long it lives, a token is renewed after this; the kubelet's.
-const OLDEST: SignedDuration = SignedDuration::from_hours(24);
+/// The share of its lifetime after which a token is renewed; the kubelet's.
+const RENEW_AFTER_PERCENT: i64 = 80;
+/// The age after which every token is renewed; the kubelet's.
+const MAX_TOKEN_AGE: SignedDuration = SignedDuration::from_hours(24);
 
 impl Remote {
-    /// A token for the account: a kept one that is fresh, else a new one, else the last known.
+    /// Returns a token for the account: a stored one that is fresh, else a new one, else the last known.
     pub(super) async fn token(
         &self,
         namespace: &str,
         account: &str,
         request: Value,
-    ) -> Result<Response<Body>, Refusal> {
+    ) -> Result<Response<Body>, ApiError> {
         let key = key(namespace, account, &request);
         let kept = self.desired.get(&key).await?;
         if let Some(kept) = kept.as_ref().filter(|kept| is_fresh(kept, Timestamp::now())) {
-            return Ok(found(&Method::POST, &kept["token"]));
+            return Ok(success(&Method::POST, &kept["token"]));
         }
-        let asked = match self.ask(Upstream::token(namespace, account, request.clone())).await {
+        let asked = match self.request(Upstream::token(namespace, account, request.clone())).await {
             Ok((Answer::Found(token), _)) => Ok(token),
-            Ok((Answer::Failed(status), _)) => return Err(Refusal::of(status)),
-            Ok((Answer::Response(response), _)) => response.into_result().map_err(Refusal::of),
+            Ok((Answer::Failed(status), _)) => return Err(ApiError::of(status)),
+            Ok((Answer::Response(response), _)) => response.into_result().map_err(ApiError::of),
             Ok((Answer::Done, _)) => {
-                Err(Refusal::bad_gateway("the cloud answered a token request without a token"))
+                Err(ApiError::bad_gateway("the cloud answered a token request without a token"))
             }
             Err(refusal) => Err(refusal),
         };
@@ -45,18 +45,18 @@ impl Remote {
             (Ok(token), _) => token,
             (Err(_), Some(kept)) => {
                 debug!(namespace, account, "the cloud gives no token now; the last known one is used");
-                return Ok(found(&Method::POST, &kept["token"]));
+                return Ok(success(&Method::POST, &kept["token"]));
             }
             (Err(refusal), None) => return Err(refusal),
         };
         let now = Timestamp::now().to_string();
         let (key, entry) = stored_token(namespace, account, &request, &now, token.clone());
         self.desired.set(&key, Some(entry)).await?;
-        Ok(found(&Method::POST, &token))
+        Ok(success(&Method::POST, &token))
     }
 }
 
-/// The place and the form in which a token is kept that was issued then.
+/// Returns the key and the object under which a token is stored that was issued at `issued`.
 pub(in crate::metamanager) fn stored_token(
     namespace: &str,
     account: &str,
@@ -72,8 +72,12 @@ pub(in crate::metamanager) fn stored_token(
     (key, entry)
 }
 
-/// Forgets the tokens that were bound to a pod.
-pub(super) async fn forget(desired: &Desired, namespace: &str, pod: &str) -> Result<(), StoreError> {
+/// Removes the tokens that are bound to a pod.
+pub(super) async fn remove_tokens_of_pod(
+    desired: &Desired,
+    namespace: &str,
+    pod: &str,
+) -> Result<(), StoreError> {
     for object in desired.list(&resource()).await?.0 {
         if object.key.namespace == namespace && object.value()?["pod"] == pod {
             desired.set(&object.key, None).await?;
@@ -82,7 +86,7 @@ pub(super) async fn forget(desired: &Desired, namespace: &str, pod: &str) -> Res
     Ok(())
 }
 
-/// Where tokens are kept.
+/// Returns the collection of tokens.
 pub(in crate::metamanager) fn resource() -> Resource {
     Resource::new("kubeedge.io", "serviceaccounttokens")
 }
@@ -91,7 +95,7 @@ fn bound_pod(request: &Value) -> &str {
     request.pointer("/spec/boundObjectRef/uid").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// One place for each account, audience, lifetime and pod.
+/// Returns the key of a token: one for each account, audience, lifetime and pod.
 fn key(namespace: &str, account: &str, request: &Value) -> Key {
     let spec = request.get("spec").unwrap_or(&Value::Null);
     let part = |name: &str| spec.get(name).cloned().unwrap_or_default();
@@ -107,8 +111,10 @@ fn is_fresh(kept: &Value, now: Timestamp) -> bool {
         return false;
     };
     let (life, age) = (expiry.duration_since(issued), now.duration_since(issued));
-    // a clock that was set back shows a token from the future
-    age >= SignedDuration::ZERO && age < OLDEST && age.as_secs() * 100 < life.as_secs() * FRESH_PERCENT
+    // after the clock was set back, a token may seem to come from the future
+    age >= SignedDuration::ZERO
+        && age < MAX_TOKEN_AGE
+        && age.as_secs() * 100 < life.as_secs() * RENEW_AFTER_PERCENT
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Mirrors of static pods: made in the cloud as soon as it knows this node.
+//! Mirrors of static pods: created in the cloud as soon as it knows this node.
 
 use std::time::Duration;
 
@@ -7,63 +7,63 @@ use serde_json::Value;
 use tracing::{info, warn};
 use wire::{Answer, Change, ResourceType, Upstream, lane::needs_ack};
 
-use super::{Failed, ReportOutcome, Reporter};
+use super::{ReportError, ReportOutcome, Reporter};
 use crate::metamanager::{
-    desired::{Placement, StoreChange, resource},
+    desired::{EntryChange, StoreChange, resource},
     mirror,
     record::Record,
 };
 use crate::rt::unix_millis;
 
-/// While the cloud has not told the node's UID.
+/// The wait while the cloud has not sent the node's UID.
 const NODE_UID_RETRY_DELAY: Duration = Duration::from_secs(1);
-/// After the cloud refused a mirror: the pod runs without.
-const LATER: Duration = Duration::from_secs(30);
+/// The wait after the cloud has refused a mirror: the pod runs without one.
+const MIRROR_RETRY_DELAY: Duration = Duration::from_secs(30);
 
 impl Reporter {
-    /// Makes a mirror of `pod`, whose status is told after that.
-    pub(super) async fn mirror(&self, key: &Key, pod: &Value) -> Result<ReportOutcome, Failed> {
+    /// Creates a mirror of `pod`; the pod's status is reported after that.
+    pub(super) async fn mirror(&self, key: &Key, pod: &Value) -> Result<ReportOutcome, ReportError> {
         let node = Key::new(resource(&ResourceType::Node), "", self.node_name.as_str());
         let node_uid = self.desired.entry(&node).await?.record.map(|record| record.uid).unwrap_or_default();
         if node_uid.is_empty() {
-            return Ok(ReportOutcome::Later(NODE_UID_RETRY_DELAY));
+            return Ok(ReportOutcome::RetryAfter(NODE_UID_RETRY_DELAY));
         }
-        let mirror = mirror::of(pod, &self.node_name, &node_uid);
+        let mirror = mirror::build(pod, &self.node_name, &node_uid);
         let insert = Upstream::put(Change::Insert, &key.namespace, &ResourceType::Pod, &key.name, mirror);
         let (answer, message) = self.request(insert).await?;
         if needs_ack(&message) {
-            // offline by now: the cloud does not wait for it
+            // disconnected by now: the cloud does not wait for the acknowledgement
             let _ = self.hub.send(message.acknowledgement(unix_millis())).await;
         }
         let made = match answer {
             Answer::Response(response) => response.into_result(),
             Answer::Failed(status) => Err(status),
             Answer::Found(pod) => Ok(pod),
-            Answer::Done => return Err(Failed::Answer),
+            Answer::Done => return Err(ReportError::Answer),
         };
         match made {
             Ok(made) => {
                 info!(pod = %key.name, namespace = %key.namespace, "a static pod is shown in the cloud");
-                self.note(key, &made).await
+                self.record_mirror(key, &made).await
             }
-            // the one that is there is told by the cloud, and goes first where it is none of this pod
-            Err(status) if status["code"] == 409 => Ok(ReportOutcome::Later(NODE_UID_RETRY_DELAY)),
+            // the existing pod comes in a message of the cloud, and is deleted first if it is no mirror of this pod
+            Err(status) if status["code"] == 409 => Ok(ReportOutcome::RetryAfter(NODE_UID_RETRY_DELAY)),
             Err(status) => {
                 let why = status["message"].as_str().unwrap_or_default();
                 warn!(pod = %key.name, namespace = %key.namespace, why, "a static pod runs, but the cloud does not show it");
-                Ok(ReportOutcome::Later(LATER))
+                Ok(ReportOutcome::RetryAfter(MIRROR_RETRY_DELAY))
             }
         }
     }
 
-    /// Which pod of the cloud is the mirror, unless the cloud has told that by itself meanwhile.
-    async fn note(&self, key: &Key, made: &Value) -> Result<ReportOutcome, Failed> {
+    /// Records which pod of the cloud is the mirror, unless the cloud has sent that by itself meanwhile.
+    async fn record_mirror(&self, key: &Key, made: &Value) -> Result<ReportOutcome, ReportError> {
         let uid = made.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
         let noted = self.desired.change(key, |entry| match &entry.record {
             None if !uid.is_empty() => {
-                Placement { object: StoreChange::Keep, record: StoreChange::Set(Record::of(uid, 0)) }
+                EntryChange { object: StoreChange::Keep, record: StoreChange::Set(Record::of(uid, 0)) }
             }
-            _ => Placement::default(),
+            _ => EntryChange::default(),
         });
         noted.await?;
         Ok(ReportOutcome::Done)

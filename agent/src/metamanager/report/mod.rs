@@ -1,5 +1,5 @@
-//! Reports: what this node's objects are, told to the cloud until the cloud confirms it. Level-triggered: what is told is the
-//! newest state in the store, so nothing waits in memory and nothing is lost with the connection.
+//! Reports this node's objects to the cloud until the cloud confirms them. Level-triggered: each report is the newest state in
+//! the store, so nothing waits in memory and nothing is lost with the connection.
 
 mod mirrors;
 mod node;
@@ -26,42 +26,42 @@ use super::{
 use crate::edgehub::{EdgeHub, Link, Unreachable};
 use crate::rt::unix_millis;
 
-/// Reports on their way at one time. More would only wait in EdgeHub's queue.
+/// The most reports that wait for confirmation at a time. More would only wait in EdgeHub's queue.
 const MAX_CONCURRENT_REPORTS: usize = 16;
-/// How long the cloud may take to confirm one.
+/// How long the cloud may take to confirm a report.
 const CONFIRM_TIMEOUT: Duration = Duration::from_secs(20);
-/// After the cloud refused or the store failed.
+/// The wait after the cloud refused a report or the store failed.
 const REPORT_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// What became of one object's report.
+/// The outcome of one object's report.
 enum ReportOutcome {
-    /// The cloud has it, or it is none of the cloud's business.
+    /// The cloud has confirmed it, or does not need it.
     Done,
-    /// Again, soon.
-    Again,
-    /// Again, after this.
-    Later(Duration),
-    /// When the connection is back.
+    /// Report again, soon.
+    Retry,
+    /// Report again after this time.
+    RetryAfter(Duration),
+    /// Report again when the connection is back.
     Offline,
 }
 
-/// Keeps the cloud informed; cheap to clone.
+/// Reports to the cloud; cheap to clone.
 #[derive(Clone)]
 pub(super) struct Reporter {
     desired: Desired,
     hub: EdgeHub,
     node_name: String,
     /// The connection over which the cloud has confirmed the node's status.
-    node_told: Arc<Mutex<Option<Link>>>,
-    /// Time between two reports of a pod's status that has not changed.
+    node_confirmed_over: Arc<Mutex<Option<Link>>>,
+    /// The time between two reports of a pod's status that has not changed.
     status_interval: Option<Duration>,
-    /// Pods whose status is reported the next time whether or not the cloud has confirmed it.
+    /// Pods whose status is reported the next time even if the cloud has confirmed it.
     stale: Arc<Mutex<HashSet<Key>>>,
 }
 
-/// A report failed for reasons of its own.
+/// Why a report failed.
 #[derive(Debug, thiserror::Error)]
-enum Failed {
+enum ReportError {
     #[error("the cloud refused: {0}")]
     Refused(serde_json::Value),
     #[error("the cloud's answer is of another kind than the report")]
@@ -79,7 +79,14 @@ impl Reporter {
         node_name: String,
         status_interval: Option<Duration>,
     ) -> Self {
-        Self { desired, hub, node_name, node_told: Arc::default(), status_interval, stale: Arc::default() }
+        Self {
+            desired,
+            hub,
+            node_name,
+            node_confirmed_over: Arc::default(),
+            status_interval,
+            stale: Arc::default(),
+        }
     }
 
     /// Runs for ever.
@@ -95,7 +102,7 @@ impl Reporter {
         }
     }
 
-    /// Until a watch falls behind or the store fails.
+    /// Reports until a watch falls behind or the store fails.
     async fn follow(&self) -> Result<(), StoreError> {
         let (pods, nodes) = (resource(&ResourceType::Pod), resource(&ResourceType::Node));
         let records = Resource::new(GROUP, pods.as_str());
@@ -105,41 +112,42 @@ impl Reporter {
         let mut node_changes = self.desired.watch(&nodes, revision)?;
         let mut link = self.hub.link();
         let mut seen = *link.borrow_and_update();
-        let mut waiting = self.everything().await?;
+        let mut waiting = self.all_keys().await?;
         let mut under_way = FuturesUnordered::new();
         let (mut later, mut listing) = (FuturesUnordered::new(), FuturesUnordered::new());
-        // under way, or to be told later
+        // reports under way, and objects whose report is delayed
         let mut busy: HashSet<Key> = HashSet::new();
         let mut last = None;
-        let mut again = self.status_interval.map(every);
+        let mut again = self.status_interval.map(interval_from_next);
         loop {
             let now = *link.borrow_and_update();
             let online = now != Link::Down;
-            // compared, not only heard of: a link that is down for a moment is up again before anybody looks
+            // the state is compared, because a link that is down for a moment is up again before this is polled
             if now != seen && online {
-                // the cloud may have forgotten, or thought this node dead; beside the reports, one of which may hold the store
-                listing.push(self.everything().boxed());
+                // the cloud may have forgotten this node, or thought it dead; the check runs beside the reports, one of which
+                // may hold the store
+                listing.push(self.all_keys().boxed());
             }
             seen = now;
             while online && under_way.len() < MAX_CONCURRENT_REPORTS {
-                let Some(key) = next(&waiting, last.as_ref(), &busy) else { break };
+                let Some(key) = next_key(&waiting, last.as_ref(), &busy) else { break };
                 waiting.remove(&key);
                 last = Some(key.clone());
                 busy.insert(key.clone());
-                under_way.push(self.report(key.clone()).map(move |told| (key, told)));
+                under_way.push(self.report(key.clone()).map(move |outcome| (key, outcome)));
             }
             tokio::select! {
-                // the same order each time; what is done comes first, and makes room for no more than it took
+                // biased: finished reports first; each makes room for one more
                 biased;
                 // cancel-safe: futures stay in the set until they are done
-                Some((key, told)) = under_way.next() => match told {
+                Some((key, outcome)) = under_way.next() => match outcome {
                     ReportOutcome::Done => { busy.remove(&key); }
-                    ReportOutcome::Again | ReportOutcome::Offline => {
+                    ReportOutcome::Retry | ReportOutcome::Offline => {
                         busy.remove(&key);
                         waiting.insert(key);
                     }
-                    // busy until then: a change meanwhile would begin another row of attempts beside this one
-                    ReportOutcome::Later(wait) => later.push(tokio::time::sleep(wait).map(move |()| key)),
+                    // busy until then: a change meanwhile would begin a second series of attempts
+                    ReportOutcome::RetryAfter(wait) => later.push(tokio::time::sleep(wait).map(move |()| key)),
                 },
                 // cancel-safe, as above
                 Some(keys) = listing.next() => waiting.extend(keys?),
@@ -149,33 +157,33 @@ impl Reporter {
                     waiting.insert(key);
                 }
                 // cancel-safe: a change not returned is returned by the next call
-                key = changed(&mut pods_changes) => { waiting.insert(key?); }
+                key = changed_key(&mut pods_changes) => { waiting.insert(key?); }
                 // cancel-safe, as above
-                key = changed(&mut record_changes) => { waiting.insert(Key { resource: pods.clone(), ..key? }); }
+                key = changed_key(&mut record_changes) => { waiting.insert(Key { resource: pods.clone(), ..key? }); }
                 // cancel-safe, as above
-                key = changed(&mut node_changes) => { waiting.insert(key?); }
+                key = changed_key(&mut node_changes) => { waiting.insert(key?); }
                 // cancel-safe: an interval keeps its ticks
-                () = tick(&mut again), if online => listing.push(self.pods_again().boxed()),
+                () = tick(&mut again), if online => listing.push(self.mark_pods_stale().boxed()),
                 // cancel-safe: the state is read at the head of the loop
                 changed = link.changed() => if changed.is_err() { return Ok(()) },
             }
         }
     }
 
-    /// The places of everything that a cloud should know which has just come, or come back.
-    async fn everything(&self) -> Result<BTreeSet<Key>, StoreError> {
+    /// Returns the keys of everything that a newly connected cloud has to know.
+    async fn all_keys(&self) -> Result<BTreeSet<Key>, StoreError> {
         let (pods, nodes) = (resource(&ResourceType::Pod), resource(&ResourceType::Node));
         let mut keys: BTreeSet<Key> = BTreeSet::new();
         keys.extend(self.desired.list(&pods).await?.0.into_iter().map(|object| object.key));
-        // pods that have ended stand only in their records
+        // pods that have ended are only in their records
         let records = self.desired.list(&Resource::new(GROUP, pods.as_str())).await?.0;
         keys.extend(records.into_iter().map(|object| Key { resource: pods.clone(), ..object.key }));
         keys.insert(Key::new(nodes, "", self.node_name.as_str()));
         Ok(keys)
     }
 
-    /// The places of all pods, whose statuses are to be told again.
-    async fn pods_again(&self) -> Result<BTreeSet<Key>, StoreError> {
+    /// Returns the keys of all pods, and marks their statuses as stale.
+    async fn mark_pods_stale(&self) -> Result<BTreeSet<Key>, StoreError> {
         let pods = self.desired.list(&resource(&ResourceType::Pod)).await?.0;
         let keys: BTreeSet<Key> = pods.into_iter().map(|object| object.key).collect();
         self.stale.lock().extend(keys.iter().cloned());
@@ -183,51 +191,56 @@ impl Reporter {
     }
 
     async fn report(&self, key: Key) -> ReportOutcome {
-        let told = if key.resource == resource(&ResourceType::Pod) {
+        let outcome = if key.resource == resource(&ResourceType::Pod) {
             self.pod(&key).await
         } else {
             self.node(&key).await
         };
-        match told {
-            Ok(told) => told,
-            Err(Failed::Unreachable(Unreachable::Offline)) => ReportOutcome::Offline,
+        match outcome {
+            Ok(outcome) => outcome,
+            Err(ReportError::Unreachable(Unreachable::Offline)) => ReportOutcome::Offline,
             Err(error) => {
                 warn!(object = %key.name, namespace = %key.namespace, error = &error as &dyn std::error::Error, "a report was not taken; it is told again");
                 tokio::time::sleep(REPORT_RETRY_DELAY).await;
-                ReportOutcome::Again
+                ReportOutcome::Retry
             }
         }
     }
 
-    /// The cloud's answer to one report.
-    async fn request(&self, report: Upstream) -> Result<(Answer, Message), Failed> {
+    /// Sends a report, and returns the cloud's answer.
+    async fn request(&self, report: Upstream) -> Result<(Answer, Message), ReportError> {
         let message = self.hub.request(report.into_message(unix_millis()), CONFIRM_TIMEOUT).await?;
         match Down::from(message.clone()).body {
             Downstream::Answer { answer, .. } => Ok((answer, message)),
-            _ => Err(Failed::Answer),
+            _ => Err(ReportError::Answer),
         }
     }
 
-    async fn delete(&self, key: &Key, uid: &str) -> Result<(), Failed> {
+    async fn delete(&self, key: &Key, uid: &str) -> Result<(), ReportError> {
         match self.request(Upstream::pod_delete(&key.namespace, &key.name, uid)).await?.0 {
-            Answer::Failed(status) if status["code"] != 404 => Err(Failed::Refused(status)),
+            Answer::Failed(status) if status["code"] != 404 => Err(ReportError::Refused(status)),
             _ => Ok(()),
         }
     }
 
-    async fn insert_node(&self, key: &Key, node: serde_json::Value) -> Result<(Answer, Message), Failed> {
+    async fn insert_node(
+        &self,
+        key: &Key,
+        node: serde_json::Value,
+    ) -> Result<(Answer, Message), ReportError> {
         self.request(Upstream::put(Change::Insert, "", &ResourceType::Node, &key.name, node)).await
     }
 }
 
-/// The next one after the last that is not told just now, going round: none waits for others that change all the time.
-fn next(waiting: &BTreeSet<Key>, last: Option<&Key>, busy: &HashSet<Key>) -> Option<Key> {
+/// Returns the next waiting key after the last one that is not being reported, in a circle: no object waits for others that
+/// change all the time.
+fn next_key(waiting: &BTreeSet<Key>, last: Option<&Key>, busy: &HashSet<Key>) -> Option<Key> {
     let after = last.map_or(Bound::Unbounded, Bound::Excluded);
     let round = waiting.range((after, Bound::Unbounded)).chain(waiting);
     round.into_iter().find(|key| !busy.contains(*key)).cloned()
 }
 
-/// The object that a report made in the cloud, where the answer has it; else the `Status` that says why there is none.
+/// Returns the object that a report created in the cloud, if the answer has it; else the `Status` that says why there is none.
 fn outcome(answer: Answer) -> Result<serde_json::Value, serde_json::Value> {
     match answer {
         Answer::Response(response) => response.into_result(),
@@ -236,14 +249,14 @@ fn outcome(answer: Answer) -> Result<serde_json::Value, serde_json::Value> {
     }
 }
 
-/// Ticks from one period after now on.
-fn every(period: Duration) -> Interval {
+/// Returns an interval whose first tick comes after one period.
+fn interval_from_next(period: Duration) -> Interval {
     let mut ticks = interval_at(Instant::now() + period, period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks
 }
 
-/// Waits for the next tick; for ever where there is none.
+/// Waits for the next tick; for ever where there is no interval.
 async fn tick(ticks: &mut Option<Interval>) {
     match ticks {
         Some(ticks) => drop(ticks.tick().await),
@@ -251,7 +264,7 @@ async fn tick(ticks: &mut Option<Interval>) {
     }
 }
 
-async fn changed(watch: &mut Watch) -> Result<Key, StoreError> {
+async fn changed_key(watch: &mut Watch) -> Result<Key, StoreError> {
     Ok(watch.next().await?.object.key)
 }
 

@@ -1,4 +1,4 @@
-//! Reports of this node: that it is there, and its status.
+//! Reports this node: its registration and its status.
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use serde_json::{Value, json};
 use tracing::info;
 use wire::{Upstream, lane::needs_ack};
 
-use super::{Failed, ReportOutcome, Reporter, outcome};
+use super::{ReportError, ReportOutcome, Reporter, outcome};
 use crate::metamanager::{
-    desired::{Placement, StoreChange},
+    desired::{EntryChange, StoreChange},
     record::{Record, fingerprint},
 };
 use crate::rt::unix_millis;
 
-/// How long after its deletion a node registers itself again. CloudCore clears its ClusterObjectSyncs of a deleted node one by
-/// one, and stops at a node that is back: what is left then makes it disconnect the new node every five seconds, for ever.
-const REGISTER_AGAIN: Duration = Duration::from_secs(10);
+/// How long after its deletion a node registers itself again. CloudCore clears the ClusterObjectSyncs of a deleted node one by
+/// one, and stops when the node is back: those that are left then make it disconnect the new node every five seconds, for ever.
+const REREGISTER_DELAY: Duration = Duration::from_secs(10);
 
 impl Reporter {
-    /// Registers the node at `key` where the cloud does not know it, and tells its status.
-    pub(super) async fn node(&self, key: &Key) -> Result<ReportOutcome, Failed> {
+    /// Registers the node at `key` if the cloud does not know it, and reports its status.
+    pub(super) async fn node(&self, key: &Key) -> Result<ReportOutcome, ReportError> {
         if key.name != self.node_name {
             return Ok(ReportOutcome::Done);
         }
@@ -30,8 +30,8 @@ impl Reporter {
         let known = entry.record.as_ref().and_then(|record| record.reported.as_deref());
         let status = node.get("status").cloned().unwrap_or_else(|| json!({}));
         let fresh = fingerprint(&status);
-        // behind a new connection there may be a cloud that has thought this node dead, whatever it had confirmed before
-        if known == Some(&fresh) && *self.node_told.lock() == Some(link) {
+        // the cloud behind a new connection may have thought this node dead, whatever it had confirmed before
+        if known == Some(&fresh) && *self.node_confirmed_over.lock() == Some(link) {
             return Ok(ReportOutcome::Done);
         }
         if entry.record.is_none() {
@@ -43,33 +43,37 @@ impl Reporter {
             // the cloud has lost the node, or never had it
             Err(status) if status["code"] == 404 => {
                 if let Some(known) = &entry.record {
-                    self.forget(key, &known.uid).await?;
-                    info!(node = %key.name, "the cloud does not know this node any more; it is registered again in {REGISTER_AGAIN:?}");
-                    tokio::time::sleep(REGISTER_AGAIN).await;
+                    self.forget_uid(key, &known.uid).await?;
+                    info!(node = %key.name, "the cloud does not know this node any more; it is registered again in {REREGISTER_DELAY:?}");
+                    tokio::time::sleep(REREGISTER_DELAY).await;
                 }
                 self.register(key, &node).await?;
-                return Ok(ReportOutcome::Again);
+                return Ok(ReportOutcome::Retry);
             }
-            Err(status) => return Err(Failed::Refused(status)),
+            Err(status) => return Err(ReportError::Refused(status)),
         };
-        // what the cloud has shown meanwhile says nothing where it is from before this
+        // a status that the cloud has shown is disregarded if it is from before this report
         let revision = shown.pointer("/metadata/resourceVersion").and_then(Value::as_str);
         let revision: Option<u64> = revision.and_then(|revision| revision.parse().ok());
         let uid = shown.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
-        let told = entry.record.unwrap_or_default();
+        let at_report = entry.record.unwrap_or_default();
         self.desired
             .change(key, |entry| {
                 let now = entry.record.clone().unwrap_or_default();
                 let is_newest = revision.is_some_and(|revision| revision >= now.revision);
-                let disagreements = if is_newest { now.disagreements } else { told.disagreements };
-                let told = Record { disagreements, ..told.clone() };
+                let disagreements = if is_newest { now.disagreements } else { at_report.disagreements };
+                let at_report = Record { disagreements, ..at_report.clone() };
                 // the first message of the cloud about this node brings its UID
-                let told = if told.uid.is_empty() { Record { uid: now.uid.clone(), ..told } } else { told };
+                let at_report = if at_report.uid.is_empty() {
+                    Record { uid: now.uid.clone(), ..at_report }
+                } else {
+                    at_report
+                };
                 match entry.object.as_ref().filter(|_| is_newest && !uid.is_empty() && now.uid != uid) {
-                    Some(node) => identified(node, uid, now.disagreements, &fresh),
+                    Some(node) => with_cloud_identity(node, uid, now.disagreements, &fresh),
                     None => {
-                        let next = now.confirmed(&told, &fresh);
-                        Placement {
+                        let next = now.confirmed(&at_report, &fresh);
+                        EntryChange {
                             object: StoreChange::Keep,
                             record: next.map_or(StoreChange::Keep, StoreChange::Set),
                         }
@@ -77,24 +81,24 @@ impl Reporter {
                 }
             })
             .await?;
-        *self.node_told.lock() = Some(link);
+        *self.node_confirmed_over.lock() = Some(link);
         Ok(ReportOutcome::Done)
     }
 
-    /// Forgets the UID of a node that the cloud does not have any more, where it has not told another one meanwhile.
-    async fn forget(&self, key: &Key, uid: &str) -> Result<(), Failed> {
+    /// Forgets the UID of a node that the cloud does not have any more, unless the cloud has sent another one meanwhile.
+    async fn forget_uid(&self, key: &Key, uid: &str) -> Result<(), ReportError> {
         let forgotten = self.desired.change(key, |entry| match &entry.record {
             Some(record) if record.uid == uid => {
                 let record = Record { disagreements: record.disagreements, ..Record::default() };
-                Placement { object: StoreChange::Keep, record: StoreChange::Set(record) }
+                EntryChange { object: StoreChange::Keep, record: StoreChange::Set(record) }
             }
-            _ => Placement::default(),
+            _ => EntryChange::default(),
         });
         Ok(forgotten.await?)
     }
 
-    /// Creates the node in the cloud; one that exists is fine.
-    async fn register(&self, key: &Key, node: &Value) -> Result<(), Failed> {
+    /// Creates the node in the cloud; a node that exists already is no error.
+    async fn register(&self, key: &Key, node: &Value) -> Result<(), ReportError> {
         let mut node = node.clone();
         if let Some(map) = node.as_object_mut() {
             map.shift_remove("kind");
@@ -112,19 +116,19 @@ impl Reporter {
         match outcome(answer) {
             Ok(_) => info!(node = %key.name, "registered with the cloud"),
             Err(status) if status["code"] == 409 => {}
-            Err(status) => return Err(Failed::Refused(status)),
+            Err(status) => return Err(ReportError::Refused(status)),
         }
         Ok(())
     }
 }
 
-/// What is known of a node once the cloud has confirmed its status and shown whose that is: all else of it will come, so the revision is
-/// none yet.
-fn identified(node: &Value, uid: &str, disagreements: u64, fingerprint: &str) -> Placement {
+/// Records the UID of a node whose status the cloud has confirmed. The revision stays unset, because the rest of the node is
+/// still to come.
+fn with_cloud_identity(node: &Value, uid: &str, disagreements: u64, fingerprint: &str) -> EntryChange {
     let mut node = node.clone();
     if let Some(metadata) = node.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.insert("uid".into(), uid.into());
     }
     let record = Record { disagreements, reported: Some(fingerprint.to_owned()), ..Record::of(uid, 0) };
-    Placement { object: StoreChange::Set(node), record: StoreChange::Set(record) }
+    EntryChange { object: StoreChange::Set(node), record: StoreChange::Set(record) }
 }

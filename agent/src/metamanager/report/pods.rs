@@ -1,20 +1,20 @@
-//! Reports of pods: their status, and that they have ended.
+//! Reports pods: their status, and their end.
 
 use kubeapi::store::Key;
 use serde_json::{Value, json};
 use tracing::debug;
 use wire::Upstream;
 
-use super::{Failed, ReportOutcome, Reporter, outcome};
+use super::{ReportError, ReportOutcome, Reporter, outcome};
 use crate::metamanager::{
-    desired::{Placement, StoreChange, known_revision},
+    desired::{EntryChange, StoreChange, unchanged_revision},
     mirror,
     record::{Record, fingerprint},
 };
 
 impl Reporter {
-    /// Tells the cloud what became of the pod at `key`.
-    pub(super) async fn pod(&self, key: &Key) -> Result<ReportOutcome, Failed> {
+    /// Reports the pod at `key`.
+    pub(super) async fn pod(&self, key: &Key) -> Result<ReportOutcome, ReportError> {
         let entry = self.desired.entry(key).await?;
         let static_pod = entry.object.as_ref().filter(|pod| mirror::is_static(pod));
         let Some(record) = entry.record else {
@@ -25,18 +25,18 @@ impl Reporter {
         };
         if record.finished {
             match &record.last_status {
-                // what the cloud has confirmed is noted in the record, and that change leads back here, for the deletion
+                // a confirmation is written into the record, and that change triggers the next report, which is the deletion
                 Some(status) => self.status(key, &record, status).await?,
                 None => self.delete(key, &record.uid).await?,
             }
             return Ok(ReportOutcome::Done);
         }
-        // a pod that took another's name between the two reads; the change that it is leads back here
+        // another pod took the name between the two reads; that change triggers its own report
         let pod = entry
             .object
             .filter(|pod| pod["metadata"]["uid"] == record.uid.as_str() || mirror::is_static(pod));
         let status = pod.as_ref().and_then(|pod| pod.get("status"));
-        // nothing was observed yet: what stands there is the cloud's own
+        // no kubelet has observed the pod yet: the status is the cloud's own
         let Some(status) = status.filter(|status| status.get("startTime").is_some()) else {
             return Ok(ReportOutcome::Done);
         };
@@ -48,33 +48,36 @@ impl Reporter {
         Ok(ReportOutcome::Done)
     }
 
-    async fn status(&self, key: &Key, record: &Record, status: &Value) -> Result<(), Failed> {
+    async fn status(&self, key: &Key, record: &Record, status: &Value) -> Result<(), ReportError> {
         let report = Upstream::pod_patch(&key.namespace, &key.name, patch(&record.uid, status).to_string());
         let clouds = match outcome(self.request(report).await?.0) {
             Ok(object) => object,
-            // gone, or another pod by now: its deletion is on its way
+            // deleted, or another pod by now: the message about its deletion is on its way
             Err(status) if matches!(status["code"].as_u64(), Some(404 | 409)) => {
                 debug!(pod = %key.name, "the cloud has no such pod any more");
                 Value::Null
             }
-            Err(status) => return Err(Failed::Refused(status)),
+            Err(status) => return Err(ReportError::Refused(status)),
         };
         let confirmed = fingerprint(status);
         let noted = self.desired.change(key, |entry| {
             let mut next = entry.record.as_ref().and_then(|now| now.confirmed(record, &confirmed));
             if let Some(record) = &mut next
-                && let Some(revision) = known_revision(entry, &clouds)
+                && let Some(revision) = unchanged_revision(entry, &clouds)
             {
                 record.revision = record.revision.max(revision);
             }
-            Placement { object: StoreChange::Keep, record: next.map_or(StoreChange::Keep, StoreChange::Set) }
+            EntryChange {
+                object: StoreChange::Keep,
+                record: next.map_or(StoreChange::Keep, StoreChange::Set),
+            }
         });
         Ok(noted.await?)
     }
 }
 
-/// A strategic merge patch of the whole status. Lists whose items may go are replaced, not merged; a text that no longer holds
-/// is taken back, since a merge would keep it: a pod that is ready would go on to say why it was not.
+/// Returns a strategic merge patch of the whole status. Lists whose items may vanish are replaced, not merged. Reason and
+/// message that no longer hold are cleared, since a merge would keep them: a ready pod would still say why it was not ready.
 fn patch(uid: &str, status: &Value) -> Value {
     let mut status = status.clone();
     for list in ["podIPs", "hostIPs"] {
@@ -82,15 +85,15 @@ fn patch(uid: &str, status: &Value) -> Value {
             items.insert(0, json!({"$patch": "replace"}));
         }
     }
-    take_back_texts(&mut status);
-    // others have conditions of their own in this list: it is merged by type
+    clear_absent_texts(&mut status);
+    // other components have conditions in this list: it is merged by type
     let conditions = status.get_mut("conditions").and_then(Value::as_array_mut);
-    conditions.into_iter().flatten().for_each(take_back_texts);
+    conditions.into_iter().flatten().for_each(clear_absent_texts);
     json!({"metadata": {"uid": uid}, "status": status})
 }
 
-/// Reason and message that are absent are null, which deletes them.
-fn take_back_texts(object: &mut Value) {
+/// Sets absent reasons and messages to null, which deletes them.
+fn clear_absent_texts(object: &mut Value) {
     if let Some(map) = object.as_object_mut() {
         for text in ["reason", "message"] {
             map.entry(text).or_insert(Value::Null);

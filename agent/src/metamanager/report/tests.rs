@@ -1,4 +1,4 @@
-//! The reporter at work, with a cloud that refuses what it is told.
+//! The reporter with a cloud that refuses its reports.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -8,19 +8,19 @@ use tokio::time::sleep;
 
 use super::*;
 use crate::{
-    edgehub::line::{Line, line},
+    edgehub::fake_cloud::{FakeCloud, fake_cloud},
     metamanager::{
-        desired::{Placement, StoreChange},
+        desired::{EntryChange, StoreChange},
         record::Record,
     },
 };
 
-/// Changes of the pod, one in each second.
+/// Changes of the pod, one each second.
 const CHANGES: usize = 10;
-/// How long a mirror that was refused is left alone.
-const REST: Duration = Duration::from_secs(30);
-/// Such times for which the cloud is watched after the last change.
-const RESTS: usize = 10;
+/// How long no report follows after a mirror was refused.
+const MIRROR_REST_PERIOD: Duration = Duration::from_secs(30);
+/// The number of such periods for which the cloud is watched after the last change.
+const MIRROR_REST_PERIODS: usize = 10;
 
 fn pod(change: usize) -> Value {
     let annotations = json!({"kubernetes.io/config.source": "file", "kubernetes.io/config.hash": "h"});
@@ -30,8 +30,8 @@ fn pod(change: usize) -> Value {
     })
 }
 
-/// Refuses every mirror; counts them, and keeps which state of the pod was told last.
-async fn refuse(line: Line, asked: Arc<AtomicUsize>, last: Arc<Mutex<Value>>) {
+/// Refuses every mirror, counts them, and keeps the last reported state of the pod.
+async fn refuse(line: FakeCloud, asked: Arc<AtomicUsize>, last: Arc<Mutex<Value>>) {
     loop {
         let message = line.next().await;
         *last.lock() = message.content_json().unwrap()["spec"]["nodeName"].clone();
@@ -44,11 +44,12 @@ async fn refuse(line: Line, asked: Arc<AtomicUsize>, last: Arc<Mutex<Value>>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_changes_while_it_is_to_be_told_later_is_told_no_more_often() {
+async fn changes_of_a_pod_do_not_shorten_the_retry_delay() {
     let desired = Desired::new(MemoryStore::new(), "edge-1".into());
-    let (hub, _inbound, mut line) = line();
+    let (hub, _inbound, mut line) = fake_cloud();
     let node = Key::new(resource(&ResourceType::Node), "", "edge-1");
-    let known = |_: &_| Placement { object: StoreChange::Keep, record: StoreChange::Set(Record::of("n", 1)) };
+    let known =
+        |_: &_| EntryChange { object: StoreChange::Keep, record: StoreChange::Set(Record::of("n", 1)) };
     desired.change(&node, known).await.unwrap();
     line.up();
     let (asked, last) = (Arc::<AtomicUsize>::default(), Arc::<Mutex<Value>>::default());
@@ -60,14 +61,14 @@ async fn a_pod_that_changes_while_it_is_to_be_told_later_is_told_no_more_often()
         sleep(Duration::from_secs(1)).await;
     }
     assert_eq!(asked.load(Ordering::Relaxed), 1, "it rests after the first time");
-    let rests = u32::try_from(RESTS).unwrap();
-    sleep(REST * rests).await;
-    assert_eq!(asked.load(Ordering::Relaxed), 1 + RESTS, "once after each rest");
+    let rests = u32::try_from(MIRROR_REST_PERIODS).unwrap();
+    sleep(MIRROR_REST_PERIOD * rests).await;
+    assert_eq!(asked.load(Ordering::Relaxed), 1 + MIRROR_REST_PERIODS, "once after each rest");
     assert_eq!(*last.lock(), json!(CHANGES.to_string()), "what it is now");
 }
 
-/// A cloud with a node that has this UID and revision, if any; one that is asked to make one makes the next.
-async fn know_nodes(line: Line, node: Arc<Mutex<Option<u64>>>) {
+/// Answers as a cloud with a node of this UID and revision, if any; creating one gives it the next.
+async fn know_nodes(line: FakeCloud, node: Arc<Mutex<Option<u64>>>) {
     loop {
         let message = line.next().await;
         let path = message.route.resource.clone();
@@ -91,11 +92,11 @@ async fn know_nodes(line: Line, node: Arc<Mutex<Option<u64>>>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_nodes_uid_is_what_the_cloud_shows_with_each_answer() {
+async fn the_nodes_uid_is_taken_from_each_answer_of_the_cloud() {
     let desired = Desired::new(MemoryStore::new(), "edge-1".into());
-    let (hub, _inbound, mut line) = line();
+    let (hub, _inbound, mut line) = fake_cloud();
     let key = Key::new(resource(&ResourceType::Node), "", "edge-1");
-    // as EdgeD makes it before the cloud knows it
+    // as EdgeD creates it before the cloud knows it
     let own = |phase: &str| json!({"kind": "Node", "metadata": {"name": "edge-1", "uid": "own"}, "status": {"phase": phase}});
     desired.set(&key, Some(own("a"))).await.unwrap();
     line.up();
@@ -117,11 +118,11 @@ async fn a_nodes_uid_is_what_the_cloud_shows_with_each_answer() {
         tokio::time::timeout(Duration::from_secs(120), is_so).await.expect(wanted);
     };
     uid("u100").await;
-    // somebody has made it anew
+    // another component has created it anew
     *clouds.lock() = Some(200);
     desired.set(&key, Some(own("b"))).await.unwrap();
     uid("u200").await;
-    // deleted, and registered again after a while in which it is nobody's
+    // deleted, and registered again after a while
     *clouds.lock() = None;
     desired.set(&key, Some(own("c"))).await.unwrap();
     uid("").await;
@@ -129,16 +130,16 @@ async fn a_nodes_uid_is_what_the_cloud_shows_with_each_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_status_of_a_pod_is_told_again_at_the_interval_that_is_set() {
+async fn the_status_of_a_pod_is_repeated_at_the_configured_interval() {
     const INTERVAL: Duration = Duration::from_secs(30);
     let desired = Desired::new(MemoryStore::new(), "edge-1".into());
-    let (hub, _inbound, mut line) = line();
+    let (hub, _inbound, mut line) = fake_cloud();
     let key = Key::new(resource(&ResourceType::Pod), "ns", "p");
     let pod = json!({
         "kind": "Pod", "metadata": {"name": "p", "namespace": "ns", "uid": "u"},
         "status": {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"},
     });
-    let placed = |_: &_| Placement {
+    let placed = |_: &_| EntryChange {
         object: StoreChange::Set(pod.clone()),
         record: StoreChange::Set(Record::of("u", 1)),
     };

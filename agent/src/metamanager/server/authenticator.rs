@@ -1,4 +1,4 @@
-//! Who asks MetaServer, and what they may.
+//! Authentication and authorization of MetaServer's callers.
 
 use std::sync::Arc;
 
@@ -6,26 +6,26 @@ use http::request::Parts;
 use wire::application::Verb;
 
 use super::{
-    super::answer::Refusal,
+    super::response::ApiError,
     access::{Access, Caller},
     loopback::LocalClients,
-    route::Ask,
+    route::ObjectRequest,
 };
 
-/// Finds out who asks, and what they may.
+/// How callers are authenticated and authorized.
 #[derive(Clone)]
 pub(super) enum Authenticator {
-    /// Certificates of the cloud's CA and tokens of service accounts.
+    /// By certificates of the cloud's CA and tokens of service accounts.
     Accounts(Arc<Access>),
-    /// Programs of this machine.
+    /// As programs of this machine.
     Local(Arc<LocalClients>),
-    /// The agent's own rooms, which ask in process.
+    /// As the agent's own modules, which call in process.
     Agent,
 }
 
 impl Authenticator {
-    /// Who sends the request.
-    pub(super) async fn authenticate(&self, parts: &Parts) -> Result<Caller, Refusal> {
+    /// Returns the caller of the request.
+    pub(super) async fn authenticate(&self, parts: &Parts) -> Result<Caller, ApiError> {
         match self {
             Self::Accounts(access) => access.caller(parts).await,
             Self::Local(clients) => clients.authenticate(parts).map(|()| Caller::Owner),
@@ -33,18 +33,18 @@ impl Authenticator {
         }
     }
 
-    /// Whether MetaServer lets the caller do this with objects.
-    pub(super) async fn authorize(&self, caller: &Caller, ask: &Ask) -> Result<(), Refusal> {
+    /// Checks that the caller may send this request for objects.
+    pub(super) async fn authorize(&self, caller: &Caller, request: &ObjectRequest) -> Result<(), ApiError> {
         match self {
             Self::Accounts(access) => {
-                access.check(caller, ask).await?;
-                if ask.is_session() && ask.verb == Verb::Get {
-                    // a GET that becomes a WebSocket does as much as a POST
-                    access.check(caller, &Ask { verb: Verb::Create, ..ask.clone() }).await?;
+                access.check(caller, request).await?;
+                if request.is_session() && request.verb == Verb::Get {
+                    // a GET that is upgraded to a WebSocket can do as much as a POST
+                    access.check(caller, &ObjectRequest { verb: Verb::Create, ..request.clone() }).await?;
                 }
                 Ok(())
             }
-            Self::Local(clients) => clients.authorize(ask),
+            Self::Local(clients) => clients.authorize(request),
             Self::Agent => Ok(()),
         }
     }

@@ -1,8 +1,8 @@
-//! Copies of the cloud's objects that clients of this server have asked for, and of this node's own: what they read.
+//! The copies that clients read: objects of the cloud that they have requested, and this node's own objects.
 //!
-//! They stand in a store of their own: EdgeD runs what it finds in the other one. What clients see as `resourceVersion` is this
-//! store's revision, so that lists and watches fit together whoever has told of a change; the cloud's is in the record beside
-//! each copy.
+//! The copies are in a store of their own, because EdgeD runs what it finds in the other one. The `resourceVersion` that
+//! clients see is this store's revision, so that lists and watches fit together whatever the source of a change. The cloud's
+//! revision is in the record of each copy.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -15,54 +15,63 @@ use serde_json::Value;
 use wire::Change;
 
 use super::super::{
-    answer::Refusal,
-    desired::{CloudVersion, Desired, Entry, Placement, StoreChange, copy, same, stripped},
+    desired::{
+        CloudVersion, Desired, Entry, EntryChange, StoreChange, equal_except_revision, merge_copy,
+        without_server_fields,
+    },
     record::Record,
+    response::ApiError,
 };
-use super::{held::Held, keys::text};
+use super::{keys::text, listed_collections::ListedCollections};
 
-/// Bytes that the copies may take.
+/// The most bytes that the copies may take.
 pub(super) const MAX_COPIES_BYTES: u64 = 64 << 20;
-/// So many deletions are remembered: a list that was made before one of them must not bring the object back.
+/// The most deletions that are remembered: a list that was made before a deletion must not bring the object back.
 const MAX_REMEMBERED_DELETIONS: usize = 4096;
 
 /// The copies; cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Copies {
-    kept: Desired,
-    /// What this node has of its own.
+    stored: Desired,
+    /// The objects of this node.
     own: Desired,
     node: Arc<str>,
-    /// What can be listed without the cloud.
-    pub(super) held: Held,
+    /// The collections that can be listed without the cloud.
+    pub(super) listed: ListedCollections,
     deleted: Arc<Mutex<VecDeque<String>>>,
 }
 
 impl Copies {
-    /// Copies in `store`, beside what `node` has of its own.
+    /// Creates the copies in `store`, and with the objects in `own` of the node `node`.
     pub(super) fn new(store: Arc<dyn Store>, own: Desired, node: &str) -> Self {
-        let kept = Desired::new(store, String::new());
-        Self { held: Held::new(kept.clone()), kept, own, node: node.into(), deleted: Arc::default() }
+        let stored = Desired::new(store, String::new());
+        Self {
+            listed: ListedCollections::new(stored.clone()),
+            stored,
+            own,
+            node: node.into(),
+            deleted: Arc::default(),
+        }
     }
 
-    /// The copy at `key`.
+    /// Returns the copy at `key`.
     pub(super) async fn get(&self, key: &Key) -> Result<Option<Value>, StoreError> {
-        self.kept.get(key).await
+        self.stored.get(key).await
     }
 
-    /// All copies of a collection.
+    /// Returns all copies of a collection.
     pub(super) async fn all(&self, resource: &Resource) -> Result<Vec<Object>, StoreError> {
-        Ok(self.kept.list(resource).await?.0)
+        Ok(self.stored.list(resource).await?.0)
     }
 
-    /// The bytes that each collection takes, records included.
+    /// Returns the bytes that each collection takes, including its records.
     pub(super) async fn sizes(&self) -> Result<Vec<(Resource, u64)>, StoreError> {
-        self.kept.sizes().await
+        self.stored.sizes().await
     }
 
-    /// Removes the copies of a collection, but for what this node has of its own.
+    /// Removes the copies of a collection, but for copies of this node's own objects.
     pub(super) async fn forget(&self, resource: &Resource) -> Result<(), StoreError> {
-        self.held.forget(resource).await?;
+        self.listed.forget(resource).await?;
         for copy in self.all(resource).await? {
             if self.own.get(&copy.key).await?.is_none() {
                 self.drop(&copy.key).await?;
@@ -71,25 +80,25 @@ impl Copies {
         Ok(())
     }
 
-    /// Removes the copy at `key`, and what is known of it.
+    /// Removes the copy at `key` and its record.
     async fn drop(&self, key: &Key) -> Result<(), StoreError> {
-        let gone = |_: &Entry| Placement { object: StoreChange::Remove, record: StoreChange::Remove };
-        self.kept.change(key, gone).await
+        let gone = |_: &Entry| EntryChange { object: StoreChange::Remove, record: StoreChange::Remove };
+        self.stored.change(key, gone).await
     }
 
-    /// Takes over the cloud's state of an object. What this node has of its own is newer here than there.
+    /// Stores the cloud's state of an object, unless the object is this node's own, whose state here is newer.
     pub(super) async fn put(&self, key: &Key, object: &Value) -> Result<(), StoreError> {
         let uid = text(object, "/metadata/uid");
         if self.is_own(key).await? || self.deleted.lock().iter().any(|deleted| deleted == uid) {
             return Ok(());
         }
         let revision = text(object, "/metadata/resourceVersion").parse().unwrap_or_default();
-        self.kept
-            .change(key, |entry| copy(Change::Update, object, CloudVersion { uid, revision }, entry))
+        self.stored
+            .change(key, |entry| merge_copy(Change::Update, object, CloudVersion { uid, revision }, entry))
             .await
     }
 
-    /// The object with this UID is gone; an empty one is whichever it is.
+    /// Removes the copy of a deleted object with this UID, or of any UID if that is empty.
     pub(super) async fn remove(&self, key: &Key, uid: &str) -> Result<(), StoreError> {
         if self.is_own(key).await? {
             return Ok(());
@@ -101,8 +110,10 @@ impl Copies {
                 deleted.pop_front();
             }
         }
-        self.kept
-            .change(key, |entry| copy(Change::Delete, &Value::Null, CloudVersion { uid, revision: 0 }, entry))
+        self.stored
+            .change(key, |entry| {
+                merge_copy(Change::Delete, &Value::Null, CloudVersion { uid, revision: 0 }, entry)
+            })
             .await
     }
 
@@ -116,43 +127,45 @@ impl Copies {
         if self.is_own(key).await? {
             return Ok(());
         }
-        self.kept
+        self.stored
             .change(key, |entry| match &entry.record {
                 Some(record) if listed.contains(&record.uid) || record.revision > revision => {
-                    Placement::default()
+                    EntryChange::default()
                 }
-                _ => Placement { object: StoreChange::Remove, record: StoreChange::Remove },
+                _ => EntryChange { object: StoreChange::Remove, record: StoreChange::Remove },
             })
             .await
     }
 
-    /// Takes over what this node has of its own at `key`, or that it has nothing there any more.
+    /// Copies this node's own object at `key`, or removes the copy if the node has none any more.
     pub(super) async fn follow(&self, key: &Key) -> Result<(), StoreError> {
         let own = self.own.entry(key).await?;
         let record = own.record.unwrap_or_default();
-        let Some(object) = own.object.as_ref().map(stripped) else {
+        let Some(object) = own.object.as_ref().map(without_server_fields) else {
             return self.drop(key).await;
         };
-        let is_ours_to_tell = is_told_here(key);
-        self.kept
+        let is_ours_to_tell = is_node_owned(key);
+        self.stored
             .change(key, |entry| match &entry.object {
-                Some(current) if same(current, &object) && entry.record.as_ref() == Some(&record) => {
-                    Placement::default()
+                Some(current)
+                    if equal_except_revision(current, &object) && entry.record.as_ref() == Some(&record) =>
+                {
+                    EntryChange::default()
                 }
-                // the cloud has told of a newer state since
+                // the cloud has sent a newer state since
                 Some(_) if !is_ours_to_tell && is_older(&record, entry.record.as_ref()) => {
-                    Placement::default()
+                    EntryChange::default()
                 }
                 Some(current) if text(current, "/metadata/uid") != text(&object, "/metadata/uid") => {
-                    Placement {
-                        object: StoreChange::Exchange(object.clone()),
+                    EntryChange {
+                        object: StoreChange::Replace(object.clone()),
                         record: StoreChange::Set(record.clone()),
                     }
                 }
-                Some(current) if same(current, &object) => {
-                    Placement { object: StoreChange::Keep, record: StoreChange::Set(record.clone()) }
+                Some(current) if equal_except_revision(current, &object) => {
+                    EntryChange { object: StoreChange::Keep, record: StoreChange::Set(record.clone()) }
                 }
-                _ => Placement {
+                _ => EntryChange {
                     object: StoreChange::Set(object.clone()),
                     record: StoreChange::Set(record.clone()),
                 },
@@ -171,18 +184,18 @@ impl Copies {
         Ok(())
     }
 
-    /// Whether the object at `key` is this node itself or one of its pods.
+    /// Reports whether the object at `key` is this node itself or one of its pods.
     pub(super) async fn is_own(&self, key: &Key) -> Result<bool, StoreError> {
-        Ok(is_told_here(key) && self.own.get(key).await?.is_some())
+        Ok(is_node_owned(key) && self.own.get(key).await?.is_some())
     }
 
-    /// The cloud's revision of what a client has read at this server's `revision`.
-    pub(super) async fn clouds_revision(&self, key: &Key, revision: &str) -> Result<String, Refusal> {
-        let entry = self.kept.entry(key).await?;
+    /// Returns the cloud's revision of an object that a client has read at this server's `revision`.
+    pub(super) async fn cloud_revision(&self, key: &Key, revision: &str) -> Result<String, ApiError> {
+        let entry = self.stored.entry(key).await?;
         let stands = entry.object_revision.is_some_and(|stands| stands.to_string() == revision);
         match entry.record.filter(|record| stands && record.revision > 0) {
             Some(record) => Ok(record.revision.to_string()),
-            None => Err(Refusal::conflict(&format!(
+            None => Err(ApiError::conflict(&format!(
                 "Operation cannot be fulfilled on {} \"{}\": the object has been modified; please apply your changes to the \
                  latest version and try again",
                 key.resource, key.name
@@ -191,11 +204,11 @@ impl Copies {
     }
 }
 
-/// Whether this node is who tells how the object is: it, or a pod.
-fn is_told_here(key: &Key) -> bool {
+/// Reports whether this node writes the object's status: it is a node or a pod.
+fn is_node_owned(key: &Key) -> bool {
     matches!(key.resource.as_str(), "pods" | "nodes")
 }
 
-fn is_older(ours: &Record, kept: Option<&Record>) -> bool {
-    kept.is_some_and(|kept| kept.uid == ours.uid && kept.revision > ours.revision)
+fn is_older(ours: &Record, stored: Option<&Record>) -> bool {
+    stored.is_some_and(|stored| stored.uid == ours.uid && stored.revision > ours.revision)
 }

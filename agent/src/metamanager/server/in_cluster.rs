@@ -1,8 +1,8 @@
-//! MetaServer at the address of the Service `default/kubernetes`, by whose name programs in pods look for the API.
+//! Serves MetaServer at the address of the Service `default/kubernetes`, by whose name programs in pods find the API.
 //!
-//! No node gets a certificate of the cloud for that name: with it the node could be the API for the whole cluster. So each node has an
-//! authority of its own for it ([`InClusterCa`]), which can sign for the names of this Service alone and which the pods of this node alone
-//! are told of, in the `ca.crt` of their ConfigMap `kube-root-ca.crt`.
+//! No node gets a certificate of the cloud for that name: with it the node could pose as the API for the whole cluster. So each
+//! node has its own CA for the name ([`InClusterCa`]), which can sign for the names of this Service only, and which only the
+//! pods of this node get, in the `ca.crt` of their ConfigMap `kube-root-ca.crt`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,32 +28,32 @@ use super::{
 };
 use crate::rt::file;
 
-/// The Service's names, before the cluster domain.
-const NAMES: [&str; 3] = ["kubernetes", "kubernetes.default", "kubernetes.default.svc"];
-/// How long its servers' certificates are good for: as long as the agent runs, whatever the clock was at its start.
-const LIFETIME: Duration = Duration::from_secs(3650 * 24 * 60 * 60);
-/// Connections that wait to be taken.
-const BACKLOG: u32 = 1024;
-/// Between two tries to listen.
-const RETRY: Duration = Duration::from_secs(10);
+/// The Service's names without the cluster domain.
+const SERVICE_NAMES: [&str; 3] = ["kubernetes", "kubernetes.default", "kubernetes.default.svc"];
+/// How long its servers' certificates are valid: as long as the agent runs, even where the clock was wrong at its start.
+const CERT_LIFETIME: Duration = Duration::from_secs(3650 * 24 * 60 * 60);
+/// The most connections that wait to be accepted.
+const LISTEN_BACKLOG: u32 = 1024;
+/// The time between two attempts to listen.
+const LISTEN_RETRY_DELAY: Duration = Duration::from_secs(10);
 
-/// Why there is no such authority.
+/// Why there is no CA.
 #[derive(Debug, thiserror::Error)]
 pub enum InClusterCaError {
-    /// No key, or a domain that no certificate can have.
+    /// It cannot be generated, or the cluster domain is invalid in a certificate.
     #[error("the node's authority for the Service default/kubernetes cannot be made")]
     Make(#[from] CertError),
-    /// It cannot be kept.
+    /// The files cannot be written.
     #[error("{path} or its key cannot be written; check owner and free space of the directory")]
     Keep {
-        /// The certificate's file.
+        /// The path of the certificate's file.
         path: PathBuf,
-        /// Why not.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
-/// The node's own authority for the Service `default/kubernetes`.
+/// The node's own CA for the Service `default/kubernetes`.
 #[derive(Debug)]
 pub struct InClusterCa {
     ca: Ca,
@@ -63,26 +63,27 @@ pub struct InClusterCa {
 /// How MetaServer is served at the Service's address; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct InCluster {
-    /// Who signs.
+    /// The CA that signs the server's certificates.
     pub ca: Arc<InClusterCa>,
-    /// The CA of clients, which comes with the node's own certificate.
+    /// The CA of clients, which is written with the node's own certificate.
     pub client_ca: PathBuf,
-    /// Where it is served: addresses that are delivered to this machine.
+    /// The addresses to serve at, which are delivered to this machine.
     pub addresses: watch::Sender<BTreeSet<SocketAddr>>,
 }
 
 impl InClusterCa {
-    /// The authority that these files hold, certificate and key; where they hold none for this cluster domain, a new one is written.
+    /// Returns the CA in these files, certificate and key; if they have none for this cluster domain, a new one is generated
+    /// and written.
     ///
     /// # Errors
-    /// It cannot be made or kept.
+    /// The CA cannot be generated or written.
     pub fn load_or_make(
         [cert, key]: &[PathBuf; 2],
         node: &str,
         domain: &str,
     ) -> Result<Self, InClusterCaError> {
-        let mut names = NAMES.map(str::to_owned).to_vec();
-        names.push(format!("{}.{domain}", NAMES[2]));
+        let mut names = SERVICE_NAMES.map(str::to_owned).to_vec();
+        names.push(format!("{}.{domain}", SERVICE_NAMES[2]));
         if let Some(ca) = read(cert, key).filter(|ca| ca.servers().as_ref() == Some(&names)) {
             return Ok(Self { ca, names });
         }
@@ -94,20 +95,20 @@ impl InClusterCa {
         Ok(Self { ca, names })
     }
 
-    /// Its certificate, PEM.
+    /// Returns the CA's certificate as PEM.
     pub fn certificate(&self) -> String {
         pem_certificate(self.ca.cert_der())
     }
 
-    /// How the API is served at this address.
+    /// Builds the TLS configuration for this address.
     fn tls(&self, client_ca: &Path, address: IpAddr) -> Result<ServerConfig, ServeError> {
         let names = self.names.iter().cloned().chain([address.to_string()]);
-        let made = self.ca.sign_server_for(names, LIFETIME, SystemTime::now())?;
+        let made = self.ca.sign_server_for(names, CERT_LIFETIME, SystemTime::now())?;
         Ok(config_of_made(client_ca, made)?)
     }
 }
 
-/// Why the API is not served at the address of its Service.
+/// Why the API is not served at an address of its Service.
 #[derive(Debug, thiserror::Error)]
 enum ServeError {
     #[error("no certificate could be made")]
@@ -119,7 +120,7 @@ enum ServeError {
 }
 
 impl InCluster {
-    /// Serves at the addresses that there are at the time; never ends. What is served ends when this is dropped.
+    /// Serves at the current addresses; never returns. All servers end when the future is dropped.
     pub(super) async fn serve(&self, api_server: &ApiServer, shutdown: &CancellationToken) {
         let mut addresses = self.addresses.subscribe();
         let mut open: BTreeMap<SocketAddr, DropGuard> = BTreeMap::new();
@@ -145,7 +146,8 @@ impl InCluster {
                     }
                 }
             }
-            let again = async { if failed { sleep(RETRY).await } else { std::future::pending().await } };
+            let again =
+                async { if failed { sleep(LISTEN_RETRY_DELAY).await } else { std::future::pending().await } };
             tokio::select! {
                 // cancel-safe, both: the newest addresses are read in any case
                 changed = addresses.changed() => if changed.is_err() { std::future::pending().await },
@@ -159,15 +161,15 @@ impl InCluster {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         socket.set_reuseaddr(true)?;
         if address.is_ipv6() {
-            // a route alone makes an address of IPv6 one to which a packet may come, and none to which a socket may be bound
+            // a route alone makes an IPv6 address one that accepts packets, but not one that a socket can be bound to
             setsockopt(&socket, IpFreebind, &true).map_err(io::Error::from)?;
         }
         socket.bind(address)?;
-        Ok(Server::on(socket.listen(BACKLOG)?, tls, api_server.clone())?)
+        Ok(Server::on(socket.listen(LISTEN_BACKLOG)?, tls, api_server.clone())?)
     }
 }
 
-/// The authority in these files, if they hold one.
+/// Reads the CA from these files, if they have one.
 fn read(cert: &Path, key: &Path) -> Option<Ca> {
     let cert = CertificateDer::from_pem_file(cert).ok()?;
     let key = PrivateSec1KeyDer::from_pem_file(key).ok()?;

@@ -1,4 +1,4 @@
-//! JSON of requests and answers.
+//! JSON of requests and responses.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
@@ -6,10 +6,10 @@ use http_body_util::{BodyExt, Full};
 use kubeapi::Body;
 use serde_json::Value;
 
-use super::{super::answer::Refusal, ask::Away};
+use super::{super::response::ApiError, cloud::Unavailable};
 
-/// An answer of JSON as it came.
-pub(super) fn raw(code: StatusCode, json: Vec<u8>) -> Response<Body> {
+/// Returns a response with JSON as it is.
+pub(super) fn raw_response(code: StatusCode, json: Vec<u8>) -> Response<Body> {
     let body = Full::new(Bytes::from(json)).map_err(|never| match never {}).boxed_unsync();
     let mut response = Response::new(body);
     *response.status_mut() = code;
@@ -17,22 +17,22 @@ pub(super) fn raw(code: StatusCode, json: Vec<u8>) -> Response<Body> {
     response
 }
 
-/// The same answer with a warning that clients print: it is as this node last knew it.
-pub(super) fn last_known(mut answer: Response<Body>, away: Away) -> Response<Body> {
-    let text = format!("299 - \"{}; this is what this node holds\"", away.why());
+/// Adds a warning to a response, which clients print: it is what this node last knew.
+pub(super) fn with_stale_warning(mut answer: Response<Body>, away: Unavailable) -> Response<Body> {
+    let text = format!("299 - \"{}; this is what this node holds\"", away.message());
     if let Ok(value) = HeaderValue::from_str(&text) {
         answer.headers_mut().append(header::WARNING, value);
     }
     answer
 }
 
-/// What an answer of the cloud says.
-pub(super) fn parsed(answer: &[u8]) -> Result<Value, Refusal> {
+/// Parses an answer of the cloud.
+pub(super) fn parse_answer(answer: &[u8]) -> Result<Value, ApiError> {
     serde_json::from_slice(answer)
-        .map_err(|error| Refusal::bad_gateway(&format!("the cloud's answer cannot be read: {error}")))
+        .map_err(|error| ApiError::bad_gateway(&format!("the cloud's answer cannot be read: {error}")))
 }
 
-/// The object that a request brings.
-pub(super) fn object_of(headers: &HeaderMap, body: &Bytes) -> Result<Value, Refusal> {
-    kubeapi::object_of(headers, body).map_err(|why| Refusal::bad_request(&why))
+/// Parses the object in a request.
+pub(super) fn object_of(headers: &HeaderMap, body: &Bytes) -> Result<Value, ApiError> {
+    kubeapi::object_of(headers, body).map_err(|why| ApiError::bad_request(&why))
 }

@@ -1,4 +1,4 @@
-//! Which kinds there are: Kubernetes' own, and those that the cloud's definitions add, as they were when it was last asked.
+//! The kinds that the API serves: Kubernetes' own, and those of the cloud's CustomResourceDefinitions as of the last request.
 
 use std::{
     sync::Arc,
@@ -16,12 +16,12 @@ use wire::application::Target;
 use super::{
     copies::Copies,
     keys::{resource, text},
-    list::Lists,
+    list::CollectionLister,
     watches::Collection,
 };
 use crate::edgehub::Link;
 
-/// For so long the cloud is not asked again: a client that begins asks a hundred times for all that there is.
+/// How long the definitions count as fresh: a client that starts asks a hundred times for discovery.
 const DEFINITIONS_FRESH_FOR: Duration = Duration::from_secs(5);
 
 /// The kinds; cheap to clone.
@@ -29,16 +29,16 @@ const DEFINITIONS_FRESH_FOR: Duration = Duration::from_secs(5);
 pub(super) struct Kinds {
     api: Api,
     copies: Copies,
-    lists: Lists,
+    lists: CollectionLister,
     asked: Arc<Mutex<Option<(Link, Instant)>>>,
 }
 
 impl Kinds {
-    pub(super) fn new(api: Api, copies: Copies, lists: Lists) -> Self {
+    pub(super) fn new(api: Api, copies: Copies, lists: CollectionLister) -> Self {
         Self { api, copies, lists, asked: Arc::default() }
     }
 
-    /// Serves what is stored.
+    /// Serves the stored definitions.
     pub(super) async fn load(&self) -> Result<(), StoreError> {
         let stored = self.copies.all(&resource(&definitions().target)).await?;
         let mut read = Vec::new();
@@ -54,8 +54,8 @@ impl Kinds {
         Ok(())
     }
 
-    /// Asks the cloud for its definitions, unless that was done just now, or cannot be. One asker at a time; the others wait for
-    /// what comes of it.
+    /// Fetches the definitions from the cloud, unless that was done just now or the cloud cannot be reached. One caller fetches
+    /// at a time; the others wait for the result.
     pub(super) async fn refresh(&self, link: Option<Link>) {
         let Some(link) = link else { return };
         let mut asked = self.asked.lock().await;
@@ -73,12 +73,12 @@ impl Kinds {
         *asked = Some((link, Instant::now()));
     }
 
-    /// Whether there is such a collection.
+    /// Reports whether there is such a collection.
     pub(super) fn knows(&self, target: &Target) -> bool {
         self.api.registry().find(&target.group, &target.version, &target.plural).is_some()
     }
 
-    /// The collection of an object that comes without its path.
+    /// Returns the collection of an object that comes without its path.
     pub(super) fn collection_of(&self, object: &Value) -> Target {
         let (api_version, kind) = (text(object, "/apiVersion"), text(object, "/kind"));
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
@@ -89,7 +89,7 @@ impl Kinds {
     }
 }
 
-/// The collection of all definitions.
+/// Returns the collection of all CustomResourceDefinitions.
 pub(super) fn definitions() -> Collection {
     let target = Target {
         group: "apiextensions.k8s.io".to_owned(),
@@ -100,7 +100,7 @@ pub(super) fn definitions() -> Collection {
     Collection { target, labels: String::new(), fields: String::new() }
 }
 
-/// What a kind's plural most likely is.
+/// Guesses the plural of a kind.
 fn plural_of(kind: &str) -> String {
     let kind = kind.to_lowercase();
     if kind == "endpoints" {

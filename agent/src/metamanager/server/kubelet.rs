@@ -1,23 +1,23 @@
-//! This node's kubelet API, as MetaServer has it.
+//! This node's kubelet API for MetaServer.
 
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use kubeapi::{NodeAnswer, NodeError, NodeRequest, NodeStreams};
 
-/// This node's kubelet API, which is there later than MetaServer, or never. Cheap to clone.
+/// This node's kubelet API, which starts after MetaServer, or never. Cheap to clone.
 #[derive(Clone, Default)]
 pub(super) struct LateKubelet(Arc<OnceLock<Arc<dyn NodeStreams>>>);
 
 impl LateKubelet {
-    /// Whether it is there.
-    pub(super) fn is_there(&self) -> bool {
+    /// Reports whether the API has started.
+    pub(super) fn is_set(&self) -> bool {
         self.0.get().is_some()
     }
 
-    /// Here it is.
+    /// Sets the API, once.
     pub(super) fn set(&self, kubelet: Arc<dyn NodeStreams>) {
-        // there is one EdgeD in an agent
+        // an agent has one EdgeD
         let _ = self.0.set(kubelet);
     }
 }

@@ -1,4 +1,4 @@
-//! Collections as the cloud has them, brought into the copies page by page.
+//! Lists collections from the cloud, page by page, into the copies.
 
 use std::collections::HashSet;
 
@@ -7,45 +7,45 @@ use serde_json::{Value, json};
 use wire::application::Verb;
 
 use super::{
-    super::answer::Refusal,
-    ask::{Cloud, Failure},
+    super::response::ApiError,
+    cloud::{CallError, Cloud},
     copies::{Copies, MAX_COPIES_BYTES},
     keys::{key_of, text},
-    local::Local,
+    local::LocalApi,
     watches::Collection,
 };
 
-/// Objects in one answer of the cloud, which has to fit into one message.
+/// The number of objects in one page, which has to fit into one message.
 const PAGE_SIZE: usize = 100;
-/// Objects in one list. A node that holds more is not what its owner meant.
+/// The most objects in one list. No node is meant to hold more.
 const MAX_OBJECTS: usize = 10_000;
-/// Bytes of one list: half of what all copies may take.
+/// The most bytes of one list: half of what all copies may take.
 const MAX_LIST_BYTES: u64 = MAX_COPIES_BYTES / 2;
 
-/// Brings collections; cheap to clone.
+/// Lists collections; cheap to clone.
 #[derive(Clone)]
-pub(super) struct Lists {
+pub(super) struct CollectionLister {
     cloud: Cloud,
     copies: Copies,
-    local: Local,
+    local: LocalApi,
 }
 
-impl Lists {
-    pub(super) fn new(cloud: Cloud, copies: Copies, local: Local) -> Self {
+impl CollectionLister {
+    pub(super) fn new(cloud: Cloud, copies: Copies, local: LocalApi) -> Self {
         Self { cloud, copies, local }
     }
 
-    /// Makes the copies of `collection` what the cloud has.
-    pub(super) async fn renew(&self, collection: &Collection) -> Result<(), Failure> {
+    /// Makes the copies of `collection` equal to the cloud's objects.
+    pub(super) async fn renew(&self, collection: &Collection) -> Result<(), CallError> {
         let mut listed = HashSet::new();
         let (mut next, mut revision, mut bytes) = (String::new(), None, 0);
         loop {
             let (page, length) = self.page(collection, &next).await?;
             bytes += length as u64;
             if bytes > MAX_LIST_BYTES {
-                return Err(Failure::Refused(Refusal::too_long(&format!("{} MiB", MAX_LIST_BYTES >> 20))));
+                return Err(CallError::Refused(ApiError::too_long(&format!("{} MiB", MAX_LIST_BYTES >> 20))));
             }
-            // later pages may be of a later state
+            // later pages may be of a later revision
             revision = revision.or_else(|| text(&page, "/metadata/resourceVersion").parse::<u64>().ok());
             let kind = text(&page, "/kind").strip_suffix("List").unwrap_or_default();
             for item in items(&page) {
@@ -54,7 +54,7 @@ impl Lists {
                 self.copies.put(&key_of(&collection.target, &object), &object).await.map_err(failed)?;
             }
             if listed.len() > MAX_OBJECTS {
-                return Err(Failure::Refused(Refusal::too_long(&format!("{MAX_OBJECTS} objects"))));
+                return Err(CallError::Refused(ApiError::too_long(&format!("{MAX_OBJECTS} objects"))));
             }
             next = text(&page, "/metadata/continue").to_owned();
             if next.is_empty() {
@@ -62,11 +62,11 @@ impl Lists {
             }
         }
         self.remove_unlisted(collection, &listed, revision.unwrap_or_default()).await?;
-        self.copies.held.add(collection).await.map_err(failed)
+        self.copies.listed.add(collection).await.map_err(failed)
     }
 
-    /// A page, and its length in bytes.
-    async fn page(&self, collection: &Collection, next: &str) -> Result<(Value, usize), Failure> {
+    /// Fetches a page. Returns it with its length in bytes.
+    async fn page(&self, collection: &Collection, next: &str) -> Result<(Value, usize), CallError> {
         let mut option = json!({"limit": PAGE_SIZE});
         for (name, value) in [
             ("labelSelector", collection.labels.as_str()),
@@ -78,20 +78,20 @@ impl Lists {
             }
         }
         let call = self.cloud.call(&collection.target, Verb::List, &option, Vec::new(), "");
-        let answer = self.cloud.ask(call).await?;
+        let answer = self.cloud.execute(call).await?;
         let page = serde_json::from_slice(&answer).map_err(|error| {
-            Failure::Refused(Refusal::bad_gateway(&format!("the cloud's list cannot be read: {error}")))
+            CallError::Refused(ApiError::bad_gateway(&format!("the cloud's list cannot be read: {error}")))
         })?;
         Ok((page, answer.len()))
     }
 
-    /// Removes the copies that the selectors select and the cloud has not listed.
+    /// Removes the copies that match the selectors and that the cloud has not listed.
     async fn remove_unlisted(
         &self,
         collection: &Collection,
         listed: &HashSet<String>,
         revision: u64,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CallError> {
         let target = &collection.target;
         let query: String = form_urlencoded::Serializer::new(String::new())
             .append_pair("labelSelector", &collection.labels)
@@ -112,7 +112,7 @@ fn items(list: &Value) -> &[Value] {
     list.get("items").and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// Items of a list may leave out what the list says for all of them.
+/// Adds kind and apiVersion to an item of a list, which may leave them out.
 fn with_kind(item: &Value, kind: &str, api_version: &str) -> Value {
     let mut object = item.clone();
     if let Some(map) = object.as_object_mut() {
@@ -122,6 +122,6 @@ fn with_kind(item: &Value, kind: &str, api_version: &str) -> Value {
     object
 }
 
-fn failed(error: kubeapi::store::StoreError) -> Failure {
-    Failure::Refused(error.into())
+fn failed(error: kubeapi::store::StoreError) -> CallError {
+    CallError::Refused(error.into())
 }

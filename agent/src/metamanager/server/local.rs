@@ -1,4 +1,4 @@
-//! The API over the copies.
+//! The Kubernetes API over the copies.
 
 use std::convert::Infallible;
 
@@ -9,33 +9,33 @@ use kubeapi::{ApiService, Body, Identity};
 use serde_json::Value;
 use tower::Service;
 
-/// The API; cheap to clone. Who asks has been let in before.
+/// The API; cheap to clone. Its callers are authorized before.
 #[derive(Clone, Debug)]
-pub(super) struct Local(ApiService);
+pub(super) struct LocalApi(ApiService);
 
-impl Local {
+impl LocalApi {
     pub(super) fn new(api: ApiService) -> Self {
         Self(api)
     }
 
-    /// The answer to a request without a body.
+    /// Answers a request without a body.
     pub(super) async fn answer(&self, parts: &Parts) -> Response<Body> {
         self.call(bodyless(parts), Identity::master()).await
     }
 
-    /// The answer to a request for a log or a session of a pod of this node, by `caller`, who may have it.
+    /// Answers a request for a log or a session of a pod of this node by `caller`, who is authorized.
     pub(super) async fn stream(&self, parts: &Parts, caller: Identity) -> Response<Body> {
         let mut request = bodyless(parts);
-        // also the connection, which is handed over
+        // also the connection, which is handed over at an upgrade
         *request.extensions_mut() = parts.extensions.clone();
         self.call(request, caller).await
     }
 
-    /// The answer as JSON; `null` where it is none.
+    /// Returns the answer as JSON; `null` if it is none.
     pub(super) async fn json(&self, method: &Method, path: &str) -> Value {
         let request = Request::builder().method(method).uri(path).body(Full::new(Bytes::new()));
         let Ok(request) = request else { return Value::Null };
-        // what is stored here was let in within limits
+        // the size of stored objects was limited when they were stored
         match self.call(request, Identity::master()).await.into_body().collect().await {
             Ok(body) => serde_json::from_slice(&body.to_bytes()).unwrap_or_default(),
             Err(_) => Value::Null,
@@ -52,7 +52,7 @@ impl Local {
     }
 }
 
-/// The request without what came with it.
+/// Returns the request without its body and extensions.
 fn bodyless(parts: &Parts) -> Request<Full<Bytes>> {
     let mut request = Request::new(Full::new(Bytes::new()));
     *request.method_mut() = parts.method.clone();

@@ -1,19 +1,18 @@
-//! MetaServer: the Kubernetes API for what runs on this node, with the cloud or without.
+//! MetaServer: the Kubernetes API for programs of this node, with the cloud or without.
 //!
 //! In: HTTP requests of kubectl, controllers and pods. Out: answers from [`copies`], which follow this node's own objects
-//! ([`feed`]) and the cloud's: read through ([`ask`], [`list`]) or told by it while somebody watches ([`watches`]). Writes go to the
-//! cloud and nowhere else; logs and sessions of this node's pods come from its own kubelet API ([`stream`]). How much the
-//! copies may take is in [`room`].
+//! ([`own_objects`]) and the cloud's: fetched from it ([`cloud`], [`list`]), or sent by it while a client watches
+//! ([`watches`]). Writes go to the cloud only; logs and sessions of this node's pods come from its own kubelet API
+//! ([`stream`]). The size of the copies is limited by [`eviction`].
 //!
 //! Source: KubeEdge's MetaServer; <https://kubernetes.io/docs/reference/using-api/api-concepts/>.
 
 mod access;
-mod ask;
 mod authenticator;
 mod certificate;
+mod cloud;
 mod copies;
-mod feed;
-mod held;
+mod eviction;
 mod in_cluster;
 mod interface;
 mod json;
@@ -21,18 +20,19 @@ mod keys;
 mod kinds;
 mod kubelet;
 mod list;
+mod listed_collections;
 mod local;
 mod loopback;
+mod own_objects;
 mod query;
 mod read;
 mod reviews;
-mod room;
 mod route;
 mod service;
 pub(super) mod service_object;
 mod stream;
-mod sync;
 mod tls;
+mod watch_sync;
 mod watches;
 mod write;
 
@@ -57,17 +57,17 @@ use wire::Change;
 pub(crate) use self::interface::{ensure as ensure_address, remove as remove_addresses};
 use self::{
     access::Access,
-    ask::Cloud,
     authenticator::Authenticator,
-    certificate::Keeper,
+    certificate::CertificateManager,
+    cloud::Cloud,
     copies::Copies,
+    eviction::CollectionUsage,
     keys::{key_of, text},
     kinds::Kinds,
     kubelet::LateKubelet,
-    list::Lists,
-    local::Local,
-    loopback::{Credentials, LocalClients, retract},
-    room::Room,
+    list::CollectionLister,
+    local::LocalApi,
+    loopback::{Credentials, LocalClients, remove_stale_kubeconfig},
     service::ApiServer,
     watches::ClientWatches,
 };
@@ -81,72 +81,72 @@ use super::desired::Desired;
 use crate::{
     config::TlsFiles,
     edgehub::{EdgeHub, Link},
-    rt::{Heart, Part, PartError},
+    rt::{Heartbeat, Part, PartError},
 };
 
 /// What MetaServer needs.
 #[derive(Clone, Debug)]
 pub struct MetaServerConfig {
-    /// Where it listens.
+    /// The address to listen on.
     pub address: SocketAddr,
-    /// Where the copies are kept; they can be lost without harm.
+    /// The store of the copies; it can be lost without harm.
     pub copies: Arc<dyn Store>,
-    /// How it is guarded.
+    /// How callers are authenticated.
     pub authentication: Authentication,
 }
 
-/// How MetaServer is guarded.
+/// How callers are authenticated.
 #[derive(Clone, Debug)]
 pub enum Authentication {
-    /// Programs of this machine come in, over the loopback interface.
+    /// Programs of this machine call over the loopback interface.
     Loopback(Loopback),
-    /// Certificates and the tokens of service accounts say who asks, roles what they may.
-    Accounts(Guard),
-    /// Nobody comes in: it is not served, and only the agent's own rooms ask ([`MetaServer::client`]).
-    Unserved,
+    /// By certificates and the tokens of service accounts; roles say what they may do.
+    Accounts(AccountAuthentication),
+    /// No callers: the API is not served, and only the agent's own modules call it ([`MetaServer::client`]).
+    InProcessOnly,
 }
 
-/// How MetaServer is guarded where it serves pods.
+/// How MetaServer is protected where it serves pods.
 #[derive(Clone, Debug)]
-pub struct Guard {
-    /// Another address for pods. An interface is made for it where this machine has none that has it.
+pub struct AccountAuthentication {
+    /// Another address, for pods. An interface is created for it where this machine has none with it.
     pub pods_address: SocketAddr,
-    /// Its certificate, and the CA of its clients.
+    /// The server's certificate, and the CA of its clients.
     pub tls: TlsFiles,
-    /// Whether the certificate is requested of the cloud, and kept in the files of `tls`; else it must stand there.
+    /// Whether the certificate is requested from the cloud and stored in the files of `tls`; otherwise the files must exist.
     pub requested: bool,
     /// Which tokens are accepted.
     pub tokens: TokenRules,
-    /// How it is served at the address of the Service `default/kubernetes` as well; `None` where that is not had.
+    /// How it is served at the address of the Service `default/kubernetes` as well; `None` where it is not.
     pub in_cluster: Option<InCluster>,
-    /// Where a kubeconfig may be left of a time when accounts were not checked; it is removed.
+    /// The directory of a kubeconfig that was written while accounts were not checked; the file is removed.
     pub directory: PathBuf,
 }
 
 /// Why MetaServer does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum MetaServerError {
-    /// Its address cannot be had.
+    /// The address cannot be bound.
     #[error("MetaServer cannot listen; change modules.metaManager.metaServer.server")]
     Bind(#[from] BindError),
-    /// It has no certificate.
+    /// There is no certificate.
     #[error("MetaServer has no TLS")]
     Tls(#[from] TlsError),
-    /// It cannot check tokens.
+    /// The keys of tokens cannot be read.
     #[error("MetaServer cannot check tokens")]
     Keys(#[from] KeyError),
-    /// It has no credentials for programs of this machine.
+    /// There are no credentials for programs of this machine.
     #[error("MetaServer has no credentials for clients on this machine")]
     Credentials(#[from] CredentialsError),
-    /// Its copies cannot be read.
+    /// The copies cannot be read.
     #[error("MetaServer's copies cannot be read; delete metaserver.db, and they are made anew")]
     Store(#[from] StoreError),
 }
 
-/// Where it listens, once it does.
-pub type Listening = watch::Receiver<Option<SocketAddr>>;
+/// The address on which it listens, once it does.
+pub type BoundAddress = watch::Receiver<Option<SocketAddr>>;
 
-/// What the cloud tells of watched collections, on its way into the copies.
+/// Stores the changes of watched collections, which the cloud sends, into the copies.
 #[derive(Clone)]
 pub(super) struct WatchedChanges {
     copies: Copies,
@@ -154,7 +154,7 @@ pub(super) struct WatchedChanges {
 }
 
 impl WatchedChanges {
-    /// Takes over what the cloud's dynamic controller says of an object.
+    /// Stores a change that the cloud's dynamic controller sends.
     pub(super) async fn change(&self, change: Change, object: &Value) -> Result<(), StoreError> {
         if text(object, "/metadata/name").is_empty() || text(object, "/kind").is_empty() {
             tracing::warn!("the cloud has told of an object without kind or name; it is left out");
@@ -177,7 +177,7 @@ pub struct MetaServer {
     own: Desired,
     copies: Copies,
     kinds: Kinds,
-    kept: ClientWatches,
+    watches: ClientWatches,
     api_server: ApiServer,
     listening: watch::Sender<Option<SocketAddr>>,
 }
@@ -188,7 +188,7 @@ impl std::fmt::Debug for MetaServer {
     }
 }
 
-/// Builds it over this node's `own` objects.
+/// Builds MetaServer over this node's `own` objects.
 pub(super) fn new(
     config: MetaServerConfig,
     node: &str,
@@ -199,92 +199,99 @@ pub(super) fn new(
     let kubelet = LateKubelet::default();
     let api = Api::builder(Arc::clone(&copies)).rules(Rules::Relay);
     let api = api.node_streams(Arc::new(kubelet.clone())).build();
-    let local = Local::new(api.service());
+    let local = LocalApi::new(api.service());
     let copies = Copies::new(copies, own.clone(), node);
     let cloud = Cloud::new(node, hub.clone());
-    let lists = Lists::new(cloud.clone(), copies.clone(), local.clone());
+    let lists = CollectionLister::new(cloud.clone(), copies.clone(), local.clone());
     let kinds = Kinds::new(api, copies.clone(), lists.clone());
-    let kept = ClientWatches::default();
-    let told = WatchedChanges { copies: copies.clone(), kinds: kinds.clone() };
+    let watches = ClientWatches::default();
+    let watched_changes = WatchedChanges { copies: copies.clone(), kinds: kinds.clone() };
     let api_server = ApiServer {
         authenticator: None,
         cloud,
         copies: copies.clone(),
         kinds: kinds.clone(),
         kubelet,
-        kept: kept.clone(),
+        watches: watches.clone(),
         lists,
         local,
-        room: Room::default(),
+        usage: CollectionUsage::default(),
     };
     let (listening, node) = (watch::Sender::new(None), node.to_owned());
-    (MetaServer { address, authentication, node, hub, own, copies, kinds, kept, api_server, listening }, told)
+    (
+        MetaServer { address, authentication, node, hub, own, copies, kinds, watches, api_server, listening },
+        watched_changes,
+    )
 }
 
 impl MetaServerConfig {
-    /// The service by which pods find it; `None` where it serves none of them.
+    /// Returns the Service by which pods find MetaServer; `None` if it serves no pods.
     pub(super) fn service(&self) -> Option<Value> {
         match &self.authentication {
             Authentication::Accounts(guard) => Some(service_object::object(guard.pods_address)),
-            Authentication::Loopback(_) | Authentication::Unserved => None,
+            Authentication::Loopback(_) | Authentication::InProcessOnly => None,
         }
     }
 }
 
 impl MetaServer {
-    /// With the logs and sessions of this node's pods, which `kubelet` answers.
-    pub(crate) fn serve_pods_of(&self, kubelet: Arc<dyn NodeStreams>) {
+    /// Sets the kubelet API that answers for the logs and sessions of this node's pods.
+    pub(crate) fn set_kubelet(&self, kubelet: Arc<dyn NodeStreams>) {
         self.api_server.kubelet.set(kubelet);
     }
 
-    /// Where it listens, once it does.
-    pub fn listening(&self) -> Listening {
+    /// Returns the address on which it listens, once it does.
+    pub fn listening(&self) -> BoundAddress {
         self.listening.subscribe()
     }
 
-    /// A client of what it serves for the agent's own rooms: in process, as this node.
+    /// Returns a client for the agent's own modules: in process, as this node.
     pub(crate) fn client(&self) -> Client {
         let api_server = ApiServer { authenticator: Some(Authenticator::Agent), ..self.api_server.clone() };
         client_of(api_server, "default")
     }
 
-    /// How it is served at the address of the Service `default/kubernetes`, where it is.
+    /// Returns how it is served at the address of the Service `default/kubernetes`, if it is.
     pub(crate) fn in_cluster(&self) -> Option<&InCluster> {
         match &self.authentication {
             Authentication::Accounts(guard) => guard.in_cluster.as_ref(),
-            Authentication::Loopback(_) | Authentication::Unserved => None,
+            Authentication::Loopback(_) | Authentication::InProcessOnly => None,
         }
     }
 
     /// Serves until `shutdown`.
     ///
     /// # Errors
-    /// The address cannot be had, the copies, keys or certificates cannot be read.
+    /// The address cannot be bound, or the copies, keys or certificates cannot be read.
     pub async fn run(mut self, shutdown: CancellationToken) -> Result<(), MetaServerError> {
-        Box::pin(self.run_again(&Heart::unheard(), shutdown)).await
+        Box::pin(self.run_restartable(&Heartbeat::unmonitored(), shutdown)).await
     }
 
-    /// The same for whoever may drop it in its middle, and call it again: clients connect anew.
-    async fn run_again(&mut self, heart: &Heart, shutdown: CancellationToken) -> Result<(), MetaServerError> {
-        heart.beat();
+    /// Serves until `shutdown`. The future may be dropped at any point and the method called again: clients then reconnect.
+    async fn run_restartable(
+        &mut self,
+        heartbeat: &Heartbeat,
+        shutdown: CancellationToken,
+    ) -> Result<(), MetaServerError> {
+        heartbeat.beat();
         self.kinds.load().await?;
-        // from here on it serves, and waits for whoever comes
-        let _rest = heart.rest();
+        // from here on it serves, and may be idle for any time
+        let _rest = heartbeat.idle();
         let tls;
-        let (mut keeper, mut for_pods, mut credentials) = (None, None, None);
+        let (mut certificate_manager, mut for_pods, mut credentials) = (None, None, None);
         match &self.authentication {
             Authentication::Accounts(guard) => {
-                retract(&guard.directory);
+                remove_stale_kubeconfig(&guard.directory);
                 let (own, cloud) = (self.own.clone(), self.api_server.cloud.clone());
                 let access = Access::new(&self.node, own, cloud, guard.tokens.clone())?;
                 self.api_server.authenticator = Some(Authenticator::Accounts(Arc::new(access)));
                 let Some(ready) = shutdown.run_until_cancelled(self.tls(guard)).await else { return Ok(()) };
-                let (served, kept) = ready?;
+                let (served, manager) = ready?;
                 make_interface(guard.pods_address.ip()).await;
                 for_pods = Some(
                     Server::bind(guard.pods_address, Some(served.clone()), self.api_server.clone()).await,
                 );
-                (tls, keeper) = (Some(served), kept);
+                (tls, certificate_manager) = (Some(served), manager);
             }
             Authentication::Loopback(loopback) => {
                 credentials = local_credentials(loopback, self.address.ip())?;
@@ -293,14 +300,14 @@ impl MetaServer {
                 let clients = LocalClients::new(loopback, token);
                 self.api_server.authenticator = Some(Authenticator::Local(Arc::new(clients)));
             }
-            Authentication::Unserved => {
-                self.copy(std::future::pending(), heart, shutdown).await;
+            Authentication::InProcessOnly => {
+                self.copy(std::future::pending(), heartbeat, shutdown).await;
                 return Ok(());
             }
         }
         let server = Server::bind(self.address, tls, self.api_server.clone()).await?;
         if let Some(credentials) = &credentials {
-            credentials.publish(server.local_addr())?;
+            credentials.write_kubeconfig(server.local_addr())?;
         }
         tracing::info!(address = %server.local_addr(), "MetaServer serves the Kubernetes API");
         self.listening.send_replace(Some(server.local_addr()));
@@ -311,9 +318,9 @@ impl MetaServer {
             );
             None
         });
-        let serve_pods = or_never(for_pods.map(|server| server.run(shutdown.clone())));
-        let keep = or_never(keeper.map(Keeper::run));
-        let serve_in_cluster = or_never(self.in_cluster().map(|to| to.serve(&self.api_server, &shutdown)));
+        let serve_pods = or_pending(for_pods.map(|server| server.run(shutdown.clone())));
+        let keep = or_pending(certificate_manager.map(CertificateManager::run));
+        let serve_in_cluster = or_pending(self.in_cluster().map(|to| to.serve(&self.api_server, &shutdown)));
         let serve = async {
             tokio::select! {
                 // cancel-safe, all: what is not renewed now is at the next start
@@ -323,54 +330,62 @@ impl MetaServer {
                 () = keep => {}
             }
         };
-        Box::pin(self.copy(serve, heart, shutdown.clone())).await;
+        Box::pin(self.copy(serve, heartbeat, shutdown.clone())).await;
         Ok(())
     }
 
-    /// Keeps the copies while `serve` goes on.
-    async fn copy(&self, serve: impl Future<Output = ()>, heart: &Heart, shutdown: CancellationToken) {
+    /// Updates the copies while `serve` runs.
+    async fn copy(
+        &self,
+        serve: impl Future<Output = ()>,
+        heartbeat: &Heartbeat,
+        shutdown: CancellationToken,
+    ) {
         tokio::select! {
             // cancel-safe, all: what is not copied or removed now is at the next start
             () = serve => {}
             () = shutdown.cancelled() => {}
-            () = feed::run(&self.own, &self.copies, heart) => {}
-            () = sync::run(&self.api_server, &self.kept) => {}
-            () = self.api_server.room.run(&self.copies, &self.kept) => {}
+            () = own_objects::run(&self.own, &self.copies, heartbeat) => {}
+            () = watch_sync::run(&self.api_server, &self.watches) => {}
+            () = self.api_server.usage.run(&self.copies, &self.watches) => {}
         }
     }
 
-    /// How it is served, and who keeps the certificate where none is configured.
-    async fn tls(&self, guard: &Guard) -> Result<(ServerConfig, Option<Keeper>), TlsError> {
+    /// Returns the TLS configuration, and the certificate manager where no certificate is configured.
+    async fn tls(
+        &self,
+        guard: &AccountAuthentication,
+    ) -> Result<(ServerConfig, Option<CertificateManager>), TlsError> {
         if !guard.requested {
             return Ok((tls::config(&guard.tls)?, None));
         }
         // the CA comes with the node's own certificate
         if !guard.tls.ca.exists() {
-            // fails where the connection's room has ended, and this one is about to
+            // fails when EdgeHub has ended, and this module is about to
             let _ = self.hub.link().wait_for(|link| *link != Link::Down).await;
         }
         let addresses = addresses([self.address.ip(), guard.pods_address.ip()]);
         let files = (guard.tls.cert.clone(), guard.tls.key.clone());
-        let keeper = Keeper::new(&self.node, addresses, files, self.hub.clone());
-        Ok((tls::config_of_held(&guard.tls.ca, keeper.held())?, Some(keeper)))
+        let manager = CertificateManager::new(&self.node, addresses, files, self.hub.clone());
+        Ok((tls::config_of_current(&guard.tls.ca, manager.current_certificate())?, Some(manager)))
     }
 }
 
 impl Part for MetaServer {
-    async fn run(&mut self, heart: Heart, shutdown: CancellationToken) -> Result<(), PartError> {
-        Ok(Box::pin(self.run_again(&heart, shutdown)).await?)
+    async fn run(&mut self, heartbeat: Heartbeat, shutdown: CancellationToken) -> Result<(), PartError> {
+        Ok(Box::pin(self.run_restartable(&heartbeat, shutdown)).await?)
     }
 }
 
-/// What the future gives; where there is none, it never ends.
-async fn or_never<F: Future>(future: Option<F>) -> F::Output {
+/// Awaits the future; where there is none, never returns.
+async fn or_pending<F: Future>(future: Option<F>) -> F::Output {
     match future {
         Some(future) => future.await,
         None => std::future::pending().await,
     }
 }
 
-/// What clients on this machine must come with; `None`: nothing, which is said.
+/// Returns the credentials of clients on this machine; `None` if they need none, which is logged.
 fn local_credentials(loopback: &Loopback, address: IpAddr) -> Result<Option<Credentials>, CredentialsError> {
     if loopback.anonymous {
         tracing::warn!(
@@ -382,7 +397,7 @@ fn local_credentials(loopback: &Loopback, address: IpAddr) -> Result<Option<Cred
     Credentials::load(loopback, address).map(Some)
 }
 
-/// Where it is reached, each address once.
+/// Returns the addresses at which it can be reached, each once.
 fn addresses(listening: [IpAddr; 2]) -> Vec<IpAddr> {
     let reached =
         |address: IpAddr| if address.is_unspecified() { Ipv4Addr::LOCALHOST.into() } else { address };
@@ -391,7 +406,7 @@ fn addresses(listening: [IpAddr; 2]) -> Vec<IpAddr> {
     addresses
 }
 
-/// Sees to it that this machine has the address; where that cannot be, the other one is served.
+/// Ensures that this machine has the address; where that fails, only the other address is served.
 async fn make_interface(address: IpAddr) {
     let made = spawn_blocking(move || interface::ensure(address)).await;
     if let Ok(Err(error)) = made {

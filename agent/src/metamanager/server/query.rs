@@ -1,4 +1,4 @@
-//! A request's query, and the options that it makes of a call: pure.
+//! The query of a request, and the options of a call that it makes. Pure.
 
 use http::Uri;
 use serde_json::{Map, Value, json};
@@ -8,24 +8,24 @@ use serde_json::{Map, Value, json};
 pub(super) struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Of a URI.
+    /// Parses the query of a URI.
     pub(super) fn of(uri: &Uri) -> Self {
         Self(form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()).into_owned().collect())
     }
 
-    /// The first value of `name`, where it is not empty.
+    /// Returns the first value of `name` if it is not empty.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
         found.filter(|value| !value.is_empty())
     }
 
-    /// A flag: given and neither `0` nor `false`.
+    /// Returns whether a flag is given with a value other than `0` and `false`.
     pub(super) fn flag(&self, name: &str) -> bool {
         let value = self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
         value.is_some_and(|value| !matches!(value, "0" | "false"))
     }
 
-    /// The options of a write: `CreateOptions`, `UpdateOptions` and `PatchOptions` have the same fields.
+    /// Returns the options of a write: `CreateOptions`, `UpdateOptions` and `PatchOptions` have the same fields.
     pub(super) fn write_options(&self) -> Value {
         let mut options = Map::new();
         for name in ["fieldManager", "fieldValidation"] {
@@ -42,7 +42,7 @@ impl Query {
         Value::Object(options)
     }
 
-    /// What a delete says in its query, laid over what its body says.
+    /// Returns the options of a delete: the query overrides the body.
     pub(super) fn delete_options(&self, body: Value) -> Value {
         let mut options = if let Value::Object(options) = body { options } else { Map::new() };
         if let Some(policy) = self.get("propagationPolicy") {
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_are_what_the_query_says() {
+    fn options_are_read_from_the_query() {
         let query = |text: &str| Query::of(&format!("/x?{text}").parse().unwrap());
         assert_eq!(query("").write_options(), json!({}));
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Reads: from the copies, which are brought up to date before where the cloud does not tell of changes anyway.
+//! Reads: from the copies, which are updated first unless the cloud sends their changes anyway.
 
 use http::{Response, StatusCode, request::Parts};
 use http_body_util::BodyExt;
@@ -7,104 +7,118 @@ use serde_json::{Value, json};
 use wire::application::Verb;
 
 use super::{
-    super::answer::Refusal,
-    ask::{Away, Failure},
-    json::{last_known, parsed, raw},
+    super::response::ApiError,
+    cloud::{CallError, Unavailable},
+    json::{parse_answer, raw_response, with_stale_warning},
     keys::{self, key},
     query::Query,
-    route::Ask,
+    route::ObjectRequest,
     service::ApiServer,
     watches::Collection,
 };
 
 impl ApiServer {
-    /// One object: from the copies where they follow it, else from the cloud, or as it was while nobody can be asked.
-    pub(super) async fn get(&self, ask: &Ask, parts: &Parts) -> Result<Response<Body>, Refusal> {
-        let key = key(&ask.target);
-        let is_whole = ask.part.is_empty() || ask.part == "status";
-        if is_whole && (self.copies.is_own(&key).await? || self.is_told(&collection(ask, parts))) {
+    /// Reads one object: from the copies where the cloud sends their changes, else from the cloud, or from the copies while it
+    /// cannot be reached.
+    pub(super) async fn get(
+        &self,
+        request: &ObjectRequest,
+        parts: &Parts,
+    ) -> Result<Response<Body>, ApiError> {
+        let key = key(&request.target);
+        let is_whole = request.part.is_empty() || request.part == "status";
+        if is_whole && (self.copies.is_own(&key).await? || self.is_watched(&collection(request, parts))) {
             return Ok(self.local.answer(parts).await);
         }
-        let call = self.cloud.call(&ask.target, Verb::Get, &json!({}), Vec::new(), part_of(ask));
-        match self.cloud.ask(call).await {
+        let call =
+            self.cloud.call(&request.target, Verb::Get, &json!({}), Vec::new(), cloud_subresource(request));
+        match self.cloud.execute(call).await {
             Ok(answer) if is_whole => {
-                let object: Value = parsed(&answer)?;
+                let object: Value = parse_answer(&answer)?;
                 self.copies.put(&key, &object).await?;
-                self.answer_or(ask, parts, answer).await
+                self.local_or_raw(request, parts, answer).await
             }
-            Ok(answer) => Ok(raw(StatusCode::OK, answer)),
-            Err(Failure::Refused(refusal)) => {
+            Ok(answer) => Ok(raw_response(StatusCode::OK, answer)),
+            Err(CallError::Refused(refusal)) => {
                 if refusal.is_not_found() && is_whole {
                     self.copies.remove(&key, "").await?;
                 }
                 Err(refusal)
             }
-            Err(Failure::Away(away)) if is_whole && self.copies.get(&key).await?.is_some() => {
-                Ok(last_known(self.local.answer(parts).await, away))
+            Err(CallError::Unavailable(away)) if is_whole && self.copies.get(&key).await?.is_some() => {
+                Ok(with_stale_warning(self.local.answer(parts).await, away))
             }
-            Err(Failure::Away(away)) => {
-                Err(away.refusal(&format!("{} \"{}\" is not held on this node", key.resource, key.name)))
+            Err(CallError::Unavailable(away)) => {
+                Err(away.error(&format!("{} \"{}\" is not held on this node", key.resource, key.name)))
             }
         }
     }
 
-    /// A collection: the copies, after the cloud was asked. The pages after the first are of the same copies.
-    pub(super) async fn list(&self, ask: &Ask, parts: &Parts) -> Result<Response<Body>, Refusal> {
-        let collection = collection(ask, parts);
-        if Query::of(&parts.uri).get("continue").is_some() || self.is_told(&collection) {
+    /// Reads a collection: the copies, after an update from the cloud. Pages after the first are of the same copies.
+    pub(super) async fn list(
+        &self,
+        request: &ObjectRequest,
+        parts: &Parts,
+    ) -> Result<Response<Body>, ApiError> {
+        let collection = collection(request, parts);
+        if Query::of(&parts.uri).get("continue").is_some() || self.is_watched(&collection) {
             return Ok(self.local.answer(parts).await);
         }
-        self.find_kind(ask).await;
-        if !self.kinds.knows(&ask.target) {
+        self.find_kind(request).await;
+        if !self.kinds.knows(&request.target) {
             return self.list_unknown(&collection).await;
         }
         match self.lists.renew(&collection).await {
             Ok(()) => Ok(self.local.answer(parts).await),
-            Err(Failure::Refused(refusal)) => Err(refusal),
-            Err(Failure::Away(away)) => {
-                self.check_held(&collection, away).await?;
-                Ok(last_known(self.local.answer(parts).await, away))
+            Err(CallError::Refused(refusal)) => Err(refusal),
+            Err(CallError::Unavailable(away)) => {
+                self.check_listed(&collection, away).await?;
+                Ok(with_stale_warning(self.local.answer(parts).await, away))
             }
         }
     }
 
-    /// Whether a list can be made without the cloud: of what the cloud has listed, and of this node's own pods and the node itself, which
-    /// are all that a node sees of these. An empty list of anything else would say that nothing is there.
-    async fn check_held(&self, collection: &Collection, away: Away) -> Result<(), Refusal> {
+    /// Checks that a collection can be listed without the cloud: it was listed before, or it is of this node's own pods or the
+    /// node itself, which is all that a node sees of these. An empty list of anything else would say that nothing exists.
+    async fn check_listed(&self, collection: &Collection, away: Unavailable) -> Result<(), ApiError> {
         let target = &collection.target;
         let is_own = target.group.is_empty() && matches!(target.plural.as_str(), "pods" | "nodes");
-        if is_own || self.copies.held.has(collection).await? {
+        if is_own || self.copies.listed.has(collection).await? {
             return Ok(());
         }
         let place = match target.namespace.as_str() {
             "" => "of all namespaces".to_owned(),
             namespace => format!("in the namespace {namespace:?}"),
         };
-        Err(away.refusal(&format!(
+        Err(away.error(&format!(
             "this node has never listed {} {place} and cannot tell which there are; list them once while the cloud is connected, or get \
              one by its name",
             keys::resource(target)
         )))
     }
 
-    /// The changes of a collection: those of the copies, which the cloud is asked to keep up to date meanwhile.
-    pub(super) async fn watch(&self, ask: &Ask, parts: &Parts) -> Result<Response<Body>, Refusal> {
-        self.find_kind(ask).await;
-        let collection = collection(ask, parts);
-        let client = self.kept.enter(&collection);
+    /// Watches a collection: the changes of the copies, for which the cloud is asked to send updates meanwhile.
+    pub(super) async fn watch(
+        &self,
+        request: &ObjectRequest,
+        parts: &Parts,
+    ) -> Result<Response<Body>, ApiError> {
+        self.find_kind(request).await;
+        let collection = collection(request, parts);
+        let client = self.watches.add(&collection);
         let client = client
-            .ok_or_else(|| Refusal::too_busy("too many different collections are watched on this node"))?;
-        if !self.is_told(&collection) {
+            .ok_or_else(|| ApiError::too_busy("too many different collections are watched on this node"))?;
+        if !self.is_watched(&collection) {
             match self.subscribe(&collection).await {
                 Ok(()) => {}
-                // who goes on from a version has a list already
-                Err(Failure::Away(_)) if goes_on(parts) => {}
-                Err(Failure::Away(away)) => self.check_held(&collection, away).await?,
-                Err(Failure::Refused(refusal)) => return Err(refusal),
+                // a client that resumes from a version has a list already
+                Err(CallError::Unavailable(_)) if resumes_watch(parts) => {}
+                Err(CallError::Unavailable(away)) => self.check_listed(&collection, away).await?,
+                Err(CallError::Refused(refusal)) => return Err(refusal),
             }
         }
         let answer = self.local.answer(parts).await;
-        // the watch is over when its answer is
+        // the watch ends with the response
         Ok(answer.map(|body| {
             body.map_frame(move |frame| {
                 let _ = &client;
@@ -114,19 +128,19 @@ impl ApiServer {
         }))
     }
 
-    /// Asks the cloud to tell of a collection from now on, and brings what it has: what changes in between comes twice, and what
-    /// came before is not missed.
-    pub(super) async fn subscribe(&self, collection: &Collection) -> Result<(), Failure> {
+    /// Asks the cloud to send the changes of a collection from now on, and then lists it: a change in between comes twice, and
+    /// no earlier one is missed.
+    pub(super) async fn subscribe(&self, collection: &Collection) -> Result<(), CallError> {
         let link = self.cloud.link();
-        self.cloud.ask(self.watch_call(collection)).await?;
+        self.cloud.execute(self.watch_call(collection)).await?;
         self.lists.renew(collection).await?;
         if let Some(link) = link {
-            self.kept.confirm(collection, link);
+            self.watches.confirm(collection, link);
         }
         Ok(())
     }
 
-    /// The call that asks for a watch: the same for the same collection.
+    /// Builds the call that asks for a watch: the same for the same collection.
     pub(super) fn watch_call(&self, collection: &Collection) -> wire::application::Application {
         let mut option = json!({"watch": true});
         for (name, value) in [("labelSelector", &collection.labels), ("fieldSelector", &collection.fields)] {
@@ -137,57 +151,63 @@ impl ApiServer {
         self.cloud.call(&collection.target, Verb::Watch, &option, Vec::new(), "")
     }
 
-    /// Whether the cloud tells of all changes of the collection now.
-    pub(super) fn is_told(&self, collection: &Collection) -> bool {
-        self.cloud.link().is_some_and(|link| self.kept.is_confirmed(collection, link))
+    /// Reports whether the cloud sends all changes of the collection now.
+    pub(super) fn is_watched(&self, collection: &Collection) -> bool {
+        self.cloud.link().is_some_and(|link| self.watches.is_confirmed(collection, link))
     }
 
-    /// A kind that is not known may have been defined since.
-    async fn find_kind(&self, ask: &Ask) {
-        if !self.kinds.knows(&ask.target) {
+    /// An unknown kind may have been defined since: fetches the definitions.
+    async fn find_kind(&self, request: &ObjectRequest) {
+        if !self.kinds.knows(&request.target) {
             self.kinds.refresh(self.cloud.link()).await;
         }
     }
 
-    /// What was read, in the shape that the client asked for; as it came where the kind is not known here.
-    async fn answer_or(&self, ask: &Ask, parts: &Parts, answer: Vec<u8>) -> Result<Response<Body>, Refusal> {
-        self.find_kind(ask).await;
-        if self.kinds.knows(&ask.target) {
+    /// Returns the local API's answer, in the form that the client wants; the cloud's own answer where the kind is not known
+    /// here.
+    async fn local_or_raw(
+        &self,
+        request: &ObjectRequest,
+        parts: &Parts,
+        answer: Vec<u8>,
+    ) -> Result<Response<Body>, ApiError> {
+        self.find_kind(request).await;
+        if self.kinds.knows(&request.target) {
             Ok(self.local.answer(parts).await)
         } else {
-            Ok(raw(StatusCode::OK, answer))
+            Ok(raw_response(StatusCode::OK, answer))
         }
     }
 
-    /// The list of a kind that only the cloud knows: as it comes.
-    async fn list_unknown(&self, collection: &Collection) -> Result<Response<Body>, Refusal> {
+    /// Lists a kind that only the cloud knows: returns the cloud's answer unchanged.
+    async fn list_unknown(&self, collection: &Collection) -> Result<Response<Body>, ApiError> {
         let option = json!({"labelSelector": collection.labels, "fieldSelector": collection.fields});
         let call = self.cloud.call(&collection.target, Verb::List, &option, Vec::new(), "");
-        match self.cloud.ask(call).await {
-            Ok(answer) => Ok(raw(StatusCode::OK, answer)),
-            Err(Failure::Refused(refusal)) => Err(refusal),
-            Err(Failure::Away(away)) => Err(away.refusal("this kind is not known on this node")),
+        match self.cloud.execute(call).await {
+            Ok(answer) => Ok(raw_response(StatusCode::OK, answer)),
+            Err(CallError::Refused(refusal)) => Err(refusal),
+            Err(CallError::Unavailable(away)) => Err(away.error("this kind is not known on this node")),
         }
     }
 }
 
-/// Whether a watch begins after a list, and not with all that there is.
-fn goes_on(parts: &Parts) -> bool {
+/// Reports whether a watch continues after a list, and does not begin with all objects.
+fn resumes_watch(parts: &Parts) -> bool {
     let query = Query::of(&parts.uri);
     let version = query.get("resourceVersion").unwrap_or("0");
     version != "0" && !query.flag("sendInitialEvents")
 }
 
-/// The part of the object that the cloud is asked for; its status comes with the whole.
-fn part_of(ask: &Ask) -> &str {
-    if ask.part == "status" { "" } else { &ask.part }
+/// Returns the subresource that the cloud is asked for; the status comes with the whole object.
+fn cloud_subresource(request: &ObjectRequest) -> &str {
+    if request.part == "status" { "" } else { &request.part }
 }
 
-/// The collection that a read is about; for one object, the one that it stands in.
-fn collection(ask: &Ask, parts: &Parts) -> Collection {
+/// Returns the collection of a read; for one object, the collection that it is in.
+fn collection(request: &ObjectRequest, parts: &Parts) -> Collection {
     let query = Query::of(&parts.uri);
     let selector = |name: &str| query.get(name).unwrap_or_default().to_owned();
-    let mut target = ask.target.clone();
+    let mut target = request.target.clone();
     target.name.clear();
     Collection { target, labels: selector("labelSelector"), fields: selector("fieldSelector") }
 }

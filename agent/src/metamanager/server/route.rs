@@ -1,4 +1,4 @@
-//! What a request asks for: pure.
+//! Parses what a request asks for. Pure.
 
 use http::{Method, Uri};
 use percent_encoding::percent_decode_str;
@@ -9,40 +9,40 @@ use super::query::Query;
 /// What a request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Route {
-    /// What the API says about itself: versions, kinds, schemas, health.
-    About,
-    /// Something of objects.
-    Objects(Ask),
-    /// What this server does not do; the text says so.
+    /// Discovery: versions, kinds, schemas, health.
+    Discovery,
+    /// A request for objects.
+    Objects(ObjectRequest),
+    /// A request that this server does not support; the text says why.
     Refused(&'static str),
-    /// No path of the API.
+    /// A path that the API does not have.
     Unknown,
 }
 
-/// Something of objects.
+/// A request for objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Ask {
-    /// Which.
+pub(super) struct ObjectRequest {
+    /// The object or collection.
     pub(super) target: Target,
-    /// Empty for the objects themselves.
+    /// The subresource; empty for the objects themselves.
     pub(super) part: String,
-    /// What is to be done.
+    /// The verb.
     pub(super) verb: Verb,
 }
 
-impl Ask {
-    /// Whether this is what the kubelet answers: a log, or a session in a container.
+impl ObjectRequest {
+    /// Reports whether the kubelet answers this: a log, or a session in a container.
     pub(super) fn is_stream(&self) -> bool {
         self.part == "log" || self.is_session()
     }
 
-    /// Whether this goes into a pod: a command, or its ports.
+    /// Reports whether this is a session: a command in a pod, or its ports.
     pub(super) fn is_session(&self) -> bool {
         matches!(self.part.as_str(), "exec" | "attach" | "portforward")
     }
 }
 
-/// Reads a request's first line.
+/// Parses a request's method and path.
 pub(super) fn route(method: &Method, uri: &Uri) -> Route {
     let Some(segments) = segments(uri.path()) else { return Route::Unknown };
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
@@ -51,7 +51,7 @@ pub(super) fn route(method: &Method, uri: &Uri) -> Route {
         ["apis", group, version, rest @ ..] if !rest.is_empty() => (*group, *version, rest),
         ["api" | "apis" | "version" | "healthz" | "livez" | "readyz" | "openapi", ..] => {
             return if *method == Method::GET {
-                Route::About
+                Route::Discovery
             } else {
                 Route::Refused("only GET is possible here")
             };
@@ -59,7 +59,7 @@ pub(super) fn route(method: &Method, uri: &Uri) -> Route {
         _ => return Route::Unknown,
     };
     let (namespace, plural, name, part) = match rest {
-        // parts of a namespace itself
+        // subresources of a namespace itself
         ["namespaces", name, part @ ("status" | "finalize")] => ("", "namespaces", *name, *part),
         ["namespaces", namespace, plural] => (*namespace, *plural, "", ""),
         ["namespaces", namespace, plural, name] => (*namespace, *plural, *name, ""),
@@ -97,10 +97,11 @@ pub(super) fn route(method: &Method, uri: &Uri) -> Route {
         namespace: text(namespace),
         name: text(name),
     };
-    Route::Objects(Ask { target, part: text(part), verb })
+    Route::Objects(ObjectRequest { target, part: text(part), verb })
 }
 
-/// The path's segments; `None` where one of them is empty, which others read in other ways, or hides a border between segments.
+/// Returns the path's segments; `None` if one of them is empty, which other servers read differently, or has an encoded
+/// separator.
 fn segments(path: &str) -> Option<Vec<String>> {
     let path = path.strip_prefix('/')?;
     let path = path.strip_suffix('/').unwrap_or(path);
@@ -124,11 +125,11 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_told_apart() {
+    fn requests_are_parsed() {
         let ask = |verb: Verb, parts: [&str; 5], part: &str| {
             let [group, version, plural, namespace, name] = parts.map(str::to_owned);
             let target = Target { group, version, plural, namespace, name };
-            Route::Objects(Ask { target, part: part.to_owned(), verb })
+            Route::Objects(ObjectRequest { target, part: part.to_owned(), verb })
         };
         let rows = [
             ("GET /api/v1/pods", ask(Verb::List, ["", "v1", "pods", "", ""], "")),
@@ -160,10 +161,10 @@ mod tests {
                 ask(Verb::Create, ["", "v1", "pods", "a", "b"], "exec"),
             ),
             ("GET /apis/apps/v1/namespaces/a/deployments/b/log", Route::Unknown),
-            ("GET /apis", Route::About),
-            ("GET /api/v1", Route::About),
-            ("GET /openapi/v3/apis/apps/v1", Route::About),
-            ("GET /version", Route::About),
+            ("GET /apis", Route::Discovery),
+            ("GET /api/v1", Route::Discovery),
+            ("GET /openapi/v3/apis/apps/v1", Route::Discovery),
+            ("GET /version", Route::Discovery),
             ("GET /", Route::Unknown),
             ("GET /metrics/../x", Route::Unknown),
             ("GET /api/v1/namespaces/a/pods/b%2Fc", Route::Unknown),
@@ -172,7 +173,7 @@ mod tests {
             ("GET /apis//v1/secrets", Route::Unknown),
             ("GET /api//v1/secrets", Route::Unknown),
             ("GET //api/v1/secrets", Route::Unknown),
-            ("GET /api/v1/", Route::About),
+            ("GET /api/v1/", Route::Discovery),
         ];
         for (line, expected) in rows {
             assert_eq!(of(line), expected, "{line}");

@@ -1,4 +1,4 @@
-//! Requests on their way in: to what the API says of itself, to reads, to writes.
+//! The HTTP service: dispatches requests to discovery, reads and writes.
 
 use std::{
     convert::Infallible,
@@ -16,39 +16,39 @@ use tracing::debug;
 use wire::application::{SelfReview, Verb};
 
 use super::{
-    super::answer::{Refusal, object, refusal},
+    super::response::{ApiError, error_response, object_response},
     access::Caller,
-    ask::{Cloud, Failure},
     authenticator::Authenticator,
+    cloud::{CallError, Cloud},
     copies::Copies,
-    json::{object_of, raw},
+    eviction::CollectionUsage,
+    json::{object_of, raw_response},
     keys::resource,
     kinds::Kinds,
     kubelet::LateKubelet,
-    list::Lists,
-    local::Local,
+    list::CollectionLister,
+    local::LocalApi,
     reviews::{self, identity},
-    room::Room,
     route::{Route, route},
     watches::ClientWatches,
 };
 
-/// The largest body taken; the API server's limit.
+/// The largest request body, bytes; the API server's limit.
 const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 
 /// The service; cheap to clone.
 #[derive(Clone)]
 pub(super) struct ApiServer {
-    /// Who may ask what; `None`: nobody anything.
+    /// Authenticates callers; `None` refuses all.
     pub(super) authenticator: Option<Authenticator>,
     pub(super) cloud: Cloud,
     pub(super) copies: Copies,
     pub(super) kinds: Kinds,
     pub(super) kubelet: LateKubelet,
-    pub(super) kept: ClientWatches,
-    pub(super) lists: Lists,
-    pub(super) local: Local,
-    pub(super) room: Room,
+    pub(super) watches: ClientWatches,
+    pub(super) lists: CollectionLister,
+    pub(super) local: LocalApi,
+    pub(super) usage: CollectionUsage,
 }
 
 impl<B> Service<Request<B>> for ApiServer
@@ -68,74 +68,74 @@ where
         let this = self.clone();
         Box::pin(async move {
             let (parts, body) = request.into_parts();
-            Ok(this.handle(&parts, body).await.unwrap_or_else(|error| refusal(&error)))
+            Ok(this.handle(&parts, body).await.unwrap_or_else(|error| error_response(&error)))
         })
     }
 }
 
 impl ApiServer {
-    async fn handle<B>(&self, parts: &Parts, body: B) -> Result<Response<Body>, Refusal>
+    async fn handle<B>(&self, parts: &Parts, body: B) -> Result<Response<Body>, ApiError>
     where
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: Into<BoxError>,
     {
-        let authenticator = self.authenticator.as_ref().ok_or_else(Refusal::unauthorized)?;
+        let authenticator = self.authenticator.as_ref().ok_or_else(ApiError::unauthorized)?;
         let caller = authenticator.authenticate(parts).await?;
-        let ask = match route(&parts.method, &parts.uri) {
-            Route::Objects(ask) => ask,
-            Route::About => return self.about(parts).await,
-            Route::Refused(why) => return Err(Refusal::method_not_allowed(why)),
-            Route::Unknown => return Err(Refusal::no_path()),
+        let request = match route(&parts.method, &parts.uri) {
+            Route::Objects(request) => request,
+            Route::Discovery => return self.discovery(parts).await,
+            Route::Refused(why) => return Err(ApiError::method_not_allowed(why)),
+            Route::Unknown => return Err(ApiError::path_not_found()),
         };
-        // who has not said who they are may ask nothing, as in Kubernetes
-        if let Some(review) = SelfReview::of(&ask.target).filter(|_| caller != Caller::Anonymous) {
-            reviews::check(&ask)?;
-            let question = object_of(&parts.headers, &read(body).await?)?;
+        // anonymous callers are refused, as by default in Kubernetes
+        if let Some(review) = SelfReview::of(&request.target).filter(|_| caller != Caller::Anonymous) {
+            reviews::check(&request)?;
+            let question = object_of(&parts.headers, &read_body(body).await?)?;
             let node = self.cloud.node();
             let answer = reviews::answer(review, authenticator, &caller, parts, node, &question).await?;
-            return Ok(object(StatusCode::CREATED, &answer));
+            return Ok(object_response(StatusCode::CREATED, &answer));
         }
-        authenticator.authorize(&caller, &ask).await?;
-        debug!(verb = ?ask.verb, target = %ask.target, part = ask.part, "MetaServer is asked");
-        if ask.is_stream() {
+        authenticator.authorize(&caller, &request).await?;
+        debug!(verb = ?request.verb, target = %request.target, part = request.part, "MetaServer is asked");
+        if request.is_stream() {
             return self
-                .stream(&ask, parts, identity(authenticator, &caller, parts, self.cloud.node()))
+                .stream(&request, parts, identity(authenticator, &caller, parts, self.cloud.node()))
                 .await;
         }
-        self.room.asked(resource(&ask.target), Instant::now());
-        match ask.verb {
-            Verb::Get => self.get(&ask, parts).await,
-            Verb::List => self.list(&ask, parts).await,
-            Verb::Watch => self.watch(&ask, parts).await,
+        self.usage.record_use(resource(&request.target), Instant::now());
+        match request.verb {
+            Verb::Get => self.get(&request, parts).await,
+            Verb::List => self.list(&request, parts).await,
+            Verb::Watch => self.watch(&request, parts).await,
             Verb::Create | Verb::Update | Verb::UpdateStatus | Verb::Patch | Verb::Delete => {
-                self.write(&ask, parts, read(body).await?).await
+                self.write(&request, parts, read_body(body).await?).await
             }
         }
     }
 
-    /// What the API says of itself. What is not known here, as an aggregated API, the cloud may know.
-    async fn about(&self, parts: &Parts) -> Result<Response<Body>, Refusal> {
+    /// Answers discovery. What is not known here, such as an aggregated API, the cloud may know.
+    async fn discovery(&self, parts: &Parts) -> Result<Response<Body>, ApiError> {
         self.kinds.refresh(self.cloud.link()).await;
         let answer = self.local.answer(parts).await;
         if answer.status() != StatusCode::NOT_FOUND {
             return Ok(answer);
         }
-        match self.cloud.path(parts.uri.path()).await {
-            Ok(text) => Ok(raw(StatusCode::OK, text)),
-            Err(Failure::Refused(refusal)) => Err(refusal),
-            Err(Failure::Away(_)) => Ok(answer),
+        match self.cloud.get_path(parts.uri.path()).await {
+            Ok(text) => Ok(raw_response(StatusCode::OK, text)),
+            Err(CallError::Refused(refusal)) => Err(refusal),
+            Err(CallError::Unavailable(_)) => Ok(answer),
         }
     }
 }
 
-async fn read<B>(body: B) -> Result<Bytes, Refusal>
+async fn read_body<B>(body: B) -> Result<Bytes, ApiError>
 where
     B: http_body::Body<Data = Bytes> + Send,
     B::Error: Into<BoxError>,
 {
     gather(body, MAX_BODY_BYTES).await.map_err(|unread| match unread {
-        Unread::TooLarge(limit) => Refusal::too_large(limit),
-        late @ Unread::Late(_) => Refusal::late(&late.to_string()),
-        broken @ Unread::Broken(_) => Refusal::bad_request(&broken.to_string()),
+        Unread::TooLarge(limit) => ApiError::too_large(limit),
+        late @ Unread::Late(_) => ApiError::request_timeout(&late.to_string()),
+        broken @ Unread::Broken(_) => ApiError::bad_request(&broken.to_string()),
     })
 }

@@ -1,17 +1,17 @@
-//! The service `kubernetes` as pods of this node see it: MetaServer, where it is guarded. EdgeD makes the variables from it by
-//! which programs in a cluster find the API (`KUBERNETES_SERVICE_HOST`, `KUBERNETES_SERVICE_PORT`). Pure.
+//! The Service `kubernetes` for pods of this node: the address of MetaServer, where it serves pods. EdgeD sets the environment
+//! variables from it by which programs in a cluster find the API (`KUBERNETES_SERVICE_HOST`, `KUBERNETES_SERVICE_PORT`). Pure.
 
 use std::net::SocketAddr;
 
 use kubeapi::store::{Key, Resource};
 use serde_json::{Value, json};
 
-/// Where the service stands.
+/// Returns the key of the Service.
 pub(in crate::metamanager) fn key() -> Key {
     Key::new(Resource::new("", "services"), "default", "kubernetes")
 }
 
-/// The service at `address`.
+/// Returns the Service at `address`.
 pub(super) fn object(address: SocketAddr) -> Value {
     json!({
         "kind": "Service", "apiVersion": "v1", "metadata": {"name": "kubernetes", "namespace": "default"},

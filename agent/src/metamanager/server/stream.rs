@@ -1,29 +1,29 @@
-//! Logs, commands, attachments and ports of this node's own pods: from its kubelet API, with the cloud or without.
+//! Logs, exec, attach and port-forward of this node's own pods: from its kubelet API, with the cloud or without.
 
 use http::{Response, StatusCode, request::Parts};
 use kubeapi::{Body, Identity};
 
-use super::{super::answer::Refusal, keys::key, route::Ask, service::ApiServer};
+use super::{super::response::ApiError, keys::key, route::ObjectRequest, service::ApiServer};
 
 impl ApiServer {
-    /// A log or a session of one of this node's pods, for `caller`, who may have it.
+    /// Answers a request for a log or a session of one of this node's pods by `caller`, who is authorized.
     pub(super) async fn stream(
         &self,
-        ask: &Ask,
+        request: &ObjectRequest,
         parts: &Parts,
         caller: Identity,
-    ) -> Result<Response<Body>, Refusal> {
-        if !self.kubelet.is_there() {
+    ) -> Result<Response<Body>, ApiError> {
+        if !self.kubelet.is_set() {
             let why = "this node runs no pods; switch modules.edged on";
-            return Err(Refusal::of_code(StatusCode::NOT_IMPLEMENTED, "NotImplemented", why));
+            return Err(ApiError::with_code(StatusCode::NOT_IMPLEMENTED, "NotImplemented", why));
         }
-        if !self.copies.is_own(&key(&ask.target)).await? {
-            return Err(Refusal::bad_request(&format!(
+        if !self.copies.is_own(&key(&request.target)).await? {
+            return Err(ApiError::bad_request(&format!(
                 "pod \"{}\" is not on this node, and MetaServer has {} only of pods that are; ask the cloud's API",
-                ask.target.name, ask.part
+                request.target.name, request.part
             )));
         }
-        // MetaServer has decided; the name is for the log
+        // the caller is authorized; the name is for the log
         let groups = Identity::master().groups;
         Ok(self.local.stream(parts, Identity { groups, ..caller }).await)
     }

@@ -1,4 +1,4 @@
-//! MetaServer over TLS: who gets in, and how far. The node is not connected.
+//! MetaServer over TLS on a disconnected node: who is let in, and what they may do.
 
 use std::{path::Path, time::SystemTime};
 
@@ -26,7 +26,7 @@ fn files(ca: &Ca, directory: &Path) -> TlsFiles {
     }
 }
 
-/// What a client with this certificate and key or this token is answered.
+/// Returns the code that a client with this certificate and key or this token gets.
 async fn code(
     ca: &Ca,
     url: &str,
@@ -51,7 +51,7 @@ async fn code(
     client.send(request).await.map_or(0, |answer| answer.status().as_u16())
 }
 
-/// Guarded as by default, with the files in `directory`.
+/// Protected as by default, with the files in `directory`.
 pub(super) fn loopback(directory: &Path) -> Loopback {
     Loopback { anonymous: false, directory: directory.to_owned(), group: None, hosts: Vec::new() }
 }
@@ -74,8 +74,8 @@ async fn over_tls_callers_get_as_far_as_they_may() {
     let config = MetaServerConfig {
         address: ([127, 0, 0, 1], 0).into(),
         copies: MemoryStore::new(),
-        authentication: Authentication::Accounts(Guard {
-            // nobody may listen there: the other address is served all the same
+        authentication: Authentication::Accounts(AccountAuthentication {
+            // nothing may listen there: the other address is served all the same
             pods_address: pods.local_addr().unwrap(),
             tls: files(&ca, directory.path()),
             requested: false,
@@ -136,7 +136,7 @@ async fn over_tls_callers_get_as_far_as_they_may() {
 }
 
 #[tokio::test]
-async fn what_is_missing_is_named() {
+async fn missing_files_are_named() {
     let directory = tempfile::tempdir().unwrap();
     let ca = Ca::generate(SystemTime::now()).unwrap();
     let good = files(&ca, directory.path());

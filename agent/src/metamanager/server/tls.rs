@@ -1,4 +1,4 @@
-//! TLS of MetaServer: its certificate, and the CA of clients that show one.
+//! MetaServer's TLS: its certificate, and the CA of client certificates.
 
 use std::{
     path::{Path, PathBuf},
@@ -11,31 +11,31 @@ use rustls::{
 };
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem, pem::PemObject};
 
-use super::certificate::Held;
+use super::certificate::CurrentCertificate;
 use crate::config::TlsFiles;
 
-/// Why there is no TLS.
+/// Why TLS cannot be configured.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file is missing, or is no PEM of what it should be.
+    /// A file is missing, or has not the expected PEM content.
     #[error(
         "{path} cannot be read; modules.metaManager.metaServer needs a certificate for its addresses, its key, and the CA of \
          its clients (tlsCertFile, tlsPrivateKeyFile, tlsCaFile)"
     )]
     File {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// Why not.
+        /// The error of the parser.
         source: Box<pem::Error>,
     },
-    /// The files do not fit together.
+    /// The files do not match.
     #[error(
         "tlsCertFile, tlsPrivateKeyFile and tlsCaFile of modules.metaManager.metaServer do not fit together"
     )]
     Unfit(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// A server with the certificate of these files.
+/// Builds a server configuration with the certificate of these files.
 pub(super) fn config(files: &TlsFiles) -> Result<ServerConfig, TlsError> {
     let key = PrivateKeyDer::from_pem_file(&files.key).map_err(failed(&files.key))?;
     builder(&files.ca)?
@@ -43,12 +43,15 @@ pub(super) fn config(files: &TlsFiles) -> Result<ServerConfig, TlsError> {
         .map_err(|error| TlsError::Unfit(Box::new(error)))
 }
 
-/// A server with the certificate that is held at the time.
-pub(super) fn config_of_held(ca: &Path, held: Arc<Held>) -> Result<ServerConfig, TlsError> {
-    Ok(builder(ca)?.with_cert_resolver(held))
+/// Builds a server configuration that always uses the current certificate.
+pub(super) fn config_of_current(
+    ca: &Path,
+    current_certificate: Arc<CurrentCertificate>,
+) -> Result<ServerConfig, TlsError> {
+    Ok(builder(ca)?.with_cert_resolver(current_certificate))
 }
 
-/// A server that asks clients for a certificate of this CA and does without where they have none.
+/// Starts a server configuration that requests, but does not require, a client certificate of this CA.
 fn builder(ca: &Path) -> Result<ConfigBuilder<ServerConfig, WantsServerCert>, TlsError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(ca)? {
@@ -59,7 +62,7 @@ fn builder(ca: &Path) -> Result<ConfigBuilder<ServerConfig, WantsServerCert>, Tl
     Ok(ServerConfig::builder().with_client_cert_verifier(verifier))
 }
 
-/// A server with a certificate that was just made, and its key: DER, SEC1 DER.
+/// Builds a server configuration with a generated certificate and its key: DER, SEC1 DER.
 pub(super) fn config_of_made(ca: &Path, (cert, key): (Vec<u8>, Vec<u8>)) -> Result<ServerConfig, TlsError> {
     let key = PrivateKeyDer::Sec1(key.into());
     builder(ca)?.with_single_cert(vec![cert.into()], key).map_err(|error| TlsError::Unfit(Box::new(error)))

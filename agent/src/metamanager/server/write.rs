@@ -1,4 +1,4 @@
-//! Writes: the cloud carries them out; what comes of them is copied before the client hears of it.
+//! Writes: the cloud carries them out, and the result is copied before the client gets its response.
 
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode, header, request::Parts};
@@ -7,149 +7,163 @@ use serde_json::{Value, json};
 use wire::application::{PatchInfo, Target, Verb};
 
 use super::{
-    super::answer::{Refusal, object},
-    ask::Failure,
-    json::{object_of, parsed, raw},
+    super::response::{ApiError, object_response},
+    cloud::CallError,
+    json::{object_of, parse_answer, raw_response},
     keys::{key, key_of, text},
     query::Query,
-    route::Ask,
+    route::ObjectRequest,
     service::ApiServer,
 };
 
-/// Where an object says which state of it is meant.
-const REVISION: &str = "/metadata/resourceVersion";
+/// The field that says which revision of an object a request means.
+const RESOURCE_VERSION: &str = "/metadata/resourceVersion";
 
 impl ApiServer {
-    /// Carries out a write.
+    /// Executes a write.
     pub(super) async fn write(
         &self,
-        ask: &Ask,
+        request: &ObjectRequest,
         parts: &Parts,
         body: Bytes,
-    ) -> Result<Response<Body>, Refusal> {
+    ) -> Result<Response<Body>, ApiError> {
         let query = Query::of(&parts.uri);
-        let (option, body) = match ask.verb {
-            Verb::Patch => (self.patch(ask, &query, &parts.headers, &body).await?, Vec::new()),
-            Verb::Delete => (self.deletion(ask, &query, &parts.headers, &body).await?, Vec::new()),
+        let (option, body) = match request.verb {
+            Verb::Patch => (self.patch(request, &query, &parts.headers, &body).await?, Vec::new()),
+            Verb::Delete => (self.deletion(request, &query, &parts.headers, &body).await?, Vec::new()),
             _ => {
                 let mut object = object_of(&parts.headers, &body)?;
-                self.make_clouds(&key(&ask.target), &mut object, REVISION).await?;
+                self.translate_revision(&key(&request.target), &mut object, RESOURCE_VERSION).await?;
                 (query.write_options(), object.to_string().into_bytes())
             }
         };
-        // the status has a verb of its own
-        let part = if ask.verb == Verb::UpdateStatus || ask.verb == Verb::Patch { "" } else { &ask.part };
-        let call = self.cloud.call(&ask.target, ask.verb, &option, body, part);
-        let answer = match self.cloud.ask(call).await {
+        // a write of the status has a verb of its own
+        let part = if request.verb == Verb::UpdateStatus || request.verb == Verb::Patch {
+            ""
+        } else {
+            &request.part
+        };
+        let call = self.cloud.call(&request.target, request.verb, &option, body, part);
+        let answer = match self.cloud.execute(call).await {
             Ok(answer) => answer,
-            Err(Failure::Refused(refusal)) => {
-                if refusal.is_not_found() && ask.part.is_empty() && !ask.target.name.is_empty() {
-                    self.copies.remove(&key(&ask.target), "").await?;
+            Err(CallError::Refused(refusal)) => {
+                if refusal.is_not_found() && request.part.is_empty() && !request.target.name.is_empty() {
+                    self.copies.remove(&key(&request.target), "").await?;
                 }
                 return Err(refusal);
             }
-            Err(Failure::Away(away)) => {
-                return Err(away.refusal("writes are carried out by the cloud, nothing was changed"));
+            Err(CallError::Unavailable(away)) => {
+                return Err(away.error("writes are carried out by the cloud, nothing was changed"));
             }
         };
-        let code = if ask.verb == Verb::Create { StatusCode::CREATED } else { StatusCode::OK };
+        let code = if request.verb == Verb::Create { StatusCode::CREATED } else { StatusCode::OK };
         let is_only_tried = query.get("dryRun").is_some();
-        match ask.verb {
-            Verb::Delete if is_only_tried => Ok(raw(code, answer)),
-            Verb::Delete => self.deleted(&ask.target, answer).await,
-            _ if is_only_tried || !matches!(ask.part.as_str(), "" | "status") => Ok(raw(code, answer)),
-            _ => self.written(&ask.target, code, &answer).await,
+        match request.verb {
+            Verb::Delete if is_only_tried => Ok(raw_response(code, answer)),
+            Verb::Delete => self.delete_response(&request.target, answer).await,
+            _ if is_only_tried || !matches!(request.part.as_str(), "" | "status") => {
+                Ok(raw_response(code, answer))
+            }
+            _ => self.write_response(&request.target, code, &answer).await,
         }
     }
 
     async fn patch(
         &self,
-        ask: &Ask,
+        request: &ObjectRequest,
         query: &Query,
         headers: &HeaderMap,
         body: &Bytes,
-    ) -> Result<Value, Refusal> {
+    ) -> Result<Value, ApiError> {
         let media_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let media_type = media_type.and_then(|text| text.split(';').next()).unwrap_or_default().trim();
         let mut data = body.to_vec();
-        // a patch that is a list, or YAML, names no state in this place
+        // a patch that is a list, or YAML, has no revision in this place
         if let Ok(mut patch @ Value::Object(_)) = serde_json::from_slice::<Value>(body)
-            && self.make_clouds(&key(&ask.target), &mut patch, REVISION).await?
+            && self.translate_revision(&key(&request.target), &mut patch, RESOURCE_VERSION).await?
         {
             data = patch.to_string().into_bytes();
         }
         let info = PatchInfo {
-            name: ask.target.name.clone(),
+            name: request.target.name.clone(),
             patch_type: media_type.to_owned(),
             data,
             options: query.write_options(),
-            subresources: (!ask.part.is_empty()).then(|| vec![ask.part.clone()]),
+            subresources: (!request.part.is_empty()).then(|| vec![request.part.clone()]),
         };
         Ok(serde_json::to_value(info).unwrap_or_default())
     }
 
     async fn deletion(
         &self,
-        ask: &Ask,
+        request: &ObjectRequest,
         query: &Query,
         headers: &HeaderMap,
         body: &Bytes,
-    ) -> Result<Value, Refusal> {
+    ) -> Result<Value, ApiError> {
         let options = if body.is_empty() { Value::Null } else { object_of(headers, body)? };
         let mut options = query.delete_options(options);
-        self.make_clouds(&key(&ask.target), &mut options, "/preconditions/resourceVersion").await?;
+        self.translate_revision(&key(&request.target), &mut options, "/preconditions/resourceVersion")
+            .await?;
         Ok(options)
     }
 
-    /// What a client has read here stands at a revision of this node: puts the cloud's in its place. Whether there was one.
-    async fn make_clouds(&self, key: &Key, object: &mut Value, pointer: &str) -> Result<bool, Refusal> {
+    /// Replaces the revision of this server, which a client has read, by the cloud's. Returns whether there was one.
+    async fn translate_revision(
+        &self,
+        key: &Key,
+        object: &mut Value,
+        pointer: &str,
+    ) -> Result<bool, ApiError> {
         let revision = text(object, pointer).to_owned();
         if revision.is_empty() || revision == "0" {
             return Ok(false);
         }
-        let clouds = self.copies.clouds_revision(key, &revision).await?;
+        let clouds = self.copies.cloud_revision(key, &revision).await?;
         if let Some(place) = object.pointer_mut(pointer) {
             *place = clouds.into();
         }
         Ok(true)
     }
 
-    /// The object as it is after a write, at this node's revision.
-    async fn written(
+    /// Returns the response with the object after a write, at this server's revision.
+    async fn write_response(
         &self,
         target: &Target,
         code: StatusCode,
         answer: &[u8],
-    ) -> Result<Response<Body>, Refusal> {
-        let mut written: Value = parsed(answer)?;
+    ) -> Result<Response<Body>, ApiError> {
+        let mut written: Value = parse_answer(answer)?;
         let key = key_of(target, &written);
         if key.name.is_empty() {
-            return Ok(raw(code, answer.to_vec()));
+            return Ok(raw_response(code, answer.to_vec()));
         }
         self.copies.put(&key, &written).await?;
-        if let (Some(copy), Some(place)) = (self.copies.get(&key).await?, written.pointer_mut(REVISION)) {
-            *place = copy.pointer(REVISION).cloned().unwrap_or_default();
+        if let (Some(copy), Some(place)) =
+            (self.copies.get(&key).await?, written.pointer_mut(RESOURCE_VERSION))
+        {
+            *place = copy.pointer(RESOURCE_VERSION).cloned().unwrap_or_default();
         }
-        Ok(object(code, &written))
+        Ok(object_response(code, &written))
     }
 
-    /// The answer to a deletion, after the copy was made what is left of the object.
-    async fn deleted(&self, target: &Target, answer: Vec<u8>) -> Result<Response<Body>, Refusal> {
+    /// Returns the response to a deletion, after the copy was updated or removed.
+    async fn delete_response(&self, target: &Target, answer: Vec<u8>) -> Result<Response<Body>, ApiError> {
         let key = key(target);
         let call = self.cloud.call(target, Verb::Get, &json!({}), Vec::new(), "");
-        match self.cloud.ask(call).await {
-            Ok(left) => self.copies.put(&key, &parsed(&left)?).await?,
-            Err(Failure::Refused(refusal)) if refusal.is_not_found() => {
+        match self.cloud.execute(call).await {
+            Ok(left) => self.copies.put(&key, &parse_answer(&left)?).await?,
+            Err(CallError::Refused(refusal)) if refusal.is_not_found() => {
                 let uid = self.copies.get(&key).await?.map(|copy| text(&copy, "/metadata/uid").to_owned());
                 self.copies.remove(&key, &uid.unwrap_or_default()).await?;
             }
-            // the next read finds out
+            // the next read will find out
             Err(_) => {}
         }
         if answer.is_empty() || answer == b"null" {
             let done = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"});
-            return Ok(object(StatusCode::OK, &done));
+            return Ok(object_response(StatusCode::OK, &done));
         }
-        Ok(raw(StatusCode::OK, answer))
+        Ok(raw_response(StatusCode::OK, answer))
     }
 }

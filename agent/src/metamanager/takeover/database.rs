@@ -1,7 +1,7 @@
-//! Reading EdgeCore's database without a change to it.
+//! Reads EdgeCore's database without changing it.
 //!
-//! A file at rest is read in place, without locks. One whose writer was cut off has a journal or a log beside it that must be
-//! played back first: that is done on a copy.
+//! A cleanly closed file is read in place, without locks. A file whose writer was killed has a journal or a write-ahead log
+//! beside it that must be played back first: that is done on a copy.
 //!
 //! Source: SQLite, "URI filenames" (`immutable`), "Temporary files used by SQLite" (names of journals).
 
@@ -14,29 +14,30 @@ use futures::{Stream, TryStreamExt};
 use sqlx::{ConnectOptions, Row as _, SqliteConnection, sqlite::SqliteConnectOptions};
 use tokio::fs;
 
-/// A row with a longer value is no object of Kubernetes, whose API takes 3 MiB at most.
+/// The longest value that is read, bytes: the API of Kubernetes takes objects of 3 MiB at most.
 const MAX_VALUE: i64 = 4 << 20;
 
-/// What a copy is called, beside the agent's own database.
-const COPY: &str = "edgecore.copy";
+/// The file name of the copy, beside the agent's own database.
+const COPY_NAME: &str = "edgecore.copy";
 
-/// The tables, each with the query that gives key, type and value of a row.
+/// The tables; `query` has the query for key, type and value of each.
 pub(super) const META: &str = "meta";
 pub(super) const META_V2: &str = "meta_v2";
-/// The tables of modules: kept row by row.
-pub(super) const OTHERS: [&str; 5] = ["device", "device_attr", "device_twin", "sub_topics", "target_urls"];
+/// The tables of other modules, whose rows are stored unchanged.
+pub(super) const OTHER_TABLES: [&str; 5] =
+    ["device", "device_attr", "device_twin", "sub_topics", "target_urls"];
 
 /// A row as text: key, type and value.
-pub(super) type Text = (String, String, String);
+pub(super) type TextRow = (String, String, String);
 
-/// An open database of EdgeCore's.
+/// An open database of EdgeCore.
 pub(super) struct Database {
     connection: SqliteConnection,
     copy: Option<PathBuf>,
 }
 
 impl Database {
-    /// Opens the file at `path`; a copy, where one is needed, is made in `scratch`.
+    /// Opens the file at `path`; a copy is made in `scratch` if needed.
     pub(super) async fn open(path: &Path, scratch: &Path) -> Result<Self, sqlx::Error> {
         let mut at_rest = true;
         for suffix in ["-journal", "-wal"] {
@@ -46,7 +47,7 @@ impl Database {
             let options = SqliteConnectOptions::new().filename(path).read_only(true).immutable(true);
             return Ok(Self { connection: connect(options).await?, copy: None });
         }
-        let copy = scratch.join(COPY);
+        let copy = scratch.join(COPY_NAME);
         copy_with_journals(path, &copy).await?;
         let connection = connect(SqliteConnectOptions::new().filename(&copy)).await;
         if connection.is_err() {
@@ -55,14 +56,14 @@ impl Database {
         Ok(Self { connection: connection?, copy: Some(copy) })
     }
 
-    /// Whether there is such a table: EdgeCore makes those of the modules that are switched on.
+    /// Reports whether the table exists: EdgeCore creates the tables of enabled modules only.
     pub(super) async fn has(&mut self, table: &str) -> Result<bool, sqlx::Error> {
         let query = sqlx::query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?1");
         Ok(query.bind(table).fetch_optional(&mut self.connection).await?.is_some())
     }
 
-    /// The rows of a table, one after the other; what is no text in UTF-8 is read as well as it can be.
-    pub(super) fn rows(&mut self, table: &str) -> impl Stream<Item = Result<Text, sqlx::Error>> + Send {
+    /// Returns the rows of a table as a stream; invalid UTF-8 is replaced.
+    pub(super) fn rows(&mut self, table: &str) -> impl Stream<Item = Result<TextRow, sqlx::Error>> + Send {
         let query = sqlx::query(query(table)).bind(MAX_VALUE);
         query.fetch(&mut self.connection).and_then(async |row| {
             let text = |column: usize| -> Result<String, sqlx::Error> {
@@ -73,9 +74,9 @@ impl Database {
         })
     }
 
-    /// Ends the work and removes what was made for it.
+    /// Closes the database and removes the copy.
     pub(super) async fn close(self) {
-        // what the connection does not write it cannot lose
+        // the connection writes nothing, so an error loses nothing
         let _ = sqlx::Connection::close(self.connection).await;
         if let Some(copy) = self.copy {
             remove(&copy).await;
@@ -129,7 +130,7 @@ async fn copy_with_journals(path: &Path, copy: &Path) -> io::Result<()> {
     for suffix in ["", "-journal", "-wal"] {
         let (from, to) = (beside(path, suffix), beside(copy, suffix));
         let mut options = fs::OpenOptions::new();
-        // it holds Secrets
+        // the file holds Secrets
         let mut target = options.write(true).create_new(true).mode(0o600).open(&to).await?;
         match fs::File::open(&from).await {
             Ok(mut source) => tokio::io::copy(&mut source, &mut target).await.map(drop)?,
@@ -138,7 +139,7 @@ async fn copy_with_journals(path: &Path, copy: &Path) -> io::Result<()> {
             }
             Err(error) => return Err(error),
         }
-        // a file of tokio's may still be writing when it is dropped
+        // a file of tokio may still be writing when it is dropped
         target.sync_all().await?;
     }
     Ok(())

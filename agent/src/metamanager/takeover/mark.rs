@@ -1,7 +1,7 @@
-//! What is noted of a takeover: how far it has come, and which state of EdgeCore's database it took.
+//! The mark of a takeover in the store: its state, and the header of EdgeCore's database at that time.
 //!
-//! SQLite counts in a file's header whoever has changed it. A database with another header than the noted one is one on which
-//! EdgeCore has run since: then EdgeCore knows the node best.
+//! SQLite counts changes in a file's header. A database with another header than the recorded one has been used by EdgeCore
+//! since: its content is then newer than the store's.
 //!
 //! Source: SQLite, "Database File Format", 1.3.
 
@@ -16,35 +16,35 @@ use tokio::{
 
 use crate::metamanager::{desired::Desired, record::GROUP};
 
-/// The header from the file change counter on.
-const COUNTER: u64 = 24;
-/// … to its end.
-const END: u64 = 100;
+/// The offset of the file change counter in the header, bytes.
+const CHANGE_COUNTER_OFFSET: u64 = 24;
+/// The end of the header, bytes.
+const HEADER_END: u64 = 100;
 
-/// Where the note stands.
+/// Returns the key of the mark.
 pub(super) fn key() -> Key {
     Key::new(Resource::new(GROUP, "stores"), "", "takeover")
 }
 
-/// The note.
+/// Returns the mark.
 pub(super) fn object(state: &str, database: Option<&str>) -> Value {
     json!({"metadata": {}, "state": state, "database": database})
 }
 
-/// The state of the database at `path`; `None` where there is none.
+/// Returns the header of the database at `path`, from the change counter on; `None` if there is no file.
 pub(super) async fn state_of(path: &Path) -> Option<String> {
     let mut file = File::open(path).await.ok()?;
-    file.seek(std::io::SeekFrom::Start(COUNTER)).await.ok()?;
+    file.seek(std::io::SeekFrom::Start(CHANGE_COUNTER_OFFSET)).await.ok()?;
     let mut header = Vec::new();
-    file.take(END - COUNTER).read_to_end(&mut header).await.ok()?;
+    file.take(HEADER_END - CHANGE_COUNTER_OFFSET).read_to_end(&mut header).await.ok()?;
     Some(header.iter().fold(String::new(), |mut text, byte| {
-        // a string takes whatever is written to it
+        // formatting into a string cannot fail
         let _ = write!(text, "{byte:02x}");
         text
     }))
 }
 
-/// Notes the state of the database where an agent that did not note it has taken it over.
+/// Completes the mark of an older agent that did not record the header.
 pub(super) async fn complete(desired: &Desired, known: Option<Value>, path: &Path) -> Result<(), StoreError> {
     match known.filter(|mark| mark["state"] == "done" && mark["database"].is_null()) {
         Some(_) => note(desired, path).await,
@@ -59,7 +59,7 @@ async fn note(desired: &Desired, path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Notes in the store that EdgeCore's database at `path` was written from it.
+/// Records in the store that EdgeCore's database at `path` was written from it.
 ///
 /// # Errors
 /// The store fails.
@@ -67,8 +67,8 @@ pub(crate) async fn note_exported(store: &Arc<dyn Store>, path: &Path) -> Result
     note(&Desired::new(store.clone(), String::new()), path).await
 }
 
-/// Whether EdgeCore has worked on its database at `path` since it was taken over into the store at `store`, or written from it.
-/// Not known of a store that cannot be read, or in which nothing is noted: then it has not.
+/// Reports whether EdgeCore has changed its database at `path` since it was taken over into the store at `store`, or exported
+/// from it. False if the store cannot be read, or has no mark.
 pub(crate) async fn has_edgecore_run_since(path: &Path, store: &Path) -> bool {
     let Some(state) = state_of(path).await else { return false };
     if !tokio::fs::try_exists(store).await.unwrap_or(false) {

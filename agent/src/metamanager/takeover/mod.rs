@@ -1,11 +1,11 @@
-//! The first start of this agent where EdgeCore has run: what EdgeCore's database holds comes into the store, so that the node's
-//! pods start from there with the cloud or without. The database itself is read and left as it is.
+//! Takeover: the first start of this agent where EdgeCore has run. The content of EdgeCore's database is imported into the
+//! store, so that the node's pods start from there with the cloud or without. The database itself is not changed.
 //!
-//! Taken over: pods of this node with their last status, the node, ConfigMaps, Secrets, persistent volumes and claims, tokens of
-//! service accounts, devices and whatever else the cloud sent, and the rows of `device`, `device_attr`, `device_twin`,
-//! `sub_topics` and `target_urls` as they are. It happens once: only where the store is new, and again only where that was cut
-//! off before its end, which changes nothing that was done already. Where EdgeCore has run again since, what this agent stored is
-//! of an older time ([`has_edgecore_run_since`]): whoever opens the store begins with a new one then.
+//! Imported are pods of this node with their last status, the node, ConfigMaps, Secrets, persistent volumes and claims, tokens
+//! of service accounts, devices and whatever else the cloud sent, and the rows of `device`, `device_attr`, `device_twin`,
+//! `sub_topics` and `target_urls` unchanged. It happens once, into a new store, and is repeated only if it was interrupted,
+//! which changes nothing that was imported already. If EdgeCore has run again since, the store is older than EdgeCore's
+//! database ([`has_edgecore_run_since`]): whoever opens the store then starts with a new one.
 //!
 //! Source: KubeEdge 1.23, `edge/pkg/metamanager/dao`.
 
@@ -30,19 +30,19 @@ use serde_json::{Value, json};
 use tracing::{debug, info, warn};
 
 pub(crate) use self::mark::{has_edgecore_run_since, note_exported};
-pub(super) use self::token::Asked;
+pub(super) use self::token::TokenRequest;
 use self::{
-    database::{Database, META, META_V2, OTHERS},
+    database::{Database, META, META_V2, OTHER_TABLES},
     rows::Row,
 };
-use super::desired::{Desired, Refused, resource};
+use super::desired::{ApplyError, Desired, resource};
 
-/// A store that nothing was ever written to stands at this revision.
-const NEW: u64 = 1;
+/// The revision of a store to which nothing was ever written.
+const NEW_STORE_REVISION: u64 = 1;
 
-/// Takes over EdgeCore's database at `database`, if there is one and `store` is new. Answers how many rows were taken.
+/// Imports EdgeCore's database at `database` if it exists and `store` is new. Returns the number of imported rows.
 ///
-/// A database that is damaged is read as far as it goes: the cloud sends what is missing.
+/// A damaged database is read as far as possible: the cloud sends what is missing.
 ///
 /// # Errors
 /// The store fails.
@@ -55,7 +55,9 @@ pub async fn take_over(
     let mark = mark::key();
     let known = desired.get(&mark).await?;
     let begun = known.as_ref().is_some_and(|mark| mark["state"] == "begun");
-    if !begun && store.revision() > NEW || !tokio::fs::try_exists(database).await.unwrap_or(false) {
+    if !begun && store.revision() > NEW_STORE_REVISION
+        || !tokio::fs::try_exists(database).await.unwrap_or(false)
+    {
         mark::complete(&desired, known, database).await?;
         return Ok(0);
     }
@@ -92,7 +94,7 @@ struct Takeover<'a> {
 
 impl Takeover<'_> {
     async fn run(&mut self, database: &mut Database) -> Result<(), StoreError> {
-        for table in [META, META_V2].into_iter().chain(OTHERS) {
+        for table in [META, META_V2].into_iter().chain(OTHER_TABLES) {
             let outcome = match database.has(table).await {
                 Ok(true) => self.table(database, table).await?,
                 Ok(false) => Ok(()),
@@ -110,7 +112,7 @@ impl Takeover<'_> {
         Ok(())
     }
 
-    /// The inner error is the database's, the outer one the store's.
+    /// Imports a table. The inner error is the database's, the outer one the store's.
     async fn table(
         &mut self,
         database: &mut Database,
@@ -128,7 +130,7 @@ impl Takeover<'_> {
                 META_V2 => rows::of_meta_v2(self.node_name, &key, &value),
                 other => rows::of_table(other, &key, &value),
             };
-            match self.take(row).await? {
+            match self.import(row).await? {
                 Ok(()) => self.taken += 1,
                 Err(why) => {
                     self.left += 1;
@@ -138,27 +140,27 @@ impl Takeover<'_> {
         }
     }
 
-    /// The inner error says why the row is left out.
-    async fn take(&self, row: Row) -> Result<Result<(), String>, StoreError> {
+    /// Imports a row. The inner error says why the row is left out.
+    async fn import(&self, row: Row) -> Result<Result<(), String>, StoreError> {
         match row {
             Row::Object(put) => match self.desired.apply(put).await {
                 Ok(()) => Ok(Ok(())),
-                Err(Refused::Malformed(why)) => Ok(Err(why)),
-                Err(Refused::Store(error)) => Err(error),
+                Err(ApplyError::Malformed(why)) => Ok(Err(why)),
+                Err(ApplyError::Store(error)) => Err(error),
             },
-            Row::Mirrored(put) => {
+            Row::V2Object(put) => {
                 if self.desired.entry(put.key()).await?.record.is_none_or(|record| record.uid != put.uid()) {
                     return Ok(Err("the cloud has deleted it".to_owned()));
                 }
-                Box::pin(self.take(Row::Object(put))).await
+                Box::pin(self.import(Row::Object(put))).await
             }
             Row::Status(namespace, name, patch) => Ok(self.patch(&namespace, &name, patch).await?),
-            Row::Kept(key, value) => Ok(Ok(self.desired.set(&key, Some(value)).await?)),
-            Row::Left(why) => Ok(Err(why.to_owned())),
+            Row::Raw(key, value) => Ok(Ok(self.desired.set(&key, Some(value)).await?)),
+            Row::Skipped(why) => Ok(Err(why.to_owned())),
         }
     }
 
-    /// Brings a pod's status to the state that EdgeCore saw last, whether the cloud has heard of it or not.
+    /// Sets a pod's status to what EdgeCore saw last, whether or not the cloud has it.
     async fn patch(
         &self,
         namespace: &str,

@@ -200,10 +200,10 @@ async fn a_store_that_has_worked_already_takes_nothing_over() {
 }
 
 #[tokio::test]
-async fn what_a_journal_undoes_is_not_taken_over() {
+async fn changes_that_a_journal_undoes_are_not_taken_over() {
     let mut edgecore = EdgeCore::new().await;
     edgecore.pod("committed").await;
-    // a writer that is cut off after it has written to the file, and before its commit
+    // a writer that is killed after it has written to the file and before its commit
     edgecore.run("PRAGMA cache_size = 1").await;
     edgecore.run("PRAGMA cache_spill = 1").await;
     edgecore.run("BEGIN IMMEDIATE").await;
@@ -230,7 +230,7 @@ async fn what_a_journal_undoes_is_not_taken_over() {
 }
 
 #[tokio::test]
-async fn a_damaged_database_is_read_as_far_as_it_goes() {
+async fn a_damaged_database_is_read_as_far_as_possible() {
     let mut edgecore = EdgeCore::new().await;
     for number in 0..100 {
         edgecore.pod(&format!("p-{number:03}")).await;
@@ -271,7 +271,7 @@ async fn that_edgecore_has_run_since_is_seen_by_its_database() {
         "what was written from the store is not EdgeCore's"
     );
 
-    // an agent that did not note which state it took: from its next start on it is known
+    // an agent that did not record the header completes the mark at its next start
     let desired = Desired::new(store.clone(), "edge-1".into());
     desired.set(&mark::key(), Some(json!({"metadata": {}, "state": "done"}))).await.unwrap();
     assert!(!has_edgecore_run_since(&database, &file).await);

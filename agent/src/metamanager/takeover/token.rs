@@ -1,4 +1,4 @@
-//! The keys under which EdgeCore keeps tokens of service accounts, read and written. Pure.
+//! Parses and formats the keys under which EdgeCore stores tokens of service accounts. Pure.
 //!
 //! A key is written by Go's `fmt` verbs `%q` and `%#v`:
 //! `"app"/"default"/[]string(nil)/3607/v1.BoundObjectReference{Kind:"Pod", APIVersion:"v1", Name:"p", UID:"…"}`.
@@ -10,24 +10,24 @@ use serde_json::{Value, json};
 
 use crate::metamanager::remote::stored_token;
 
-/// Lifetimes that pods ask for where they do not say one, seconds.
-const USUAL_SECONDS: [i64; 2] = [3607, 3600];
+/// The lifetimes that pods request by default, seconds.
+const DEFAULT_LIFETIMES_SECONDS: [i64; 2] = [3607, 3600];
 
-/// What was asked for.
+/// The request that a token was issued for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::metamanager) struct Asked {
+pub(in crate::metamanager) struct TokenRequest {
     pub(in crate::metamanager) account: String,
     pub(in crate::metamanager) namespace: String,
     audiences: Vec<String>,
     seconds: i64,
-    /// Empty for a token that no pod bounds.
+    /// The UID of the pod that the token is bound to; empty if it is not bound.
     pod_uid: String,
-    /// Empty where nobody has told.
+    /// The name of the pod; empty if it is not known.
     pod_name: String,
 }
 
-impl Asked {
-    /// Reads a key; `None` where it is none of a token.
+impl TokenRequest {
+    /// Parses a key; `None` if it is no key of a token.
     pub(in crate::metamanager) fn read(key: &str) -> Option<Self> {
         let (account, rest) = quoted(key)?;
         let (namespace, rest) = quoted(rest.strip_prefix('/')?)?;
@@ -41,8 +41,8 @@ impl Asked {
         Some(Self { account, namespace, audiences, seconds: seconds.parse().ok()?, pod_uid, pod_name })
     }
 
-    /// What was asked for when the token at `key` was kept, which says so only by a fingerprint; `None` where it cannot be found
-    /// out. `pod_name` is that of the pod that it is bound to.
+    /// Reconstructs the request of the token at `key`, which holds only a fingerprint of it; `None` if that is impossible.
+    /// `pod_name` is the name of the pod that the token is bound to.
     pub(in crate::metamanager) fn of_kept(key: &Key, kept: &Value, pod_name: Option<&str>) -> Option<Self> {
         let (account, _) = key.name.rsplit_once('.')?;
         let text = |pointer: &str| kept.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
@@ -56,21 +56,21 @@ impl Asked {
             granted.into_iter().flatten().filter_map(|one| one.as_str().map(str::to_owned)).collect();
         let seconds = kept.pointer("/token/spec/expirationSeconds").and_then(Value::as_i64);
         for audiences in [Vec::new(), granted] {
-            for seconds in seconds.into_iter().chain(USUAL_SECONDS) {
+            for seconds in seconds.into_iter().chain(DEFAULT_LIFETIMES_SECONDS) {
                 let (account, namespace) = (account.to_owned(), key.namespace.clone());
                 let (audiences, pod_uid, pod_name) = (audiences.clone(), pod_uid.clone(), pod_name.clone());
-                let asked = Self { account, namespace, audiences, seconds, pod_uid, pod_name };
+                let request = Self { account, namespace, audiences, seconds, pod_uid, pod_name };
                 let place =
-                    stored_token(&asked.namespace, &asked.account, &asked.request(), "", Value::Null).0;
+                    stored_token(&request.namespace, &request.account, &request.request(), "", Value::Null).0;
                 if place == *key {
-                    return Some(asked);
+                    return Some(request);
                 }
             }
         }
         None
     }
 
-    /// The key.
+    /// Formats the key.
     pub(in crate::metamanager) fn write(&self) -> String {
         let Self { account, namespace, audiences, seconds, pod_uid, pod_name } = self;
         let quote = |text: &str| Value::from(text).to_string();
@@ -90,7 +90,7 @@ impl Asked {
         )
     }
 
-    /// The request, as far as it tells one token from another.
+    /// Returns the fields of the request that distinguish one token from another.
     pub(in crate::metamanager) fn request(&self) -> Value {
         json!({"spec": {
             "audiences": self.audiences, "expirationSeconds": self.seconds, "boundObjectRef": {"uid": self.pod_uid},
@@ -98,7 +98,7 @@ impl Asked {
     }
 }
 
-/// A quoted string at the beginning, and the rest. Go's quoting of printable text is JSON's.
+/// Parses a quoted string at the beginning, and returns it with the rest. Go's quoting of printable text is JSON's.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<String>();
     let value = values.next()?.ok()?;
@@ -126,8 +126,8 @@ mod tests {
     #[test]
     fn keys_are_read() {
         let reference = r#"v1.BoundObjectReference{Kind:"Pod", APIVersion:"v1", Name:"p2", UID:"u-1"}"#;
-        let asked = |audiences: &[&str], pod_uid: &str| {
-            Some(Asked {
+        let request = |audiences: &[&str], pod_uid: &str| {
+            Some(TokenRequest {
                 account: "app".into(),
                 namespace: "default".into(),
                 audiences: audiences.iter().map(|&text| text.to_owned()).collect(),
@@ -138,13 +138,13 @@ mod tests {
         };
         let none = r#"v1.BoundObjectReference{Kind:"", APIVersion:"", Name:"", UID:""}"#;
         let rows = [
-            (format!(r#""app"/"default"/[]string(nil)/3607/{reference}"#), asked(&[], "u-1")),
-            (format!(r#""app"/"default"/[]string{{}}/3607/{reference}"#), asked(&[], "u-1")),
+            (format!(r#""app"/"default"/[]string(nil)/3607/{reference}"#), request(&[], "u-1")),
+            (format!(r#""app"/"default"/[]string{{}}/3607/{reference}"#), request(&[], "u-1")),
             (
                 format!(r#""app"/"default"/[]string{{"https://a/b", "c"}}/3607/{reference}"#),
-                asked(&["https://a/b", "c"], "u-1"),
+                request(&["https://a/b", "c"], "u-1"),
             ),
-            (format!(r#""app"/"default"/[]string(nil)/3607/{none}"#), asked(&[], "")),
+            (format!(r#""app"/"default"/[]string(nil)/3607/{none}"#), request(&[], "")),
             (format!(r#""app"/"default"/[]string{{"a"/3607/{reference}"#), None),
             (r#""app"/"default"/[]string(nil)/many/x"#.into(), None),
             ("default/pod/p1".into(), None),
@@ -152,12 +152,12 @@ mod tests {
             (String::new(), None),
         ];
         for (key, expected) in rows {
-            assert_eq!(Asked::read(&key), expected, "{key}");
+            assert_eq!(TokenRequest::read(&key), expected, "{key}");
         }
     }
 
     #[test]
-    fn what_is_kept_is_written_under_the_key_that_it_was_read_from() {
+    fn tokens_are_exported_under_their_original_key() {
         let reference = r#"v1.BoundObjectReference{Kind:"Pod", APIVersion:"v1", Name:"p2", UID:"u-1"}"#;
         let none = r#"v1.BoundObjectReference{Kind:"", APIVersion:"", Name:"", UID:""}"#;
         for (key, pod) in [
@@ -165,14 +165,16 @@ mod tests {
             (format!(r#""app"/"default"/[]string{{"https://a/b"}}/7200/{reference}"#), Some("p2")),
             (format!(r#""app"/"default"/[]string(nil)/600/{none}"#), None),
         ] {
-            let asked = Asked::read(&key).unwrap();
-            let granted = json!({"spec": {"audiences": ["https://a/b"], "expirationSeconds": asked.seconds}});
-            let (place, kept) = stored_token(&asked.namespace, &asked.account, &asked.request(), "", granted);
-            let found = Asked::of_kept(&place, &kept, pod).unwrap();
-            assert_eq!((found.write(), found), (key, asked));
+            let request = TokenRequest::read(&key).unwrap();
+            let granted =
+                json!({"spec": {"audiences": ["https://a/b"], "expirationSeconds": request.seconds}});
+            let (place, kept) =
+                stored_token(&request.namespace, &request.account, &request.request(), "", granted);
+            let found = TokenRequest::of_kept(&place, &kept, pod).unwrap();
+            assert_eq!((found.write(), found), (key, request));
         }
         let (place, kept) =
             stored_token("ns", "a", &json!({"spec": {"expirationSeconds": 77}}), "", Value::Null);
-        assert_eq!(Asked::of_kept(&place, &kept, None), None, "nothing says what was asked for");
+        assert_eq!(TokenRequest::of_kept(&place, &kept, None), None, "nothing says what was asked for");
     }
 }

@@ -1,4 +1,4 @@
-//! What the cloud sends for somebody who watches, as CloudCore 1.23 sends it.
+//! The cloud's messages for clients that watch, as CloudCore 1.23 sends them.
 
 use kubeapi::store::{Key, MemoryStore, Resource};
 use serde_json::json;
@@ -21,28 +21,23 @@ fn settings(source: &str, revision: u64, mode: &str) -> Message {
 }
 
 #[tokio::test]
-async fn what_a_watcher_is_told_counts_for_the_node_too() {
+async fn watched_objects_are_stored_for_the_node_too() {
     let desired = Desired::new(MemoryStore::new(), "edge-1".into());
-    let ((others, ..), unhandled) = (Others::new(), Unhandled::default());
+    let ((forwarder, ..), unhandled) = (ModuleForwarder::new(), Unhandled::default());
     let stored = async |message| {
-        store(
-            &desired,
-            Handlers { watched: None, others: &others, unhandled: &unhandled },
-            &Heart::unheard(),
-            message,
-        )
-        .await
-            == (true, None)
+        let handlers = Handlers { watched: None, forwarder: &forwarder, unhandled: &unhandled };
+        let handled = handle(&desired, handlers, &Heartbeat::unmonitored(), message).await;
+        handled.may_acknowledge && handled.answer.is_none()
     };
     let key = Key::new(Resource::new("", "configmaps"), "default", "settings");
     let mode = async || desired.get(&key).await.unwrap().map(|object| object["data"]["mode"].clone());
 
-    // nothing here needs it yet
+    // nothing on this node needs it yet
     assert!(stored(settings("dynamiccontroller", 456, "fast")).await);
     assert_eq!(mode().await, None);
 
     assert!(stored(settings("edgecontroller", 456, "fast")).await);
-    // the cloud takes this for known once it is acknowledged, and sends it no other way
+    // the cloud counts this as known once it is acknowledged, and sends it no other way
     assert!(stored(settings("dynamiccontroller", 573, "slow")).await);
     assert_eq!(mode().await, Some(json!("slow")));
 }

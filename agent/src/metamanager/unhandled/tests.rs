@@ -1,4 +1,4 @@
-//! Every kind of message that KubeEdge's CloudCore sends, and some that it does not: each is taken, answered, or named in the log.
+//! Every kind of message that KubeEdge's CloudCore sends, and some that it does not: each is handled, answered, or logged.
 
 use kubeapi::store::MemoryStore;
 use limits::testing::LogBuffer;
@@ -7,14 +7,14 @@ use tokio_util::sync::CancellationToken;
 use tracing::subscriber::set_default;
 use wire::Message;
 
-use crate::{edgehub::line::line, metamanager};
+use crate::{edgehub::fake_cloud::fake_cloud, metamanager};
 
 fn object(kind: &str) -> Value {
     json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": "x", "namespace": "ns", "uid": format!("uid-{kind}"), "resourceVersion": "7"}})
 }
 
-/// Source, group, operation, resource, and what becomes of it: `taken`, `acked` beside that, `logged` under this name, or refused with this
-/// operation and these words.
+/// Source, group, operation, resource, and the result: `taken` (handled), `acked` (handled and acknowledged), `logged` under
+/// this name, or refused with this operation and these words.
 const TABLE: &str = "
 edgecontroller    resource  insert  ns/pod/x                   acked
 edgecontroller    resource  update  ns/pod/x                   acked
@@ -69,7 +69,7 @@ edgecontroller    hub       update      ns/pod/x               error update of n
 cloudhub          resource  error       ns/pod/x               logged error of ns/pod/x
 ";
 
-/// The content of a message, as far as it matters.
+/// Returns the content of a message, as far as it matters.
 fn content(operation: &str, resource: &str) -> Value {
     let kind = resource.split('/').nth(1).unwrap_or_default();
     match resource {
@@ -102,12 +102,13 @@ fn message(
     .unwrap()
 }
 
-/// What the node sends for these messages, each with the id of the one that it answers, until it acknowledges the last; and the log.
+/// Returns what the node sends for these messages, each with the id of the one that it answers, until it acknowledges the last;
+/// and the log.
 async fn sent_for(messages: Vec<Message>, has_readers: bool) -> (Vec<Message>, String) {
     let log = LogBuffer::default();
     let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).with_ansi(false).finish();
     let _guard = set_default(subscriber);
-    let (hub, inbound, mut line) = line();
+    let (hub, inbound, mut line) = fake_cloud();
     let config = metamanager::Config {
         node_name: "edge-1".into(),
         store: MemoryStore::new(),
@@ -188,7 +189,7 @@ async fn every_kind_of_message_is_taken_or_answered_or_named() {
     }
 }
 
-/// The content of a refusal as whoever gets it reads it.
+/// Returns the content of a refusal as its receiver reads it.
 fn reason(content: &Value) -> String {
     match content["body"].as_str() {
         Some(body) => {
@@ -200,7 +201,7 @@ fn reason(content: &Value) -> String {
 }
 
 #[tokio::test]
-async fn what_a_disabled_module_would_take_is_named() {
+async fn messages_for_a_disabled_module_are_logged() {
     for (operation, resource, source, group, names) in [
         ("publish", "topic", "router_eventbus", "user", "publish (EventBus is disabled)"),
         ("subscribe", "ns/topic", "router_eventbus", "user", "subscribe (EventBus is disabled)"),

@@ -1,8 +1,8 @@
-//! Answers that a service does not come to the end of, and those that the agent gives itself.
+//! Responses that a service does not complete, and those that the agent itself gives.
 
 use super::*;
 
-/// Says again and again that the answer is still to come; `ended` counts the connections that the caller has closed.
+/// Starts a server that sends interim responses for ever; `ended` counts the connections that the caller has closed.
 async fn only_interim(ended: Arc<AtomicUsize>) -> u16 {
     local(move |mut stream, _| {
         let ended = ended.clone();
@@ -14,7 +14,7 @@ async fn only_interim(ended: Arc<AtomicUsize>) -> u16 {
     .await
 }
 
-/// The deadline of a call would end it, too; no server is read for so long that only says that it will answer.
+/// The deadline of a call would end it, too; but a server that only sends interim responses is given up earlier.
 #[tokio::test]
 async fn interim_answers_without_an_end_are_refused() {
     let rig = Rig::with(MemoryStore::new(), Ports::default(), WAIT_TIMEOUT).await;
@@ -33,7 +33,7 @@ async fn interim_answers_without_an_end_are_refused() {
     assert_eq!(rig.call(format!("{}:/", says(few).await), Value::Null).await, (200, "ok".to_owned()));
 }
 
-/// By the header of the agent's own answers the cloud counts failures: a service cannot pretend to be the agent.
+/// The cloud counts failures by the header of the agent's own answers: a service cannot pretend to be the agent.
 #[tokio::test]
 async fn the_agents_own_answers_are_marked_and_no_others() {
     let rig = Rig::new().await;

@@ -1,4 +1,4 @@
-//! DMI on a DeviceTwin that only answers, and a mapper that tells each of its calls.
+//! DMI over a simulated DeviceTwin, and a fake mapper that records each of its calls.
 
 use std::{
     collections::BTreeMap,
@@ -41,7 +41,7 @@ use wire::{
 
 use crate::{
     devicetwin::{
-        Catalogue, DeviceTwin, Listed, Refused,
+        Catalogue, CatalogueEntry, DeviceTwin, RequestError,
         dmi::{Config, Dmi, Error},
         handle::Command,
     },
@@ -51,12 +51,12 @@ use crate::{
 /// The limit of every wait.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A device in the namespace of all tests.
+/// Returns the id of a device in the namespace of all tests.
 pub(super) fn id(name: &str) -> DeviceId {
     DeviceId::new("ns", name).unwrap()
 }
 
-/// A report of one property, read at 17.
+/// Returns a report of one property, read at 17.
 pub(super) fn report(device: &str, value: &str) -> ReportDeviceStatusRequest {
     let property = |value: &str, metadata: &[(&str, &str)]| {
         let metadata = metadata.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
@@ -74,7 +74,7 @@ pub(super) fn report(device: &str, value: &str) -> ReportDeviceStatusRequest {
     }
 }
 
-/// DMI, what ends it, and how it ended.
+/// DMI, its shutdown token, and its task.
 type Running = (Dmi, CancellationToken, JoinHandle<Result<(), Error>>);
 
 /// DMI, and everything around it.
@@ -94,8 +94,8 @@ impl Rig {
         let objects = DeviceObjects::of(store.clone());
         let catalogue = watch::Sender::new(Some(Arc::new(Catalogue::default())));
         let (commands, received) = mpsc::channel(8);
-        let (told, reports) = mpsc::channel(64);
-        tokio::spawn(answer(received, told));
+        let (reported, reports) = mpsc::channel(64);
+        tokio::spawn(answer(received, reported));
         let twin = DeviceTwin {
             commands,
             catalogue: catalogue.subscribe(),
@@ -148,8 +148,12 @@ impl Rig {
                 "properties": [{"name": "t", "desired": {"value": desired}}]},
         });
         self.objects.put(DeviceObject::Device, &id(name), Some(device)).await;
-        let listed =
-            Listed { revision, uid: name.into(), protocol: Some(protocol.into()), model: Some(id("m")) };
+        let listed = CatalogueEntry {
+            revision,
+            uid: name.into(),
+            protocol: Some(protocol.into()),
+            model: Some(id("m")),
+        };
         self.change(|all| drop(all.devices.insert(id(name), listed)));
     }
 
@@ -170,14 +174,14 @@ impl Rig {
         });
     }
 
-    /// The state of a device that the mapper was told, as it is on disk.
+    /// Returns the stored state of a device that the mapper was sent.
     pub(super) async fn kept(&self, name: &str) -> Value {
         let key = Key::new(Resource::new("mappers.outrigger.dev", "mappers"), "", "modbus");
         let kept = Store::get(&*self.store, &key).await.unwrap().unwrap().value().unwrap();
         kept["told"]["devices"][id(name).as_str()].clone()
     }
 
-    /// Waits until that is another one.
+    /// Waits until the stored state differs from `before`.
     pub(super) async fn until_kept_anew(&self, name: &str, before: &Value) {
         let changed = async {
             while self.kept(name).await == *before {
@@ -212,7 +216,7 @@ impl Rig {
         Ok(self.manager().mapper_register(request).await?.into_inner())
     }
 
-    /// What DeviceTwin was told next.
+    /// Returns the next report to DeviceTwin.
     pub(super) async fn reported(&self) -> String {
         timeout(WAIT_TIMEOUT, self.reports.lock().await.recv()).await.unwrap().unwrap()
     }
@@ -226,36 +230,36 @@ fn channel(socket: &Path) -> Channel {
     }))
 }
 
-/// DeviceTwin, as far as mappers see it.
-async fn answer(mut commands: mpsc::Receiver<Command>, told: mpsc::Sender<String>) {
+/// Answers as DeviceTwin, as far as mappers see it.
+async fn answer(mut commands: mpsc::Receiver<Command>, reported: mpsc::Sender<String>) {
     while let Some(command) = commands.recv().await {
         match command {
-            Command::Report { device, done, .. } if device == id("nobody") => {
+            Command::Report { device, responder, .. } if device == id("nobody") => {
                 let reason = format!("there is no device {device}");
-                let _ = done.send(Err(Refused { code: 404, reason }));
+                let _ = responder.send(Err(RequestError { code: 404, reason }));
             }
-            Command::Report { device, readings, done } => {
+            Command::Report { device, readings, responder } => {
                 for reading in readings {
                     let text = |text: Option<String>| text.unwrap_or_default();
                     let (value, observed) = (text(reading.value), text(reading.observed));
                     let at = reading.at.unwrap_or_default();
                     let line = format!("{device} {}={value} at {at} observed {observed}", reading.property);
-                    told.send(line).await.unwrap();
+                    reported.send(line).await.unwrap();
                 }
-                let _ = done.send(Ok(()));
+                let _ = responder.send(Ok(()));
             }
-            Command::State { device, state, done } => {
-                told.send(format!("{device} is {state}")).await.unwrap();
-                let _ = done.send(Ok(()));
+            Command::State { device, state, responder } => {
+                reported.send(format!("{device} is {state}")).await.unwrap();
+                let _ = responder.send(Ok(()));
             }
-            Command::AllDesired { done } => drop(done.send(BTreeMap::new())),
-            Command::Desired { done, .. } => drop(done.send(Ok(BTreeMap::new()))),
+            Command::AllDesired { responder } => drop(responder.send(BTreeMap::new())),
+            Command::Desired { responder, .. } => drop(responder.send(Ok(BTreeMap::new()))),
             other => panic!("mappers ask for nothing else: {other:?}"),
         }
     }
 }
 
-/// What a mapper answers.
+/// How the fake mapper answers.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Answer {
     Ok,
@@ -263,7 +267,7 @@ pub(super) enum Answer {
     RefuseDevice(&'static str),
 }
 
-/// A mapper that tells of each call.
+/// A mapper that records each call.
 pub(super) struct FakeMapper {
     protocol: String,
     socket: PathBuf,
@@ -287,7 +291,7 @@ impl FakeMapper {
         mapper
     }
 
-    /// Serves, in a runtime of its own: connections do not outlive it.
+    /// Starts serving, in a runtime of its own, so that connections do not outlive it.
     pub(super) fn live(&mut self) {
         let _ = std::fs::remove_file(&self.socket);
         *self.service.answer.lock() = Answer::Ok;
@@ -326,7 +330,7 @@ impl FakeMapper {
 
 impl Drop for FakeMapper {
     fn drop(&mut self) {
-        // a runtime cannot be waited for from within another
+        // a runtime cannot be awaited inside another one
         if let Some(runtime) = self.server.take() {
             runtime.shutdown_background();
         }

@@ -1,4 +1,4 @@
-//! A node and a cloud that keep one property, and a connection that is cut: the cloud as it has to be for both to agree.
+//! A node and a cloud with one property, and a connection that is interrupted: the cloud behaves as it must for both to agree.
 
 use std::collections::VecDeque;
 
@@ -6,20 +6,20 @@ use super::*;
 
 const NAME: &str = "t";
 
-/// What can happen.
+/// A possible event.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
-    /// The edge wants something else.
+    /// The edge changes the desired value.
     EdgeWants,
-    /// The device is something else.
+    /// The device changes the reported value.
     EdgeIs,
-    /// The cloud wants something else.
+    /// The cloud changes the desired value.
     CloudWants,
     /// A message arrives at the cloud, which confirms it.
     Up,
     /// A message arrives at the edge.
     Down,
-    /// The connection is cut, and made again; what was under way is lost.
+    /// The connection is interrupted and restored; messages under way are lost.
     Cut,
 }
 
@@ -28,7 +28,7 @@ impl Step {
         [Self::EdgeWants, Self::EdgeIs, Self::CloudWants, Self::Up, Self::Down, Self::Cut];
 }
 
-/// What the cloud sends.
+/// A message of the cloud.
 #[derive(Clone, Debug)]
 enum Downward {
     Confirmed,
@@ -38,16 +38,16 @@ enum Downward {
 #[derive(Clone, Debug)]
 pub(super) struct World {
     edge: Device,
-    /// What the cloud has: wanted, and what the device is.
+    /// The cloud's desired and reported values.
     wanted: (Value, Version),
     is: (Value, Version),
     up: VecDeque<Twin>,
     down: VecDeque<Downward>,
-    /// What the edge has told and waits for.
+    /// The report whose confirmation the edge waits for.
     told: Option<ReportedTwins>,
     edge_updates: usize,
     cloud_updates: usize,
-    /// How many there may still be; `None`: any number.
+    /// The number of further interruptions; `None` for any number.
     cuts: Option<usize>,
     count: usize,
 }
@@ -74,7 +74,7 @@ impl World {
         format!("{self:?}")
     }
 
-    /// Takes a step, if it can be taken. No version goes back.
+    /// Takes a step if it is possible. No version decreases.
     pub(super) fn step(&mut self, step: Step) -> bool {
         let before = self.versions();
         let is_taken = self.take(step);
@@ -150,7 +150,7 @@ impl World {
         }
     }
 
-    /// The node tells one message at a time, and waits for its confirmation.
+    /// The node sends one report at a time, and waits for its confirmation.
     fn report(&mut self) {
         if self.told.is_none()
             && let Some((mut twins, told)) = report(&self.edge)
@@ -160,7 +160,7 @@ impl World {
         }
     }
 
-    /// Of two changes that did not know of each other the edge's stays, and the cloud says so.
+    /// Of two concurrent changes the edge's wins, and the cloud sends it back.
     fn cloud_hears(&mut self, twin: &Twin) {
         let value =
             |side: &Option<wire::twin::Value>| json!(side.as_ref().and_then(|side| side.value.clone()));
@@ -188,7 +188,7 @@ impl World {
         [property.expected.version, property.actual.version, self.wanted.1, self.is.1]
     }
 
-    /// Delivers everything.
+    /// Delivers all messages.
     pub(super) fn settle(&mut self) {
         for _ in 0..10_000 {
             if !self.step(Step::Up) && !self.step(Step::Down) {
@@ -198,7 +198,7 @@ impl World {
         panic!("they never stop talking: {self:?}");
     }
 
-    /// Nothing is under way: both have the same values at the same versions.
+    /// Asserts, when no message is under way, that both have the same values at the same versions.
     pub(super) fn agree(&self) {
         let property = self.edge.twins.get(NAME).cloned().unwrap_or_default();
         let edge = (json!(property.expected.value), property.expected.version);

@@ -21,22 +21,22 @@ fn urls_of_proxies() {
         ("http://[2001:db8::1]:3128", "[2001:db8::1]:3128"),
         ("http://[2001:db8::1]", "[2001:db8::1]:80"),
     ] {
-        let way = way_of(url).unwrap();
-        assert_eq!((way.address.as_str(), way.authorization), (address, None), "{url}");
+        let endpoint = parse_proxy_url(url).unwrap();
+        assert_eq!((endpoint.address.as_str(), endpoint.authorization), (address, None), "{url}");
     }
     for url in
         ["https://proxy:3128", "socks5://proxy:1080", "ftp://x", "http://", "http://:80", "http://p:x", "p:0"]
     {
-        assert!(way_of(url).is_err(), "{url}");
+        assert!(parse_proxy_url(url).is_err(), "{url}");
     }
 }
 
 #[test]
-fn name_and_password_are_shown_to_the_proxy_and_to_nobody_else() {
-    let way = way_of("http://al%40ice:open%20sesame@proxy:3128").unwrap();
-    let shown = way.authorization.as_ref().unwrap().expose();
+fn name_and_password_are_sent_to_the_proxy_only() {
+    let endpoint = parse_proxy_url("http://al%40ice:open%20sesame@proxy:3128").unwrap();
+    let shown = endpoint.authorization.as_ref().unwrap().expose();
     assert_eq!(shown, format!("Basic {}", STANDARD.encode("al@ice:open sesame")));
-    assert!(!format!("{way:?}").contains(shown));
+    assert!(!format!("{endpoint:?}").contains(shown));
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn servers_that_are_reached_straight() {
         "http://proxy:3128",
         "cloud.example.com, .inner.example.com,*.star.org,10.0.0.0/8,192.0.2.7,one.net:10000,2001:db8::/32",
     );
-    for (host, port, straight) in [
+    for (host, port, is_direct) in [
         ("cloud.example.com", 10000, true),
         ("CLOUD.example.com.", 10000, true),
         ("a.cloud.example.com", 10000, true),
@@ -66,20 +66,20 @@ fn servers_that_are_reached_straight() {
         ("127.0.0.1", 1, true),
         ("::1", 1, true),
     ] {
-        assert_eq!(proxy.to(host, port).is_none(), straight, "{host}:{port}");
+        assert_eq!(proxy.for_server(host, port).is_none(), is_direct, "{host}:{port}");
     }
 }
 
 #[test]
 fn a_star_switches_it_off_and_nothing_means_no_proxy() {
-    assert!(proxy("http://proxy:3128", "*").to("cloud", 1).is_none());
-    assert!(proxy("http://proxy:3128", "").to("cloud", 1).is_some());
-    assert!(proxy("", "").to("cloud", 1).is_none());
-    assert!(Proxy::from_environment(|_| None).unwrap().to("cloud", 1).is_none());
+    assert!(proxy("http://proxy:3128", "*").for_server("cloud", 1).is_none());
+    assert!(proxy("http://proxy:3128", "").for_server("cloud", 1).is_some());
+    assert!(proxy("", "").for_server("cloud", 1).is_none());
+    assert!(Proxy::from_environment(|_| None).unwrap().for_server("cloud", 1).is_none());
 }
 
 #[test]
-fn the_upper_case_name_goes_first_and_faults_are_named() {
+fn the_upper_case_name_has_priority_and_faults_are_reported() {
     let given = |name: &str| (name == "https_proxy").then(|| "socks5://p:1".to_owned());
     assert_eq!(Proxy::from_environment(given).unwrap_err().variable, "https_proxy");
     let both = |name: &str| match name {
@@ -87,5 +87,5 @@ fn the_upper_case_name_goes_first_and_faults_are_named() {
         "https_proxy" => Some("http://lower:1".to_owned()),
         _ => None,
     };
-    assert_eq!(Proxy::from_environment(both).unwrap().to("cloud", 1).unwrap().address, "upper:1");
+    assert_eq!(Proxy::from_environment(both).unwrap().for_server("cloud", 1).unwrap().address, "upper:1");
 }

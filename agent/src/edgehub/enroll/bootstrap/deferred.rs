@@ -1,6 +1,6 @@
-//! Verification that waits for the CA: the first connection of a new node cannot know the CA yet, so the certificate shown is
-//! kept, and the caller verifies it as soon as the CA has arrived and matches the token. There is no way to skip that step:
-//! what was fetched is useless to the caller before.
+//! Deferred verification: the first connection of a new node cannot know the CA yet, so the server's certificate is kept, and
+//! the caller verifies it when the CA has arrived and matches the token. The step cannot be skipped: the fetched CA is of no
+//! use to the caller before.
 
 use std::sync::Arc;
 
@@ -14,21 +14,21 @@ use rustls::{
 };
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
-/// The certificates that the server showed.
+/// The certificates that the server presented.
 #[derive(Clone, Debug)]
-pub(super) struct Shown {
+pub(super) struct PresentedCerts {
     pub(super) leaf: CertificateDer<'static>,
     pub(super) intermediates: Vec<CertificateDer<'static>>,
 }
 
-/// Keeps what was shown; proves that the server holds its key (handshake signatures are verified as always).
+/// Keeps the server's certificates, and verifies that the server has the key (handshake signatures are verified as always).
 #[derive(Debug)]
-pub(super) struct Deferred {
-    shown: Mutex<Option<Shown>>,
+pub(super) struct DeferredVerifier {
+    shown: Mutex<Option<PresentedCerts>>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
-impl Deferred {
+impl DeferredVerifier {
     pub(super) fn new() -> Arc<Self> {
         let algorithms = CryptoProvider::get_default().map_or_else(
             || ring::default_provider().signature_verification_algorithms,
@@ -37,13 +37,13 @@ impl Deferred {
         Arc::new(Self { shown: Mutex::new(None), algorithms })
     }
 
-    /// What the server showed.
-    pub(super) fn shown(&self) -> Option<Shown> {
+    /// Returns the certificates that the server presented.
+    pub(super) fn shown(&self) -> Option<PresentedCerts> {
         self.shown.lock().clone()
     }
 }
 
-impl ServerCertVerifier for Deferred {
+impl ServerCertVerifier for DeferredVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -52,7 +52,7 @@ impl ServerCertVerifier for Deferred {
         _ocsp_response: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        *self.shown.lock() = Some(Shown {
+        *self.shown.lock() = Some(PresentedCerts {
             leaf: end_entity.clone().into_owned(),
             intermediates: intermediates.iter().map(|cert| cert.clone().into_owned()).collect(),
         });

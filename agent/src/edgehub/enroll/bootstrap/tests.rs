@@ -1,4 +1,4 @@
-//! Why a cloud's certificate does not do, and what is said of it.
+//! The errors for certificates of the cloud that cannot be verified.
 
 use std::{
     io,
@@ -12,7 +12,7 @@ use wire::enroll::Ca;
 
 use super::*;
 
-/// A connection whose end comes without a word, as one of TLS whose other end sends no `close_notify`.
+/// A connection that ends without notice, as TLS without a `close_notify`.
 struct CutOff(DuplexStream);
 
 impl AsyncRead for CutOff {
@@ -50,7 +50,7 @@ impl AsyncWrite for CutOff {
     }
 }
 
-/// What comes of a server that says this and closes the connection.
+/// Returns the result for a server that sends this text and closes the connection.
 async fn answered(text: &str) -> Result<(StatusCode, Bytes), String> {
     let (client, mut server) = tokio::io::duplex(64 * 1024);
     let text = text.to_owned();
@@ -60,7 +60,7 @@ async fn answered(text: &str) -> Result<(StatusCode, Bytes), String> {
         let _ = server.write_all(text.as_bytes()).await;
     });
     let request = Request::get("/edge.crt").header("host", "x").body(Full::new(Bytes::new())).unwrap();
-    let answer = converse(CutOff(client), request).await;
+    let answer = send_request(CutOff(client), request).await;
     serve.await.unwrap();
     answer.map_err(|error| error.to_string())
 }
@@ -77,7 +77,7 @@ async fn an_answer_that_came_in_full_counts_however_the_connection_ends() {
     }
 }
 
-/// What is said of a certificate that this authority made at `made`, for `names`, to somebody who reaches its owner as `host`.
+/// Returns the error for a certificate that this CA issued at `made` for `names`, on a connection to `host`.
 fn said(ca: &Ca, trusted: &Ca, names: &[&str], host: &str, made: SystemTime) -> EnrollError {
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let (cert, _) = ca.sign_server(&names, made).unwrap();
@@ -85,11 +85,11 @@ fn said(ca: &Ca, trusted: &Ca, names: &[&str], host: &str, made: SystemTime) -> 
     let host_name = ServerName::try_from(host.to_owned()).unwrap();
     let verified = verifier(trusted.cert_der()).unwrap();
     let verified = verified.verify_server_cert(&cert, &[], &host_name, &[], UnixTime::now());
-    unverified(("https://x", host), &cert, verified.unwrap_err())
+    verification_error(("https://x", host), &cert, verified.unwrap_err())
 }
 
 #[test]
-fn a_certificate_for_another_name_tells_the_names_that_it_has() {
+fn a_certificate_for_another_name_is_reported_with_its_names() {
     let ca = Ca::generate(SystemTime::now()).unwrap();
     let error = said(&ca, &ca, &["127.0.0.1", "localhost"], "192.0.2.10", SystemTime::now());
     let text = error.to_string();
@@ -101,7 +101,7 @@ fn a_certificate_for_another_name_tells_the_names_that_it_has() {
 }
 
 #[test]
-fn a_certificate_of_another_cloud_or_another_time_is_told_as_such() {
+fn certificates_of_another_cloud_or_time_have_their_own_errors() {
     let now = SystemTime::now();
     let (ca, other) = (Ca::generate(now).unwrap(), Ca::generate(now).unwrap());
     let error = said(&other, &ca, &["cloud"], "cloud", now);

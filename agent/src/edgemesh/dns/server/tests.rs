@@ -58,7 +58,7 @@ fn start_at(
     let mut server = Server::new(config, listening, snapshots).unwrap();
     let shutdown = CancellationToken::new();
     let stop = shutdown.clone();
-    tokio::spawn(async move { server.run(Heart::unheard(), stop).await });
+    tokio::spawn(async move { server.run(Heartbeat::unmonitored(), stop).await });
     Running { address, publish, shutdown }
 }
 

@@ -4,7 +4,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::netlink::{ASK, NEW, attribute, attributes, message};
+use crate::netlink::{CREATE_EXCL, REQUEST_ACK, attribute, attributes, message};
 
 /// Types: `RTM_NEWROUTE`, `RTM_DELROUTE`, `RTM_GETROUTE`.
 pub(super) const ROUTE: u16 = 24;
@@ -28,12 +28,12 @@ const HEAD: usize = 12;
 
 /// The address is delivered to this machine; `interface` is the number of the loopback interface.
 pub(super) fn add(address: IpAddr, interface: u32) -> Vec<u8> {
-    message(ROUTE, ASK | NEW, &route(address, interface))
+    message(ROUTE, REQUEST_ACK | CREATE_EXCL, &route(address, interface))
 }
 
 /// It is no more.
 pub(super) fn remove(address: IpAddr, interface: u32) -> Vec<u8> {
-    message(GONE, ASK, &route(address, interface))
+    message(GONE, REQUEST_ACK, &route(address, interface))
 }
 
 /// The question for all routes of one family.

@@ -38,7 +38,7 @@ impl Routes {
 
     /// Has the address delivered here.
     pub(super) fn add(&self, address: IpAddr) -> Result<(), Errno> {
-        match self.kernel.tell(&message::add(address, self.loopback)) {
+        match self.kernel.execute(&message::add(address, self.loopback)) {
             Err(Errno::EEXIST) => Ok(()),
             other => other,
         }
@@ -46,7 +46,7 @@ impl Routes {
 
     /// The address is no longer delivered here; a route that is not this program's stays.
     pub(super) fn remove(&self, address: IpAddr) -> Result<(), Errno> {
-        match self.kernel.tell(&message::remove(address, self.loopback)) {
+        match self.kernel.execute(&message::remove(address, self.loopback)) {
             Err(Errno::ESRCH) => Ok(()),
             other => other,
         }

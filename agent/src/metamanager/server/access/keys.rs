@@ -1,4 +1,4 @@
-//! The public keys of whoever signs tokens: PEM files of RSA and P-256 keys.
+//! The public keys that verify tokens: PEM files of RSA and P-256 keys.
 
 use std::{io, path::PathBuf};
 
@@ -8,18 +8,18 @@ use x509_parser::{prelude::FromDer, x509::SubjectPublicKeyInfo};
 
 use super::token::Token;
 
-/// Why keys cannot be had.
+/// Why the keys cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The file cannot be read.
     #[error("{path} cannot be read; check modules.metaManager.metaServer.serviceAccountKeyFiles")]
     File {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// Why not.
+        /// The error of the system.
         source: io::Error,
     },
-    /// There is no key in it.
+    /// The file has no key.
     #[error("{0} holds no public key; it must be PEM, with a section PUBLIC KEY")]
     NoKey(PathBuf),
 }
@@ -29,7 +29,7 @@ pub enum KeyError {
 pub(super) struct Keys(Vec<Vec<u8>>);
 
 impl Keys {
-    /// All keys of these files.
+    /// Reads all keys of these files.
     pub(super) fn read(files: &[PathBuf]) -> Result<Self, KeyError> {
         let mut keys = Vec::new();
         for path in files {
@@ -48,13 +48,13 @@ impl Keys {
         Ok(Self(keys))
     }
 
-    /// Whether there is none.
+    /// Reports whether there is no key.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether one of them has signed the token.
-    pub(super) fn have_signed(&self, token: &Token<'_>) -> bool {
+    /// Reports whether one of the keys has signed the token.
+    pub(super) fn verify(&self, token: &Token<'_>) -> bool {
         self.0.iter().any(|key| {
             let signed = token.signed.as_bytes();
             match token.algorithm.as_str() {
@@ -64,7 +64,7 @@ impl Keys {
                 "ES256" => UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, key)
                     .verify(signed, &token.signature)
                     .is_ok(),
-                // `none`, and what nobody uses
+                // `none`, and algorithms that no cluster uses
                 _ => false,
             }
         })

@@ -1,8 +1,8 @@
-//! Who may ask what, where MetaServer is open to more than this node's own programs: in · a request; out · leave or a refusal.
+//! Authentication and authorization of callers other than this node's own programs.
 //!
-//! A client certificate of the cloud's CA says who calls, or a service account's token, which is checked without the cloud: by
-//! the keys that sign tokens, or else by being one that the cloud gave to this node. What an account may do is told by the cloud
-//! as a ServiceAccountAccess.
+//! A client certificate of the cloud's CA authenticates a caller, or a service account's token, which is checked without the
+//! cloud: by the keys that sign tokens, or, where none are configured, by being a token that the cloud gave to this node. The
+//! permissions of an account come from the cloud as a ServiceAccountAccess.
 
 mod keys;
 mod token;
@@ -29,26 +29,26 @@ use self::{
 };
 use super::{
     super::{
-        answer::Refusal,
         desired::{Desired, resource},
+        response::ApiError,
     },
-    ask::Cloud,
+    cloud::Cloud,
     keys::text,
-    route::Ask,
+    route::ObjectRequest,
 };
 
-/// What tokens are accepted.
+/// Which tokens are accepted.
 #[derive(Clone, Debug)]
 pub struct TokenRules {
-    /// Who issues them.
+    /// The accepted issuers.
     pub issuers: Vec<String>,
-    /// For whom they must be; empty: for one of the issuers.
+    /// The accepted audiences; if empty, a token must be for one of the issuers.
     pub audiences: Vec<String>,
-    /// Public keys that sign them, PEM; empty: only the tokens that the cloud gave to this node are accepted.
+    /// Public keys that sign tokens, PEM files; if empty, only tokens that the cloud gave to this node are accepted.
     pub key_files: Vec<PathBuf>,
 }
 
-/// Decides who may ask what.
+/// Authenticates and authorizes callers.
 pub(super) struct Access {
     node: String,
     own: Desired,
@@ -57,16 +57,16 @@ pub(super) struct Access {
     keys: Keys,
 }
 
-/// Who asks.
+/// The caller of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Caller {
-    /// This node itself, or somebody who may do everything.
+    /// This node itself, or a caller with all permissions.
     Owner,
     /// A service account: namespace and name.
     Account(String, String),
-    /// A certificate of the cloud's CA for somebody else.
+    /// Another user with a certificate of the cloud's CA.
     Other(String),
-    /// Nobody who is known.
+    /// A caller without credentials.
     Anonymous,
 }
 
@@ -76,8 +76,8 @@ impl Access {
         Ok(Self { node: node.to_owned(), own, cloud, rules, keys })
     }
 
-    /// Who asks; a token that is not good is refused, not passed over.
-    pub(super) async fn caller(&self, parts: &Parts) -> Result<Caller, Refusal> {
+    /// Authenticates the caller. An invalid token is an error, not an anonymous caller.
+    pub(super) async fn caller(&self, parts: &Parts) -> Result<Caller, ApiError> {
         if let Some(identity) = parts.extensions.get::<Identity>() {
             let is_owner = identity.is_master() || identity.user == format!("system:node:{}", self.node);
             return Ok(if is_owner { Caller::Owner } else { Caller::Other(identity.user.clone()) });
@@ -85,35 +85,35 @@ impl Access {
         let Some(header) = parts.headers.get(header::AUTHORIZATION) else { return Ok(Caller::Anonymous) };
         let bearer = header.to_str().ok().and_then(|text| text.split_once(' '));
         let bearer = bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-        let (_, given) = bearer.ok_or_else(Refusal::unauthorized)?;
+        let (_, given) = bearer.ok_or_else(ApiError::unauthorized)?;
         match self.account(given.trim()).await? {
             Ok(caller) => Ok(caller),
             Err(why) => {
                 debug!(why, "a bearer token is refused");
-                Err(Refusal::unauthorized())
+                Err(ApiError::unauthorized())
             }
         }
     }
 
-    /// The account whose token this is, or why it is nobody's.
-    async fn account(&self, given: &str) -> Result<Result<Caller, &'static str>, Refusal> {
+    /// Returns the account of the token; the inner error says why the token is invalid.
+    async fn account(&self, given: &str) -> Result<Result<Caller, &'static str>, ApiError> {
         let Some(token) = token::read(given) else { return Ok(Err("it is no token of a service account")) };
         let claims = &token.claims;
         if !claims.is_meant_for(&self.rules.issuers, &self.rules.audiences) {
             return Ok(Err("it is of another issuer or for another audience"));
         }
-        let is_held = self.is_held(given).await?;
-        if !self.is_genuine(&token, is_held) {
+        let was_issued_to_node = self.was_issued_to_node(given).await?;
+        if !self.is_genuine(&token, was_issued_to_node) {
             return Ok(Err("nobody who is known has signed it"));
         }
         match claims.validity(Timestamp::now().as_second()) {
-            Validity::Now => {}
-            Validity::NotYet => return Ok(Err("its time has not come")),
-            // nobody can give the pod another now
-            Validity::Over if is_held && self.cloud.link().is_none() => {}
-            Validity::Over => return Ok(Err("its time is over")),
+            Validity::Valid => {}
+            Validity::NotYetValid => return Ok(Err("its time has not come")),
+            // while the cloud is not connected, the pod cannot get a newer token
+            Validity::Expired if was_issued_to_node && self.cloud.link().is_none() => {}
+            Validity::Expired => return Ok(Err("its time is over")),
         }
-        let about = &claims.about;
+        let about = &claims.kubernetes;
         if let Some(pod) = &about.pod {
             let key = Key::new(resource(&ResourceType::Pod), about.namespace.as_str(), pod.name.as_str());
             let stands = self.own.get(&key).await?;
@@ -124,13 +124,13 @@ impl Access {
         Ok(Ok(Caller::Account(about.namespace.clone(), about.serviceaccount.name.clone())))
     }
 
-    fn is_genuine(&self, token: &Token<'_>, is_held: bool) -> bool {
-        if self.keys.is_empty() { is_held } else { self.keys.have_signed(token) }
+    fn is_genuine(&self, token: &Token<'_>, was_issued_to_node: bool) -> bool {
+        if self.keys.is_empty() { was_issued_to_node } else { self.keys.verify(token) }
     }
 
-    /// Whether the cloud gave this very token to this node.
-    async fn is_held(&self, given: &str) -> Result<bool, Refusal> {
-        // compared by their digests, which say nothing about how far two tokens are alike
+    /// Reports whether the cloud gave exactly this token to this node.
+    async fn was_issued_to_node(&self, given: &str) -> Result<bool, ApiError> {
+        // digests are compared, so that the time of the comparison says nothing about how much of a token is right
         let wanted = digest(&SHA256, given.as_bytes());
         let held = self.own.list(&Resource::new("kubeedge.io", "serviceaccounttokens")).await?.0;
         for entry in held {
@@ -143,46 +143,52 @@ impl Access {
         Ok(false)
     }
 
-    /// Whether `caller` may do this with objects.
-    pub(super) async fn check(&self, caller: &Caller, ask: &Ask) -> Result<(), Refusal> {
+    /// Checks that `caller` may send this request.
+    pub(super) async fn check(&self, caller: &Caller, request: &ObjectRequest) -> Result<(), ApiError> {
         let name = match caller {
             Caller::Owner => return Ok(()),
             Caller::Anonymous => "system:anonymous".to_owned(),
             Caller::Other(user) => user.clone(),
             Caller::Account(namespace, name) => {
-                if self.is_granted(namespace, name, ask).await? {
+                if self.is_granted(namespace, name, request).await? {
                     return Ok(());
                 }
                 format!("system:serviceaccount:{namespace}:{name}")
             }
         };
-        let target = &ask.target;
+        let target = &request.target;
         let place = match target.namespace.as_str() {
             "" => "at the cluster scope".to_owned(),
             namespace => format!("in the namespace \"{namespace}\""),
         };
-        Err(Refusal::forbidden(&format!(
+        Err(ApiError::forbidden(&format!(
             "{} is forbidden: User \"{name}\" cannot {} resource \"{}\" in API group \"{}\" {place}",
             target.plural,
-            verb(ask.verb),
+            verb(request.verb),
             target.plural,
             target.group
         )))
     }
 
-    /// Whether the cloud has told that the account may.
-    async fn is_granted(&self, namespace: &str, name: &str, ask: &Ask) -> Result<bool, Refusal> {
-        let rules = self.rules_of(namespace, name, &ask.target.namespace).await?;
-        Ok(rules.iter().any(|rule| allows(rule, ask)))
+    /// Reports whether the cloud has granted the account this request.
+    async fn is_granted(
+        &self,
+        namespace: &str,
+        name: &str,
+        request: &ObjectRequest,
+    ) -> Result<bool, ApiError> {
+        let rules = self.rules_of(namespace, name, &request.target.namespace).await?;
+        Ok(rules.iter().any(|rule| allows(rule, request)))
     }
 
-    /// What the cloud has told that the account may do in the namespace `place`; where that is empty, everywhere.
+    /// Returns the rules that the cloud has granted the account in the namespace `place`, or in all namespaces if that is
+    /// empty.
     pub(super) async fn rules_of(
         &self,
         namespace: &str,
         name: &str,
         place: &str,
-    ) -> Result<Vec<Value>, Refusal> {
+    ) -> Result<Vec<Value>, ApiError> {
         let mut rules = Vec::new();
         for entry in self.own.list(&resource(&ResourceType::ServiceAccountAccess)).await?.0 {
             let Ok(access) = ServiceAccountAccess::deserialize(&entry.value()?) else { continue };
@@ -198,14 +204,17 @@ impl Access {
     }
 }
 
-fn allows(rule: &Value, ask: &Ask) -> bool {
-    let target = &ask.target;
-    let resource =
-        if ask.part.is_empty() { target.plural.clone() } else { format!("{}/{}", target.plural, ask.part) };
-    kubeapi::rule_allows(rule, verb(ask.verb), &target.group, (&resource, &target.name))
+fn allows(rule: &Value, request: &ObjectRequest) -> bool {
+    let target = &request.target;
+    let resource = if request.part.is_empty() {
+        target.plural.clone()
+    } else {
+        format!("{}/{}", target.plural, request.part)
+    };
+    kubeapi::rule_allows(rule, verb(request.verb), &target.group, (&resource, &target.name))
 }
 
-/// The verb as rules name it.
+/// Returns the verb as RBAC rules name it.
 fn verb(verb: Verb) -> &'static str {
     match verb {
         Verb::Get => "get",

@@ -1,4 +1,4 @@
-//! Callers and what they may do: a node offline, with one pod and what the cloud told of its account.
+//! Callers and their permissions on a disconnected node with one pod whose account the cloud has granted something.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -12,7 +12,7 @@ use crate::edgehub;
 
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
-/// A hub without a cloud.
+/// Returns a hub without a cloud.
 pub(in super::super) fn hub() -> edgehub::EdgeHub {
     let config = edgehub::Config {
         node_name: "edge-1".into(),
@@ -52,7 +52,7 @@ fn soon() -> i64 {
     Timestamp::now().as_second() + 600
 }
 
-/// What this node holds.
+/// Returns the objects that this node stores.
 pub(in super::super) async fn own() -> Desired {
     let store: Arc<dyn Store> = MemoryStore::new();
     let own = Desired::new(store, "edge-1".into());
@@ -60,14 +60,14 @@ pub(in super::super) async fn own() -> Desired {
     own
 }
 
-/// A token of `robot` that the cloud gave to this node.
+/// Stores and returns a token of `robot` that the cloud gave to this node.
 pub(in super::super) async fn held_token(own: &Desired) -> String {
     let token = unsigned(&claims("robot", soon()), "AAAA");
     holds(own, "held", &token).await;
     token
 }
 
-/// A pod, and what its account may do.
+/// Stores a pod, and what its account may do.
 pub(in super::super) async fn fill(own: &Desired) {
     let pod = json!({"metadata": {"name": "web", "namespace": "ns", "uid": "u1"}});
     own.set(&Key::new(resource(&ResourceType::Pod), "ns", "web"), Some(pod)).await.unwrap();
@@ -93,7 +93,7 @@ async fn holds(own: &Desired, name: &str, token: &str) {
     own.set(&key, Some(entry)).await.unwrap();
 }
 
-/// Decides by what this node holds.
+/// Returns the access control over these objects.
 pub(in super::super) fn access(own: &Desired, key_files: Vec<PathBuf>) -> Access {
     let rules = TokenRules { issuers: vec![ISSUER.to_owned()], audiences: Vec::new(), key_files };
     let hub = hub();
@@ -132,7 +132,7 @@ async fn without_keys_a_token_is_good_that_the_cloud_gave_to_this_node() {
     let rows = [
         (None, Some(Caller::Anonymous)),
         (Some(format!("Bearer {held}")), robot.clone()),
-        // the cloud is away: nobody can give the pod a newer one
+        // while the cloud is not connected, the pod cannot get a newer token
         (Some(format!("bearer {old}")), robot),
         (Some(format!("Bearer {forged}")), None),
         (Some(format!("Bearer {other_pod}")), None),
@@ -172,7 +172,7 @@ async fn with_keys_a_token_is_good_that_one_of_them_has_signed() {
     assert!(Keys::read(&[directory.path().join("missing")]).is_err());
 }
 
-/// The point as a SubjectPublicKeyInfo of P-256.
+/// Encodes the point as a SubjectPublicKeyInfo of P-256.
 fn public_pem(point: &[u8]) -> String {
     let mut der = vec![0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
     der.extend([0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00]);
@@ -182,9 +182,9 @@ fn public_pem(point: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn callers_may_do_what_the_cloud_has_told() {
+async fn callers_may_do_what_the_cloud_has_granted() {
     let access = access(&own().await, Vec::new());
-    let ask = |verb: Verb, key: &str, part: &str| Ask {
+    let ask = |verb: Verb, key: &str, part: &str| ObjectRequest {
         target: Target::parse(key).unwrap(),
         part: part.into(),
         verb,
@@ -211,7 +211,7 @@ async fn callers_may_do_what_the_cloud_has_told() {
 }
 
 #[tokio::test]
-async fn certificates_say_who_calls() {
+async fn certificates_authenticate_callers() {
     let access = access(&own().await, Vec::new());
     let of = async |user: &str, group: &str| {
         let identity = Identity { user: user.into(), groups: vec![group.into()] };

@@ -1,4 +1,4 @@
-//! What a service account's token claims, and whether that is good now: pure.
+//! Parses the claims of a service account's token and checks its validity. Pure.
 //!
 //! Source: Kubernetes, "Managing Service Accounts" (bound service account tokens); RFC 7519.
 
@@ -6,24 +6,24 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde::Deserialize;
 
 /// How far the clocks of the cloud and of this node may differ, seconds.
-const SKEW: i64 = 60;
-/// The longest token that is read, bytes.
+const MAX_CLOCK_SKEW: i64 = 60;
+/// The length of the longest accepted token, bytes.
 const MAX_TOKEN_BYTES: usize = 16 * 1024;
 
-/// A token taken apart, its signature not yet looked at.
+/// A parsed token whose signature is not verified yet.
 #[derive(Debug)]
 pub(super) struct Token<'a> {
-    /// What is signed.
+    /// The signed text.
     pub(super) signed: &'a str,
     /// The signature.
     pub(super) signature: Vec<u8>,
-    /// The algorithm, as in `RS256`.
+    /// The algorithm, such as `RS256`.
     pub(super) algorithm: String,
-    /// What it claims.
+    /// The claims.
     pub(super) claims: Claims,
 }
 
-/// The claims that count.
+/// The claims that are checked.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(super) struct Claims {
     #[serde(rename = "iss")]
@@ -33,9 +33,9 @@ pub(super) struct Claims {
     #[serde(rename = "exp", default)]
     pub(super) expires: i64,
     #[serde(rename = "nbf", default)]
-    pub(super) begins: i64,
+    pub(super) not_before: i64,
     #[serde(rename = "kubernetes.io")]
-    pub(super) about: About,
+    pub(super) kubernetes: KubernetesClaims,
 }
 
 /// One audience or several.
@@ -48,27 +48,27 @@ pub(super) enum Audiences {
     None,
 }
 
-/// Whose the token is.
+/// The private claims of Kubernetes: the account, and the pod to which the token is bound.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub(super) struct About {
+pub(super) struct KubernetesClaims {
     pub(super) namespace: String,
-    pub(super) serviceaccount: Named,
-    pub(super) pod: Option<Named>,
+    pub(super) serviceaccount: BoundObject,
+    pub(super) pod: Option<BoundObject>,
 }
 
-/// An object that the token is bound to.
+/// An object that the token names.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub(super) struct Named {
+pub(super) struct BoundObject {
     pub(super) name: String,
     pub(super) uid: String,
 }
 
-/// Whether a token's time is now.
+/// Whether a token is valid at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Validity {
-    Now,
-    Over,
-    NotYet,
+    Valid,
+    Expired,
+    NotYetValid,
 }
 
 #[derive(Deserialize)]
@@ -76,7 +76,7 @@ struct Header {
     alg: String,
 }
 
-/// Takes a token apart; `None` where it is none.
+/// Parses a token; `None` if the text is none.
 pub(super) fn read(text: &str) -> Option<Token<'_>> {
     if text.len() > MAX_TOKEN_BYTES {
         return None;
@@ -90,26 +90,27 @@ pub(super) fn read(text: &str) -> Option<Token<'_>> {
 }
 
 impl Claims {
-    /// Whether it is from one of `issuers` and for one of `audiences`; with none given, the issuers are the audiences.
+    /// Reports whether the token is from one of `issuers` and for one of `audiences`; if these are empty, the issuers are the
+    /// audiences.
     pub(super) fn is_meant_for(&self, issuers: &[String], audiences: &[String]) -> bool {
         let audiences = if audiences.is_empty() { issuers } else { audiences };
         let own = match &self.audiences {
             Audiences::One(one) => std::slice::from_ref(one),
             Audiences::Several(several) => several,
-            // older tokens name none and are for the API
+            // older tokens have no audience and are for the API
             Audiences::None => return issuers.contains(&self.issuer),
         };
         issuers.contains(&self.issuer) && own.iter().any(|audience| audiences.contains(audience))
     }
 
-    /// Whether its time is `now`, seconds since the Unix epoch. Tokens of old, from Secrets, end never.
+    /// Returns whether the token is valid at `now`, seconds since the Unix epoch. Old tokens, from Secrets, never expire.
     pub(super) fn validity(&self, now: i64) -> Validity {
-        if now < self.begins - SKEW {
-            Validity::NotYet
-        } else if self.expires > 0 && now > self.expires + SKEW {
-            Validity::Over
+        if now < self.not_before - MAX_CLOCK_SKEW {
+            Validity::NotYetValid
+        } else if self.expires > 0 && now > self.expires + MAX_CLOCK_SKEW {
+            Validity::Expired
         } else {
-            Validity::Now
+            Validity::Valid
         }
     }
 }
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_for_who_it_names() {
+    fn a_token_is_valid_for_its_issuers_and_audiences() {
         let texts = |list: &[&str]| list.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
         let rows = [
             (json!(["https://c"]), texts(&["https://c"]), texts(&[]), true),
@@ -152,19 +153,19 @@ mod tests {
     fn a_token_has_its_time() {
         let claims = claims(json!("a"));
         for (now, expected) in [
-            (900, Validity::NotYet),
-            (940, Validity::Now),
-            (1500, Validity::Now),
-            (2060, Validity::Now),
-            (2061, Validity::Over),
+            (900, Validity::NotYetValid),
+            (940, Validity::Valid),
+            (1500, Validity::Valid),
+            (2060, Validity::Valid),
+            (2061, Validity::Expired),
         ] {
             assert_eq!(claims.validity(now), expected, "{now}");
         }
-        assert_eq!(Claims { expires: 0, ..claims }.validity(i64::MAX - 100), Validity::Now);
+        assert_eq!(Claims { expires: 0, ..claims }.validity(i64::MAX - 100), Validity::Valid);
     }
 
     #[test]
-    fn what_is_no_token_is_not_read() {
+    fn invalid_tokens_are_rejected() {
         let part = |value: Value| URL_SAFE_NO_PAD.encode(value.to_string());
         let good = part(
             json!({"iss": "i", "kubernetes.io": {"namespace": "n", "serviceaccount": {"name": "a", "uid": "u"}}}),

@@ -1,4 +1,4 @@
-//! Asking the cloud for a certificate: a CertificateSigningRequest, and questions until it is answered.
+//! Requests a certificate from the cloud: a CertificateSigningRequest, polled until it is answered.
 
 use std::{io, net::IpAddr, path::PathBuf, time::Duration};
 
@@ -15,22 +15,22 @@ use wire::{
 use crate::edgehub::{EdgeHub, Unreachable};
 use crate::rt::unix_millis;
 
-/// Who signs.
-const SIGNER: &str = "kubernetes.io/kubelet-serving";
-/// Where EdgeCore says that these objects are, which are in no namespace.
+/// The signer of the certificate.
+const SIGNER_NAME: &str = "kubernetes.io/kubelet-serving";
+/// The namespace that EdgeCore sends with these objects, which have none.
 const NAMESPACE: &str = "default";
-/// How long the cloud may take for an answer.
+/// How long the cloud may take to answer.
 const CLOUD_TIMEOUT: Duration = Duration::from_secs(10);
-/// The first wait between two questions; each is twice the one before.
+/// The wait before the second poll; each further wait is twice the one before.
 const FIRST_RETRY_DELAY: Duration = Duration::from_millis(100);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
-/// How long a request may wait for somebody to approve it before another one is made; the kubelet's.
+/// How long a request may wait for its approval before another one is made; the kubelet's.
 const PENDING_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 
-/// Why there is no certificate.
+/// Why no certificate was issued.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum IssueError {
-    /// The cloud is not there, or does not answer.
+    /// The cloud is not connected, or does not answer.
     #[error("the cloud cannot be asked")]
     Unreachable(#[from] Unreachable),
     /// The cloud refuses the request.
@@ -44,21 +44,21 @@ pub(super) enum IssueError {
     Pending(String),
     /// The certificate cannot be used.
     #[error("what the cloud has signed cannot be used: {0}")]
-    Useless(String),
-    /// It cannot be kept.
+    Unusable(String),
+    /// The files cannot be written.
     #[error("{path} or its key cannot be written; check owner and free space of the directory")]
     Files {
-        /// Where.
+        /// The path of the file.
         path: PathBuf,
-        /// Why not.
+        /// The error of the system.
         source: io::Error,
     },
-    /// No key.
+    /// The key cannot be generated.
     #[error("no key could be made")]
     Key(#[from] CertError),
 }
 
-/// A certificate for these addresses, PEM, and its new key, SEC1 DER.
+/// Requests a certificate for these addresses. Returns it as PEM with its new key, SEC1 DER.
 pub(super) async fn request(
     hub: &EdgeHub,
     node: &str,
@@ -67,65 +67,66 @@ pub(super) async fn request(
     let csr = Csr::for_server(node, addresses)?;
     let name = format!("csr-{}", Uuid::new_v4().simple());
     let kind = ResourceType::CertificateSigningRequest;
-    let insert = Upstream::put(Change::Insert, NAMESPACE, &kind, &name, object(&name, csr.der()));
-    ask(hub, insert).await?;
+    let insert = Upstream::put(Change::Insert, NAMESPACE, &kind, &name, csr_object(&name, csr.der()));
+    request_object(hub, insert).await?;
     let (end, mut wait) = (Instant::now() + PENDING_TIMEOUT, FIRST_RETRY_DELAY);
     loop {
         sleep(wait).await;
         wait = (wait * 2).min(MAX_RETRY_DELAY);
-        let answered = match ask(hub, Upstream::query(NAMESPACE, &kind, &name)).await {
-            // it stands in the cloud, and is asked about again when the connection is back
-            Err(IssueError::Unreachable(_)) => Stage::Pending,
-            answer => stage(&answer?)?,
+        let answered = match request_object(hub, Upstream::query(NAMESPACE, &kind, &name)).await {
+            // the request is stored in the cloud, and polled again when the connection is back
+            Err(IssueError::Unreachable(_)) => CsrState::Pending,
+            answer => csr_state(&answer?)?,
         };
         match answered {
-            Stage::Issued(pem) => return Ok((pem, csr.key_sec1_der())),
-            Stage::Refused(why) => return Err(IssueError::Refused(why)),
-            Stage::Pending if Instant::now() > end => return Err(IssueError::Pending(name)),
-            Stage::Pending => {}
+            CsrState::Issued(pem) => return Ok((pem, csr.key_sec1_der())),
+            CsrState::Refused(why) => return Err(IssueError::Refused(why)),
+            CsrState::Pending if Instant::now() > end => return Err(IssueError::Pending(name)),
+            CsrState::Pending => {}
         }
     }
 }
 
-fn object(name: &str, csr: &[u8]) -> Value {
+fn csr_object(name: &str, csr: &[u8]) -> Value {
     json!({
         "kind": "CertificateSigningRequest", "apiVersion": "certificates.k8s.io/v1", "metadata": {"name": name},
         "spec": {
-            "request": STANDARD.encode(pem_certificate_request(csr)), "signerName": SIGNER,
+            "request": STANDARD.encode(pem_certificate_request(csr)), "signerName": SIGNER_NAME,
             "usages": ["digital signature", "server auth"],
         },
     })
 }
 
-/// How far a request has come.
+/// The state of a CertificateSigningRequest.
 #[derive(Debug, PartialEq, Eq)]
-enum Stage {
+enum CsrState {
     Pending,
-    /// Denied, or impossible to sign.
+    /// The request was denied, or cannot be signed.
     Refused(String),
     /// The certificate, PEM.
     Issued(Vec<u8>),
 }
 
-/// What the request says of itself.
-fn stage(request: &Value) -> Result<Stage, IssueError> {
+/// Reads the state from a CertificateSigningRequest.
+fn csr_state(request: &Value) -> Result<CsrState, IssueError> {
     let mut conditions =
         request.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
     let is_refusal = |condition: &&Value| matches!(condition["type"].as_str(), Some("Denied" | "Failed"));
     if let Some(refusal) = conditions.find(is_refusal) {
         let text = |key: &str| refusal[key].as_str().unwrap_or_default().to_owned();
-        return Ok(Stage::Refused(format!("{} ({})", text("message"), text("reason"))));
+        return Ok(CsrState::Refused(format!("{} ({})", text("message"), text("reason"))));
     }
     match request.pointer("/status/certificate").and_then(Value::as_str) {
-        None | Some("") => Ok(Stage::Pending),
-        Some(text) => {
-            STANDARD.decode(text).map(Stage::Issued).map_err(|error| IssueError::Useless(error.to_string()))
-        }
+        None | Some("") => Ok(CsrState::Pending),
+        Some(text) => STANDARD
+            .decode(text)
+            .map(CsrState::Issued)
+            .map_err(|error| IssueError::Unusable(error.to_string())),
     }
 }
 
-/// The object that the cloud answers with.
-async fn ask(hub: &EdgeHub, question: Upstream) -> Result<Value, IssueError> {
+/// Returns the object that the cloud answers with.
+async fn request_object(hub: &EdgeHub, question: Upstream) -> Result<Value, IssueError> {
     let message = hub.request(question.into_message(unix_millis()), CLOUD_TIMEOUT).await?;
     if needs_ack(&message) {
         hub.send(message.acknowledgement(unix_millis())).await?;
@@ -147,17 +148,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_says_how_far_it_has_come() {
-        let with = |status: Value| stage(&json!({"status": status})).ok();
-        assert_eq!(with(json!({})), Some(Stage::Pending));
-        assert_eq!(with(json!({"conditions": [{"type": "Approved"}]})), Some(Stage::Pending));
+    fn the_state_of_a_certificate_request_is_read() {
+        let with = |status: Value| csr_state(&json!({"status": status})).ok();
+        assert_eq!(with(json!({})), Some(CsrState::Pending));
+        assert_eq!(with(json!({"conditions": [{"type": "Approved"}]})), Some(CsrState::Pending));
         assert_eq!(
             with(json!({"conditions": [{"type": "Approved"}], "certificate": "QUI="})),
-            Some(Stage::Issued(b"AB".to_vec()))
+            Some(CsrState::Issued(b"AB".to_vec()))
         );
         assert_eq!(
             with(json!({"conditions": [{"type": "Denied", "reason": "No", "message": "never"}]})),
-            Some(Stage::Refused("never (No)".into()))
+            Some(CsrState::Refused("never (No)".into()))
         );
         assert_eq!(with(json!({"certificate": "***"})), None);
     }

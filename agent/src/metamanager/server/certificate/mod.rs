@@ -1,7 +1,7 @@
-//! MetaServer's own certificate, where none is configured: asked of the cloud, kept in files, renewed in time.
+//! Manages MetaServer's own certificate where none is configured: requested from the cloud, stored in files, renewed in time.
 //!
-//! In: the connection to the cloud. Out: the certificate that connections are served with ([`Held`]); until there is one, handshakes
-//! fail. What was had once is served without the cloud, too.
+//! In: the connection to the cloud. Out: the certificate for TLS handshakes ([`CurrentCertificate`]); until there is one,
+//! handshakes fail. A stored certificate is served without the cloud, too.
 //!
 //! Source: EdgeCore's MetaServer, which has the kubelet's certificate manager do this.
 
@@ -31,76 +31,76 @@ use crate::{
 };
 
 /// The waits after a failure.
-const FIRST_WAIT: Duration = Duration::from_secs(2);
-const LONGEST_WAIT: Duration = Duration::from_secs(300);
-/// Between two certificates.
-const SOONEST: Duration = Duration::from_secs(60 * 60);
-/// A clock that is set, or a machine that slept, is noticed within this time.
+const INITIAL_BACKOFF: Duration = Duration::from_secs(2);
+const MAX_BACKOFF: Duration = Duration::from_secs(300);
+/// The shortest time between two certificates.
+const MIN_RENEWAL_INTERVAL: Duration = Duration::from_secs(60 * 60);
+/// How often the clock is checked, because it may be set or the machine may sleep.
 const CHECK_INTERVAL: Duration = Duration::from_secs(600);
 
 /// The certificate that is served now.
 #[derive(Default)]
-pub(super) struct Held(RwLock<Option<Arc<CertifiedKey>>>);
+pub(super) struct CurrentCertificate(RwLock<Option<Arc<CertifiedKey>>>);
 
-impl Held {
+impl CurrentCertificate {
     fn serve(&self, certificate: Option<&Certificate>) {
         *self.0.write() = certificate.map(|certificate| Arc::clone(&certificate.key));
     }
 }
 
-impl fmt::Debug for Held {
+impl fmt::Debug for CurrentCertificate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Held").finish_non_exhaustive()
     }
 }
 
-impl ResolvesServerCert for Held {
+impl ResolvesServerCert for CurrentCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         self.0.read().clone()
     }
 }
 
-/// A certificate with its key, and from when to when it is good.
+/// A certificate with its key and its validity period.
 #[derive(Debug)]
 struct Certificate {
     key: Arc<CertifiedKey>,
     validity: (SystemTime, SystemTime),
 }
 
-/// Keeps the certificate.
+/// Manages the certificate.
 #[derive(Debug)]
-pub(super) struct Keeper {
+pub(super) struct CertificateManager {
     node: String,
     addresses: Vec<IpAddr>,
     files: Files,
     hub: EdgeHub,
-    held: Arc<Held>,
+    served: Arc<CurrentCertificate>,
     current: Option<Certificate>,
 }
 
-/// Where the certificate is kept, and its key.
+/// The paths of the certificate and its key.
 type Files = (PathBuf, PathBuf);
 
-impl Keeper {
-    /// For a server of `node` that is reached at `addresses`; with what the files hold, where that is of use.
+impl CertificateManager {
+    /// Creates the manager for a server of `node` at `addresses`, with the certificate of the files if it is usable.
     pub(super) fn new(node: &str, addresses: Vec<IpAddr>, files: Files, hub: EdgeHub) -> Self {
         let node = node.to_owned();
-        let mut keeper = Self { node, addresses, files, hub, held: Arc::default(), current: None };
-        match keeper.load() {
+        let mut manager = Self { node, addresses, files, hub, served: Arc::default(), current: None };
+        match manager.load() {
             Ok(found) => {
-                keeper.held.serve(found.as_ref());
-                keeper.current = found;
+                manager.served.serve(found.as_ref());
+                manager.current = found;
             }
             Err(why) => {
-                warn!(file = %keeper.files.0.display(), why, "MetaServer's certificate is of no use; another one is requested");
+                warn!(file = %manager.files.0.display(), why, "MetaServer's certificate is of no use; another one is requested");
             }
         }
-        keeper
+        manager
     }
 
-    /// What is served.
-    pub(super) fn held(&self) -> Arc<Held> {
-        Arc::clone(&self.held)
+    /// Returns the certificate that is served.
+    pub(super) fn current_certificate(&self) -> Arc<CurrentCertificate> {
+        Arc::clone(&self.served)
     }
 
     /// Runs for ever.
@@ -114,20 +114,20 @@ impl Keeper {
                 }
             }
             let next = self.next().await;
-            self.held.serve(Some(&next));
-            // also where this machine's clock says that its time is over already
+            self.served.serve(Some(&next));
+            // a certificate that has expired by this machine's clock is served all the same
             let (begin, end) = next.validity;
             let lifetime = end.duration_since(begin).unwrap_or_default();
             self.current = Some(next);
-            sleep(SOONEST.min(lifetime / 2)).await;
+            sleep(MIN_RENEWAL_INTERVAL.min(lifetime / 2)).await;
         }
     }
 
-    /// A new one, when the cloud gives it.
+    /// Waits for a new certificate.
     async fn next(&self) -> Certificate {
-        let (mut link, mut backoff) = (self.hub.link(), Backoff::new(FIRST_WAIT, LONGEST_WAIT));
+        let (mut link, mut backoff) = (self.hub.link(), Backoff::new(INITIAL_BACKOFF, MAX_BACKOFF));
         loop {
-            // fails where the connection's room has ended, and so this program
+            // fails when EdgeHub has ended, and with it this program
             if link.wait_for(|link| *link != Link::Down).await.is_err() {
                 return std::future::pending().await;
             }
@@ -145,25 +145,25 @@ impl Keeper {
         }
     }
 
-    /// Asks for a certificate and keeps it.
+    /// Requests a certificate and stores it.
     async fn issue(&self) -> Result<Certificate, IssueError> {
         let (pem, key_sec1) = issue::request(&self.hub, &self.node, &self.addresses).await?;
-        let issued = files::read(&pem, files::key_of(key_sec1.clone())).map_err(IssueError::Useless)?;
-        self.fits(&issued).map_err(IssueError::Useless)?;
+        let issued = files::parse(&pem, files::key_of(key_sec1.clone())).map_err(IssueError::Unusable)?;
+        self.check_addresses(&issued).map_err(IssueError::Unusable)?;
         files::save(&self.files, &pem, &key_sec1)
             .map_err(|source| IssueError::Files { path: self.files.0.clone(), source })?;
         Ok(issued)
     }
 
-    /// What the files hold; `None` where there is nothing yet.
+    /// Reads the certificate of the files; `None` if there is none yet.
     fn load(&self) -> Result<Option<Certificate>, String> {
         let Some(found) = files::load(&self.files)? else { return Ok(None) };
-        self.fits(&found)?;
+        self.check_addresses(&found)?;
         Ok(Some(found))
     }
 
-    /// Whether the certificate is for all addresses.
-    fn fits(&self, certificate: &Certificate) -> Result<(), String> {
+    /// Checks that the certificate is for all addresses.
+    fn check_addresses(&self, certificate: &Certificate) -> Result<(), String> {
         let end_entity = certificate.key.cert.first().ok_or("there is no certificate in it")?;
         let (_, addresses) = wire::enroll::server_names_of(end_entity).map_err(|error| error.to_string())?;
         match self.addresses.iter().find(|wanted| !addresses.contains(wanted)) {

@@ -1,4 +1,4 @@
-//! What is found in files is served without the cloud, or not at all.
+//! A certificate in files is served without the cloud if it fits the addresses.
 
 use std::{fs, net::Ipv4Addr, path::Path};
 
@@ -6,22 +6,22 @@ use wire::enroll::{Ca, EcKey, pem_certificate, pem_ec_private_key};
 
 use super::{super::access::tests::hub, *};
 
-fn keeper(directory: &Path, addresses: Vec<IpAddr>) -> Keeper {
+fn manager(directory: &Path, addresses: Vec<IpAddr>) -> CertificateManager {
     let files = (directory.join("metaserver.crt"), directory.join("metaserver.key"));
-    Keeper::new("edge-1", addresses, files, hub())
+    CertificateManager::new("edge-1", addresses, files, hub())
 }
 
 #[tokio::test]
-async fn what_the_files_hold_is_used_if_it_fits() {
+async fn a_stored_certificate_is_used_if_it_fits() {
     let directory = tempfile::tempdir().unwrap();
     let local = IpAddr::from(Ipv4Addr::LOCALHOST);
-    let one = keeper(directory.path(), vec![local]);
+    let one = manager(directory.path(), vec![local]);
     assert!(one.load().unwrap().is_none(), "there are none");
     let now = SystemTime::now();
     let (cert, key) = Ca::generate(now).unwrap().sign_server(["127.0.0.1"], now).unwrap();
     files::save(&one.files, pem_certificate(&cert).as_bytes(), &key).unwrap();
     assert!(one.load().unwrap().is_some());
-    let two = keeper(directory.path(), vec![local, "169.254.30.10".parse().unwrap()]);
+    let two = manager(directory.path(), vec![local, "169.254.30.10".parse().unwrap()]);
     assert_eq!(two.load().unwrap_err(), "it is not for 169.254.30.10");
 
     let other = EcKey::generate().unwrap();

@@ -1,4 +1,4 @@
-//! The node's authority stays the same, is good for the names of the Service `default/kubernetes`, and for no other.
+//! The node's CA stays the same, signs for the names of the Service `default/kubernetes`, and for no other.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -10,14 +10,14 @@ use rustls_pki_types::{ServerName, UnixTime};
 
 use super::*;
 
-/// Whether a client that trusts this authority takes a certificate of it that has these names for a server called `name`.
+/// Reports whether a client that trusts this CA accepts its certificate with these names for a server called `name`.
 fn is_taken(authority: &InClusterCa, names: &[&str], name: &str) -> bool {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from(authority.ca.cert_der().to_vec())).unwrap();
     let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
     let names = names.iter().copied();
-    let (cert, _) = authority.ca.sign_server_for(names, LIFETIME, SystemTime::now()).unwrap();
+    let (cert, _) = authority.ca.sign_server_for(names, CERT_LIFETIME, SystemTime::now()).unwrap();
     let name = ServerName::try_from(name).unwrap();
     verifier.verify_server_cert(&cert.into(), &[], &name, &[], UnixTime::now()).is_ok()
 }
@@ -39,7 +39,7 @@ fn the_authority_is_for_the_names_of_the_service_alone() {
 }
 
 #[test]
-fn the_authority_stays_until_the_domain_is_another() {
+fn the_ca_is_kept_until_the_domain_changes() {
     let directory = tempfile::tempdir().unwrap();
     let files = ["ca.crt", "ca.key"].map(|name| directory.path().join(name));
     let made = |domain: &str| InClusterCa::load_or_make(&files, "edge-1", domain).unwrap().certificate();

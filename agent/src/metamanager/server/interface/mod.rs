@@ -1,5 +1,5 @@
-//! The interface that has the address at which pods find MetaServer. Where nothing of this machine has it, it is made, and
-//! stays: connections outlive this program.
+//! The interface with the address at which pods reach MetaServer. It is created where no interface of this machine has the
+//! address, and stays when the agent ends, because connections outlive the agent.
 //!
 //! Source: EdgeCore's MetaServer, which calls it `edge-dummy0`; rtnetlink(7).
 
@@ -15,74 +15,77 @@ use tracing::info;
 
 use crate::netlink::{Kernel, addresses_of, own_addresses};
 
-/// Its name.
-const NAME: &str = "edge-dummy0";
-/// What it is made of, the first kind that this kernel has. Nothing goes through either; both carry an address.
-const KINDS: [&str; 2] = ["dummy", "bridge"];
-/// Why nothing has the address.
+/// The name of the interface.
+const INTERFACE_NAME: &str = "edge-dummy0";
+/// The kinds of interface to try, in this order. Nothing is sent through either; both carry an address.
+const INTERFACE_KINDS: [&str; 2] = ["dummy", "bridge"];
+/// Why no interface has the address.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InterfaceError {
-    /// Not allowed.
+    /// The permission is missing.
     #[error(
-        "the interface {NAME} for {0} cannot be made without the capability CAP_NET_ADMIN; run the agent as root, or make it by \
-         hand: ip link add {NAME} type dummy && ip address add {0} dev {NAME} && ip link set {NAME} up"
+        "the interface {INTERFACE_NAME} for {0} cannot be made without the capability CAP_NET_ADMIN; run the agent as root, or make it by \
+         hand: ip link add {INTERFACE_NAME} type dummy && ip address add {0} dev {INTERFACE_NAME} && ip link set {INTERFACE_NAME} up"
     )]
     NotAllowed(IpAddr),
-    /// The kernel says no.
-    #[error("the interface {NAME} cannot {step}; make it by hand, or give {address} to another interface")]
+    /// The kernel refuses.
+    #[error(
+        "the interface {INTERFACE_NAME} cannot {step}; make it by hand, or give {address} to another interface"
+    )]
     Failed {
-        /// What was to be done.
+        /// The step that failed.
         step: &'static str,
-        /// For which address.
+        /// The address.
         address: IpAddr,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: io::Error,
     },
 }
 
-/// Sees to it that an interface has the address. One that has it is left alone.
+/// Ensures that an interface has the address. An interface that has it already is not changed.
 pub(crate) fn ensure(address: IpAddr) -> Result<(), InterfaceError> {
     let failed = |step: &'static str| move |errno: Errno| failed(step, address, errno);
     if address.is_loopback()
         || address.is_unspecified()
-        || is_here(address).map_err(failed("be looked for"))?
+        || has_address(address).map_err(failed("be looked for"))?
     {
         return Ok(());
     }
     let kernel = Kernel::open().map_err(failed("be asked for"))?;
-    let index = match if_nametoindex(NAME) {
+    let index = match if_nametoindex(INTERFACE_NAME) {
         Ok(index) => index,
         Err(_) => {
-            make(&kernel).map_err(failed("be made"))?;
-            if_nametoindex(NAME).map_err(failed("be found after it was made"))?
+            create_interface(&kernel).map_err(failed("be made"))?;
+            if_nametoindex(INTERFACE_NAME).map_err(failed("be found after it was made"))?
         }
     };
-    kernel.tell(&message::up(index)).map_err(failed("be set up"))?;
-    match kernel.tell(&message::address(index, address)) {
-        // somebody was faster
+    kernel.execute(&message::set_link_up(index)).map_err(failed("be set up"))?;
+    match kernel.execute(&message::add_address(index, address)) {
+        // another program has created it meanwhile
         Ok(()) | Err(Errno::EEXIST) => {}
         Err(errno) => return Err(failed("be given its address")(errno)),
     }
-    info!(interface = NAME, %address, "the address for pods is this machine's now");
+    info!(interface = INTERFACE_NAME, %address, "the address for pods is this machine's now");
     Ok(())
 }
 
-/// Takes these addresses from the interface that [`ensure`] makes, and removes it where it has no others; other interfaces keep theirs.
+/// Removes these addresses from the interface that [`ensure`] creates, and the interface if it has no others. Other interfaces
+/// keep theirs.
 pub(crate) fn remove(addresses: &[IpAddr]) -> Result<(), InterfaceError> {
-    let Ok(index) = if_nametoindex(NAME) else { return Ok(()) };
+    let Ok(index) = if_nametoindex(INTERFACE_NAME) else { return Ok(()) };
     let asked = addresses.first().copied().unwrap_or(Ipv4Addr::UNSPECIFIED.into());
     let failed = |step: &'static str| move |errno: Errno| failed(step, asked, errno);
     let kernel = Kernel::open().map_err(failed("be asked for"))?;
     for address in addresses {
-        match kernel.tell(&message::remove_address(index, *address)) {
+        match kernel.execute(&message::remove_address(index, *address)) {
             Ok(()) | Err(Errno::EADDRNOTAVAIL) => {}
             Err(errno) => return Err(failed("lose its address")(errno)),
         }
     }
-    // what the kernel itself gives to each interface is no reason to keep it
+    // link-local addresses, which the kernel gives to each interface, do not count
     let is_own = |address: &IpAddr| matches!(address, IpAddr::V6(six) if six.is_unicast_link_local());
-    if addresses_of(NAME).map_err(failed("be looked at"))?.iter().all(is_own) {
-        kernel.tell(&message::remove_link(index)).map_err(failed("be removed"))?;
+    if addresses_of(INTERFACE_NAME).map_err(failed("be looked at"))?.iter().all(is_own) {
+        kernel.execute(&message::remove_link(index)).map_err(failed("be removed"))?;
     }
     Ok(())
 }
@@ -94,15 +97,15 @@ fn failed(step: &'static str, address: IpAddr, errno: Errno) -> InterfaceError {
     }
 }
 
-/// Whether an interface has the address.
-fn is_here(address: IpAddr) -> Result<bool, Errno> {
+/// Reports whether an interface of this machine has the address.
+fn has_address(address: IpAddr) -> Result<bool, Errno> {
     Ok(own_addresses()?.contains(&address))
 }
 
-fn make(kernel: &Kernel) -> Result<(), Errno> {
+fn create_interface(kernel: &Kernel) -> Result<(), Errno> {
     let mut last = Errno::EOPNOTSUPP;
-    for kind in KINDS {
-        match kernel.tell(&message::link(NAME, kind)) {
+    for kind in INTERFACE_KINDS {
+        match kernel.execute(&message::create_link(INTERFACE_NAME, kind)) {
             Ok(()) | Err(Errno::EEXIST) => return Ok(()),
             Err(Errno::EOPNOTSUPP) => {}
             Err(errno) => last = errno,

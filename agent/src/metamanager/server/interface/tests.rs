@@ -9,45 +9,45 @@ fn the_interface_is_made_once_and_reached() {
         for address in ["169.254.30.10", "fd00::30:10"] {
             let address: IpAddr = address.parse().unwrap();
             ensure(address).unwrap();
-            assert!(is_here(address).unwrap());
-            // again: nothing is to be done
+            assert!(has_address(address).unwrap());
+            // a second call changes nothing
             ensure(address).unwrap();
             let listener = std::net::TcpListener::bind((address, 0)).unwrap();
             ip(&["link", "set", "lo", "up"]);
-            // the kernel makes the way to an IPv6 address a moment after the address
+            // the kernel adds the route to an IPv6 address a moment after the address
             let has_way = || ip(&["route", "get", &address.to_string()]).starts_with("local");
             assert!((0..1000).any(|_| has_way()), "no way to {address}");
             std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         }
-        let shown = ip(&["-oneline", "address", "show", "dev", NAME]);
+        let shown = ip(&["-oneline", "address", "show", "dev", INTERFACE_NAME]);
         assert!(shown.contains("169.254.30.10/32 scope link"), "{shown}");
-        assert!(ip(&["link", "show", "dev", NAME]).contains("UP"));
+        assert!(ip(&["link", "show", "dev", INTERFACE_NAME]).contains("UP"));
     });
 }
 
 #[test]
-fn what_is_there_is_left_alone() {
+fn existing_interfaces_are_not_changed() {
     in_network_namespace(|| {
         ip(&["link", "set", "lo", "up"]);
         ip(&["address", "add", "169.254.30.10/16", "dev", "lo"]);
         ensure([169, 254, 30, 10].into()).unwrap();
-        assert!(if_nametoindex(NAME).is_err(), "the address is on another interface");
+        assert!(if_nametoindex(INTERFACE_NAME).is_err(), "the address is on another interface");
         // an interface without the address gets it
-        ip(&["link", "add", NAME, "type", "bridge"]);
+        ip(&["link", "add", INTERFACE_NAME, "type", "bridge"]);
         ensure([169, 254, 30, 11].into()).unwrap();
-        assert!(ip(&["-oneline", "address", "show", "dev", NAME]).contains("169.254.30.11/32"));
+        assert!(ip(&["-oneline", "address", "show", "dev", INTERFACE_NAME]).contains("169.254.30.11/32"));
         ensure([127, 0, 0, 9].into()).unwrap();
     });
 }
 
 #[test]
-fn without_the_capability_it_says_what_to_do() {
+fn without_the_capability_the_error_names_the_cure() {
     let text = failed("be made", [169, 254, 30, 10].into(), Errno::EPERM).to_string();
     assert!(text.contains("CAP_NET_ADMIN") && text.contains("ip link add edge-dummy0 type dummy"), "{text}");
 }
 
 #[test]
-fn what_was_added_is_removed_and_nothing_else() {
+fn only_added_addresses_are_removed() {
     in_network_namespace(|| {
         ip(&["link", "set", "lo", "up"]);
         let (dns, pods): (IpAddr, IpAddr) = ([169, 254, 96, 16].into(), [169, 254, 30, 10].into());
@@ -56,11 +56,11 @@ fn what_was_added_is_removed_and_nothing_else() {
             ensure(dns).unwrap();
             ensure(pods).unwrap();
             remove(&[dns, pods]).unwrap();
-            assert!(if_nametoindex(NAME).is_err(), "it was made for these addresses alone");
+            assert!(if_nametoindex(INTERFACE_NAME).is_err(), "it was made for these addresses alone");
         }
         ip(&["address", "add", "169.254.30.10/32", "dev", "lo"]);
-        ip(&["link", "add", NAME, "type", "bridge"]);
-        ip(&["address", "add", "192.0.2.9/32", "dev", NAME]);
+        ip(&["link", "add", INTERFACE_NAME, "type", "bridge"]);
+        ip(&["address", "add", "192.0.2.9/32", "dev", INTERFACE_NAME]);
         ensure(dns).unwrap();
         remove(&[dns, pods]).unwrap();
         let left = ip(&["-oneline", "address", "show"]);

@@ -1,5 +1,5 @@
-//! What clients on this machine come with, as files in one directory: a kubeconfig with the token and the CA, the certificate that
-//! MetaServer shows, and its key. All stay over restarts, so that a client may keep a copy.
+//! The credentials of clients on this machine, as files in one directory: a kubeconfig with the token and the CA, MetaServer's
+//! certificate, and its key. All stay over restarts, so that a client may keep a copy.
 
 use std::{
     fs,
@@ -24,14 +24,14 @@ use crate::{config::yaml, rt::file};
 
 /// The file that clients use.
 pub(super) const KUBECONFIG: &str = "metaserver.kubeconfig";
-/// MetaServer's certificate and the CA that has signed it.
+/// The file of MetaServer's certificate and its CA.
 const CERT: &str = "metaserver-loopback.crt";
 const KEY: &str = "metaserver-loopback.key";
-/// Far beyond what any of these files has.
+/// The largest file that is read, bytes; far beyond the size of any of these.
 const MAX_BYTES: u64 = 64 * 1024;
 const TOKEN_BYTES: usize = 32;
-/// Names that every certificate is for.
-const LOCAL: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+/// The names that every certificate is for.
+const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 /// Why there are no credentials.
 #[derive(Debug, thiserror::Error)]
@@ -39,32 +39,32 @@ pub enum CredentialsError {
     /// One of the files cannot be written or read.
     #[error("{path} cannot be kept; check that its folder exists, has room and may be written to")]
     File {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// No certificate could be made.
+    /// The certificate cannot be generated.
     #[error(
         "no certificate for the loopback interface can be made; check allowedHosts of modules.metaManager.metaServer"
     )]
     Certificate(#[source] CertError),
-    /// The certificate that was made is not taken.
+    /// The generated certificate is not accepted.
     #[error("the certificate for the loopback interface cannot be used")]
     Tls(#[from] rustls::Error),
-    /// The configured group is not there.
+    /// The configured group does not exist.
     #[error("modules.metaManager.metaServer.clientGroup is {0:?}, but this machine has no such group")]
     Group(String),
 }
 
-/// All files that are kept in `directory`.
+/// Returns the paths of all files in `directory`.
 pub fn files(directory: &Path) -> [PathBuf; 3] {
     [KUBECONFIG, CERT, KEY].map(|name| directory.join(name))
 }
 
 /// The credentials of clients on this machine.
 pub(in super::super) struct Credentials {
-    /// What a request must bear.
+    /// The bearer token of requests.
     pub(in super::super) token: String,
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
@@ -73,11 +73,11 @@ pub(in super::super) struct Credentials {
 }
 
 impl Credentials {
-    /// Those of the files, or new ones where a file is missing, damaged, or open to others than it should be.
+    /// Reads the credentials, or generates new ones if a file is missing, damaged, or accessible to other users.
     pub(in super::super) fn load(config: &Loopback, address: IpAddr) -> Result<Self, CredentialsError> {
         let gid = config.group.as_deref().map(group).transpose()?;
         let [path, cert, key] = files(&config.directory);
-        let names: Vec<String> = LOCAL
+        let names: Vec<String> = LOOPBACK_NAMES
             .map(str::to_owned)
             .into_iter()
             .chain([address.to_string()])
@@ -87,18 +87,18 @@ impl Credentials {
             Some(found) => found,
             None => new_certificate(&cert, &key, names)?,
         };
-        let token = kept_token(&path, gid).unwrap_or_else(new_token);
+        let token = stored_token(&path, gid).unwrap_or_else(new_token);
         Ok(Self { token, chain, key, path, gid })
     }
 
-    /// TLS with the certificate, without a question for the client's.
+    /// Builds the TLS configuration, without client certificates.
     pub(in super::super) fn tls(&self) -> Result<ServerConfig, CredentialsError> {
         let tls = ServerConfig::builder().with_no_client_auth();
         Ok(tls.with_single_cert(self.chain.clone(), self.key.clone_key())?)
     }
 
     /// Writes the kubeconfig for a server at `address`.
-    pub(in super::super) fn publish(&self, address: SocketAddr) -> Result<(), CredentialsError> {
+    pub(in super::super) fn write_kubeconfig(&self, address: SocketAddr) -> Result<(), CredentialsError> {
         let failed = |source| CredentialsError::File { path: self.path.clone(), source };
         let ca = self.chain.last().map(|ca| pem_certificate(ca)).unwrap_or_default();
         let text = format!(
@@ -119,8 +119,8 @@ impl Credentials {
     }
 }
 
-/// Removes a kubeconfig that was written while accounts were not checked: its token is good for nothing now.
-pub(in super::super) fn retract(directory: &Path) {
+/// Removes a kubeconfig that was written while accounts were not checked: its token is not valid any more.
+pub(in super::super) fn remove_stale_kubeconfig(directory: &Path) {
     let path = directory.join(KUBECONFIG);
     match fs::remove_file(&path) {
         Ok(()) => {
@@ -133,7 +133,7 @@ pub(in super::super) fn retract(directory: &Path) {
     }
 }
 
-/// A group's number.
+/// Returns a group's number.
 fn group(name: &str) -> Result<u32, CredentialsError> {
     if let Ok(number) = name.parse() {
         return Ok(number);
@@ -142,8 +142,8 @@ fn group(name: &str) -> Result<u32, CredentialsError> {
     found.map(|group| group.gid.as_raw()).ok_or_else(|| CredentialsError::Group(name.to_owned()))
 }
 
-/// The file's text, where it is this user's own and nobody else could read or write it, but `gid`, which may read.
-fn private(path: &Path, gid: Option<u32>) -> Option<String> {
+/// Reads a file that belongs to this user and that no other user can read or write, except that `gid` may read it.
+fn read_private(path: &Path, gid: Option<u32>) -> Option<String> {
     let not_followed = OFlag::O_NOFOLLOW.bits();
     let file = match fs::OpenOptions::new().read(true).custom_flags(not_followed).open(path) {
         Ok(file) => file,
@@ -168,8 +168,8 @@ fn private(path: &Path, gid: Option<u32>) -> Option<String> {
     Some(text)
 }
 
-fn kept_token(path: &Path, gid: Option<u32>) -> Option<String> {
-    let document = yaml::parse(&private(path, gid)?).ok()?;
+fn stored_token(path: &Path, gid: Option<u32>) -> Option<String> {
+    let document = yaml::parse(&read_private(path, gid)?).ok()?;
     let token = document.pointer("/users/0/user/token")?.as_str()?;
     let is_whole = token.len() == 2 * TOKEN_BYTES && token.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_whole.then(|| token.to_owned())
@@ -181,9 +181,9 @@ fn new_token() -> String {
 
 type Chain = Vec<CertificateDer<'static>>;
 
-/// What stands in the files, where it is whole and for all of these names.
+/// Reads the certificate and key from the files, if they are complete and for all of these names.
 fn load_certificate(cert: &Path, key: &Path, wanted: &[String]) -> Option<(Chain, PrivateKeyDer<'static>)> {
-    let key = PrivateKeyDer::from_pem_slice(private(key, None)?.as_bytes()).ok()?;
+    let key = PrivateKeyDer::from_pem_slice(read_private(key, None)?.as_bytes()).ok()?;
     let chain: Chain = CertificateDer::pem_slice_iter(fs::read_to_string(cert).ok()?.as_bytes())
         .collect::<Result<_, _>>()
         .ok()?;
@@ -197,7 +197,7 @@ fn load_certificate(cert: &Path, key: &Path, wanted: &[String]) -> Option<(Chain
     (fits && wanted.iter().all(is_for)).then_some((chain, key))
 }
 
-/// A CA of which nothing is kept but its certificate, and what it has signed.
+/// Generates a certificate of a new CA whose key is not kept.
 fn new_certificate(
     cert: &Path,
     key: &Path,

@@ -1,4 +1,4 @@
-//! Other users of this machine, and web pages that a browser on it shows, against a MetaServer that does not check accounts.
+//! Other users of this machine, and web pages in a browser on it, against a MetaServer that does not check accounts.
 
 use std::{fs, net::SocketAddr, os::unix::fs::PermissionsExt, path::Path};
 
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     super::{
-        super::{answer::refusal, desired::Desired},
+        super::{desired::Desired, response::error_response},
         Authentication, MetaServerConfig, MetaServerError, access, new,
         route::{Route, route},
         tests::loopback,
@@ -25,15 +25,15 @@ use super::{
     *,
 };
 
-/// What a node can list without the cloud.
+/// Objects that a node can list without the cloud.
 const PODS: &str = "/api/v1/namespaces/ns/pods";
 
-/// The code that a request with these headers is refused with; 200 where it may go on.
+/// Returns the code with which a request with these headers is refused; 200 if it may go on.
 fn code(clients: &LocalClients, uri: &str, headers: &[(&str, &str)]) -> u16 {
     let request =
         headers.iter().fold(Request::get(uri), |request, (name, value)| request.header(*name, *value));
     let (parts, ()) = request.body(()).unwrap().into_parts();
-    clients.authenticate(&parts).map_or_else(|refused| refusal(&refused).status().as_u16(), |()| 200)
+    clients.authenticate(&parts).map_or_else(|refused| error_response(&refused).status().as_u16(), |()| 200)
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn names_and_origins_of_other_sites_are_refused() {
         ("[::1]:10550", 200),
         ("LocalHost:10550", 200),
         ("node.example:10550", 200),
-        // a name of the attacker's that resolves to 127.0.0.1
+        // a name of an attacker that resolves to 127.0.0.1
         ("attacker.example:10550", 421),
         ("127.0.0.1.attacker.example", 421),
         ("localhost.attacker.example", 421),
@@ -60,7 +60,7 @@ fn names_and_origins_of_other_sites_are_refused() {
     }
     for (origin, expected) in [
         ("http://127.0.0.1:10550", 200),
-        // pages of another server of this machine, or of none that is this one for sure
+        // pages of another server of this machine, or of an unknown one
         ("http://127.0.0.1:8080", 403),
         ("http://127.0.0.1", 403),
         ("http://127.0.0.1:0", 403),
@@ -94,7 +94,7 @@ fn names_and_origins_of_other_sites_are_refused() {
 }
 
 #[test]
-fn logs_and_sessions_are_for_those_who_have_a_token_of_their_own() {
+fn logs_and_sessions_need_a_token() {
     let may = |clients: &LocalClients| {
         ["log", "portforward", "exec", "attach"].map(|part| {
             let uri = format!("/api/v1/namespaces/ns/pods/p/{part}").parse().unwrap();
@@ -109,7 +109,7 @@ fn logs_and_sessions_are_for_those_who_have_a_token_of_their_own() {
     assert_eq!(may(&LocalClients::new(&Loopback { anonymous: true, ..alone }, None)), [false; 4]);
 }
 
-/// A MetaServer of a node that has a pod and what it uses.
+/// A MetaServer of a node that has a pod and its objects.
 struct Running {
     address: SocketAddr,
     shutdown: CancellationToken,
@@ -138,7 +138,7 @@ impl Running {
         self.running.await.unwrap().unwrap();
     }
 
-    /// The first line of the answer to a plain request; empty where there is none.
+    /// Returns the first line of the answer to a plain request; empty if there is none.
     async fn plain(&self, path: &str, headers: &str) -> String {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         let request = format!("GET {path} HTTP/1.1\r\nconnection: close\r\n{headers}\r\n\r\n");
@@ -149,7 +149,7 @@ impl Running {
     }
 }
 
-/// A client as the kubeconfig describes it, but for the token where another is given.
+/// Returns a client of the kubeconfig, with another token if one is given.
 async fn client(directory: &Path, token: Option<&str>) -> Client {
     let kubeconfig = Kubeconfig::read_from(directory.join(KUBECONFIG)).unwrap();
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
@@ -173,7 +173,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_who_can_read_the_kubeconfig_gets_in() {
+async fn only_readers_of_the_kubeconfig_are_authenticated() {
     let directory = tempfile::tempdir().unwrap();
     let server = Running::start(loopback(directory.path())).await;
     for file in [KUBECONFIG, "metaserver-loopback.key"] {

@@ -1,4 +1,4 @@
-//! Who asks is told who they are and what MetaServer lets them do, and never that they are an administrator.
+//! Callers learn who they are and what MetaServer allows them, and never that they are administrators.
 
 use std::{path::Path, sync::Arc};
 
@@ -22,7 +22,7 @@ async fn accounts() -> Authenticator {
     Authenticator::Accounts(Arc::new(access::tests::access(&own, Vec::new())))
 }
 
-/// Programs of this machine, with the token of the kubeconfig.
+/// Returns the authentication of programs of this machine, with the token of the kubeconfig.
 fn local() -> Authenticator {
     Authenticator::Local(Arc::new(LocalClients::new(&loopback(Path::new("/")), Some("token"))))
 }
@@ -32,7 +32,7 @@ fn robot() -> Caller {
 }
 
 #[tokio::test]
-async fn callers_are_told_who_they_are() {
+async fn subject_reviews_return_the_callers_identity() {
     let (accounts, local) = (accounts().await, local());
     let edge_2 = Caller::Other("system:node:edge-2".into());
     let node = |name| Some((name, "system:nodes"));
@@ -57,7 +57,7 @@ async fn callers_are_told_who_they_are() {
     }
 }
 
-/// Whether the caller may, by the answer's code where it is not said.
+/// Returns whether the caller may, or the code of the response if that is an error.
 async fn asked(who: &Authenticator, caller: &Caller, line: &str) -> Result<bool, u16> {
     let [verb, resource, namespace] = line.split(' ').collect::<Vec<_>>().try_into().unwrap();
     let (resource, part) = resource.split_once('/').unwrap_or((resource, ""));
@@ -65,11 +65,11 @@ async fn asked(who: &Authenticator, caller: &Caller, line: &str) -> Result<bool,
     let question = json!({"spec": {"resourceAttributes": wanted}});
     let answer = super::answer(SelfReview::Access, who, caller, &parts(None), "edge-1", &question).await;
     let allowed = answer.map(|answer| answer["status"]["allowed"].as_bool().unwrap());
-    allowed.map_err(|refused| super::super::super::answer::refusal(&refused).status().as_u16())
+    allowed.map_err(|refused| super::super::super::response::error_response(&refused).status().as_u16())
 }
 
 #[tokio::test]
-async fn callers_are_told_what_metaserver_lets_them_do() {
+async fn access_reviews_say_what_metaserver_allows() {
     let (accounts, local) = (accounts().await, local());
     let edge_2 = Caller::Other("system:node:edge-2".into());
     let rows = [

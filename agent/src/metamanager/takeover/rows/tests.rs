@@ -1,15 +1,15 @@
-//! Rows as EdgeCore writes them, and worse ones.
+//! Rows as EdgeCore writes them, and invalid ones.
 
 use super::*;
 
-/// What becomes of a row, in a few words.
+/// Describes what a row is imported as.
 fn words(row: Row) -> String {
     match row {
         Row::Object(put) => format!("object {} of {}", put.key(), put.uid()),
-        Row::Mirrored(put) => format!("mirrored {} of {}", put.key(), put.uid()),
+        Row::V2Object(put) => format!("mirrored {} of {}", put.key(), put.uid()),
         Row::Status(namespace, name, _) => format!("status {namespace}/{name}"),
-        Row::Kept(key, _) => format!("kept {key}"),
-        Row::Left(why) => format!("left: {why}"),
+        Row::Raw(key, _) => format!("kept {key}"),
+        Row::Skipped(why) => format!("left: {why}"),
     }
 }
 
@@ -48,7 +48,7 @@ fn rows_of_meta() {
             named("edge-1", json!({})),
             "left: this agent makes its own",
         ),
-        // what the cloud refused
+        // an error of the cloud
         (
             "ns/configmap/c",
             "configmap",
@@ -99,13 +99,13 @@ fn rows_of_meta_v2() {
 }
 
 #[test]
-fn a_token_is_kept_as_if_this_agent_had_asked_for_it() {
+fn a_token_is_stored_as_if_this_agent_had_requested_it() {
     let key = r#""app"/"ns"/[]string(nil)/3607/v1.BoundObjectReference{Kind:"Pod", APIVersion:"v1", Name:"p", UID:"u"}"#;
     let value = json!({
         "spec": {"audiences": ["https://kubernetes.default.svc"], "expirationSeconds": 3607},
         "status": {"token": "t", "expirationTimestamp": "2026-11-21T10:00:00Z"},
     });
-    let Row::Kept(place, entry) = of_meta("edge-1", key, "serviceaccounttoken", &value.to_string()) else {
+    let Row::Raw(place, entry) = of_meta("edge-1", key, "serviceaccounttoken", &value.to_string()) else {
         panic!("it is not kept")
     };
     let request = json!({"spec": {"audiences": [], "expirationSeconds": 3607, "boundObjectRef": {"kind": "Pod", "uid": "u"}}});
@@ -114,6 +114,6 @@ fn a_token_is_kept_as_if_this_agent_had_asked_for_it() {
     assert_eq!((&entry["pod"], &entry["issued"]), (&json!("u"), &json!("2026-11-21T08:59:53Z")));
     for (key, value) in [(key, json!({"status": {"token": ""}})), ("ns/serviceaccounttoken/app", value)] {
         let row = of_meta("edge-1", key, "serviceaccounttoken", &value.to_string());
-        assert!(matches!(row, Row::Left(_)), "{row:?}");
+        assert!(matches!(row, Row::Skipped(_)), "{row:?}");
     }
 }

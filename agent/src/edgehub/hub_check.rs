@@ -1,0 +1,81 @@
+//! Checks that a CloudHub listens at an address, for a machine that has no certificate yet.
+//!
+//! CloudHub demands a node's certificate in the TLS handshake. A server that answers a request without one is another server of
+//! the cloud, such as its API, and would refuse the node for ever.
+
+use std::{io, sync::Arc};
+
+use rustls::{AlertDescription, ClientConfig};
+use rustls_pki_types::ServerName;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio_rustls::TlsConnector;
+
+use super::{Config, dial::tcp, enroll};
+use crate::config::HostPort;
+
+/// The bytes of an answer that are read: the status.
+const MAX_STATUS_LINE: usize = 256;
+
+/// Why no CloudHub was found.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum HubCheckError {
+    /// Nothing answers.
+    #[error("{0}: {1}")]
+    Unreachable(HostPort, #[source] io::Error),
+    /// The server does not speak TLS, or belongs to another cloud.
+    #[error("what answers at {0} shows no certificate of this cloud: {1}")]
+    OtherServer(HostPort, #[source] io::Error),
+    /// The server accepts callers without a certificate.
+    #[error("what answers at {0} is no CloudHub: without a certificate it said {1:?}")]
+    OtherService(HostPort, String),
+}
+
+/// Requests a session of the first configured server without a certificate: a CloudHub refuses that before it reads the
+/// request. `ca` is the cloud's CA.
+pub(crate) async fn check_hub(config: &Config, ca: &[u8]) -> Result<(), HubCheckError> {
+    let Some(server) = config.servers.first() else { return Ok(()) };
+    let unreachable = |error| HubCheckError::Unreachable(server.clone(), error);
+    let verifier = enroll::verifier(ca).map_err(|error| unreachable(io::Error::other(error)))?;
+    let name = ServerName::try_from(server.host.clone())
+        .map_err(|error| unreachable(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
+    let tcp = tcp::connect(server, &config.proxy).await.map_err(unreachable)?;
+    let tls = ClientConfig::builder().with_webpki_verifier(verifier).with_no_client_auth();
+    // before TLS 1.3, the refusal ends the handshake
+    let mut stream = match TlsConnector::from(Arc::new(tls)).connect(name, tcp).await {
+        Ok(stream) => stream,
+        Err(error) if is_refusal(&error) => return Ok(()),
+        Err(error) => return Err(HubCheckError::OtherServer(server.clone(), error)),
+    };
+    let request = format!(
+        "GET /{}/{}/events HTTP/1.1\r\nHost: {server}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nConnectionUse: msg\r\nNode_id: {}\r\n\r\n",
+        config.project_id, config.node_name, config.node_name
+    );
+    // an error here does not matter: the answer decides
+    let _ = stream.write_all(request.as_bytes()).await;
+    let mut answer = [0; MAX_STATUS_LINE];
+    // an alert or the end of the connection: the server has not read the request
+    let Ok(length @ 1..) = stream.read(&mut answer).await else { return Ok(()) };
+    let text = String::from_utf8_lossy(&answer[..length]);
+    Err(HubCheckError::OtherService(
+        server.clone(),
+        wire::text::printable(text.lines().next().unwrap_or_default()),
+    ))
+}
+
+/// Reports whether the server ended the handshake because no certificate was presented.
+fn is_refusal(error: &io::Error) -> bool {
+    let alert = error.get_ref().and_then(|inner| inner.downcast_ref());
+    matches!(
+        alert,
+        Some(rustls::Error::AlertReceived(
+            AlertDescription::CertificateRequired
+                | AlertDescription::BadCertificate
+                | AlertDescription::HandshakeFailure
+                | AlertDescription::AccessDenied
+        ))
+    )
+}
+
+#[cfg(test)]
+mod tests;

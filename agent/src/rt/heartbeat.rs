@@ -1,0 +1,200 @@
+//! Detects modules that hang: each loop of a module says when it waits for work, and every other piece of work has a deadline.
+//! A module with a loop past its deadline is restarted by [`Supervisor`](super::Supervisor), and named by `/healthz`.
+//!
+//! There is no timer: a loop records the instant when it starts work, and removes it when it is done. A loop that waits,
+//! however long, is healthy.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::Metric;
+
+/// How long one piece of work may take. The longest without a wait in between are calls of the cloud, ten seconds, and writes
+/// to a slow disk.
+pub(crate) const HANG_LIMIT: Duration = Duration::from_secs(90);
+/// The duration of one piece of work from which `/healthz` names the module; many writes to a slow disk.
+pub(crate) const SUSPECT_LIMIT: Duration = Duration::from_secs(60);
+
+/// The loops of each module, by the module's name.
+type Parts = BTreeMap<&'static str, Arc<Mutex<Loops>>>;
+
+/// The health of all modules; cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct HealthMonitor(Arc<Mutex<Parts>>);
+
+/// The health of one module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PartHealth {
+    /// The name of the module.
+    pub(crate) part: &'static str,
+    /// How often it was restarted because it hung.
+    pub(crate) restarts: u64,
+    /// The loop that has been at one piece of work for longer than [`SUSPECT_LIMIT`], and for how long.
+    pub(crate) stuck: Option<(&'static str, Duration)>,
+}
+
+/// The loops of a module.
+#[derive(Debug, Default)]
+struct Loops {
+    /// The number of the next loop; two loops may have the same name.
+    next: u64,
+    /// The working loops: their name, the start of the work, and how much longer than [`HANG_LIMIT`] it may take.
+    working: BTreeMap<u64, (&'static str, Instant, Duration)>,
+    restarts: u64,
+}
+
+impl Loops {
+    /// Returns the loop with the longest-running piece of work.
+    fn longest(&self, now: Instant) -> Option<(&'static str, Duration)> {
+        let spent = |(name, since, extra): &(&'static str, Instant, Duration)| {
+            (*name, now.saturating_duration_since(*since).saturating_sub(*extra))
+        };
+        self.working.values().map(spent).max_by_key(|(_, spent)| *spent)
+    }
+}
+
+impl HealthMonitor {
+    /// Registers a module, with no loop yet.
+    pub(crate) fn part(&self, part: &'static str) -> PartMonitor {
+        PartMonitor(self.0.lock().entry(part).or_default().clone())
+    }
+
+    /// Returns the number of restarts as a metric.
+    pub(crate) fn metric(&self) -> Metric {
+        let restarts = Metric::counter(
+            "edge_agent_part_restarts_total",
+            "How often a part of the agent was started anew because it hung.",
+        );
+        self.read()
+            .iter()
+            .fold(restarts, |metric, vital| metric.with(&[("part", vital.part)], vital.restarts))
+    }
+
+    /// Returns the health of all modules.
+    pub(crate) fn read(&self) -> Vec<PartHealth> {
+        let now = Instant::now();
+        let parts = self.0.lock();
+        let vital = |(part, loops): (&&'static str, &Arc<Mutex<Loops>>)| {
+            let loops = loops.lock();
+            let stuck = loops.longest(now).filter(|(_, spent)| *spent >= SUSPECT_LIMIT);
+            PartHealth { part, restarts: loops.restarts, stuck }
+        };
+        parts.iter().map(vital).collect()
+    }
+}
+
+/// The supervisor's view of one module.
+#[derive(Clone, Debug)]
+pub(crate) struct PartMonitor(Arc<Mutex<Loops>>);
+
+impl PartMonitor {
+    /// Creates the heartbeat of a loop, which waits for work.
+    pub(crate) fn heartbeat(&self, name: &'static str) -> Heartbeat {
+        let mut loops = self.0.lock();
+        loops.next += 1;
+        Heartbeat { loops: self.0.clone(), number: loops.next, name }
+    }
+
+    /// Returns a loop that is past its deadline, and how long its work takes.
+    pub(crate) fn hung_loop(&self) -> Option<(&'static str, Duration)> {
+        self.0.lock().longest(Instant::now()).filter(|(_, spent)| *spent >= HANG_LIMIT)
+    }
+
+    /// Forgets the work of all loops after a restart; returns the number of restarts.
+    pub(crate) fn record_restart(&self) -> u64 {
+        let mut loops = self.0.lock();
+        loops.working.clear();
+        loops.restarts += 1;
+        loops.restarts
+    }
+}
+
+/// The heartbeat of one loop; it ends with the loop.
+#[derive(Debug)]
+pub(crate) struct Heartbeat {
+    loops: Arc<Mutex<Loops>>,
+    number: u64,
+    name: &'static str,
+}
+
+impl Heartbeat {
+    /// Creates a heartbeat that is not monitored, for a module that runs alone.
+    pub(crate) fn unmonitored() -> Self {
+        HealthMonitor::default().part("").heartbeat("")
+    }
+
+    /// Creates the heartbeat of another loop of the same module.
+    pub(crate) fn for_loop(&self, name: &'static str) -> Self {
+        PartMonitor(self.loops.clone()).heartbeat(name)
+    }
+
+    /// Records that the loop starts a piece of work, or makes progress.
+    pub(crate) fn beat(&self) {
+        self.beat_for(Duration::ZERO);
+    }
+
+    /// Records the start of a piece of work with `extra` time beyond [`HANG_LIMIT`].
+    pub(crate) fn beat_for(&self, extra: Duration) {
+        self.loops.lock().working.insert(self.number, (self.name, Instant::now(), extra));
+    }
+
+    /// Records that the loop waits for work until the guard is dropped, or for tasks with heartbeats of their own.
+    pub(crate) fn idle(&self) -> Idle<'_> {
+        self.loops.lock().working.remove(&self.number);
+        Idle(self)
+    }
+}
+
+impl Drop for Heartbeat {
+    fn drop(&mut self) {
+        self.loops.lock().working.remove(&self.number);
+    }
+}
+
+/// A loop that waits for work.
+#[derive(Debug)]
+#[must_use = "the loop is at work as soon as this is dropped"]
+pub(crate) struct Idle<'a>(&'a Heartbeat);
+
+impl Drop for Idle<'_> {
+    fn drop(&mut self) {
+        self.0.beat();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_loop_that_waits_is_well_and_one_that_does_not_come_round_hangs() {
+        let vitals = HealthMonitor::default();
+        let monitor = vitals.part("part");
+        let (first, second) = (monitor.heartbeat("first"), monitor.heartbeat("second"));
+        advance(HANG_LIMIT * 2).await;
+        assert_eq!(monitor.hung_loop(), None, "nothing has begun yet");
+        first.beat();
+        let rest = second.idle();
+        advance(SUSPECT_LIMIT).await;
+        let stuck = |stuck| vec![PartHealth { part: "part", restarts: 0, stuck }];
+        assert_eq!(vitals.read(), stuck(Some(("first", SUSPECT_LIMIT))));
+        first.beat();
+        advance(SUSPECT_LIMIT).await;
+        assert_eq!(monitor.hung_loop(), None, "it has got on");
+        drop(first.idle());
+        drop(rest);
+        second.beat_for(HANG_LIMIT);
+        advance(HANG_LIMIT).await;
+        assert_eq!(monitor.hung_loop(), Some(("first", HANG_LIMIT)));
+        drop(first);
+        assert_eq!(vitals.read(), stuck(None), "a loop that has ended is none");
+        advance(HANG_LIMIT).await;
+        assert_eq!(monitor.hung_loop(), Some(("second", HANG_LIMIT)));
+        assert_eq!(monitor.record_restart(), 1);
+        assert_eq!(vitals.read(), [PartHealth { part: "part", restarts: 1, stuck: None }]);
+    }
+}
