@@ -1,9 +1,12 @@
 //! Conversions between types.
 
-use super::{Context, duration, no_overload, time};
+use super::{
+    context::{Context, no_overload},
+    time,
+};
 use crate::cel::{
-    budget::EvalError,
-    eval::Evaluated,
+    duration,
+    error::{EvalError, Evaluated},
     value::{Map, Val},
 };
 

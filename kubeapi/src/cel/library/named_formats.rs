@@ -1,8 +1,8 @@
 //! The formats of texts that have names.
 
-use super::Context;
+use super::context::Context;
 use crate::{
-    cel::{eval::Evaluated, value::Val},
+    cel::{error::Evaluated, value::Val},
     structural_schema::fits,
     validate::names,
 };

@@ -2,8 +2,13 @@
 
 use jiff::SignedDuration;
 
+/// Whether `text` is a span of time as Go writes it.
+pub(crate) fn is_duration(text: &str) -> bool {
+    parse(text).is_some()
+}
+
 /// Reads a span; without a unit only `0`.
-pub(in crate::cel) fn parse(text: &str) -> Option<SignedDuration> {
+pub(super) fn parse(text: &str) -> Option<SignedDuration> {
     let (negative, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, text.strip_prefix('+').unwrap_or(text)),
