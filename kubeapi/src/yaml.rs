@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderValue, Response, header};
 use http_body_util::{BodyExt, Full};
 use serde_json::Value;
 
-use crate::{Body, status::StatusError, tower_service::refusal};
+use crate::{Body, body, status::StatusError};
 
 /// The media type.
 pub(crate) const MEDIA_TYPE: &str = "application/yaml";
@@ -42,7 +42,9 @@ pub(crate) async fn written(response: Response<Body>) -> Response<Body> {
             let body = Full::new(Bytes::from(yaml)).map_err(|never| match never {}).boxed_unsync();
             Response::from_parts(parts, body)
         }
-        Err(why) => refusal(&StatusError::internal(format!("the answer cannot be written as YAML: {why}"))),
+        Err(why) => {
+            body::refusal(&StatusError::internal(format!("the answer cannot be written as YAML: {why}")))
+        }
     }
 }
 

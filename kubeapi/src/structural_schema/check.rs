@@ -8,10 +8,12 @@ use std::{
 use serde_json::{Map, Value};
 
 use super::{
-    Bound, Node, Outcome, Rules, Structural, Type, formats, lists,
-    shape::{field_step, within},
+    evaluate::Outcome,
+    formats, lists,
+    node::{Bound, Node, Rules, Structural, Type},
+    path::{field_step, within},
 };
-use crate::status::Cause;
+use crate::cause::Cause;
 
 /// Who gets so many causes need not have them all; an answer has its limits.
 const CAUSES: usize = 500;
