@@ -9,7 +9,10 @@ use http::{HeaderMap, HeaderValue, Response, header};
 use http_body::Body as _;
 use http_body_util::{BodyExt, Full};
 
-use crate::{Body, body, status::StatusError};
+use crate::{
+    body::{self, Body},
+    status::StatusError,
+};
 
 /// Smaller answers go faster as they are; the real server's limit.
 const THRESHOLD: u64 = 128 * 1024;

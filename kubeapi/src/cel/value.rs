@@ -9,10 +9,9 @@ use serde_json::Value as Json;
 use super::{
     authorizer::Check,
     decl::{Decl, FieldDecl, ObjectDecl},
-    duration,
     made::Made,
 };
-use crate::quantity::Quantity;
+use crate::{go_duration, quantity::Quantity};
 
 /// The longest text that is read as a time or a span of time, in bytes: it is read again with every look at it.
 const LONGEST_TIME: usize = 256;
@@ -269,7 +268,7 @@ impl<'a> Val<'a> {
                 let time = text.parse().ok().or_else(|| date().map(|date| date.timestamp()));
                 time.map(Self::Timestamp)
             }
-            Decl::Duration => duration::parse(text).map(Self::Duration),
+            Decl::Duration => go_duration::parse(text).map(Self::Duration),
             _ => None,
         };
         read.unwrap_or(Self::String(Text::Read(text)))

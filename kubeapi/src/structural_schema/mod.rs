@@ -7,7 +7,6 @@ mod check;
 mod compile;
 mod correlate;
 mod evaluate;
-mod formats;
 mod lists;
 mod node;
 mod path;
@@ -20,7 +19,6 @@ mod types;
 pub(crate) use check::Late;
 pub(crate) use compile::pattern;
 pub(crate) use evaluate::Outcome;
-pub(crate) use formats::fits;
 pub(crate) use node::Structural;
 pub(crate) use rules::{RuleFault, check_rules};
 

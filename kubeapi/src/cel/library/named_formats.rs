@@ -3,7 +3,7 @@
 use super::context::Context;
 use crate::{
     cel::{error::Evaluated, value::Val},
-    structural_schema::fits,
+    string_formats::fits,
     validate::names,
 };
 

@@ -2,13 +2,8 @@
 
 use jiff::SignedDuration;
 
-/// Whether `text` is a span of time as Go writes it.
-pub(crate) fn is_duration(text: &str) -> bool {
-    parse(text).is_some()
-}
-
 /// Reads a span; without a unit only `0`.
-pub(super) fn parse(text: &str) -> Option<SignedDuration> {
+pub(crate) fn parse(text: &str) -> Option<SignedDuration> {
     let (negative, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, text.strip_prefix('+').unwrap_or(text)),
@@ -52,8 +47,8 @@ pub(super) fn parse(text: &str) -> Option<SignedDuration> {
     Some(SignedDuration::from_nanos(nanos))
 }
 
-/// As CEL writes it: in seconds.
-pub(super) fn text(span: SignedDuration) -> String {
+/// As CEL and protobuf write it: in seconds.
+pub(crate) fn text(span: SignedDuration) -> String {
     let sign = if span.is_negative() { "-" } else { "" };
     let (seconds, nanos) = (span.as_secs().unsigned_abs(), span.subsec_nanos().unsigned_abs());
     if nanos == 0 {
