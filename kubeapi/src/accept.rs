@@ -1,8 +1,9 @@
-//! Content negotiation: in which shape the caller wants its answer. Every answer is made as JSON; [`yaml`] is made of it.
+//! Content negotiation: in which shape the caller wants its answer. Every answer is made as JSON; [`crate::yaml`] is made of it.
 
 use http::{HeaderMap, header};
 
-use crate::yaml;
+/// The media type of YAML.
+pub(crate) const YAML: &str = "application/yaml";
 
 /// The shape of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,12 +57,12 @@ fn range(range: &str) -> Option<Shape> {
     let mut parts = range.split(';').map(str::trim);
     // clients that would rather have protobuf also take JSON, further down their list
     let media_type = parts.next()?;
-    if !matches!(media_type, "application/json" | yaml::MEDIA_TYPE | "application/*" | "*/*" | "") {
+    if !matches!(media_type, "application/json" | YAML | "application/*" | "*/*" | "") {
         return None;
     }
     let parameters: Vec<_> = parts.filter_map(|part| part.split_once('=')).collect();
     let parameter = |name| parameters.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
-    if media_type == yaml::MEDIA_TYPE && parameter("as").is_some() {
+    if media_type == YAML && parameter("as").is_some() {
         return None;
     }
     match parameter("as") {

@@ -3,25 +3,26 @@
 use std::{fmt, sync::Arc};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::Client;
 use parking_lot::RwLock;
 use serde_json::Value;
+use tokio::sync::{Mutex, OnceCell};
 
 use crate::{
-    Admission, ComputedObjects, HttpsTransport, Kind, NodeStreams, Registry, TokenIssuer, WebhookTransport,
-    access::Policy,
-    admission::Loaded,
-    client, client_of,
-    definitions::Definitions,
+    admission::{
+        configuration::Loaded,
+        plugin::Admission,
+        webhook::transport::{HttpsTransport, WebhookTransport},
+    },
+    computed::ComputedObjects,
     document::{self, Document, Documents},
     health::Checked,
-    metrics::Metrics,
+    metrics::{Metrics, MetricsSource},
+    node_streams::NodeStreams,
+    registry::{Kind, Registry},
     store::Store,
-    streams::Slots,
-    tower_service::ApiService,
+    streams::slots::Slots,
+    token::TokenIssuer,
 };
-
-pub use crate::metrics::MetricsSource;
 
 /// How much an API makes of what it is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +42,12 @@ struct Inner {
     store: Arc<dyn Store>,
     /// What is served now: definitions come and go.
     registry: RwLock<Registry>,
-    definitions: Definitions,
-    policy: Policy,
+    /// Whether the definitions that the API begins with are stored, and those stored are served.
+    definitions_loaded: OnceCell<()>,
+    /// One decision on definitions at a time.
+    definitions_turn: Mutex<()>,
+    /// Whether the roles that every cluster begins with are stored.
+    default_roles_stored: OnceCell<()>,
     metrics: Metrics,
     rules: Rules,
     token_issuer: Option<Arc<dyn TokenIssuer>>,
@@ -55,7 +60,7 @@ struct Inner {
     rbac: bool,
     stored_only: Vec<(String, String)>,
     /// Who is held against a quota is stored before the next one is.
-    quota_turn: tokio::sync::Mutex<()>,
+    quota_turn: Mutex<()>,
     /// Made when first asked for: an agent's API is never asked.
     documents: Documents,
     checked: Checked,
@@ -79,22 +84,6 @@ impl Api {
         }
     }
 
-    /// A client in the same process, without socket, that may do everything.
-    pub fn client(&self, default_namespace: &str) -> Client {
-        client_of(self.service(), default_namespace)
-    }
-
-    /// The same, whose writes are held against no policies and webhooks: for what a program needs to run at all, so that whoever refuses
-    /// everything can still be taken away. Everything else that the API asks of a write holds.
-    pub fn unreviewed_client(&self, default_namespace: &str) -> Client {
-        client::unreviewed(self.service(), default_namespace)
-    }
-
-    /// The API as a tower service.
-    pub fn service(&self) -> ApiService {
-        ApiService::new(self.clone())
-    }
-
     /// The store under it.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.0.store
@@ -105,16 +94,20 @@ impl Api {
         self.0.registry.read().clone()
     }
 
-    pub(crate) fn definitions(&self) -> &Definitions {
-        &self.0.definitions
+    pub(crate) fn definitions_loaded(&self) -> &OnceCell<()> {
+        &self.0.definitions_loaded
+    }
+
+    pub(crate) fn definitions_turn(&self) -> &Mutex<()> {
+        &self.0.definitions_turn
+    }
+
+    pub(crate) fn default_roles_stored(&self) -> &OnceCell<()> {
+        &self.0.default_roles_stored
     }
 
     pub(crate) fn checked(&self) -> &Checked {
         &self.0.checked
-    }
-
-    pub(crate) fn policy(&self) -> &Policy {
-        &self.0.policy
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {
@@ -167,7 +160,7 @@ impl Api {
         self.0.rbac
     }
 
-    pub(crate) fn quota_turn(&self) -> &tokio::sync::Mutex<()> {
+    pub(crate) fn quota_turn(&self) -> &Mutex<()> {
         &self.0.quota_turn
     }
 
@@ -294,8 +287,9 @@ impl Builder {
         Api(Arc::new(Inner {
             store,
             registry: RwLock::new(registry),
-            definitions: Definitions::default(),
-            policy: Policy::default(),
+            definitions_loaded: OnceCell::default(),
+            definitions_turn: Mutex::default(),
+            default_roles_stored: OnceCell::default(),
             metrics: Metrics::new(metrics),
             rules,
             token_issuer,
@@ -307,7 +301,7 @@ impl Builder {
             slots: Slots::default(),
             rbac,
             stored_only,
-            quota_turn: tokio::sync::Mutex::default(),
+            quota_turn: Mutex::default(),
             documents: Documents::default(),
             checked: Checked::default(),
         }))

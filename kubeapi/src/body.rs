@@ -19,6 +19,23 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// The body of an answer.
 pub type Body = UnsyncBoxBody<Bytes, BoxError>;
 
+/// The body of a request. Boxed, as that of an answer: everything behind it is there once, for all kinds of bodies and in all crates.
+pub(crate) type Received = UnsyncBoxBody<Bytes, Broken>;
+
+/// Why no more of it came.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub(crate) struct Broken(BoxError);
+
+/// Boxes the body of a request.
+pub(crate) fn received<B>(body: B) -> Received
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    body.map_err(|error| Broken(error.into())).boxed_unsync()
+}
+
 /// The real server's limit of a request's body, in bytes.
 pub(crate) const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 
@@ -186,6 +203,11 @@ pub(crate) fn answer(code: StatusCode, json: Bytes, warnings: &[String]) -> Resp
         warn(&mut response, &cut);
     }
     response
+}
+
+/// The answer to a request that is refused.
+pub(crate) fn refusal(error: &StatusError) -> Response<Body> {
+    answer(error.code, Bytes::from(error.body().to_string()), &[])
 }
 
 /// Adds a warning to an answer.

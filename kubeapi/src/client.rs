@@ -7,7 +7,24 @@ use http::{HeaderValue, Request, Response, header};
 use kube::{Client, client::Body as ClientBody};
 use tower::{Service, util::MapRequest};
 
-use crate::{BoxError, Identity, tower_service::ApiService};
+use crate::{api::Api, body::BoxError, call::Unreviewed, identity::Identity};
+
+impl Api {
+    /// A client in the same process, without socket, that may do everything.
+    pub fn client(&self, default_namespace: &str) -> Client {
+        client_of(self.service(), default_namespace)
+    }
+
+    /// The same, whose writes are held against no policies and webhooks: for what a program needs to run at all, so that whoever refuses
+    /// everything can still be taken away. Everything else that the API asks of a write holds.
+    pub fn unreviewed_client(&self, default_namespace: &str) -> Client {
+        let marked = MapRequest::new(self.service(), |mut request: Request<ClientBody>| {
+            request.extensions_mut().insert(Unreviewed);
+            request
+        });
+        client_of(marked, default_namespace)
+    }
+}
 
 /// A client that calls `service` directly, as an identity that may do everything. `service` is [`crate::Api::service`], or
 /// that in layers of the caller's own.
@@ -27,19 +44,6 @@ where
         request
     });
     Client::new(trusted, default_namespace)
-}
-
-/// Marks a request that is held against no policies and webhooks. Nobody outside of this crate can make one.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Unreviewed;
-
-/// A client as [`client_of`] makes one, whose writes are held against no policies and webhooks.
-pub(crate) fn unreviewed(service: ApiService, default_namespace: &str) -> Client {
-    let marked = MapRequest::new(service, |mut request: Request<ClientBody>| {
-        request.extensions_mut().insert(Unreviewed);
-        request
-    });
-    client_of(marked, default_namespace)
 }
 
 /// The name of this program, by which `metadata.managedFields` says who wrote.

@@ -4,26 +4,10 @@
 use async_trait::async_trait;
 use serde_json::Value;
 
-use crate::{BoxError, Kind};
-
-/// What a kind of computed objects is called, and where it is served.
-#[derive(Clone, Debug)]
-pub struct ComputedKind {
-    /// As in `metrics.k8s.io`; no group that has stored kinds.
-    pub group: &'static str,
-    /// As in `v1beta1`.
-    pub version: &'static str,
-    /// As in `NodeMetrics`.
-    pub kind: &'static str,
-    /// As in `nodes`.
-    pub plural: &'static str,
-    /// Whether its objects stand in namespaces.
-    pub namespaced: bool,
-    /// The OpenAPI v3 schema, without the fields that all objects have.
-    pub schema: Value,
-    /// Columns of tables beside the name, each with the JSONPath of its texts: `("Window", ".window")`.
-    pub columns: &'static [(&'static str, &'static str)],
-}
+use crate::{
+    body::BoxError,
+    registry::{computed::ComputedKind, kind::Kind},
+};
 
 /// Computes the objects of some kinds.
 #[async_trait]

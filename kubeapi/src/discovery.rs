@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    access::Review,
-    registry::{Builtin, Kind, Registry},
+    access::review_kind::ReviewKind,
+    registry::{Builtin, Kind, Registry, version_priority},
     subresource::Part,
 };
 
@@ -61,7 +61,7 @@ pub(crate) fn group(registry: &Registry, group: &str) -> Option<Value> {
 /// `/api/v1`, `/apis/<group>/<version>`
 pub(crate) fn resources(registry: &Registry, group: &str, version: &str) -> Option<Value> {
     let kinds = registry.group_version(group, version).flat_map(|kind| listed(kind));
-    let resources: Vec<_> = kinds.chain(Review::of(group, version).map(review)).collect();
+    let resources: Vec<_> = kinds.chain(ReviewKind::of(group, version).map(review)).collect();
     if resources.is_empty() {
         return None;
     }
@@ -87,7 +87,7 @@ fn named_groups(registry: &Registry) -> Vec<&str> {
     // what users define comes last
     let own = registry.kinds().iter().filter(|kind| kind.builtin.is_some()).map(|kind| kind.group.as_str());
     let all = registry.kinds().iter().map(|kind| kind.group.as_str());
-    for group in own.chain(Review::GROUPS).chain(all) {
+    for group in own.chain(ReviewKind::GROUPS).chain(all) {
         if !group.is_empty() && !groups.contains(&group) {
             groups.push(group);
         }
@@ -99,22 +99,11 @@ fn named_groups(registry: &Registry) -> Vec<&str> {
 fn versions<'a>(registry: &'a Registry, group: &str) -> Vec<&'a str> {
     let all = registry.group_versions().into_iter().filter(|(own, _)| *own == group);
     let mut versions: Vec<_> = all.map(|(_, version)| version).collect();
-    if Review::GROUPS.contains(&group) && !versions.contains(&"v1") {
+    if ReviewKind::GROUPS.contains(&group) && !versions.contains(&"v1") {
         versions.push("v1");
     }
-    versions.sort_by_key(|version| Reverse(maturity(version)));
+    versions.sort_by_key(|version| Reverse(version_priority(version)));
     versions
-}
-
-/// `v2` before `v1` before `v1beta2` before `v1alpha1`; what is no such version comes last.
-pub(crate) fn maturity(version: &str) -> Option<(u8, u32, u32)> {
-    let rest = version.strip_prefix('v')?;
-    for (level, name) in [(1, "beta"), (0, "alpha")] {
-        if let Some((major, minor)) = rest.split_once(name) {
-            return Some((level, major.parse().ok()?, minor.parse().ok()?));
-        }
-    }
-    Some((2, rest.parse().ok()?, 0))
 }
 
 fn body(registry: &Registry, group: &str) -> Option<Value> {
@@ -162,14 +151,14 @@ fn listed(kind: &Kind) -> Vec<Value> {
 }
 
 /// The same for a question.
-fn review(review: Review) -> Value {
+fn review(review: ReviewKind) -> Value {
     json!({
         "name": review.plural(), "singularName": review.kind().to_lowercase(), "namespaced": review.namespaced(),
         "kind": review.kind(), "verbs": ["create"],
     })
 }
 
-fn aggregated_review(review: Review) -> Value {
+fn aggregated_review(review: ReviewKind) -> Value {
     json!({
         "resource": review.plural(),
         "responseKind": {"group": review.group(), "version": "v1", "kind": review.kind()},
@@ -190,7 +179,8 @@ fn names(kind: &Kind, resource: &mut Map<String, Value>) {
 fn aggregated_list(registry: &Registry, groups: &[&str]) -> Value {
     let version = |group: &str, version: &str| {
         let resources = registry.group_version(group, version).map(|kind| aggregated_resource(kind));
-        let resources: Vec<_> = resources.chain(Review::of(group, version).map(aggregated_review)).collect();
+        let resources: Vec<_> =
+            resources.chain(ReviewKind::of(group, version).map(aggregated_review)).collect();
         json!({"version": version, "resources": resources, "freshness": "Current"})
     };
     let group = |group: &&str| {

@@ -8,7 +8,10 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use crate::{Body, Registry, body};
+use crate::{
+    body::{self, Body},
+    registry::Registry,
+};
 
 /// A document with its tag. Cheap to clone.
 #[derive(Clone, Debug)]

@@ -6,8 +6,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 
 mod yaml;
 
-/// Who repeats so many fields need not have them all told.
-pub(crate) const TOLD: usize = 100;
+pub(crate) use yaml::TOLD;
 
 /// Nor is more told once so many bytes were: a path may be nearly as long as the body, and stand before each of its fields.
 const TOLD_BYTES: usize = 64 * 1024;

@@ -9,7 +9,10 @@ use http::{HeaderMap, HeaderValue, Response, header};
 use http_body::Body as _;
 use http_body_util::{BodyExt, Full};
 
-use crate::{Body, status::StatusError, tower_service::refusal};
+use crate::{
+    body::{self, Body},
+    status::StatusError,
+};
 
 /// Smaller answers go faster as they are; the real server's limit.
 const THRESHOLD: u64 = 128 * 1024;
@@ -29,7 +32,7 @@ pub(crate) async fn compressed(response: Response<Body>) -> Response<Body> {
     let (mut parts, body) = response.into_parts();
     let plain = match body.collect().await {
         Ok(collected) => collected.to_bytes(),
-        Err(error) => return refusal(&StatusError::internal(format!("the answer broke off: {error}"))),
+        Err(error) => return body::refusal(&StatusError::internal(format!("the answer broke off: {error}"))),
     };
     // a list of all pods takes longer than other requests should wait for this thread
     let small = tokio::task::spawn_blocking({

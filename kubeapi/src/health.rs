@@ -10,7 +10,11 @@ use std::time::{Duration, Instant};
 use http::{Response, StatusCode};
 use tokio::time::timeout;
 
-use crate::{Api, Body, body, status::StatusError};
+use crate::{
+    body::{self, Body},
+    status::StatusError,
+    store::Store,
+};
 
 /// The checks of each page, in the order in which they are told.
 const CHECKS: [&str; 2] = ["ping", "store"];
@@ -24,7 +28,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) struct Checked(tokio::sync::Mutex<Option<(Instant, Result<(), String>)>>);
 
 impl Checked {
-    async fn store(&self, api: &Api) -> Result<(), String> {
+    async fn store(&self, store: &dyn Store) -> Result<(), String> {
         let mut last = self.0.lock().await;
         if let Some((at, result)) = &*last
             && at.elapsed() < VALIDITY
@@ -33,7 +37,7 @@ impl Checked {
         {
             return Ok(());
         }
-        let result = match timeout(TIMEOUT, api.store().check()).await {
+        let result = match timeout(TIMEOUT, store.check()).await {
             Ok(result) => result.map_err(|error| error.to_string()),
             Err(_) => Err(format!("it does not answer within {} s", TIMEOUT.as_secs())),
         };
@@ -44,9 +48,9 @@ impl Checked {
 
 /// The answer to a health page: `which` is the page, `one` the check that is asked for.
 pub(crate) async fn answer(
-    api: &Api,
-    which: &str,
-    one: Option<&str>,
+    checked: &Checked,
+    store: &dyn Store,
+    (which, one): (&str, Option<&str>),
     query: &str,
 ) -> Result<Response<Body>, StatusError> {
     let parameters: Vec<_> = form_urlencoded::parse(query.as_bytes()).collect();
@@ -65,7 +69,7 @@ pub(crate) async fn answer(
             lines.push_str(&format!("[+]{check} excluded: ok\n"));
             continue;
         }
-        let result = if check == "store" { api.checked().store(api).await } else { Ok(()) };
+        let result = if check == "store" { checked.store(store).await } else { Ok(()) };
         match result {
             Ok(()) => lines.push_str(&format!("[+]{check} ok\n")),
             Err(why) => {

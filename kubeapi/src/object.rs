@@ -98,3 +98,10 @@ pub(crate) fn has_finalizers(object: &Value) -> bool {
 pub(crate) fn pointer_of(path: &str) -> String {
     path.replace('~', "~0").replace('/', "~1").replace('.', "/")
 }
+
+/// Counts the generation up.
+pub(crate) fn next_generation(object: &mut Value) {
+    let metadata = metadata(object);
+    let generation = metadata.get("generation").and_then(Value::as_i64).unwrap_or_default();
+    metadata.insert("generation".into(), (generation + 1).into());
+}

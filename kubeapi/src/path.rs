@@ -5,7 +5,7 @@ use std::sync::Arc;
 use percent_encoding::percent_decode_str;
 
 use crate::{
-    access::Review,
+    access::review_kind::ReviewKind,
     registry::{Kind, Registry},
     subresource::{Part, Remote},
 };
@@ -36,7 +36,7 @@ pub(crate) enum Place {
     /// A collection, an object or a part of one.
     Objects(Target),
     /// A question about access, and the namespace in which it is asked (empty for none).
-    Review(Review, String),
+    Review(ReviewKind, String),
     /// None of these.
     Unknown,
 }
@@ -135,7 +135,8 @@ fn review(group: &str, version: &str, rest: &[&str]) -> Place {
         [plural] => ("", *plural),
         _ => return Place::Unknown,
     };
-    let fits = |review: &Review| review.plural() == plural && (review.namespaced() || namespace.is_empty());
-    let found = Review::of(group, version).find(fits);
+    let fits =
+        |review: &ReviewKind| review.plural() == plural && (review.namespaced() || namespace.is_empty());
+    let found = ReviewKind::of(group, version).find(fits);
     found.map_or(Place::Unknown, |review| Place::Review(review, namespace.to_owned()))
 }

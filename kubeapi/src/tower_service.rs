@@ -3,22 +3,18 @@
 use std::{
     convert::Infallible,
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll},
 };
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, StatusCode, request::Parts};
-use http_body_util::{BodyExt, combinators::UnsyncBoxBody};
-use parking_lot::Mutex;
 use serde_json::Value;
 use tower::Service;
 
 use crate::{
-    Api, Body, BoxError, Identity,
-    accept::{self, Shape},
-    access, admission, body,
-    client::Unreviewed,
+    Api, Body, BoxError, Identity, accept, access, admission,
+    body::{self, Received},
+    call::{Call, Unreviewed},
     definitions, discovery,
     document::{Document, Name},
     exposition, gzip, health, legacy_watch, openapi,
@@ -30,7 +26,9 @@ use crate::{
     store::{Page, Scope},
     streams,
     subresource::Part,
-    verbs, yaml,
+    verbs,
+    warnings::Warnings,
+    yaml,
 };
 
 /// Answers requests from an [`Api`]. The caller's [`Identity`] is in the request's extensions, or a service
@@ -38,9 +36,10 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct ApiService(Api);
 
-impl ApiService {
-    pub(crate) fn new(api: Api) -> Self {
-        Self(api)
+impl Api {
+    /// The API as a tower service.
+    pub fn service(&self) -> ApiService {
+        ApiService(self.clone())
     }
 }
 
@@ -59,93 +58,21 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let (parts, body) = request.into_parts();
-        answer(self.0.clone(), parts, body.map_err(|error| Broken(error.into())).boxed_unsync())
+        answer(self.0.clone(), parts, body::received(body))
     }
 }
 
 /// What comes of a request.
 type Answer = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
-/// What came in. Boxed, as the answer: everything behind it is there once, for all kinds of bodies and in all crates.
-pub(crate) type Received = UnsyncBoxBody<Bytes, Broken>;
-
-/// Why no more came.
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub(crate) struct Broken(BoxError);
-
 fn answer(api: Api, parts: Parts, body: Received) -> Answer {
     Box::pin(async move {
         let takes_gzip = gzip::accepts(&parts.headers);
         let wants_yaml = yaml::wanted(&parts.headers);
-        let answer = handle(&api, parts, body).await.unwrap_or_else(|error| refusal(&error));
+        let answer = handle(&api, parts, body).await.unwrap_or_else(|error| body::refusal(&error));
         let answer = if wants_yaml { yaml::written(answer).await } else { answer };
         Ok(if takes_gzip { gzip::compressed(answer).await } else { answer })
     })
-}
-
-/// The answer that a refusal is.
-pub(crate) fn refusal(error: &StatusError) -> Response<Body> {
-    body::answer(error.code, Bytes::from(error.body().to_string()), &[])
-}
-
-/// One request on a collection, an object or a part of one.
-#[derive(Debug)]
-pub(crate) struct Call {
-    pub(crate) target: Target,
-    pub(crate) query: Query,
-    pub(crate) shape: Shape,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Bytes,
-    pub(crate) caller: Option<Identity>,
-    /// Whether policies and webhooks are asked about what it writes.
-    pub(crate) is_reviewed: bool,
-    /// What the caller should know, whatever comes of the request.
-    pub(crate) warnings: Warnings,
-}
-
-/// Texts that are told with the answer, each once.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Warnings(Arc<Mutex<Vec<String>>>);
-
-/// How many warnings are told.
-const MAX_WARNINGS: usize = 64;
-
-impl Warnings {
-    pub(crate) fn add(&self, warning: String) {
-        let mut all = self.0.lock();
-        if all.len() < MAX_WARNINGS && !all.contains(&warning) {
-            all.push(warning);
-        }
-    }
-
-    /// Tells them with an answer.
-    pub(crate) fn told(&self, answer: &mut Response<Body>) {
-        self.0.lock().iter().for_each(|warning| body::warn(answer, warning));
-    }
-}
-
-impl Call {
-    /// The same, without what came in.
-    pub(crate) fn bodyless(&self) -> Self {
-        Self {
-            target: self.target.clone(),
-            query: self.query.clone(),
-            shape: self.shape,
-            headers: self.headers.clone(),
-            body: Bytes::new(),
-            caller: self.caller.clone(),
-            is_reviewed: self.is_reviewed,
-            warnings: self.warnings.clone(),
-        }
-    }
-
-    /// Who writes, for `metadata.managedFields`: the `fieldManager` parameter or else the program in the user agent.
-    pub(crate) fn manager(&self) -> &str {
-        let agent = self.headers.get(http::header::USER_AGENT).and_then(|value| value.to_str().ok());
-        let program = agent.and_then(|agent| agent.split('/').next()).filter(|program| !program.is_empty());
-        self.query.get("fieldManager").or(program).unwrap_or("unknown")
-    }
 }
 
 async fn handle(api: &Api, mut parts: Parts, body: Received) -> Result<Response<Body>, StatusError> {
@@ -205,9 +132,9 @@ async fn call(
     }
     let mut answer = match answered {
         Ok(answer) => answer,
-        Err(error) if call.warnings.0.lock().is_empty() => return Err(error),
+        Err(error) if call.warnings.is_empty() => return Err(error),
         Err(error) => {
-            let mut answer = refusal(&error);
+            let mut answer = body::refusal(&error);
             call.warnings.told(&mut answer);
             return Ok(answer);
         }
@@ -273,7 +200,7 @@ async fn describe(api: &Api, place: &Place, parts: &Parts) -> Result<Response<Bo
     let document = match place {
         Place::Health(which, one) => {
             let query = parts.uri.query().unwrap_or_default();
-            return health::answer(api, which, one.as_deref(), query).await;
+            return health::answer(api.checked(), &**api.store(), (which, one.as_deref()), query).await;
         }
         Place::Metrics => return metrics(api, &api.registry()).await,
         Place::Version => return Ok(answered(&discovery::version())),

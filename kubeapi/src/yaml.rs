@@ -5,10 +5,11 @@ use http::{HeaderMap, HeaderValue, Response, header};
 use http_body_util::{BodyExt, Full};
 use serde_json::Value;
 
-use crate::{Body, status::StatusError, tower_service::refusal};
-
-/// The media type.
-pub(crate) const MEDIA_TYPE: &str = "application/yaml";
+use crate::{
+    accept::YAML,
+    body::{self, Body},
+    status::StatusError,
+};
 
 /// Whether the first media type of the caller's list that is served at all is YAML.
 pub(crate) fn wanted(headers: &HeaderMap) -> bool {
@@ -18,8 +19,8 @@ pub(crate) fn wanted(headers: &HeaderMap) -> bool {
         (parts.next().unwrap_or_default(), parts.any(|part| part.starts_with("as=")))
     });
     let mut served = media_types
-        .filter(|(media, _)| matches!(*media, MEDIA_TYPE | "application/json" | "application/*" | "*/*"));
-    served.next() == Some((MEDIA_TYPE, false))
+        .filter(|(media, _)| matches!(*media, YAML | "application/json" | "application/*" | "*/*"));
+    served.next() == Some((YAML, false))
 }
 
 /// The answer, as YAML where it is JSON.
@@ -38,11 +39,13 @@ pub(crate) async fn written(response: Response<Body>) -> Response<Body> {
     };
     match yaml {
         Ok(yaml) => {
-            parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+            parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(YAML));
             let body = Full::new(Bytes::from(yaml)).map_err(|never| match never {}).boxed_unsync();
             Response::from_parts(parts, body)
         }
-        Err(why) => refusal(&StatusError::internal(format!("the answer cannot be written as YAML: {why}"))),
+        Err(why) => {
+            body::refusal(&StatusError::internal(format!("the answer cannot be written as YAML: {why}")))
+        }
     }
 }
 

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{Attributes, roles, rules};
+use super::{attributes::Attributes, roles, rules};
 use crate::{
     Api,
+    call::Call,
     object::{items, text_or_empty},
     registry::Builtin,
     status::StatusError,
-    tower_service::Call,
 };
 
 /// Where a single rule holds: fields of a rule, with one value each.

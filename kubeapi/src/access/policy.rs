@@ -3,10 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
 use uuid::Uuid;
 
 use super::{aggregate, roles::GROUP};
@@ -14,11 +12,8 @@ use crate::{
     Api,
     status::StatusError,
     store::{Expect, Key, Resource, Store, StoreError, Write},
+    timestamp,
 };
-
-/// Whether the roles are there.
-#[derive(Debug, Default)]
-pub(crate) struct Policy(OnceCell<()>);
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -41,7 +36,7 @@ struct Binding {
 
 /// Stores what is missing, once, where roles are in force.
 pub(crate) async fn ready(api: &Api) -> Result<(), StatusError> {
-    if !api.is_full() || !api.enforces_rbac() || api.policy().0.initialized() {
+    if !api.is_full() || !api.enforces_rbac() || api.default_roles_stored().initialized() {
         return Ok(());
     }
     let store = || async {
@@ -50,7 +45,7 @@ pub(crate) async fn ready(api: &Api) -> Result<(), StatusError> {
         }
         aggregate::refresh(api).await
     };
-    api.policy().0.get_or_try_init(store).await.map(drop)
+    api.default_roles_stored().get_or_try_init(store).await.map(drop)
 }
 
 /// All of them, with their collections.
@@ -74,7 +69,7 @@ fn object(kind: &str, name: &str, more_labels: impl IntoIterator<Item = String>)
     json!({
         "kind": kind, "apiVersion": format!("{GROUP}/v1"),
         "metadata": {
-            "name": name, "uid": Uuid::new_v4(), "creationTimestamp": Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            "name": name, "uid": Uuid::new_v4(), "creationTimestamp": timestamp::now(),
             "labels": labels, "annotations": {"rbac.authorization.kubernetes.io/autoupdate": "true"},
         },
     })

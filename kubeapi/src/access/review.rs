@@ -4,83 +4,23 @@ use bytes::Bytes;
 use http::{Method, Response, StatusCode, request::Parts};
 use serde_json::{Map, Value, json};
 
-use super::{Attributes, decide, granted, is_node, roles, tokens};
+use super::{
+    attributes::Attributes,
+    decision::{decide, granted, is_node},
+    review_kind::ReviewKind,
+    roles, tokens,
+};
 use crate::{
     Api, Body, BoundKind, Identity, VerifiedToken, body,
+    cause::Cause,
     object::{as_map, child, items, text_or_empty},
-    status::{Cause, StatusError},
+    status::StatusError,
 };
-
-/// A kind of question.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Review {
-    /// Whose is this token?
-    Token,
-    /// Who am I?
-    Subject,
-    /// May they, in this namespace?
-    LocalAccess,
-    /// May I?
-    OwnAccess,
-    /// What may I?
-    OwnRules,
-    /// May they?
-    Access,
-}
-
-impl Review {
-    /// All of them, as discovery lists them.
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Subject, Self::Token, Self::LocalAccess, Self::OwnAccess, Self::OwnRules, Self::Access];
-
-    /// The groups that they stand in, in version `v1`.
-    pub(crate) const GROUPS: [&str; 2] = ["authentication.k8s.io", "authorization.k8s.io"];
-
-    /// The questions of a group in a version.
-    pub(crate) fn of(group: &str, version: &str) -> impl Iterator<Item = Self> {
-        Self::ALL.into_iter().filter(move |review| review.group() == group && version == "v1")
-    }
-
-    /// Its API group.
-    pub(crate) fn group(self) -> &'static str {
-        let [authentication, authorization] = Self::GROUPS;
-        if matches!(self, Self::Token | Self::Subject) { authentication } else { authorization }
-    }
-
-    /// Its kind.
-    pub(crate) fn kind(self) -> &'static str {
-        match self {
-            Self::Token => "TokenReview",
-            Self::Subject => "SelfSubjectReview",
-            Self::LocalAccess => "LocalSubjectAccessReview",
-            Self::OwnAccess => "SelfSubjectAccessReview",
-            Self::OwnRules => "SelfSubjectRulesReview",
-            Self::Access => "SubjectAccessReview",
-        }
-    }
-
-    /// Its name in paths.
-    pub(crate) fn plural(self) -> &'static str {
-        match self {
-            Self::Token => "tokenreviews",
-            Self::Subject => "selfsubjectreviews",
-            Self::LocalAccess => "localsubjectaccessreviews",
-            Self::OwnAccess => "selfsubjectaccessreviews",
-            Self::OwnRules => "selfsubjectrulesreviews",
-            Self::Access => "subjectaccessreviews",
-        }
-    }
-
-    /// Whether it is asked in a namespace.
-    pub(crate) fn namespaced(self) -> bool {
-        self == Self::LocalAccess
-    }
-}
 
 /// The question with its answer in `status`.
 pub(crate) async fn answer(
     api: &Api,
-    review: Review,
+    review: ReviewKind,
     namespace: &str,
     caller: &Identity,
     (parts, body): (&Parts, Bytes),
@@ -95,17 +35,17 @@ pub(crate) async fn answer(
     child(map, "metadata");
     child(map, "spec");
     let status = match review {
-        Review::Subject => {
+        ReviewKind::Subject => {
             map.shift_remove("spec");
             json!({"userInfo": info(caller)})
         }
-        Review::Token => token(api, &question).await?,
-        Review::OwnAccess => access(api, review, caller, &question).await?,
-        Review::Access | Review::LocalAccess => {
+        ReviewKind::Token => token(api, &question).await?,
+        ReviewKind::OwnAccess => access(api, review, caller, &question).await?,
+        ReviewKind::Access | ReviewKind::LocalAccess => {
             check_subject(review, namespace, &question)?;
             access(api, review, &subject(&question), &question).await?
         }
-        Review::OwnRules => rules(api, caller, text_or_empty(&question, "/spec/namespace")).await?,
+        ReviewKind::OwnRules => rules(api, caller, text_or_empty(&question, "/spec/namespace")).await?,
     };
     as_map(&mut question).insert("status".into(), status);
     Ok(body::answer(StatusCode::CREATED, Bytes::from(question.to_string()), &[]))
@@ -157,7 +97,7 @@ fn extra(token: &VerifiedToken) -> Map<String, Value> {
     extra
 }
 
-fn check_subject(review: Review, namespace: &str, question: &Value) -> Result<(), StatusError> {
+fn check_subject(review: ReviewKind, namespace: &str, question: &Value) -> Result<(), StatusError> {
     let mut causes = Vec::new();
     if text_or_empty(question, "/spec/user").is_empty() && items(question, "/spec/groups").is_empty() {
         let why = "at least one of user or group must be specified";
@@ -171,7 +111,7 @@ fn check_subject(review: Review, namespace: &str, question: &Value) -> Result<()
     refuse(review, causes)
 }
 
-fn refuse(review: Review, causes: Vec<Cause>) -> Result<(), StatusError> {
+fn refuse(review: ReviewKind, causes: Vec<Cause>) -> Result<(), StatusError> {
     if causes.is_empty() {
         return Ok(());
     }
@@ -185,7 +125,12 @@ fn subject(question: &Value) -> Identity {
     }
 }
 
-async fn access(api: &Api, review: Review, who: &Identity, question: &Value) -> Result<Value, StatusError> {
+async fn access(
+    api: &Api,
+    review: ReviewKind,
+    who: &Identity,
+    question: &Value,
+) -> Result<Value, StatusError> {
     let text = |field: &str| text_or_empty(question, &format!("/spec/{field}")).to_owned();
     let has = |field: &str| question["spec"][field].is_object();
     let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";

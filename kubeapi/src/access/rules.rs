@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::Attributes;
+use super::attributes::Attributes;
 use crate::object::items;
 
 /// Whether `rule` (a `PolicyRule`) allows it.

@@ -4,10 +4,9 @@
 
 use serde_json::Value;
 
-use super::{Attributes, roles, rules};
+use super::{attributes::Attributes, roles, rules};
 use crate::{
-    Api, object::text_or_empty, registry::Builtin, status::StatusError, subresource::Part,
-    tower_service::Call,
+    Api, call::Call, object::text_or_empty, registry::Builtin, status::StatusError, subresource::Part,
 };
 
 const GROUP: &str = "certificates.k8s.io";

@@ -6,11 +6,12 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     Identity,
+    call::Call,
     object::{as_map, text_or_empty},
     path::Target,
     registry::{Kind, Registry},
+    scale::scale_of,
     subresource::Part,
-    tower_service::Call,
 };
 
 /// What is done.
@@ -69,7 +70,7 @@ impl Attributes {
         let kind = Arc::clone(&target.kind);
         // whoever scales writes a scale
         let scaled = |object: &Value| match (target.part, kind.scale()) {
-            (Some(Part::Scale), Some(paths)) => crate::verbs::scale_of(&paths, object),
+            (Some(Part::Scale), Some(paths)) => scale_of(&paths, object),
             _ => object.clone(),
         };
         Self {

@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use super::variables::Input;
 use crate::{
+    cause::Cause,
     cel::{Budget, Decl, Program, Val},
     object::{items, text_or_empty},
-    status::Cause,
 };
 
 /// What the conditions may cost together.

@@ -1,4 +1,4 @@
-//! The policies and webhooks in force, compiled: read again after every write of one.
+//! The policies and webhooks in force, compiled.
 
 use std::{
     collections::BTreeMap,
@@ -12,19 +12,11 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::{
-    conditions,
-    policy::{Policy, Programs, bound},
+    conditions::{self, Condition},
+    policy::compile::Programs,
     variables::declared,
-    webhook::Webhook,
 };
-use crate::{
-    Api,
-    object::{items, text_or_empty},
-    registry::Builtin,
-    status::StatusError,
-    store::{Page, Scope},
-    verbs::beside,
-};
+use crate::object::{items, text, text_or_empty};
 
 /// What is asked about a write.
 #[derive(Debug, Default)]
@@ -34,7 +26,41 @@ pub(crate) struct Configuration {
     pub(super) mutating: Vec<Webhook>,
 }
 
-/// What was read last.
+/// A policy with the bindings that put it in force.
+#[derive(Debug)]
+pub(super) struct Policy {
+    pub(super) name: String,
+    pub(super) spec: Value,
+    pub(super) programs: Arc<Programs>,
+    /// Why it cannot be evaluated.
+    pub(super) fault: Option<String>,
+    /// By name.
+    pub(super) bindings: Vec<(String, Value)>,
+}
+
+/// A webhook of a configuration.
+#[derive(Debug)]
+pub(super) struct Webhook {
+    pub(super) name: String,
+    pub(super) spec: Value,
+    pub(super) conditions: Arc<Vec<Condition>>,
+    /// Why it cannot be asked.
+    pub(super) fault: Option<String>,
+}
+
+impl Webhook {
+    /// Whether a write passes where the webhook cannot be asked.
+    pub(super) fn fails_open(&self) -> bool {
+        text(&self.spec, "/failurePolicy") == Some("Ignore")
+    }
+
+    /// Whether it is asked again about what others changed after it.
+    pub(super) fn is_asked_again(&self) -> bool {
+        text(&self.spec, "/reinvocationPolicy") == Some("IfNeeded")
+    }
+}
+
+/// The configuration that was read last.
 #[derive(Debug, Default)]
 pub(crate) struct Loaded {
     known: Mutex<Option<Arc<Configuration>>>,
@@ -43,6 +69,24 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
+    /// What is known, unless something in it has been written since.
+    pub(super) fn known(&self) -> Option<Arc<Configuration>> {
+        self.known.lock().clone()
+    }
+
+    /// How often it has changed.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::SeqCst)
+    }
+
+    /// Keeps what was read when it had changed `changes` times, unless it has changed since.
+    pub(super) fn keep(&self, changes: u64, read: &Arc<Configuration>) {
+        let mut known = self.known.lock();
+        if self.changes() == changes {
+            *known = Some(Arc::clone(read));
+        }
+    }
+
     /// Something in it has been written.
     pub(crate) fn forget(&self) {
         self.changes.fetch_add(1, Ordering::SeqCst);
@@ -50,40 +94,8 @@ impl Loaded {
     }
 }
 
-/// The policies and webhooks in force now.
-pub(super) async fn current(api: &Api) -> Result<Arc<Configuration>, StatusError> {
-    let loaded = api.admission_configuration();
-    if let Some(known) = loaded.known.lock().clone() {
-        return Ok(known);
-    }
-    let before = loaded.changes.load(Ordering::SeqCst);
-    let policies = stored(api, Builtin::ValidatingAdmissionPolicy).await?;
-    let bindings = stored(api, Builtin::ValidatingAdmissionPolicyBinding).await?;
-    let validating = stored(api, Builtin::ValidatingWebhookConfiguration).await?;
-    let mutating = stored(api, Builtin::MutatingWebhookConfiguration).await?;
-    let is_empty = policies.is_empty() && validating.is_empty() && mutating.is_empty();
-    let compile = move || compiled(policies, &bindings, (&validating, &mutating));
-    let read = Arc::new(if is_empty { Configuration::default() } else { beside(compile).await? });
-    let mut known = loaded.known.lock();
-    if loaded.changes.load(Ordering::SeqCst) == before {
-        *known = Some(Arc::clone(&read));
-    }
-    Ok(read)
-}
-
-/// The objects of a kind, by name.
-async fn stored(api: &Api, builtin: Builtin) -> Result<Vec<Value>, StatusError> {
-    let registry = api.registry();
-    let Some(kind) = registry.of(builtin) else { return Ok(Vec::new()) };
-    let scope = Scope { resource: kind.resource().clone(), namespace: None };
-    let items = api.store().list(&scope, &Page::default()).await?.items;
-    let mut objects = items.iter().map(|object| object.value()).collect::<Result<Vec<_>, _>>()?;
-    objects
-        .sort_by(|one, two| text_or_empty(one, "/metadata/name").cmp(text_or_empty(two, "/metadata/name")));
-    Ok(objects)
-}
-
-fn compiled(
+/// Compiles the objects of these kinds.
+pub(super) fn compiled(
     policies: Vec<Value>,
     bindings: &[Value],
     (validating, mutating): (&[Value], &[Value]),
@@ -127,4 +139,9 @@ fn webhooks(configurations: &[Value]) -> Vec<Webhook> {
         }
     };
     specs.map(webhook).collect()
+}
+
+/// The name of the policy that a binding puts in force.
+fn bound(binding: &Value) -> &str {
+    text_or_empty(binding, "/spec/policyName")
 }

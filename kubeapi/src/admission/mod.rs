@@ -1,75 +1,42 @@
-//! Who else is asked about a write: rules that need other objects than the one that is written, given to the API by whoever
-//! builds it; policies; webhooks.
+//! Who else is asked about a write: rules that need other objects than the one that is written ([`Admission`]); policies; webhooks.
 
-use std::{fmt, sync::Arc};
-
-use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::{
-    Api, defaults,
+    Api,
+    call::Call,
+    cause::Cause,
+    conversion::stored_form,
+    defaults,
     duplicates::Repeated,
     object::{as_map, assign, child, default_to, metadata},
     path::Target,
     registry::{Builtin, Kind},
-    status::{Cause, StatusError},
-    store::{Key, Resource, Store, StoreError},
-    tower_service::Call,
+    status::StatusError,
     validate::{self, FieldValidation},
-    verbs::stored_form,
 };
 
 mod attributes;
+mod authorizer;
 mod conditions;
-mod configuration;
+pub(crate) mod configuration;
+mod load;
 mod matching;
+mod namespace;
+pub(crate) mod plugin;
 mod pod_security;
 mod policy;
 mod rules;
 #[cfg(test)]
 mod tests;
 mod variables;
-mod webhook;
+pub(crate) mod webhook;
 
 use attributes::{Attributes, Operation, name_of};
-pub(crate) use configuration::Loaded;
+use namespace::namespace;
+pub use plugin::{Admission, Objection, Review};
 pub(crate) use rules::check as check_rules;
-pub use webhook::{HttpsTransport, WebhookCall, WebhookTransport};
-
-/// A write that is about to take place.
-#[derive(Debug)]
-pub struct Review<'a> {
-    /// The API group.
-    pub group: &'a str,
-    /// The kind, whose objects are reviewed in the version in which they are stored.
-    pub kind: &'a str,
-    /// Empty for kinds without.
-    pub namespace: &'a str,
-    /// What stands; `None` for something new.
-    pub old: Option<&'a Value>,
-    /// What is to stand.
-    pub new: &'a Value,
-    /// The other objects.
-    pub store: &'a dyn Store,
-}
-
-/// A field that is wrong.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Objection {
-    /// Where it stands: `spec.properties[0].name`.
-    pub field: String,
-    /// What stands there.
-    pub value: Value,
-    /// What is wrong with it.
-    pub why: String,
-}
-
-/// Says what stands against a write.
-#[async_trait]
-pub trait Admission: Send + Sync + fmt::Debug + 'static {
-    /// Nothing, or each field that is wrong.
-    async fn review(&self, review: Review<'_>) -> Result<Vec<Objection>, StoreError>;
-}
+pub use webhook::transport::{HttpsTransport, WebhookCall, WebhookTransport};
 
 /// 422 where something stands against it. Statuses and other parts are not asked about.
 pub(crate) async fn check(
@@ -122,16 +89,6 @@ fn is_exempt(kind: &Kind) -> bool {
     kind.group == "admissionregistration.k8s.io"
 }
 
-/// The namespace of the request, as far as there is one.
-async fn namespace(api: &Api, target: &Target) -> Result<Arc<Value>, StatusError> {
-    if !target.kind.namespaced || target.namespace.is_empty() {
-        return Ok(Arc::default());
-    }
-    let key = Key::new(Resource::new("", "namespaces"), "", target.namespace.as_str());
-    let found = Store::get(&**api.store(), &key).await?;
-    Ok(Arc::new(found.map(|found| found.value()).transpose()?.unwrap_or_default()))
-}
-
 /// What mutating webhooks make of `new`, in place of `old`.
 pub(crate) async fn mutate(
     api: &Api,
@@ -143,7 +100,7 @@ pub(crate) async fn mutate(
     if !is_reviewed(api, call, target) {
         return Ok(new);
     }
-    let configuration = configuration::current(api).await?;
+    let configuration = load::current(api).await?;
     // a scale is not the object that it is of
     if configuration.mutating.is_empty() || target.part.is_some_and(|part| part.kind(&target.kind).is_some())
     {
@@ -192,7 +149,7 @@ pub(crate) async fn review_deletion(
     if !is_reviewed(api, call, target) {
         return Ok(());
     }
-    let configuration = configuration::current(api).await?;
+    let configuration = load::current(api).await?;
     if !configuration.mutating.is_empty() {
         let attributes = attributes(call, target, Operation::Delete, (Some(old), None));
         let namespace = namespace(api, target).await?;
@@ -207,7 +164,7 @@ pub(crate) async fn connect(api: &Api, call: &Call, options: &Value) -> Result<(
         return Ok(());
     }
     let target = &call.target;
-    let configuration = configuration::current(api).await?;
+    let configuration = load::current(api).await?;
     if !configuration.mutating.is_empty() {
         let attributes = Attributes::of(call, target, Operation::Connect, (None, Some(options)));
         let namespace = namespace(api, target).await?;
@@ -226,7 +183,7 @@ async fn judge(
     if !is_reviewed(api, call, target) {
         return Ok(());
     }
-    let configuration = configuration::current(api).await?;
+    let configuration = load::current(api).await?;
     if configuration.policies.is_empty() && configuration.validating.is_empty() {
         return Ok(());
     }

@@ -3,11 +3,11 @@
 use serde_json::Value;
 use url::Url;
 
-use super::{conditions, policy::Programs, variables::declared};
+use super::{conditions, policy::compile::Programs, variables::declared};
 use crate::{
+    cause::Cause,
     object::{items, text, text_or_empty},
     registry::Builtin,
-    status::Cause,
 };
 
 /// What stands against a policy, a binding or a configuration of webhooks.

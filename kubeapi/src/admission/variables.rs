@@ -3,12 +3,9 @@
 use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
-use tokio::runtime::Handle;
 
 use super::attributes::Attributes;
 use crate::{
-    Api, Identity,
-    access::{self, Attributes as Access},
     cel::{Activation, Authorize, Check, Decl, Question, Val},
     registry::Kind,
 };
@@ -71,8 +68,13 @@ pub(super) struct Input {
 
 impl Input {
     /// `attributes` in the version in which the request is judged, `asked` is that in which it came in.
-    pub(super) fn new(api: &Api, attributes: &Attributes, asked: &Kind, namespace: &Arc<Value>) -> Self {
-        let who: Arc<dyn Authorize> = Arc::new(Roles { api: api.clone(), caller: attributes.caller.clone() });
+    /// `authorizer` answers what its caller may do.
+    pub(super) fn new(
+        authorizer: Arc<dyn Authorize>,
+        attributes: &Attributes,
+        asked: &Kind,
+        namespace: &Arc<Value>,
+    ) -> Self {
         let question = Question {
             group: asked.group.clone(),
             resource: asked.plural.clone(),
@@ -87,8 +89,8 @@ impl Input {
             request: Value::Object(attributes.request(asked)),
             namespace: Arc::clone(namespace),
             params: Value::Null,
-            authorizer: Check::authorizer(Arc::clone(&who)),
-            request_resource: Check::resource(who, question),
+            authorizer: Check::authorizer(Arc::clone(&authorizer)),
+            request_resource: Check::resource(authorizer, question),
         }
     }
 
@@ -103,43 +105,5 @@ impl Input {
         activation.set(AUTHORIZER, Val::Check(Arc::new(self.authorizer.clone())));
         activation.set(REQUEST_RESOURCE, Val::Check(Arc::new(self.request_resource.clone())));
         activation
-    }
-}
-
-/// The roles in force. Asked beside the workers, where waiting holds up nobody.
-struct Roles {
-    api: Api,
-    caller: Identity,
-}
-
-impl Authorize for Roles {
-    fn authorize(&self, question: &Question) -> Result<Option<String>, String> {
-        let caller = match &question.account {
-            None => self.caller.clone(),
-            Some((namespace, name)) => Identity {
-                user: format!("system:serviceaccount:{namespace}:{name}"),
-                groups: vec![
-                    "system:serviceaccounts".to_owned(),
-                    format!("system:serviceaccounts:{namespace}"),
-                    "system:authenticated".to_owned(),
-                ],
-            },
-        };
-        let resource = match question.subresource.as_str() {
-            "" => question.resource.clone(),
-            part => format!("{}/{part}", question.resource),
-        };
-        let wanted = Access {
-            verb: question.verb.clone(),
-            group: question.group.clone(),
-            resource,
-            namespace: question.namespace.clone(),
-            name: question.name.clone(),
-            path: question.path.clone(),
-        };
-        let handle = Handle::try_current().map_err(|error| error.to_string())?;
-        handle
-            .block_on(access::allowed(&self.api, &caller, &wanted))
-            .map_err(|error| error.message().to_owned())
     }
 }

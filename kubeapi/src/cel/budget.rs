@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{value::Val, weight};
+use super::{error::EvalError, value::Val, weight};
 
 /// What one expression may cost.
 pub(crate) const PER_CALL: u64 = 1_000_000;
@@ -18,41 +18,6 @@ const CLOCK: u64 = 4096;
 
 /// How deep an evaluation goes down: as deep as one expression may be, which the expressions of variables in it share.
 const DEEPEST: usize = 256;
-
-/// Why an evaluation has no value.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum EvalError {
-    /// It cost too much; no `||` saves it.
-    Cost,
-    /// It took too long; no `||` saves it.
-    Late,
-    /// It goes down too deep, from variable to variable; no `||` saves it.
-    Deep,
-    /// Anything else, in the words of cel-go.
-    Failed(String),
-}
-
-impl EvalError {
-    pub(crate) fn failed<T>(why: impl Into<String>) -> Result<T, Self> {
-        Err(Self::Failed(why.into()))
-    }
-
-    /// Whether nothing more may be evaluated.
-    pub(crate) fn is_final(&self) -> bool {
-        !matches!(self, Self::Failed(_))
-    }
-}
-
-impl std::fmt::Display for EvalError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Cost => "operation cancelled: actual cost limit exceeded",
-            Self::Late => "operation interrupted",
-            Self::Deep => "the expression and the variables in it nest too deeply",
-            Self::Failed(why) => why,
-        })
-    }
-}
 
 /// What is left to spend.
 #[derive(Debug)]

@@ -8,18 +8,16 @@ use cel::{
 };
 
 use super::{
-    Program,
-    budget::{Budget, EvalError},
+    budget::Budget,
     check::{OPTIONAL_SELECT, VARIABLES, qualified, type_named},
-    library::{self, Context},
+    error::{EvalError, Evaluated},
+    library::{self, context::Context},
     made,
     parse::{INSERT, INSERT_ALL},
+    program::Program,
     regexes::Patterns,
     value::{Key, List, Map, Text, Val},
 };
-
-/// What comes of an expression.
-pub(crate) type Evaluated<'a> = Result<Val<'a>, EvalError>;
 
 /// The values of the variables.
 #[derive(Debug, Default)]
@@ -45,12 +43,22 @@ impl<'a> Activation<'a> {
     }
 }
 
-/// The value of `program`.
-pub(super) fn evaluate<'a>(
-    program: &'a Program,
-    activation: &Activation<'a>,
-    budget: &mut Budget,
-) -> Evaluated<'a> {
+impl Program {
+    /// Its value.
+    ///
+    /// # Errors
+    /// What went wrong, in the words of cel-go; that it cost too much.
+    pub(crate) fn evaluate<'a>(
+        &'a self,
+        activation: &Activation<'a>,
+        budget: &mut Budget,
+    ) -> Result<Val<'a>, EvalError> {
+        budget.begin();
+        evaluate(self, activation, budget)
+    }
+}
+
+fn evaluate<'a>(program: &'a Program, activation: &Activation<'a>, budget: &mut Budget) -> Evaluated<'a> {
     let mut evaluator = Evaluator { activation, budget, patterns: Patterns::default(), scopes: Vec::new() };
     evaluator.expr(&program.expr)
 }
@@ -366,7 +374,8 @@ impl<'a> Evaluator<'a, '_> {
                 let Val::List(List::Made(mut items)) = self.take(slot)? else {
                     return EvalError::failed("no such overload");
                 };
-                Arc::make_mut(&mut items).extend(added);
+                let deepest = Val::deepest(&added);
+                Arc::make_mut(&mut items).part_mut(deepest).extend(added);
                 Ok(Val::List(List::Made(items)))
             }
             (INSERT, [accumulated, key, value]) if is_accumulator(accumulated) => {
@@ -388,7 +397,8 @@ impl<'a> Evaluator<'a, '_> {
         };
         for (key, value) in entries {
             let Some(key) = Key::of(&key) else { return EvalError::failed("unsupported key type") };
-            if !Arc::make_mut(&mut map).insert(key, value) {
+            let depth = value.depth();
+            if Arc::make_mut(&mut map).part_mut(depth).insert(key, value).is_some() {
                 return EvalError::failed("insert failed: key already exists");
             }
         }

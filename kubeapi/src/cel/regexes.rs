@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use regex::Regex;
 
-use super::budget::{Budget, EvalError};
+use super::{budget::Budget, error::EvalError};
 
 /// How large a compiled pattern may be, in bytes.
 const LARGEST: usize = 1 << 18;

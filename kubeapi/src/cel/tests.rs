@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 mod attacks;
 
-use super::{Activation, Budget, Decl, EvalError, PER_OBJECT, Program, Val, escape};
+use super::{Activation, Budget, Decl, PER_OBJECT, Program, Val, error::EvalError, escape};
 
 /// The value of an expression without variables: as text, as the error otherwise.
 fn shown(source: &str) -> String {

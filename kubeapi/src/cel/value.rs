@@ -9,10 +9,9 @@ use serde_json::Value as Json;
 use super::{
     authorizer::Check,
     decl::{Decl, FieldDecl, ObjectDecl},
-    library::duration,
     made::Made,
 };
-use crate::quantity::Quantity;
+use crate::{go_duration, quantity::Quantity};
 
 /// The longest text that is read as a time or a span of time, in bytes: it is read again with every look at it.
 const LONGEST_TIME: usize = 256;
@@ -269,7 +268,7 @@ impl<'a> Val<'a> {
                 let time = text.parse().ok().or_else(|| date().map(|date| date.timestamp()));
                 time.map(Self::Timestamp)
             }
-            Decl::Duration => duration::parse(text).map(Self::Duration),
+            Decl::Duration => go_duration::parse(text).map(Self::Duration),
             _ => None,
         };
         read.unwrap_or(Self::String(Text::Read(text)))
@@ -280,15 +279,38 @@ impl<'a> Val<'a> {
     }
 
     pub(crate) fn list(items: Vec<Self>) -> Self {
-        Self::List(List::Made(Arc::new(Made::list(items))))
+        let deepest = Self::deepest(&items);
+        Self::List(List::Made(Arc::new(Made::new(items, deepest))))
     }
 
     pub(crate) fn map(entries: BTreeMap<Key<'a>, Self>) -> Self {
-        Self::Map(Map::Made(Arc::new(Made::map(entries))))
+        let deepest = Self::deepest(entries.values());
+        Self::Map(Map::Made(Arc::new(Made::new(entries, deepest))))
     }
 
     pub(crate) fn optional(value: Option<Self>) -> Self {
-        Self::Optional(value.map(|value| Arc::new(Made::optional(value))))
+        Self::Optional(value.map(|value| {
+            let depth = value.depth();
+            Arc::new(Made::new(value, depth))
+        }))
+    }
+
+    /// How many levels of made values it has: none where it stands in an object, which is no deeper than its reader allows.
+    pub(super) fn depth(&self) -> usize {
+        match self {
+            Self::List(List::Made(made)) => made.depth(),
+            Self::Map(Map::Made(made)) => made.depth(),
+            Self::Optional(Some(made)) => made.depth(),
+            _ => 0,
+        }
+    }
+
+    /// How many levels the deepest of some values has.
+    pub(super) fn deepest<'v>(values: impl IntoIterator<Item = &'v Self>) -> usize
+    where
+        'a: 'v,
+    {
+        values.into_iter().map(Self::depth).max().unwrap_or_default()
     }
 
     pub(crate) fn size(size: usize) -> Self {

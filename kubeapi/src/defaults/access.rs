@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{default_text, map_at, maps, text_at};
+use super::fields::{default_text, map_at, maps, text_at};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{maps, text_at};
+use super::fields::{maps, text_at};
 use crate::object::{as_map, child, default_to, text_or_empty};
 
 /// Where clients of the API look.

@@ -2,7 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{default_text, maps, workload};
+use super::{
+    fields::{default_text, maps},
+    workload,
+};
 use crate::object::{as_map, child, default_to, metadata, text_or_empty};
 
 /// How often a job's pods may fail.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{default_number, default_text, map_at, maps, text_at};
+use super::fields::{default_number, default_text, map_at, maps, text_at};
 use crate::object::{child, default_to};
 
 pub(super) fn fill(container: &mut Map<String, Value>, host_network: bool) {

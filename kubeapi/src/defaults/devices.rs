@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{default_number, default_text, map_at, maps, text_at};
+use super::fields::{default_number, default_text, map_at, maps, text_at};
 
 pub(super) fn claim(spec: &mut Map<String, Value>) {
     let Some(devices) = map_at(spec, "devices") else { return };

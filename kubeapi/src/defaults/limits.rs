@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{map_at, maps, text_at};
+use super::fields::{map_at, maps, text_at};
 use crate::object::default_to;
 
 /// The greatest limit of containers is their default one, which is their default request, as is else the least.

@@ -12,6 +12,7 @@ pub(crate) mod account;
 mod batch;
 mod container;
 mod devices;
+mod fields;
 mod limits;
 mod network;
 mod pod;
@@ -20,6 +21,8 @@ mod registration;
 mod secret;
 mod storage;
 mod workload;
+
+use fields::{default_text, text_at};
 
 /// Fills in the defaults, at creation and at every change; a second time changes nothing.
 pub(crate) fn fill(kind: &Kind, object: &mut Value) {
@@ -181,35 +184,6 @@ fn definition(spec: &mut Map<String, Value>) {
     if let Some(kind) = names.get("kind").and_then(Value::as_str).map(str::to_owned) {
         default_to(names, "listKind", format!("{kind}List"));
         default_to(names, "singular", kind.to_lowercase());
-    }
-}
-
-/// The maps in the list under `key`.
-fn maps<'a>(map: &'a mut Map<String, Value>, key: &str) -> impl Iterator<Item = &'a mut Map<String, Value>> {
-    map.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut)
-}
-
-/// The map under `key`, where there is one.
-fn map_at<'a>(map: &'a mut Map<String, Value>, key: &str) -> Option<&'a mut Map<String, Value>> {
-    map.get_mut(key).and_then(Value::as_object_mut)
-}
-
-/// The text under `key`, nothing as an empty one.
-fn text_at<'a>(map: &'a Map<String, Value>, key: &str) -> &'a str {
-    map.get(key).and_then(Value::as_str).unwrap_or_default()
-}
-
-/// Sets `key` unless there is a text already; Go cannot tell an empty one from none.
-fn default_text(map: &mut Map<String, Value>, key: &str, value: &str) {
-    if text_at(map, key).is_empty() {
-        map.insert(key.to_owned(), value.into());
-    }
-}
-
-/// Sets `key` unless there is a number other than 0.
-fn default_number(map: &mut Map<String, Value>, key: &str, value: i64) {
-    if map.get(key).and_then(Value::as_i64).unwrap_or_default() == 0 {
-        map.insert(key.to_owned(), value.into());
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{default_text, maps, text_at};
+use super::fields::{default_text, maps, text_at};
 use crate::object::default_to;
 
 pub(super) fn service(spec: &mut Map<String, Value>) {

@@ -2,7 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{container, default_text, map_at, maps, qos, text_at};
+use super::{
+    container,
+    fields::{default_text, map_at, maps, text_at},
+    qos,
+};
 use crate::object::{default_to, text_or_empty};
 
 /// How long a pod stays on a node that is not ready or not reachable.

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{default_text, map_at, maps};
+use super::fields::{default_text, map_at, maps};
 use crate::object::default_to;
 
 pub(super) fn validating_policy(spec: &mut Map<String, Value>) {

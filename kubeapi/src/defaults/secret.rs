@@ -3,7 +3,7 @@
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value};
 
-use super::default_text;
+use super::fields::default_text;
 use crate::object::child;
 
 /// Also moves `stringData`.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{default_text, map_at};
+use super::fields::{default_text, map_at};
 use crate::object::default_to;
 
 pub(super) fn volume(spec: &mut Map<String, Value>) {

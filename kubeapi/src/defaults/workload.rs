@@ -2,7 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{default_number, default_text, map_at, maps, pod, storage, text_at};
+use super::{
+    fields::{default_number, default_text, map_at, maps, text_at},
+    pod, storage,
+};
 use crate::object::{child, default_to};
 
 /// How many old revisions are kept.

@@ -3,18 +3,20 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{committed, conditions::set, write};
+use super::{
+    conditions::set,
+    status::FINALIZER,
+    store::{committed, write},
+};
 use crate::{
     Api,
+    deletion::{Deletion, Next, deleted},
     object::{items, metadata, text_or_empty},
     registry::Kind,
     status::StatusError,
     store::{Expect, Key, Page, Resource, Scope, Write},
-    verbs::{Deletion, Next, deleted},
+    timestamp,
 };
-
-/// What keeps a definition under deletion until its objects are gone.
-pub(crate) const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// Deletes the objects of a definition under deletion, and it as soon as there are none. Whether anything about definitions
 /// changed: objects with finalizers stay, and it with them.
@@ -59,7 +61,7 @@ async fn delete_all(api: &Api, scope: &Scope) -> Result<(), StatusError> {
 /// Takes the finalizer away, and with the last one the definition.
 async fn finish(api: &Api, kind: &Kind, definition: &Value) -> Result<bool, StatusError> {
     let mut done = definition.clone();
-    let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let now = timestamp::now();
     let message = "removed all instances";
     set(&mut done, "Terminating", false, "InstanceDeletionCompleted", message, &now);
     let finalizers =

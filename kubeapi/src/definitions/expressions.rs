@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::{
-    status::Cause,
+    cause::Cause,
     structural_schema::{RuleFault, check_rules},
 };
 

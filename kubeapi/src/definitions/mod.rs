@@ -6,15 +6,15 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::sync::{Mutex, OnceCell};
 use uuid::Uuid;
 
 use crate::{
     Api, defaults,
     object::{as_map, default_to, is_deleting, metadata, text_or_empty},
-    registry::{Builtin, Kind},
+    registry::Builtin,
     status::StatusError,
     store::{Expect, Key, Object, Page, Scope, Store, StoreError, Write},
+    timestamp,
 };
 
 mod cleanup;
@@ -23,23 +23,17 @@ mod expressions;
 mod names;
 pub(crate) mod rules;
 pub(crate) mod status;
+mod store;
 mod structural_check;
 
-pub(crate) use cleanup::FINALIZER;
+use self::store::{committed, write};
 
 /// How often a round of decisions begins anew because somebody wrote a definition meanwhile.
 const ATTEMPTS: usize = 16;
 
-/// One decision at a time.
-#[derive(Debug, Default)]
-pub(crate) struct Definitions {
-    loaded: OnceCell<()>,
-    turn: Mutex<()>,
-}
-
 /// Serves what is stored; the first call brings the definitions that the API was built with into the store.
 pub(crate) async fn ready(api: &Api) -> Result<(), StatusError> {
-    if !api.is_full() || api.definitions().loaded.initialized() {
+    if !api.is_full() || api.definitions_loaded().initialized() {
         return Ok(());
     }
     let load = || async {
@@ -48,12 +42,12 @@ pub(crate) async fn ready(api: &Api) -> Result<(), StatusError> {
         }
         refresh(api).await
     };
-    api.definitions().loaded.get_or_try_init(load).await.map(drop)
+    api.definitions_loaded().get_or_try_init(load).await.map(drop)
 }
 
 /// Decides anew on all definitions, and serves what comes of it.
 pub(crate) async fn refresh(api: &Api) -> Result<(), StatusError> {
-    let _turn = api.definitions().turn.lock().await;
+    let _turn = api.definitions_turn().lock().await;
     let mut attempts = ATTEMPTS;
     loop {
         let settled = round(api).await?;
@@ -75,7 +69,7 @@ async fn round(api: &Api) -> Result<bool, StatusError> {
         let text = |pointer| text_or_empty(definition, pointer).to_owned();
         (text("/metadata/creationTimestamp"), text("/metadata/name"))
     });
-    let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let now = timestamp::now();
     let decided = names::decided(&api.registry(), &standing, &now);
     let changed: Vec<_> = decided.iter().map(|(index, _)| *index).collect();
     for (index, status) in decided {
@@ -109,21 +103,6 @@ fn typed(definition: &Value) -> Option<CustomResourceDefinition> {
         .ok()
 }
 
-/// Writes a definition that stands at the version that it names, unless somebody else was faster: then another round follows.
-async fn write(api: &Api, kind: &Kind, definition: Value) -> Result<(), StatusError> {
-    let revision = text_or_empty(&definition, "/metadata/resourceVersion").parse().unwrap_or_default();
-    let key = Key::new(kind.resource().clone(), "", text_or_empty(&definition, "/metadata/name"));
-    committed(api, Write { key, expect: Expect::Revision(revision), value: Some(definition) }).await
-}
-
-/// Where somebody else was faster, their write is followed by a round of its own.
-async fn committed(api: &Api, write: Write) -> Result<(), StatusError> {
-    match api.store().commit(vec![write]).await {
-        Ok(_) | Err(StoreError::Conflict { .. } | StoreError::Missing(_) | StoreError::Exists(_)) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
-}
-
 /// Stores a definition that the API was built with, unless it is there and says the same.
 async fn seed(api: &Api, definition: &CustomResourceDefinition) -> Result<(), StatusError> {
     let Some(kind) = api.registry().of(Builtin::CustomResourceDefinition).cloned() else { return Ok(()) };
@@ -142,11 +121,7 @@ async fn seed(api: &Api, definition: &CustomResourceDefinition) -> Result<(), St
     let Some(stored) = stored else {
         let metadata = metadata(&mut new);
         default_to(metadata, "uid", Uuid::new_v4().to_string());
-        default_to(
-            metadata,
-            "creationTimestamp",
-            jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-        );
+        default_to(metadata, "creationTimestamp", timestamp::now());
         default_to(metadata, "generation", 1);
         as_map(&mut new).shift_remove("status");
         status::begin(&mut new);

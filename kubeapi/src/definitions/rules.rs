@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::structural_check;
 use crate::{
+    cause::Cause,
     object::{items, text_or_empty},
-    status::Cause,
     table,
     validate::names::{dns_1035_label, dns_subdomain},
 };

@@ -1,9 +1,12 @@
-//! What the server notes in a definition's status at its writes: the versions in which objects may be stored.
+//! What the server notes in a definition at its writes: the versions in which objects may be stored, and its deletion.
 
 use serde_json::{Value, json};
 
 use super::conditions::set;
 use crate::object::{as_map, child, default_to, items, text};
+
+/// What keeps a definition under deletion until its objects are gone.
+pub(crate) const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// The status of a new definition.
 pub(crate) fn begin(definition: &mut Value) {

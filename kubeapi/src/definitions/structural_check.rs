@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::expressions;
 use crate::{
-    status::Cause,
+    cause::Cause,
     structural_schema::{self, Structural},
 };
 

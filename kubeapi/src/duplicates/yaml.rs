@@ -5,7 +5,8 @@ use std::{collections::HashSet, fmt};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{DuplicateKeyPolicy, Spanned};
 
-use super::TOLD;
+/// Who repeats so many fields need not have them all told.
+pub(crate) const TOLD: usize = 100;
 
 /// What is to say of them. Empty for what is not YAML, which others say better.
 pub(super) fn find(yaml: &[u8]) -> Vec<String> {

@@ -7,7 +7,11 @@ use self::{
     managers::{Entry, Manager, Managers, Operation},
     set::{Set, Step},
 };
-use super::{ApplyOptions, Conflict, PatchError, Target, merge_schema::MergeSchema};
+use super::{
+    error::{Conflict, PatchError},
+    merge_schema::MergeSchema,
+    target::{ApplyOptions, Target},
+};
 use crate::object::{assign, items, metadata, text_or_empty};
 
 mod managers;

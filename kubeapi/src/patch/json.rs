@@ -3,7 +3,7 @@
 use json_patch::{PatchErrorKind, PatchOperation, patch_unsafe};
 use serde_json::Value;
 
-use super::PatchError;
+use super::error::PatchError;
 
 /// What an operation may be. Another one is found out only when its turn comes.
 const OPERATIONS: [&str; 6] = ["add", "remove", "replace", "move", "copy", "test"];

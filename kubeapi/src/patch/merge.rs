@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::PatchError;
+use super::error::PatchError;
 
 /// `current` merged with `body`.
 pub(super) fn apply(current: &Value, body: &Value) -> Result<Value, PatchError> {

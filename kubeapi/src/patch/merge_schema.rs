@@ -3,10 +3,10 @@
 
 use serde_json::Value;
 
-use self::builtin::{Field, List, METADATA, Type};
-use super::Target;
+use self::builtin::{Field, List, ListMerge, METADATA, Type};
+use super::target::Target;
 
-mod builtin;
+pub(super) mod builtin;
 
 /// What is known of one place in an object.
 #[derive(Clone, Copy, Debug)]
@@ -37,17 +37,6 @@ pub(super) enum Parts<'a> {
     Keyed(Vec<KeyField<'a>>),
     /// Each value of the list.
     Values,
-}
-
-/// What a strategic merge patch does with a list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ListMerge {
-    /// Replaces it.
-    Replace,
-    /// Adds values.
-    Values,
-    /// Merges items by this field.
-    Key(&'static str),
 }
 
 impl<'a> MergeSchema<'a> {

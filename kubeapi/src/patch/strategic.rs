@@ -8,8 +8,8 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Map, Value};
 
 use super::{
-    PatchError,
-    merge_schema::{ListMerge, MergeSchema},
+    error::PatchError,
+    merge_schema::{MergeSchema, builtin::ListMerge},
     order::{Placed, interleave},
 };
 

@@ -2,7 +2,10 @@
 
 use thiserror::Error;
 
-use super::{object, wire::WireType};
+use super::{
+    limits::{DEPTH, VALUES},
+    wire_type::WireType,
+};
 
 /// A protobuf body was not understood.
 #[derive(Debug, Error)]
@@ -75,9 +78,9 @@ pub(crate) enum Fault {
     #[error("a number is not finite")]
     Number,
     /// Objects within objects.
-    #[error("it is nested more than {} deep", object::DEPTH)]
+    #[error("it is nested more than {} deep", DEPTH)]
     TooDeep,
     /// Small bodies must not become large objects.
-    #[error("it has more than {} values", object::VALUES)]
+    #[error("it has more than {} values", VALUES)]
     TooMany,
 }

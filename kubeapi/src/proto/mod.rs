@@ -5,12 +5,14 @@
 //! [`object`] by the field tables of [`schema`], which are parsed when the first body arrives.
 
 mod error;
+mod limits;
 mod object;
 mod scalar;
 mod schema;
 #[cfg(test)]
 mod tests;
 mod wire;
+mod wire_type;
 
 use serde_json::{Map, Value};
 

@@ -4,17 +4,11 @@ use serde_json::{Map, Value};
 
 use super::{
     error::{Error, Fault},
+    limits::{DEPTH, VALUES},
     scalar::Scalar,
     schema::{Field, Message, MessageId, Schema, Shape, Type},
     wire::{Fields, Raw},
 };
-
-/// How deep messages may be nested. Only schemas within schemas go deeper than about fifteen.
-pub(crate) const DEPTH: usize = 100;
-
-/// How many values an object may have. An empty item of two bytes becomes an object of hundreds, so that the limit of the
-/// body's size alone would allow gigabytes.
-pub(crate) const VALUES: usize = 200_000;
 
 /// Reads one body.
 pub(super) struct Decoder {

@@ -1,19 +1,6 @@
 //! Protobuf's framing: tags, integers and lengths. Nothing is copied, nothing is read beyond the end.
 
-use super::error::Fault;
-
-/// How a value is framed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WireType {
-    /// An integer or bool.
-    Varint,
-    /// Eight bytes.
-    Fixed64,
-    /// A length, then as many bytes.
-    Bytes,
-    /// Four bytes.
-    Fixed32,
-}
+use super::{error::Fault, wire_type::WireType};
 
 /// A value before its type is known.
 #[derive(Clone, Copy, Debug, PartialEq)]

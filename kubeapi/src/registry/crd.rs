@@ -1,91 +1,28 @@
 //! Kinds from CustomResourceDefinitions.
 
-use std::sync::{
-    OnceLock,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::OnceLock;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, CustomResourceDefinitionNames, CustomResourceDefinitionSpec,
-    CustomResourceDefinitionVersion,
+    CustomResourceDefinition, CustomResourceDefinitionSpec, CustomResourceDefinitionVersion,
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{Conversions, Convert, Kind, ScalePaths, SchemaSource};
-use crate::{discovery::maturity, object::pointer_of, store::Resource};
+use super::{
+    defined::{Convert, Defined, PrinterColumn, ScalePaths, is_terminating, names},
+    kind::{Kind, SchemaSource},
+    version_priority::version_priority,
+};
+use crate::{object::pointer_of, store::Resource};
 
-/// A column that a definition adds to its tables.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PrinterColumn {
-    pub(crate) name: String,
-    pub(crate) type_: String,
-    pub(crate) format: String,
-    pub(crate) description: String,
-    pub(crate) json_path: String,
-    pub(crate) priority: i32,
-}
-
-/// What a kind from a definition has beside the rest.
-#[derive(Debug)]
-pub(crate) struct Defined {
-    /// The whole definition, to tell whether a newer one says anything new.
-    spec: CustomResourceDefinitionSpec,
-    accepted: CustomResourceDefinitionNames,
-    /// The same objects are served in another version too.
-    pub(crate) has_versions: bool,
-    /// The version in which objects are stored.
-    pub(crate) storage_version: String,
-    /// How an object is brought from one version into another; without it they differ in `apiVersion` alone.
-    pub(crate) convert: Option<Convert>,
-    /// Objects that were stored before the schema had its defaults are answered with them.
-    pub(crate) defaults_on_read: bool,
-    pub(super) scale: Option<ScalePaths>,
-    /// What is told to whoever uses this version.
-    pub(crate) deprecation_warning: Option<String>,
-    /// The fields that field selectors may name, beside name and namespace: `spec.color`.
-    pub(crate) selectable: Vec<String>,
-    /// Its definition is being deleted.
-    is_terminating: AtomicBool,
-    /// Ends when this is no longer how the kind is served: watches end with it.
-    pub(crate) retired: CancellationToken,
-}
-
-impl Defined {
-    /// Whether nothing new may be created.
-    pub(crate) fn is_terminating(&self) -> bool {
-        self.is_terminating.load(Ordering::Relaxed)
-    }
-
-    /// Whether `definition` says the same; takes over whether it is being deleted.
-    pub(super) fn still_holds(&self, definition: &CustomResourceDefinition) -> bool {
-        let holds = self.spec == definition.spec && &self.accepted == names(definition);
-        if holds {
-            self.is_terminating.store(is_terminating(definition), Ordering::Relaxed);
-        }
-        holds
-    }
-}
-
-/// One kind for each served version.
-pub(super) fn kinds<'a>(
-    definition: &'a CustomResourceDefinition,
-    conversions: &Conversions,
+/// One kind for each served version. `convert`: how its objects are brought from one of them into another.
+pub(super) fn kinds(
+    definition: &CustomResourceDefinition,
+    convert: Option<Convert>,
     fills_on_read: bool,
-) -> impl Iterator<Item = Kind> + use<'a> {
-    let convert = conversions.find(&definition.spec.group, &definition.spec.names.plural);
+) -> impl Iterator<Item = Kind> {
     let served = definition.spec.versions.iter().filter(|version| version.served);
     served.map(move |version| kind(definition, version, convert, fills_on_read))
-}
-
-/// The names under which it is served: those accepted, or, while nobody has decided, those that it asks for.
-fn names(definition: &CustomResourceDefinition) -> &CustomResourceDefinitionNames {
-    let accepted = definition.status.as_ref().and_then(|status| status.accepted_names.as_ref());
-    accepted.filter(|names| !names.plural.is_empty()).unwrap_or(&definition.spec.names)
-}
-
-fn is_terminating(definition: &CustomResourceDefinition) -> bool {
-    definition.metadata.deletion_timestamp.is_some()
 }
 
 fn kind(
@@ -170,8 +107,9 @@ fn deprecation_warning(
     let kind = &names(definition).kind;
     let mut better: Vec<_> =
         versions.iter().filter(|other| other.served && other.deprecated != Some(true)).collect();
-    better.sort_by_key(|other| std::cmp::Reverse(maturity(&other.name)));
-    let instead = better.first().filter(|other| maturity(&other.name) > maturity(&version.name));
+    better.sort_by_key(|other| std::cmp::Reverse(version_priority(&other.name)));
+    let instead =
+        better.first().filter(|other| version_priority(&other.name) > version_priority(&version.name));
     let deprecated = format!("{group}/{} {kind} is deprecated", version.name);
     Some(match instead {
         Some(other) => format!("{deprecated}; use {group}/{} {kind}", other.name),

@@ -1,264 +1,33 @@
 //! The kinds that an API serves.
 
-use std::{
-    borrow::Cow,
-    fmt,
-    sync::{Arc, OnceLock},
-};
+use std::sync::Arc;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use serde_json::Value;
 
-use crate::{ComputedKind, builtin_schema::Schema, store::Resource, structural_schema::Structural};
-
-mod builtin;
+pub(crate) mod builtin;
+pub(crate) mod computed;
 mod crd;
+mod declare;
+pub(crate) mod defined;
+pub(crate) mod kind;
+mod kubernetes;
+mod version_priority;
 
 pub(crate) use builtin::Builtin;
-pub(crate) use crd::{Defined, PrinterColumn};
-
-/// One kind in one version.
-pub struct Kind {
-    /// Empty for the core group.
-    pub group: String,
-    /// As in `v1`.
-    pub version: String,
-    /// As in `Pod`.
-    pub kind: String,
-    /// As in `pods`.
-    pub plural: String,
-    /// As in `pod`.
-    pub singular: String,
-    /// As in `po`.
-    pub short_names: Vec<String>,
-    /// As in `all`.
-    pub categories: Vec<String>,
-    /// Whether its objects stand in namespaces.
-    pub namespaced: bool,
-    /// Whether `status` is a subresource, apart from the rest.
-    pub status: bool,
-    /// The rules that only this kind has; `None` for kinds from definitions.
-    pub(crate) builtin: Option<Builtin>,
-    /// The columns of kinds from definitions.
-    pub(crate) columns: Vec<PrinterColumn>,
-    pub(crate) source: SchemaSource,
-    resource: Resource,
-    /// Compiled at the first write: an API that only reads pays nothing for it.
-    schema: OnceLock<KindSchema>,
-    /// Only for kinds from definitions.
-    pub(crate) defined: Option<Box<Defined>>,
-}
-
-/// A kind's schema, compiled.
-#[derive(Debug)]
-pub(crate) enum KindSchema {
-    /// Of a published type.
-    Published(Schema),
-    /// Of a definition.
-    Defined(Box<Structural>),
-}
-
-/// Where in an object its `scale` subresource has what it shows: JSON pointers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ScalePaths {
-    pub(crate) replicas: String,
-    pub(crate) status_replicas: String,
-    /// A selector in one text; the built-in kinds have theirs as an object.
-    pub(crate) selector: Option<String>,
-}
-
-/// Where a kind's schema comes from.
-pub(crate) enum SchemaSource {
-    /// The published type.
-    Published {
-        /// Such as `io.k8s.api.core.v1.Pod`.
-        name: Cow<'static, str>,
-        /// `None` for a type that is newer than those of the dependency.
-        #[cfg(test)]
-        generate: Option<fn(&mut k8s_openapi::schemars::SchemaGenerator) -> k8s_openapi::schemars::Schema>,
-    },
-    /// The definition's `openAPIV3Schema`.
-    Definition(Value),
-}
-
-impl Kind {
-    /// `v1` or `coordination.k8s.io/v1`.
-    pub fn api_version(&self) -> String {
-        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
-    }
-
-    /// Where its objects are stored; also the name of the collection in messages.
-    pub fn resource(&self) -> &Resource {
-        &self.resource
-    }
-
-    /// The kind of its lists.
-    pub fn list_kind(&self) -> String {
-        format!("{}List", self.kind)
-    }
-
-    pub(crate) fn is(&self, builtin: Builtin) -> bool {
-        self.builtin == Some(builtin)
-    }
-
-    fn same_place(&self, other: &Self) -> bool {
-        self.plural == other.plural && self.version == other.version && self.group == other.group
-    }
-
-    pub(crate) fn schema(&self) -> &KindSchema {
-        self.schema.get_or_init(|| match &self.source {
-            SchemaSource::Published { name, .. } => KindSchema::Published(Schema::published(name)),
-            SchemaSource::Definition(document) => KindSchema::Defined(Box::new(Structural::new(document))),
-        })
-    }
-
-    /// Whether the schema has been asked for.
-    pub(crate) fn is_compiled(&self) -> bool {
-        self.schema.get().is_some()
-    }
-
-    /// Where `scale` is, for the kinds that have it.
-    pub(crate) fn scale(&self) -> Option<ScalePaths> {
-        use Builtin as B;
-        let scales = |builtin| {
-            matches!(builtin, B::Deployment | B::ReplicaSet | B::StatefulSet | B::ReplicationController)
-        };
-        if self.builtin.is_some_and(scales) {
-            return Some(ScalePaths {
-                replicas: "/spec/replicas".into(),
-                status_replicas: "/status/replicas".into(),
-                selector: Some("/spec/selector".into()),
-            });
-        }
-        self.defined.as_ref()?.scale.clone()
-    }
-
-    /// Whether its definition is being deleted, so that nothing new may be created.
-    pub(crate) fn is_terminating(&self) -> bool {
-        self.defined.as_ref().is_some_and(|defined| defined.is_terminating())
-    }
-
-    /// Whether `metadata.generation` counts the changes of what is wanted.
-    pub(crate) fn counts_generations(&self) -> bool {
-        use Builtin as B;
-        self.builtin.is_none_or(|builtin| {
-            matches!(
-                builtin,
-                B::Pod
-                    | B::ReplicationController
-                    | B::Deployment
-                    | B::ReplicaSet
-                    | B::DaemonSet
-                    | B::StatefulSet
-                    | B::Job
-                    | B::CronJob
-                    | B::PodDisruptionBudget
-                    | B::Ingress
-                    | B::IngressClass
-                    | B::NetworkPolicy
-                    | B::PriorityClass
-                    | B::CustomResourceDefinition
-                    | B::ValidatingAdmissionPolicy
-                    | B::ValidatingAdmissionPolicyBinding
-                    | B::MutatingAdmissionPolicy
-                    | B::MutatingAdmissionPolicyBinding
-                    | B::ValidatingWebhookConfiguration
-                    | B::MutatingWebhookConfiguration
-                    | B::ResourceSlice
-                    | B::DeviceClass
-                    | B::FlowSchema
-                    | B::PriorityLevelConfiguration
-            )
-        })
-    }
-
-    /// Whether an update may leave out `metadata.resourceVersion`.
-    pub(crate) fn allows_unconditional_update(&self) -> bool {
-        use Builtin as B;
-        let needs_version = |builtin| {
-            matches!(
-                builtin,
-                B::Lease
-                    | B::CustomResourceDefinition
-                    | B::PodDisruptionBudget
-                    | B::VolumeAttachment
-                    | B::CsiDriver
-                    | B::CsiNode
-                    | B::CsiStorageCapacity
-                    | B::RuntimeClass
-                    | B::ValidatingAdmissionPolicy
-                    | B::ValidatingAdmissionPolicyBinding
-                    | B::MutatingAdmissionPolicy
-                    | B::MutatingAdmissionPolicyBinding
-                    | B::ValidatingWebhookConfiguration
-                    | B::MutatingWebhookConfiguration
-                    | B::FlowSchema
-                    | B::PriorityLevelConfiguration
-                    | B::ApiService
-            )
-        };
-        self.builtin.is_some_and(|builtin| !needs_version(builtin))
-    }
-
-    /// Whether an update may create.
-    pub(crate) fn allows_create_on_update(&self) -> bool {
-        use Builtin as B;
-        self.builtin.is_some_and(|builtin| {
-            matches!(
-                builtin,
-                B::Lease
-                    | B::Event
-                    | B::NewEvent
-                    | B::Endpoints
-                    | B::Service
-                    | B::LimitRange
-                    | B::Role
-                    | B::RoleBinding
-                    | B::ClusterRole
-                    | B::ClusterRoleBinding
-                    | B::RuntimeClass
-            )
-        })
-    }
-
-    /// Whether a deletion answers the object and not a `Status`.
-    pub(crate) fn answers_deleted(&self) -> bool {
-        use Builtin as B;
-        self.builtin.is_some_and(|builtin| {
-            matches!(
-                builtin,
-                B::Pod
-                    | B::Service
-                    | B::ServiceAccount
-                    | B::PersistentVolume
-                    | B::PersistentVolumeClaim
-                    | B::PodTemplate
-                    | B::ResourceQuota
-            )
-        })
-    }
-
-    /// Whether a creation keeps the `status` that it brings: kubelets register their nodes with one.
-    pub(crate) fn keeps_status_on_create(&self) -> bool {
-        !self.status || self.is(Builtin::Node)
-    }
-}
-
-impl fmt::Debug for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Kind({} {})", self.api_version(), self.kind)
-    }
-}
-
-/// Brings an object into a version of its kind, whichever one it is in.
-pub type Convert = fn(version: &str, object: Value) -> Value;
+pub use computed::ComputedKind;
+pub use defined::Convert;
+pub(crate) use defined::{PrinterColumn, ScalePaths};
+pub use kind::Kind;
+pub(crate) use kind::{KindSchema, SchemaSource};
+pub(crate) use version_priority::version_priority;
 
 /// The conversions of kinds from definitions, by group and plural.
 #[derive(Debug, Default)]
-pub(crate) struct Conversions(Vec<(String, String, Convert)>);
+struct Conversions(Vec<(String, String, Convert)>);
 
 impl Conversions {
-    fn find(&self, group: &str, plural: &str) -> Option<Convert> {
+    fn find(&self, definition: &CustomResourceDefinition) -> Option<Convert> {
+        let (group, plural) = (&definition.spec.group, &definition.spec.names.plural);
         let mut all = self.0.iter();
         all.find(|(own, name, _)| own == group && name == plural).map(|(_, _, convert)| *convert)
     }
@@ -277,7 +46,7 @@ impl Registry {
     /// The kinds of Kubernetes itself that this API serves.
     pub fn builtin() -> Self {
         Self {
-            kinds: Arc::new(builtin::kinds().map(Arc::new).collect()),
+            kinds: Arc::new(kubernetes::kinds().map(Arc::new).collect()),
             given: Arc::default(),
             conversions: Arc::default(),
         }
@@ -298,7 +67,7 @@ impl Registry {
     pub fn with_crds(self, definitions: &[CustomResourceDefinition]) -> Self {
         let defined = definitions
             .iter()
-            .flat_map(|definition| crd::kinds(definition, &self.conversions, true))
+            .flat_map(|definition| crd::kinds(definition, self.conversions.find(definition), true))
             .map(Arc::new);
         let kinds = self.kinds.iter().cloned().chain(defined).collect();
         let given = self.given.iter().chain(definitions).cloned().collect();
@@ -307,7 +76,7 @@ impl Registry {
 
     /// These kinds and those whose objects are computed.
     pub(crate) fn with_computed(self, kinds: Vec<ComputedKind>) -> Self {
-        let computed = kinds.into_iter().map(builtin::computed).map(Arc::new);
+        let computed = kinds.into_iter().map(computed::kind).map(Arc::new);
         // before what is defined
         let (own, defined): (Vec<_>, Vec<_>) =
             self.kinds.iter().cloned().partition(|kind| kind.builtin.is_some());
@@ -325,7 +94,7 @@ impl Registry {
     pub(crate) fn redefined(&self, definitions: &[CustomResourceDefinition], fills_on_read: bool) -> Self {
         let mut kinds: Vec<_> = self.kinds.iter().filter(|kind| kind.builtin.is_some()).cloned().collect();
         for definition in definitions {
-            for new in crd::kinds(definition, &self.conversions, fills_on_read) {
+            for new in crd::kinds(definition, self.conversions.find(definition), fills_on_read) {
                 // a kind of Kubernetes itself goes before
                 if kinds.iter().any(|kind| kind.same_place(&new)) {
                     continue;

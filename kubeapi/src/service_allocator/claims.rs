@@ -10,14 +10,15 @@ use uuid::Uuid;
 
 use super::{
     fields::{held, node_port, ports_mut},
-    has_address, has_node_ports,
     ranges::{self, Claim},
+    spec::{has_address, has_node_ports},
 };
 use crate::{
     Api,
+    cause::Cause,
     object::{as_map, text_or_empty},
     path::Target,
-    status::{Cause, StatusError},
+    status::StatusError,
     store::{Expect, Key, Page, Resource, Scope, Store, StoreError, Write},
 };
 

@@ -9,10 +9,13 @@ use std::{
 
 use serde_json::{Map, Value, json};
 
-use super::{address_of, has_address, has_node_ports, ranges::Claim};
+use super::{
+    ranges::Claim,
+    spec::{address_of, has_address, has_node_ports},
+};
 use crate::{
+    cause::Cause,
     object::{as_map, child, default_to, items, text_or_empty},
-    status::Cause,
 };
 
 type Spec = Map<String, Value>;

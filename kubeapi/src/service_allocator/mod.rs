@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{
     Api,
-    object::{as_map, child, text_or_empty},
+    object::{as_map, child},
     path::Target,
     registry::Builtin,
     status::StatusError,
@@ -18,6 +18,7 @@ use crate::{
 mod claims;
 mod fields;
 mod ranges;
+mod spec;
 
 pub(crate) use claims::is_claim;
 pub(crate) use fields::carry;
@@ -49,24 +50,6 @@ pub(crate) async fn settle(
 /// Whether writes of the target come with others.
 pub(crate) fn concerns(api: &Api, target: &Target) -> bool {
     api.is_full() && target.kind.is(Builtin::Service)
-}
-
-/// Whether the service has an address: all but those that are another name.
-fn has_address(spec: &serde_json::Map<String, Value>) -> bool {
-    spec.get("type").and_then(Value::as_str) != Some("ExternalName")
-}
-
-/// Whether it has ports on the nodes.
-fn has_node_ports(spec: &serde_json::Map<String, Value>) -> bool {
-    match spec.get("type").and_then(Value::as_str) {
-        Some("NodePort") => true,
-        Some("LoadBalancer") => spec.get("allocateLoadBalancerNodePorts") != Some(&Value::Bool(false)),
-        _ => false,
-    }
-}
-
-fn address_of(service: &Value) -> &str {
-    text_or_empty(service, "/spec/clusterIP")
 }
 
 #[cfg(test)]

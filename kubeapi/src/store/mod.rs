@@ -266,7 +266,7 @@ pub enum StoreError {
 impl StoreError {
     /// Whether the file itself is damaged, or none of this program's.
     pub fn is_damaged_file(&self) -> bool {
-        matches!(self, Self::Disk { source, .. } if sqlite::is_damage(source))
+        matches!(self, Self::Disk { source, .. } if sqlite::result_code::is_damage(source))
     }
 }
 

@@ -5,13 +5,14 @@ use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use serde_json::Map;
 
 use super::{
-    Wanted, audit, copy, node,
+    audit, copy, node,
     pod::Pod,
     remote::{spdy, spdy_accepted},
+    request::StreamRequest,
     upgrade::{Asked, Client, STREAM_PROTOCOL},
     websocket,
 };
-use crate::{Body, NodeAnswer, NodeRequest, query::Query, status::StatusError, tower_service::Call};
+use crate::{Body, NodeAnswer, NodeRequest, call::Call, query::Query, status::StatusError};
 
 /// What stands before the protocol of streams in the subprotocol of a WebSocket that carries SPDY.
 const TUNNEL: &str = "SPDY/3.1+";
@@ -21,7 +22,7 @@ const CHANNELS: [&str; 2] = ["v4.channel.k8s.io", "v4.base64.channel.k8s.io"];
 const PORTS: usize = 128;
 
 /// Forwards ports of a pod.
-pub(super) async fn answer(wanted: Wanted<'_>) -> Result<Response<Body>, StatusError> {
+pub(super) async fn answer(wanted: StreamRequest<'_>) -> Result<Response<Body>, StatusError> {
     let Call { target, query, .. } = wanted.call;
     let pod = Pod::find(wanted.api, target).await?;
     let host = pod.host()?.to_owned();
@@ -34,7 +35,7 @@ pub(super) async fn answer(wanted: Wanted<'_>) -> Result<Response<Body>, StatusE
     let described =
         if ports.is_empty() { Map::new() } else { Map::from_iter([("ports".to_owned(), ports.into())]) };
     wanted.admit(described).await?;
-    let Wanted { api, streams, caller, mut parts, .. } = wanted;
+    let StreamRequest { api, streams, caller, mut parts, .. } = wanted;
     let path = format!("/portForward/{}/{}", target.namespace, target.name);
     let handshake = match &asked {
         Asked::Spdy => None,

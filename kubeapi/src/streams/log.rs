@@ -5,17 +5,13 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::{
-    Wanted, node,
+    node,
     pod::Pod,
+    request::StreamRequest,
     upgrade::{Asked, Client},
     websocket,
 };
-use crate::{
-    Body, NodeAnswer,
-    query::Query,
-    status::{Cause, StatusError},
-    tower_service::Call,
-};
+use crate::{Body, NodeAnswer, call::Call, cause::Cause, query::Query, status::StatusError};
 
 /// What of a log is wanted, as the kubelet's query has it.
 fn options(query: &Query, pod: &str) -> Result<String, StatusError> {
@@ -72,8 +68,8 @@ fn options(query: &Query, pod: &str) -> Result<String, StatusError> {
 }
 
 /// The log of a container, as it comes.
-pub(super) async fn answer(wanted: Wanted<'_>) -> Result<Response<Body>, StatusError> {
-    let Wanted { api, streams, call: Call { target, query, .. }, caller, mut parts } = wanted;
+pub(super) async fn answer(wanted: StreamRequest<'_>) -> Result<Response<Body>, StatusError> {
+    let StreamRequest { api, streams, call: Call { target, query, .. }, caller, mut parts } = wanted;
     let options = options(query, &target.name)?;
     let pod = Pod::find(api, target).await?;
     let container = pod.container(query.get("container"))?;

@@ -19,7 +19,8 @@ mod node;
 mod pod;
 mod proxy;
 mod remote;
-mod slots;
+mod request;
+pub(crate) mod slots;
 mod tasks;
 mod translate;
 mod upgrade;
@@ -27,41 +28,21 @@ mod websocket;
 
 use bytes::Bytes;
 use http::{Method, Response, request::Parts};
-use serde_json::{Map, Value};
 
-pub(crate) use self::{slots::Slots, tasks::Tasks};
+use self::request::StreamRequest;
+pub(crate) use self::tasks::Tasks;
 use crate::{
-    Api, Body, Identity, NodeStreams,
+    Api, Body, Identity,
     accept::Shape,
-    admission,
+    body::{self, Received},
+    call::Call,
     path::Target,
     query::Query,
     status::StatusError,
     subresource::Remote,
-    tower_service::{Call, Received, Warnings, refusal},
-    verbs::find,
+    verbs::get::find,
+    warnings::Warnings,
 };
-
-/// One request for what is not in the store.
-struct Wanted<'a> {
-    api: &'a Api,
-    streams: &'a dyn NodeStreams,
-    call: &'a Call,
-    caller: &'a Identity,
-    parts: Parts,
-}
-
-impl Wanted<'_> {
-    /// Asks policies and webhooks; `options` say what is opened, without their kind.
-    async fn admit(&self, mut options: Map<String, Value>) -> Result<(), StatusError> {
-        let target = &self.call.target;
-        if let Some((_, version, kind)) = target.part.and_then(|part| part.kind(&target.kind)) {
-            options.insert("kind".into(), kind.into());
-            options.insert("apiVersion".into(), version.into());
-        }
-        admission::connect(self.api, self.call, &Value::Object(options)).await
-    }
-}
 
 /// What may be asked for by which method.
 fn methods(part: Remote) -> &'static [Method] {
@@ -103,14 +84,14 @@ pub(crate) async fn answer(
         is_reviewed: true,
         warnings: Warnings::default(),
     };
-    let wanted = Wanted { api, streams: &**streams, call: &call, caller: &caller, parts };
+    let wanted = StreamRequest { api, streams: &**streams, call: &call, caller: &caller, parts };
     let answer = match part {
         Remote::Log => log::answer(wanted).await,
         Remote::Exec | Remote::Attach => remote::answer(wanted, part).await,
         Remote::PortForward => forward::answer(wanted).await,
         Remote::Proxy => proxy::answer(wanted, body).await,
     };
-    let mut answer = answer.unwrap_or_else(|error| refusal(&error));
+    let mut answer = answer.unwrap_or_else(|error| body::refusal(&error));
     call.warnings.told(&mut answer);
     Ok(answer)
 }

@@ -5,16 +5,16 @@ use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use serde_json::{Map, Value};
 
 use super::{
-    Wanted, audit,
+    audit,
     channels::Protocol,
     copy, node,
     pod::Pod,
+    request::StreamRequest,
     translate::{self, Streams, Wants},
     upgrade::{Asked, Client, Handshake, SPDY, STREAM_PROTOCOL},
 };
 use crate::{
-    Body, NodeAnswer, NodeRequest, query::Query, status::StatusError, subresource::Remote,
-    tower_service::Call,
+    Body, NodeAnswer, NodeRequest, call::Call, query::Query, status::StatusError, subresource::Remote,
 };
 
 /// The protocol of streams that is spoken with nodes: it tells the end as a `Status`.
@@ -75,7 +75,7 @@ fn described(query: &Query, wants: Wants, command: &[&str]) -> Map<String, Value
 }
 
 /// Runs a command in a container, or attaches to it.
-pub(super) async fn answer(wanted: Wanted<'_>, part: Remote) -> Result<Response<Body>, StatusError> {
+pub(super) async fn answer(wanted: StreamRequest<'_>, part: Remote) -> Result<Response<Body>, StatusError> {
     let Call { target, query, .. } = wanted.call;
     let pod = Pod::find(wanted.api, target).await?;
     let container = pod.container(query.get("container"))?;
@@ -90,7 +90,7 @@ pub(super) async fn answer(wanted: Wanted<'_>, part: Remote) -> Result<Response<
     }
     let asked = Asked::of(&wanted.parts.headers)?;
     wanted.admit(described(query, wants, &command)).await?;
-    let Wanted { api, streams, caller, mut parts, .. } = wanted;
+    let StreamRequest { api, streams, caller, mut parts, .. } = wanted;
     let client = Client::of(&mut parts)?;
     let slot = api.slots().take(caller, &host)?;
     audit::begins(caller, target, &container, &command);

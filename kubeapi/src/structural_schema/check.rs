@@ -8,10 +8,12 @@ use std::{
 use serde_json::{Map, Value};
 
 use super::{
-    Bound, Node, Outcome, Rules, Structural, Type, formats, lists,
-    shape::{field_step, within},
+    evaluate::Outcome,
+    lists,
+    node::{Bound, Node, Rules, Structural, Type},
+    path::{field_step, within},
 };
-use crate::status::Cause;
+use crate::{cause::Cause, string_formats};
 
 /// Who gets so many causes need not have them all; an answer has its limits.
 const CAUSES: usize = 500;
@@ -259,7 +261,7 @@ impl Rules {
             let why = format!("{path} in body should match '{pattern}'");
             causes.push(Cause::invalid(path, value, &why));
         }
-        if let Some(format) = self.format.as_deref().filter(|format| !formats::fits(format, text)) {
+        if let Some(format) = self.format.as_deref().filter(|format| !string_formats::fits(format, text)) {
             let why = format!("{path} in body must be of type {format}: {value}");
             causes.push(Cause::type_invalid(path, text, &why));
         }

@@ -3,7 +3,10 @@
 use regex::Regex;
 use serde_json::Value;
 
-use super::{Bound, ListType, Node, Rest, Rules, Type, rules::validations};
+use super::{
+    node::{Bound, ListType, Node, Rest, Rules, Type},
+    rules::validations,
+};
 
 /// How large a compiled pattern may be, in bytes: `[a-z]{1,500}` takes 60 KiB.
 const LARGEST_PATTERN: usize = 1 << 20;

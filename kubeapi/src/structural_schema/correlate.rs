@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::{ListType, Node};
+use super::node::{ListType, Node};
 
 impl Node {
     /// What was under `name`. What changes only as a whole has no parts to be compared.

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use super::ListType;
-use crate::status::Cause;
+use super::node::ListType;
+use crate::cause::Cause;
 
 /// One cause for each item of the list at `path` that was there before.
 pub(super) fn duplicates(type_: &ListType, list: &[Value], path: &str) -> Vec<Cause> {

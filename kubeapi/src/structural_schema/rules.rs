@@ -1,20 +1,17 @@
-//! `x-kubernetes-validations`: rules in CEL, compiled with the schema and held against objects, with the real server's texts.
+//! `x-kubernetes-validations`: rules in CEL, compiled with the schema.
 
 use std::sync::OnceLock;
 
 use serde_json::Value;
 
-use super::{Node, Structural, shape::field_step, types};
+use super::{path::field_step, types};
 use crate::{
-    cel::{Activation, Budget, Decl, EvalError, PER_OBJECT, Program, Val},
-    status::Cause,
+    cause::Cause,
+    cel::{Decl, Program},
 };
 
 /// The key of the rules in a schema.
 const RULES: &str = "x-kubernetes-validations";
-
-/// The longest message that an expression may make, in bytes.
-const LONGEST_MESSAGE: usize = 5 * 1024;
 
 /// A rule of a node.
 #[derive(Debug)]
@@ -24,11 +21,11 @@ pub(super) struct Validation {
     reason: Box<str>,
     /// Where a fault is told, below the node: `spec.size`.
     field: Box<str>,
-    is_optional: bool,
+    pub(super) is_optional: bool,
     /// The type of the node, as the schema names it.
     type_: Box<str>,
     /// The same, as expressions see it.
-    decl: Decl,
+    pub(super) decl: Decl,
     /// As the definition has it.
     source: Value,
     /// Compiled when first needed, which it never is where objects are taken as they come.
@@ -37,9 +34,9 @@ pub(super) struct Validation {
 
 /// The expressions of a rule.
 #[derive(Debug)]
-struct Programs {
-    rule: Result<Program, String>,
-    message: Option<Program>,
+pub(super) struct Programs {
+    pub(super) rule: Result<Program, String>,
+    pub(super) message: Option<Program>,
 }
 
 /// What is wrong with a rule as it stands in a definition.
@@ -48,14 +45,6 @@ pub(crate) struct RuleFault {
     /// Which part of the rule: `rule`, `messageExpression`.
     pub(crate) part: &'static str,
     pub(crate) why: String,
-}
-
-/// What comes of the rules.
-#[derive(Debug, Default)]
-pub(crate) struct Outcome {
-    pub(crate) causes: Vec<Cause>,
-    /// What stands against values that did not change.
-    pub(crate) warnings: Vec<String>,
 }
 
 /// Whether the schema or one within has rules.
@@ -186,207 +175,9 @@ fn field_path(path: &str, schema: &Value) -> Result<String, String> {
     Ok(told)
 }
 
-impl Structural {
-    /// Whether it has rules at all.
-    pub(crate) fn has_rules(&self) -> bool {
-        self.has_rules
-    }
-
-    /// Holds `object` against the rules; `old` is what it takes the place of.
-    pub(crate) fn check_rules(&self, object: &Value, old: Option<&Value>) -> Outcome {
-        let mut walk = Walk { budget: Budget::new(PER_OBJECT), outcome: Outcome::default() };
-        if self.has_rules {
-            let place = Place { old, is_same: old == Some(object) };
-            // what ends the walk has been told
-            let _ended = walk.node(&self.root, object, place, &mut String::new());
-        }
-        walk.outcome
-    }
-}
-
-/// What is known of the old object at a value.
-#[derive(Clone, Copy)]
-struct Place<'a> {
-    /// The value as it was; `None` where none can be told to be the same one.
-    old: Option<&'a Value>,
-    /// Whether it, or the nearest value around it of which that can be told, is as it was.
-    is_same: bool,
-}
-
-struct Walk {
-    budget: Budget,
-    outcome: Outcome,
-}
-
-/// Nothing more is to be evaluated.
-struct Ended;
-
-impl Walk {
-    fn node<'a>(
-        &mut self,
-        node: &'a Node,
-        value: &'a Value,
-        place: Place<'a>,
-        path: &mut String,
-    ) -> Result<(), Ended> {
-        if value.is_null() || !node.has_rules_within {
-            return Ok(());
-        }
-        for validation in &node.validations {
-            self.validation(validation, value, place, path)?;
-        }
-        match value {
-            Value::Object(map) => {
-                for (name, value) in map {
-                    let Some(field) = node.field(name) else { continue };
-                    let step = if node.fields.contains_key(name.as_str()) {
-                        field_step(path, name)
-                    } else {
-                        format!("[{name}]")
-                    };
-                    let old = node.old_field(place.old, name);
-                    self.step(field, value, place.of(old, value), (path, &step))?;
-                }
-            }
-            Value::Array(list) => {
-                let Some(items) = &node.items else { return Ok(()) };
-                let old_items = node.old_items(place.old);
-                for (index, value) in list.iter().enumerate() {
-                    let old = node.key(value).and_then(|key| old_items.get(&key).copied());
-                    self.step(items, value, place.of(old, value), (path, &format!("[{index}]")))?;
-                }
-            }
-            _ => {}
-        }
-        Ok(())
-    }
-
-    fn step<'a>(
-        &mut self,
-        node: &'a Node,
-        value: &'a Value,
-        place: Place<'a>,
-        (path, step): (&mut String, &str),
-    ) -> Result<(), Ended> {
-        let length = path.len();
-        path.push_str(step);
-        let walked = self.node(node, value, place, path);
-        path.truncate(length);
-        walked
-    }
-
-    fn validation<'a>(
-        &mut self,
-        validation: &'a Validation,
-        value: &'a Value,
-        place: Place<'a>,
-        path: &str,
-    ) -> Result<(), Ended> {
-        let program = match &validation.programs().rule {
-            Ok(program) => program,
-            Err(why) => {
-                self.push_cause(validation.invalid(path, &format!("rule compile error: {why}")));
-                return Ok(());
-            }
-        };
-        let is_transition = program.uses("oldSelf");
-        if is_transition && place.old.is_none() && !validation.is_optional {
-            return Ok(());
-        }
-        let mut activation = Activation::default();
-        activation.set("self", Val::read(value, &validation.decl));
-        let old = place.old.map(|old| Val::read(old, &validation.decl));
-        if validation.is_optional {
-            activation.set("oldSelf", Val::optional(old));
-        } else if let Some(old) = old {
-            activation.set("oldSelf", old);
-        }
-        if self.budget.is_spent() {
-            self.push_cause(validation.invalid(path, OUT_OF_BUDGET));
-            return Err(Ended);
-        }
-        let error = match program.evaluate(&activation, &mut self.budget) {
-            Ok(Val::Bool(true)) => return Ok(()),
-            Ok(_) => return self.refuse(validation, &activation, (path, place.is_same && !is_transition)),
-            Err(error) => error,
-        };
-        let rule = validation.shown();
-        match &error {
-            EvalError::Cost if self.budget.is_spent() => {
-                self.push_cause(validation.invalid(path, OUT_OF_BUDGET))
-            }
-            EvalError::Cost | EvalError::Late => {
-                let why = format!(
-                    "'{error}': no further validation rules will be run due to call cost exceeds limit for rule: {rule}"
-                );
-                self.push_cause(validation.invalid(path, &why));
-            }
-            EvalError::Failed(why) if why.starts_with("no such overload") => {
-                let why = format!(
-                    "'{why}': call arguments did not match a supported operator, function or macro signature for rule: {rule}"
-                );
-                self.push_cause(validation.invalid(path, &why));
-            }
-            error @ (EvalError::Failed(_) | EvalError::Deep) => {
-                self.push_cause(validation.invalid(path, &format!("{error} evaluating rule: {rule}")));
-            }
-        }
-        if error.is_final() { Err(Ended) } else { Ok(()) }
-    }
-
-    fn push_cause(&mut self, cause: Cause) {
-        self.outcome.causes.push(cause);
-    }
-
-    /// `is_same`: what did not change is not refused, only told.
-    fn refuse<'a>(
-        &mut self,
-        validation: &'a Validation,
-        activation: &Activation<'a>,
-        (path, is_same): (&str, bool),
-    ) -> Result<(), Ended> {
-        let mut ended = Ok(());
-        let mut message = None;
-        if let Some(expression) = &validation.programs().message {
-            match expression.evaluate(activation, &mut self.budget) {
-                Ok(Val::String(text)) => {
-                    let text = text.trim();
-                    let fits = !text.is_empty() && text.len() <= LONGEST_MESSAGE && !text.contains('\n');
-                    message = fits.then(|| text.to_owned());
-                }
-                Ok(_) | Err(EvalError::Failed(_) | EvalError::Deep) => {}
-                Err(EvalError::Cost | EvalError::Late) => {
-                    message = Some(
-                        "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run"
-                            .to_owned(),
-                    );
-                    ended = Err(Ended);
-                }
-            }
-        }
-        let message = message.unwrap_or_else(|| validation.message());
-        let cause = validation.cause(path, &message);
-        if is_same {
-            self.outcome.warnings.push(cause.to_string());
-        } else {
-            self.push_cause(cause);
-        }
-        ended
-    }
-}
-
-const OUT_OF_BUDGET: &str =
-    "validation failed due to running out of cost budget, no further validation rules will be run";
-
-impl<'a> Place<'a> {
-    /// Of a value within.
-    fn of(self, old: Option<&'a Value>, value: &Value) -> Self {
-        Self { old, is_same: self.is_same || old == Some(value) }
-    }
-}
-
 impl Validation {
-    fn programs(&self) -> &Programs {
+    /// Its expressions, compiled.
+    pub(super) fn programs(&self) -> &Programs {
         self.programs.get_or_init(|| {
             let message = self.source.get("messageExpression").and_then(Value::as_str).unwrap_or_default();
             let message = Some(message).filter(|source| !source.trim().is_empty());
@@ -398,20 +189,23 @@ impl Validation {
         })
     }
 
-    fn invalid(&self, path: &str, why: &str) -> Cause {
+    /// The cause that the value at `path` is invalid.
+    pub(super) fn invalid(&self, path: &str, why: &str) -> Cause {
         Cause::invalid(if path.is_empty() { "<nil>" } else { path }, &self.type_.as_ref().into(), why)
     }
 
     /// How the rule is named in texts about it.
-    fn shown(&self) -> &str {
+    pub(super) fn shown(&self) -> &str {
         if self.message.is_empty() { &self.rule } else { &self.message }
     }
 
-    fn message(&self) -> String {
+    /// What is told of an object that breaks the rule.
+    pub(super) fn message(&self) -> String {
         if self.message.is_empty() { format!("failed rule: {}", self.rule) } else { self.message.to_string() }
     }
 
-    fn cause(&self, path: &str, message: &str) -> Cause {
+    /// The cause at the value at `path`, with the reason that the rule gives.
+    pub(super) fn cause(&self, path: &str, message: &str) -> Cause {
         let field = match (path, self.field.as_ref()) {
             ("", "") => "<nil>".to_owned(),
             (path, "") => path.to_owned(),

@@ -2,7 +2,11 @@
 
 use serde_json::Value;
 
-use super::{Node, Rest, Structural, is_type_meta};
+use super::{
+    node::{Node, Rest, Structural},
+    path::{field_step, within},
+    types::is_type_meta,
+};
 
 impl Structural {
     /// Removes the fields that the schema does not have, and answers their paths.
@@ -90,16 +94,4 @@ impl Node {
             _ => {}
         }
     }
-}
-
-/// Goes one step further down while `walk` runs.
-pub(super) fn within(path: &mut String, step: &str, walk: impl FnOnce(&mut String)) {
-    let length = path.len();
-    path.push_str(step);
-    walk(path);
-    path.truncate(length);
-}
-
-pub(super) fn field_step(path: &str, name: &str) -> String {
-    if path.is_empty() { name.to_owned() } else { format!(".{name}") }
 }

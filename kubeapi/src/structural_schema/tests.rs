@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::Structural;
-use crate::status::Cause;
+use super::node::Structural;
+use crate::cause::Cause;
 
 mod patterns;
 mod rules;

@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-use super::is_type_meta;
 use crate::cel::Decl;
 
 /// The type of what the schema describes; `None` where nothing is known, which expressions do not see. `is_object`: it is a whole
@@ -54,4 +53,9 @@ fn object(schema: &Value, is_object: bool) -> Decl {
     ];
     let meta = meta.into_iter().filter(|_| is_object);
     Decl::object(known.chain(meta))
+}
+
+/// The fields that every object has.
+pub(super) fn is_type_meta(name: &str) -> bool {
+    matches!(name, "apiVersion" | "kind" | "metadata")
 }

@@ -4,7 +4,9 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{
-    AGE, NAME, Printer, age, name, selector, shown, since_creation, text_or, wide,
+    age,
+    cells::{name, selector, since_creation, text_or},
+    printer::{AGE, NAME, Printer, shown, wide},
     workload::{names_and_images, number, template},
 };
 use crate::object::{is_deleting, items, text, text_or_empty};

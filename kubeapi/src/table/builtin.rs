@@ -3,7 +3,11 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use super::{AGE, Column, NAME, Printer, age, name, shown, since_creation, wide};
+use super::{
+    age,
+    cells::{name, since_creation},
+    printer::{AGE, Column, NAME, Printer, shown, wide},
+};
 use crate::object::{items, text_or_empty};
 
 pub(super) const NAMESPACE: Printer = Printer {

@@ -3,7 +3,12 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{NAME, age, definition, json_path, name};
+use super::{
+    age,
+    cells::name,
+    json_path,
+    printer::{NAME, definition},
+};
 use crate::registry::PrinterColumn;
 
 pub(super) fn definitions(columns: &[PrinterColumn]) -> Value {

@@ -1,6 +1,9 @@
 //! Rows of claims for devices, of devices and of their classes.
 
-use super::{AGE, NAME, Printer, name, shown, since_creation, text_or};
+use super::{
+    cells::{name, since_creation, text_or},
+    printer::{AGE, NAME, Printer, shown},
+};
 use crate::object::{items, text_or_empty};
 
 pub(super) const CLAIM: Printer = Printer {

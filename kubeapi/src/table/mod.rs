@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    object::{items, text_or_empty},
+    object::text_or_empty,
     registry::{Builtin, Kind},
     status::StatusError,
 };
@@ -12,6 +12,7 @@ use crate::{
 mod age;
 mod batch;
 mod builtin;
+mod cells;
 mod custom;
 mod devices;
 mod json_path;
@@ -19,9 +20,12 @@ mod network;
 mod node;
 mod pod;
 mod policy;
+mod printer;
 mod registration;
 mod storage;
 mod workload;
+
+use printer::{Printer, definition};
 
 /// What of each object goes along with its row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,31 +50,6 @@ impl Include {
             ))),
         }
     }
-}
-
-/// A column: name, type, format, and 1 for those that only `-o wide` shows.
-type Column = (&'static str, &'static str, &'static str, i32);
-
-/// The first column of nearly all kinds.
-const NAME: Column = ("Name", "string", "name", 0);
-
-/// How long the object has been there.
-const AGE: Column = ("Age", "string", "", 0);
-
-/// A column that is always shown.
-const fn shown(name: &'static str) -> Column {
-    (name, "string", "", 0)
-}
-
-/// A column that only `-o wide` shows.
-const fn wide(name: &'static str) -> Column {
-    (name, "string", "", 1)
-}
-
-/// How a kind's objects become rows.
-struct Printer {
-    columns: &'static [Column],
-    cells: fn(&Value, Timestamp) -> Vec<Value>,
 }
 
 /// Whether a printer column can have this path.
@@ -171,10 +150,6 @@ fn printer(builtin: Builtin) -> Option<&'static Printer> {
     })
 }
 
-fn definition(&(name, type_, format, priority): &Column) -> Value {
-    json!({"name": name, "type": type_, "format": format, "description": "", "priority": priority})
-}
-
 fn row(kind: &Kind, object: &Value, cells: Vec<Value>, include: Include) -> Value {
     let mut row = Map::new();
     row.insert("cells".into(), Value::Array(cells));
@@ -199,52 +174,6 @@ fn row(kind: &Kind, object: &Value, cells: Vec<Value>, include: Include) -> Valu
     };
     row.insert("object".into(), object);
     Value::Object(row)
-}
-
-/// The object's name, the first cell of nearly every row.
-fn name(object: &Value) -> Value {
-    text_or_empty(object, "/metadata/name").into()
-}
-
-/// How long ago the object was created.
-fn since_creation(object: &Value, now: Timestamp) -> Value {
-    age::since(object.pointer("/metadata/creationTimestamp"), now).into()
-}
-
-/// `text`, or what stands for an empty one.
-fn text_or<'a>(object: &'a Value, pointer: &str, instead: &'a str) -> &'a str {
-    let text = text_or_empty(object, pointer);
-    if text.is_empty() { instead } else { text }
-}
-
-/// `k=v,k=v` in the order of the keys.
-fn pairs(map: Option<&Value>) -> String {
-    let mut pairs: Vec<_> = map.and_then(Value::as_object).into_iter().flatten().collect();
-    pairs.sort_by_key(|(key, _)| *key);
-    let pairs: Vec<_> =
-        pairs.iter().map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
-    if pairs.is_empty() { "<none>".to_owned() } else { pairs.join(",") }
-}
-
-/// A label selector as text: `a=b,c in (d,e),f,!g`.
-fn selector(selector: Option<&Value>) -> String {
-    let Some(selector) = selector else { return "<none>".to_owned() };
-    let mut parts = match pairs(selector.get("matchLabels")) {
-        none if none == "<none>" => Vec::new(),
-        pairs => vec![pairs],
-    };
-    for requirement in items(selector, "/matchExpressions") {
-        let key = text_or_empty(requirement, "/key");
-        let values: Vec<_> = items(requirement, "/values").iter().filter_map(Value::as_str).collect();
-        let values = values.join(",");
-        parts.push(match text_or_empty(requirement, "/operator") {
-            "In" => format!("{key} in ({values})"),
-            "NotIn" => format!("{key} notin ({values})"),
-            "DoesNotExist" => format!("!{key}"),
-            _ => key.to_owned(),
-        });
-    }
-    if parts.is_empty() { "<none>".to_owned() } else { parts.join(",") }
 }
 
 #[cfg(test)]

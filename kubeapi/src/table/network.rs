@@ -3,7 +3,10 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{AGE, NAME, Printer, name, pairs, selector, shown, since_creation, text_or, wide};
+use super::{
+    cells::{name, pairs, selector, since_creation, text_or},
+    printer::{AGE, NAME, Printer, shown, wide},
+};
 use crate::object::{items, text, text_or_empty};
 
 /// How many endpoints a row shows.

@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{AGE, NAME, Printer, name, shown, since_creation, text_or, wide};
+use super::{
+    cells::{name, since_creation, text_or},
+    printer::{AGE, NAME, Printer, shown, wide},
+};
 use crate::object::{items, text_or_empty};
 
 pub(super) const PRINTER: Printer = Printer {

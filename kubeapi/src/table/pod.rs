@@ -3,7 +3,11 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{AGE, NAME, Printer, age, name, shown, since_creation, text_or, wide};
+use super::{
+    age,
+    cells::{name, since_creation, text_or},
+    printer::{AGE, NAME, Printer, shown, wide},
+};
 use crate::object::{is_deleting, items, text, text_or_empty};
 
 pub(super) const PRINTER: Printer = Printer {

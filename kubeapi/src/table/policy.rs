@@ -3,7 +3,11 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{AGE, Column, NAME, Printer, age, name, shown, since_creation, text_or, wide};
+use super::{
+    age,
+    cells::{name, since_creation, text_or},
+    printer::{AGE, Column, NAME, Printer, shown, wide},
+};
 use crate::object::{items, text_or_empty};
 
 pub(super) const ROLE: Printer = Printer {

@@ -2,7 +2,10 @@
 
 use serde_json::Value;
 
-use super::{AGE, NAME, Printer, name, shown, since_creation, text_or};
+use super::{
+    cells::{name, since_creation, text_or},
+    printer::{AGE, NAME, Printer, shown},
+};
 use crate::object::{items, text, text_or_empty};
 
 pub(super) const VALIDATING_POLICY: Printer = Printer {

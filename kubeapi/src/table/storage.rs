@@ -2,7 +2,10 @@
 
 use serde_json::{Map, Value};
 
-use super::{AGE, NAME, Printer, name, shown, since_creation, text_or, wide};
+use super::{
+    cells::{name, since_creation, text_or},
+    printer::{AGE, NAME, Printer, shown, wide},
+};
 use crate::object::{is_deleting, items, text_or_empty};
 
 pub(super) const VOLUME: Printer = Printer {

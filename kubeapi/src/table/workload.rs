@@ -3,12 +3,15 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{AGE, NAME, Printer, name, pairs, selector, shown, since_creation, text_or, wide};
+use super::{
+    cells::{name, pairs, selector, since_creation, text_or},
+    printer::{AGE, Column, NAME, Printer, shown, wide},
+};
 use crate::object::{items, text, text_or_empty};
 
-const CONTAINERS: super::Column = wide("Containers");
-const IMAGES: super::Column = wide("Images");
-const SELECTOR: super::Column = wide("Selector");
+const CONTAINERS: Column = wide("Containers");
+const IMAGES: Column = wide("Images");
+const SELECTOR: Column = wide("Selector");
 
 pub(super) const DEPLOYMENT: Printer = Printer {
     columns: &[
@@ -48,7 +51,7 @@ pub(super) const REPLICATION_CONTROLLER: Printer = Printer {
     cells: |object, now| replicas(object, pairs(object.pointer("/spec/selector")), now),
 };
 
-const REPLICA_COLUMNS: &[super::Column] =
+const REPLICA_COLUMNS: &[Column] =
     &[NAME, shown("Desired"), shown("Current"), shown("Ready"), AGE, CONTAINERS, IMAGES, SELECTOR];
 
 fn replicas(object: &Value, selector: String, now: Timestamp) -> Vec<Value> {

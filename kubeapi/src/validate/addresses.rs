@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use super::names;
 use crate::{
+    cause::Cause,
     object::{items, text_or_empty},
     registry::Builtin,
-    status::Cause,
 };
 
 const NO_ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";

@@ -2,8 +2,11 @@
 
 use serde_json::Value;
 
-use super::{in_range, required, schedule, supported, workload};
-use crate::{object::text_or_empty, status::Cause};
+use super::{
+    faults::{in_range, required, supported},
+    schedule, workload,
+};
+use crate::{cause::Cause, object::text_or_empty};
 
 const RESTART_POLICIES: &[&str] = &["OnFailure", "Never"];
 /// What the job controller appends to the name of a cron job: a dash and ten digits.

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::{faults, names};
-use crate::{object::text_or_empty, status::Cause};
+use super::{faults::faults, names};
+use crate::{cause::Cause, object::text_or_empty};
 
 /// All values together.
 const DATA_BYTES: usize = 1024 * 1024;

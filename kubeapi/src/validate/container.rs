@@ -4,11 +4,14 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{faults, in_range, names, required, supported};
+use super::{
+    faults::{faults, in_range, required, supported},
+    names,
+};
 use crate::{
+    cause::Cause,
     object::{items, text_or_empty},
     quantity::Quantity,
-    status::Cause,
 };
 
 const LAST_PORT: i64 = 65_535;

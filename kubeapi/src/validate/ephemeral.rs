@@ -4,10 +4,13 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use super::{faults, names, required};
+use super::{
+    faults::{faults, required},
+    names,
+};
 use crate::{
+    cause::Cause,
     object::{items, text_or_empty},
-    status::Cause,
 };
 
 const LIST: &str = "/spec/ephemeralContainers";

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::{object::text_or_empty, status::Cause};
+use crate::{cause::Cause, object::text_or_empty};
 
 /// The longest texts, bytes: by the field's name in `v1`, in `events.k8s.io/v1` and the limit.
 const LIMITS: [(&str, &str, usize); 4] = [

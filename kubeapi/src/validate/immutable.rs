@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{registry::Builtin, status::Cause};
+use crate::{cause::Cause, registry::Builtin};
 
 const IMMUTABLE: &str = "field is immutable";
 

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::in_range;
-use crate::status::Cause;
+use super::faults::in_range;
+use crate::cause::Cause;
 
 pub(super) fn lease(object: &Value) -> Vec<Cause> {
     let number = |field: &str, least| {

@@ -4,11 +4,14 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{faults, names, object_name, required};
+use super::{
+    faults::{faults, required},
+    names,
+};
 use crate::{
+    cause::Cause,
     object::{is_deleting, items, text_or_empty},
     registry::{Builtin, Kind},
-    status::Cause,
 };
 
 /// All annotations together.
@@ -119,4 +122,27 @@ fn owners(object: &Value) -> Vec<Cause> {
         causes.push(Cause::invalid("metadata.ownerReferences", &"".into(), &why));
     }
     causes
+}
+
+/// What stands against the name of an object.
+pub(super) fn object_name(kind: &Kind, name: &str) -> Option<Cause> {
+    let faults = match kind.builtin {
+        Some(Builtin::Namespace) => names::dns_label(name),
+        Some(Builtin::Service) => names::dns_1035_label(name),
+        // these take any name that fits into a path
+        Some(
+            Builtin::Role
+            | Builtin::RoleBinding
+            | Builtin::ClusterRole
+            | Builtin::ClusterRoleBinding
+            | Builtin::ApiService,
+        ) => names::path_segment(name),
+        Some(Builtin::IpAddress) => names::ip_address(name),
+        _ => names::dns_subdomain(name),
+    };
+    fault("metadata.name", name, faults)
+}
+
+fn fault(field: &str, value: &str, faults: Vec<String>) -> Option<Cause> {
+    (!faults.is_empty()).then(|| Cause::invalid(field, &value.into(), &faults.join("; ")))
 }

@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use crate::{
-    definitions,
-    object::text_or_empty,
+    cause::Cause,
+    definitions::rules as definition_rules,
     registry::{Builtin, Kind},
-    status::{Cause, StatusError},
+    status::StatusError,
 };
 
 mod addresses;
@@ -16,6 +16,7 @@ mod container;
 mod decode;
 mod ephemeral;
 mod event;
+mod faults;
 mod immutable;
 mod lease;
 mod metadata;
@@ -82,7 +83,7 @@ pub(crate) fn update(kind: &Kind, old: &Value, new: &Value) -> Vec<Cause> {
         Some(Builtin::Service) => causes.extend(network::update_service(old, new)),
         Some(Builtin::EndpointSlice) => causes.extend(network::update_slice(old, new)),
         Some(Builtin::Job) => causes.extend(batch::update_job(old, new)),
-        Some(Builtin::CustomResourceDefinition) => causes.extend(definitions::rules::update(old, new)),
+        Some(Builtin::CustomResourceDefinition) => causes.extend(definition_rules::update(old, new)),
         Some(Builtin::RoleBinding | Builtin::ClusterRoleBinding) => {
             causes.extend(policy::update_binding(old, new))
         }
@@ -125,61 +126,4 @@ fn content(builtin: Option<Builtin>, object: &Value) -> Vec<Cause> {
         Builtin::RoleBinding | Builtin::ClusterRoleBinding => policy::binding(object),
         _ => Vec::new(),
     }
-}
-
-/// What stands against the name of an object.
-pub(crate) fn object_name(kind: &Kind, name: &str) -> Option<Cause> {
-    let faults = match kind.builtin {
-        Some(Builtin::Namespace) => names::dns_label(name),
-        Some(Builtin::Service) => names::dns_1035_label(name),
-        // these take any name that fits into a path
-        Some(
-            Builtin::Role
-            | Builtin::RoleBinding
-            | Builtin::ClusterRole
-            | Builtin::ClusterRoleBinding
-            | Builtin::ApiService,
-        ) => names::path_segment(name),
-        Some(Builtin::IpAddress) => names::ip_address(name),
-        _ => names::dns_subdomain(name),
-    };
-    fault("metadata.name", name, faults)
-}
-
-fn fault(field: &str, value: &str, faults: Vec<String>) -> Option<Cause> {
-    (!faults.is_empty()).then(|| Cause::invalid(field, &value.into(), &faults.join("; ")))
-}
-
-/// One cause for each fault of the text at `field`.
-fn faults<'a>(field: &str, value: &str, faults: Vec<String>) -> impl Iterator<Item = Cause> + use<'a> {
-    let (field, value) = (field.to_owned(), Value::from(value));
-    faults.into_iter().map(move |fault| Cause::invalid(field.as_str(), &value, &fault))
-}
-
-/// An absent or empty text under `key` of the object at `path`.
-fn required(object: &Value, path: &str, key: &str) -> Option<Cause> {
-    let missing = text_or_empty(object, &format!("/{key}")).is_empty();
-    missing.then(|| Cause::required(format!("{path}.{key}"), ""))
-}
-
-/// A text under `key` that is none of `supported`.
-fn supported(object: &Value, path: &str, key: &str, supported: &[&str]) -> Option<Cause> {
-    let text = text_or_empty(object, &format!("/{key}"));
-    let field = if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
-    match text {
-        "" => Some(Cause::required(field, "")),
-        text if supported.contains(&text) => None,
-        text => Some(Cause::unsupported(field, &text.into(), supported)),
-    }
-}
-
-/// A number out of range, where there is one.
-fn in_range(field: String, value: Option<&Value>, from: i64, to: i64) -> Option<Cause> {
-    let value = value.filter(|value| value.as_i64().is_some_and(|number| !(from..=to).contains(&number)))?;
-    let why = match (from, to) {
-        (0, i64::MAX) => "must be greater than or equal to 0".to_owned(),
-        (1, i64::MAX) => "must be greater than 0".to_owned(),
-        _ => format!("must be between {from} and {to}, inclusive"),
-    };
-    Some(Cause::invalid(field, value, &why))
 }

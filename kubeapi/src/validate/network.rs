@@ -4,10 +4,14 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{addresses, faults, in_range, metadata, names, required, supported};
+use super::{
+    addresses,
+    faults::{faults, in_range, required, supported},
+    metadata, names,
+};
 use crate::{
+    cause::Cause,
     object::{items, text_or_empty},
-    status::Cause,
 };
 
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];

@@ -4,10 +4,13 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{faults, names, supported};
+use super::{
+    faults::{faults, supported},
+    names,
+};
 use crate::{
+    cause::Cause,
     object::{items, text_or_empty},
-    status::Cause,
 };
 
 pub(super) fn node(object: &Value) -> Vec<Cause> {

@@ -4,10 +4,14 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{container, faults, in_range, names, required, supported, sysctl};
+use super::{
+    container,
+    faults::{faults, in_range, required, supported},
+    names, sysctl,
+};
 use crate::{
+    cause::Cause,
     object::{items, text_or_empty},
-    status::Cause,
 };
 
 const RESTART_POLICIES: &[&str] = &["Always", "OnFailure", "Never"];

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use serde_json::{Map, Value};
 
 use crate::{
+    cause::Cause,
     object::{MIRROR, items, text_or_empty},
-    status::Cause,
 };
 
 const FIXED: &str = "pod updates may not change fields other than `spec.containers[*].image`,\

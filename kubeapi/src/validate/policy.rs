@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::{required, supported};
+use super::faults::{required, supported};
 use crate::{
+    cause::Cause,
     object::{items, text_or_empty},
-    status::Cause,
 };
 
 /// A disruption budget says one of two things.

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use crate::{
+    cause::Cause,
     object::{items, text_or_empty},
-    status::Cause,
 };
 
 const LONGEST: usize = 253;

@@ -3,10 +3,11 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
 
-use super::*;
+use super::{metadata::object_name, *};
 use crate::{
     defaults,
     duplicates::Repeated,
+    object::text_or_empty,
     registry::{KindSchema, Registry},
 };
 

@@ -2,11 +2,14 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{in_range, metadata, pod, supported};
+use super::{
+    faults::{in_range, supported},
+    metadata, pod,
+};
 use crate::{
+    cause::Cause,
     object::{items, text_or_empty},
     registry::Builtin,
-    status::Cause,
 };
 
 const IMMUTABLE: &str = "field is immutable";

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{create, references};
+use super::{generated_name::generated, references};
 use crate::{
     Api,
     defaults::{self, account::VOLUME_PREFIX},
@@ -53,7 +53,7 @@ pub(super) async fn admit(api: &Api, target: &Target, pod: &mut Value) -> Result
         default_to(spec, "imagePullSecrets", secrets);
     }
     if mounts_token(&account, pod) {
-        defaults::account::mount(pod, &create::generated(VOLUME_PREFIX));
+        defaults::account::mount(pod, &generated(VOLUME_PREFIX));
     }
     Ok(())
 }

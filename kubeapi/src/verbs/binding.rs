@@ -6,13 +6,16 @@ use serde_json::{Value, json};
 
 use super::{
     update::check_expected,
-    write::{Change, Next, modify, now},
+    write::{Change, modify},
 };
 use crate::{
     Api, Body, body,
+    call::Call,
+    cause::Cause,
+    deletion::Next,
     object::{as_map, child, is_deleting, text, text_or_empty},
-    status::{Cause, StatusError},
-    tower_service::Call,
+    status::StatusError,
+    timestamp::now,
 };
 
 /// Binds the request's pod to the node that the `Binding` names.

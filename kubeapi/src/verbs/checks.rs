@@ -1,27 +1,21 @@
 //! Holding objects against the schemas and rules that others wrote, and definitions and policies against what such may say: work that takes
 //! as long as its author likes, so it is done beside the workers, a few at a time, with a deadline.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use serde_json::Value;
-use tokio::{sync::Semaphore, task::spawn_blocking, time::timeout};
 
-use super::write::accept;
 use crate::{
-    admission, definitions,
+    admission, blocking,
+    cause::Cause,
+    definitions,
     registry::{Builtin, Kind, KindSchema},
-    status::{Cause, StatusError},
+    status::StatusError,
     structural_schema::{Late, Outcome},
 };
 
 /// What is smaller than this many bytes, and is held against no rules, is checked where it is.
 const SMALL: usize = 4 * 1024;
-
-/// How many checks run beside the workers at once.
-static TURNS: Semaphore = Semaphore::const_new(4);
-
-/// How long a check waits for its turn.
-const TURN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Refuses with all `causes` and what else stands against `new`, in place of `old`. Answers the object, and what its author should
 /// know.
@@ -41,7 +35,7 @@ pub(super) async fn check(
         (new, checked)
     } else {
         let (kind, old) = (Arc::clone(kind), old.cloned());
-        beside(move || {
+        blocking::run(move || {
             let checked = run(&kind, old.as_ref(), &new);
             (new, checked)
         })
@@ -54,27 +48,21 @@ pub(super) async fn check(
     Ok((new, warnings))
 }
 
+/// 422 for causes, if there are any.
+fn accept(kind: &Kind, name: &str, causes: Vec<Cause>) -> Result<(), StatusError> {
+    if causes.is_empty() { Ok(()) } else { Err(StatusError::invalid(&kind.group, &kind.kind, name, causes)) }
+}
+
 /// Compiles the schema of a kind from a definition, if nobody has yet.
 pub(crate) async fn compile(kind: &Arc<Kind>) -> Result<(), StatusError> {
     if kind.defined.is_none() || kind.is_compiled() {
         return Ok(());
     }
     let kind = Arc::clone(kind);
-    beside(move || {
+    blocking::run(move || {
         kind.schema();
     })
     .await
-}
-
-/// Does long work beside the workers.
-pub(crate) async fn beside<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, StatusError> {
-    let turn = timeout(TURN_TIMEOUT, TURNS.acquire()).await;
-    let _turn = turn
-        .map_err(|_| StatusError::timeout("request did not complete within requested timeout"))?
-        .map_err(|_| StatusError::internal("the checks have ended"))?;
-    spawn_blocking(work).await.map_err(|error| StatusError::internal(format!("a check broke off: {error}")))
 }
 
 /// Whether objects of the kind hold expressions and patterns of their author's, which are read where they are written.

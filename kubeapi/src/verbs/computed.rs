@@ -13,9 +13,9 @@ use crate::{
     Api, Body,
     accept::Shape,
     body,
+    call::Call,
     status::StatusError,
     table::{self, Include},
-    tower_service::Call,
 };
 
 /// The objects of the request, or the one that it names.

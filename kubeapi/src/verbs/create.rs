@@ -1,18 +1,20 @@
 //! `create`.
 
 use http::{Response, StatusCode};
-use rand::Rng;
 use serde_json::Value;
 use uuid::Uuid;
 
 use super::{
     account, checks,
+    generated_name::generated,
     get::{self, Outcome, answer, key},
     limits, priority, runtime_class,
-    write::{Admitted, admit, check_namespace, now, store, target, writer},
+    write::{Admitted, admit, check_namespace, store, target, writer},
 };
 use crate::{
-    Api, Body, access, admission, body, defaults, definitions,
+    Api, Body, access, admission, body,
+    call::Call,
+    defaults, definitions,
     object::{default_to, metadata, text_or_empty},
     patch,
     path::Target,
@@ -21,18 +23,9 @@ use crate::{
     service_allocator,
     status::StatusError,
     store::{Expect, Store},
-    tower_service::Call,
+    timestamp::now,
     validate,
 };
-
-/// The characters of generated names: no vowels and nothing that reads like another.
-const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-
-/// How many characters are appended to `generateName`.
-const SUFFIX: usize = 5;
-
-/// The longest generated name, the suffix included.
-const LONGEST: usize = 63;
 
 /// How often a generated name may turn out to be taken, which is not the client's fault.
 const ATTEMPTS: usize = 8;
@@ -181,12 +174,4 @@ fn name_asker(call: &Call, object: &mut Value) {
         spec.insert("username".into(), caller.user.as_str().into());
         spec.insert("groups".into(), caller.groups.clone().into());
     }
-}
-
-/// A name that begins so and is nobody's, as good as certainly.
-pub(super) fn generated(prefix: &str) -> String {
-    let mut random = rand::rng();
-    let kept = prefix.chars().take(LONGEST - SUFFIX);
-    let suffix = (0..SUFFIX).filter_map(|_| ALPHABET.get(random.random_range(0..ALPHABET.len())));
-    kept.chain(suffix.map(|byte| char::from(*byte))).collect()
 }

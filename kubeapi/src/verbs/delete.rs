@@ -7,19 +7,20 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    deletion::{Deletion, Policy, deleted},
     get::{Outcome, answer, key},
     list::{all, selection},
     options::{of_dry_run, refuse},
-    write::{Change, Next, modify, store},
+    write::{Change, modify, store},
 };
 use crate::{
     Api, Body, body,
+    call::Call,
+    cause::Cause,
+    deletion::{Deletion, Next, Policy, deleted},
     object::text_or_empty,
     registry::{Builtin, Kind},
-    status::{Cause, StatusError},
+    status::StatusError,
     store::{Expect, Store, StoreError},
-    tower_service::Call,
 };
 
 /// `DeleteOptions` (meta/v1).

@@ -8,18 +8,20 @@ use super::{
     delete::{Options, delete_one},
     get::find,
     options::{of_dry_run, refuse},
-    scale::selector_text,
-    write::{Change, Next, modify, now, store},
+    write::{Change, modify, store},
 };
 use crate::{
     Api, Body, body,
+    call::Call,
+    deletion::Next,
     object::{as_map, child, is_deleting, text, text_or_empty},
     path::Target,
     registry::{Builtin, Kind},
+    scale::selector_text,
     selector::Selection,
     status::StatusError,
     store::{Expect, Object, Page, Scope},
-    tower_service::Call,
+    timestamp::now,
 };
 
 mod budget;

@@ -6,16 +6,16 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
-use super::version::served;
 use crate::{
     Api, Body,
     accept::Shape,
     body,
+    call::Call,
+    conversion::served,
     path::Target,
     status::StatusError,
     store::{Key, Object, Store, StoreError},
     table::{self, Include},
-    tower_service::Call,
 };
 
 /// The object at the request's path.

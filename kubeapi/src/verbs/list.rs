@@ -7,17 +7,18 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{get::metadata_alone, version::all_served};
+use super::get::metadata_alone;
 use crate::{
     Api, Body,
     accept::Shape,
     body,
+    call::Call,
+    conversion::all_served,
     path::Target,
     selector::Selection,
     status::StatusError,
     store::{Object, Page, Scope, StoreError},
     table::{self, Include},
-    tower_service::Call,
 };
 
 /// Where the next page begins: opaque to clients.

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::{
-    object::{as_map, assign, child, metadata},
+    object::{as_map, assign, child, metadata, next_generation},
     registry::{Builtin, Kind},
     subresource::Part,
 };
@@ -102,11 +102,4 @@ fn wanted(kind: &Kind, object: &Value) -> Map<String, Value> {
         wanted.shift_remove("status");
     }
     wanted
-}
-
-/// Counts the generation up.
-pub(super) fn next_generation(object: &mut Value) {
-    let metadata = metadata(object);
-    let generation = metadata.get("generation").and_then(Value::as_i64).unwrap_or_default();
-    metadata.insert("generation".into(), (generation + 1).into());
 }

@@ -4,11 +4,7 @@ use http::Method;
 use serde_json::json;
 
 use crate::{
-    body::media_type,
-    patch::PatchKind,
-    query::Query,
-    status::{Cause, StatusError},
-    tower_service::Call,
+    body::media_type, call::Call, cause::Cause, patch::PatchKind, query::Query, status::StatusError,
 };
 
 /// The longest name of a field manager.

@@ -7,18 +7,19 @@ use super::{
     create::{Origin, create_if_missing},
     get::answer,
     update::{check_expected, finish},
-    write::{Admitted, Change, admit, modify, now, target, writer},
+    write::{Admitted, Change, admit, modify, target, writer},
 };
 use crate::{
     Api, Body,
     body::{json, media_type, yaml},
+    call::Call,
     defaults,
     duplicates::Repeated,
     object::text_or_empty,
     patch::{self, ApplyOptions, PatchKind},
     registry::{Kind, KindSchema},
     status::StatusError,
-    tower_service::Call,
+    timestamp::now,
     validate::{FieldValidation, unknown_metadata},
 };
 

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::{Method, Response, StatusCode};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
     get::find,
@@ -12,11 +12,13 @@ use super::{
 use crate::{
     Api, Body,
     body::{self, json, media_type},
-    object::{as_map, assign, child, metadata, text_or_empty},
+    call::Call,
+    cause::Cause,
+    object::{as_map, child},
     patch::{self, PatchKind},
     registry::ScalePaths,
-    status::{Cause, StatusError},
-    tower_service::Call,
+    scale::scale_of,
+    status::StatusError,
 };
 
 /// Answers the request's scale, after the change that the request makes.
@@ -46,7 +48,7 @@ pub(crate) async fn scale(api: &Api, call: &Call, method: &Method) -> Result<Res
             .await?
         }
     };
-    let answer = shown(&paths, &object);
+    let answer = scale_of(&paths, &object);
     Ok(body::answer(StatusCode::OK, Bytes::from(answer.to_string()), &[]))
 }
 
@@ -58,7 +60,7 @@ async fn changed(
     change: impl Fn(&Value) -> Result<Value, StatusError>,
 ) -> Result<Value, StatusError> {
     modify(api, call, Change::Update, |current| {
-        let scale = change(&shown(paths, current))?;
+        let scale = change(&scale_of(paths, current))?;
         check_expected(call, &scale, current)?;
         let replicas = scale.pointer("/spec/replicas").cloned().unwrap_or_else(|| 0.into());
         check(call, &replicas)?;
@@ -92,50 +94,4 @@ fn check(call: &Call, replicas: &Value) -> Result<(), StatusError> {
     };
     let causes = vec![Cause::invalid("spec.replicas", replicas, wrong)];
     Err(StatusError::invalid("autoscaling", "Scale", &call.target.name, causes))
-}
-
-/// The scale of `object`.
-pub(crate) fn shown(paths: &ScalePaths, object: &Value) -> Value {
-    let mut scale =
-        json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": {}, "spec": {}, "status": {}});
-    for name in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
-        let value = object.pointer("/metadata").and_then(|metadata| metadata.get(name)).cloned();
-        assign(metadata(&mut scale), name, value);
-    }
-    let number = |pointer: &str| object.pointer(pointer).and_then(Value::as_i64);
-    if let Some(replicas) = number(&paths.replicas) {
-        scale["spec"]["replicas"] = replicas.into();
-    }
-    scale["status"]["replicas"] = number(&paths.status_replicas).unwrap_or_default().into();
-    let selector = paths.selector.as_deref().and_then(|pointer| object.pointer(pointer)).map(selector_text);
-    if let Some(selector) = selector.filter(|selector| !selector.is_empty()) {
-        scale["status"]["selector"] = selector.into();
-    }
-    scale
-}
-
-/// A selector as one text, as in the parameter `labelSelector`: of a text itself, a `LabelSelector` or a map of labels.
-pub(super) fn selector_text(selector: &Value) -> String {
-    let Value::Object(map) = selector else { return selector.as_str().unwrap_or_default().to_owned() };
-    let is_structured = map.contains_key("matchLabels") || map.contains_key("matchExpressions");
-    let labels = if is_structured { map.get("matchLabels").and_then(Value::as_object) } else { Some(map) };
-    let mut terms: Vec<_> = labels
-        .into_iter()
-        .flatten()
-        .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
-        .collect();
-    terms.sort_unstable();
-    for expression in map.get("matchExpressions").and_then(Value::as_array).into_iter().flatten() {
-        let key = text_or_empty(expression, "/key");
-        let values: Vec<_> =
-            crate::object::items(expression, "/values").iter().filter_map(Value::as_str).collect();
-        let values = values.join(",");
-        terms.push(match text_or_empty(expression, "/operator") {
-            "In" => format!("{key} in ({values})"),
-            "NotIn" => format!("{key} notin ({values})"),
-            "DoesNotExist" => format!("!{key}"),
-            _ => key.to_owned(),
-        });
-    }
-    terms.join(",")
 }

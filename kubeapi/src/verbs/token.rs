@@ -11,13 +11,15 @@ use http::{Response, StatusCode};
 use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequestSpec};
 use serde_json::{Value, json};
 
-use super::{get::find, write::now};
+use super::get::find;
 use crate::{
     Api, Body, BoundKind, BoundObject, TokenError, TokenGrant, body,
+    call::Call,
+    cause::Cause,
     object::{is_mirror, text_or_empty},
-    status::{Cause, StatusError},
+    status::StatusError,
     store::{Key, Resource, Store},
-    tower_service::Call,
+    timestamp::now,
 };
 
 const GROUP: &str = "authentication.k8s.io";

@@ -7,16 +7,11 @@ use super::{
     create::{Origin, create_if_missing},
     get::answer,
     merge::merged,
-    write::{Admitted, Change, Next, admit, modify, now, target, writer},
+    write::{Admitted, Change, admit, modify, target, writer},
 };
 use crate::{
-    Api, Body, admission, body, defaults, definitions,
-    object::text_or_empty,
-    patch,
-    registry::Builtin,
-    service_allocator,
-    status::{Cause, StatusError},
-    tower_service::Call,
+    Api, Body, admission, body, call::Call, cause::Cause, defaults, definitions, deletion::Next,
+    object::text_or_empty, patch, registry::Builtin, service_allocator, status::StatusError, timestamp::now,
 };
 
 /// Replaces the request's object, or its status.

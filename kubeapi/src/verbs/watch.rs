@@ -13,12 +13,13 @@ use tokio_util::sync::CancellationToken;
 use super::{
     get::{metadata_alone, metadata_of},
     list::{all, scope, selection},
-    version::served,
 };
 use crate::{
     Api, Body, BoxError,
     accept::Shape,
     body,
+    call::Call,
+    conversion::served,
     metrics::Watching,
     object::{as_map, metadata},
     registry::Kind,
@@ -26,7 +27,6 @@ use crate::{
     status::StatusError,
     store::{Event, EventKind, Object, StoreError, Watch},
     table::{self, Include},
-    tower_service::Call,
 };
 
 /// How often a quiet watch says how far it has come.

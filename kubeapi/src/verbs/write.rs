@@ -1,17 +1,18 @@
 //! What all writes share: reading what came in, admission, and the way to the store.
 
-use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{
     checks,
-    deletion::is_awaited,
     get::{Outcome, find, key},
     merge::status_has_metadata,
-    version::{served, stored},
 };
 use crate::{
-    Api, access, admission, body, definitions,
+    Api, access, admission, body,
+    call::Call,
+    conversion::{served, stored},
+    definitions,
+    deletion::{Next, is_awaited},
     duplicates::Repeated,
     object::{is_deleting, metadata, text_or_empty},
     patch::{self, ApplyOptions},
@@ -19,10 +20,9 @@ use crate::{
     quota,
     registry::{Builtin, Kind, SchemaSource},
     service_allocator,
-    status::{Cause, StatusError},
+    status::StatusError,
     store::{Expect, Key, Object, Resource, Store, StoreError, Write},
     subresource::Part,
-    tower_service::Call,
     validate::{self, FieldValidation},
 };
 
@@ -33,16 +33,6 @@ const ATTEMPTS: usize = 32;
 pub(super) struct Admitted {
     pub(super) object: Value,
     pub(super) warnings: Vec<String>,
-}
-
-/// RFC 3339 in whole seconds, as all times of objects' metadata.
-pub(super) fn written(time: Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
-}
-
-/// This second.
-pub(super) fn now() -> String {
-    written(Timestamp::now())
 }
 
 /// Holds an object that came in against its schema, and gives it the type and place that the path says.
@@ -105,11 +95,6 @@ fn place(kind: &Kind, target: &Target, object: &mut Value) -> Result<(), StatusE
         metadata.insert("name".into(), target.name.as_str().into());
     }
     Ok(())
-}
-
-/// 422 for causes, if there are any.
-pub(super) fn accept(kind: &Kind, name: &str, causes: Vec<Cause>) -> Result<(), StatusError> {
-    if causes.is_empty() { Ok(()) } else { Err(StatusError::invalid(&kind.group, &kind.kind, name, causes)) }
 }
 
 /// The namespace of something new must exist, and stay.
@@ -179,16 +164,6 @@ async fn commit(
         error => (false, error.into()),
     };
     if in_claim { Err(error) } else { Ok(Err(error)) }
-}
-
-/// What becomes of an object.
-pub(crate) enum Next {
-    /// It stays as it is; nothing is written.
-    Same,
-    /// This takes its place.
-    Replace(Value),
-    /// It goes.
-    Remove,
 }
 
 /// What a change is to those who may refuse it or change it further.

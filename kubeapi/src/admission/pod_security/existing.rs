@@ -7,17 +7,13 @@ use std::{
 
 use serde_json::Value;
 
-use super::{
-    checks::{self, Pod},
-    labels::Standard,
-};
+use super::{checks, labels::Standard, pod::Pod};
 use crate::{
-    Api,
+    Api, blocking,
     object::{items, text, text_or_empty},
     registry::Builtin,
     status::StatusError,
     store::{Object, Page, Scope},
-    verbs::beside,
 };
 
 /// How many pods are looked at; Kubernetes' own number.
@@ -36,7 +32,7 @@ pub(super) async fn warnings(
     let scope = Scope { resource: kind.resource().clone(), namespace: Some(namespace.to_owned()) };
     let pods = api.store().list(&scope, &Page::default()).await?.items;
     let namespace = namespace.to_owned();
-    beside(move || {
+    blocking::run(move || {
         let deadline = Instant::now() + CHECK_TIMEOUT;
         of_pods(&namespace, enforced, ordered(&pods), || Instant::now() >= deadline)
     })

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::status::Cause;
+use crate::cause::Cause;
 
 /// What the names of all labels begin with.
 const PREFIX: &str = "pod-security.kubernetes.io/";

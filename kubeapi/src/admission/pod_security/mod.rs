@@ -7,23 +7,26 @@ use serde_json::Value;
 
 use crate::{
     Api,
+    admission::namespace::namespace,
+    call::Call,
     object::text_or_empty,
     path::Target,
     registry::{Builtin, Kind},
     status::StatusError,
     subresource::Part,
-    tower_service::Call,
 };
 
 mod checks;
 mod existing;
 mod labels;
+mod pod;
 #[cfg(test)]
 mod tests;
 mod update;
 
-use checks::{Pod, Violations};
+use checks::Violations;
 use labels::{Level, Policy, Standard};
+use pod::Pod;
 
 /// Holds a write against the labels of its namespace, and a namespace against what such labels may be. What only deserves a warning
 /// is added to those of the call.
@@ -77,7 +80,7 @@ fn template(kind: &Kind) -> Option<&'static str> {
 
 /// What the labels of a namespace ask of its pods, and what is wrong with them. A namespace that has gone meanwhile asks nothing.
 async fn policy_of(api: &Api, target: &Target) -> Result<(Policy, Vec<String>), StatusError> {
-    let namespace = super::namespace(api, target).await?;
+    let namespace = namespace(api, target).await?;
     let (policy, faults) = Policy::of(&namespace);
     Ok((policy, faults.iter().map(ToString::to_string).collect()))
 }

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::{
-    checks::{self, Pod},
-    existing,
+    checks, existing,
     labels::{Level, Policy, Standard, Version},
+    pod::Pod,
     update,
 };
 

@@ -7,9 +7,9 @@ use crate::{
         conditions::{self, Condition, compiled},
         variables::declared,
     },
+    cause::Cause,
     cel::{Decl, Program, escape},
     object::{items, text, text_or_empty},
-    status::Cause,
 };
 
 /// The reasons with which a policy may refuse.

@@ -4,34 +4,23 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{attributes::Attributes, matching::matches, variables::Input};
+use super::{
+    attributes::Attributes, authorizer::authorizer, configuration::Policy, matching::matches,
+    variables::Input,
+};
 use crate::{
-    Api,
-    object::{items, text, text_or_empty},
+    Api, blocking,
+    call::Call,
+    object::{items, text},
     registry::Kind,
     status::StatusError,
-    tower_service::Call,
-    verbs::beside,
 };
 
-mod compile;
+pub(super) mod compile;
 mod evaluate;
 mod params;
 
-pub(super) use compile::Programs;
 use evaluate::{Denial, judge};
-
-/// A policy with the bindings that put it in force.
-#[derive(Debug)]
-pub(super) struct Policy {
-    pub(super) name: String,
-    pub(super) spec: Value,
-    pub(super) programs: Arc<Programs>,
-    /// Why it cannot be evaluated.
-    pub(super) fault: Option<String>,
-    /// By name.
-    pub(super) bindings: Vec<(String, Value)>,
-}
 
 /// Who refuses, and why.
 struct Denied<'a> {
@@ -120,9 +109,9 @@ async fn of_policy<'a>(
             }
         };
         let seen = asked.in_version(&version);
-        let input = Input::new(api, &seen, &asked.kind, namespace);
+        let input = Input::new(authorizer(api, &seen.caller), &seen, &asked.kind, namespace);
         let programs = Arc::clone(&policy.programs);
-        let judgements = beside(move || {
+        let judgements = blocking::run(move || {
             let judged =
                 params.into_iter().map(|params| judge(&programs, &Input { params, ..input.clone() }));
             judged.collect::<Vec<_>>()
@@ -170,9 +159,4 @@ fn acted_on<'a>(
         }
     }
     denied
-}
-
-/// The name of the policy that a binding puts in force.
-pub(super) fn bound(binding: &Value) -> &str {
-    text_or_empty(binding, "/spec/policyName")
 }

@@ -4,11 +4,11 @@ use serde_json::Value;
 
 use crate::{
     Api,
+    conversion::served,
     object::{text, text_or_empty},
     registry::Kind,
     selector::Selection,
     store::{Key, Page, Scope, Store},
-    verbs::served,
 };
 
 /// How many objects a selector may bring.

@@ -7,40 +7,21 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::{
-    attributes::Attributes,
-    conditions::{self, Condition},
-    matching::matches,
+    attributes::Attributes, authorizer::authorizer, conditions, configuration::Webhook, matching::matches,
     variables::Input,
 };
-use crate::{
-    Api,
-    object::{text, text_or_empty},
-    patch,
-    status::StatusError,
-    tower_service::Call,
-    verbs::beside,
-};
+use crate::{Api, blocking, call::Call, object::text_or_empty, patch, status::StatusError};
 
 mod endpoint;
 mod review;
-mod transport;
+pub(crate) mod transport;
 mod verifier;
 
 use review::Answer;
-pub use transport::{HttpsTransport, WebhookCall, WebhookTransport};
+use transport::WebhookCall;
 
 /// How long a webhook may take that does not say so, in seconds.
 const TIMEOUT: u64 = 10;
-
-/// A webhook of a configuration.
-#[derive(Debug)]
-pub(super) struct Webhook {
-    pub(super) name: String,
-    pub(super) spec: Value,
-    pub(super) conditions: Arc<Vec<Condition>>,
-    /// Why it cannot be asked.
-    pub(super) fault: Option<String>,
-}
 
 /// Why a webhook lets nothing through.
 enum Refused {
@@ -70,9 +51,9 @@ async fn concerned(
     let held = match &webhook.fault {
         Some(why) => Err(why.clone()),
         None => {
-            let input = Input::new(api, &seen, &asked.kind, namespace);
+            let input = Input::new(authorizer(api, &seen.caller), &seen, &asked.kind, namespace);
             let conditions = Arc::clone(&webhook.conditions);
-            beside(move || conditions::hold(&conditions, &input)).await?
+            blocking::run(move || conditions::hold(&conditions, &input)).await?
         }
     };
     match held {
@@ -84,14 +65,6 @@ async fn concerned(
 }
 
 impl Webhook {
-    fn fails_open(&self) -> bool {
-        text(&self.spec, "/failurePolicy") == Some("Ignore")
-    }
-
-    fn is_asked_again(&self) -> bool {
-        text(&self.spec, "/reinvocationPolicy") == Some("IfNeeded")
-    }
-
     async fn ask(
         &self,
         api: &Api,

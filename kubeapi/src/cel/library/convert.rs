@@ -1,10 +1,15 @@
 //! Conversions between types.
 
-use super::{Context, duration, no_overload, time};
-use crate::cel::{
-    budget::EvalError,
-    eval::Evaluated,
-    value::{Map, Val},
+use super::{
+    context::{Context, no_overload},
+    time,
+};
+use crate::{
+    cel::{
+        error::{EvalError, Evaluated},
+        value::{Map, Val},
+    },
+    go_duration,
 };
 
 /// The functions that are named like types.
@@ -51,7 +56,7 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) 
         },
         "duration" => match arg {
             Val::Duration(_) => Ok(arg.clone()),
-            Val::String(text) => duration::parse(text).map_or_else(
+            Val::String(text) => go_duration::parse(text).map_or_else(
                 || EvalError::failed("type conversion error from 'string' to 'google.protobuf.Duration'"),
                 |span| Ok(Val::Duration(span)),
             ),
@@ -128,7 +133,7 @@ pub(super) fn text(value: &Val<'_>) -> Option<String> {
         Val::Double(number) => number.to_string(),
         Val::Bytes(bytes) => std::str::from_utf8(bytes).ok()?.to_owned(),
         Val::Timestamp(moment) => time::text(*moment),
-        Val::Duration(span) => duration::text(*span),
+        Val::Duration(span) => go_duration::text(*span),
         Val::Url(url) => url.to_string(),
         Val::Ip(address) => address.to_string(),
         Val::Cidr(address, bits) => format!("{address}/{bits}"),

@@ -1,9 +1,8 @@
 //! `format`: texts with `%s`, `%d`, `%f` and the like in them.
 
-use super::{Context, convert};
+use super::{context::Context, convert};
 use crate::cel::{
-    budget::EvalError,
-    eval::Evaluated,
+    error::{EvalError, Evaluated},
     value::{List, Val},
 };
 

@@ -3,12 +3,12 @@
 use std::cmp::Ordering;
 
 use super::{
-    Context, no_overload,
-    operators::{self, items},
+    context::{Context, no_overload},
+    items::{are_equal, is_in, items},
+    operators,
 };
 use crate::cel::{
-    budget::EvalError,
-    eval::Evaluated,
+    error::{EvalError, Evaluated},
     value::{List, Val},
 };
 
@@ -102,24 +102,4 @@ fn intersects<'a>(one: &List<'a>, two: &List<'a>, context: &mut Context<'_>) -> 
         }
     }
     Ok(false)
-}
-
-/// Whether a value is in the list.
-pub(super) fn is_in<'a>(
-    list: &List<'a>,
-    wanted: &Val<'a>,
-    context: &mut Context<'_>,
-) -> Result<bool, EvalError> {
-    for item in list.iter() {
-        if are_equal(&item, wanted, context)? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-/// Whether two values are equal, which is paid for before.
-fn are_equal<'a>(one: &Val<'a>, two: &Val<'a>, context: &mut Context<'_>) -> Result<bool, EvalError> {
-    context.budget.spend_on_comparison(one, two)?;
-    Ok(one.equals(two))
 }

@@ -1,16 +1,12 @@
 //! The functions: those of the language, of cel-go's extensions and of Kubernetes.
 
-use super::{
-    authorizer,
-    budget::{Budget, EvalError},
-    eval::Evaluated,
-    regexes::Patterns,
-    value::Val,
-};
+use super::{error::Evaluated, value::Val};
 
+mod authorizer;
+pub(super) mod context;
 mod convert;
-pub(super) mod duration;
 mod format;
+mod items;
 mod lists;
 mod named_formats;
 mod net;
@@ -20,19 +16,10 @@ mod quantity;
 mod strings;
 mod time;
 
+use context::{Context, no_overload};
+
 /// What stands before the dot in the names of functions.
 pub(super) const NAMESPACES: [&str; 5] = ["sets", "optional", "ip", "format", "strings"];
-
-/// What functions need beside their arguments.
-pub(super) struct Context<'b> {
-    pub(super) budget: &'b mut Budget,
-    pub(super) patterns: &'b mut Patterns,
-}
-
-/// The answer to arguments that no function of the name takes.
-pub(super) fn no_overload<'a>() -> Evaluated<'a> {
-    EvalError::failed("no such overload")
-}
 
 /// Calls a function; the target is the first argument. The texts that it reads, and whatever else is as long as one, are paid for here.
 pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) -> Evaluated<'a> {

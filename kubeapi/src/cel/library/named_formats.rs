@@ -1,9 +1,9 @@
 //! The formats of texts that have names.
 
-use super::Context;
+use super::context::Context;
 use crate::{
-    cel::{eval::Evaluated, value::Val},
-    structural_schema::fits,
+    cel::{error::Evaluated, value::Val},
+    string_formats::fits,
     validate::names,
 };
 

@@ -4,10 +4,9 @@ use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use url::Url;
 
-use super::Context;
+use super::context::Context;
 use crate::cel::{
-    budget::EvalError,
-    eval::Evaluated,
+    error::{EvalError, Evaluated},
     value::{Key, Text, Val},
 };
 

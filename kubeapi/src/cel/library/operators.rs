@@ -4,11 +4,13 @@ use std::cmp::Ordering;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Context, lists, no_overload};
+use super::{
+    context::{Context, no_overload},
+    items::is_in,
+};
 use crate::cel::{
-    budget::EvalError,
-    eval::Evaluated,
-    value::{Key, List, Map, Val},
+    error::{EvalError, Evaluated},
+    value::{Key, Map, Val},
 };
 
 /// The operators.
@@ -110,7 +112,7 @@ fn span<'a>(span: Option<SignedDuration>) -> Evaluated<'a> {
 
 fn contains<'a>(wanted: &Val<'a>, container: &Val<'a>, context: &mut Context<'_>) -> Evaluated<'a> {
     match container {
-        Val::List(list) => lists::is_in(list, wanted, context).map(Val::Bool),
+        Val::List(list) => is_in(list, wanted, context).map(Val::Bool),
         Val::Map(map) => Ok(Val::Bool(map.get(wanted).is_some())),
         _ => no_overload(),
     }
@@ -168,10 +170,4 @@ fn inserted<'a>(map: &Map<'a>, added: Vec<(Val<'a>, Val<'a>)>, context: &mut Con
         }
     }
     Ok(Val::map(result))
-}
-
-/// The items, paid for.
-pub(super) fn items<'a>(list: &List<'a>, context: &mut Context<'_>) -> Result<Vec<Val<'a>>, EvalError> {
-    context.budget.spend_on(&Val::List(list.clone()))?;
-    Ok(list.iter().collect())
 }

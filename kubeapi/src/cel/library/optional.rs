@@ -1,7 +1,10 @@
 //! Values that may be absent.
 
-use super::Context;
-use crate::cel::{budget::EvalError, eval::Evaluated, value::Val};
+use super::context::Context;
+use crate::cel::{
+    error::{EvalError, Evaluated},
+    value::Val,
+};
 
 /// The functions of optional values.
 pub(super) fn call<'a>(name: &str, args: &[Val<'a>], _: &mut Context<'_>) -> Option<Evaluated<'a>> {

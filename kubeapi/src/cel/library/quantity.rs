@@ -2,9 +2,12 @@
 
 use std::cmp::Ordering;
 
-use super::{Context, no_overload};
+use super::context::{Context, no_overload};
 use crate::{
-    cel::{budget::EvalError, eval::Evaluated, value::Val},
+    cel::{
+        error::{EvalError, Evaluated},
+        value::Val,
+    },
     quantity::Quantity,
 };
 

@@ -1,9 +1,11 @@
 //! Texts, counted in characters.
 
-use super::{Context, format, no_overload};
+use super::{
+    context::{Context, no_overload},
+    format,
+};
 use crate::cel::{
-    budget::EvalError,
-    eval::Evaluated,
+    error::{EvalError, Evaluated},
     value::{List, Text, Val},
 };
 

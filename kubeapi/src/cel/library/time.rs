@@ -2,8 +2,11 @@
 
 use jiff::{Timestamp, Zoned, tz::TimeZone};
 
-use super::{Context, no_overload};
-use crate::cel::{budget::EvalError, eval::Evaluated, value::Val};
+use super::context::{Context, no_overload};
+use crate::cel::{
+    error::{EvalError, Evaluated},
+    value::Val,
+};
 
 /// The functions `get…` of moments and spans.
 pub(super) fn call<'a>(name: &str, args: &[Val<'a>], _: &mut Context<'_>) -> Option<Evaluated<'a>> {

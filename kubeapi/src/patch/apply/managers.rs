@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::set::Set;
 use crate::{
     object::{items, metadata, text_or_empty},
-    patch::{ApplyOptions, Target},
+    patch::target::{ApplyOptions, Target},
 };
 
 /// Managers of ordinary writes that are kept apart; the oldest are put together, as in the real server, so that many

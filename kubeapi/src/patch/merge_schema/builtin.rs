@@ -2,7 +2,16 @@
 //!
 //! What the table does not name is a scalar, an object whose fields stand alone or a list that is replaced as a whole.
 
-use super::ListMerge;
+/// What a strategic merge patch does with a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::patch) enum ListMerge {
+    /// Replaces it.
+    Replace,
+    /// Adds values.
+    Values,
+    /// Merges items by this field.
+    Key(&'static str),
+}
 
 /// A field of a type.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::patch::Target;
+use crate::patch::target::Target;
 
 fn merged(kind: &str, current: &Value, patch: &Value) -> Result<Value, PatchError> {
     let group = if kind == "Deployment" { "apps" } else { "" };

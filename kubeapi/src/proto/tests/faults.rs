@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::{
-    super::{decode, object::VALUES, schema::Schema},
+    super::{decode, limits::VALUES, schema::Schema},
     RECORDED,
     bodies::{body, bytes, joined, number, text},
 };

@@ -71,7 +71,7 @@ impl Inspection {
         let _ = sqlx::query("ROLLBACK").execute(&mut self.connection).await;
         match checked {
             Ok(()) => {}
-            Err(error) if super::is_damage(&error) => health.faults.push(error.to_string()),
+            Err(error) if super::result_code::is_damage(&error) => health.faults.push(error.to_string()),
             Err(error) => return Err(self.fault.at("check the database", error)),
         }
         Ok(health)

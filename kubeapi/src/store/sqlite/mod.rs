@@ -16,6 +16,7 @@ mod read;
 mod readers;
 mod recent;
 mod repair;
+pub(super) mod result_code;
 mod seal;
 mod sealing;
 mod statements;
@@ -33,7 +34,6 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot};
 
-pub(super) use self::fault::is_damage;
 pub use self::{
     amend::{Amend, Lost},
     inspect::{Health, Inspection},
@@ -45,6 +45,7 @@ use self::{
     read::Unreadable,
     readers::Readers,
     recent::Recent,
+    result_code::is_damage,
     writer::{Job, Shared, Writer},
 };
 use super::{

@@ -13,10 +13,11 @@ use super::{
     SqliteStore,
     amend::{self, Amend, Lost, put},
     aside,
-    fault::{Fault, is_damage},
+    fault::Fault,
     inspect::{Inspection, columns, key},
     open,
     read::{Unreadable, object},
+    result_code::is_damage,
     seal::Seal,
 };
 use crate::store::StoreError;

@@ -8,8 +8,9 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{
     Seal,
-    fault::{Fault, may_be_of_one},
+    fault::Fault,
     recent::Recent,
+    result_code::may_be_of_one,
     statements::{self, Standing},
     trim::Trim,
 };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderValue, Request, Response, request, response};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, request, response};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
@@ -12,18 +12,17 @@ use spdy::{
 };
 use tokio::{io::AsyncReadExt, time::timeout};
 
-use super::{HeaderName, Place, returned, tls};
+use super::{backend::Backend, headers::returned, place::Place, tls};
 use crate::{
     Body, NodeAnswer, NodeIo, NodeStreams,
+    body::Received,
     status::StatusError,
     streams::{
         Tasks, copy, node,
-        pod::Pod,
         remote::spdy,
         slots::Slot,
         upgrade::{Asked, Client},
     },
-    tower_service::Received,
 };
 
 /// The protocol of port-forwards.
@@ -33,14 +32,6 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
 /// Bytes of a reason why a port cannot be reached, and how long it may take after the connection has ended.
 const REASON: u64 = 4 * 1024;
 const REASON_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// A port of a pod.
-pub(super) struct Backend {
-    pub(super) pod: Pod,
-    pub(super) port: u16,
-    /// Whether it speaks TLS.
-    pub(super) is_https: bool,
-}
 
 /// A connection to a port.
 struct Connection {

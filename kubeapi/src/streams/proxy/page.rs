@@ -3,16 +3,21 @@
 use http::{HeaderMap, Method, Response, header};
 use serde_json::Value;
 
-use super::{Name, Place, forwarded, returned};
+use super::{
+    headers::{forwarded, returned},
+    name::Name,
+    place::Place,
+};
 use crate::{
     Body, NodeAnswer, NodeRequest,
     path::Target,
     status::StatusError,
     streams::{
-        Wanted, audit, copy, node,
+        audit, copy, node,
+        request::StreamRequest,
         upgrade::{Asked, Client, STREAM_PROTOCOL},
     },
-    verbs::find,
+    verbs::get::find,
 };
 
 /// The port of kubelets, where a node's status has none.
@@ -23,7 +28,7 @@ const ACCEPTING: [header::HeaderName; 4] =
 
 /// A page, or a stream.
 pub(super) async fn answer(
-    wanted: Wanted<'_>,
+    wanted: StreamRequest<'_>,
     target: &Target,
     name: &Name,
     place: &Place,
@@ -42,7 +47,7 @@ pub(super) async fn answer(
     }
     let slot = wanted.api.slots().take(wanted.caller, &target.name)?;
     audit::begins(wanted.caller, &wanted.call.target, "", &[&place.path]);
-    let Wanted { streams, mut parts, .. } = wanted;
+    let StreamRequest { streams, mut parts, .. } = wanted;
     let mut headers = forwarded(&parts.headers, place);
     if is_upgrade {
         for wanted in [header::CONNECTION, header::UPGRADE] {

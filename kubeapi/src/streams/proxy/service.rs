@@ -3,7 +3,7 @@
 use rand::seq::IteratorRandom;
 use serde_json::Value;
 
-use super::{Backend, Name};
+use super::{backend::Backend, name::Name};
 use crate::{
     Api,
     object::{items, text},
@@ -12,7 +12,7 @@ use crate::{
     status::StatusError,
     store::{Page, Scope},
     streams::pod::Pod,
-    verbs::find,
+    verbs::get::find,
 };
 
 /// The label by which slices name their service.

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use serde_json::{Map, Value, json};
 
-use crate::structural_schema::Structural;
+use crate::structural_schema::node::Structural;
 
 /// Forty patterns, and a value that each of them has to read to its end.
 #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::structural_schema::{Structural, check_rules};
+use crate::structural_schema::{check_rules, node::Structural};
 
 /// The fields that the rules of the table are about.
 fn spec() -> Value {

@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{
-    Pod, Violation,
-    fields::{Setters, bad_texts, containers, context, is_set, name, plural, quoted, unless_own_users},
+use super::fields::{
+    Setters, bad_texts, containers, context, is_set, name, plural, quoted, unless_own_users,
 };
-use crate::object::{items, text, text_or_empty};
+use crate::{
+    admission::pod_security::pod::{Pod, Violation},
+    object::{items, text, text_or_empty},
+};
 
 const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 

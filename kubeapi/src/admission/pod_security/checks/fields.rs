@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{NONE, Pod, Violation};
-use crate::object::{items, text, text_or_empty};
+use crate::{
+    admission::pod_security::pod::{NONE, Pod, Violation},
+    object::{items, text, text_or_empty},
+};
 
 impl<'a> Pod<'a> {
     /// All of its containers: those that run first, those that it is for, those that were added.

@@ -1,43 +1,17 @@
 //! What is asked of a pod, as a table: which check is of which level, and since which version of Kubernetes.
 
-use serde_json::Value;
-
-use super::labels::{Level, Standard, Version};
+use super::{
+    labels::{Level, Standard, Version},
+    pod::{Pod, Violation},
+};
 
 mod baseline;
 mod fields;
 mod restricted;
 mod seccomp;
 
-/// What stands where nothing does.
-static NONE: Value = Value::Null;
-
 /// The minor version whose checks are the newest here: `latest` and all later ones are held against these.
 const NEWEST: u32 = 36;
-
-/// A pod, or what pods are made from.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Pod<'a> {
-    metadata: &'a Value,
-    spec: &'a Value,
-}
-
-impl<'a> Pod<'a> {
-    /// The pod in an object with `metadata` and `spec`.
-    pub(super) fn of(object: &'a Value) -> Self {
-        let part = |name| object.get(name).unwrap_or(&NONE);
-        Self { metadata: part("metadata"), spec: part("spec") }
-    }
-}
-
-/// What a check found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Violation {
-    /// `hostPort`
-    reason: &'static str,
-    /// `container "a" uses hostPort 80`
-    detail: String,
-}
 
 /// What all checks found, in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

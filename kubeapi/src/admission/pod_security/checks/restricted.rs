@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{
-    Pod, Violation,
-    fields::{Setters, containers, context, is_set, name, plural, quoted},
+use super::fields::{Setters, containers, context, is_set, name, plural, quoted};
+use crate::{
+    admission::pod_security::pod::{Pod, Violation},
+    object::items,
 };
-use crate::object::items;
 
 /// No way to more rights than a container starts with.
 pub(super) fn escalation(pod: &Pod<'_>) -> Option<Violation> {

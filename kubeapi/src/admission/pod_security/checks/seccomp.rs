@@ -4,10 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{
-    Pod, Violation,
-    fields::{Setters, bad_texts, containers, is_set, name, plural, quoted},
-};
+use super::fields::{Setters, bad_texts, containers, is_set, name, plural, quoted};
+use crate::admission::pod_security::pod::{Pod, Violation};
 
 const REASON: &str = "seccompProfile";
 

@@ -4,6 +4,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 
+use crate::go_duration;
+
 /// Whether `text` is of `format`.
 pub(crate) fn fits(format: &str, text: &str) -> bool {
     match format {
@@ -13,7 +15,7 @@ pub(crate) fn fits(format: &str, text: &str) -> bool {
         "ipv4" => text.parse::<Ipv4Addr>().is_ok(),
         "ipv6" => text.parse::<Ipv6Addr>().is_ok(),
         "cidr" => is_cidr(text),
-        "duration" => crate::cel::is_duration(text),
+        "duration" => go_duration::parse(text).is_some(),
         "uuid" => uuid::Uuid::try_parse(text).is_ok(),
         "mac" => is_mac(text),
         "email" => text.split_once('@').is_some_and(|(user, host)| !user.is_empty() && !host.is_empty()),

@@ -49,7 +49,7 @@ fn served_value(kind: &Kind, mut value: Value) -> Value {
 }
 
 /// The same for many.
-pub(super) fn all_served(kind: &Kind, objects: Vec<Object>) -> Result<Vec<Object>, StoreError> {
+pub(crate) fn all_served(kind: &Kind, objects: Vec<Object>) -> Result<Vec<Object>, StoreError> {
     if !differs(kind) {
         return Ok(objects);
     }
@@ -64,7 +64,7 @@ pub(crate) fn stored_form<'a>(kind: &Kind, object: &'a Value) -> Cow<'a, Value> 
 }
 
 /// An object of `kind` as it is stored.
-pub(super) fn stored(kind: &Kind, object: Value) -> Value {
+pub(crate) fn stored(kind: &Kind, object: Value) -> Value {
     match kind.builtin {
         Some(Builtin::NewEvent) => return events::to_core(object),
         Some(Builtin::AutoscalerV1) => return autoscalers::to_v2(object),

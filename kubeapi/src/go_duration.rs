@@ -3,7 +3,7 @@
 use jiff::SignedDuration;
 
 /// Reads a span; without a unit only `0`.
-pub(in crate::cel) fn parse(text: &str) -> Option<SignedDuration> {
+pub(crate) fn parse(text: &str) -> Option<SignedDuration> {
     let (negative, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, text.strip_prefix('+').unwrap_or(text)),
@@ -47,8 +47,8 @@ pub(in crate::cel) fn parse(text: &str) -> Option<SignedDuration> {
     Some(SignedDuration::from_nanos(nanos))
 }
 
-/// As CEL writes it: in seconds.
-pub(super) fn text(span: SignedDuration) -> String {
+/// As CEL and protobuf write it: in seconds.
+pub(crate) fn text(span: SignedDuration) -> String {
     let sign = if span.is_negative() { "-" } else { "" };
     let (seconds, nanos) = (span.as_secs().unsigned_abs(), span.subsec_nanos().unsigned_abs());
     if nanos == 0 {

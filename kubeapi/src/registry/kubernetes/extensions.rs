@@ -9,8 +9,14 @@ use k8s_openapi::{
     kube_aggregator::pkg::apis::apiregistration::v1::APIService,
 };
 
-use super::{Builtin as B, Kind, kind, newer};
-use crate::store::Resource;
+use crate::{
+    registry::{
+        builtin::Builtin as B,
+        declare::{kind, newer},
+        kind::Kind,
+    },
+    store::Resource,
+};
 
 const ADMISSION: &str = "admissionregistration.k8s.io";
 const DEVICES: &str = "resource.k8s.io";

@@ -3,14 +3,14 @@
 use jiff::{Timestamp, ToSpan};
 use serde_json::{Value, json};
 
-use super::{
-    merge::next_generation,
-    write::{Next, written},
-};
 use crate::{
-    definitions,
-    object::{as_map, assign, child, has_finalizers, is_deleting, items, metadata, text, text_or_empty},
+    definitions::status::{FINALIZER, terminate},
+    object::{
+        as_map, assign, child, has_finalizers, is_deleting, items, metadata, next_generation, text,
+        text_or_empty,
+    },
     registry::{Builtin, Kind},
+    timestamp::written,
 };
 
 /// Kubernetes' default of `terminationGracePeriodSeconds`.
@@ -26,20 +26,30 @@ const FOREGROUND: &str = "foregroundDeletion";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Deletion {
     /// Seconds of grace.
-    pub(super) grace: Option<i64>,
+    pub(crate) grace: Option<i64>,
     /// What becomes of dependents; nothing said leaves it as it was.
-    pub(super) policy: Option<Policy>,
+    pub(crate) policy: Option<Policy>,
 }
 
 /// What becomes of the objects that an object owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Policy {
+pub(crate) enum Policy {
     /// They are deleted afterwards.
     Background,
     /// They are deleted before.
     Foreground,
     /// They stay.
     Orphan,
+}
+
+/// What becomes of an object.
+pub(crate) enum Next {
+    /// It stays as it is; nothing is written.
+    Same,
+    /// This takes its place.
+    Replace(Value),
+    /// It goes.
+    Remove,
 }
 
 /// The state after a deletion of `current`: often none.
@@ -58,7 +68,7 @@ pub(crate) fn deleted(kind: &Kind, asked: &Deletion, current: &Value, now: Times
         child(as_map(&mut deleting), "status").insert("phase".into(), "Terminating".into());
     }
     if kind.is(Builtin::CustomResourceDefinition) {
-        definitions::status::terminate(&mut deleting, &written(now));
+        terminate(&mut deleting, &written(now));
     }
     if current
         .pointer("/metadata/generation")
@@ -71,7 +81,7 @@ pub(crate) fn deleted(kind: &Kind, asked: &Deletion, current: &Value, now: Times
 }
 
 /// Whether something still wants to be heard before the object goes; a namespace has a list of its own for that.
-pub(super) fn is_awaited(kind: &Kind, object: &Value) -> bool {
+pub(crate) fn is_awaited(kind: &Kind, object: &Value) -> bool {
     has_finalizers(object) || (kind.is(Builtin::Namespace) && !items(object, "/spec/finalizers").is_empty())
 }
 
@@ -88,8 +98,8 @@ fn finalize(kind: &Kind, policy: Option<Policy>, object: &mut Value) {
         }
     }
     let needs_cleanup = kind.is(Builtin::CustomResourceDefinition) && !is_deleting(object);
-    if needs_cleanup && !finalizers.iter().any(|finalizer| finalizer == definitions::FINALIZER) {
-        finalizers.push(definitions::FINALIZER.into());
+    if needs_cleanup && !finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
+        finalizers.push(FINALIZER.into());
     }
     if finalizers != before {
         let finalizers = (!finalizers.is_empty()).then(|| json!(finalizers));

@@ -1,0 +1,22 @@
+//! The namespace that a request is about.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::{
+    api::Api,
+    path::Target,
+    status::StatusError,
+    store::{Key, Resource, Store},
+};
+
+/// The namespace of the request, as far as there is one.
+pub(super) async fn namespace(api: &Api, target: &Target) -> Result<Arc<Value>, StatusError> {
+    if !target.kind.namespaced || target.namespace.is_empty() {
+        return Ok(Arc::default());
+    }
+    let key = Key::new(Resource::new("", "namespaces"), "", target.namespace.as_str());
+    let found = Store::get(&**api.store(), &key).await?;
+    Ok(Arc::new(found.map(|found| found.value()).transpose()?.unwrap_or_default()))
+}

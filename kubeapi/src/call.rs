@@ -1,0 +1,48 @@
+//! A request on a collection, an object or a part of one, as the verbs and all who judge it know it.
+
+use bytes::Bytes;
+use http::HeaderMap;
+
+use crate::{accept::Shape, identity::Identity, path::Target, query::Query, warnings::Warnings};
+
+/// Marks a request that is held against no policies and webhooks, in its extensions. Nobody outside of this crate can make one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unreviewed;
+
+/// One request on a collection, an object or a part of one.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) target: Target,
+    pub(crate) query: Query,
+    pub(crate) shape: Shape,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    pub(crate) caller: Option<Identity>,
+    /// Whether policies and webhooks are asked about what it writes.
+    pub(crate) is_reviewed: bool,
+    /// What the caller should know, whatever comes of the request.
+    pub(crate) warnings: Warnings,
+}
+
+impl Call {
+    /// The same, without what came in.
+    pub(crate) fn bodyless(&self) -> Self {
+        Self {
+            target: self.target.clone(),
+            query: self.query.clone(),
+            shape: self.shape,
+            headers: self.headers.clone(),
+            body: Bytes::new(),
+            caller: self.caller.clone(),
+            is_reviewed: self.is_reviewed,
+            warnings: self.warnings.clone(),
+        }
+    }
+
+    /// Who writes, for `metadata.managedFields`: the `fieldManager` parameter or else the program in the user agent.
+    pub(crate) fn manager(&self) -> &str {
+        let agent = self.headers.get(http::header::USER_AGENT).and_then(|value| value.to_str().ok());
+        let program = agent.and_then(|agent| agent.split('/').next()).filter(|program| !program.is_empty());
+        self.query.get("fieldManager").or(program).unwrap_or("unknown")
+    }
+}

@@ -1,0 +1,127 @@
+//! Why an object is invalid, field by field: what Kubernetes calls a `StatusCause`, with the texts of its `field.Error`.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+/// One reason why an object is invalid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cause {
+    pub(crate) reason: &'static str,
+    pub(crate) field: String,
+    pub(crate) message: String,
+}
+
+impl Cause {
+    /// `field: Required value: why`
+    pub(crate) fn required(field: impl Into<String>, why: &str) -> Self {
+        let message =
+            if why.is_empty() { "Required value".to_owned() } else { format!("Required value: {why}") };
+        Self { reason: "FieldValueRequired", field: field.into(), message }
+    }
+
+    /// `field: Invalid value: "value": why`
+    pub(crate) fn invalid(field: impl Into<String>, value: &Value, why: &str) -> Self {
+        Self {
+            reason: "FieldValueInvalid",
+            field: field.into(),
+            message: format!("Invalid value: {value}: {why}"),
+        }
+    }
+
+    /// The same for a list of texts, which is written as Go writes it.
+    pub(crate) fn invalid_texts(field: impl Into<String>, values: &[&str], why: &str) -> Self {
+        let values: Vec<_> = values.iter().map(|value| format!("{value:?}")).collect();
+        let message = format!("Invalid value: []string{{{}}}: {why}", values.join(", "));
+        Self { reason: "FieldValueInvalid", field: field.into(), message }
+    }
+
+    /// `field: Forbidden: why`
+    pub(crate) fn forbidden(field: impl Into<String>, why: &str) -> Self {
+        Self { reason: "FieldValueForbidden", field: field.into(), message: format!("Forbidden: {why}") }
+    }
+
+    /// An update that does not say which version it is made from; the number is written as Go writes it.
+    pub(crate) fn unversioned() -> Self {
+        let message = "Invalid value: 0x0: must be specified for an update".to_owned();
+        Self { reason: "FieldValueInvalid", field: "metadata.resourceVersion".into(), message }
+    }
+
+    /// The same for a value of the wrong type; `found` is that type, or the text that has not the right format.
+    pub(crate) fn type_invalid(field: impl Into<String>, found: &str, why: &str) -> Self {
+        Self { reason: "FieldValueTypeInvalid", ..Self::invalid(field, &found.into(), why) }
+    }
+
+    /// `field: Too many: 3: must have at most 2 items`
+    pub(crate) fn too_many(field: impl Into<String>, count: u64, limit: u64) -> Self {
+        let items = if limit == 1 { "item" } else { "items" };
+        let message = format!("Too many: {count}: must have at most {limit} {items}");
+        Self { reason: "FieldValueTooMany", field: field.into(), message }
+    }
+
+    /// `field: Duplicate value: "value"`
+    pub(crate) fn duplicate(field: impl Into<String>, value: &str) -> Self {
+        Self::duplicate_value(field, &value.into())
+    }
+
+    /// The same for a value of any type.
+    pub(crate) fn duplicate_value(field: impl Into<String>, value: &Value) -> Self {
+        let message = format!("Duplicate value: {value}");
+        Self { reason: "FieldValueDuplicate", field: field.into(), message }
+    }
+
+    /// `field: Unsupported value: "value": supported values: "a", "b"`
+    pub(crate) fn unsupported(field: impl Into<String>, value: &Value, supported: &[&str]) -> Self {
+        let supported: Vec<_> = supported.iter().map(|value| format!("{value:?}")).collect();
+        let message = format!("Unsupported value: {value}: supported values: {}", supported.join(", "));
+        Self { reason: "FieldValueNotSupported", field: field.into(), message }
+    }
+
+    /// `field: Not found: "value"`
+    pub(crate) fn not_found(field: impl Into<String>, value: &str) -> Self {
+        let message = format!("Not found: {}", json!(value));
+        Self { reason: "FieldValueNotFound", field: field.into(), message }
+    }
+
+    /// `field: Too long: may not be more than 262144 bytes`
+    pub(crate) fn too_long(field: impl Into<String>, limit: usize) -> Self {
+        let message = format!("Too long: may not be more than {limit} bytes");
+        Self { reason: "FieldValueTooLong", field: field.into(), message }
+    }
+
+    /// The same, of a part that stands at `path`.
+    pub(crate) fn under(mut self, path: &str) -> Self {
+        self.field = format!("{path}.{}", self.field);
+        self
+    }
+
+    /// The same, of the part at `path` or within; a cause of the whole part has no field of its own.
+    pub(crate) fn at(mut self, path: &str) -> Self {
+        self.field = if self.field == "<nil>" { path.to_owned() } else { format!("{path}.{}", self.field) };
+        self
+    }
+
+    /// The same for a value that is written as Go writes it.
+    pub(crate) fn invalid_written(field: impl Into<String>, written: &str, why: &str) -> Self {
+        let message = format!("Invalid value: {written}: {why}");
+        Self { reason: "FieldValueInvalid", field: field.into(), message }
+    }
+
+    /// Whether nothing can be said of an object that has this wrong: values that are missing, of the wrong type or too large.
+    pub(crate) fn is_blocking(&self) -> bool {
+        matches!(
+            self.reason,
+            "FieldValueRequired"
+                | "FieldValueTypeInvalid"
+                | "FieldValueTooLong"
+                | "FieldValueTooMany"
+                | "FieldValueNotSupported"
+        )
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.message)
+    }
+}

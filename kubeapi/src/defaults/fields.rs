@@ -1,0 +1,35 @@
+//! Reading and filling the fields of a part of an object.
+
+use serde_json::{Map, Value};
+
+/// The maps in the list under `key`.
+pub(super) fn maps<'a>(
+    map: &'a mut Map<String, Value>,
+    key: &str,
+) -> impl Iterator<Item = &'a mut Map<String, Value>> {
+    map.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut)
+}
+
+/// The map under `key`, where there is one.
+pub(super) fn map_at<'a>(map: &'a mut Map<String, Value>, key: &str) -> Option<&'a mut Map<String, Value>> {
+    map.get_mut(key).and_then(Value::as_object_mut)
+}
+
+/// The text under `key`, nothing as an empty one.
+pub(super) fn text_at<'a>(map: &'a Map<String, Value>, key: &str) -> &'a str {
+    map.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Sets `key` unless there is a text already; Go cannot tell an empty one from none.
+pub(super) fn default_text(map: &mut Map<String, Value>, key: &str, value: &str) {
+    if text_at(map, key).is_empty() {
+        map.insert(key.to_owned(), value.into());
+    }
+}
+
+/// Sets `key` unless there is a number other than 0.
+pub(super) fn default_number(map: &mut Map<String, Value>, key: &str, value: i64) {
+    if map.get(key).and_then(Value::as_i64).unwrap_or_default() == 0 {
+        map.insert(key.to_owned(), value.into());
+    }
+}

@@ -1,0 +1,26 @@
+//! Writes of definitions.
+
+use serde_json::Value;
+
+use crate::{
+    api::Api,
+    object::text_or_empty,
+    registry::Kind,
+    status::StatusError,
+    store::{Expect, Key, StoreError, Write},
+};
+
+/// Writes a definition that stands at the version that it names, unless somebody else was faster: then another round follows.
+pub(super) async fn write(api: &Api, kind: &Kind, definition: Value) -> Result<(), StatusError> {
+    let revision = text_or_empty(&definition, "/metadata/resourceVersion").parse().unwrap_or_default();
+    let key = Key::new(kind.resource().clone(), "", text_or_empty(&definition, "/metadata/name"));
+    committed(api, Write { key, expect: Expect::Revision(revision), value: Some(definition) }).await
+}
+
+/// Where somebody else was faster, their write is followed by a round of its own.
+pub(super) async fn committed(api: &Api, write: Write) -> Result<(), StatusError> {
+    match api.store().commit(vec![write]).await {
+        Ok(_) | Err(StoreError::Conflict { .. } | StoreError::Missing(_) | StoreError::Exists(_)) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}

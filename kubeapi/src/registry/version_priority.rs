@@ -1,0 +1,12 @@
+//! Which version of a group goes before which, as in `k8s.io/apimachinery/pkg/version`.
+
+/// `v2` before `v1` before `v1beta2` before `v1alpha1`; what is no such version comes last.
+pub(crate) fn version_priority(version: &str) -> Option<(u8, u32, u32)> {
+    let rest = version.strip_prefix('v')?;
+    for (level, name) in [(1, "beta"), (0, "alpha")] {
+        if let Some((major, minor)) = rest.split_once(name) {
+            return Some((level, major.parse().ok()?, minor.parse().ok()?));
+        }
+    }
+    Some((2, rest.parse().ok()?, 0))
+}

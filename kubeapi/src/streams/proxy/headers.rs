@@ -1,0 +1,80 @@
+//! The headers that go on to what is proxied, and those that come back.
+
+use http::{
+    HeaderMap, HeaderName, HeaderValue,
+    header::{self, CONNECTION, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE},
+};
+
+use super::{location, place::Place};
+
+/// Headers that are about one connection.
+const HOP: [HeaderName; 6] =
+    [CONNECTION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, header::PROXY_AUTHENTICATE];
+
+/// The client's headers as what is proxied gets them: without those of this connection, and without who calls.
+pub(super) fn forwarded(client: &HeaderMap, place: &Place) -> HeaderMap {
+    let mut headers = client.clone();
+    for name in HOP {
+        headers.remove(name);
+    }
+    let own: Vec<_> = headers
+        .keys()
+        .filter(|name| name.as_str().starts_with("impersonate-") || *name == header::AUTHORIZATION)
+        .cloned()
+        .collect();
+    for name in own {
+        headers.remove(name);
+    }
+    if let Some(host) = headers.get(HOST).cloned() {
+        headers.insert("x-forwarded-host", host);
+    }
+    headers.insert("x-forwarded-proto", HeaderValue::from_static("https"));
+    if let Ok(uri) = HeaderValue::from_str(&format!("{}{}", place.prefix, place.path)) {
+        headers.insert("x-forwarded-uri", uri);
+    }
+    headers
+}
+
+/// The answer of what is proxied as its client gets it.
+pub(super) fn returned(head: &http::response::Parts, place: &Place) -> HeaderMap {
+    let mut headers = head.headers.clone();
+    for name in HOP {
+        headers.remove(name);
+    }
+    let cors: Vec<_> =
+        headers.keys().filter(|name| name.as_str().starts_with("access-control-")).cloned().collect();
+    for name in cors {
+        // an origin that may call a pod may not call the API
+        headers.remove(name);
+    }
+    let location = headers.get(header::LOCATION).and_then(|value| value.to_str().ok());
+    if let Some(location) = location.and_then(|text| location::rewritten(text, &place.prefix)) {
+        headers.insert(header::LOCATION, location);
+    }
+    headers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_proxied_does_not_learn_who_calls() {
+        let mut client = HeaderMap::new();
+        for (name, value) in [
+            ("authorization", "Bearer secret"),
+            ("impersonate-user", "ann"),
+            ("connection", "keep-alive"),
+            ("host", "api:6443"),
+            ("accept", "text/html"),
+        ] {
+            client.insert(name, HeaderValue::from_static(value));
+        }
+        let place = Place::of(&"/api/v1/nodes/n/proxy/pods".parse().unwrap(), false);
+        let headers = forwarded(&client, &place);
+        let mut names: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["accept", "host", "x-forwarded-host", "x-forwarded-proto", "x-forwarded-uri"]);
+        assert_eq!(headers["x-forwarded-uri"], "/api/v1/nodes/n/proxy/pods");
+    }
+}

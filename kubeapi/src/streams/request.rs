@@ -1,0 +1,29 @@
+//! A request for what is not in the store.
+
+use http::request::Parts;
+use serde_json::{Map, Value};
+
+use crate::{
+    admission, api::Api, call::Call, identity::Identity, node_streams::NodeStreams, status::StatusError,
+};
+
+/// One request for what is not in the store.
+pub(super) struct StreamRequest<'a> {
+    pub(super) api: &'a Api,
+    pub(super) streams: &'a dyn NodeStreams,
+    pub(super) call: &'a Call,
+    pub(super) caller: &'a Identity,
+    pub(super) parts: Parts,
+}
+
+impl StreamRequest<'_> {
+    /// Asks policies and webhooks; `options` say what is opened, without their kind.
+    pub(super) async fn admit(&self, mut options: Map<String, Value>) -> Result<(), StatusError> {
+        let target = &self.call.target;
+        if let Some((_, version, kind)) = target.part.and_then(|part| part.kind(&target.kind)) {
+            options.insert("kind".into(), kind.into());
+            options.insert("apiVersion".into(), version.into());
+        }
+        admission::connect(self.api, self.call, &Value::Object(options)).await
+    }
+}

@@ -1,0 +1,33 @@
+//! The columns of a kind, and how its objects become rows.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+/// A column: name, type, format, and 1 for those that only `-o wide` shows.
+pub(super) type Column = (&'static str, &'static str, &'static str, i32);
+
+/// The first column of nearly all kinds.
+pub(super) const NAME: Column = ("Name", "string", "name", 0);
+
+/// How long the object has been there.
+pub(super) const AGE: Column = ("Age", "string", "", 0);
+
+/// A column that is always shown.
+pub(super) const fn shown(name: &'static str) -> Column {
+    (name, "string", "", 0)
+}
+
+/// A column that only `-o wide` shows.
+pub(super) const fn wide(name: &'static str) -> Column {
+    (name, "string", "", 1)
+}
+
+/// How a kind's objects become rows.
+pub(super) struct Printer {
+    pub(super) columns: &'static [Column],
+    pub(super) cells: fn(&Value, Timestamp) -> Vec<Value>,
+}
+
+pub(super) fn definition(&(name, type_, format, priority): &Column) -> Value {
+    json!({"name": name, "type": type_, "format": format, "description": "", "priority": priority})
+}

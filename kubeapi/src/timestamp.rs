@@ -1,0 +1,13 @@
+//! The times in the metadata of objects.
+
+use jiff::Timestamp;
+
+/// RFC 3339 in whole seconds, as all times of objects' metadata.
+pub(crate) fn written(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// This second.
+pub(crate) fn now() -> String {
+    written(Timestamp::now())
+}

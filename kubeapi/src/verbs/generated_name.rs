@@ -1,0 +1,20 @@
+//! Names that the server gives: `metadata.generateName` and what follows it.
+
+use rand::Rng;
+
+/// The characters of generated names: no vowels and nothing that reads like another.
+const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+
+/// How many characters are appended to `generateName`.
+const SUFFIX: usize = 5;
+
+/// The longest generated name, the suffix included.
+const LONGEST: usize = 63;
+
+/// A name that begins so and is nobody's, as good as certainly.
+pub(super) fn generated(prefix: &str) -> String {
+    let mut random = rand::rng();
+    let kept = prefix.chars().take(LONGEST - SUFFIX);
+    let suffix = (0..SUFFIX).filter_map(|_| ALPHABET.get(random.random_range(0..ALPHABET.len())));
+    kept.chain(suffix.map(|byte| char::from(*byte))).collect()
+}
