@@ -1,5 +1,4 @@
-//! The running sessions: a newer one of the same node ends the older, and never the other way round. One register for all
-//! replicas of a hub.
+//! The table of running sessions: a newer one of the same node ends the older, and never the other way round.
 
 use std::{
     collections::HashMap,
@@ -9,83 +8,47 @@ use std::{
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 use wire::instance::{Instance, TAKEN_OVER};
 
-pub(crate) use self::elsewhere::Elsewhere;
-pub(super) use self::traffic::Traffic;
-use self::{elsewhere::Others, rivals::Rivals, traffic::read};
-pub use self::{rivals::Rival, traffic::Count};
-use super::reenrolled::Reenrolled;
+use super::{
+    node_session::{Carrier, NodeSession},
+    reenrolled::Reenrolled,
+    remote::{RemoteSession, RemoteSessions},
+    rivals::Rivals,
+    traffic::{Traffic, read},
+};
 use crate::{
     metrics::{HubMetrics, Refusal},
     relay::Relays,
     streams::Tunnels,
 };
 
-mod elsewhere;
-mod rivals;
-mod traffic;
-
-/// What carries a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Carrier {
-    /// WebSocket over TLS.
-    WebSocket,
-    /// QUIC, RFC 9000.
-    #[serde(rename = "QUIC")]
-    Quic,
-}
-
-/// A node's session, as people see it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct NodeSession {
-    /// The node.
-    pub node: String,
-    /// Since when.
-    pub since: Timestamp,
-    /// From where.
-    pub address: SocketAddr,
-    /// Over what.
-    pub transport: Carrier,
-    /// Which replica of the hub serves it, from 1 on.
-    pub replica: usize,
-    /// Objects and messages that wait to go down.
-    pub queue: u64,
-    /// Messages and bytes of messages to the node.
-    pub sent: Count,
-    /// Messages and bytes of messages from the node.
-    pub received: Count,
-    /// When its agent started, as it says; EdgeCore does not.
-    #[serde(default)]
-    pub started: Option<String>,
-    /// Another agent of the same name, that would have the session.
-    #[serde(default)]
-    pub rival: Option<Rival>,
-}
-
 /// When a node asked for its session, as a number: a later one is larger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Ticket(u64);
+pub(crate) struct Ticket(u64);
 
 /// Who comes, from where and over what.
 #[derive(Clone, Debug)]
-pub(super) struct Arrival {
-    pub(super) node: String,
-    pub(super) ticket: Ticket,
-    pub(super) address: SocketAddr,
-    pub(super) transport: Carrier,
-    pub(super) replica: usize,
+pub(crate) struct Arrival {
+    /// The node.
+    pub(crate) node: String,
+    /// When it asked.
+    pub(crate) ticket: Ticket,
+    /// From where.
+    pub(crate) address: SocketAddr,
+    /// Over what.
+    pub(crate) transport: Carrier,
+    /// The replica of the hub that serves it, from 0 on.
+    pub(crate) replica: usize,
     /// Which run of an agent it is, where it says so.
-    pub(super) instance: Option<Instance>,
+    pub(crate) instance: Option<Instance>,
     /// The certificate that it was given for a token, where it has not come with it before.
-    pub(super) begins: Option<Vec<u8>>,
+    pub(crate) begins: Option<Vec<u8>>,
     /// The certificate that it shows.
-    pub(super) certificate: Option<Vec<u8>>,
+    pub(crate) certificate: Option<Vec<u8>>,
 }
 
 impl Arrival {
@@ -98,13 +61,14 @@ impl Arrival {
 
 /// Why there is no session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refused {
+pub(crate) enum Refused {
     /// There are as many as are allowed.
     TooMany,
     /// The node has asked for another one since.
     Overtaken,
 }
 
+/// One row of the table.
 #[derive(Debug)]
 struct Entry {
     arrival: Arrival,
@@ -114,16 +78,17 @@ struct Entry {
     traffic: Arc<Traffic>,
 }
 
+/// The rows, and what is known of the same nodes beside them.
 #[derive(Debug, Default)]
 struct Register {
     tickets: u64,
     nodes: HashMap<String, Entry>,
     rivals: Rivals,
     /// At other replicas of the cloud.
-    elsewhere: Others,
+    remote: RemoteSessions,
 }
 
-/// The register; cheap to clone.
+/// The table; cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Sessions(Arc<Mutex<Register>>, Reenrolled, HubMetrics, Tunnels, Relays);
 
@@ -149,12 +114,12 @@ impl Sessions {
     }
 
     /// What `node` begins anew with, if it does: the certificate that it shows.
-    pub(super) fn begins(&self, node: &str, certificate: Option<&[u8]>) -> Option<Vec<u8>> {
+    pub(crate) fn begins(&self, node: &str, certificate: Option<&[u8]>) -> Option<Vec<u8>> {
         certificate.filter(|shown| self.1.is_one(node, shown)).map(<[u8]>::to_owned)
     }
 
     /// A node asks for a session now.
-    pub(super) fn ticket(&self) -> Ticket {
+    pub(crate) fn ticket(&self) -> Ticket {
         let mut register = self.0.lock();
         register.tickets += 1;
         Ticket(register.tickets)
@@ -167,19 +132,19 @@ impl Sessions {
 
     /// Whether this run of an agent may ask for the node's session. One that had it before, and comes back while another run has it,
     /// is a second agent of the same name: whoever has the session keeps it, or the two would take turns. The error is for people.
-    pub(super) fn admit(
+    pub(crate) fn admit(
         &self,
         node: &str,
         instance: Option<&Instance>,
         address: SocketAddr,
     ) -> Result<(), String> {
         let mut register = self.0.lock();
-        let Register { nodes, rivals, elsewhere, .. } = &mut *register;
+        let Register { nodes, rivals, remote, .. } = &mut *register;
         let Some(instance) = instance else { return Ok(()) };
         let taken = match nodes.get(node) {
             Some(entry) if entry.arrival.instance.as_ref() == Some(instance) => None,
             Some(entry) => Some(format!("from {}", entry.arrival.place())),
-            None => elsewhere.has_another(node, instance).map(|replica| format!("to replica {replica}")),
+            None => remote.has_another(node, instance).map(|replica| format!("to replica {replica}")),
         };
         let Some(taken) = taken.filter(|_| rivals.has_had(node, instance)) else { return Ok(()) };
         rivals.refused(node, instance, address, Timestamp::now());
@@ -196,7 +161,7 @@ impl Sessions {
     }
 
     /// Registers a session and ends the node's older one.
-    pub(super) fn begin(
+    pub(crate) fn begin(
         &self,
         arrival: Arrival,
         limit: usize,
@@ -280,7 +245,7 @@ impl Sessions {
     }
 
     /// Ends every session; nodes may come back.
-    pub(super) fn end_all(&self) {
+    pub(crate) fn end_all(&self) {
         self.0.lock().nodes.values().for_each(|entry| entry.token.cancel());
     }
 
@@ -306,26 +271,67 @@ impl Sessions {
         all.sort_by(|one, other| one.node.cmp(&other.node));
         all
     }
+
+    /// Which run of an agent has which node's session, as [`Instance`] writes it.
+    pub(crate) fn runs(&self) -> HashMap<String, String> {
+        let register = self.0.lock();
+        let run = |entry: &Entry| entry.arrival.instance.as_ref().map(ToString::to_string);
+        register.nodes.iter().filter_map(|(node, entry)| Some((node.clone(), run(entry)?))).collect()
+    }
+
+    /// Takes over what other replicas say of all their sessions: one here that began before another one of the same node ends.
+    pub(crate) fn set_remote(&self, sessions: Vec<RemoteSession>) {
+        let remote = RemoteSessions::new(sessions);
+        let mut register = self.0.lock();
+        for other in remote.iter() {
+            let node = &other.node;
+            if let Some(run) = &other.run {
+                register.rivals.has_session(node, run);
+            }
+            let Some(entry) = register.nodes.get(node) else { continue };
+            if entry.since >= other.since {
+                continue;
+            }
+            if let (Some(own), Some(run)) = (&entry.arrival.instance, &other.run)
+                && own != run
+            {
+                warn!(
+                    node,
+                    older = entry.arrival.place(),
+                    replica = other.replica,
+                    "an agent of the same name has connected to another replica and takes the session over; if both run, give one of them \
+                     another name"
+                );
+                // nobody sets it again: a session that has ended leaves
+                let _ = entry
+                    .taken_over
+                    .set(format!("an agent of this name at replica {} has taken over", other.replica));
+            }
+            entry.token.cancel();
+        }
+        register.remote = remote;
+    }
 }
 
 /// A registered session; it is registered until this is dropped, or until a newer one takes its place.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(crate) struct Session {
     sessions: Sessions,
     node: String,
     ticket: Ticket,
     /// As in [`Arrival`].
-    pub(super) begins: Option<Vec<u8>>,
+    pub(crate) begins: Option<Vec<u8>>,
     /// Cancelled when it should end.
-    pub(super) token: CancellationToken,
+    pub(crate) token: CancellationToken,
     /// By whom, where another agent of the same name has ended it.
     taken_over: Arc<OnceLock<String>>,
-    pub(super) traffic: Arc<Traffic>,
+    /// What goes through it.
+    pub(crate) traffic: Arc<Traffic>,
 }
 
 impl Session {
     /// The code and the words with which the node is told that its token was cancelled.
-    pub(super) fn farewell(&self) -> (CloseCode, &str) {
+    pub(crate) fn farewell(&self) -> (CloseCode, &str) {
         match self.taken_over.get() {
             Some(by) => (CloseCode::from(TAKEN_OVER), by),
             None => (CloseCode::Away, "the cloud stops, or this node has connected anew"),
@@ -340,122 +346,5 @@ impl Drop for Session {
         if register.nodes.get(&self.node).is_some_and(|entry| entry.arrival.ticket == self.ticket) {
             register.nodes.remove(&self.node);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn arrival(sessions: &Sessions, node: &str, replica: usize) -> Arrival {
-        Arrival {
-            node: node.to_owned(),
-            ticket: sessions.ticket(),
-            address: ([127, 0, 0, 1], 1).into(),
-            transport: Carrier::WebSocket,
-            replica,
-            instance: None,
-            begins: None,
-            certificate: None,
-        }
-    }
-
-    /// Two agents of one name: the one that started later has the session, and the other one learns from whom, and does not get it
-    /// back as long as that one is there.
-    #[test]
-    fn two_agents_of_one_name_do_not_take_turns() {
-        let (sessions, parent) = (Sessions::default(), CancellationToken::new());
-        let run = |id: &str| Instance::new(id, "2026-11-26T16:00:00Z");
-        let from = |id: &str, port| Arrival {
-            instance: run(id),
-            address: ([10, 0, 0, 7], port).into(),
-            ..arrival(&sessions, "edge-1", 0)
-        };
-        let admit =
-            |id: &str, port: u16| sessions.admit("edge-1", run(id).as_ref(), ([10, 0, 0, 7], port).into());
-        admit("a", 1).unwrap();
-        let first = sessions.begin(from("a", 1), 9, &parent).unwrap();
-        admit("a", 1).unwrap();
-        admit("b", 2).unwrap();
-        let second = sessions.begin(from("b", 2), 9, &parent).unwrap();
-        assert!(first.token.is_cancelled());
-        let (code, words) = first.farewell();
-        assert_eq!(u16::from(code), TAKEN_OVER);
-        assert!(words.contains("10.0.0.7:2, started 2026-11-26T16:00:00Z") && words.len() < 120, "{words}");
-        for _ in 0..2 {
-            let refused = admit("a", 3).unwrap_err();
-            assert!(refused.contains("10.0.0.7:2, started 2026-11-26T16:00:00Z"), "{refused}");
-        }
-        assert!(!second.token.is_cancelled());
-        let listed = sessions.list();
-        let rival = listed[0].rival.as_ref().unwrap();
-        assert_eq!((rival.address.port(), rival.refused), (3, 2));
-        assert_eq!(listed[0].started.as_deref(), Some("2026-11-26T16:00:00Z"));
-        // a second one that has gone is in nobody's way
-        drop((first, second));
-        admit("a", 3).unwrap();
-        let again = sessions.begin(from("a", 3), 9, &parent).unwrap();
-        assert!(sessions.list()[0].rival.is_none());
-        // EdgeCore does not say which run it is
-        sessions.admit("edge-1", None, ([10, 0, 0, 7], 4).into()).unwrap();
-        drop(again);
-    }
-
-    /// Every order in which two sessions of a node can begin and end: whichever was asked for last stays.
-    #[test]
-    fn the_session_asked_for_last_stays_in_whatever_order_they_begin_and_end() {
-        #[derive(Clone, Copy, PartialEq)]
-        enum Step {
-            Begin(usize),
-            End(usize),
-        }
-        use Step::{Begin, End};
-        let orders: [&[Step]; 6] = [
-            &[Begin(0), Begin(1), End(0)],
-            &[Begin(1), Begin(0), End(0)],
-            &[Begin(0), End(0), Begin(1)],
-            &[Begin(1), Begin(0)],
-            &[Begin(0), Begin(1)],
-            &[Begin(1), End(0), Begin(0), End(0)],
-        ];
-        for (number, order) in orders.into_iter().enumerate() {
-            let (sessions, parent) = (Sessions::default(), CancellationToken::new());
-            // the two ask one after the other, at different replicas
-            let asked = [0, 1].map(|replica| arrival(&sessions, "edge-1", replica));
-            let mut running: [Option<Session>; 2] = [None, None];
-            for step in order {
-                match *step {
-                    Begin(which) => running[which] = sessions.begin(asked[which].clone(), 1, &parent).ok(),
-                    End(which) => running[which] = None,
-                }
-            }
-            let newer = running[1].as_ref().expect("the newer one was never refused");
-            assert!(!newer.token.is_cancelled(), "order {number}");
-            assert!(running[0].as_ref().is_none_or(|older| older.token.is_cancelled()), "order {number}");
-            let listed: Vec<usize> = sessions.list().iter().map(|session| session.replica).collect();
-            assert_eq!(listed, [2], "order {number}");
-        }
-    }
-
-    #[test]
-    fn an_older_session_that_comes_late_is_refused() {
-        let (sessions, parent) = (Sessions::default(), CancellationToken::new());
-        let (older, newer) = (arrival(&sessions, "edge-1", 0), arrival(&sessions, "edge-1", 0));
-        let newer = sessions.begin(newer, 9, &parent).unwrap();
-        assert_eq!(sessions.begin(older, 9, &parent).map(drop), Err(Refused::Overtaken));
-        assert!(!newer.token.is_cancelled());
-    }
-
-    #[test]
-    fn a_full_hub_takes_the_nodes_that_it_has() {
-        let (sessions, parent) = (Sessions::default(), CancellationToken::new());
-        let first = sessions.begin(arrival(&sessions, "edge-1", 0), 1, &parent).unwrap();
-        let full = sessions.begin(arrival(&sessions, "edge-2", 0), 1, &parent);
-        assert_eq!(full.map(drop), Err(Refused::TooMany));
-        let again = sessions.begin(arrival(&sessions, "edge-1", 0), 1, &parent).unwrap();
-        assert!(first.token.is_cancelled());
-        drop(again);
-        assert!(!sessions.has("edge-1"));
-        assert!(sessions.begin(arrival(&sessions, "edge-2", 0), 1, &parent).is_ok());
     }
 }
