@@ -3,6 +3,7 @@
 //! CloudHub enters a session when it accepts a node. Controllers ask the table where a node is connected from and end sessions whose
 //! certificate counts no more; they know nothing of CloudHub.
 
+mod arrival;
 mod node_session;
 mod reenrolled;
 mod remote;
@@ -10,15 +11,16 @@ mod rivals;
 mod table;
 mod traffic;
 
+pub(crate) use self::{
+    arrival::{Arrival, Refused, Ticket},
+    remote::RemoteSession,
+    table::Session,
+    traffic::Traffic,
+};
 pub use self::{
     node_session::{Carrier, Count, NodeSession, Rival},
     reenrolled::Reenrolled,
     table::Sessions,
-};
-pub(crate) use self::{
-    remote::RemoteSession,
-    table::{Arrival, Refused, Session, Ticket},
-    traffic::Traffic,
 };
 
 #[cfg(test)]
