@@ -20,6 +20,7 @@ pub use self::{
 };
 use self::{
     backend::Backend,
+    metrics::Metrics,
     replicas::{Reached, bind_hub, replicas, run_hub},
     routing::Routing,
     streams::Streams,
@@ -29,12 +30,11 @@ use crate::{
     controllers::node_certificates,
     enrolment::Enrolment,
     faults::Faults,
-    hub::{NodeSession, Sessions},
-    metrics::Metrics,
     pki::{
         JoinToken, JoinTokens, NoToken, NodeCertificates, Pki, PkiError, RecordError, TokenRequest, Trust,
     },
     relay::Relays,
+    sessions::{NodeSession, Sessions},
     streams::Tunnels,
     tasks::{TaskPanicked, Tasks},
 };
@@ -42,6 +42,7 @@ use crate::{
 mod backed;
 mod backend;
 mod error;
+mod metrics;
 mod options;
 mod replicas;
 mod routing;
@@ -131,7 +132,7 @@ impl Cloud {
         let reached = Reached {
             root_ca: backend.root_ca(&pki).await?,
             kubelet_port: kubelets.map(|address| address.port()),
-            judge: backend.judge(&options, &sessions),
+            approver: backend.approver(&options, &sessions),
         };
         let routing = Routing::bind(&options, &client, &sessions, &pki).await?;
         let replicas = replicas(&options, &client, &events, &certificates, &reached, &routing.rules);

@@ -6,8 +6,6 @@
 //! otherwise a token's holder could become any node. And whether there is a node is told to those alone who show a token or a
 //! node's certificate.
 
-pub(crate) mod reserved;
-
 use std::{
     convert::Infallible,
     future::Future,
@@ -33,8 +31,8 @@ use wire::enroll::{
 use crate::{
     controllers::sync::SyncRecords,
     faults::{Faults, false_body},
-    hub::Sessions,
-    pki::{JoinTokens, Name, NoToken, RecordError, Trust},
+    pki::{JoinTokens, Name, NoToken, RecordError, Trust, lost_message, reserved_names},
+    sessions::Sessions,
 };
 
 /// CloudCore's limit of a certificate request, bytes.
@@ -168,7 +166,7 @@ impl Enrolment {
         let authority = self.trust.authority().cert_der();
         let known = self.trust.certificates().name(name, authority, self.trust.grace()).await;
         let is_held = match known.map_err(unrecorded)? {
-            Name::Lost => return Err((StatusCode::CONFLICT, lost(name))),
+            Name::Lost => return Err((StatusCode::CONFLICT, lost_message(name))),
             Name::Held => true,
             Name::Free => false,
             // of an older cloud's node nothing but the Node may be known
@@ -189,7 +187,7 @@ impl Enrolment {
     async fn authenticate(&self, parts: &Parts, name: &str) -> Result<Proof, Refusal> {
         let proof = self.known(parts, name).await?;
         if matches!(proof, Proof::Token(_)) {
-            if let Some(why) = reserved::reason(name, &self.reserved) {
+            if let Some(why) = reserved_names::reason(name, &self.reserved) {
                 let why =
                     format!("no node can be called {name}: {why}; choose another name for this machine");
                 return Err((StatusCode::CONFLICT, why));
@@ -202,7 +200,7 @@ impl Enrolment {
     /// The certificate that a node shows does not count.
     async fn taken_back(&self, name: &str) -> Refusal {
         let why = match self.trust.certificates().is_lost(name).await {
-            Ok(true) => lost(name),
+            Ok(true) => lost_message(name),
             _ => format!("the certificate of node {name} was taken back; join with a token"),
         };
         (StatusCode::UNAUTHORIZED, why)
@@ -263,15 +261,6 @@ fn held(name: &str) -> Refusal {
          place, let an administrator run `cloudsim node reset {name}` (or delete the Node), and try again"
     );
     (StatusCode::CONFLICT, why)
-}
-
-/// What was known of the name was lost.
-pub(crate) fn lost(name: &str) -> String {
-    format!(
-        "which certificates of node {name} count was lost with the cloud's database, which was damaged and repaired: until an \
-         administrator says so, none does, and a join token gives no other one. Let an administrator run `cloudsim node reset {name}` \
-         (`cloudsim node reset --lost` for all such names), or delete the Node; then run `edge-agent reset` and join anew"
-    )
 }
 
 /// The record of certificates failed: nothing is given that could not be taken back.

@@ -22,6 +22,7 @@ pub mod pki;
 pub mod relay;
 mod resource_metrics;
 pub mod router;
+pub mod sessions;
 pub mod streams;
 pub mod tasks;
 

@@ -6,6 +6,7 @@
 mod image;
 mod machine;
 mod network;
+mod proc_file;
 mod raw_cri;
 mod rig;
 mod traces;
@@ -189,12 +190,4 @@ path = "{home}/opt"
         socket = socket.display(),
         by_systemd = by_systemd(),
     )
-}
-
-/// A value of the kernel's, such as a file below `/proc`.
-fn read(path: impl AsRef<Path>) -> anyhow::Result<String> {
-    let path = path.as_ref();
-    let text = fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))?;
-    ensure!(!text.is_empty(), "{} is empty", path.display());
-    Ok(text)
 }

@@ -14,6 +14,7 @@ mod cloud;
 mod frames;
 mod link;
 mod node;
+mod objects;
 mod pods;
 mod settled;
 mod steps;

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::{
-    settled::used,
+    objects::{uid_of, used},
     store::Slow,
     watcher::{Watcher, get, pod_key},
 };
@@ -180,21 +180,4 @@ impl Pods {
         machine.serial += 1;
         machine.serial
     }
-}
-
-/// The UID of an object.
-pub(crate) fn uid_of(object: &Value) -> String {
-    object["metadata"]["uid"].as_str().unwrap_or_default().to_owned()
-}
-
-/// The number of a pod's status; 0 where it has none.
-pub(crate) fn number_of(pod: &Value) -> u64 {
-    pod["status"]["message"].as_str().and_then(|text| text.parse().ok()).unwrap_or_default()
-}
-
-/// The number of a node's.
-pub(crate) fn number_of_node(node: &Value) -> u64 {
-    let conditions = node["status"]["conditions"].as_array();
-    let told = conditions.into_iter().flatten().find(|condition| condition["type"] == "Told");
-    told.and_then(|told| told["message"].as_str()?.parse().ok()).unwrap_or_default()
 }

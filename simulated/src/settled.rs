@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{
     node::Node,
-    pods::{number_of, number_of_node, uid_of},
+    objects::{number_of, number_of_node, uid_of, used},
     watcher::get,
 };
 
@@ -60,19 +60,6 @@ fn of_node(cloud: &Arc<MemoryStore>, node: &Node) -> Vec<String> {
         missing.push(format!("{name} has said {} of itself, the cloud has {told:?}", machine.node_written));
     }
     missing
-}
-
-/// ConfigMaps and Secrets that a pod mounts: plural and name.
-pub(crate) fn used(pod: &Value) -> impl Iterator<Item = (&'static str, String)> {
-    let volumes = pod["spec"]["volumes"].as_array().cloned().unwrap_or_default();
-    volumes.into_iter().filter_map(|volume| {
-        let text = |value: &Value| value.as_str().map(str::to_owned);
-        match (text(&volume["configMap"]["name"]), text(&volume["secret"]["secretName"])) {
-            (Some(name), _) => Some(("configmaps", name)),
-            (None, Some(name)) => Some(("secrets", name)),
-            (None, None) => None,
-        }
-    })
 }
 
 fn differs(

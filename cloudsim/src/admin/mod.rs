@@ -40,8 +40,8 @@ use self::request::{Order, Refusal, RuleMessage, Wanted, wanted};
 use crate::{
     controllers::rules::Rules,
     faults::{Certificate, Faults},
-    hub::Sessions,
     pki::{JoinTokens, Name, NoToken, Trust},
+    sessions::Sessions,
 };
 
 /// Where it is.

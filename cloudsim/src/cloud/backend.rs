@@ -11,14 +11,14 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Options, StartError,
     backed::{Backed, ClusterOrPki, Health, Leading, readiness},
+    metrics::Metrics,
     standalone::Standalone,
 };
 use crate::{
     admin::{Admin, Endpoints},
-    controllers::{certificates::Judge, events::Recorder},
-    hub::Sessions,
-    metrics::Metrics,
+    controllers::{certificates::Approver, events::Recorder},
     pki::{JoinTokens, NodeCertificates, Pki},
+    sessions::Sessions,
     tasks::Tasks,
 };
 
@@ -125,11 +125,11 @@ impl Backend {
         }
     }
 
-    /// By what nodes' requests for certificates of servers are judged; nothing where they are made in the nodes' names, as the cloud of an
+    /// Decides on nodes' requests for certificates of servers; nothing where they are made in the nodes' names, as the cloud of an
     /// API of its own may do.
-    pub(super) fn judge(&self, options: &Options, sessions: &Sessions) -> Option<Judge> {
-        let judge = || Judge { cloud: options.names.clone(), sessions: sessions.clone() };
-        matches!(self, Self::Backed(_)).then(judge)
+    pub(super) fn approver(&self, options: &Options, sessions: &Sessions) -> Option<Approver> {
+        let approver = || Approver { cloud: options.names.clone(), sessions: sessions.clone() };
+        matches!(self, Self::Backed(_)).then(approver)
     }
 
     /// Binds and runs the API, or the port for health.

@@ -10,13 +10,14 @@ use tracing::warn;
 use super::{Options, StartError};
 use crate::{
     controllers::{
-        certificates::Judge, device::Devices, dynamic::Dynamic, edge::Edge, events::Recorder, rules::Rules,
-        sync::SyncRecords,
+        certificates::Approver, device::Devices, dynamic::Dynamic, edge::Edge, events::Recorder,
+        rules::Rules, sync::SyncRecords,
     },
     faults::Faults,
-    hub::{Hub, Replica, Sessions},
+    hub::{Hub, Replica},
     mailbox::Mailboxes,
     pki::{NodeCertificates, Trust},
+    sessions::Sessions,
     tasks::Tasks,
 };
 
@@ -28,8 +29,8 @@ pub(super) struct Reached {
     pub(super) root_ca: String,
     /// Where an API server that stands elsewhere finds the kubelets of all nodes.
     pub(super) kubelet_port: Option<u16>,
-    /// By what nodes' requests for certificates are judged that are made in this cloud's name.
-    pub(super) judge: Option<Judge>,
+    /// Decides on nodes' requests for certificates that are made in this cloud's name.
+    pub(super) approver: Option<Approver>,
 }
 
 /// The replicas of the hub; their controllers do not run yet.
@@ -45,7 +46,7 @@ pub(super) fn replicas(
         let mailboxes = Mailboxes::default();
         let edge = Edge::new(client.clone(), mailboxes.clone(), &reached.root_ca);
         let edge = edge.with_certificates(certificates.clone()).with_kubelet_port(reached.kubelet_port);
-        let edge = edge.judging(reached.judge.clone());
+        let edge = edge.with_approver(reached.approver.clone());
         let dynamic = Dynamic::new(client.clone(), edge.clone());
         let devices = Devices::new(client.clone(), mailboxes.clone(), events.clone());
         let records = SyncRecords::new(client.clone());

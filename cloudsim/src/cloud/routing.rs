@@ -9,9 +9,9 @@ use tokio_util::sync::CancellationToken;
 use super::Options;
 use crate::{
     controllers::rules::{self, Rules, Via},
-    hub::Sessions,
     pki::Pki,
     router::{Auth, NoRouter, Router},
+    sessions::Sessions,
     tasks::Tasks,
 };
 

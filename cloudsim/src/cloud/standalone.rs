@@ -12,22 +12,21 @@ use kubeapi::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{DATABASE, Options, StartError};
+use super::{DATABASE, Options, StartError, metrics::Metrics};
 use crate::{
     admin::{Admin, Endpoints},
     admission,
     controllers::{
         api_services, binder,
-        certificates::{self, Judge, Signer},
+        certificates::{self, Approver, Signer},
         events::Recorder,
         kubernetes_service, manager, namespaces, node_lifecycle,
         workloads::Cluster,
     },
-    hub::Sessions,
     kinds, kubeconfig,
-    metrics::Metrics,
     pki::{self, JoinToken, JoinTokens, NodeCertificates, Pki, ServiceAccountTokens},
     resource_metrics::{self, ResourceMetrics},
+    sessions::Sessions,
     streams::Tunnels,
     tasks::Tasks,
 };
@@ -190,7 +189,7 @@ fn spawn_controllers(
         approves: is_on("csrapproving"),
         signs: is_on("csrsigning"),
         ca: Arc::clone(pki.ca()),
-        judge: Judge { cloud: options.names.clone(), sessions: sessions.clone() },
+        approver: Approver { cloud: options.names.clone(), sessions: sessions.clone() },
     };
     if signer.approves || signer.signs {
         tasks.spawn(

@@ -9,9 +9,9 @@ use tokio_util::sync::CancellationToken;
 use super::{Options, StartError};
 use crate::{
     faults::Faults,
-    hub::Sessions,
     pki::{ServerIdentity, Trust},
     relay::RelayServer,
+    sessions::Sessions,
     streams::{self, Kubelets, StreamServer},
     tasks::Tasks,
 };

@@ -19,7 +19,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-mod cycle;
+mod cycle_state;
 mod decide;
 mod filters;
 mod messages;
@@ -30,16 +30,18 @@ mod preemption;
 mod preferences;
 mod queue;
 mod scores;
+mod snapshot;
 mod spread;
 mod state;
+mod status;
 mod storage;
 mod terms;
 mod write;
 
 pub use self::node_state::is_ready;
 use self::{
-    cycle::Known,
     decide::{Decision, decide},
+    snapshot::Snapshot,
     state::State,
     write::Writer,
 };
@@ -207,7 +209,11 @@ impl Binder<'_> {
             namespace.map(|namespace| namespace.labels().clone()).unwrap_or_default()
         };
         let State { nodes, storage, .. } = &self.state;
-        decide(pod, Known { nodes, storage, namespaces: &labels_of, nominated }, &self.watched.budgets.all())
+        decide(
+            pod,
+            Snapshot { nodes, storage, namespaces: &labels_of, nominated },
+            &self.watched.budgets.all(),
+        )
     }
 
     async fn schedule(&mut self, pod: &Pod) {

@@ -18,8 +18,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::{
-    hub::Sessions,
     pki::{NodeCertificates, RecordError},
+    sessions::Sessions,
 };
 
 /// Runs until `shutdown`.

@@ -27,6 +27,11 @@ const PAGE: u32 = 2000;
 /// What one node has acknowledged: UID → place and revision; 0 where it was sent and not acknowledged yet.
 pub type Synced = HashMap<String, (ObjectPath, u64)>;
 
+/// The node may hold any of it, in any revision: all is to be sent, and the end of what there is no more.
+pub(crate) fn doubt(synced: &mut Synced) {
+    synced.values_mut().for_each(|(_, revision)| *revision = 0);
+}
+
 /// To be written down.
 #[derive(Clone, Debug)]
 pub enum Record {

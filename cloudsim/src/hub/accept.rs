@@ -6,13 +6,11 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use super::{
-    Shared,
-    link::Connected,
-    session,
+use super::{Shared, link::Connected, session};
+use crate::{
+    faults::Certificate,
     sessions::{Arrival, Refused},
 };
-use crate::faults::Certificate;
 
 /// A node that has a session already shows within this time that somebody is behind the new connection; a connection that
 /// the node has given up ends in it.

@@ -8,11 +8,10 @@ use tokio_tungstenite::{WebSocketStream, tungstenite::protocol::Role};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Carrier, Limits, Sessions, Shared,
+    Limits, Shared,
     accept::accept_node,
     link::Connected,
     refusals::Refusals,
-    sessions::Arrival,
     transport,
     upgrade::{Stream, websocket_limits},
 };
@@ -22,6 +21,7 @@ use crate::{
     },
     faults::{Certificate, Faults},
     mailbox::Mailboxes,
+    sessions::{Arrival, Carrier, Sessions},
 };
 
 /// Where handed-in connections are said to come from.

@@ -14,10 +14,12 @@ use super::{
     ended::Ended,
     gate::until_then,
     mute::Mute,
-    sessions::Traffic,
     transport::{Incoming, Outgoing},
 };
-use crate::faults::{self, Downward, Faults, Link, Upward, now};
+use crate::{
+    faults::{self, Downward, Faults, Link, Upward, now},
+    sessions::Traffic,
+};
 
 /// A connection as it was made.
 pub(super) struct Connected {

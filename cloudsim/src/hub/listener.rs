@@ -14,11 +14,10 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, warn};
 
 use super::{
-    Limits, Replica, Replicas, Sessions, Shared,
+    Limits, Replica, Replicas, Shared,
     accept::accept_node,
     link::Connected,
     quic::{QuicBindError, QuicHub},
-    sessions::Arrival,
     transport,
     upgrade::{Upgraded, upgrade},
 };
@@ -26,6 +25,7 @@ use crate::{
     faults::{Certificate, Faults, now},
     metrics::Refusal,
     pki::Trust,
+    sessions::{Arrival, Carrier, Sessions},
 };
 
 /// A pause after a failed accept: without it a process out of file descriptors would do nothing else.
@@ -183,7 +183,7 @@ async fn serve(
     // it has a session from here on, of which there are so many at most
     let Ok(_active) = slot.begin(false) else { return };
     let (incoming, outgoing) = transport::websocket(socket, shared.limits.max_message, compressed);
-    let transport = super::Carrier::WebSocket;
+    let transport = Carrier::WebSocket;
     let arrival = Arrival {
         node,
         ticket,

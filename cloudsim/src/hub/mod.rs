@@ -13,10 +13,8 @@ mod listener;
 mod mute;
 mod pending_acks;
 mod quic;
-mod reenrolled;
 mod refusals;
 mod session;
-mod sessions;
 mod transport;
 mod upgrade;
 mod work_queue;
@@ -35,13 +33,10 @@ pub use self::{
     acceptor::Acceptor,
     listener::{BindError, Hub},
     quic::QuicBindError,
-    reenrolled::Reenrolled,
-    sessions::{Carrier, Count, NodeSession, Rival, Sessions},
 };
 pub(crate) use self::{
     gate::{Dead, pass},
     refusals::Refusals,
-    sessions::Elsewhere,
 };
 use crate::{
     controllers::{
@@ -51,6 +46,7 @@ use crate::{
     faults::Faults,
     mailbox::Mailboxes,
     pki::Trust,
+    sessions::Sessions,
 };
 
 /// What the hub allows.

@@ -24,17 +24,17 @@ use wire::{
 };
 
 use super::{
-    Carrier, Replicas, Shared,
+    Replicas, Shared,
     accept::accept_node,
     gate,
     link::Connected,
     mute::{Mute, MuteSocket},
-    sessions::{Arrival, Ticket},
     transport,
 };
 use crate::{
     faults::{Certificate, now},
     pki::Trust,
+    sessions::{Arrival, Carrier, Ticket},
 };
 
 /// As KubeEdge's: a connection on which nothing was heard for so long is dead.

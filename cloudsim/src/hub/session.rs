@@ -22,15 +22,14 @@ use super::{
     ended::Ended,
     handlers::{Entry, carry_out, write_down},
     link::{Reader, Writer},
-    reenrolled::doubt,
-    sessions::{Session as Registered, Traffic},
     work_queue::WorkQueue,
 };
 use crate::{
-    controllers::sync::{Record, Synced},
+    controllers::sync::{Record, Synced, doubt},
     delivery::{Delivery, ObjectRef, Reply},
     faults::now,
     mailbox::{Mailbox, ObjectKind, ObjectPath},
+    sessions::{Session as Registered, Traffic},
 };
 
 /// Requests of the node that wait for their turn. A full queue stops reading from the socket: the node is slowed down.

@@ -22,10 +22,8 @@ use wire::{
     instance::{self, Instance},
 };
 
-use super::{
-    Limits, Shared, gate,
-    sessions::{Sessions, Ticket},
-};
+use super::{Limits, Shared, gate};
+use crate::sessions::{Sessions, Ticket};
 
 /// Bytes to and fro.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}

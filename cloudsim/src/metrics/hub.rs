@@ -7,7 +7,7 @@ use std::sync::{
 
 use kubeapi::exposition::{Text, number};
 
-use crate::hub::{Carrier, NodeSession};
+use crate::sessions::{Carrier, NodeSession};
 
 /// Why a node got no session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl HubMetrics {
     }
 
     /// Writes the families; `running`: the sessions that there are.
-    pub(super) fn write(&self, running: &[NodeSession], text: &mut Text) {
+    pub(crate) fn write(&self, running: &[NodeSession], text: &mut Text) {
         let read = |count: &AtomicU64| number(count.load(Ordering::Relaxed));
         text.gauge("KubeEdge_CloudHub_connected_nodes", "Nodes that are connected to CloudHub.")
             .sample(&[], number(running.len() as u64));

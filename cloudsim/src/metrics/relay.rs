@@ -35,7 +35,7 @@ impl RelayMetrics {
     }
 
     /// Writes the families; the nodes and connections that there are.
-    pub(super) fn write(&self, (nodes, open): (usize, u64), text: &mut Text) {
+    pub(crate) fn write(&self, (nodes, open): (usize, u64), text: &mut Text) {
         let read = |count: &AtomicU64| number(count.load(Ordering::Relaxed));
         text.gauge("cloudsim_relay_nodes", "Nodes that are connected to the relay.")
             .sample(&[], number(nodes as u64));

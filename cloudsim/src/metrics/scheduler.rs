@@ -48,7 +48,7 @@ impl SchedulerMetrics {
         }
     }
 
-    pub(super) fn write(&self, text: &mut Text) {
+    pub(crate) fn write(&self, text: &mut Text) {
         let read = |count: &AtomicU64| number(count.load(Ordering::Relaxed));
         let mut pending =
             text.gauge("scheduler_pending_pods", "Pods that wait for a node, by what they wait for.");

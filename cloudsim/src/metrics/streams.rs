@@ -44,7 +44,7 @@ impl StreamMetrics {
     }
 
     /// Writes the families; the tunnels and streams that there are.
-    pub(super) fn write(&self, (tunnels, streams): (usize, usize), text: &mut Text) {
+    pub(crate) fn write(&self, (tunnels, streams): (usize, usize), text: &mut Text) {
         let read = |count: &AtomicU64| number(count.load(Ordering::Relaxed));
         text.gauge("cloudsim_stream_tunnels", "Nodes that have a stream tunnel.")
             .sample(&[], number(tunnels as u64));

@@ -39,7 +39,7 @@ impl WorkQueues {
         WorkQueue(Arc::new(Queue { waiting: Mutex::default(), counted }))
     }
 
-    pub(super) fn write(&self, text: &mut Text) {
+    pub(crate) fn write(&self, text: &mut Text) {
         let queues = self.0.lock();
         let mut depth = text.gauge("workqueue_depth", "Objects that wait to be looked at.");
         for (name, queue) in queues.iter() {

@@ -20,9 +20,9 @@ use wire::enroll::{Ca, Token, TokenScope, is_node_name, verify_bearer};
 use super::{
     PkiError,
     records::{Change, Entry, Expected, Records, RecordsError},
+    reserved_names,
     secrets::Secrets,
 };
-use crate::enrolment::reserved;
 
 const SECRET: &str = "tokensecret";
 const FIELD: &str = "tokendata";
@@ -97,7 +97,7 @@ impl JoinTokens {
             return Err(NoToken::Asked(format!("no node can be called {node:?}")));
         }
         if let Some((node, why)) =
-            request.node.as_deref().and_then(|node| Some((node, reserved::reason(node, &[])?)))
+            request.node.as_deref().and_then(|node| Some((node, reserved_names::reason(node, &[])?)))
         {
             return Err(NoToken::Asked(format!("no node can be called {node:?}: {why}")));
         }

@@ -9,6 +9,7 @@ mod grace;
 mod join_token;
 mod node_certificates;
 mod records;
+pub(crate) mod reserved_names;
 mod secrets;
 mod service_accounts;
 mod tls;
@@ -24,6 +25,7 @@ use wire::enroll::{Ca, EcKey, pem_certificate};
 pub(crate) use self::records::{Change, Entry, Expected, LABEL as RECORDS_LABEL, Records};
 pub use self::secrets::NAMESPACE;
 use self::secrets::Secrets;
+pub(crate) use self::trust::lost_message;
 pub use self::{
     client_ca::publish as publish_client_ca,
     error::PkiError,

@@ -99,7 +99,7 @@ impl Trust {
         match self.admits(node, certificate).await {
             Ok(true) => None,
             Ok(false) if self.certificates().is_lost(node).await.unwrap_or_default() => {
-                Some(crate::enrolment::lost(node))
+                Some(lost_message(node))
             }
             Ok(false) => Some(format!(
                 "this certificate of node {node} was taken back: the Node was deleted, the name reset, or another machine has joined \
@@ -127,6 +127,15 @@ impl Trust {
         // there is one pair for each
         self.all.keys.get(place).unwrap_or(&self.all.keys[0])
     }
+}
+
+/// Why no certificate of `node` counts where the record of them was lost, and what is to be done.
+pub(crate) fn lost_message(node: &str) -> String {
+    format!(
+        "which certificates of node {node} count was lost with the cloud's database, which was damaged and repaired: until an \
+         administrator says so, none does, and a join token gives no other one. Let an administrator run `cloudsim node reset {node}` \
+         (`cloudsim node reset --lost` for all such names), or delete the Node; then run `edge-agent reset` and join anew"
+    )
 }
 
 /// What a server shows, and the authority whose nodes it lets in.

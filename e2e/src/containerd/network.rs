@@ -9,7 +9,7 @@ use std::{
 use anyhow::Context;
 use serde_json::json;
 
-use super::read;
+use super::proc_file::read;
 use crate::{ports, run};
 
 /// How many subnets of 256 addresses there are from 10.192.0.0 to 10.255.255.0.

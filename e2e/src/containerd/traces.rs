@@ -14,7 +14,7 @@ use nix::{
     unistd::Pid,
 };
 
-use super::read;
+use super::proc_file::read;
 use crate::{
     cgroups::{hierarchies, hierarchy, id, is_pods, pod_group},
     rig::group_root,

@@ -107,11 +107,11 @@ fn print_outcome(output: Option<Output>, line: &str) {
 
 fn profiles(output: Option<Output>) -> anyhow::Result<()> {
     if let Some(output) = output {
-        let profile = |profile: &Profile| json!({"name": profile.name(), "conditions": profile.conditions()});
+        let profile = |profile: &Profile| json!({"name": profile.name(), "conditions": Conditions::of_profile(*profile)});
         return print(output, &json!({"profiles": Profile::ALL.iter().map(profile).collect::<Vec<_>>()}));
     }
     for profile in Profile::ALL {
-        let text = serde_json::to_string(&profile.conditions())?;
+        let text = serde_json::to_string(&Conditions::of_profile(profile))?;
         print_line(&format!(
             "{:<12} {}",
             profile.name(),

@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, path::Path};
 
 use anyhow::Context;
 use cloudsim::{
-    hub::{Carrier, Count, NodeSession},
     of_all_replicas,
+    sessions::{Carrier, Count, NodeSession},
 };
 use http::Method;
 use jiff::Timestamp;
@@ -138,8 +138,9 @@ fn ago(since: Timestamp, now: Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
+    use cloudsim::sessions::Rival;
+
     use super::*;
-    use cloudsim::hub::Rival;
 
     #[test]
     fn every_node_has_a_line() {

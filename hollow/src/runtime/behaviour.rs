@@ -2,14 +2,17 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt::Display,
     num::ParseIntError,
     time::Duration,
 };
 
 use serde::{Deserialize, Serialize};
 
-use super::command::{self, Known, Live};
+use super::{
+    answers::{ExecAnswer, Health, HttpAnswer},
+    command::{self, Known, Live, Run},
+    duration::duration,
+};
 
 #[cfg(test)]
 mod tests;
@@ -42,49 +45,8 @@ impl Exit {
     }
 }
 
-/// The answer to one command line.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct ExecAnswer {
-    pub(super) code: i32,
-    pub(super) stdout: String,
-    pub(super) stderr: String,
-    #[serde(deserialize_with = "duration_text")]
-    pub(super) delay: Duration,
-}
-
 /// TCP ports.
 pub(super) type Ports = BTreeSet<u16>;
-
-/// The answer to a request for one path.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct HttpAnswer {
-    pub(super) status: u16,
-    pub(super) body: String,
-    /// So long after the container's start the answer holds; until then it is 200.
-    #[serde(deserialize_with = "duration_text")]
-    pub(super) after: Duration,
-    /// How long it takes.
-    #[serde(deserialize_with = "duration_text")]
-    pub(super) delay: Duration,
-}
-
-impl Default for HttpAnswer {
-    fn default() -> Self {
-        Self { status: 200, body: String::new(), after: Duration::ZERO, delay: Duration::ZERO }
-    }
-}
-
-/// What a gRPC server says of a service's health.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub(super) enum Health {
-    Unknown,
-    Serving,
-    NotServing,
-    ServiceUnknown,
-}
 
 /// What one container does in one attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,7 +130,7 @@ pub(super) fn parse(
 }
 
 /// Does what the command says, after what the annotations say.
-fn follow(behaviour: &mut Behaviour, run: command::Run) {
+fn follow(behaviour: &mut Behaviour, run: Run) {
     if run.live.is_some() {
         behaviour.live = run.live;
         behaviour.is_announced = false;
@@ -255,15 +217,4 @@ fn ports(value: &str) -> Result<Ports, String> {
 
 fn integer<T: std::str::FromStr<Err = ParseIntError>>(value: &str) -> Result<T, String> {
     value.parse().map_err(|e| format!("{value:?} is not an integer as wanted: {e}"))
-}
-
-/// Reads `500ms`, `2s`, `1m30s`.
-pub(super) fn duration(value: &str) -> Result<Duration, String> {
-    let wrong = |e: &dyn Display| format!("{value:?} is not a duration like 500ms, 2s or 1m30s: {e}");
-    let signed: jiff::SignedDuration = value.parse().map_err(|e: jiff::Error| wrong(&e))?;
-    Duration::try_from(signed).map_err(|e| wrong(&e))
-}
-
-fn duration_text<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    duration(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
 }

@@ -7,8 +7,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::{core::Core, state::State};
 
+/// Starts the clock of a runtime.
+pub(super) fn start(core: &Arc<Core>) {
+    let clock = run(Arc::downgrade(core), core.deadline_changed(), core.end());
+    core.tasks.spawn("the clock of a simulated runtime", clock);
+}
+
 /// Runs until `end`, which comes with the last handle of the runtime; holds the runtime only for an instant.
-pub(super) async fn run(core: Weak<Core>, deadline_changed: Arc<Notify>, end: CancellationToken) {
+async fn run(core: Weak<Core>, deadline_changed: Arc<Notify>, end: CancellationToken) {
     loop {
         let Some(wait) = core.upgrade().map(|core| core.time_to_deadline()) else { return };
         let deadline = async {

@@ -1,9 +1,6 @@
 //! The one owner of the state: every change is made, recorded and told to the event readers under one lock.
 
-use std::{
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use cloudsim::tasks::Tasks;
 use parking_lot::Mutex;
@@ -12,26 +9,36 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use wire::cri::ContainerEventResponse;
 
 use super::{
-    Error, Options, attached::Attached, calls::Calls, clock, events::Subscribers, exec::AllFiles,
-    persist::Store, state::Nanos, state::State, streaming::Streaming,
+    attached::Attached,
+    calls::Calls,
+    error::Error,
+    events::Subscribers,
+    files::ContainerFiles,
+    options::Options,
+    persist::Store,
+    state::{Nanos, State},
+    streaming::endpoint::Endpoint,
 };
 
 pub(super) struct Core {
     pub(super) options: Options,
     pub(super) calls: Calls,
     /// What commands in containers have written.
-    pub(super) files: AllFiles,
+    pub(super) files: ContainerFiles,
+    /// Who is attached, and the programs that read what is typed.
     pub(super) attached: Attached,
-    pub(super) streaming: Streaming,
+    /// Where streams are served.
+    pub(super) streaming: Endpoint,
     shared: Mutex<Shared>,
     store: Option<Store>,
     /// Counts the changes, for those who wait for one.
     version: watch::Sender<u64>,
     /// Rung when the next deadline may have become another one.
     deadline_changed: Arc<Notify>,
-    /// Ends the clock with the last handle.
-    _clock: DropGuard,
-    /// The clock.
+    /// Cancelled with the last handle.
+    end: CancellationToken,
+    _end: DropGuard,
+    /// What runs as long as the runtime.
     pub(super) tasks: Tasks,
 }
 
@@ -41,31 +48,39 @@ struct Shared {
 }
 
 impl Core {
-    pub(super) fn start(options: Options) -> Result<Arc<Self>, Error> {
+    /// The state as it was recorded, or none; nothing runs yet.
+    pub(super) fn open(options: Options) -> Result<Arc<Self>, Error> {
         let store = options.root.as_deref().map(Store::open).transpose()?;
         let mut state = match &store {
             Some(store) => store.load()?,
             None => State::default(),
         };
         state.set_pod_cidr(options.pod_cidr);
-        let (end, tasks) = (CancellationToken::new(), Tasks::default());
-        let deadline_changed = Arc::new(Notify::new());
-        let core = Arc::new(Self {
+        let end = CancellationToken::new();
+        Ok(Arc::new(Self {
             calls: Calls::default(),
-            files: AllFiles::default(),
+            files: ContainerFiles::default(),
             attached: Attached::default(),
-            streaming: Streaming::default(),
+            streaming: Endpoint::default(),
             shared: Mutex::new(Shared { state, subscribers: Subscribers::new(options.event_buffer) }),
             options,
             store,
             version: watch::Sender::new(0),
-            deadline_changed: Arc::clone(&deadline_changed),
-            _clock: end.clone().drop_guard(),
-            tasks: tasks.clone(),
-        });
-        let weak: Weak<Self> = Arc::downgrade(&core);
-        tasks.spawn("the clock of a simulated runtime", clock::run(weak, deadline_changed, end));
-        Ok(core)
+            deadline_changed: Arc::default(),
+            _end: end.clone().drop_guard(),
+            end,
+            tasks: Tasks::default(),
+        }))
+    }
+
+    /// Cancelled when the runtime ends.
+    pub(super) fn end(&self) -> CancellationToken {
+        self.end.clone()
+    }
+
+    /// Rung when [`Self::time_to_deadline`] may have become another one.
+    pub(super) fn deadline_changed(&self) -> Arc<Notify> {
+        Arc::clone(&self.deadline_changed)
     }
 
     pub(super) fn read<T>(&self, read: impl FnOnce(&State) -> T) -> T {

@@ -10,10 +10,12 @@ use std::{
 use wire::cri::Mount;
 
 pub(super) use self::{
+    containers::ContainerFiles,
     view::{Files, Kind, Stat},
     written::Shared,
 };
 
+mod containers;
 mod links;
 #[cfg(test)]
 mod tests;

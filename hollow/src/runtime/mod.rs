@@ -37,16 +37,21 @@
 //! Exec, ExecSync, Attach and PortForward work as with containerd, over [`streaming`]; [`command`] has what commands there are. They see
 //! the container's mounts, and nothing else of the host.
 
+mod answers;
 mod attached;
 mod behaviour;
 mod calls;
 mod clock;
 mod command;
 mod core;
+mod duration;
+mod error;
 mod events;
 mod exec;
 mod files;
 mod network;
+mod options;
+mod own_command;
 mod persist;
 mod serve;
 mod server;
@@ -56,87 +61,14 @@ mod streaming;
 #[cfg(test)]
 mod tests;
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use cloudsim::tasks::TaskPanicked;
 use tonic::Status;
 use wire::cri;
 
 use self::core::Core;
-pub use self::state::PodCidr;
-
-/// What a simulated runtime is like; [`Options::default`] is fast, forgets everything at its end and never fails.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// How long RunPodSandbox and StartContainer take at least.
-    pub start_latency: Duration,
-    /// Answered by Version.
-    pub name: String,
-    /// Answered by Version.
-    pub version: String,
-    /// Where sandboxes, containers and images are recorded, so that the next runtime on this directory goes on with
-    /// them. Nothing is recorded without it.
-    pub root: Option<PathBuf>,
-    /// The addresses of pods, until UpdateRuntimeConfig tells of others.
-    pub pod_cidr: PodCidr,
-    /// How many events a reader of GetContainerEvents may be behind before it is cut off.
-    pub event_buffer: usize,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            start_latency: Duration::ZERO,
-            name: "outrigger-sim".into(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            root: None,
-            pod_cidr: PodCidr::default(),
-            // 1,000 pods that start at once make 4 events each.
-            event_buffer: 4096,
-        }
-    }
-}
-
-/// Why the runtime could not start, or not serve.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The recorded state cannot be read.
-    #[error("cannot read the runtime's state at {path}: make it readable, or choose another directory")]
-    Load {
-        /// The file or directory.
-        path: PathBuf,
-        /// What the system said.
-        #[source]
-        source: std::io::Error,
-    },
-    /// The recorded state is not what this version writes.
-    #[error("{path} is not a record of the simulated runtime: remove it, or choose another directory")]
-    Record {
-        /// The file.
-        path: PathBuf,
-        /// Where it is wrong.
-        #[source]
-        source: serde_json::Error,
-    },
-    /// The socket cannot be made.
-    #[error("cannot listen on {path}: is its directory writable, and no other runtime on it?")]
-    Bind {
-        /// The socket.
-        path: PathBuf,
-        /// What the system said.
-        #[source]
-        source: std::io::Error,
-    },
-    /// The server gave up.
-    #[error("the runtime's server on {path} failed")]
-    Serve {
-        /// The socket.
-        path: PathBuf,
-        /// What it died of.
-        #[source]
-        source: tonic::transport::Error,
-    },
-}
+pub use self::{error::Error, options::Options, state::PodCidr};
 
 /// A handle of a simulated runtime. The runtime lives as long as a handle, a channel or a server of it.
 #[derive(Clone)]
@@ -147,8 +79,9 @@ pub struct SimRuntime {
 impl SimRuntime {
     /// Starts a runtime, with what it had recorded in [`Options::root`]. To be called inside a tokio runtime.
     pub fn new(options: Options) -> Result<Self, Error> {
-        let core = Core::start(options)?;
-        attached::go_on(&core);
+        let core = Core::open(options)?;
+        clock::start(&core);
+        own_command::start_all(&core);
         Ok(Self { core })
     }
 

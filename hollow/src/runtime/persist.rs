@@ -14,7 +14,7 @@ use std::{
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
-    Error,
+    error::Error,
     state::{Changes, State},
 };
 
@@ -102,21 +102,5 @@ fn write<T: Serialize>(path: &Path, record: &T) -> io::Result<()> {
 fn report(path: &Path, act: impl FnOnce(&Path) -> io::Result<()>) {
     if let Err(error) = act(path) {
         tracing::error!(path = %path.display(), %error, "the simulated runtime cannot record a change");
-    }
-}
-
-/// CRI messages in JSON: their own encoding, in base64.
-pub(super) mod proto {
-    use base64::{Engine, prelude::BASE64_STANDARD};
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
-    use wire::cri::Message;
-
-    pub(crate) fn serialize<M: Message, S: Serializer>(message: &M, s: S) -> Result<S::Ok, S::Error> {
-        s.serialize_str(&BASE64_STANDARD.encode(message.encode_to_vec()))
-    }
-
-    pub(crate) fn deserialize<'de, M: Message + Default, D: Deserializer<'de>>(d: D) -> Result<M, D::Error> {
-        let bytes = BASE64_STANDARD.decode(String::deserialize(d)?).map_err(D::Error::custom)?;
-        M::decode(&*bytes).map_err(D::Error::custom)
     }
 }

@@ -7,6 +7,7 @@ mod address;
 mod container;
 mod image;
 mod listen;
+mod proto;
 mod sandbox;
 mod stats;
 mod view;

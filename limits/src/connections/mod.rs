@@ -5,6 +5,7 @@
 //! From its first request on it is *established*; beyond the bound of these the one that has been idle for longest ends. Some places
 //! are kept for privileged connections. One peer address has a bound of both, unless it is this machine's loopback.
 
+mod limits;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -18,40 +19,8 @@ use std::{
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
+pub use self::limits::{ConnectionLimits, Full};
 use self::table::Table;
-
-/// How many connections there may be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ConnectionLimits {
-    /// Those that have had a request.
-    pub established: usize,
-    /// How many places of these only privileged connections have.
-    pub reserved: usize,
-    /// Those that have not.
-    pub pending: usize,
-    /// Of one peer address other than loopback, of both kinds.
-    pub per_address: usize,
-}
-
-/// Why there is no place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Full {
-    /// The peer has as many connections as one address may have, and all are at work.
-    Address,
-    /// As many connections as there may be are at work.
-    Server,
-}
-
-impl std::fmt::Display for Full {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Address => "this address has as many connections as one may have",
-            Self::Server => "there are as many connections as there may be",
-        })
-    }
-}
-
-impl std::error::Error for Full {}
 
 type Shared = Arc<Mutex<Table<CancellationToken>>>;
 

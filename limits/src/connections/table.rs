@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, collections::HashMap, net::IpAddr, time::Instant};
 
-use super::{ConnectionLimits, Full};
+use super::limits::{ConnectionLimits, Full};
 
 /// A connection that must end, as its place goes to another one.
 pub(super) type Evicted<T> = (u64, T);

@@ -5,7 +5,11 @@
 //! [`Limits::total_queued_bytes`](crate::Limits::total_queued_bytes) together with what sessions keep. Nothing needs their order with
 //! publications: section 4.6 of MQTT 3.1.1 orders acknowledgements among themselves, and publications among themselves.
 
-use super::{BATCHES, Batch, Core, hold::Held};
+use super::{
+    Core,
+    command::{BATCHES, Batch},
+    held::Held,
+};
 use crate::codec::{Ack, Packet};
 
 impl Core {

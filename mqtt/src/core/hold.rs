@@ -10,7 +10,11 @@ use std::{
     sync::Arc,
 };
 
-use super::{Batch, Core, Done, Flow};
+use super::{
+    Core,
+    command::{Batch, Done, Flow},
+    held::{Held, Queue},
+};
 use crate::{
     codec::Packet,
     error::PublishError,
@@ -21,32 +25,6 @@ use crate::{
 
 /// The place of this process among those that wait: connections count from 1.
 const THIS_PROCESS: u64 = 0;
-
-/// What waits for its turn.
-#[derive(Debug)]
-pub(super) enum Held {
-    /// Packets of a connection, since when, and what they weighed when they came.
-    Batch(Batch, u64, usize),
-    /// The end of a connection.
-    Closed(Option<Fault>),
-    /// A message of this process.
-    Local(Message, Done, u64),
-}
-
-/// What one publisher has waiting, oldest first.
-#[derive(Debug, Default)]
-pub(super) struct Queue {
-    pub(super) held: VecDeque<Held>,
-    /// Weight of its batches.
-    pub(super) weight: usize,
-}
-
-impl Queue {
-    /// Whether its connection has ended: nothing more comes from it, acknowledgements included.
-    fn has_ended(&self) -> bool {
-        matches!(self.held.back(), Some(Held::Closed(_)))
-    }
-}
 
 impl Core {
     /// Deals with packets, unless earlier ones of the same connection wait.

@@ -2,32 +2,19 @@
 
 use std::sync::Arc;
 
-use tokio::sync::mpsc::{self, error::TrySendError};
+use tokio::sync::mpsc::error::TrySendError;
 
-use super::{Core, Done};
+use super::{
+    Core,
+    command::Done,
+    local_receiver::{Delivery, LocalReceiver},
+};
 use crate::{
     counters::Counters,
     index::{Entry, Subscriber},
     message::{Message, QoS},
     topic,
 };
-
-/// Where a receiver's messages go.
-pub(crate) type Delivery = mpsc::Sender<Arc<Message>>;
-
-/// A receiver in this process.
-#[derive(Debug)]
-pub(super) struct Local {
-    filters: Vec<String>,
-    receiver: Delivery,
-}
-
-impl Local {
-    /// Whether it has no room. Nobody else sends: room that is seen is there.
-    pub(super) fn is_full(&self) -> bool {
-        self.receiver.capacity() == 0 && !self.receiver.is_closed()
-    }
-}
 
 impl Core {
     /// This process publishes; above QoS 0 it waits with everybody else.
@@ -46,7 +33,7 @@ impl Core {
     /// This process subscribes. Answers the receiver's number.
     pub(super) fn subscribe_local(&mut self, filter: String, receiver: Delivery) -> u64 {
         let id = self.new_id();
-        self.locals.insert(id, Local { filters: Vec::new(), receiver });
+        self.locals.insert(id, LocalReceiver { filters: Vec::new(), receiver });
         self.add_local(id, filter);
         id
     }

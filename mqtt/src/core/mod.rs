@@ -7,10 +7,14 @@
 mod acknowledge;
 mod ahead;
 mod close;
+mod command;
 mod connect;
 mod deliver;
+mod due;
+mod held;
 mod hold;
 mod local;
+mod local_receiver;
 mod publish;
 mod quota;
 mod restore;
@@ -19,77 +23,30 @@ mod subscribe;
 mod timers;
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet, VecDeque},
-    net::IpAddr,
+    collections::{BTreeMap, HashMap, HashSet},
     sync::{Arc, atomic::Ordering},
 };
 
 use bytes::BytesMut;
 use limits::Repeated;
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-pub(crate) use self::{connect::effective_keep_alive, local::Delivery};
-use self::{hold::Queue, local::Local, session::Session, timers::Timers};
+use self::{command::Flow, held::Queue, local_receiver::LocalReceiver, session::Session, timers::Timers};
+pub(crate) use self::{
+    command::{BATCHES, Batch, Command, Done},
+    connect::effective_keep_alive,
+};
 use crate::{
     access::Access,
-    codec::{Connect, Packet, encode},
+    codec::{Packet, encode},
     config::Limits,
     counters::Counters,
     error::PublishError,
     index::{Found, Index},
-    message::Message,
     outbox::Outbox,
     reason::{Fault, Reason},
     retained::Retained,
     store::Changes,
 };
-
-/// Where a publisher of this process waits for the outcome.
-pub(crate) type Done = oneshot::Sender<Result<(), PublishError>>;
-
-/// What the broker is asked.
-#[derive(Debug)]
-pub(crate) enum Command {
-    /// A connection's first packet.
-    Connect {
-        connection: u64,
-        connect: Box<Connect>,
-        certificate: Option<Arc<str>>,
-        peer: IpAddr,
-        outbox: Arc<Outbox>,
-    },
-    /// The packets that followed.
-    Packets(Batch),
-    /// A connection has ended; with a fault, its client is told.
-    Closed { connection: u64, fault: Option<Fault> },
-    /// Everything that was written to a connection has left.
-    Drained { connection: u64 },
-    /// This process publishes; above QoS 0 it is told when that is done.
-    Publish { message: Message, done: Option<Done> },
-    /// This process subscribes.
-    Subscribe { filter: String, receiver: Delivery, done: oneshot::Sender<u64> },
-    /// A receiver of this process hears another filter, or one no more.
-    Filter { receiver: u64, filter: String, on: bool, done: oneshot::Sender<()> },
-}
-
-/// Batches of one connection that keep it from reading on: one being worked on, one being filled.
-pub(crate) const BATCHES: usize = 2;
-
-/// Packets of one connection; the connection reads on when the permit is dropped.
-#[derive(Debug)]
-pub(crate) struct Batch {
-    pub(crate) connection: u64,
-    pub(crate) packets: VecDeque<Packet>,
-    pub(crate) permit: Option<OwnedSemaphorePermit>,
-}
-
-/// Whether a packet was dealt with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Flow {
-    Done,
-    /// A subscriber has no room: the packet is to come again.
-    Wait,
-}
 
 /// All state.
 #[derive(Debug)]
@@ -103,7 +60,7 @@ pub(crate) struct Core {
     sessions: HashMap<u64, Session>,
     /// Connection to session.
     connections: HashMap<u64, u64>,
-    locals: HashMap<u64, Local>,
+    locals: HashMap<u64, LocalReceiver>,
     index: Index,
     retained: Retained,
     /// Publishers that wait for a subscriber.

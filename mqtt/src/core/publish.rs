@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Core, Flow, deliver::Delivery};
+use super::{Core, command::Flow, deliver::Delivery};
 use crate::{
     codec::{Publish, Version, encode::AckKind},
     counters::Counters,

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::Core;
-
 /// How long what a subscriber acknowledged may wait for a commit.
 const LAZY_COMMIT: u64 = 100;
 
@@ -32,8 +30,8 @@ pub(super) struct Timers {
     due: BTreeMap<(u64, u64), Due>,
     count: u64,
     commit: Option<u64>,
-    sweeping: bool,
-    watching: bool,
+    pub(super) sweeping: bool,
+    pub(super) watching: bool,
 }
 
 impl Timers {
@@ -83,51 +81,9 @@ impl Timers {
         first.into_iter().chain(self.commit).min()
     }
 
-    fn pop(&mut self, now: u64) -> Option<Due> {
+    /// The first deadline that has come, which is gone then.
+    pub(super) fn pop(&mut self, now: u64) -> Option<Due> {
         let entry = self.due.first_entry().filter(|entry| entry.key().0 <= now)?;
         Some(entry.remove())
-    }
-}
-
-impl Core {
-    /// Does what is due.
-    pub(super) fn fire(&mut self) {
-        while let Some(due) = self.timers.pop(self.now) {
-            match due {
-                Due::Will(id, generation) => {
-                    let away = self.away(id, generation);
-                    if let Some(will) = away.then(|| self.sessions.get_mut(&id)?.will.take()).flatten() {
-                        self.publish_will(will);
-                    }
-                }
-                Due::Expiry(id, generation) => {
-                    if self.away(id, generation) {
-                        self.end_session(id);
-                    }
-                }
-                Due::Patience => {
-                    self.timers.watching = false;
-                    self.room = true;
-                    self.watch_held();
-                }
-                Due::Sweep => {
-                    self.timers.sweeping = false;
-                    self.sweep_retained();
-                }
-            }
-        }
-    }
-
-    /// Whether the client has not been back since `generation`.
-    fn away(&self, id: u64, generation: u64) -> bool {
-        let session = self.sessions.get(&id);
-        session.is_some_and(|session| session.connection.is_none() && session.generation == generation)
-    }
-
-    fn sweep_retained(&mut self) {
-        for topic in self.retained.expired(self.now) {
-            self.forget_retained(&topic);
-        }
-        self.timers.sweep(self.now);
     }
 }

@@ -10,8 +10,11 @@ use tokio::{
 };
 
 use super::{
-    Command, Request,
-    stream::{Dropped, End, Stream},
+    command::Command,
+    dropped::Dropped,
+    half::{End, ReceivingHalf},
+    incoming::Request,
+    stream::Stream,
 };
 use crate::{Connection, Event, Headers, SendError, Status, StreamId};
 
@@ -28,22 +31,13 @@ const MAX_PINGS: usize = 16;
 /// How long what is left may take to be written at the end.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a new [`Stream`] is made of.
-#[derive(Debug)]
-pub(super) struct Half {
-    pub(super) id: StreamId,
-    pub(super) chunks: mpsc::Receiver<Bytes>,
-    pub(super) end: Arc<End>,
-    pub(super) sends_nothing: bool,
-}
-
 /// A stream as the driver sees it.
 struct Entry {
     /// `None`: the peer sends nothing more.
     chunks: Option<mpsc::Sender<Bytes>>,
     end: Arc<End>,
     /// Who waits for the peer to accept it.
-    opened: Option<(oneshot::Sender<io::Result<Half>>, Half)>,
+    opened: Option<(oneshot::Sender<io::Result<ReceivingHalf>>, ReceivingHalf)>,
 }
 
 /// Bytes that a stream has no room for.
@@ -249,9 +243,9 @@ impl State {
         }
     }
 
-    fn entry(&self, id: StreamId, sends_nothing: bool) -> (mpsc::Sender<Bytes>, Half) {
+    fn entry(&self, id: StreamId, sends_nothing: bool) -> (mpsc::Sender<Bytes>, ReceivingHalf) {
         let (chunks, received) = mpsc::channel(CHUNKS);
-        (chunks, Half { id, chunks: received, end: Arc::default(), sends_nothing })
+        (chunks, ReceivingHalf { id, chunks: received, end: Arc::default(), sends_nothing })
     }
 
     fn event(&mut self, event: Event) {

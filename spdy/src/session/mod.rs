@@ -7,21 +7,31 @@
 //! Reading ends as with spdystream: the peer's end of a stream and its reset are both a plain end of file. A connection that broke is
 //! an error, so that what was cut off cannot be taken for complete.
 
+mod command;
 mod driver;
+mod dropped;
+mod half;
+mod incoming;
 mod stream;
 
 use std::{io, sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     sync::{mpsc, oneshot},
     time::timeout,
 };
 
-pub use self::{driver::Driver, stream::Stream};
-use self::{driver::Half, stream::Dropped};
-use crate::{Connection, Headers, Role, Status, StreamId};
+use self::{
+    command::{Command, ended},
+    dropped::Dropped,
+};
+pub use self::{
+    driver::Driver,
+    incoming::{Incoming, Request},
+    stream::Stream,
+};
+use crate::{Connection, Headers, Role};
 
 /// What streams and sessions ask of the driver and it has not yet done.
 const COMMANDS: usize = 16;
@@ -30,33 +40,11 @@ const WAITING: usize = 16;
 /// How long the peer may take to accept a stream; spdystream's limit.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What is asked of the driver.
-enum Command {
-    Open { headers: Headers, fin: bool, opened: oneshot::Sender<io::Result<Half>> },
-    Reply { id: StreamId },
-    Send { id: StreamId, bytes: Bytes, fin: bool },
-    Reset { id: StreamId, status: Status },
-    Ping(oneshot::Sender<()>),
-    Close,
-}
-
 /// The connection, to open streams on it.
 #[derive(Clone, Debug)]
 pub struct Session {
     commands: mpsc::Sender<Command>,
     dropped: Arc<Dropped>,
-}
-
-/// The streams that the peer opens.
-#[derive(Debug)]
-pub struct Incoming(mpsc::Receiver<Request>);
-
-/// A stream that the peer wants. Dropped, it is refused.
-#[derive(Debug)]
-pub struct Request {
-    /// What it is for.
-    pub headers: Headers,
-    stream: Stream,
 }
 
 /// Takes a connection on which nothing of SPDY has been said. Nothing happens before [`Driver::run`].
@@ -100,31 +88,4 @@ impl Session {
         // one that has ended is closed
         let _ = self.commands.send(Command::Close).await;
     }
-}
-
-impl Incoming {
-    /// The next stream that the peer wants; `None`: the connection has ended.
-    pub async fn next(&mut self) -> Option<Request> {
-        self.0.recv().await
-    }
-}
-
-impl Request {
-    /// Accepts the stream.
-    ///
-    /// # Errors
-    /// The connection has ended.
-    pub async fn accept(self) -> io::Result<Stream> {
-        self.stream.command(Command::Reply { id: self.stream.id() }).await?;
-        Ok(self.stream)
-    }
-
-    /// Refuses the stream.
-    pub async fn refuse(self, status: Status) {
-        self.stream.reset(status).await;
-    }
-}
-
-fn ended() -> io::Error {
-    io::Error::new(io::ErrorKind::NotConnected, "the connection has ended")
 }

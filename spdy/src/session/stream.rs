@@ -3,84 +3,26 @@
 use std::{
     fmt, io,
     pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicU8, Ordering},
-    },
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 
 use bytes::{Buf, Bytes};
-use parking_lot::Mutex;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    sync::{Notify, mpsc},
+    sync::mpsc,
 };
 use tokio_util::sync::PollSender;
 
-use super::{Command, driver::Half, ended};
+use super::{
+    command::{Command, ended},
+    dropped::Dropped,
+    half::{End, LOST, OPEN, RESET, ReceivingHalf},
+};
 use crate::{Status, StreamId};
 
 /// Bytes that one write takes at most.
 const CHUNK: usize = 16 * 1024;
-
-/// How the peer's half of a stream has ended.
-#[derive(Debug, Default)]
-pub(super) struct End(AtomicU8);
-
-const OPEN: u8 = 0;
-const FINISHED: u8 = 1;
-const RESET: u8 = 2;
-const LOST: u8 = 3;
-
-impl End {
-    /// It sends nothing more.
-    pub(super) fn finish(&self) {
-        self.first(FINISHED);
-    }
-
-    /// It has ended both halves.
-    pub(super) fn reset(&self) {
-        self.0.store(RESET, Ordering::Release);
-    }
-
-    /// The connection broke.
-    pub(super) fn lose(&self) {
-        self.first(LOST);
-    }
-
-    fn first(&self, end: u8) {
-        // what was the end stays it
-        let _ = self.0.compare_exchange(OPEN, end, Ordering::AcqRel, Ordering::Acquire);
-    }
-
-    fn is(&self, end: u8) -> bool {
-        self.0.load(Ordering::Acquire) == end
-    }
-}
-
-/// Streams whose owners have gone; no more than there are streams.
-#[derive(Debug, Default)]
-pub(super) struct Dropped {
-    ids: Mutex<Vec<StreamId>>,
-    added: Notify,
-}
-
-impl Dropped {
-    fn add(&self, id: StreamId) {
-        self.ids.lock().push(id);
-        self.added.notify_one();
-    }
-
-    /// Waits for some. Cancel-safe: they stay where they are.
-    pub(super) async fn added(&self) {
-        self.added.notified().await;
-    }
-
-    pub(super) fn take(&self) -> Vec<StreamId> {
-        std::mem::take(&mut self.ids.lock())
-    }
-}
 
 /// A stream: read to its end, written, and shut down, each half by itself. Dropped before both have ended, it is reset.
 pub struct Stream {
@@ -100,7 +42,7 @@ impl fmt::Debug for Stream {
 }
 
 impl Stream {
-    pub(super) fn new(half: Half, commands: mpsc::Sender<Command>, dropped: Arc<Dropped>) -> Self {
+    pub(super) fn new(half: ReceivingHalf, commands: mpsc::Sender<Command>, dropped: Arc<Dropped>) -> Self {
         Self {
             id: half.id,
             chunks: half.chunks,

@@ -15,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::{
-    hub::Sessions,
     pki::{NAMESPACE, NodeCertificates, RECORDS_LABEL},
+    sessions::Sessions,
 };
 
 /// Runs until `stop`.

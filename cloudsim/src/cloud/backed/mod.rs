@@ -30,11 +30,11 @@ pub use self::{
     rights::{RULES, Right, RightsError, Rules},
     sessions::of_all_replicas,
 };
+use super::metrics::Metrics;
 use crate::{
     controllers::{events::Recorder, manager, workloads::Cluster},
-    hub::Sessions,
-    metrics::Metrics,
     pki::{JoinToken, JoinTokens, NAMESPACE, NodeCertificates, Pki, PkiError},
+    sessions::Sessions,
     tasks::Tasks,
 };
 

@@ -13,8 +13,8 @@ use tracing::debug;
 use wire::instance::Instance;
 
 use crate::{
-    hub::{Elsewhere, NodeSession, Sessions},
     pki::{Change, Entry, Expected, Records, RecordsError},
+    sessions::{NodeSession, RemoteSession, Sessions},
 };
 
 /// What the records are called where they are kept.
@@ -52,7 +52,7 @@ pub(super) async fn run(client: Client, replica: String, sessions: Sessions, sto
         let known = records.list().await;
         if let Ok(known) = &known {
             changes.extend(known.iter().filter(|entry| read(entry).is_none()).map(removal));
-            sessions.hear(elsewhere(known, &replica));
+            sessions.set_remote(remote(known, &replica));
         }
         if let Err(error) = records.write(changes).await {
             debug!(
@@ -76,11 +76,11 @@ fn removal(entry: &Entry) -> Change {
 }
 
 /// The sessions at all replicas but `own`.
-fn elsewhere(known: &[Entry], own: &str) -> Vec<Elsewhere> {
+fn remote(known: &[Entry], own: &str) -> Vec<RemoteSession> {
     let mut all = Vec::new();
     for entry in known.iter().filter(|entry| entry.name != own) {
         let Some(Written { nodes, runs, .. }) = read(entry) else { continue };
-        all.extend(nodes.into_iter().map(|session| Elsewhere {
+        all.extend(nodes.into_iter().map(|session| RemoteSession {
             run: runs.get(&session.node).and_then(|run| Instance::parse(run)),
             node: session.node,
             since: session.since,

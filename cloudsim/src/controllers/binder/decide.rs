@@ -8,12 +8,14 @@ use k8s_openapi::api::{
 };
 
 use super::{
-    cycle::{Cycle, Known, Refusal},
-    filters::refusal,
+    cycle_state::CycleState,
+    filters::filter,
     messages,
     nodes::Place,
     preemption::{self, Preemption},
     scores,
+    snapshot::Snapshot,
+    status::Status,
 };
 
 /// What becomes of a pod.
@@ -28,13 +30,13 @@ pub(super) enum Decision {
 }
 
 /// Decides about a pod that wants a node.
-pub(super) fn decide(pod: &Pod, known: Known<'_>, budgets: &[Arc<PodDisruptionBudget>]) -> Decision {
-    let count = known.nodes.count();
+pub(super) fn decide(pod: &Pod, snapshot: Snapshot<'_>, budgets: &[Arc<PodDisruptionBudget>]) -> Decision {
+    let count = snapshot.nodes.count();
     let Some(spec) = &pod.spec else { return Decision::Wait(String::new()) };
     if count == 0 {
         return Decision::Wait("no nodes available to schedule pods".to_owned());
     }
-    let mut cycle = match Cycle::new(pod, spec, known) {
+    let mut cycle = match CycleState::new(pod, spec, snapshot) {
         Ok(cycle) => cycle,
         Err(reason) => {
             let first = messages::of_pod(count, &reason);
@@ -43,25 +45,25 @@ pub(super) fn decide(pod: &Pod, known: Known<'_>, budgets: &[Arc<PodDisruptionBu
         }
     };
     let nominated = pod.status.as_ref().and_then(|status| status.nominated_node_name.as_deref());
-    if let Some((node, place)) = nominated.and_then(|name| known.nodes.get(name))
-        && refusal(&cycle, node, place).is_none()
+    if let Some((node, place)) = nominated.and_then(|name| snapshot.nodes.get(name))
+        && filter(&cycle, node, place).is_none()
     {
         return Decision::Bind(node.metadata.name.clone().unwrap_or_default());
     }
-    let mut refusals: BTreeMap<String, Refusal> = BTreeMap::new();
+    let mut statuses: BTreeMap<String, Status> = BTreeMap::new();
     let mut fitting: Vec<(&Node, &Place)> = Vec::new();
-    for (node, place) in known.nodes.all() {
-        match refusal(&cycle, node, place) {
+    for (node, place) in snapshot.nodes.all() {
+        match filter(&cycle, node, place) {
             None => fitting.push((node, place)),
-            Some(refused) => drop(refusals.insert(node.metadata.name.clone().unwrap_or_default(), refused)),
+            Some(status) => drop(statuses.insert(node.metadata.name.clone().unwrap_or_default(), status)),
         }
     }
     if let Some(node) = scores::best(&cycle, &fitting) {
         return Decision::Bind(node);
     }
-    let reasons = refusals.values().flat_map(|refused| refused.reasons.iter().map(String::as_str));
+    let reasons = statuses.values().flat_map(|status| status.reasons.iter().map(String::as_str));
     let first = messages::of_nodes(count, reasons);
-    match preemption::choose(&mut cycle, &refusals, budgets) {
+    match preemption::choose(&mut cycle, &statuses, budgets) {
         Ok(preemption) => Decision::Preempt(preemption, first),
         Err(why) => Decision::Wait(messages::all(&first, &why)),
     }

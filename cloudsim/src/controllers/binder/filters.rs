@@ -6,48 +6,52 @@ use k8s_openapi::api::core::v1::{Node, Pod, Toleration};
 use kube::ResourceExt;
 
 use super::{
-    cycle::{Cycle, Refusal},
+    cycle_state::CycleState,
     node_state::{EDGE_LABEL, is_ready},
     nodes::Place,
+    status::Status,
 };
 use crate::controllers::workloads::affinity;
 
 /// Why the node does not do, if it does not.
-pub(super) fn refusal(cycle: &Cycle<'_>, node: &Node, place: &Place) -> Option<Refusal> {
+pub(super) fn filter(cycle: &CycleState<'_>, node: &Node, place: &Place) -> Option<Status> {
     of_edge(node)
         .or_else(|| of_spec(cycle, node))
         .or_else(|| ports(cycle, node, place))
         .or_else(|| resources(cycle, node, place))
-        .or_else(|| cycle.volumes.refusal(node))
-        .or_else(|| cycle.spread.refusal(cycle, node))
-        .or_else(|| cycle.neighbours.refusal(cycle, node))
+        .or_else(|| cycle.volumes.filter(node))
+        .or_else(|| cycle.spread.filter(node))
+        .or_else(|| cycle.neighbours.filter(node))
 }
 
 /// This binder's own: the nodes that it binds to.
-fn of_edge(node: &Node) -> Option<Refusal> {
+fn of_edge(node: &Node) -> Option<Status> {
     if !node.labels().contains_key(EDGE_LABEL) {
-        return Some(Refusal::of_node(format!("node(s) didn't have the label {EDGE_LABEL}")));
+        return Some(Status::unresolvable(format!("node(s) didn't have the label {EDGE_LABEL}")));
     }
     None
 }
 
-fn of_spec(cycle: &Cycle<'_>, node: &Node) -> Option<Refusal> {
-    let spec = cycle.spec;
+fn of_spec(cycle: &CycleState<'_>, node: &Node) -> Option<Status> {
+    let spec = cycle.view.spec;
     let tolerations = spec.tolerations.as_deref().unwrap_or_default();
     if node.spec.as_ref().is_some_and(|spec| spec.unschedulable == Some(true))
         && !tolerates_cordon(tolerations)
     {
-        return Some(Refusal::of_node("node(s) were unschedulable"));
+        return Some(Status::unresolvable("node(s) were unschedulable"));
     }
     if !is_ready(node) {
-        return Some(Refusal::of_node("node(s) were not ready"));
+        return Some(Status::unresolvable("node(s) were not ready"));
     }
     if let Some(taint) = affinity::untolerated(tolerations, node, &["NoSchedule", "NoExecute"]).next() {
         let value = taint.value.as_deref().unwrap_or_default();
-        return Some(Refusal::of_node(format!("node(s) had untolerated taint {{{}: {value}}}", taint.key)));
+        return Some(Status::unresolvable(format!(
+            "node(s) had untolerated taint {{{}: {value}}}",
+            taint.key
+        )));
     }
     (!affinity::wants(spec, node))
-        .then(|| Refusal::of_node("node(s) didn't match Pod's node affinity/selector"))
+        .then(|| Status::unresolvable("node(s) didn't match Pod's node affinity/selector"))
 }
 
 fn tolerates_cordon(tolerations: &[Toleration]) -> bool {
@@ -75,22 +79,22 @@ fn ports_of(pod: &Pod) -> impl Iterator<Item = Port<'_>> {
     })
 }
 
-fn ports(cycle: &Cycle<'_>, node: &Node, place: &Place) -> Option<Refusal> {
-    let wanted: Vec<_> = ports_of(cycle.pod).collect();
+fn ports(cycle: &CycleState<'_>, node: &Node, place: &Place) -> Option<Status> {
+    let wanted: Vec<_> = ports_of(cycle.view.pod).collect();
     let meets = |other: Port<'_>| {
         wanted.iter().any(|one| {
             let same_address = one.2 == other.2 || one.2 == "0.0.0.0" || other.2 == "0.0.0.0";
             (one.0, one.1) == (other.0, other.1) && same_address
         })
     };
-    let is_taken = !wanted.is_empty() && cycle.pods_on(node, place).any(|pod| ports_of(pod).any(meets));
-    is_taken.then(|| Refusal::of_room("node(s) didn't have free ports for the requested pod ports"))
+    let is_taken = !wanted.is_empty() && cycle.view.pods_on(node, place).any(|pod| ports_of(pod).any(meets));
+    is_taken.then(|| Status::unschedulable("node(s) didn't have free ports for the requested pod ports"))
 }
 
 /// A node that says nothing of what it has is taken to have enough.
-fn resources(cycle: &Cycle<'_>, node: &Node, place: &Place) -> Option<Refusal> {
+fn resources(cycle: &CycleState<'_>, node: &Node, place: &Place) -> Option<Status> {
     let allocatable = place.allocatable.as_ref()?;
-    let (used, count) = cycle.used(node, place);
+    let (used, count) = cycle.view.used(node, place);
     let (mut reasons, mut is_resolvable) = (Vec::new(), true);
     let is_full = |most: &i64| i64::try_from(count).unwrap_or(i64::MAX) >= *most;
     if allocatable.get("pods").is_some_and(is_full) {
@@ -106,5 +110,5 @@ fn resources(cycle: &Cycle<'_>, node: &Node, place: &Place) -> Option<Refusal> {
             is_resolvable &= *wanted <= has;
         }
     }
-    (!reasons.is_empty()).then_some(Refusal { reasons, is_resolvable })
+    (!reasons.is_empty()).then_some(Status { reasons, is_resolvable })
 }

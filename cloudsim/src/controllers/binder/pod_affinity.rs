@@ -5,11 +5,7 @@ use std::collections::{HashMap, HashSet};
 use k8s_openapi::api::core::v1::{Node, Pod, PodAffinityTerm};
 use kube::ResourceExt;
 
-use super::{
-    cycle::{Cycle, Refusal},
-    nodes::repels,
-    terms::Term,
-};
+use super::{nodes::repels, snapshot::PodView, status::Status, terms::Term};
 
 /// A label of nodes and its value: what is near.
 type Domain = (String, String);
@@ -45,23 +41,23 @@ fn domain(node: &Node, key: &str) -> Option<Domain> {
 
 impl Neighbours {
     /// Looks through all pods, if that matters.
-    pub(super) fn count(cycle: &Cycle<'_>) -> Self {
-        let pod = cycle.pod;
-        let affinity = cycle.spec.affinity.as_ref().and_then(|affinity| affinity.pod_affinity.as_ref());
+    pub(super) fn count(view: &PodView<'_>) -> Self {
+        let pod = view.pod;
+        let affinity = view.spec.affinity.as_ref().and_then(|affinity| affinity.pod_affinity.as_ref());
         let near = affinity.and_then(|one| one.required_during_scheduling_ignored_during_execution.as_ref());
         let mut found = Self { near: terms(near, pod), far: far_terms(pod), ..Self::default() };
-        let labels_of = cycle.known.namespaces;
+        let labels_of = view.snapshot.namespaces;
         found.is_one_of_them = found.near.iter().all(|term| term.matches(pod, labels_of));
-        let is_nominated = cycle.known.nominated.iter().any(|other| repels(other));
+        let is_nominated = view.snapshot.nominated.iter().any(|other| repels(other));
         if found.near.is_empty()
             && found.far.is_empty()
-            && !cycle.known.nodes.has_repelling()
+            && !view.snapshot.nodes.has_repelling()
             && !is_nominated
         {
             return found;
         }
-        for (node, place) in cycle.known.nodes.all() {
-            for other in cycle.pods_on(node, place) {
+        for (node, place) in view.snapshot.nodes.all() {
+            for other in view.pods_on(node, place) {
                 if !found.near.is_empty() && found.near.iter().all(|term| term.matches(other, labels_of)) {
                     let domains = found.near.iter().map(|term| domain(node, &term.key)).enumerate();
                     found.wanted.extend(domains.filter_map(|(at, domain)| Some((at, domain?))));
@@ -79,22 +75,22 @@ impl Neighbours {
     }
 
     /// Why the node does not do, if it does not.
-    pub(super) fn refusal(&self, _: &Cycle<'_>, node: &Node) -> Option<Refusal> {
+    pub(super) fn filter(&self, node: &Node) -> Option<Status> {
         let labels: HashMap<_, _> = node.labels().iter().collect();
         let is_first = self.wanted.is_empty() && self.is_one_of_them;
         let is_near = self.near.iter().enumerate().all(|(at, term)| {
             domain(node, &term.key).is_some_and(|domain| is_first || self.wanted.contains(&(at, domain)))
         });
         if !is_near {
-            return Some(Refusal::of_node("node(s) didn't match pod affinity rules"));
+            return Some(Status::unresolvable("node(s) didn't match pod affinity rules"));
         }
         let is_in = |domain: &Domain| labels.get(&domain.0) == Some(&&domain.1);
         if self.unwanted.iter().any(is_in) {
-            return Some(Refusal::of_room("node(s) didn't match pod anti-affinity rules"));
+            return Some(Status::unschedulable("node(s) didn't match pod anti-affinity rules"));
         }
         self.unwelcome
             .iter()
             .any(is_in)
-            .then(|| Refusal::of_room("node(s) didn't satisfy existing pods anti-affinity rules"))
+            .then(|| Status::unschedulable("node(s) didn't satisfy existing pods anti-affinity rules"))
     }
 }

@@ -19,10 +19,7 @@ use kube::{
 };
 
 use super::{
-    cycle::{Cycle, Refusal, priority},
-    filters::refusal,
-    messages,
-    nodes::Place,
+    cycle_state::CycleState, filters::filter, messages, nodes::Place, snapshot::priority, status::Status,
 };
 
 /// The fewest nodes that are looked at, and the share of all of them.
@@ -41,31 +38,31 @@ struct Candidate {
     violations: usize,
 }
 
-/// Who goes, or why nobody does; `refusals` is what each node said.
+/// Who goes, or why nobody does; `statuses` is what each node said.
 pub(super) fn choose(
-    cycle: &mut Cycle<'_>,
-    refusals: &BTreeMap<String, Refusal>,
+    cycle: &mut CycleState<'_>,
+    statuses: &BTreeMap<String, Status>,
     budgets: &[Arc<PodDisruptionBudget>],
 ) -> Result<Preemption, String> {
-    if cycle.spec.preemption_policy.as_deref() == Some("Never") {
+    if cycle.view.spec.preemption_policy.as_deref() == Some("Never") {
         return Err("not eligible due to preemptionPolicy=Never.".to_owned());
     }
     if waits_for_victims(cycle) {
         return Err("not eligible due to a terminating pod on the nominated node.".to_owned());
     }
-    let all = cycle.known.nodes.count();
+    let all = cycle.view.snapshot.nodes.count();
     let most = (all / CANDIDATES_SHARE).max(MIN_CANDIDATES);
     let mut candidates: Vec<Candidate> = Vec::new();
     let mut reasons: Vec<String> = Vec::new();
-    for (name, refused) in refusals {
-        if !refused.is_resolvable {
+    for (name, status) in statuses {
+        if !status.is_resolvable {
             reasons.push("Preemption is not helpful for scheduling".to_owned());
             continue;
         }
         if candidates.len() >= most {
             break;
         }
-        let Some((node, place)) = cycle.known.nodes.get(name) else { continue };
+        let Some((node, place)) = cycle.view.snapshot.nodes.get(name) else { continue };
         match on_node(cycle, node, place, budgets) {
             Ok(candidate) => candidates.push(candidate),
             Err(more) => reasons.extend(more),
@@ -79,30 +76,33 @@ pub(super) fn choose(
 }
 
 /// Room is being made already.
-fn waits_for_victims(cycle: &Cycle<'_>) -> bool {
-    let nominated = cycle.pod.status.as_ref().and_then(|status| status.nominated_node_name.as_ref());
-    let Some((_, place)) = nominated.and_then(|name| cycle.known.nodes.get(name)) else { return false };
-    let is_ending =
-        |pod: &&Arc<Pod>| pod.metadata.deletion_timestamp.is_some() && priority(pod) < priority(cycle.pod);
+fn waits_for_victims(cycle: &CycleState<'_>) -> bool {
+    let nominated = cycle.view.pod.status.as_ref().and_then(|status| status.nominated_node_name.as_ref());
+    let Some((_, place)) = nominated.and_then(|name| cycle.view.snapshot.nodes.get(name)) else {
+        return false;
+    };
+    let is_ending = |pod: &&Arc<Pod>| {
+        pod.metadata.deletion_timestamp.is_some() && priority(pod) < priority(cycle.view.pod)
+    };
     place.pods.values().any(|pod| is_ending(&pod))
 }
 
 fn on_node(
-    cycle: &mut Cycle<'_>,
+    cycle: &mut CycleState<'_>,
     node: &Node,
     place: &Place,
     budgets: &[Arc<PodDisruptionBudget>],
 ) -> Result<Candidate, Vec<String>> {
     let lower: Vec<_> =
-        place.pods.values().filter(|pod| priority(pod) < priority(cycle.pod)).cloned().collect();
+        place.pods.values().filter(|pod| priority(pod) < priority(cycle.view.pod)).cloned().collect();
     if lower.is_empty() {
         return Err(vec!["No preemption victims found for incoming pod".to_owned()]);
     }
     let uid = |pod: &Arc<Pod>| pod.uid().unwrap_or_default();
     let mut gone: BTreeSet<String> = lower.iter().map(uid).collect();
     cycle.hide(gone.clone());
-    if let Some(refused) = refusal(cycle, node, place) {
-        return Err(refused.reasons);
+    if let Some(status) = filter(cycle, node, place) {
+        return Err(status.reasons);
     }
     // the most important ones stay where they can, those of budgets that are used up before all
     let violating = violating(&lower, budgets);
@@ -112,7 +112,7 @@ fn on_node(
     for pod in in_order {
         gone.remove(&uid(&pod));
         cycle.hide(gone.clone());
-        if refusal(cycle, node, place).is_some() {
+        if filter(cycle, node, place).is_some() {
             gone.insert(uid(&pod));
             victims.push(pod);
         }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use k8s_openapi::api::core::v1::{Affinity, Node, Pod, PodAffinityTerm, WeightedPodAffinityTerm};
 use kube::ResourceExt;
 
-use super::{cycle::Cycle, nodes::Place, terms::Term};
+use super::{cycle_state::CycleState, nodes::Place, terms::Term};
 
 /// What a required term of another pod adds that this pod meets.
 const HARD_WEIGHT: i64 = 1;
@@ -20,7 +20,7 @@ const LARGE_IMAGE: i64 = 1000 << 20;
 type Domain = (String, String);
 
 /// The scores of each of these nodes, in their order: 0 to 100 of each plugin.
-pub(super) fn neighbours(cycle: &Cycle<'_>, nodes: &[(&Node, &Place)]) -> Vec<i64> {
+pub(super) fn neighbours(cycle: &CycleState<'_>, nodes: &[(&Node, &Place)]) -> Vec<i64> {
     let sums = affinity_sums(cycle);
     let raw = nodes.iter().map(|(node, _)| {
         let of_domain = |((key, value), sum): (&Domain, &i64)| {
@@ -36,12 +36,12 @@ pub(super) fn neighbours(cycle: &Cycle<'_>, nodes: &[(&Node, &Place)]) -> Vec<i6
 }
 
 /// What each domain gains or loses by the preferences of the pod about others, and of others about it.
-fn affinity_sums(cycle: &Cycle<'_>) -> HashMap<Domain, i64> {
+fn affinity_sums(cycle: &CycleState<'_>) -> HashMap<Domain, i64> {
     let mut sums = HashMap::new();
-    let (pod, labels_of) = (cycle.pod, cycle.known.namespaces);
+    let (pod, labels_of) = (cycle.view.pod, cycle.view.snapshot.namespaces);
     let own = preferred(pod);
-    for (node, place) in cycle.known.nodes.all() {
-        for other in cycle.pods_on(node, place) {
+    for (node, place) in cycle.view.snapshot.nodes.all() {
+        for other in cycle.view.pods_on(node, place) {
             let mut add = |key: &str, weight: i64| {
                 if let Some(value) = node.labels().get(key) {
                     *sums.entry((key.to_owned(), value.clone())).or_default() += weight;
@@ -87,7 +87,7 @@ fn required(pod: &Pod) -> Vec<(Term, i64)> {
 
 /// The scores of the constraints that need not hold: fewer pods of the kind in a node's domains are better. 0 for nodes without the
 /// labels.
-pub(super) fn spread(cycle: &Cycle<'_>, nodes: &[(&Node, &Place)]) -> Vec<i64> {
+pub(super) fn spread(cycle: &CycleState<'_>, nodes: &[(&Node, &Place)]) -> Vec<i64> {
     let counted = cycle.spread.soft();
     if counted.is_empty() {
         return vec![0; nodes.len()];
@@ -113,9 +113,9 @@ pub(super) fn spread(cycle: &Cycle<'_>, nodes: &[(&Node, &Place)]) -> Vec<i64> {
 }
 
 /// The scores of the images that are there already: the larger, and the more nodes have them, the better.
-pub(super) fn images(cycle: &Cycle<'_>, nodes: &[(&Node, &Place)]) -> Vec<i64> {
+pub(super) fn images(cycle: &CycleState<'_>, nodes: &[(&Node, &Place)]) -> Vec<i64> {
     let sizes: Vec<BTreeMap<String, i64>> = nodes.iter().map(|(node, _)| images_of(node)).collect();
-    let containers = cycle.spec.init_containers.iter().flatten().chain(&cycle.spec.containers);
+    let containers = cycle.view.spec.init_containers.iter().flatten().chain(&cycle.view.spec.containers);
     let wanted: Vec<String> = containers.filter_map(|one| one.image.as_deref()).map(complete).collect();
     let count = i64::try_from(wanted.len()).unwrap_or(1).max(1);
     let total = i64::try_from(nodes.len()).unwrap_or(1).max(1);

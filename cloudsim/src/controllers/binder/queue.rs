@@ -5,7 +5,7 @@ use std::{cmp::Reverse, collections::HashMap, sync::Arc, time::Duration};
 use k8s_openapi::api::core::v1::Pod;
 use tokio::time::Instant;
 
-use super::cycle::priority;
+use super::snapshot::priority;
 
 /// The wait after the first failure; it doubles with each.
 const FIRST_BACKOFF: Duration = Duration::from_secs(1);

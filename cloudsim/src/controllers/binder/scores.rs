@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
-use super::{cycle::Cycle, nodes::Place, preferences};
+use super::{cycle_state::CycleState, nodes::Place, preferences};
 use crate::controllers::workloads::affinity;
 
 /// What a pod counts for that asks for nothing, so that pods without requests are spread too.
@@ -14,7 +14,7 @@ const NEIGHBOURS: i64 = 2;
 const SPREAD: i64 = 2;
 
 /// The best of these nodes: by score, then the one with the fewest pods, then by name.
-pub(super) fn best(cycle: &Cycle<'_>, nodes: &[(&Node, &Place)]) -> Option<String> {
+pub(super) fn best(cycle: &CycleState<'_>, nodes: &[(&Node, &Place)]) -> Option<String> {
     let preferences: Vec<_> = nodes.iter().map(|(node, _)| preference(cycle, node)).collect();
     let most = preferences.iter().copied().max().unwrap_or_default();
     let taints: Vec<_> = nodes.iter().map(|(node, _)| soft_taints(cycle, node)).collect();
@@ -37,9 +37,9 @@ pub(super) fn best(cycle: &Cycle<'_>, nodes: &[(&Node, &Place)]) -> Option<Strin
 }
 
 /// `LeastAllocated` and `BalancedAllocation` of CPU and memory.
-fn room(cycle: &Cycle<'_>, node: &Node, place: &Place) -> i64 {
+fn room(cycle: &CycleState<'_>, node: &Node, place: &Place) -> i64 {
     let Some(allocatable) = &place.allocatable else { return 0 };
-    let (used, count) = cycle.used(node, place);
+    let (used, count) = cycle.view.used(node, place);
     let count = i64::try_from(count).unwrap_or(i64::MAX);
     let mut shares = Vec::new();
     for (name, default) in DEFAULTS {
@@ -59,15 +59,15 @@ fn room(cycle: &Cycle<'_>, node: &Node, place: &Place) -> i64 {
 }
 
 /// The weights of the preferred terms that the node matches.
-fn preference(cycle: &Cycle<'_>, node: &Node) -> i64 {
-    let affinity = cycle.spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
+fn preference(cycle: &CycleState<'_>, node: &Node) -> i64 {
+    let affinity = cycle.view.spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
     let terms = affinity.and_then(|one| one.preferred_during_scheduling_ignored_during_execution.as_ref());
     let matching = terms.into_iter().flatten().filter(|term| affinity::matches(&term.preference, node));
     matching.map(|term| i64::from(term.weight)).sum()
 }
 
 /// How many taints say that the pod should rather be elsewhere.
-fn soft_taints(cycle: &Cycle<'_>, node: &Node) -> i64 {
-    let tolerations = cycle.spec.tolerations.as_deref().unwrap_or_default();
+fn soft_taints(cycle: &CycleState<'_>, node: &Node) -> i64 {
+    let tolerations = cycle.view.spec.tolerations.as_deref().unwrap_or_default();
     i64::try_from(affinity::untolerated(tolerations, node, &["PreferNoSchedule"]).count()).unwrap_or(i64::MAX)
 }

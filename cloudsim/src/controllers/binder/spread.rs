@@ -9,10 +9,7 @@ use kube::{
     core::{Selector, SelectorExt},
 };
 
-use super::{
-    cycle::{Cycle, Refusal},
-    terms::selector,
-};
+use super::{snapshot::PodView, status::Status, terms::selector};
 use crate::controllers::workloads::affinity;
 
 /// How many pods there are in each domain, for each constraint.
@@ -34,11 +31,11 @@ pub(super) struct Counted {
 
 impl Spread {
     /// Counts, if the pod has constraints.
-    pub(super) fn count(cycle: &Cycle<'_>) -> Self {
+    pub(super) fn count(view: &PodView<'_>) -> Self {
         let of = |what: &str| {
-            let all = cycle.spec.topology_spread_constraints.iter().flatten();
+            let all = view.spec.topology_spread_constraints.iter().flatten();
             let such: Vec<_> = all.filter(|one| one.when_unsatisfiable == what).collect();
-            such.iter().map(|constraint| counted(cycle, constraint, &such)).collect()
+            such.iter().map(|constraint| counted(view, constraint, &such)).collect()
         };
         Self { hard: of("DoNotSchedule"), soft: of("ScheduleAnyway") }
     }
@@ -49,15 +46,15 @@ impl Spread {
     }
 
     /// Why the node does not do, if it does not.
-    pub(super) fn refusal(&self, _: &Cycle<'_>, node: &Node) -> Option<Refusal> {
+    pub(super) fn filter(&self, node: &Node) -> Option<Status> {
         const REASON: &str = "node(s) didn't match pod topology spread constraints";
         for one in &self.hard {
             let Some(domain) = node.labels().get(&one.key) else {
-                return Some(Refusal::of_node(format!("{REASON} (missing required label)")));
+                return Some(Status::unresolvable(format!("{REASON} (missing required label)")));
             };
             let there = one.counts.get(domain).copied().unwrap_or_default();
             if there + one.own - one.least > one.max_skew {
-                return Some(Refusal::of_room(REASON));
+                return Some(Status::unschedulable(REASON));
             }
         }
         None
@@ -77,24 +74,24 @@ impl Counted {
 }
 
 fn counted(
-    cycle: &Cycle<'_>,
+    view: &PodView<'_>,
     constraint: &TopologySpreadConstraint,
     all: &[&TopologySpreadConstraint],
 ) -> Counted {
     let selector =
-        selector(constraint.label_selector.as_ref(), constraint.match_label_keys.as_ref(), cycle.pod);
+        selector(constraint.label_selector.as_ref(), constraint.match_label_keys.as_ref(), view.pod);
     let matches = |labels: &BTreeMap<String, String>| {
         selector.as_ref().is_some_and(|one: &Selector| one.matches(labels))
     };
-    let namespace = cycle.namespace();
+    let namespace = view.namespace();
     let mut counts: BTreeMap<String, i64> = BTreeMap::new();
-    for (node, place) in cycle.known.nodes.all() {
+    for (node, place) in view.snapshot.nodes.all() {
         let has_all = all.iter().all(|one| node.labels().contains_key(&one.topology_key));
-        if !has_all || !is_eligible(cycle, constraint, node) {
+        if !has_all || !is_eligible(view, constraint, node) {
             continue;
         }
         let Some(domain) = node.labels().get(&constraint.topology_key) else { continue };
-        let counts_here = cycle.pods_on(node, place).filter(|other| {
+        let counts_here = view.pods_on(node, place).filter(|other| {
             other.metadata.namespace.as_ref() == Some(&namespace)
                 && other.metadata.deletion_timestamp.is_none()
                 && matches(other.labels())
@@ -106,18 +103,18 @@ fn counted(
     Counted {
         key: constraint.topology_key.clone(),
         max_skew: constraint.max_skew.into(),
-        own: i64::from(matches(cycle.pod.labels())),
+        own: i64::from(matches(view.pod.labels())),
         counts,
         least,
     }
 }
 
 /// Whether the node counts: one where the pod cannot be does not, unless the constraint says so.
-fn is_eligible(cycle: &Cycle<'_>, constraint: &TopologySpreadConstraint, node: &Node) -> bool {
-    let tolerations = cycle.spec.tolerations.as_deref().unwrap_or_default();
+fn is_eligible(view: &PodView<'_>, constraint: &TopologySpreadConstraint, node: &Node) -> bool {
+    let tolerations = view.spec.tolerations.as_deref().unwrap_or_default();
     let honours_taints = constraint.node_taints_policy.as_deref() == Some("Honor");
     let is_wanted =
-        constraint.node_affinity_policy.as_deref() == Some("Ignore") || affinity::wants(cycle.spec, node);
+        constraint.node_affinity_policy.as_deref() == Some("Ignore") || affinity::wants(view.spec, node);
     is_wanted
         && !(honours_taints
             && affinity::untolerated(tolerations, node, &["NoSchedule", "NoExecute"]).next().is_some())

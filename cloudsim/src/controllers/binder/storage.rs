@@ -8,7 +8,7 @@ use k8s_openapi::api::{
 };
 use kube::ResourceExt;
 
-use super::cycle::Refusal;
+use super::status::Status;
 use crate::controllers::{volume_binder, workloads::affinity};
 
 /// The labels of volumes and nodes that say where they are.
@@ -124,27 +124,27 @@ fn is_in_zone(volume: &PersistentVolume, node: &Node) -> bool {
 
 impl Volumes {
     /// Why the node does not do, if it does not.
-    pub(super) fn refusal(&self, node: &Node) -> Option<Refusal> {
+    pub(super) fn filter(&self, node: &Node) -> Option<Status> {
         if self.is_taken {
-            return Some(Refusal::of_room(
+            return Some(Status::unschedulable(
                 "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod",
             ));
         }
         for volume in &self.bound {
             let Some(volume) = volume else {
-                return Some(Refusal::of_node(
+                return Some(Status::unresolvable(
                     "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
                 ));
             };
             if !is_near(volume, node) {
-                return Some(Refusal::of_node("node(s) didn't match PersistentVolume's node affinity"));
+                return Some(Status::unresolvable("node(s) didn't match PersistentVolume's node affinity"));
             }
         }
         let has_one = |free: &Vec<Arc<PersistentVolume>>| free.iter().any(|volume| is_near(volume, node));
         if !self.waiting.iter().flatten().all(has_one) {
-            return Some(Refusal::of_node("node(s) didn't find available persistent volumes to bind"));
+            return Some(Status::unresolvable("node(s) didn't find available persistent volumes to bind"));
         }
         let is_there = self.bound.iter().flatten().all(|volume| is_in_zone(volume, node));
-        (!is_there).then(|| Refusal::of_node("node(s) had no available volume zone"))
+        (!is_there).then(|| Status::unresolvable("node(s) had no available volume zone"))
     }
 }

@@ -10,7 +10,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::{cycle::priority, preemption::Preemption};
+use super::{preemption::Preemption, snapshot::priority};
 use crate::controllers::events::{Component, NewEvent, Recorder};
 
 /// Writes, and tells of it.

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::debug;
 use wire::enroll::validity_of;
 
-use super::conditions;
+use super::conditions::conditions;
 
 /// How long one stays that has its certificate.
 const ISSUED: SignedDuration = SignedDuration::from_hours(1);

@@ -5,8 +5,10 @@
 //!
 //! Source: Kubernetes' controllers `csrsigning` and `csrcleaner`; the approver of CloudCore.
 
+mod approval;
+mod approver;
 mod cleaner;
-mod judge;
+mod conditions;
 
 use std::{
     sync::Arc,
@@ -14,20 +16,10 @@ use std::{
 };
 
 use futures::StreamExt;
-use jiff::Timestamp;
-use k8s_openapi::{
-    ByteString,
-    api::{
-        certificates::v1::{
-            CertificateSigningRequest, CertificateSigningRequestCondition, CertificateSigningRequestSpec,
-        },
-        core::v1::{Node, Service},
-    },
-    apimachinery::pkg::apis::meta::v1::Time,
-};
+use k8s_openapi::{ByteString, api::certificates::v1::CertificateSigningRequest};
 use kube::{
     Api, Client, ResourceExt,
-    api::{ListParams, Patch, PatchParams},
+    api::{Patch, PatchParams},
     runtime::{
         controller::{Action, Controller},
         watcher,
@@ -38,9 +30,12 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use wire::enroll::{Ca, pem_certificate};
 
-pub use self::cleaner::run as clean;
-use self::judge::{Known, Taken, Verdict, judge, readable};
-use crate::hub::Sessions;
+pub(crate) use self::conditions::approved;
+use self::{
+    approval::{Decision, ReservedNames, SIGNER, readable},
+    conditions::{condition, conditions},
+};
+pub use self::{approver::Approver, cleaner::run as clean};
 
 /// The longest a certificate is good for; the lifetime of those by which nodes are known.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
@@ -59,63 +54,8 @@ pub struct Signer {
     pub signs: bool,
     /// The authority.
     pub ca: Arc<Ca>,
-    /// What requests are judged by.
-    pub judge: Judge,
-}
-
-/// What requests of nodes are judged by.
-#[derive(Clone, Debug)]
-pub struct Judge {
-    /// The names and addresses of the cloud itself, which no node may have but the loopback ones.
-    pub cloud: Vec<String>,
-    /// Where nodes are connected from.
-    pub sessions: Sessions,
-}
-
-impl Judge {
-    /// Why a node that is connected here may not have what it asks for; nothing where it may. `spec`: with the node as the one who asks.
-    pub(crate) async fn objects(
-        &self,
-        client: &Client,
-        spec: &CertificateSigningRequestSpec,
-    ) -> Result<Option<String>, kube::Error> {
-        if spec.signer_name != judge::SIGNER {
-            return Ok(Some(format!("the signer {:?} is not {:?}", spec.signer_name, judge::SIGNER)));
-        }
-        Ok(match self.verdict(client, spec).await? {
-            Verdict::Approve => None,
-            Verdict::Deny(why) => Some(why),
-            Verdict::Wait => Some("the node is not connected".to_owned()),
-            Verdict::Leave => Some("it is no node that asks".to_owned()),
-        })
-    }
-
-    async fn verdict(
-        &self,
-        client: &Client,
-        spec: &CertificateSigningRequestSpec,
-    ) -> Result<Verdict, kube::Error> {
-        let known = match judge::user(spec) {
-            Some(node) => self.known(client, node).await?,
-            None => Known::default(),
-        };
-        Ok(judge(spec, &known, &self.taken(client).await?))
-    }
-
-    /// What is known of the node.
-    async fn known(&self, client: &Client, node: &str) -> Result<Known, kube::Error> {
-        let seen = self.sessions.address(node);
-        let is_shared = seen.is_some_and(|seen| self.sessions.is_shared(node, seen));
-        let object = Api::<Node>::all(client.clone()).get_opt(node).await?;
-        Ok(Known { seen, is_shared, allowed: Known::allowed(object.as_ref()) })
-    }
-
-    /// What no node may have.
-    async fn taken(&self, client: &Client) -> Result<Taken, kube::Error> {
-        let services = Api::<Service>::all(client.clone()).list(&ListParams::default()).await?;
-        let nodes = Api::<Node>::all(client.clone()).list_metadata(&ListParams::default()).await?;
-        Ok(Taken::by(&self.cloud, &services.items, nodes.iter().map(ResourceExt::name_any)))
-    }
+    /// Decides which requests are approved.
+    pub approver: Approver,
 }
 
 /// Runs until `shutdown`.
@@ -145,26 +85,26 @@ async fn reconcile(
     let (client, signer) = &*context;
     let api = Api::<CertificateSigningRequest>::all(client.clone());
     let name = request.name_any();
-    if request.spec.signer_name != judge::SIGNER || request.metadata.deletion_timestamp.is_some() {
+    if request.spec.signer_name != SIGNER || request.metadata.deletion_timestamp.is_some() {
         return Ok(Action::await_change());
     }
     match Stage::of(&request) {
         Stage::Pending if signer.approves => {
-            let condition = match signer.judge.verdict(client, &request.spec).await? {
-                Verdict::Approve => approved(),
-                Verdict::Deny(why) => {
+            let condition = match signer.approver.decide(client, &request.spec).await? {
+                Decision::Approve => approved(),
+                Decision::Deny(why) => {
                     warn!(request = name, why, "a certificate is denied");
                     condition("Denied", "NotTheNodesOwn", &why)
                 }
-                Verdict::Leave => return Ok(Action::await_change()),
-                Verdict::Wait => return Ok(Action::requeue(UNTIL_CONNECTED)),
+                Decision::Leave => return Ok(Action::await_change()),
+                Decision::Wait => return Ok(Action::requeue(UNTIL_CONNECTED)),
             };
             let patch = json!({"metadata": {"resourceVersion": request.resource_version()}, "status": {"conditions": [condition]}});
             raced(api.patch_approval(&name, &PatchParams::default(), &Patch::Merge(patch)).await)
         }
         Stage::Approved if signer.signs => {
-            let taken = signer.judge.taken(client).await?;
-            let status = match sign(&request, signer, &taken) {
+            let reserved = signer.approver.reserved_names(client).await?;
+            let status = match sign(&request, signer, &reserved) {
                 Ok(pem) => {
                     info!(request = name, "a certificate for a node's server is issued");
                     json!({"certificate": ByteString(pem.into_bytes())})
@@ -205,31 +145,14 @@ impl Stage {
     }
 }
 
-fn conditions(request: &CertificateSigningRequest) -> &[CertificateSigningRequestCondition] {
-    request.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default()
-}
-
-/// What is said of a request that is the node's own.
-pub(crate) fn approved() -> CertificateSigningRequestCondition {
-    condition("Approved", "AutoApproved", "the node's own server")
-}
-
-fn condition(type_: &str, reason: &str, message: &str) -> CertificateSigningRequestCondition {
-    let now = Some(Time(Timestamp::now()));
-    CertificateSigningRequestCondition {
-        type_: type_.to_owned(),
-        status: "True".to_owned(),
-        reason: Some(reason.to_owned()),
-        message: Some(message.to_owned()),
-        last_update_time: now.clone(),
-        last_transition_time: now,
-    }
-}
-
 /// The certificate, PEM. Also what a person has approved must be for nothing that no node may have, and a node's for that very node.
-fn sign(request: &CertificateSigningRequest, signer: &Signer, taken: &Taken) -> Result<String, String> {
+fn sign(
+    request: &CertificateSigningRequest,
+    signer: &Signer,
+    reserved: &ReservedNames,
+) -> Result<String, String> {
     let wanted = readable(&request.spec)?;
-    if let Some(never) = taken.of(&wanted) {
+    if let Some(never) = reserved.find(&wanted) {
         return Err(format!("{never} is the cloud's, a service's or another node's: no node may have it"));
     }
     let asked = request.spec.expiration_seconds.and_then(|seconds| u64::try_from(seconds).ok());

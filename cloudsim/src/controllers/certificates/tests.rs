@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
+use k8s_openapi::api::certificates::v1::CertificateSigningRequestSpec;
 use kube::{api::PostParams, runtime::wait::await_condition};
 use kubeapi::store::MemoryStore;
 use rustls_pki_types::{CertificateDer, pem::PemObject};
@@ -9,6 +11,7 @@ use tokio::time::timeout;
 use wire::enroll::{Csr, identity_of, pem_certificate_request, server_names_of};
 
 use super::*;
+use crate::sessions::Sessions;
 
 /// Long enough for the slowest machine; a test that works never waits for it.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -19,7 +22,7 @@ fn request(name: &str, user: &str, address: &str) -> CertificateSigningRequest {
     request.metadata.name = Some(name.to_owned());
     request.spec = CertificateSigningRequestSpec {
         request: ByteString(pem_certificate_request(csr.der()).into_bytes()),
-        signer_name: judge::SIGNER.to_owned(),
+        signer_name: SIGNER.to_owned(),
         usages: Some(vec!["digital signature".to_owned(), "server auth".to_owned()]),
         username: Some(user.to_owned()),
         groups: Some(vec!["system:nodes".to_owned()]),
@@ -34,7 +37,7 @@ async fn what_is_the_nodes_own_is_signed_and_nothing_else() {
     let api = Api::<CertificateSigningRequest>::all(client.clone());
     let ca = Arc::new(Ca::generate(SystemTime::now()).unwrap());
     let (cloud, sessions) = (vec!["192.0.2.1".to_owned()], Sessions::default());
-    let signer = Signer { approves: true, signs: true, ca, judge: Judge { cloud, sessions } };
+    let signer = Signer { approves: true, signs: true, ca, approver: Approver { cloud, sessions } };
     let stop = CancellationToken::new();
     let _stop = stop.clone().drop_guard();
     tokio::spawn(run(client.clone(), signer, stop));

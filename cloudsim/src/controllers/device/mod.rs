@@ -9,6 +9,7 @@
 //! for its devices (`membership/detail`) gets them; a report that is refused is answered, so that it is not repeated for ever.
 
 mod index;
+mod missing_statuses;
 mod report;
 mod status;
 mod update;
@@ -27,7 +28,7 @@ use wire::{Downstream, Header};
 pub use self::update::DeviceUpdate;
 use self::{
     index::Index,
-    report::Owed,
+    missing_statuses::MissingStatuses,
     update::{Live, UpdatePlanner},
 };
 use crate::{
@@ -48,7 +49,7 @@ pub struct Devices {
     index: Arc<RwLock<Index>>,
     mailboxes: Mailboxes,
     events: Recorder,
-    owed: Arc<Owed>,
+    missing_statuses: Arc<MissingStatuses>,
     /// Whether devices and models were listed once.
     complete: state::Sender<bool>,
 }
@@ -57,7 +58,7 @@ impl Devices {
     /// A controller over `client`.
     pub fn new(client: Client, mailboxes: Mailboxes, events: Recorder) -> Self {
         let complete = state::Sender::new(false);
-        Self { client, index: Arc::default(), mailboxes, events, owed: Arc::default(), complete }
+        Self { client, index: Arc::default(), mailboxes, events, missing_statuses: Arc::default(), complete }
     }
 
     /// Returns when it is known which devices there are.

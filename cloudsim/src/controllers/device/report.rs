@@ -1,22 +1,20 @@
 //! Reports of nodes, written into DeviceStatuses, and their confirmation.
 
-use std::{collections::BTreeSet, mem};
+use std::collections::BTreeSet;
 
-use crds::devices::{Device, DeviceStatus};
+use crds::devices::DeviceStatus;
 use futures::{StreamExt, stream};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{
-    Api, Resource, ResourceExt,
+    Api, ResourceExt,
     api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions},
 };
-use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::sync::Notify;
 use tracing::{debug, warn};
 use wire::{Downstream, Header, ResourcePath};
 
 use super::{
     Devices,
+    missing_statuses::DeviceRef,
     status::{self, Report},
 };
 use crate::{clock::now_ms, controllers::edge::status as failures, delivery::Reply};
@@ -53,7 +51,7 @@ impl Devices {
                 let message = format!("device {namespace}/{name} is not bound to node {node}");
                 failures::failure(404, "NotFound", &message)
             })?;
-            let device = Named { namespace: namespace.clone(), name: name.clone(), uid: place.uid };
+            let device = DeviceRef { namespace: namespace.clone(), name: name.clone(), uid: place.uid };
             match self.write(&device, &place.properties, &report).await {
                 Err(kube::Error::Api(status)) if status.code == 409 && attempts > 0 => {}
                 written => return written.map_err(|error| failures::of(&error)),
@@ -63,7 +61,7 @@ impl Devices {
 
     async fn write(
         &self,
-        device: &Named,
+        device: &DeviceRef,
         properties: &BTreeSet<String>,
         report: &Report,
     ) -> Result<(), kube::Error> {
@@ -85,7 +83,7 @@ impl Devices {
     }
 
     /// The DeviceStatus of a device, made where it is missing. One of an earlier device of the same name goes.
-    async fn ensure(&self, api: &Api<DeviceStatus>, device: &Named) -> Result<DeviceStatus, kube::Error> {
+    async fn ensure(&self, api: &Api<DeviceStatus>, device: &DeviceRef) -> Result<DeviceStatus, kube::Error> {
         if let Some(found) = api.get_opt(&device.name).await? {
             let owner = found.owner_references().iter().find(|owner| owner.kind == "Device");
             if owner.is_none_or(|owner| owner.uid == device.uid) {
@@ -102,7 +100,7 @@ impl Devices {
             metadata: ObjectMeta {
                 name: Some(device.name.clone()),
                 namespace: Some(device.namespace.clone()),
-                owner_references: Some(vec![device.owner()]),
+                owner_references: Some(vec![device.owner_reference()]),
                 ..ObjectMeta::default()
             },
             ..DeviceStatus::default()
@@ -113,17 +111,14 @@ impl Devices {
     /// Gives devices their DeviceStatuses, as CloudCore does before anything is reported; the watches do not wait for that.
     pub(super) async fn statuses(&self) {
         loop {
-            let owed = mem::take(&mut *self.owed.devices.lock());
-            if owed.is_empty() {
-                self.owed.more.notified().await;
-            }
-            stream::iter(owed)
+            let missing = self.missing_statuses.take().await;
+            stream::iter(missing)
                 .for_each_concurrent(CONCURRENT_CREATES, |device| self.ensure_status(device))
                 .await;
         }
     }
 
-    async fn ensure_status(&self, device: Named) {
+    async fn ensure_status(&self, device: DeviceRef) {
         if !self.index.read().is_there(&device.namespace, &device.name, &device.uid) {
             // gone meanwhile
             return;
@@ -138,50 +133,6 @@ impl Devices {
                 "a device has no DeviceStatus yet; its first report makes it"
             ),
             Ok(_) => {}
-        }
-    }
-}
-
-/// The devices that have no DeviceStatus yet, as far as is known: as many as there are devices, at most.
-#[derive(Debug, Default)]
-pub(super) struct Owed {
-    devices: Mutex<BTreeSet<Named>>,
-    more: Notify,
-}
-
-impl Owed {
-    /// One more.
-    pub(super) fn add(&self, device: &Device) {
-        self.devices.lock().insert(Named::of(device));
-        self.more.notify_one();
-    }
-}
-
-/// A device.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Named {
-    namespace: String,
-    name: String,
-    uid: String,
-}
-
-impl Named {
-    fn of(device: &Device) -> Self {
-        Self {
-            namespace: device.namespace().unwrap_or_default(),
-            name: device.name_any(),
-            uid: device.uid().unwrap_or_default(),
-        }
-    }
-
-    fn owner(&self) -> OwnerReference {
-        OwnerReference {
-            api_version: Device::api_version(&()).into_owned(),
-            kind: Device::kind(&()).into_owned(),
-            name: self.name.clone(),
-            uid: self.uid.clone(),
-            controller: Some(true),
-            block_owner_deletion: Some(true),
         }
     }
 }

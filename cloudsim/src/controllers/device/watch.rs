@@ -85,7 +85,7 @@ impl Devices {
             self.mailboxes.poke(&node, ObjectPath::new(ObjectKind::Device, &key.0, &key.1));
         }
         if device.metadata.deletion_timestamp.is_none() {
-            self.owed.add(&device);
+            self.missing_statuses.add(&device);
         }
     }
 

@@ -1,5 +1,5 @@
 //! A node's requests for the certificate of its own server: made in the node's name, whatever they say themselves, and read by
-//! nobody else. Before a cluster's API server they are this cloud's own, which judges and approves them itself.
+//! nobody else. Before a cluster's API server they are this cloud's own, which decides on them and approves them itself.
 
 use k8s_openapi::api::certificates::v1::{CertificateSigningRequest, CertificateSigningRequestSpec};
 use kube::{
@@ -34,7 +34,7 @@ impl Edge {
     ) -> Result<Outcome, kube::Error> {
         let api = Api::<CertificateSigningRequest>::all(self.client.clone());
         let user = format!("system:node:{node}");
-        let is_own = |found: &CertificateSigningRequest| match &self.judge {
+        let is_own = |found: &CertificateSigningRequest| match &self.approver {
             None => found.spec.username.as_deref() == Some(user.as_str()),
             Some(_) => found.annotations().get(ASKED_BY).is_some_and(|by| by == node),
         };
@@ -67,9 +67,9 @@ impl Edge {
                 new.spec.username = Some(user);
                 new.spec.groups = Some(vec!["system:nodes".to_owned(), "system:authenticated".to_owned()]);
                 (new.spec.uid, new.spec.extra) = (None, None);
-                let made = match &self.judge {
+                let made = match &self.approver {
                     None => api.create(&PostParams::default(), &new).await?,
-                    Some(judge) => match judge.objects(&self.client, &new.spec).await? {
+                    Some(approver) => match approver.reason_to_deny(&self.client, &new.spec).await? {
                         Some(why) => {
                             warn!(node, why, "refused");
                             return Ok(refuse(request, status::failure(403, "Forbidden", &why)));

@@ -33,7 +33,7 @@ pub use self::request::Verb;
 pub(super) use self::unhandled::Unhandled;
 use self::{event_limits::EventLimits, index::Index};
 use crate::{
-    controllers::{certificates::Judge, deliveries::difference, sync::Synced},
+    controllers::{certificates::Approver, deliveries::difference, sync::Synced},
     delivery::Delivery,
     mailbox::{Mailboxes, ObjectKind, ObjectPath},
     pki::NodeCertificates,
@@ -52,8 +52,8 @@ pub struct Edge {
     event_limits: Arc<Mutex<EventLimits>>,
     /// Where an API server that stands elsewhere finds the kubelets of all nodes.
     kubelet_port: Option<u16>,
-    /// By what nodes' requests for certificates are judged that are made in this cloud's name; nothing where they are made in their own.
-    judge: Option<Judge>,
+    /// Decides on nodes' requests for certificates that are made in this cloud's name; nothing where they are made in their own.
+    approver: Option<Approver>,
 }
 
 impl Edge {
@@ -69,7 +69,7 @@ impl Edge {
             certificates: None,
             event_limits: Arc::default(),
             kubelet_port: None,
-            judge: None,
+            approver: None,
         }
     }
 
@@ -85,11 +85,11 @@ impl Edge {
         Self { kubelet_port, ..self }
     }
 
-    /// By what nodes' CertificateSigningRequests are judged. A cluster's API server takes them for this cloud's own, so that nobody else
+    /// Decides on nodes' CertificateSigningRequests here. A cluster's API server takes them for this cloud's own, so that nobody else
     /// can tell whether a node asks for itself.
     #[must_use]
-    pub fn judging(self, judge: Option<Judge>) -> Self {
-        Self { judge, ..self }
+    pub fn with_approver(self, approver: Option<Approver>) -> Self {
+        Self { approver, ..self }
     }
 
     /// What becomes of messages that no controller carries out.

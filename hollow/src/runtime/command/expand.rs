@@ -3,7 +3,8 @@
 use futures::future::BoxFuture;
 
 use super::{
-    Stop, arithmetic,
+    arithmetic,
+    outcome::Stop,
     script::{Otherwise, Part, Pipeline, Word},
     shell::{MAX_WORD, Shell, Words, World},
     streams::{Output, Streams},

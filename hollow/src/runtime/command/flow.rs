@@ -5,9 +5,9 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 
 use super::{
-    Stop,
+    outcome::{Outcome, Stop},
     script::{Compound, Script, Word},
-    shell::{Outcome, Real, Shell, Words, World},
+    shell::{Real, Shell, Words, World},
     streams::Streams,
 };
 

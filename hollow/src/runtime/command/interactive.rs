@@ -3,9 +3,9 @@
 use tokio::sync::Notify;
 
 use super::{
-    Stop,
+    outcome::{Outcome, Stop},
     script::{self, MAX_SCRIPT, Unreadable},
-    shell::{Outcome, Shell, World},
+    shell::{Shell, World},
     streams::Streams,
     terminal::INTERRUPTED,
 };

@@ -14,13 +14,16 @@ use futures::FutureExt;
 use tokio::{sync::mpsc, task::unconstrained};
 use wire::cri::{ContainerConfig, ImageSpec};
 
+pub(super) use self::run::{Live, Run};
 use self::{
+    outcome::Stop,
     plan::Plan,
+    run::SHORT_WORK,
     shell::{Own, Real, Shell, World},
     streams::{Input, Output, Streams},
 };
 use super::{
-    behaviour::{ExecAnswer, HttpAnswer},
+    answers::{ExecAnswer, HttpAnswer},
     files::Files,
 };
 
@@ -28,18 +31,17 @@ mod arithmetic;
 mod expand;
 mod flow;
 mod interactive;
+mod outcome;
 mod output;
 mod plan;
 mod programs;
+mod run;
 mod script;
 mod shell;
 mod streams;
 mod terminal;
 #[cfg(test)]
 mod tests;
-
-/// How long something runs whose work is not known, but that is there to end: an init container, a pod of a job.
-pub(super) const SHORT_WORK: Duration = Duration::from_millis(500);
 
 /// Images of servers: with a command of their own they serve also where others would end.
 const SERVERS: [&str; 20] = [
@@ -117,52 +119,6 @@ pub(super) struct Known<'a> {
     pub(super) has_input: bool,
     /// Whether it has a terminal, which is an input that never ends though nobody may type at it.
     pub(super) has_terminal: bool,
-}
-
-/// What a command does.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Run {
-    /// Lines of its log, and how long after its start each is written.
-    pub(super) lines: Vec<(Duration, String)>,
-    /// When it ends by itself, and with which code; absent: never.
-    pub(super) end: Option<(Duration, i32)>,
-    /// Whether its words say so, and not only what it is there for.
-    pub(super) is_known: bool,
-    /// How it is run, where what it does is not planned.
-    pub(super) live: Option<Live>,
-}
-
-/// How a container's own command is run when the container starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Live {
-    /// It does what is typed.
-    Typed,
-    /// It reads or writes files, or tells the time. What of it is not known serves or, if `guesses`, ends well.
-    Own {
-        /// Whether the container is there to end.
-        guesses: bool,
-    },
-}
-
-/// Why no command comes after one.
-#[derive(Debug)]
-enum Stop {
-    /// The shell ends with this code.
-    Exit(i32),
-    /// It never ends.
-    Serves,
-    /// It waits for somebody to type, who may do so when it is not only planned.
-    Waits,
-    /// The loop that it is in ends.
-    Break,
-    /// The loop that it is in goes on with its next turn.
-    Continue,
-    /// It has to do with files or the time of day, which there are when it is not only planned.
-    Depends,
-    /// It is not known what it does.
-    Unknown,
-    /// A program ends for this reason.
-    Broken(String),
 }
 
 /// What the container does.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    Stop,
+    outcome::Stop,
     shell::{Real, Shell, World},
     streams::{Output, push},
 };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Run;
+use super::run::Run;
 
 /// Lines that a plan has; what is more is left out.
 const MAX_LINES: usize = 1000;

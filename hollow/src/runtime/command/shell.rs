@@ -7,12 +7,12 @@ use futures::future::BoxFuture;
 use tokio::sync::Notify;
 
 use super::{
-    Stop,
+    outcome::{Outcome, Stop},
     plan::Plan,
     script::{self, Command, Joint, Pipeline, Redirection, Which},
     streams::{Input, Output, Streams, Variables},
 };
-use crate::runtime::{behaviour::ExecAnswer, files::Files};
+use crate::runtime::{answers::ExecAnswer, files::Files};
 
 /// How deep one `sh -c` or `$(…)` may be in another.
 pub(super) const MAX_DEPTH: usize = 4;
@@ -28,9 +28,6 @@ const MAX_WORDS: usize = 4096;
 const MAX_COMMAND_LINE: usize = 256 * 1024;
 /// The longest path.
 const MAX_PATH: usize = 1024;
-
-/// An exit code, or why nothing comes after it.
-pub(super) type Outcome = Result<i32, Stop>;
 
 /// Where a shell runs.
 pub(super) enum World {

@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-use super::Stop;
+use super::outcome::Stop;
 
 /// What a pipe between two commands holds: the second begins when the first has ended.
 const MAX_PIPE: usize = 4 << 20;

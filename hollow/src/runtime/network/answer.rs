@@ -5,7 +5,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 
-use super::super::behaviour::{Behaviour, Health, HttpAnswer};
+use super::super::{
+    answers::{Health, HttpAnswer},
+    behaviour::Behaviour,
+};
 
 /// The one call of gRPC that is known.
 const CHECK: &str = "/grpc.health.v1.Health/Check";

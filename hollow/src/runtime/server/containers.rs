@@ -11,11 +11,7 @@ use tonic::Status;
 use wire::cri::{CreateContainerRequest, ExecSyncRequest, ExecSyncResponse};
 
 use super::{Refusal, Service, new_id, pause};
-use crate::runtime::{
-    attached::{self, Source},
-    core::Core,
-    exec, files,
-};
+use crate::runtime::{attached::Source, core::Core, exec, files, own_command};
 
 impl Service {
     pub(super) fn create(&self, request: CreateContainerRequest) -> Result<String, Status> {
@@ -50,7 +46,7 @@ impl Service {
         }
         self.core.change(|state, now| state.start_container(id, now))?;
         if behaviour.live.is_some() {
-            attached::start_program(&self.core, id);
+            own_command::start(&self.core, id);
         }
         if !later.is_empty() {
             tokio::spawn(write_later(Arc::downgrade(&self.core), id.to_owned(), log_path, later));

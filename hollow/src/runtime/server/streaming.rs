@@ -4,7 +4,7 @@ use tonic::Status;
 use wire::cri::{AttachRequest, ExecRequest, PortForwardRequest};
 
 use super::Service;
-use crate::runtime::streaming::{Ask, Streaming};
+use crate::runtime::streaming::{StreamRequest, url};
 
 impl Service {
     pub(super) fn exec_url(&self, request: ExecRequest) -> Result<String, Status> {
@@ -13,18 +13,18 @@ impl Service {
             return Err(Status::invalid_argument("cmd must not be empty"));
         }
         self.core.read(|state| state.running(&request.container_id))?;
-        Streaming::url(&self.core, Ask::Exec(request))
+        url(&self.core, StreamRequest::Exec(request))
     }
 
     pub(super) fn attach_url(&self, request: AttachRequest) -> Result<String, Status> {
         check(request.stdin || request.stdout || request.stderr, request.tty && request.stderr)?;
         self.core.read(|state| state.running(&request.container_id))?;
-        Streaming::url(&self.core, Ask::Attach(request))
+        url(&self.core, StreamRequest::Attach(request))
     }
 
     pub(super) fn ports_url(&self, request: PortForwardRequest) -> Result<String, Status> {
         self.core.read(|state| state.ready_sandbox(&request.pod_sandbox_id).map(|_| ()))?;
-        Streaming::url(&self.core, Ask::PortForward(request))
+        url(&self.core, StreamRequest::PortForward(request))
     }
 }
 

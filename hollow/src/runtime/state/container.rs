@@ -16,9 +16,8 @@ use super::{
         behaviour::{self, Behaviour, Exit, Invalid, KILLED},
         command::{self, Known},
         files,
-        persist::proto,
     },
-    Nanos, Reference, Refusal, State,
+    Nanos, Reference, Refusal, State, proto,
 };
 
 /// What our agent says of a container that is an init container or a sidecar.

@@ -6,7 +6,7 @@ use rustls::{SupportedCipherSuite, crypto::ring::cipher_suite::TLS13_AES_128_GCM
 use serde::{Deserialize, Serialize};
 use wire::cri::{Image, ImageSpec, Int64Value};
 
-use super::super::behaviour;
+use super::super::duration::duration;
 
 /// The longest reference that the distribution specification allows is about this long.
 const MAX_LENGTH: usize = 1024;
@@ -118,7 +118,7 @@ impl Reference {
             Some("absent") => Registry::Absent,
             Some("denied") => Registry::Denied,
             Some(host) => {
-                let delay = host.strip_prefix("slow-").and_then(|delay| behaviour::duration(delay).ok());
+                let delay = host.strip_prefix("slow-").and_then(|delay| duration(delay).ok());
                 Registry::Serves { after: delay.unwrap_or_default() }
             }
             None => Registry::Serves { after: Duration::ZERO },

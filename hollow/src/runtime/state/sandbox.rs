@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, net::Ipv4Addr};
 use serde::{Deserialize, Serialize};
 use wire::cri::{ContainerEventType, NamespaceMode, NamespaceOption, PodSandboxConfig, PodSandboxMetadata};
 
-use super::{super::persist::proto, Nanos, Refusal, State};
+use super::{Nanos, Refusal, State, proto};
 
 /// A sandbox. Once stopped it is not ready for ever: the client makes a new one, with the next attempt.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -6,12 +6,12 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::Ask;
+use super::request::StreamRequest;
 use crate::runtime::{
-    attached::{self, Attachment, Source},
+    attached::{Attachment, Source},
     command::{self, Channels},
     core::Core,
-    exec,
+    exec, own_command,
 };
 
 /// Pieces of bytes that wait at each end.
@@ -29,13 +29,15 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    pub(super) fn of(ask: &Ask) -> Self {
+    pub(super) fn of(ask: &StreamRequest) -> Self {
         match ask {
-            Ask::Exec(ask) => Self { stdin: ask.stdin, stdout: ask.stdout, stderr: ask.stderr, tty: ask.tty },
-            Ask::Attach(ask) => {
+            StreamRequest::Exec(ask) => {
                 Self { stdin: ask.stdin, stdout: ask.stdout, stderr: ask.stderr, tty: ask.tty }
             }
-            Ask::PortForward(_) => Self { stdin: false, stdout: false, stderr: false, tty: false },
+            StreamRequest::Attach(ask) => {
+                Self { stdin: ask.stdin, stdout: ask.stdout, stderr: ask.stderr, tty: ask.tty }
+            }
+            StreamRequest::PortForward(_) => Self { stdin: false, stdout: false, stderr: false, tty: false },
         }
     }
 }
@@ -96,9 +98,9 @@ impl Ended {
 }
 
 /// Does what was asked for, to its end. Dropped, a command ends; a container to which somebody is attached does not.
-pub(super) async fn run(core: Weak<Core>, ask: Ask, channels: Channels) -> Ended {
+pub(super) async fn run(core: Weak<Core>, ask: StreamRequest, channels: Channels) -> Ended {
     match ask {
-        Ask::Exec(ask) => {
+        StreamRequest::Exec(ask) => {
             let Some(strong) = core.upgrade() else {
                 return Ended::Failed("the runtime has ended".to_owned());
             };
@@ -121,13 +123,13 @@ pub(super) async fn run(core: Weak<Core>, ask: Ask, channels: Channels) -> Ended
                 () = exec::ended(core, id) => Ended::Code { code: KILLED, words: ask.cmd.clone() },
             }
         }
-        Ask::Attach(ask) => {
+        StreamRequest::Attach(ask) => {
             if let Some(attached) = core.upgrade().map(|core| Attached::to(&core, &ask.container_id)) {
                 attached.serve(core, &ask.container_id, channels).await;
             }
             Ended::Code { code: 0, words: Vec::new() }
         }
-        Ask::PortForward(_) => Ended::Failed("a port is no command".to_owned()),
+        StreamRequest::PortForward(_) => Ended::Failed("a port is no command".to_owned()),
     }
 }
 
@@ -140,7 +142,7 @@ struct Attached {
 
 impl Attached {
     fn to(core: &Arc<Core>, id: &str) -> Self {
-        attached::start_program(core, id);
+        own_command::start(core, id);
         let config = core.read(|state| state.running(id)).map(|running| running.config).unwrap_or_default();
         let (is_terminal, ends_input) = (config.tty, config.stdin_once && !config.tty);
         Self { attachment: core.attached.attach(id), is_terminal, ends_input }

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::debug;
 use wire::websocket::accept_key;
 
-use super::{Ask, ports, spdy_streams, websocket};
+use super::{ports, request::StreamRequest, spdy_streams, websocket};
 use crate::runtime::core::Core;
 
 /// Connections at a time.
@@ -119,7 +119,7 @@ fn answer(
     response
 }
 
-fn find(core: &Core, request: &Request<Incoming>) -> Option<Ask> {
+fn find(core: &Core, request: &Request<Incoming>) -> Option<StreamRequest> {
     if !matches!(*request.method(), Method::GET | Method::POST) {
         return None;
     }
@@ -128,12 +128,14 @@ fn find(core: &Core, request: &Request<Incoming>) -> Option<Ask> {
     (ask.name() == name).then_some(ask)
 }
 
-async fn serve(upgraded: Upgraded, protocol: Protocol, core: Weak<Core>, ask: Ask) {
+async fn serve(upgraded: Upgraded, protocol: Protocol, core: Weak<Core>, ask: StreamRequest) {
     let io = TokioIo::new(upgraded);
     match (protocol, ask) {
-        (Protocol::Spdy(_), Ask::PortForward(ask)) => ports::over_spdy(io, core, ask).await,
+        (Protocol::Spdy(_), StreamRequest::PortForward(ask)) => ports::over_spdy(io, core, ask).await,
         (Protocol::Spdy(_), ask) => spdy_streams::serve(io, core, ask).await,
-        (Protocol::WebSocket(_), Ask::PortForward(ask)) => ports::over_websocket(io, core, ask).await,
+        (Protocol::WebSocket(_), StreamRequest::PortForward(ask)) => {
+            ports::over_websocket(io, core, ask).await
+        }
         (Protocol::WebSocket(name), ask) => {
             Box::pin(websocket::serve(io, core, ask, name == websocket::WITH_CLOSE)).await
         }
@@ -141,8 +143,11 @@ async fn serve(upgraded: Upgraded, protocol: Protocol, core: Weak<Core>, ask: As
 }
 
 /// What is spoken, and the answer that says so; or why it is not.
-fn negotiate(headers: &HeaderMap, ask: &Ask) -> Result<(Protocol, Response<Body>), Box<Response<Body>>> {
-    let is_ports = matches!(ask, Ask::PortForward(_));
+fn negotiate(
+    headers: &HeaderMap,
+    ask: &StreamRequest,
+) -> Result<(Protocol, Response<Body>), Box<Response<Body>>> {
+    let is_ports = matches!(ask, StreamRequest::PortForward(_));
     let upgrade = headers.get(header::UPGRADE).map_or(&b""[..], HeaderValue::as_bytes);
     if upgrade.eq_ignore_ascii_case(b"websocket") {
         let known = if is_ports { &websocket::PROTOCOLS[1..] } else { &websocket::PROTOCOLS[..] };

@@ -14,8 +14,8 @@ use tokio::{
 };
 
 use super::{
-    Ask,
     command::{self, Wanted},
+    request::StreamRequest,
 };
 use crate::runtime::core::Core;
 
@@ -37,7 +37,7 @@ struct Streams {
 }
 
 /// Serves one connection to its end.
-pub(super) async fn serve(io: impl AsyncRead + AsyncWrite + Send, core: Weak<Core>, ask: Ask) {
+pub(super) async fn serve(io: impl AsyncRead + AsyncWrite + Send, core: Weak<Core>, ask: StreamRequest) {
     let (session, mut incoming, driver) = session::new(io, Role::Server);
     let driver = driver.run();
     tokio::pin!(driver);
@@ -86,7 +86,7 @@ async fn streams(incoming: &mut Incoming, wanted: Wanted) -> Option<Streams> {
     Some(streams)
 }
 
-async fn run(core: Weak<Core>, ask: Ask, wanted: Wanted, streams: Streams) {
+async fn run(core: Weak<Core>, ask: StreamRequest, wanted: Wanted, streams: Streams) {
     let Streams { error, stdin, stdout, stderr, resize } = streams;
     let (client, channels) = command::channels(wanted);
     let typed = feed(stdin, client.stdin);

@@ -8,7 +8,7 @@ use std::{
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use parking_lot::Mutex;
 
-use super::Ask;
+use super::request::StreamRequest;
 
 /// How long a token is good: kubelet's own number.
 const LIFETIME: Duration = Duration::from_secs(60);
@@ -18,11 +18,11 @@ const MAX_TOKENS: usize = 1000;
 const LENGTH: usize = 12;
 
 #[derive(Default)]
-pub(super) struct Tokens(Mutex<HashMap<String, (Instant, Ask)>>);
+pub(super) struct Tokens(Mutex<HashMap<String, (Instant, StreamRequest)>>);
 
 impl Tokens {
     /// A token for this; none where too many wait.
-    pub(super) fn add(&self, ask: Ask, now: Instant) -> Option<String> {
+    pub(super) fn add(&self, ask: StreamRequest, now: Instant) -> Option<String> {
         let mut all = self.0.lock();
         if all.len() >= MAX_TOKENS {
             all.retain(|_, (since, _)| now.duration_since(*since) < LIFETIME);
@@ -36,7 +36,7 @@ impl Tokens {
     }
 
     /// What a token is for; it is used then.
-    pub(super) fn take(&self, token: &str, now: Instant) -> Option<Ask> {
+    pub(super) fn take(&self, token: &str, now: Instant) -> Option<StreamRequest> {
         let (since, ask) = self.0.lock().remove(token)?;
         (now.duration_since(since) < LIFETIME).then_some(ask)
     }
@@ -50,7 +50,7 @@ mod tests {
     fn a_token_is_good_once_and_for_a_minute() {
         let tokens = Tokens::default();
         let start = Instant::now();
-        let ask = || Ask::Exec(wire::cri::ExecRequest::default());
+        let ask = || StreamRequest::Exec(wire::cri::ExecRequest::default());
         let token = tokens.add(ask(), start).unwrap();
         assert_eq!(tokens.take(&token, start), Some(ask()));
         assert_eq!(tokens.take(&token, start), None);
@@ -62,7 +62,7 @@ mod tests {
     fn only_so_many_wait_and_old_ones_make_room() {
         let tokens = Tokens::default();
         let start = Instant::now();
-        let ask = || Ask::Attach(wire::cri::AttachRequest::default());
+        let ask = || StreamRequest::Attach(wire::cri::AttachRequest::default());
         for _ in 0..MAX_TOKENS {
             assert!(tokens.add(ask(), start).is_some());
         }

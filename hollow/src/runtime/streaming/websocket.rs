@@ -11,8 +11,8 @@ use tokio::{
 use wire::websocket::{Decoder, Message, Role, encode};
 
 use super::{
-    Ask,
     command::{self, Wanted},
+    request::StreamRequest,
 };
 use crate::runtime::core::Core;
 
@@ -109,7 +109,7 @@ pub(super) fn message(channel: u8, bytes: &[u8]) -> Message {
 pub(super) async fn serve<T: AsyncRead + AsyncWrite + Send>(
     io: T,
     core: Weak<Core>,
-    ask: Ask,
+    ask: StreamRequest,
     with_close: bool,
 ) {
     let (mut reader, mut writer) = ends(io);

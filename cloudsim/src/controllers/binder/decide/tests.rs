@@ -65,13 +65,13 @@ fn decided(state: &State, wanted: &Value) -> Decision {
         namespace.metadata.labels.unwrap()
     };
     let nominated = state.queue.nominated();
-    let known = Known {
+    let snapshot = Snapshot {
         nodes: &state.nodes,
         storage: &state.storage,
         namespaces: &namespaces,
         nominated: &nominated,
     };
-    decide(&wanted, known, &[])
+    decide(&wanted, snapshot, &[])
 }
 
 /// `-> node`, or the message, or the message and who goes.

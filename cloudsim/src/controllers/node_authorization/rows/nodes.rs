@@ -211,7 +211,7 @@ pub(super) fn certificates() -> Vec<Row> {
             123,
             "approval of serving certificates",
             "wider: `csrapproving` approves what the cloud knows of the node, \
-            cloudsim/src/controllers/certificates/judge.rs; nothing beside the cloud could know it",
+            cloudsim/src/controllers/certificates/approval.rs; nothing beside the cloud could know it",
         ),
         elsewhere(
             124,

@@ -13,7 +13,9 @@ use kube::{
 };
 use tokio_util::sync::CancellationToken;
 
+mod placement;
 mod plan;
+mod surge;
 
 use super::{
     cluster::Cluster,
@@ -31,7 +33,7 @@ use crate::controllers::{
 pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
     let sets = cluster.daemon_sets.clone();
     let every_set = move |change: &Change<Node>| {
-        let sets = if plan::concerns_daemons(change) { sets.all() } else { Vec::new() };
+        let sets = if placement::concerns_daemons(change) { sets.all() } else { Vec::new() };
         sets.iter().map(|set| ObjectRef::from_obj(&**set)).collect::<Vec<_>>()
     };
     let triggers = Triggers::none().and_owned(&cluster.pods).and(&cluster.nodes, every_set).and(
@@ -55,7 +57,7 @@ async fn reconcile(set: Arc<DaemonSet>, cluster: Arc<Cluster>) -> Result<Action,
     let mut plan = plan::plan(&set, &revision, &nodes, &pods, now);
     let wait = delay_failed(&set, &mut plan, &cluster, now);
     cluster.delete_pods(&*set, Component::DaemonSet, plan.delete).await?;
-    let made = plan.create.iter().map(|node| plan::pod(&set, &revision, node)).collect();
+    let made = plan.create.iter().map(|node| placement::pod(&set, &revision, node)).collect();
     cluster.create_pods(&*set, Component::DaemonSet, made).await?;
     let pods = cluster.pods.controlled_by(set.metadata.uid.as_deref().unwrap_or_default());
     let status = status(&set, &revision, &nodes, &pods, now);
@@ -77,7 +79,7 @@ fn delay_failed(
     let mut wait: Option<Duration> = None;
     let create = &mut plan.create;
     plan.delete.retain(|pod| {
-        let node = plan::node_of(pod).unwrap_or_default();
+        let node = placement::node_of(pod).unwrap_or_default();
         let place = format!(
             "{}/{:?}/{node}",
             set.metadata.uid.as_deref().unwrap_or_default(),
@@ -109,8 +111,8 @@ fn status(
     let (mut updated, mut available) = (0, 0);
     for node in nodes {
         let name = node.name_any();
-        let here: Vec<_> = pods.iter().filter(|pod| plan::node_of(pod) == Some(name.as_str())).collect();
-        if !plan::should_run(set, node) {
+        let here: Vec<_> = pods.iter().filter(|pod| placement::node_of(pod) == Some(name.as_str())).collect();
+        if !placement::should_run(set, node) {
             status.number_misscheduled += i32::from(!here.is_empty());
             continue;
         }

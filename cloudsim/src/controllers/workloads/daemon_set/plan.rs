@@ -5,26 +5,19 @@ use std::{collections::BTreeMap, sync::Arc};
 use jiff::Timestamp;
 use k8s_openapi::api::{
     apps::v1::DaemonSet,
-    core::v1::{
-        Affinity, Node, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec,
-        Toleration,
-    },
+    core::v1::{Node, Pod},
 };
 use kube::ResourceExt;
 
-use crate::controllers::{
-    informers::Change,
-    workloads::{
-        affinity,
-        deployment::amount,
-        hash,
-        pods::{from_template, is_available, is_finished},
-    },
+use super::{
+    placement::{node_of, should_run},
+    surge::Surge,
 };
-
-mod surge;
-
-use self::surge::Surge;
+use crate::controllers::workloads::{
+    deployment::amount,
+    hash,
+    pods::{is_available, is_finished},
+};
 
 /// What to do.
 #[derive(Debug, Default)]
@@ -32,88 +25,6 @@ pub(super) struct Plan {
     pub(super) delete: Vec<Arc<Pod>>,
     /// The nodes that get a pod.
     pub(super) create: Vec<String>,
-}
-
-/// Whether a change of a node can change where pods should be: heartbeats cannot.
-pub(super) fn concerns_daemons(change: &Change<Node>) -> bool {
-    let placement =
-        |node: &Node| (node.metadata.labels.clone(), node.spec.clone().and_then(|spec| spec.taints));
-    change.gone || change.before.as_ref().is_none_or(|before| placement(before) != placement(&change.object))
-}
-
-/// The node of a pod, or the one that it is meant for.
-pub(super) fn node_of(pod: &Pod) -> Option<&str> {
-    let spec = pod.spec.as_ref()?;
-    if let Some(node) = spec.node_name.as_deref().filter(|name| !name.is_empty()) {
-        return Some(node);
-    }
-    let affinity = spec.affinity.as_ref()?.node_affinity.as_ref()?;
-    let terms = &affinity.required_during_scheduling_ignored_during_execution.as_ref()?.node_selector_terms;
-    let field = terms.first()?.match_fields.as_ref()?.first()?;
-    field.values.as_ref()?.first().map(String::as_str)
-}
-
-/// Whether the set's pod belongs on the node.
-pub(super) fn should_run(set: &DaemonSet, node: &Node) -> bool {
-    let Some(spec) = set.spec.as_ref().and_then(|spec| spec.template.spec.clone()) else { return false };
-    if spec.node_name.as_ref().is_some_and(|name| !name.is_empty() && *name != node.name_any()) {
-        return false;
-    }
-    let tolerations = tolerations(&spec);
-    affinity::wants(&spec, node)
-        && affinity::untolerated(&tolerations, node, &["NoSchedule", "NoExecute"]).next().is_none()
-}
-
-/// A daemon's pod is to stay whatever happens to its node.
-fn tolerations(spec: &PodSpec) -> Vec<Toleration> {
-    let mut tolerations = spec.tolerations.clone().unwrap_or_default();
-    let mut always = vec![
-        ("not-ready", "NoExecute"),
-        ("unreachable", "NoExecute"),
-        ("disk-pressure", "NoSchedule"),
-        ("memory-pressure", "NoSchedule"),
-        ("pid-pressure", "NoSchedule"),
-        ("unschedulable", "NoSchedule"),
-    ];
-    // a node that is not heard of is no reason to count its pod as wrong
-    always.extend([("unreachable", "NoSchedule"), ("not-ready", "NoSchedule")]);
-    if spec.host_network == Some(true) {
-        always.push(("network-unavailable", "NoSchedule"));
-    }
-    for (key, effect) in always {
-        let toleration = Toleration {
-            key: Some(format!("node.kubernetes.io/{key}")),
-            operator: Some("Exists".into()),
-            effect: Some(effect.into()),
-            ..Toleration::default()
-        };
-        if !tolerations.contains(&toleration) {
-            tolerations.push(toleration);
-        }
-    }
-    tolerations
-}
-
-/// The set's pod for a node.
-pub(super) fn pod(set: &DaemonSet, revision: &str, node: &str) -> Pod {
-    let template = set.spec.as_ref().map(|spec| spec.template.clone()).unwrap_or_default();
-    let mut pod = from_template(&template, set);
-    pod.labels_mut().insert(hash::REVISION.into(), revision.to_owned());
-    let spec = pod.spec.get_or_insert_default();
-    spec.tolerations = Some(tolerations(spec));
-    // bound at once, as it may be nowhere else; the affinity says so to those who look for it
-    spec.node_name = Some(node.to_owned());
-    let field = NodeSelectorRequirement {
-        key: "metadata.name".into(),
-        operator: "In".into(),
-        values: Some(vec![node.to_owned()]),
-    };
-    let affinity: &mut Affinity = spec.affinity.get_or_insert_default();
-    let affinity: &mut NodeAffinity = affinity.node_affinity.get_or_insert_default();
-    let term = NodeSelectorTerm { match_fields: Some(vec![field]), ..NodeSelectorTerm::default() };
-    affinity.required_during_scheduling_ignored_during_execution =
-        Some(NodeSelector { node_selector_terms: vec![term] });
-    pod
 }
 
 /// What to do with the set's `pods`, given the nodes; `revision` is the present template's.
@@ -145,7 +56,7 @@ pub(super) fn plan(
         plan.delete.extend(finished);
         kept.sort_by_key(|pod| pod.metadata.creation_timestamp.clone());
         if let Some(surge) = surge.as_mut().filter(|_| !kept.is_empty()) {
-            surge.look_at(&kept, ending.is_empty().then_some(name), &mut plan);
+            surge.plan_node(&kept, ending.is_empty().then_some(name), (&mut plan.delete, &mut plan.create));
             continue;
         }
         plan.delete.extend(kept.iter().skip(1).map(|pod| Arc::clone(pod)));

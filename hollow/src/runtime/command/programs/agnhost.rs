@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use super::super::{
-    Stop,
-    shell::{Outcome, Real, Shell, World},
+    outcome::{Outcome, Stop},
+    shell::{Real, Shell, World},
     streams::Streams,
 };
 use crate::runtime::files::{Files, Stat};

@@ -1,9 +1,6 @@
 //! `test` and `[`.
 
-use super::super::{
-    shell::{Outcome, Shell},
-    streams::Streams,
-};
+use super::super::{outcome::Outcome, shell::Shell, streams::Streams};
 use crate::runtime::files::{Files, Kind};
 
 impl Shell {

@@ -1,8 +1,8 @@
 //! `ls`, `ln`, `readlink`, `mkdir`, `touch`, `cp`, `mv`, `rm`.
 
 use super::super::{
-    Stop,
-    shell::{Outcome, Shell},
+    outcome::{Outcome, Stop},
+    shell::Shell,
     streams::Streams,
 };
 use crate::runtime::files::{Files, Kind};

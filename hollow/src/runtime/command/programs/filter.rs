@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use super::super::{
-    Stop,
-    shell::{Outcome, Shell, World},
+    outcome::{Outcome, Stop},
+    shell::{Shell, World},
     streams::{Input, Output, Streams},
 };
 use crate::runtime::files::Files;

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use super::{
-    SHORT_WORK, Stop, arithmetic,
-    shell::{Outcome, Real, Shell, World},
+    arithmetic,
+    outcome::{Outcome, Stop},
+    run::SHORT_WORK,
+    shell::{Real, Shell, World},
     streams::Streams,
 };
-use crate::runtime::behaviour::duration;
+use crate::runtime::duration::duration;
 
 mod agnhost;
 mod condition;
@@ -85,7 +87,7 @@ impl Shell {
         self.forever().await
     }
 
-    fn answer(&self, words: &[String]) -> Option<crate::runtime::behaviour::ExecAnswer> {
+    fn answer(&self, words: &[String]) -> Option<crate::runtime::answers::ExecAnswer> {
         match &self.world {
             World::Real(Real { answers, .. }) if !answers.is_empty() => {
                 answers.get(&words.join(" ")).cloned()

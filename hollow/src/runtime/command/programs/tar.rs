@@ -5,8 +5,8 @@ use std::io;
 use bytes::{Bytes, BytesMut};
 
 use super::super::{
-    Stop,
-    shell::{Outcome, Shell},
+    outcome::{Outcome, Stop},
+    shell::Shell,
     streams::{Input, Streams},
 };
 use crate::runtime::files::{Files, Kind};

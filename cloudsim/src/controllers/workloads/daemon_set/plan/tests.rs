@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::*;
+use super::{super::placement::pod, *};
 
 fn set(spec: Value) -> DaemonSet {
     let mut set = json!({"metadata": {"name": "agent", "namespace": "n", "uid": "1"},

@@ -8,8 +8,6 @@ use std::{collections::HashMap, sync::Arc};
 
 use parking_lot::Mutex;
 
-use crate::controllers::sync::Synced;
-
 /// Nodes that are waited for. Of others the records alone are in doubt, which an older session of the node may write anew.
 const MAX_NODES: usize = 4096;
 
@@ -27,22 +25,17 @@ impl Reenrolled {
     }
 
     /// Whether `node`, which shows this certificate, begins anew.
-    pub(super) fn is_one(&self, node: &str, certificate: &[u8]) -> bool {
+    pub(crate) fn is_one(&self, node: &str, certificate: &[u8]) -> bool {
         self.0.lock().get(node).is_some_and(|given| given == certificate)
     }
 
     /// It has begun: from now on what it acknowledges counts.
-    pub(super) fn remove(&self, node: &str, certificate: &[u8]) {
+    pub(crate) fn remove(&self, node: &str, certificate: &[u8]) {
         let mut all = self.0.lock();
         if all.get(node).is_some_and(|given| given == certificate) {
             all.remove(node);
         }
     }
-}
-
-/// The node may hold any of it, in any revision: all is to be sent, and the end of what there is no more.
-pub(super) fn doubt(synced: &mut Synced) {
-    synced.values_mut().for_each(|(_, revision)| *revision = 0);
 }
 
 #[cfg(test)]

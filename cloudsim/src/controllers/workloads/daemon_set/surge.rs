@@ -10,7 +10,7 @@ use k8s_openapi::api::{
     core::v1::{Node, Pod},
 };
 
-use super::{Plan, should_run};
+use super::placement::should_run;
 use crate::controllers::workloads::{deployment::amount, hash, pods::is_available};
 
 /// An update under way in which nodes may have two pods.
@@ -46,8 +46,14 @@ impl<'a> Surge<'a> {
         Some(Self { revision, min_ready, now, room, waiting: Vec::new() })
     }
 
-    /// Plans for a node with the pods `kept`, the oldest first; `free` names it where no other pod is on its way out.
-    pub(super) fn look_at(&mut self, kept: &[&Arc<Pod>], free: Option<String>, plan: &mut Plan) {
+    /// Plans for a node with the pods `kept`, the oldest first; `free` names it where no other pod is on its way out. Adds pods to delete,
+    /// and the node if it gets a pod.
+    pub(super) fn plan_node(
+        &mut self,
+        kept: &[&Arc<Pod>],
+        free: Option<String>,
+        (delete, create): (&mut Vec<Arc<Pod>>, &mut Vec<String>),
+    ) {
         let is_new = |pod: &Pod| {
             pod.metadata
                 .labels
@@ -58,12 +64,12 @@ impl<'a> Surge<'a> {
         let works = |pod: &Pod| is_available(pod, self.min_ready, self.now);
         let (new, old): (Vec<_>, Vec<_>) = kept.iter().copied().partition(|pod| is_new(pod));
         // one of each at most
-        plan.delete.extend(new.iter().skip(1).chain(old.iter().skip(1)).map(|pod| Arc::clone(pod)));
+        delete.extend(new.iter().skip(1).chain(old.iter().skip(1)).map(|pod| Arc::clone(pod)));
         match (old.first(), new.first()) {
-            (Some(old), Some(new)) if works(new) => plan.delete.push(Arc::clone(old)),
+            (Some(old), Some(new)) if works(new) => delete.push(Arc::clone(old)),
             (Some(_), Some(_)) => self.room = self.room.saturating_sub(1),
             // nothing is lost by a second one where the first does not work
-            (Some(old), None) if !works(old) => plan.create.extend(free),
+            (Some(old), None) if !works(old) => create.extend(free),
             (Some(_), None) => self.waiting.extend(free),
             (None, _) => {}
         }

@@ -18,7 +18,7 @@ use kube::ResourceExt;
 use rustls_pki_types::{CertificateSigningRequestDer, pem::PemObject};
 use wire::enroll::ServingRequest;
 
-use crate::enrolment::reserved::is_of_a_service;
+use crate::pki::reserved_names::is_of_a_service;
 
 /// The signer of certificates for nodes' servers.
 pub(super) const SIGNER: &str = "kubernetes.io/kubelet-serving";
@@ -31,7 +31,8 @@ const SERVER: &str = "server auth";
 
 /// What becomes of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Decision {
+    /// It is the node's own.
     Approve,
     /// Never; the text says why.
     Deny(String),
@@ -75,9 +76,9 @@ pub(super) const ALLOWED: &str = "node-restriction.kubernetes.io/serving-names";
 /// An address of every machine in many clouds: where they give out credentials.
 const METADATA_SERVICE: IpAddr = IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254));
 
-/// What is known of a node.
+/// By what a node may be called, beside its own name.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct NodeNames {
     /// Where it is connected from.
     pub(super) seen: Option<IpAddr>,
     /// Whether other nodes come from there, too.
@@ -86,45 +87,47 @@ pub(super) struct Known {
     pub(super) allowed: Vec<String>,
 }
 
-impl Known {
-    /// What an administrator has written on the Node.
-    pub(super) fn allowed(node: Option<&Node>) -> Vec<String> {
+impl NodeNames {
+    /// What an administrator has written into the annotation of the Node.
+    pub(super) fn allowed_by(node: Option<&Node>) -> Vec<String> {
         let written = node.and_then(|node| node.annotations().get(ALLOWED));
         let texts = written.into_iter().flat_map(|text| text.split(','));
         texts.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()).collect()
     }
 }
 
-/// What no node may be called.
+/// The names and addresses that no node may have.
 #[derive(Debug, Default)]
-pub(super) struct Taken {
+pub(super) struct ReservedNames {
     names: BTreeSet<String>,
     /// Of which the asking one may have its own.
     nodes: BTreeSet<String>,
     addresses: BTreeSet<IpAddr>,
 }
 
-impl Taken {
-    /// By the cloud, by services, and by nodes.
-    pub(super) fn by(
+impl ReservedNames {
+    /// Those of the cloud, of services, and of nodes.
+    pub(super) fn new(
         cloud: &[String],
         services: &[Service],
         nodes: impl IntoIterator<Item = String>,
     ) -> Self {
-        let mut taken = Self { nodes: nodes.into_iter().collect(), ..Self::default() };
-        cloud.iter().for_each(|name| taken.add(name));
+        let mut reserved = Self { nodes: nodes.into_iter().collect(), ..Self::default() };
+        cloud.iter().for_each(|name| reserved.add(name));
         for service in services {
-            taken.add(&format!("{}.{}", service.name_any(), service.namespace().unwrap_or_default()));
+            reserved.add(&format!("{}.{}", service.name_any(), service.namespace().unwrap_or_default()));
             let spec = service.spec.as_ref();
             let lists = spec.into_iter().flat_map(|spec| [&spec.cluster_ips, &spec.external_ips]);
-            lists.flatten().flatten().for_each(|address| taken.add(address));
-            spec.and_then(|spec| spec.cluster_ip.as_ref()).into_iter().for_each(|address| taken.add(address));
+            lists.flatten().flatten().for_each(|address| reserved.add(address));
+            spec.and_then(|spec| spec.cluster_ip.as_ref())
+                .into_iter()
+                .for_each(|address| reserved.add(address));
             let status = service.status.as_ref().and_then(|status| status.load_balancer.as_ref());
             for at in status.into_iter().flat_map(|status| status.ingress.iter().flatten()) {
-                [&at.ip, &at.hostname].into_iter().flatten().for_each(|name| taken.add(name));
+                [&at.ip, &at.hostname].into_iter().flatten().for_each(|name| reserved.add(name));
             }
         }
-        taken
+        reserved
     }
 
     fn add(&mut self, name: &str) {
@@ -150,41 +153,45 @@ impl Taken {
                 || address.is_multicast())
     }
 
-    /// What of the request no node may have.
-    pub(super) fn of(&self, wanted: &ServingRequest) -> Option<String> {
+    /// The first name or address of the request that no node may have.
+    pub(super) fn find(&self, wanted: &ServingRequest) -> Option<String> {
         let name = wanted.names.iter().find(|name| self.has_name(&wanted.node, name)).cloned();
         let address = || wanted.addresses.iter().find(|address| self.has_address(address.to_canonical()));
         name.or_else(|| address().map(ToString::to_string))
     }
 }
 
-/// Decides.
-pub(super) fn judge(spec: &CertificateSigningRequestSpec, known: &Known, taken: &Taken) -> Verdict {
+/// Decides on a request: pure.
+pub(super) fn decide(
+    spec: &CertificateSigningRequestSpec,
+    names: &NodeNames,
+    reserved: &ReservedNames,
+) -> Decision {
     if user(spec).is_none() || !spec.groups.iter().flatten().any(|group| group == NODES) {
-        return Verdict::Leave;
+        return Decision::Leave;
     }
     let wanted = match readable(spec) {
         Ok(wanted) => wanted,
-        Err(why) => return Verdict::Deny(why),
+        Err(why) => return Decision::Deny(why),
     };
-    if let Some(never) = taken.of(&wanted) {
-        return Verdict::Deny(format!(
+    if let Some(never) = reserved.find(&wanted) {
+        return Decision::Deny(format!(
             "{never} is the cloud's, a service's or another node's: no node may have it"
         ));
     }
-    let is_allowed = |text: &str| known.allowed.iter().any(|allowed| allowed.eq_ignore_ascii_case(text));
+    let is_allowed = |text: &str| names.allowed.iter().any(|allowed| allowed.eq_ignore_ascii_case(text));
     let name = |name: &String| name == "localhost" || *name == wanted.node || is_allowed(name);
     let address = |address: &IpAddr| {
         let address = address.to_canonical();
-        let is_seen = known.seen.is_some_and(|seen| seen.to_canonical() == address) && !known.is_shared;
+        let is_seen = names.seen.is_some_and(|seen| seen.to_canonical() == address) && !names.is_shared;
         address.is_loopback() || is_link_local(&address) || is_seen || is_allowed(&address.to_string())
     };
     let strange = wanted.names.iter().find(|one| !name(one)).cloned();
     let elsewhere = wanted.addresses.iter().find(|one| !address(one)).map(ToString::to_string);
     match (strange, elsewhere) {
-        (None, None) => Verdict::Approve,
-        (None, Some(_)) if known.seen.is_none() => Verdict::Wait,
-        (Some(strange), _) | (None, Some(strange)) => Verdict::Deny(format!(
+        (None, None) => Decision::Approve,
+        (None, Some(_)) if names.seen.is_none() => Decision::Wait,
+        (Some(strange), _) | (None, Some(strange)) => Decision::Deny(format!(
             "{strange} is not known to be node {}'s: it may ask for loopback and link-local addresses, its name, the address that it alone \
              is connected from, and what an administrator has written into the annotation {ALLOWED} of its Node",
             wanted.node
@@ -221,25 +228,25 @@ mod tests {
     }
 
     /// Of a node that is connected from 192.0.2.7; 192.0.2.1 and 169.254.0.9 are the cloud's.
-    fn verdict(spec: &CertificateSigningRequestSpec) -> Verdict {
-        let known = Known { seen: Some([192, 0, 2, 7].into()), ..Known::default() };
-        judge(spec, &known, &taken())
+    fn decision(spec: &CertificateSigningRequestSpec) -> Decision {
+        let known = NodeNames { seen: Some([192, 0, 2, 7].into()), ..NodeNames::default() };
+        decide(spec, &known, &reserved())
     }
 
-    fn taken() -> Taken {
+    fn reserved() -> ReservedNames {
         let service = |name: &str, address: &str| {
             let object = json!({"metadata": {"name": name, "namespace": "default"}, "spec": {"clusterIP": address, "externalIPs": ["192.0.2.66"]}});
             serde_json::from_value::<Service>(object).unwrap()
         };
         let cloud = ["127.0.0.1", "192.0.2.1", "169.254.0.9", "cloud-1"].map(str::to_owned);
         let services = [service("kubernetes", "10.96.0.1"), service("web", "10.96.0.7")];
-        Taken::by(&cloud, &services, ["edge-1", "edge-2"].map(str::to_owned))
+        ReservedNames::new(&cloud, &services, ["edge-1", "edge-2"].map(str::to_owned))
     }
 
     #[test]
     fn addresses_are_those_that_the_cloud_knows_of_or_denied() {
         for good in [["127.0.0.1", "169.254.30.10"], ["::1", "fe80::1"], ["192.0.2.7", "127.0.0.2"]] {
-            assert_eq!(verdict(&request("edge-1", &good)), Verdict::Approve, "{good:?}");
+            assert_eq!(decision(&request("edge-1", &good)), Decision::Approve, "{good:?}");
         }
         // another's, the cloud's, services'
         let never = [
@@ -253,19 +260,31 @@ mod tests {
             "::ffff:10.96.0.1",
         ];
         for bad in ["192.0.2.8", "8.8.8.8"].into_iter().chain(never) {
-            let Verdict::Deny(why) = verdict(&request("edge-1", &["127.0.0.1", bad])) else {
+            let Decision::Deny(why) = decision(&request("edge-1", &["127.0.0.1", bad])) else {
                 panic!("{bad}")
             };
             assert!(why.contains("is not known") || never.contains(&bad), "{why}");
-            let allowed =
-                Known { seen: Some(bad.parse().unwrap()), allowed: vec![bad.to_owned()], is_shared: false };
-            let verdict = judge(&request("edge-1", &[bad]), &allowed, &taken());
-            assert_eq!(verdict == Verdict::Approve, !never.contains(&bad), "{bad}: {verdict:?}");
+            let allowed = NodeNames {
+                seen: Some(bad.parse().unwrap()),
+                allowed: vec![bad.to_owned()],
+                is_shared: false,
+            };
+            let decision = decide(&request("edge-1", &[bad]), &allowed, &reserved());
+            assert_eq!(decision == Decision::Approve, !never.contains(&bad), "{bad}: {decision:?}");
         }
-        let shared = Known { seen: Some([192, 0, 2, 7].into()), is_shared: true, allowed: Vec::new() };
-        assert!(matches!(judge(&request("edge-1", &["192.0.2.7"]), &shared, &taken()), Verdict::Deny(_)));
-        assert_eq!(judge(&request("edge-1", &["192.0.2.7"]), &Known::default(), &taken()), Verdict::Wait);
-        assert_eq!(judge(&request("edge-1", &["127.0.0.1"]), &Known::default(), &taken()), Verdict::Approve);
+        let shared = NodeNames { seen: Some([192, 0, 2, 7].into()), is_shared: true, allowed: Vec::new() };
+        assert!(matches!(
+            decide(&request("edge-1", &["192.0.2.7"]), &shared, &reserved()),
+            Decision::Deny(_)
+        ));
+        assert_eq!(
+            decide(&request("edge-1", &["192.0.2.7"]), &NodeNames::default(), &reserved()),
+            Decision::Wait
+        );
+        assert_eq!(
+            decide(&request("edge-1", &["127.0.0.1"]), &NodeNames::default(), &reserved()),
+            Decision::Approve
+        );
     }
 
     #[test]
@@ -273,9 +292,12 @@ mod tests {
         let ask = |node: &str, name: &str, allowed: &[&str]| {
             let mut wanted = served(node);
             (wanted.names, wanted.addresses) = (vec![name.to_owned()], Vec::new());
-            let known =
-                Known { allowed: allowed.iter().map(|one| (*one).to_owned()).collect(), ..Known::default() };
-            taken().of(&wanted).is_none() && (name == node || known.allowed.iter().any(|one| one == name))
+            let known = NodeNames {
+                allowed: allowed.iter().map(|one| (*one).to_owned()).collect(),
+                ..NodeNames::default()
+            };
+            reserved().find(&wanted).is_none()
+                && (name == node || known.allowed.iter().any(|one| one == name))
         };
         assert!(ask("edge-1", "edge-1", &[]) && ask("edge-1", "gate.example.com", &["gate.example.com"]));
         for never in [
@@ -307,7 +329,7 @@ mod tests {
     #[test]
     fn a_node_asks_for_itself_and_for_a_server() {
         let good = request("edge-1", &["127.0.0.1"]);
-        let denied = |spec: CertificateSigningRequestSpec| matches!(verdict(&spec), Verdict::Deny(_));
+        let denied = |spec: CertificateSigningRequestSpec| matches!(decision(&spec), Decision::Deny(_));
         assert!(denied(request("edge-2", &["127.0.0.1"])));
         assert!(denied(CertificateSigningRequestSpec { usages: None, ..good.clone() }));
         assert!(denied(CertificateSigningRequestSpec {
@@ -324,7 +346,7 @@ mod tests {
             let groups = Some(groups.into_iter().map(str::to_owned).collect());
             let spec =
                 CertificateSigningRequestSpec { username: Some(username.into()), groups, ..good.clone() };
-            assert_eq!(verdict(&spec), Verdict::Leave, "{username}");
+            assert_eq!(decision(&spec), Decision::Leave, "{username}");
         }
     }
 }

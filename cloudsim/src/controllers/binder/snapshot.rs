@@ -1,6 +1,9 @@
-//! One pod and everything that there is, while it is decided where the pod goes. Pure.
+//! Everything that there is while it is decided where one pod goes, as that pod sees it. Pure.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use k8s_openapi::api::core::v1::{Node, Pod, PodSpec};
 use kube::ResourceExt;
@@ -8,53 +11,32 @@ use kubeapi::resources::{Amounts, requests_of};
 
 use super::{
     nodes::{Nodes, Place, add},
-    pod_affinity::Neighbours,
-    spread::Spread,
-    storage::{Storage, Volumes},
+    storage::Storage,
 };
 
-/// What is known beside the pod.
+/// What is known beside the pod, as it was when its turn came.
 #[derive(Clone, Copy)]
-pub(super) struct Known<'a> {
+pub(super) struct Snapshot<'a> {
+    /// Nodes with their pods.
     pub(super) nodes: &'a Nodes,
+    /// Claims, volumes and classes.
     pub(super) storage: &'a Storage,
     /// The labels of namespaces.
-    pub(super) namespaces: &'a dyn Fn(&str) -> std::collections::BTreeMap<String, String>,
+    pub(super) namespaces: &'a dyn Fn(&str) -> BTreeMap<String, String>,
     /// Pods that wait for room on the node that they are nominated to.
     pub(super) nominated: &'a [Arc<Pod>],
 }
 
-/// Why a node does not do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Refusal {
-    pub(super) reasons: Vec<String>,
-    /// Whether the node would do if pods went away from it.
-    pub(super) is_resolvable: bool,
-}
-
-impl Refusal {
-    /// Room is missing.
-    pub(super) fn of_room(reason: impl Into<String>) -> Self {
-        Self { reasons: vec![reason.into()], is_resolvable: true }
-    }
-
-    /// It is another node than the pod wants.
-    pub(super) fn of_node(reason: impl Into<String>) -> Self {
-        Self { reasons: vec![reason.into()], is_resolvable: false }
-    }
-}
-
-/// What is asked of every node.
-pub(super) struct Cycle<'a> {
+/// The snapshot as one pod sees it, which may leave out pods that would be preempted.
+pub(super) struct PodView<'a> {
+    /// The pod.
     pub(super) pod: &'a Pod,
+    /// Its specification.
     pub(super) spec: &'a PodSpec,
-    pub(super) known: Known<'a>,
-    pub(super) requests: Amounts,
-    pub(super) volumes: Volumes,
-    pub(super) spread: Spread,
-    pub(super) neighbours: Neighbours,
+    /// All else.
+    pub(super) snapshot: Snapshot<'a>,
     /// Uids of pods that are looked at as if they were gone.
-    hidden: BTreeSet<String>,
+    pub(super) hidden: BTreeSet<String>,
 }
 
 /// The pod's priority.
@@ -62,29 +44,7 @@ pub(super) fn priority(pod: &Pod) -> i32 {
     pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or_default()
 }
 
-impl<'a> Cycle<'a> {
-    /// Looks at everything once; an error is why no node can do.
-    pub(super) fn new(pod: &'a Pod, spec: &'a PodSpec, known: Known<'a>) -> Result<Self, String> {
-        let volumes = known.storage.volumes(pod, spec)?;
-        let (spread, neighbours) = (Spread::default(), Neighbours::default());
-        let requests = requests_of(pod);
-        let hidden = BTreeSet::new();
-        let mut cycle = Self { pod, spec, known, requests, volumes, spread, neighbours, hidden };
-        cycle.count();
-        Ok(cycle)
-    }
-
-    /// The same as if these pods were gone.
-    pub(super) fn hide(&mut self, uids: BTreeSet<String>) {
-        self.hidden = uids;
-        self.count();
-    }
-
-    fn count(&mut self) {
-        self.spread = Spread::count(self);
-        self.neighbours = Neighbours::count(self);
-    }
-
+impl PodView<'_> {
     /// The pods on a node, those that are nominated to it and go before this one included.
     pub(super) fn pods_on<'b>(
         &'b self,
@@ -97,7 +57,7 @@ impl<'a> Cycle<'a> {
 
     fn nominated_to<'b>(&'b self, node: &'b Node) -> impl Iterator<Item = &'b Arc<Pod>> {
         let name = node.metadata.name.as_deref();
-        self.known.nominated.iter().filter(move |other| {
+        self.snapshot.nominated.iter().filter(move |other| {
             let nominated = other.status.as_ref().and_then(|status| status.nominated_node_name.as_deref());
             nominated == name
                 && other.metadata.uid != self.pod.metadata.uid

@@ -3,8 +3,9 @@
 use std::{collections::HashMap, net::SocketAddr};
 
 use jiff::{SignedDuration, Timestamp};
-use serde::{Deserialize, Serialize};
 use wire::instance::Instance;
+
+use super::node_session::Rival;
 
 /// Runs of one node that are remembered; a machine is restarted more often, but then the older ones do not come back.
 const RUNS: usize = 8;
@@ -12,20 +13,6 @@ const RUNS: usize = 8;
 const NODES: usize = 10_000;
 /// A second agent asks at least each five minutes: one that was not heard of for so long has gone.
 const REMEMBERED: SignedDuration = SignedDuration::from_mins(15);
-
-/// A second agent of a node's name, as people see it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Rival {
-    /// From where it asked last.
-    pub address: SocketAddr,
-    /// When it started, as it says.
-    pub started: String,
-    /// How often it was refused.
-    pub refused: u64,
-    /// When it was refused last.
-    pub last: Timestamp,
-}
 
 /// What is known of each node.
 #[derive(Debug, Default)]

@@ -1,0 +1,66 @@
+//! Decides on certificate requests of nodes by what the API and the sessions say of the node now.
+
+use k8s_openapi::api::{
+    certificates::v1::CertificateSigningRequestSpec,
+    core::v1::{Node, Service},
+};
+use kube::{Api, Client, ResourceExt, api::ListParams};
+
+use super::approval::{self, Decision, NodeNames, ReservedNames, SIGNER};
+use crate::sessions::Sessions;
+
+/// What requests of nodes are approved or denied by.
+#[derive(Clone, Debug)]
+pub struct Approver {
+    /// The names and addresses of the cloud itself, which no node may have but the loopback ones.
+    pub cloud: Vec<String>,
+    /// Where nodes are connected from.
+    pub sessions: Sessions,
+}
+
+impl Approver {
+    /// Why a node that is connected here may not have what it asks for; nothing where it may. `spec`: with the node as the one who asks.
+    pub(crate) async fn reason_to_deny(
+        &self,
+        client: &Client,
+        spec: &CertificateSigningRequestSpec,
+    ) -> Result<Option<String>, kube::Error> {
+        if spec.signer_name != SIGNER {
+            return Ok(Some(format!("the signer {:?} is not {SIGNER:?}", spec.signer_name)));
+        }
+        Ok(match self.decide(client, spec).await? {
+            Decision::Approve => None,
+            Decision::Deny(why) => Some(why),
+            Decision::Wait => Some("the node is not connected".to_owned()),
+            Decision::Leave => Some("it is no node that asks".to_owned()),
+        })
+    }
+
+    /// What becomes of a request.
+    pub(super) async fn decide(
+        &self,
+        client: &Client,
+        spec: &CertificateSigningRequestSpec,
+    ) -> Result<Decision, kube::Error> {
+        let names = match approval::user(spec) {
+            Some(node) => self.names(client, node).await?,
+            None => NodeNames::default(),
+        };
+        Ok(approval::decide(spec, &names, &self.reserved_names(client).await?))
+    }
+
+    /// By what the node may be called.
+    async fn names(&self, client: &Client, node: &str) -> Result<NodeNames, kube::Error> {
+        let seen = self.sessions.address(node);
+        let is_shared = seen.is_some_and(|seen| self.sessions.is_shared(node, seen));
+        let object = Api::<Node>::all(client.clone()).get_opt(node).await?;
+        Ok(NodeNames { seen, is_shared, allowed: NodeNames::allowed_by(object.as_ref()) })
+    }
+
+    /// What no node may have.
+    pub(super) async fn reserved_names(&self, client: &Client) -> Result<ReservedNames, kube::Error> {
+        let services = Api::<Service>::all(client.clone()).list(&ListParams::default()).await?;
+        let nodes = Api::<Node>::all(client.clone()).list_metadata(&ListParams::default()).await?;
+        Ok(ReservedNames::new(&self.cloud, &services.items, nodes.iter().map(ResourceExt::name_any)))
+    }
+}

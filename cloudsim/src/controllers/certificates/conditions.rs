@@ -1,0 +1,30 @@
+//! The conditions of certificate requests.
+
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::certificates::v1::{CertificateSigningRequest, CertificateSigningRequestCondition},
+    apimachinery::pkg::apis::meta::v1::Time,
+};
+
+/// Those that a request has.
+pub(super) fn conditions(request: &CertificateSigningRequest) -> &[CertificateSigningRequestCondition] {
+    request.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default()
+}
+
+/// The condition of a request that is the node's own.
+pub(crate) fn approved() -> CertificateSigningRequestCondition {
+    condition("Approved", "AutoApproved", "the node's own server")
+}
+
+/// A condition that holds from now on.
+pub(super) fn condition(type_: &str, reason: &str, message: &str) -> CertificateSigningRequestCondition {
+    let now = Some(Time(Timestamp::now()));
+    CertificateSigningRequestCondition {
+        type_: type_.to_owned(),
+        status: "True".to_owned(),
+        reason: Some(reason.to_owned()),
+        message: Some(message.to_owned()),
+        last_update_time: now.clone(),
+        last_transition_time: now,
+    }
+}

@@ -1,0 +1,48 @@
+//! What a container answers that runs no process: to commands, over HTTP and over gRPC.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::duration::duration_text;
+
+/// The answer to one command line.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct ExecAnswer {
+    pub(super) code: i32,
+    pub(super) stdout: String,
+    pub(super) stderr: String,
+    #[serde(deserialize_with = "duration_text")]
+    pub(super) delay: Duration,
+}
+
+/// The answer to a request for one path.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct HttpAnswer {
+    pub(super) status: u16,
+    pub(super) body: String,
+    /// So long after the container's start the answer holds; until then it is 200.
+    #[serde(deserialize_with = "duration_text")]
+    pub(super) after: Duration,
+    /// How long it takes.
+    #[serde(deserialize_with = "duration_text")]
+    pub(super) delay: Duration,
+}
+
+impl Default for HttpAnswer {
+    fn default() -> Self {
+        Self { status: 200, body: String::new(), after: Duration::ZERO, delay: Duration::ZERO }
+    }
+}
+
+/// What a gRPC server says of a service's health.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub(super) enum Health {
+    Unknown,
+    Serving,
+    NotServing,
+    ServiceUnknown,
+}

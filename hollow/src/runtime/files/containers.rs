@@ -1,0 +1,59 @@
+//! The files of all containers of a runtime.
+
+use std::{collections::BTreeMap, path::Path, sync::Arc};
+
+use parking_lot::Mutex;
+use wire::cri::{ContainerConfig, Mount};
+
+use super::{Files, Shared};
+use crate::runtime::state::Running;
+
+/// The annotation of a container with the place of the file for its last words, as the kubelet gives it.
+const LAST_WORDS: &str = "io.kubernetes.container.terminationMessagePath";
+/// The label of a container with the uid of its pod, as the kubelet gives it.
+const POD_UID: &str = "io.kubernetes.pod.uid";
+
+/// The files of the containers in which commands have run.
+#[derive(Default)]
+pub(crate) struct ContainerFiles {
+    /// By the container's id.
+    all: Mutex<BTreeMap<String, Arc<Files>>>,
+    shared: Shared,
+}
+
+impl ContainerFiles {
+    /// Those of one container; those of containers that do not run any more are forgotten.
+    pub(crate) fn of(&self, id: &str, running: &Running, is_running: impl Fn(&str) -> bool) -> Arc<Files> {
+        let mut all = self.all.lock();
+        if let Some(files) = all.get(id) {
+            return Arc::clone(files);
+        }
+        all.retain(|id, _| is_running(id));
+        self.shared.clean();
+        let Running { config, hostname, .. } = running;
+        let last_words = last_words(config);
+        let files = Files::new(config.mounts.clone(), hostname.clone(), last_words, &self.shared);
+        let files = Arc::new(files);
+        all.insert(id.to_owned(), Arc::clone(&files));
+        files
+    }
+}
+
+/// The place of the file for the container's last words, where what is mounted there is the one that the node has made for it
+/// (`…/UID/containers/NAME/FILE`, as a kubelet's) and none of the pod's own choice.
+fn last_words(config: &ContainerConfig) -> String {
+    let place = config.annotations.get(LAST_WORDS).map(String::as_str).unwrap_or_default();
+    let uid = config.labels.get(POD_UID).map(String::as_str).unwrap_or_default();
+    let name = config.metadata.as_ref().map(|metadata| metadata.name.as_str()).unwrap_or_default();
+    let is_the_nodes = |mount: &Mount| {
+        let above = Path::new(&mount.host_path).parent();
+        !uid.is_empty()
+            && above.is_some_and(|above| above.ends_with(Path::new(uid).join("containers").join(name)))
+    };
+    let mut there = config.mounts.iter().filter(|mount| mount.container_path == place);
+    if there.next().is_some_and(is_the_nodes) && there.all(is_the_nodes) {
+        place.to_owned()
+    } else {
+        String::new()
+    }
+}
