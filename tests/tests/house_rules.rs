@@ -11,6 +11,8 @@ use std::{
 mod architecture;
 #[path = "house_rules/charts.rs"]
 mod charts;
+#[path = "house_rules/circles.rs"]
+mod circles;
 #[path = "house_rules/matches.rs"]
 mod matches;
 #[path = "house_rules/mesh_behaviour.rs"]

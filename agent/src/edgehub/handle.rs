@@ -5,7 +5,9 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use wire::Message;
 
-use super::{lanes::Offered, queue::Queue as Lanes, traffic::Traffic, waiters::Waiters};
+use super::{
+    lanes::Offered, queue::Queue as Lanes, traffic::Traffic, unreachable::Unreachable, waiters::Waiters,
+};
 use crate::rt::{Metric, Queue};
 
 /// The state of the connection.
@@ -15,21 +17,6 @@ pub enum Link {
     Down,
     /// Connected; the number counts the connections since the start.
     Up(u64),
-}
-
-/// Why a message was not sent or answered. Nothing is lost by it: state stays in the store and is reported when the link is
-/// back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unreachable {
-    /// There is no connection, or it broke before the answer came.
-    #[error("the cloud is not connected")]
-    Offline,
-    /// A newer report of the same object replaced the message before it was sent.
-    #[error("a newer report on the same object was sent instead")]
-    Superseded,
-    /// There was no answer in time.
-    #[error("the cloud did not answer within {0:?}")]
-    Timeout(Duration),
 }
 
 /// The messages of the cloud, for their one reader.

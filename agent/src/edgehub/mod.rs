@@ -24,6 +24,7 @@ mod session_end;
 mod task;
 mod traffic;
 mod transport;
+mod unreachable;
 mod waiters;
 
 use std::{path::PathBuf, time::Duration};
@@ -42,11 +43,12 @@ pub(crate) use self::{
 pub use self::{
     dial::{DialError, Proxy, ProxyError},
     enroll::EnrollError,
-    handle::{EdgeHub, Inbound, Link, Unreachable},
+    handle::{EdgeHub, Inbound, Link},
     kind::Kind,
     preconnected::Preconnected,
     task::Task,
     traffic::{Direction, Flow, Octets, Traffic},
+    unreachable::Unreachable,
 };
 use self::{queue::Queue, waiters::Waiters};
 use crate::config::{HostPort, Secret, Transport};

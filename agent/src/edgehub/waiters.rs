@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use wire::Message;
 
-use super::Unreachable;
+use super::unreachable::Unreachable;
 
 type Outcome = Result<Message, Unreachable>;
 type Map = Arc<Mutex<HashMap<String, oneshot::Sender<Outcome>>>>;

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use super::{
-    Received,
+    requests::Received,
     upload::{DroppedCounts, Upload},
 };
 use crate::{

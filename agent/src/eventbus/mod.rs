@@ -26,6 +26,7 @@ mod promises;
 mod publish;
 mod quickack;
 mod receipt;
+mod requests;
 mod route;
 mod task;
 mod tls;
@@ -37,13 +38,9 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 use kubeapi::store::Store;
 use tokio::sync::{Semaphore, mpsc, watch};
 
-pub(crate) use self::handle::Received;
 use self::metrics::BusMetrics;
-pub use self::{
-    handle::{Bus, Requests},
-    passwords::PasswordError,
-    task::Task,
-};
+pub(crate) use self::requests::Received;
+pub use self::{handle::Bus, passwords::PasswordError, requests::Requests, task::Task};
 pub use crate::rt::tls_files::TlsError;
 use crate::{
     config::{HostPort, InternalAccess, Secret, TlsFiles},

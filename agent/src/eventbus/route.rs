@@ -10,12 +10,7 @@ use tokio::{
 use tracing::warn;
 use wire::topic::Topic;
 
-use super::{
-    Sinks,
-    handle::{Availability, Received},
-    receipt::Receipt,
-    upload::Upload,
-};
+use super::{Sinks, handle::Availability, receipt::Receipt, requests::Received, upload::Upload};
 
 /// The result of routing a message.
 #[derive(Debug)]

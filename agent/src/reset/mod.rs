@@ -259,7 +259,7 @@ async fn stored_pods(config: &Config, database: &Path) -> anyhow::Result<BTreeSe
 }
 
 /// Ends the pods and removes their files.
-async fn pods(reset: &Reset, config: &Config, out: &mut impl Write) -> anyhow::Result<edged::Removed> {
+async fn pods(reset: &Reset, config: &Config, out: &mut impl Write) -> anyhow::Result<edged::RemovedPods> {
     let channel = app::connect(&config.edged.runtime_endpoint)?;
     // beside the machine's own agent, others may have pods in the same runtime
     let own = if reset.place.is_machine() { None } else { Some(own_pods(config, out).await?) };

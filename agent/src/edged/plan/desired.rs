@@ -7,10 +7,9 @@ use k8s_openapi::api::core::v1::{
     Container as Spec, ContainerState, ContainerStatus, EphemeralContainer, Pod,
 };
 
-use super::restart;
 use crate::edged::{
     convert::container_hash,
-    observed::{ObservedPod, SIGKILL_EXIT_CODE},
+    observed::SIGKILL_EXIT_CODE,
     specs::{self, is_terminal},
     timestamps,
 };
@@ -102,20 +101,6 @@ impl DesiredPod {
     /// Returns the main containers: neither init containers nor sidecars nor ephemeral ones.
     pub(crate) fn mains(&self) -> impl Iterator<Item = &DesiredContainer> {
         self.containers.iter().filter(|wanted| wanted.role == Role::Main)
-    }
-
-    /// Reports whether no container will be started any more and only sidecars may still run.
-    pub(crate) fn is_finished(&self, observed: &ObservedPod) -> bool {
-        if self.is_over {
-            return true;
-        }
-        let once = |wanted: &&DesiredContainer| {
-            wanted.role == Role::Init && wanted.restart_policy == RestartPolicy::Never
-        };
-        let failed_init = self.containers.iter().filter(once).any(|wanted| {
-            observed.latest(&wanted.name).and_then(|c| c.exit_code()).is_some_and(|code| code != 0)
-        });
-        failed_init || self.mains().all(|wanted| !restart::is_wanted(wanted, observed.latest(&wanted.name)))
     }
 }
 

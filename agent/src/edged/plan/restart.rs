@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::DesiredContainer;
+use super::{DesiredContainer, DesiredPod, RestartPolicy, Role};
 use crate::edged::{
-    observed::{Container, State},
+    observed::{Container, ObservedPod, State},
     timestamps,
 };
 
@@ -43,6 +43,22 @@ pub(super) enum StartDecision {
     },
     /// It is not started until something else happens.
     Wait,
+}
+
+impl DesiredPod {
+    /// Reports whether no container will be started any more and only sidecars may still run.
+    pub(crate) fn is_finished(&self, observed: &ObservedPod) -> bool {
+        if self.is_over {
+            return true;
+        }
+        let once = |wanted: &&DesiredContainer| {
+            wanted.role == Role::Init && wanted.restart_policy == RestartPolicy::Never
+        };
+        let failed_init = self.containers.iter().filter(once).any(|wanted| {
+            observed.latest(&wanted.name).and_then(|c| c.exit_code()).is_some_and(|code| code != 0)
+        });
+        failed_init || self.mains().all(|wanted| !is_wanted(wanted, observed.latest(&wanted.name)))
+    }
 }
 
 /// Reports whether the container was made from another specification than the desired one. A hash of another length was written

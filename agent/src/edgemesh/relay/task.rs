@@ -105,7 +105,7 @@ impl Task {
                     connection.close(CLOSED, b"ended");
                     endpoint.close(CLOSED, b"ended");
                     redial.ended(started, now(), true);
-                    redial.because(Cause::Cloud);
+                    redial.record_cause(Cause::Cloud);
                     if shutdown.is_cancelled() {
                         // let the close frame go out
                         let _ = timeout(Duration::from_secs(1), endpoint.wait_idle()).await;
