@@ -331,3 +331,6 @@ impl Downstream {
 pub(crate) fn route(source: Source, group: Group, operation: Operation, resource: ResourcePath) -> Route {
     Route { source, destination: String::new(), group, operation, resource }
 }
+
+#[cfg(test)]
+mod tests;

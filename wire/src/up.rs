@@ -295,3 +295,6 @@ impl Upstream {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

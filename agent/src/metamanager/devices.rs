@@ -164,7 +164,17 @@ impl ModuleForwarder {
             }
             Downstream::Subscription { .. } | Downstream::Publish { .. } => &self.topics,
             Downstream::ServiceTarget { .. } | Downstream::ServiceCall { .. } => &self.services,
-            _ => return Some(message),
+            // what is stored, what answers a question of this node, and what nobody here carries out
+            Downstream::Object { .. }
+            | Downstream::Answer { .. }
+            | Downstream::RootCa(_)
+            | Downstream::TwinConfirmed(_)
+            | Downstream::UploadAnswer { .. }
+            | Downstream::Application(_)
+            | Downstream::WatchSync(_)
+            | Downstream::Job { .. }
+            | Downstream::Volume { .. }
+            | Downstream::Unknown { .. } => return Some(message),
         };
         let message = Down { header: header.clone(), body: message };
         reader.send(message).await.err().map(|unread| unread.0.body)

@@ -64,7 +64,17 @@ fn key(body: &Downstream) -> &str {
         Downstream::Job { .. } => "node jobs",
         Downstream::ServiceCall { .. } | Downstream::ServiceTarget { .. } => "ServiceBus",
         Downstream::Subscription { .. } | Downstream::Publish { .. } => "EventBus",
-        _ => "DeviceTwin",
+        Downstream::Membership(_) | Downstream::MembershipDetail(_) | Downstream::TwinDesired { .. } => {
+            "DeviceTwin"
+        }
+        // these are stored, or answer a question
+        Downstream::Object { .. }
+        | Downstream::Answer { .. }
+        | Downstream::RootCa(_)
+        | Downstream::TwinConfirmed(_)
+        | Downstream::Application(_)
+        | Downstream::WatchSync(_)
+        | Downstream::UploadAnswer { .. } => "objects and answers",
     }
 }
 
@@ -122,7 +132,19 @@ fn answer(node: &str, name: &str, body: Downstream) -> Option<Message> {
         Downstream::Publish { topic, .. } => {
             answer_with(Upstream::BusAnswer { topic: topic.into(), failed: true, content: why.into() })
         }
-        _ => None,
+        // those of devices and topics have no form for a failure, the others are answers or are stored
+        Downstream::ServiceTarget { .. }
+        | Downstream::Subscription { .. }
+        | Downstream::Membership(_)
+        | Downstream::MembershipDetail(_)
+        | Downstream::TwinDesired { .. }
+        | Downstream::Object { .. }
+        | Downstream::Answer { .. }
+        | Downstream::RootCa(_)
+        | Downstream::TwinConfirmed(_)
+        | Downstream::Application(_)
+        | Downstream::WatchSync(_)
+        | Downstream::UploadAnswer { .. } => None,
     }
 }
 

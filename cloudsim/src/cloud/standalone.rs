@@ -20,7 +20,9 @@ use crate::{
         api_services, binder,
         certificates::{self, Approver, Signer},
         events::Recorder,
-        kubernetes_service, manager, namespaces, node_lifecycle,
+        kubernetes_service,
+        manager::{self, ControllerName},
+        namespaces, node_lifecycle,
         workloads::Cluster,
     },
     kinds, kubeconfig,
@@ -163,12 +165,12 @@ fn spawn_controllers(
     tasks: &Tasks,
     shutdown: &CancellationToken,
 ) {
-    let is_on = |name| options.controllers.is_on(name);
+    let is_on = |controller| options.controllers.is_on(controller);
     let given = namespaces::NamespaceDefaults {
-        account: is_on("serviceaccount"),
-        root_ca: is_on("root-ca-certificate-publisher").then(|| pki.ca_pem()),
+        account: is_on(ControllerName::ServiceAccount),
+        root_ca: is_on(ControllerName::RootCaCertificatePublisher).then(|| pki.ca_pem()),
     };
-    if is_on("scheduler") {
+    if is_on(ControllerName::Scheduler) {
         tasks.spawn(
             "scheduler",
             binder::run(client.clone(), events.clone(), metrics.scheduler, shutdown.child_token()),
@@ -180,14 +182,14 @@ fn spawn_controllers(
             namespaces::run(client.clone(), given, shutdown.child_token()),
         );
     }
-    if is_on("node-lifecycle") {
+    if is_on(ControllerName::NodeLifecycle) {
         let lifecycle =
             node_lifecycle::run(client.clone(), events.clone(), options.lease_grace, shutdown.child_token());
         tasks.spawn("node-lifecycle", lifecycle);
     }
     let signer = Signer {
-        approves: is_on("csrapproving"),
-        signs: is_on("csrsigning"),
+        approves: is_on(ControllerName::CsrApproving),
+        signs: is_on(ControllerName::CsrSigning),
         ca: Arc::clone(pki.ca()),
         approver: Approver { cloud: options.names.clone(), sessions: sessions.clone() },
     };
@@ -197,7 +199,7 @@ fn spawn_controllers(
             certificates::run(client.clone(), signer, shutdown.child_token()),
         );
     }
-    if is_on("csrcleaner") {
+    if is_on(ControllerName::CsrCleaner) {
         tasks.spawn("csrcleaner", certificates::clean(client.clone(), shutdown.child_token()));
     }
     tasks.spawn("apiservice-registration", api_services::run(client.clone(), shutdown.child_token()));

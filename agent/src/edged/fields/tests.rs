@@ -6,10 +6,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use k8s_openapi::{api::core::v1::PodSpec, schemars::generate::SchemaSettings};
+use k8s_openapi::{
+    api::core::v1::{PodSpec, Volume},
+    schemars::generate::SchemaSettings,
+};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::edged::volume_source::VolumeSource;
 
 /// What the page says of one field.
 #[derive(Debug)]
@@ -206,5 +210,16 @@ fn what_is_not_set_is_not_refused() {
         json!({"projected": {"sources": [{"secret": {"name": "s"}}]}}),
     ] {
         assert_eq!(refused(Scope::Volume, &volume), [], "{volume}");
+    }
+}
+
+/// A type of volumes is refused by a rule, or is one of [`VolumeSource`]; none is both or neither.
+#[test]
+fn every_type_of_volume_is_refused_or_known() {
+    for field in schema()["Volume"].keys().filter(|field| *field != "name") {
+        let value = json!({"name": "v", field: {"x": "x"}});
+        let is_refused = !refused(Scope::Volume, &value).is_empty();
+        let volume: Volume = serde_json::from_value(value).unwrap();
+        assert_ne!(is_refused, VolumeSource::of(&volume).is_some(), "{field}");
     }
 }

@@ -14,6 +14,7 @@ use crate::tasks::Tasks;
 
 mod switches;
 
+pub(crate) use switches::ControllerName;
 pub use switches::{Switches, UnknownController};
 
 /// Starts the controllers that are switched on, in a cluster of which nothing is known yet.
@@ -30,35 +31,45 @@ pub(crate) fn spawn(
 
 /// Starts the controllers that are switched on; they run until `stop`.
 pub(crate) fn spawn_for(cluster: Cluster, tasks: &Tasks, switches: &Switches, stop: &CancellationToken) {
-    let client = cluster.client.clone();
-    macro_rules! start {
-        ($($name:literal => $controller:path),* $(,)?) => {
-            $(if switches.is_on($name) {
-                tasks.spawn($name, $controller(cluster.clone(), stop.child_token()));
-            })*
-        };
-    }
-    start! {
-        "deployment" => workloads::deployment::run,
-        "replicaset" => workloads::replica_set::run,
-        "replicationcontroller" => workloads::replica_set::run_replication,
-        "daemonset" => workloads::daemon_set::run,
-        "statefulset" => workloads::stateful_set::run,
-        "job" => workloads::job::run,
-        "cronjob" => workloads::cron_job::run,
-        "disruption" => disruption::run,
-        "endpointslice" => endpoints::run,
-        "endpointslicemirroring" => endpoints::run_mirroring,
-        "taint-eviction" => eviction::run,
-        "pod-garbage-collector" => pod_gc::run,
-        "persistentvolume-binder" => volume_binder::run,
-        "serviceaccountaccess" => policy::run,
-    }
-    if switches.is_on("garbage-collector") {
-        tasks.spawn("garbage-collector", garbage::run(client.clone(), tasks.clone(), stop.child_token()));
-    }
-    if switches.is_on("namespace") {
-        tasks.spawn("namespace", namespace_lifecycle::run(client.clone(), stop.child_token()));
+    let client = &cluster.client;
+    for controller in ControllerName::ALL.iter().copied().filter(|controller| switches.is_on(*controller)) {
+        macro_rules! start {
+            ($controller:path) => {
+                tasks.spawn(controller.as_str(), $controller(cluster.clone(), stop.child_token()))
+            };
+        }
+        match controller {
+            ControllerName::Deployment => start!(workloads::deployment::run),
+            ControllerName::ReplicaSet => start!(workloads::replica_set::run),
+            ControllerName::ReplicationController => start!(workloads::replica_set::run_replication),
+            ControllerName::DaemonSet => start!(workloads::daemon_set::run),
+            ControllerName::StatefulSet => start!(workloads::stateful_set::run),
+            ControllerName::Job => start!(workloads::job::run),
+            ControllerName::CronJob => start!(workloads::cron_job::run),
+            ControllerName::Disruption => start!(disruption::run),
+            ControllerName::EndpointSlice => start!(endpoints::run),
+            ControllerName::EndpointSliceMirroring => start!(endpoints::run_mirroring),
+            ControllerName::TaintEviction => start!(eviction::run),
+            ControllerName::PodGarbageCollector => start!(pod_gc::run),
+            ControllerName::PersistentVolumeBinder => start!(volume_binder::run),
+            ControllerName::ServiceAccountAccess => start!(policy::run),
+            ControllerName::GarbageCollector => {
+                let collector = garbage::run(client.clone(), tasks.clone(), stop.child_token());
+                tasks.spawn(controller.as_str(), collector);
+            }
+            ControllerName::Namespace => {
+                let lifecycle = namespace_lifecycle::run(client.clone(), stop.child_token());
+                tasks.spawn(controller.as_str(), lifecycle);
+            }
+            // those that need more than the cluster are started where that is: in `cloud/standalone.rs`
+            ControllerName::CsrApproving
+            | ControllerName::CsrCleaner
+            | ControllerName::CsrSigning
+            | ControllerName::NodeLifecycle
+            | ControllerName::RootCaCertificatePublisher
+            | ControllerName::Scheduler
+            | ControllerName::ServiceAccount => {}
+        }
     }
     // last, so that everyone listens before there is anything to hear
     cluster.spawn(tasks, stop);

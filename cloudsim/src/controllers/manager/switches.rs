@@ -2,47 +2,72 @@
 
 use std::{collections::BTreeSet, str::FromStr};
 
-/// What can be switched off, by the names of kube-controller-manager; `scheduler` is the binder of pods, `serviceaccountaccess`
-/// CloudCore's policy controller.
-const NAMES: [&str; 23] = [
-    "cronjob",
-    "csrapproving",
-    "csrcleaner",
-    "csrsigning",
-    "daemonset",
-    "deployment",
-    "disruption",
-    "endpointslice",
-    "endpointslicemirroring",
-    "garbage-collector",
-    "job",
-    "namespace",
-    "node-lifecycle",
-    "persistentvolume-binder",
-    "pod-garbage-collector",
-    "replicaset",
-    "replicationcontroller",
-    "root-ca-certificate-publisher",
-    "scheduler",
-    "serviceaccount",
-    "serviceaccountaccess",
-    "statefulset",
-    "taint-eviction",
-];
+macro_rules! controllers {
+    ($($controller:ident = $name:literal,)*) => {
+        /// A controller that can be switched off, by its name.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub(crate) enum ControllerName {
+            $(#[doc = concat!("`", $name, "`")] $controller,)*
+        }
+
+        impl ControllerName {
+            /// Every one.
+            pub(crate) const ALL: &[Self] = &[$(Self::$controller,)*];
+
+            /// Its name in `--controllers`.
+            pub(crate) fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$controller => $name,)*
+                }
+            }
+        }
+    };
+}
+
+// The names are those of kube-controller-manager; `scheduler` is the binder of pods, `serviceaccountaccess` CloudCore's policy controller.
+controllers! {
+    CronJob = "cronjob",
+    CsrApproving = "csrapproving",
+    CsrCleaner = "csrcleaner",
+    CsrSigning = "csrsigning",
+    DaemonSet = "daemonset",
+    Deployment = "deployment",
+    Disruption = "disruption",
+    EndpointSlice = "endpointslice",
+    EndpointSliceMirroring = "endpointslicemirroring",
+    GarbageCollector = "garbage-collector",
+    Job = "job",
+    Namespace = "namespace",
+    NodeLifecycle = "node-lifecycle",
+    PersistentVolumeBinder = "persistentvolume-binder",
+    PodGarbageCollector = "pod-garbage-collector",
+    ReplicaSet = "replicaset",
+    ReplicationController = "replicationcontroller",
+    RootCaCertificatePublisher = "root-ca-certificate-publisher",
+    Scheduler = "scheduler",
+    ServiceAccount = "serviceaccount",
+    ServiceAccountAccess = "serviceaccountaccess",
+    StatefulSet = "statefulset",
+    TaintEviction = "taint-eviction",
+}
 
 /// Which controllers run: all unless told otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Switches(BTreeSet<&'static str>);
+pub struct Switches(BTreeSet<ControllerName>);
 
 /// A name that no controller has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no controller {0:?}; give `*`, a name or a name after a minus, of: {names}", names = NAMES.join(", "))]
+#[error("there is no controller {0:?}; give `*`, a name or a name after a minus, of: {names}", names = names().join(", "))]
 pub struct UnknownController(String);
+
+fn names() -> Vec<&'static str> {
+    ControllerName::ALL.iter().map(|controller| controller.as_str()).collect()
+}
 
 impl Default for Switches {
     /// All.
     fn default() -> Self {
-        Self(BTreeSet::from(NAMES))
+        Self(ControllerName::ALL.iter().copied().collect())
     }
 }
 
@@ -52,9 +77,9 @@ impl Switches {
         Self(BTreeSet::new())
     }
 
-    /// Whether the controller of this name runs.
-    pub(crate) fn is_on(&self, name: &str) -> bool {
-        self.0.contains(name)
+    /// Whether it runs.
+    pub(crate) fn is_on(&self, controller: ControllerName) -> bool {
+        self.0.contains(&controller)
     }
 }
 
@@ -66,13 +91,13 @@ impl FromStr for Switches {
     fn from_str(text: &str) -> Result<Self, UnknownController> {
         let known = |name: &str| {
             let name = name.strip_suffix("-controller").unwrap_or(name);
-            let found = NAMES.into_iter().find(|known| *known == name);
+            let found = ControllerName::ALL.iter().copied().find(|known| known.as_str() == name);
             found.ok_or_else(|| UnknownController(name.to_owned()))
         };
         let (mut on, mut off) = (BTreeSet::new(), BTreeSet::new());
         for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
             match (item, item.strip_prefix('-')) {
-                ("*", _) => on.extend(NAMES),
+                ("*", _) => on.extend(ControllerName::ALL),
                 (_, Some(name)) => drop(off.insert(known(name)?)),
                 (name, None) => drop(on.insert(known(name)?)),
             }
@@ -83,17 +108,35 @@ impl FromStr for Switches {
 
 #[cfg(test)]
 mod tests {
+    use std::{fs, path::Path};
+
     use super::*;
 
     #[test]
     fn a_list_says_which_controllers_run() {
         let on = |text: &str| text.parse::<Switches>().map(|switches| switches.0.len());
-        assert_eq!(on("*").unwrap(), NAMES.len());
+        assert_eq!(on("*").unwrap(), ControllerName::ALL.len());
         assert_eq!(on("").unwrap(), 0);
-        assert_eq!(on("*,-job,-cronjob-controller").unwrap(), NAMES.len() - 2);
-        assert_eq!(on("-job,*").unwrap(), NAMES.len() - 1);
+        assert_eq!(on("*,-job,-cronjob-controller").unwrap(), ControllerName::ALL.len() - 2);
+        assert_eq!(on("-job,*").unwrap(), ControllerName::ALL.len() - 1);
         let one: Switches = "deployment".parse().unwrap();
-        assert!(one.is_on("deployment") && !one.is_on("job"));
+        assert!(one.is_on(ControllerName::Deployment) && !one.is_on(ControllerName::Job));
         assert!("*,-jobs".parse::<Switches>().unwrap_err().to_string().contains("\"jobs\""));
+    }
+
+    /// The table in `docs/controllers.md` has a row for each.
+    #[test]
+    fn every_controller_has_a_row_in_the_docs() {
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/controllers.md");
+        let text = fs::read_to_string(page).unwrap();
+        let table = text
+            .lines()
+            .skip_while(|line| !line.starts_with("|---"))
+            .take_while(|line| line.starts_with('|'));
+        let told: BTreeSet<_> = table
+            .filter_map(|row| row.split('|').nth(1))
+            .flat_map(|cell| cell.split('`').skip(1).step_by(2))
+            .collect();
+        assert_eq!(told, names().into_iter().collect());
     }
 }

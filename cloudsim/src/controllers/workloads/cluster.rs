@@ -139,7 +139,9 @@ impl Cluster {
     pub(crate) fn spawn(&self, tasks: &Tasks, stop: &CancellationToken) {
         macro_rules! watch {
             ($($informer:ident),*) => {
-                $(tasks.spawn(concat!("informer of ", stringify!($informer)), self.$informer.clone().run(self.client.clone(), stop.child_token()));)*
+                // all that there are: a controller waits for ever for an informer that does not run
+                let Self { client, events: _, queues: _, failures: _, $($informer),* } = self;
+                $(tasks.spawn(concat!("informer of ", stringify!($informer)), $informer.clone().run(client.clone(), stop.child_token()));)*
             };
         }
         watch!(
@@ -153,9 +155,13 @@ impl Cluster {
             stateful_sets,
             revisions,
             jobs,
-            cron_jobs
+            cron_jobs,
+            services,
+            slices,
+            endpoints,
+            volumes,
+            budgets
         );
-        watch!(services, slices, endpoints, volumes, budgets);
     }
 
     /// The API of the objects beside `object`.
