@@ -1,5 +1,5 @@
-//! The door for nodes that have shown who they are elsewhere: a simulation hands in its own connections. The sessions behind
-//! it are those of [`super::Hub`].
+//! Accepts nodes that have shown who they are elsewhere, as in a simulation, which hands in its own connections. The sessions are those
+//! of [`super::Hub`].
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -27,7 +27,7 @@ use crate::{
 /// Where handed-in connections are said to come from.
 const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
-/// The door; cheap to clone.
+/// Accepts connections that are handed in; cheap to clone.
 #[derive(Clone)]
 pub struct Acceptor(Shared);
 

@@ -140,8 +140,8 @@ impl Writer {
     }
 
     /// Says why the connection ends, where the node still listens.
-    pub(super) async fn farewell(&mut self, code: CloseCode, reason: &str) {
-        self.outgoing.farewell(code, reason, self.limit).await;
+    pub(super) async fn send_close(&mut self, code: CloseCode, reason: &str) {
+        self.outgoing.send_close(code, reason, self.limit).await;
     }
 }
 

@@ -1,4 +1,4 @@
-//! CloudHub: the door for nodes. WebSocket over mutual TLS, or QUIC; one session a node; the acknowledged lane.
+//! CloudHub: accepts nodes over WebSocket with mutual TLS, or over QUIC, and runs one session of each node with the acknowledged lane.
 //!
 //! A node is who its certificate says, and its `Node_id` header must say the same.
 

@@ -154,8 +154,8 @@ impl Session<'_> {
                 biased;
                 // cancel-safe: a cancelled token stays cancelled
                 () = registered.token.cancelled() => {
-                    let (code, reason) = registered.farewell();
-                    self.farewell(code, reason).await;
+                    let (code, reason) = registered.close_reason();
+                    self.send_close(code, reason).await;
                     return Ended::Replaced;
                 }
                 // cancel-safe: the task goes on
@@ -192,7 +192,7 @@ impl Session<'_> {
             };
             if let Err(ended) = done {
                 if let Ended::Malformed(error) = &ended {
-                    self.farewell(CloseCode::Invalid, &error.to_string()).await;
+                    self.send_close(CloseCode::Invalid, &error.to_string()).await;
                 }
                 return ended;
             }
@@ -418,8 +418,8 @@ impl Session<'_> {
         self.writer.send(message).await
     }
 
-    async fn farewell(&mut self, code: CloseCode, reason: &str) {
-        self.writer.farewell(code, reason).await;
+    async fn send_close(&mut self, code: CloseCode, reason: &str) {
+        self.writer.send_close(code, reason).await;
     }
 }
 

@@ -180,7 +180,7 @@ impl Outgoing {
     }
 
     /// Says why the connection ends, where the node still listens.
-    pub(super) async fn farewell(&mut self, code: CloseCode, reason: &str, limit: Duration) {
+    pub(super) async fn send_close(&mut self, code: CloseCode, reason: &str, limit: Duration) {
         // a control frame holds 125 bytes, two of them the code
         let reason: String = reason.chars().filter(char::is_ascii).take(120).collect();
         match self {

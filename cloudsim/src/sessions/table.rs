@@ -290,7 +290,7 @@ pub(crate) struct Session {
 
 impl Session {
     /// The code and the words with which the node is told that its token was cancelled.
-    pub(crate) fn farewell(&self) -> (CloseCode, &str) {
+    pub(crate) fn close_reason(&self) -> (CloseCode, &str) {
         match self.taken_over.get() {
             Some(by) => (CloseCode::from(TAKEN_OVER), by),
             None => (CloseCode::Away, "the cloud stops, or this node has connected anew"),

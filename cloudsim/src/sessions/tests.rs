@@ -37,7 +37,7 @@ fn two_agents_of_one_name_do_not_take_turns() {
     admit("b", 2).unwrap();
     let second = sessions.begin(from("b", 2), 9, &parent).unwrap();
     assert!(first.token.is_cancelled());
-    let (code, words) = first.farewell();
+    let (code, words) = first.close_reason();
     assert_eq!(u16::from(code), TAKEN_OVER);
     assert!(words.contains("10.0.0.7:2, started 2026-11-26T16:00:00Z") && words.len() < 120, "{words}");
     for _ in 0..2 {
@@ -164,7 +164,7 @@ fn two_agents_of_one_name_at_two_replicas_do_not_take_turns() {
     other.set_remote(told(&one, "one"));
     third.set_remote([told(&one, "one"), told(&other, "other")].concat());
     assert!(first.token.is_cancelled() && !second.token.is_cancelled());
-    let (code, words) = first.farewell();
+    let (code, words) = first.close_reason();
     assert_eq!((u16::from(code), words.contains("replica other")), (TAKEN_OVER, true), "{words}");
     drop(first);
     for (sessions, place) in [(&one, "replica other"), (&other, "10.0.0.7"), (&third, "replica other")] {
@@ -186,5 +186,5 @@ fn a_node_that_has_gone_to_another_replica_leaves_its_old_session_there() {
     one.set_remote(told(&other, "other"));
     other.set_remote(told(&one, "one"));
     assert!(first.token.is_cancelled() && !second.token.is_cancelled());
-    assert_ne!(u16::from(first.farewell().0), TAKEN_OVER);
+    assert_ne!(u16::from(first.close_reason().0), TAKEN_OVER);
 }
