@@ -92,12 +92,12 @@ async fn a_way_that_the_network_has_again_is_tried_at_once() {
 async fn an_attempt_on_a_lost_route_releases_the_upgrade_lock() {
     let (watcher, network) = Watcher::new();
     let upgrade_lock = Mutex::new(());
-    let holds = with_upgrade_lock(&upgrade_lock, network.from_now(), std::future::pending::<()>());
+    let holds = with_upgrade_lock(&upgrade_lock, network.subscribe(), std::future::pending::<()>());
     let others = async {
         sleep(SLOW * 10).await;
         watcher.hint();
         let begun = now();
-        let done = with_upgrade_lock(&upgrade_lock, network.from_now(), async { 1 }).await;
+        let done = with_upgrade_lock(&upgrade_lock, network.subscribe(), async { 1 }).await;
         (done, now().duration_since(begun))
     };
     let (held, (done, waited)) = tokio::join!(holds, others);
