@@ -161,7 +161,7 @@ fn visit_imports(
     done: &mut BTreeSet<Module>,
 ) -> Option<Vec<Module>> {
     if let Some(begin) = way.iter().position(|before| before == module) {
-        return Some([&way[begin..], &[module.clone()]].concat());
+        return Some([&way[begin..], std::slice::from_ref(module)].concat());
     }
     if !done.insert(module.clone()) {
         return None;
