@@ -19,7 +19,7 @@
 //! | channel | between | bound | full | closed |
 //! |---|---|---|---|---|
 //! | inbox | edgehub → metamanager | 64 messages | the socket is not read: TCP slows the cloud down | edgehub has ended |
-//! | lanes | all → edgehub | 64 messages each | senders wait; events are dropped | senders get the error that the cloud is not connected |
+//! | lanes | all → edgehub | 64 messages each | senders wait; events are dropped | senders get an error: not connected |
 //! | link | edgehub → all | the newest state | – | edgehub has ended |
 //! | answers | edgehub → one request | 1 | – | the connection broke: the request fails |
 //! | cloud messages | metamanager → devicetwin, eventbus | 64 each | metamanager waits, and so the cloud | the module is disabled: dropped |

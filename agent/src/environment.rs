@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn beside_a_kubelet_the_agent_does_not_start_unless_it_is_told_to() {
+    fn beside_a_kubelet_the_agent_starts_only_if_the_check_is_disabled() {
         let plain = config("kind: EdgeCore");
         let with_meta_server = config("modules: {metaManager: {metaServer: {enable: true}}}");
         let (unset, off) = (None, Some("false".to_owned()));

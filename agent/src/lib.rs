@@ -1,7 +1,7 @@
-//! EdgeCore's job: pods, devices and messages of one edge node, driven from the cloud and working without it.
+//! The agent of an edge node, in the place of KubeEdge's EdgeCore: pods, devices and messages, with the cloud or without.
 //!
-//! One folder for each of EdgeCore's modules; [`app`] puts them together. The loop: the cloud's messages come in by
-//! [`edgehub`], are stored and acknowledged by [`metamanager`], and carried out by [`edged`]; what happens goes the same way back.
+//! There is one folder for each of EdgeCore's modules; [`app`] wires them. The cloud's messages are received by [`edgehub`],
+//! stored and acknowledged by [`metamanager`], and executed by [`edged`]; statuses take the same way back.
 
 pub mod app;
 pub mod cli;

@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_addresses_that_lead_to_nobody_else_are_given_to_the_machine() {
+    fn only_addresses_without_another_host_are_added_to_the_machine() {
         let own = ["192.0.2.5".parse().unwrap()].into();
         for (address, expected) in [
             ("169.254.96.16", true),

@@ -241,7 +241,7 @@ async fn an_interface_gives_the_node_its_address() {
 }
 
 #[tokio::test]
-async fn a_runtime_that_is_not_there_is_told_with_its_socket() {
+async fn a_missing_runtime_is_reported_with_its_socket() {
     let channel = connect("unix:///nowhere/containerd.sock").unwrap();
     let mut client = wire::cri::runtime_service_client::RuntimeServiceClient::new(channel);
     let status = client.version(wire::cri::VersionRequest::default()).await.unwrap_err();
@@ -267,7 +267,7 @@ async fn reached(address: SocketAddr) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_part_can_be_started_anew() {
+async fn every_part_can_be_restarted() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let directory = tempfile::tempdir().unwrap();
     let path = |file: &str| directory.path().join(file);

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_setting_gets_another_value_and_all_else_stays() {
+    fn one_setting_is_changed_and_the_rest_stays() {
         let text = "a:\n  # c: 1\n  c: 1\n  d:\n    c: 2\nb:\n  c: 3 # why\n";
         assert_eq!(
             fill(text, "a.c", &json!("x: \"y\"")).unwrap(),

@@ -38,7 +38,7 @@ fn printed_documents() {
 }
 
 #[test]
-fn what_is_printed_can_be_read_and_changes_nothing() {
+fn printed_configurations_equal_the_defaults() {
     let nothing = config("kind: EdgeCore");
     assert_eq!(config(&default_config(&host())), nothing);
     assert_eq!(config(&minimal_config(&host())), nothing);
@@ -164,7 +164,7 @@ modules:
 }
 
 #[test]
-fn what_is_not_in_this_agent_is_warned_of() {
+fn unsupported_settings_are_warned_of() {
     for (text, expected) in [
         ("modules: {serviceBus: {enable: true, port: 9061, callTimeout: 5, allowedPorts: [8080]}}", ""),
         ("modules: {serviceBus: {enable: false, port: 9060}}", ""),
@@ -235,7 +235,7 @@ fn several_clouds() {
 }
 
 #[test]
-fn what_is_off_is_not_checked() {
+fn disabled_modules_are_not_checked() {
     let config = config(
         "modules: {eventBus: {enable: false, mqttMode: 7}, deviceTwin: {enable: false, dmiSockPath: ''}}",
     );
@@ -308,7 +308,7 @@ proptest::proptest! {
 }
 
 #[test]
-fn what_servicebus_may_do() {
+fn settings_of_servicebus() {
     let bus = |text: &str| config(&format!("modules: {{serviceBus: {{{text}}}}}")).service_bus;
     assert_eq!(bus("port: 1"), None, "it is off by default, as in EdgeCore");
     let expected = ServiceBus {
@@ -346,7 +346,7 @@ fn what_servicebus_may_do() {
 }
 
 #[test]
-fn what_edgemesh_does() {
+fn settings_of_edgemesh() {
     let mesh = |text: &str| config(&format!("modules: {{edgeMesh: {{{text}}}}}")).edge_mesh;
     assert_eq!(mesh("lbStrategy: nothing"), None, "it is off by default");
     assert_eq!(mesh("enable: true"), Some(EdgeMesh::default()));
@@ -382,7 +382,7 @@ fn what_edgemesh_does() {
 }
 
 #[test]
-fn who_may_use_the_internal_broker() {
+fn access_rules_of_the_internal_broker() {
     let access = |text: &str| {
         config(&format!("modules: {{eventBus: {{mqttMode: 0, {text}}}}}")).event_bus.unwrap().internal_access
     };

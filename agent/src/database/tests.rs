@@ -91,7 +91,7 @@ fn said(command: Db) -> (ExitCode, String) {
 }
 
 #[test]
-fn a_dump_has_every_object_and_secrets_only_when_asked() {
+fn a_dump_has_every_object_and_secrets_on_request() {
     let node = Node::new(false);
     node.write(&[pod(), secret(), token()]);
     let (_, masked) = said(Db::Dump { file: node.file(), show_secrets: false });
@@ -108,7 +108,7 @@ fn a_dump_has_every_object_and_secrets_only_when_asked() {
 }
 
 #[test]
-fn a_check_tells_what_is_wrong() {
+fn a_check_reports_every_fault() {
     let node = Node::new(false);
     node.write(&[pod(), secret()]);
     let (code, said_whole) = said(Db::Check { file: node.file(), output: None });
@@ -145,7 +145,7 @@ fn a_check_tells_what_is_wrong() {
 }
 
 #[test]
-fn a_new_key_goes_on_top_and_opens_what_the_old_one_sealed() {
+fn a_new_key_is_first_and_the_old_one_still_decrypts() {
     let node = Node::new(true);
     let new_key = || run(&Db::NewKey { file: node.at("keys") }, &mut Vec::new());
     new_key().unwrap();
@@ -205,7 +205,7 @@ fn keys_may_be_in_the_kernels_keyring() {
 }
 
 #[test]
-fn whoever_stops_reading_is_no_error() {
+fn a_closed_pipe_is_no_error() {
     struct Closed;
     impl Write for Closed {
         fn write(&mut self, _: &[u8]) -> io::Result<usize> {
@@ -265,7 +265,7 @@ fn an_export_is_refused_where_it_would_do_harm() {
 }
 
 #[test]
-fn an_export_opens_what_is_encrypted() {
+fn an_export_decrypts_the_store() {
     let node = Node::new(true);
     run(&Db::NewKey { file: node.at("keys") }, &mut Vec::new()).unwrap();
     node.write(&[secret()]);

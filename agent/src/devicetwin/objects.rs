@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_list_ends_although_it_is_asked_for_in_passing() {
+    async fn a_list_completes_although_its_future_is_dropped_between_polls() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("a.db");
         let store = SqliteStore::open_or_begin_anew(&file, SqliteOptions::default()).await.unwrap().store;
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_damaged_device_is_there_whatever_it_says() {
+    async fn a_damaged_device_counts_as_existing() {
         use sqlx::ConnectOptions;
 
         let directory = tempfile::tempdir().unwrap();

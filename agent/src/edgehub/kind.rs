@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_known_by_what_they_are_about() {
+    fn messages_are_classified_by_their_subject() {
         let ack = Message::new(wire::Route::default(), Value::Null, 1).acknowledgement(1);
         assert_eq!(Kind::of(&ack), Kind::Acknowledgement);
         let put = |kind| Upstream::put(Change::Update, "ns", &kind, "x", json!({})).into_message(1);

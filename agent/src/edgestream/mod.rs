@@ -5,7 +5,7 @@
 //! carries all of them:
 //!
 //! - Messages to the cloud wait in one short queue, in which each stream has one message at a time: a long log does not delay a
-//! command beside it.
+//!   command beside it.
 //! - Messages from the cloud wait in a bounded buffer of their stream.
 //!
 //! Between this agent and `cloudsim` each stream has a window in each direction ([`wire::tunnel::window`]): data that the other

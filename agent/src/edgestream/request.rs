@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_request_is_none_and_bad_headers_are_left_out() {
+    fn invalid_requests_are_rejected_and_bad_headers_are_left_out() {
         for bad in [&b""[..], b"null", b"{}", b"\xff\xfe", br#"{"MessID":-1,"url":{},"header":{}}"#] {
             assert!(request(Kind::Exec, bad).is_none(), "{bad:?}");
         }

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_so_many_streams_and_each_number_once() {
+    fn streams_are_limited_and_their_numbers_are_unique() {
         let (streams, tunnel) = (Streams::new(None), CancellationToken::new());
         let mut places: Vec<_> =
             (0..MAX_STREAMS as u64).map(|id| streams.open(id, &tunnel).ok().unwrap()).collect();

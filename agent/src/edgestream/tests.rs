@@ -219,7 +219,7 @@ async fn bytes_of_an_upgraded_connection_go_both_ways_unchanged() {
 }
 
 #[tokio::test]
-async fn when_the_cloud_leaves_the_connection_is_closed_and_the_end_is_told_once() {
+async fn when_the_cloud_ends_a_stream_the_connection_is_closed_and_one_end_is_sent() {
     let listener = Arc::new(TcpListener::bind("127.0.0.1:0").await.unwrap());
     let mut cloud = Cloud::with(config(), Some(listener.clone()));
     cloud.connect(1, Kind::Attach, "/upgraded").await;
@@ -235,7 +235,7 @@ async fn when_the_cloud_leaves_the_connection_is_closed_and_the_end_is_told_once
 }
 
 #[tokio::test]
-async fn a_log_of_which_there_is_much_does_not_hold_up_a_command_beside_it() {
+async fn a_long_log_does_not_delay_a_command_beside_it() {
     let mut cloud = Cloud::new();
     for id in 1..=20 {
         cloud.connect(id, Kind::Logs, "/endless").await;
@@ -253,7 +253,7 @@ async fn a_log_of_which_there_is_much_does_not_hold_up_a_command_beside_it() {
 }
 
 #[tokio::test]
-async fn close_connect_ends_the_tunnel_and_says_why() {
+async fn close_connect_ends_the_tunnel_with_its_reason() {
     let mut cloud = Cloud::new();
     cloud.connect(1, Kind::Logs, "/endless").await;
     cloud.frame(0, Kind::CloseConnect, "no such node").await;
@@ -261,7 +261,7 @@ async fn close_connect_ends_the_tunnel_and_says_why() {
 }
 
 #[tokio::test]
-async fn at_shutdown_the_tunnel_says_goodbye() {
+async fn at_shutdown_the_tunnel_is_closed_properly() {
     let mut cloud = Cloud::new();
     cloud.connect(1, Kind::Exec, "/waits").await;
     while cloud.api.asked.lock().is_empty() {
@@ -372,7 +372,7 @@ async fn a_hundred_thousand_requests_are_bounded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cloud_that_says_nothing_is_given_up_and_one_that_answers_pings_is_not() {
+async fn a_silent_cloud_is_given_up_and_one_that_answers_pings_is_not() {
     let quiet = Cloud::new();
     assert!(
         matches!(timeout(LIMIT * 2, quiet.run).await.unwrap().unwrap(), TunnelEnd::Lost(error) if error.kind() == io::ErrorKind::TimedOut)

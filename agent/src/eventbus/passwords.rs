@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_without_the_password() {
+    fn errors_do_not_contain_the_password() {
         for (text, mode, why) in [
             ("d1:secret", 0o640, "mode to 0600"),
             ("d1:secret\nsecret", 0o600, "line 2 of"),

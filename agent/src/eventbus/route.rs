@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_about_a_device_does_not_go_to_the_cloud() {
+    fn unknown_device_messages_are_not_sent_to_the_cloud() {
         let mut rig = Rig::new(true);
         for topic in ["$hw/events/device/default/d/twin/other", "$hw/events/node/edge-1/other"] {
             let before = rig.acknowledged();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_goes_to_a_cloud_that_takes_it_and_is_acknowledged_where_none_does() {
+    fn binary_messages_are_sent_to_a_cloud_that_accepts_them() {
         let mut rig = Rig::new(true);
         let publish = Publish::new("default/up", QoS::AtLeastOnce, Vec::new());
         let route = |rig: &Rig| {
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_devices_is_acknowledged_where_nobody_looks_after_them() {
+    fn device_messages_are_acknowledged_without_device_twin() {
         const TOPIC: &str = "$hw/events/device/default/d/twin/update";
         let mut rig = Rig::new(false);
         assert_eq!(rig.routes(TOPIC), 1);

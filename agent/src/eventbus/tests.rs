@@ -233,7 +233,7 @@ async fn an_agent_that_is_killed_again_and_again_loses_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_wanted_is_told_again_when_a_broker_is_back() {
+async fn desired_values_are_published_again_when_a_broker_is_back() {
     // the broker keeps the mapper's session: whoever is back first, the other's messages are not missed
     let directory = tempfile::tempdir().unwrap();
     let mut beside = ExternalBroker::start(Some(directory.path())).await;
@@ -263,7 +263,7 @@ async fn with_an_update_on_a_failing_disk() -> (ExternalBroker, Arc<node::Failin
 }
 
 #[tokio::test]
-async fn what_cannot_be_written_is_refused_or_waits_and_is_not_acknowledged() {
+async fn requests_that_cannot_be_written_are_refused_or_wait() {
     let (beside, store, node, mut mapper) = with_an_update_on_a_failing_disk().await;
     let refused = node.devices.report_state(&node::device(), "online").await.unwrap_err();
     assert_eq!(refused.code, 500);

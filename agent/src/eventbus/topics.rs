@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_another_filter_covers_is_not_asked_for() {
+    fn covered_filters_are_not_subscribed() {
         for (wide, narrow) in [
             ("#", "a/b"),
             ("a/#", "a"),

@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_dropped_is_said_once_in_a_while() {
+    fn dropped_messages_are_logged_at_intervals() {
         let (dropped, start) = (DroppedCounts::default(), Instant::now());
         assert_eq!(dropped.count(start), Some(1));
         assert_eq!(dropped.count(start), None);

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_fails_has_its_cure_below_it_and_what_is_ignored_does_not_count() {
+    fn failures_have_their_cure_and_ignored_ones_do_not_count() {
         let ignored = ["ports".to_owned()];
         let mut report = Report::new(&ignored);
         report.add("root", CheckResult::Passed("yes".into()));

@@ -56,7 +56,7 @@ fn config(join: &Join, machine: &Machine) -> Config {
 }
 
 #[test]
-fn what_is_found_and_asked_for_is_what_is_written() {
+fn options_and_machine_determine_the_configuration() {
     let plain = config(&join(""), &machine(None, Broker::None));
     assert_eq!(plain.node.name, "edge-7");
     assert_eq!(plain.edge_hub.servers[0].to_string(), "192.0.2.10:10000");
@@ -91,7 +91,7 @@ fn what_is_found_and_asked_for_is_what_is_written() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_told_with_the_option_that_changes_it() {
+fn a_taken_port_is_reported_with_the_option_that_changes_it() {
     let taken = TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = taken.local_addr().unwrap().port();
     let config = config(&join(&format!("--read-only-port {port}")), &machine(None, Broker::Anonymous));
@@ -118,7 +118,7 @@ fn a_runtime_must_answer_and_be_the_only_one() {
 
 /// A name that is in use is not taken over by mistake, and not without notice.
 #[test]
-fn a_name_is_taken_over_only_where_that_was_asked_for_and_is_told() {
+fn a_name_is_taken_over_only_on_request_and_with_notice() {
     assert!(checks::name_conflict("edge-7", NodeStatus::Unknown, false).is_none());
     for known in [NodeStatus::Exists, NodeStatus::Connected] {
         let refused = checks::name_conflict("edge-7", known, false).expect("it is somebody's");
@@ -179,7 +179,7 @@ async fn a_runtime_with_pods_of_another_agent_is_refused_and_a_second_agent_name
 }
 
 #[test]
-fn a_machine_that_was_a_node_is_told_apart_from_a_clean_one() {
+fn a_former_node_is_distinguished_from_a_clean_machine() {
     let directory = tempfile::tempdir().unwrap();
     let join = join(&format!("--root {}", directory.path().display()));
     let (machine, host, path) = (machine(None, Broker::Anonymous), host(), join.place.config());

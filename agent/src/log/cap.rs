@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_libraries_say_of_contents_is_not_shown_and_what_we_say_is() {
+    fn contents_logged_by_libraries_are_hidden_and_our_lines_are_shown() {
         let cap = without_contents();
         for (target, level, shown) in [
             ("agent::edgehub::session", Level::TRACE, true),

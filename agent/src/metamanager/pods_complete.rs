@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_store_without_pods_is_whole_when_the_cloud_knows_nothing_of_what_is_here() {
+    async fn a_store_without_pods_is_complete_when_the_cloud_knows_none_of_this_node() {
         let desired = Desired::new(MemoryStore::new(), "edge-1".into());
         let (_up, link) = watch::channel(Link::Up(1));
         let (mut completeness, complete) = CompletenessTracker::new(desired, link);

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn every_connection_is_told_once_also_where_the_end_of_the_one_before_was_missed() {
+    async fn every_connection_is_returned_once_even_after_a_missed_disconnect() {
         let (link, receiver) = watch::channel(Link::Down);
         let mut reconnections = Reconnections::new(receiver);
         let mut told = || reconnections.next().now_or_never().is_some();

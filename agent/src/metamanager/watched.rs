@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_takes_its_own_of_what_is_watched_on_it() {
+    fn watched_objects_of_the_node_itself_are_stored() {
         let core = |spec: Value| json!({"apiVersion": "v1", "metadata": {"name": "edge-1"}, "spec": spec});
         let of =
             |group: &str, spec: Value| json!({"apiVersion": group, "metadata": {"name": "a"}, "spec": spec});

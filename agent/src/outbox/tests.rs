@@ -156,7 +156,7 @@ async fn pass(time: Duration) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_connection_takes_is_never_on_disk() {
+async fn messages_that_the_connection_takes_are_never_on_disk() {
     let mut rig = Rig::new();
     rig.line.up();
     let before = rig.store.revision();
@@ -169,7 +169,7 @@ async fn what_the_connection_takes_is_never_on_disk() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_survives_and_is_sent_in_order_once_the_cloud_is_there() {
+async fn waiting_messages_survive_and_are_sent_in_order() {
     let rig = Rig::new();
     (0..100).for_each(|number| rig.say(number));
     rig.until("on disk", async |rig| rig.on_disk().await.1 == 100).await;
@@ -198,7 +198,7 @@ async fn a_short_break_of_the_link_writes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_leaves_what_waits_on_disk() {
+async fn a_shutdown_writes_waiting_messages_to_disk() {
     let rig = Rig::new();
     (0..7).for_each(|number| rig.say(number));
     let mut rig = rig.again().await;
@@ -287,7 +287,7 @@ async fn more_than_the_connection_takes_is_on_disk_meanwhile_and_none_comes_twic
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_answered_is_sent_again_under_the_same_id() {
+async fn unanswered_messages_are_sent_again_under_the_same_id() {
     let mut rig = Rig::answered(MemoryStore::new());
     rig.line.up();
     (0..10).for_each(|number| rig.say(number));
@@ -333,7 +333,7 @@ async fn one_that_is_never_answered_is_sent_until_it_is_and_nothing_overtakes_it
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waited_on_disk_is_answered_for_in_order() {
+async fn messages_from_disk_are_answered_in_order() {
     const ALL: usize = 150;
     let mut rig = Rig::answered(MemoryStore::new());
     (0..ALL).for_each(|number| rig.say(number));
@@ -350,7 +350,7 @@ async fn what_waited_on_disk_is_answered_for_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_on_its_way_when_the_agent_ended_is_sent_by_the_next_one_before_all_others() {
+async fn messages_in_flight_at_shutdown_are_sent_first_by_the_next_run() {
     let mut rig = Rig::answered(MemoryStore::new());
     rig.line.up();
     (0..AT_ONCE).for_each(|number| rig.say(number));

@@ -70,7 +70,7 @@ fn done(reset: &Reset, answer: &str) -> (anyhow::Result<ExitCode>, String) {
 }
 
 #[test]
-fn what_edge_core_has_is_not_touched() {
+fn files_of_edgecore_are_not_touched() {
     let directory = tempfile::tempdir().unwrap();
     node(directory.path());
     let data = directory.path().join("var/lib/kubeedge");
@@ -83,7 +83,7 @@ fn what_edge_core_has_is_not_touched() {
 }
 
 #[test]
-fn all_that_is_the_agents_goes_and_all_else_stays_and_is_told() {
+fn the_agents_files_are_removed_and_all_others_stay() {
     let directory = tempfile::tempdir().unwrap();
     let others = node(directory.path());
     let before = files(directory.path());
@@ -111,7 +111,7 @@ fn all_that_is_the_agents_goes_and_all_else_stays_and_is_told() {
 
 /// A volume that cannot be removed: the files that name it stay as well, until it can.
 #[test]
-fn what_could_not_be_undone_can_be_tried_again() {
+fn an_incomplete_reset_can_be_repeated() {
     let directory = tempfile::tempdir().unwrap();
     let others = node(directory.path());
     let pods = directory.path().join("var/lib/kubelet/pods");
@@ -131,7 +131,7 @@ fn what_could_not_be_undone_can_be_tried_again() {
 }
 
 #[test]
-fn a_reset_is_told_from_an_agent() {
+fn a_reset_process_is_distinguished_from_an_agent() {
     for (line, expected) in [
         (&b"edge-agent\0reset\0--force\0"[..], true),
         (b"/usr/bin/edge-agent\0--config\0a\0reset\0", true),

@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_replaced_has_the_mode_and_nothing_else_is_left() {
+    fn a_replaced_file_has_the_mode_and_leaves_no_temporary_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("below/secret.key");
         for bytes in [b"one".as_slice(), b"2"] {

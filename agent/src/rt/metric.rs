@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_queue_tells_what_waits_and_keeps_no_channel_open() {
+    fn a_queue_reports_its_level_and_keeps_no_channel_open() {
         let (sender, mut receiver) = mpsc::channel(3);
         let weak = sender.downgrade();
         sender.try_send(()).unwrap();

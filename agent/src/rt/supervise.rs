@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_part_that_hangs_is_started_anew_within_two_minutes_and_the_others_go_on() {
+    async fn a_hanging_part_is_restarted_within_two_minutes_and_the_others_go_on() {
         let (shutdown, mut supervisor) = (CancellationToken::new(), Supervisor::new());
         let (runs, vitals) = (Arc::<AtomicUsize>::default(), supervisor.vitals());
         supervisor.supervise("stuck", Stuck { runs: runs.clone(), stops: Vec::new() }, &shutdown);
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_part_that_cannot_be_started_anew_ends_the_program_by_name() {
+    async fn a_part_that_cannot_be_restarted_ends_the_program() {
         let (shutdown, mut supervisor) = (CancellationToken::new(), Supervisor::new());
         // as a task that blocks its thread: it is not dropped
         let monitor = supervisor.vitals.part("held");
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_is_told_with_the_name_of_its_task() {
+    async fn a_panic_is_reported_with_the_name_of_its_task() {
         let mut supervisor = Supervisor::new();
         supervisor.spawn("fragile", async { panic!("on purpose") });
         let error = supervisor.run(CancellationToken::new()).await.unwrap_err().to_string();

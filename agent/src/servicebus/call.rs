@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_call_is_refused() {
+    fn invalid_calls_are_refused() {
         let nothing = || Value::Null;
         let long = format!("1:/{}", "a".repeat(MAX_PATH_BYTES));
         let large = json!({"body": STANDARD.encode(vec![0; MAX_BODY + 1])});

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_those_of_edgecore_and_errors_are_told() {
+    fn answers_have_edgecores_form_and_errors_are_returned() {
         let message = |source, operation: &str, content| {
             let operation = Operation::from(operation.to_owned());
             let route = Route { source, group: Group::User, operation, ..Route::default() };

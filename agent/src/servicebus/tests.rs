@@ -163,7 +163,7 @@ async fn says(text: &'static str) -> u16 {
 }
 
 #[tokio::test]
-async fn a_local_server_is_called_with_all_that_was_said_and_its_answer_goes_back() {
+async fn a_local_server_gets_the_whole_request_and_its_response_is_returned() {
     let rig = Rig::new().await;
     let port = local(|mut stream, request| async move {
         let head =
@@ -187,7 +187,7 @@ async fn a_local_server_is_called_with_all_that_was_said_and_its_answer_goes_bac
 }
 
 #[tokio::test]
-async fn redirects_are_answers_that_nobody_follows() {
+async fn redirects_are_not_followed() {
     let rig = Rig::new().await;
     let asked = Arc::<AtomicUsize>::default();
     let counted = asked.clone();
@@ -253,7 +253,7 @@ async fn a_bad_server_gives_an_answer_that_names_the_cause() {
 }
 
 #[tokio::test]
-async fn the_agents_own_ports_and_what_is_no_call_are_refused_before_anything_is_dialled() {
+async fn the_agents_own_ports_and_invalid_calls_are_refused_before_dialling() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let own = listener.local_addr().unwrap().port();
     let ports = Ports::new(BTreeSet::new(), BTreeSet::from([own]));
@@ -367,7 +367,7 @@ async fn until(rig: &Rig, url: &str, is_known: bool) {
 }
 
 #[tokio::test]
-async fn programs_call_what_a_rule_has_registered_and_nothing_else() {
+async fn programs_can_call_registered_urls_only() {
     let rig = Rig::new().await;
     let (status, told) = post(rig.address, POST, &request(URL)).await;
     assert_eq!((status, &told["code"]), (403, &json!(403)), "{told}");
@@ -394,7 +394,7 @@ async fn programs_call_what_a_rule_has_registered_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn what_the_cloud_refuses_or_cannot_hear_is_told_to_the_program() {
+async fn refusals_and_timeouts_of_the_cloud_are_returned_to_the_program() {
     let rig = Rig::new().await;
     rig.register(URL, true).await;
     until(&rig, URL, true).await;

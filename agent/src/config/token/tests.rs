@@ -55,7 +55,7 @@ fn nothing_to_wipe() {
 }
 
 #[test]
-fn a_token_in_an_odd_form_is_left_and_said() {
+fn a_token_in_an_unsupported_form_stays_and_is_an_error() {
     for text in [
         "modules: {edgeHub: {token: aa.bb.cc.dd}}\n",
         "modules:\n  edgeHub:\n    token: >-\n      aa.bb.cc.dd\n    heartbeat: 15\n",

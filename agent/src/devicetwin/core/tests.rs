@@ -113,7 +113,7 @@ fn a_twin_from_its_device_to_its_delta() {
 }
 
 #[test]
-fn what_is_wrong_is_answered_and_changes_nothing() {
+fn invalid_requests_are_answered_and_change_nothing() {
     let mut core = core();
     member(&mut core, "default/d");
     let large = format!("{{\"event_id\":\"{}\"}}", "x".repeat(MAX_PAYLOAD));
@@ -165,7 +165,7 @@ fn devices_are_known_without_their_namespace() {
 }
 
 #[test]
-fn an_object_makes_a_device_and_says_what_is_wanted() {
+fn an_object_creates_a_device_with_desired_values() {
     let mut core = core();
     model(&mut core, "100");
     let told = object(&mut core, "d", "u1", "21");
@@ -185,7 +185,7 @@ fn an_object_makes_a_device_and_says_what_is_wanted() {
 }
 
 #[test]
-fn what_is_not_in_the_model_is_refused() {
+fn values_outside_the_model_are_refused() {
     let mut core = core();
     model(&mut core, "30");
     object(&mut core, "d", "u1", "21");
@@ -233,7 +233,7 @@ fn devices_go() {
 }
 
 #[test]
-fn a_device_with_an_object_goes_with_its_object() {
+fn a_device_is_removed_with_its_object() {
     let mut core = core();
     member(&mut core, "default/d");
     object(&mut core, "d", "u1", "21");
@@ -246,7 +246,7 @@ fn a_device_with_an_object_goes_with_its_object() {
 }
 
 #[test]
-fn another_device_under_the_same_name_begins_anew() {
+fn another_device_under_the_same_name_starts_empty() {
     let mut core = core();
     object(&mut core, "d", "u1", "21");
     published_by(
@@ -260,7 +260,7 @@ fn another_device_under_the_same_name_begins_anew() {
 }
 
 #[test]
-fn the_full_list_takes_away_what_it_does_not_name() {
+fn the_full_list_removes_devices_that_it_does_not_name() {
     let mut core = core();
     for device in ["default/a", "default/b"] {
         member(&mut core, device);
@@ -277,7 +277,7 @@ fn the_full_list_takes_away_what_it_does_not_name() {
 }
 
 #[test]
-fn a_stored_device_whose_object_was_not_read_yet_stays() {
+fn a_stored_device_stays_until_the_objects_were_read() {
     let mut core = core();
     object(&mut core, "d", "u1", "21");
     let d = id("default/d");
@@ -292,7 +292,7 @@ fn a_stored_device_whose_object_was_not_read_yet_stays() {
 }
 
 #[test]
-fn objects_that_went_while_nobody_looked() {
+fn objects_that_were_deleted_unnoticed_are_removed() {
     let mut core = core();
     object(&mut core, "a", "u1", "1");
     object(&mut core, "b", "u2", "1");
@@ -329,7 +329,7 @@ fn a_twin_of_the_cloud_with_versions() {
 }
 
 #[test]
-fn attributes_are_told_when_they_change() {
+fn changed_attributes_are_published() {
     let mut core = core();
     member(&mut core, "default/d");
     let mut with = |attributes: Value| {
@@ -370,7 +370,7 @@ fn values_that_have_become_others_go_into_the_history() {
 }
 
 #[test]
-fn what_is_not_heeded_is_told_again_less_and_less_often() {
+fn desired_values_that_are_not_reached_are_repeated_at_growing_intervals() {
     let mut core = core();
     object(&mut core, "d", "1", "20");
     let delta = "$hw/events/device/default/d/twin/update/delta";
@@ -408,7 +408,7 @@ fn what_is_not_heeded_is_told_again_less_and_less_often() {
 }
 
 #[test]
-fn a_node_is_asked_for_its_devices_in_detail_and_gives_no_credentials() {
+fn device_details_are_answered_and_credentials_are_refused() {
     let mut core = core();
     object(&mut core, "d", "u", "20");
     let question = r#"{"event_id":"x3","timestamp":1}"#;

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mapper_says_who_and_where_it_is() {
+    fn a_registration_has_name_protocol_and_address() {
         let info = |name: &str, protocol: &str, address: &str| MapperInfo {
             name: name.into(),
             protocol: protocol.into(),

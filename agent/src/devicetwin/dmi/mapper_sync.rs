@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_panic_of_a_mapper_sync_goes_on_and_an_ordinary_end_does_not() {
+    async fn the_panic_of_a_mapper_sync_is_propagated() {
         let stopped = tokio::spawn(std::future::pending());
         stopped.abort();
         check_end(stopped.await);

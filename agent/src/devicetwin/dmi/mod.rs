@@ -241,7 +241,7 @@ async fn sync_mappers(registry: Registry, twin: DeviceTwin, heartbeat: Heartbeat
                 continue;
             }
             let mapper_sync = MapperSync::new(registered.clone(), registry.clone(), &twin);
-            let handle = running.spawn(mapper_sync.run(heartbeat.for_loop("mapper_sync")));
+            let handle = running.spawn(mapper_sync.run(heartbeat.for_loop("courier")));
             if let Some((_, older)) = registrations.insert(protocol.clone(), (registered.number, handle)) {
                 older.abort();
             }

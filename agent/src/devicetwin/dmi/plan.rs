@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_comes_before_its_devices_and_goes_after_them() {
+    fn a_model_is_created_before_its_devices_and_removed_after_them() {
         let all = known(&[("ns/d", "1"), ("ns/e", "1")], &[("ns/m", "1")]);
         let nothing = SyncedState::default();
         let come = steps(&nothing, &all);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_has_as_much_as_goes_into_it() {
+    fn an_answer_has_as_many_devices_as_fit() {
         let device = |name: &str| {
             let spec = dmi::DeviceSpec { device_model_reference: "m".into(), ..dmi::DeviceSpec::default() };
             (id(name), dmi::Device { name: name.into(), spec: Some(spec), ..dmi::Device::default() })

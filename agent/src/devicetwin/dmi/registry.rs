@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn mappers_and_what_they_were_told_survive() {
+    async fn mappers_and_their_sent_states_survive() {
         let store = MemoryStore::new();
         let registry = Registry::new(store.clone());
         registry.register(mapper("modbus", "a"), SyncedState::default()).await.unwrap();
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn there_are_not_more_than_so_many_and_one_that_is_away_makes_room() {
+    async fn the_registry_is_limited_and_an_unreachable_mapper_is_evicted() {
         let (store, directory) = (MemoryStore::new(), tempfile::tempdir().unwrap());
         let registry = Registry::new(store.clone());
         let sockets: Vec<_> =

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_report_is_refused_with_its_cure() {
+    fn invalid_reports_are_refused_with_the_cure() {
         for report in [None, Some(dmi::DeviceStatus::default())] {
             assert!(readings(report).unwrap_err().message().contains("no twins"));
         }

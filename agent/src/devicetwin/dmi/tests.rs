@@ -56,7 +56,7 @@ async fn ten_thousand_devices_are_in_the_answer_in_time() {
 }
 
 #[tokio::test]
-async fn a_mapper_before_its_devices_is_told_of_them_by_calls() {
+async fn a_mapper_before_its_devices_gets_them_by_calls() {
     for with_data in [true, false] {
         let rig = Rig::new();
         let mut mapper = rig.mapper("modbus");
@@ -77,7 +77,7 @@ async fn a_mapper_before_its_devices_is_told_of_them_by_calls() {
 }
 
 #[tokio::test]
-async fn a_mapper_without_data_is_told_of_devices_that_were_there() {
+async fn a_mapper_without_data_gets_existing_devices_by_calls() {
     let rig = Rig::new();
     rig.put_model(1).await;
     rig.put_device("d", 1, "20").await;
@@ -93,7 +93,7 @@ async fn a_mapper_without_data_is_told_of_devices_that_were_there() {
 }
 
 #[tokio::test]
-async fn the_registry_survives_the_agent_and_only_what_is_new_is_told() {
+async fn the_registry_survives_a_restart_and_only_changes_are_sent() {
     let mut rig = Rig::new();
     rig.put_model(1).await;
     rig.put_device("d", 1, "20").await;
@@ -216,7 +216,7 @@ async fn reports_reach_device_twin_and_refusals_the_mapper() {
 }
 
 #[tokio::test]
-async fn a_socket_that_somebody_serves_is_left_alone() {
+async fn a_socket_that_is_served_is_not_replaced() {
     let rig = Rig::new();
     let again = Socket::bind(&rig.directory().join("dmi.sock")).unwrap_err();
     assert_eq!(again.kind(), ErrorKind::AddrInUse);

@@ -161,7 +161,7 @@ fn a_wish_that_cannot_be_is_left_out() {
 }
 
 #[test]
-fn readings_bring_their_time_and_what_was_acted_on() {
+fn readings_have_their_time_and_the_observed_value() {
     let mut device = Device::default();
     wish(&mut device, json!([{"name": "t", "desired": {"value": "21"}}]));
     assert!(report(&device).is_none(), "the cloud knows its own wish");

@@ -23,7 +23,7 @@ async fn put(store: &dyn Store, table: &str, key: &str, row: Value) {
 }
 
 #[tokio::test]
-async fn what_is_written_is_read() {
+async fn written_devices_are_read_back() {
     let store = DeviceStore::new(MemoryStore::new());
     let device = Device { state: "online".into(), ..Device::default() };
     let (one, two, never) = (id("ns/one"), id("two"), id("never"));
@@ -33,7 +33,7 @@ async fn what_is_written_is_read() {
 }
 
 #[tokio::test]
-async fn what_edgecore_kept_is_taken_over_once() {
+async fn edgecores_rows_are_taken_over_once() {
     let store = MemoryStore::new();
     put(&*store, "device", "default/d", json!({"id": "default/d", "name": "d", "description": "x", "state": "online", "last_online": "2026-11-21T03:09:49Z"})).await;
     put(&*store, "device_attr", "1", json!({"deviceid": "default/d", "name": "place", "value": "roof", "optional": 1, "attr_type": "string"})).await;
@@ -57,7 +57,7 @@ async fn what_edgecore_kept_is_taken_over_once() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_left_out() {
+async fn unreadable_devices_are_left_out() {
     let store = MemoryStore::new();
     let key = Key::new(Resource::new(GROUP, "devices"), "", "odd");
     let value = Some(json!({"metadata": {}, "id": "a/b/c"}));
@@ -84,7 +84,7 @@ async fn the_history_is_written_in_chunks() {
 }
 
 #[tokio::test]
-async fn a_device_that_goes_to_edgecore_comes_back_as_it_was() {
+async fn a_device_survives_export_and_takeover() {
     let store = MemoryStore::new();
     let property = |expected: TwinValue, actual: TwinValue, deleted| {
         let kind = Kind::parse("int").unwrap();

@@ -186,7 +186,7 @@ impl Dialler {
         let (number, begun, dialled) = {
             let (this, hints) = (&*self, network.clone());
             let begin = |number, accepted| {
-                this.attempt(config, number, tls.clone(), accepted, hints.from_now()).boxed()
+                this.attempt(config, number, tls.clone(), accepted, hints.subscribe()).boxed()
             };
             dial_until_connected(
                 config.servers.len().max(1),

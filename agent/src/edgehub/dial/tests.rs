@@ -10,7 +10,7 @@ use crate::edgehub::network::Watcher;
 
 /// A cloud that was set up anew has another CA of the same name.
 #[test]
-fn another_cloud_is_told_as_such_with_the_cure() {
+fn another_cloud_has_its_own_error_with_the_cure() {
     use rustls::{CertificateError, Error};
     let of = |why: CertificateError| {
         let error = std::io::Error::new(ErrorKind::InvalidData, Error::InvalidCertificate(why));
@@ -89,15 +89,15 @@ async fn a_way_that_the_network_has_again_is_tried_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attempt_on_a_way_that_is_gone_does_not_keep_its_turn() {
+async fn an_attempt_on_a_lost_route_releases_the_upgrade_lock() {
     let (watcher, network) = Watcher::new();
     let upgrade_lock = Mutex::new(());
-    let holds = with_upgrade_lock(&upgrade_lock, network.from_now(), std::future::pending::<()>());
+    let holds = with_upgrade_lock(&upgrade_lock, network.subscribe(), std::future::pending::<()>());
     let others = async {
         sleep(SLOW * 10).await;
         watcher.hint();
         let begun = now();
-        let done = with_upgrade_lock(&upgrade_lock, network.from_now(), async { 1 }).await;
+        let done = with_upgrade_lock(&upgrade_lock, network.subscribe(), async { 1 }).await;
         (done, now().duration_since(begun))
     };
     let (held, (done, waited)) = tokio::join!(holds, others);

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_wait_goes_on_over_sessions() {
+    async fn a_wait_continues_across_sessions() {
         let backoff = Backoff::new(INITIAL_BACKOFF, MAX_BACKOFF);
         let mut renewal = Renewal { due: SystemTime::UNIX_EPOCH, backoff, failed: true, retry_at: None };
         let begun = Instant::now();

@@ -61,7 +61,7 @@ async fn server(ca: &Ca, demands: bool) -> HostPort {
 }
 
 #[tokio::test]
-async fn what_serves_without_a_certificate_is_no_cloud_hub() {
+async fn a_server_without_client_certificates_is_no_cloud_hub() {
     let (ca, other) = (Ca::generate(SystemTime::now()).unwrap(), Ca::generate(SystemTime::now()).unwrap());
     let ask = async |server: HostPort| check_hub(&config(server), ca.cert_der()).await;
     ask(server(&ca, true).await).await.unwrap();

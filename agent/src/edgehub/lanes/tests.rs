@@ -22,7 +22,7 @@ fn contents(lanes: &mut Lanes) -> Vec<Value> {
 }
 
 #[test]
-fn what_keeps_the_node_alive_goes_first_and_events_last() {
+fn leases_go_first_and_events_last() {
     let mut lanes = Lanes::default();
     let answer = Message::new(Route::default(), Value::Null, 1).answering("x");
     let in_reverse = [

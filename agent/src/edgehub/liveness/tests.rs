@@ -15,7 +15,7 @@ fn once(at: Instant) -> LastReceived {
 }
 
 #[test]
-fn silence_is_asked_about_and_ends_the_connection_within_three_seconds() {
+fn silence_is_pinged_and_ends_the_connection_within_three_seconds() {
     let at = clock();
     let mut liveness = Liveness::new(DEFAULT, at(0));
     assert_eq!(liveness.check(once(at(0)), at(0)), LivenessAction::Wait(at(1500)));
@@ -77,7 +77,7 @@ fn no_link_is_so_slow_that_silence_means_nothing() {
 }
 
 #[test]
-fn who_did_not_listen_heard_nothing() {
+fn silence_while_not_reading_does_not_count() {
     let at = clock();
     let mut liveness = Liveness::new(DEFAULT, at(0));
     assert_eq!(liveness.check(once(at(0)), at(1500)), LivenessAction::Ping);
@@ -86,7 +86,7 @@ fn who_did_not_listen_heard_nothing() {
 }
 
 #[test]
-fn who_was_held_up_asks_before_it_judges() {
+fn a_stalled_program_pings_before_it_closes_the_connection() {
     let at = clock();
     let mut liveness = Liveness::new(DEFAULT, at(0));
     assert_eq!(liveness.check(once(at(0)), at(5000)), LivenessAction::Ping);

@@ -33,7 +33,7 @@ pub(super) struct NetworkChanges(watch::Receiver<u64>);
 
 impl NetworkChanges {
     /// Returns a reader of changes from now on.
-    pub(super) fn from_now(&self) -> Self {
+    pub(super) fn subscribe(&self) -> Self {
         let mut changes = self.0.clone();
         changes.mark_unchanged();
         Self(changes)

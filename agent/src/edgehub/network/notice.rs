@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_matters_when_its_carrier_comes_or_goes() {
+    fn a_link_is_relevant_when_its_carrier_changes() {
         let mut notices = Notices::default();
         let mut eth0 = |kind, flags| notices.is_relevant(&link(kind, 2, "eth0", flags | 0x1000));
         assert!(eth0(RTM_NEWLINK, RUNNING), "it may have been down");

@@ -42,7 +42,7 @@ fn opened_in(namespace: &Namespace) -> StdDatagram {
 }
 
 #[tokio::test]
-async fn addresses_carriers_and_default_routes_are_told() {
+async fn changes_of_addresses_carriers_and_default_routes_are_reported() {
     let namespace = Namespace::new("told");
     let socket = UnixDatagram::from_std(opened_in(&namespace)).unwrap();
     let (watcher, mut network) = Watcher::new();
@@ -79,7 +79,7 @@ async fn until_matters(notices: &mut Notices, socket: &UnixDatagram, mut looked:
 
 /// The addresses and routes stay as they are: only the link's notice says it, and not what has changed.
 #[tokio::test]
-async fn a_cable_that_is_pulled_is_told() {
+async fn an_unplugged_cable_is_reported() {
     let (here, there) = (Namespace::new("here"), Namespace::new("there"));
     let socket = UnixDatagram::from_std(opened_in(&here)).unwrap();
     ip(&["-n", &here.0, "link", "add", "up0", "type", "veth", "peer", "name", "far0", "netns", &there.0]);

@@ -88,7 +88,7 @@ async fn a_node_asks_for_its_devices_once_for_each_connection() {
 }
 
 #[tokio::test]
-async fn what_is_reported_is_told_until_it_is_confirmed() {
+async fn reported_values_are_repeated_until_they_are_confirmed() {
     let directory = TempDir::new().unwrap();
     let (node, mut line, mut mapper) = node(directory.path()).await;
     // before there is a cloud

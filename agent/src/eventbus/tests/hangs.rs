@@ -43,7 +43,7 @@ async fn put_device(objects: &DeviceObjects) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn devices_and_the_broker_are_there_again_after_they_hung() {
+async fn devices_and_broker_work_again_after_they_hung() {
     let hanging = FailingStore::new();
     let store: Arc<dyn Store> = hanging.clone();
     let (hub, inbound, mut line) = fake_cloud();

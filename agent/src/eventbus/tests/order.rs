@@ -128,7 +128,7 @@ async fn by_both() {
 /// The session queue is that of EdgeCore's default configuration: a mapper that gets its own publications and everything about
 /// them is slowed down, but neither disconnected nor left without an answer.
 #[tokio::test]
-async fn a_mapper_that_hears_everything_gets_every_answer() {
+async fn a_mapper_that_subscribes_to_everything_gets_every_answer() {
     for qos in [1, 2] {
         let inside = Internal { qos, retain: true, session_queue: 100, ..internal(None) };
         let node = Node::start(Some(inside), None, store()).await;

@@ -46,7 +46,7 @@ fn sinks(room: usize) -> (Sinks, mpsc::Receiver<Received>, mpsc::Receiver<Upload
 /// DeviceTwin takes no requests while it waits for space to publish. Its publications come back behind requests if a rule
 /// matches them, and are held back with them.
 #[tokio::test]
-async fn what_is_published_does_not_wait_for_requests_that_wait_for_whoever_publishes() {
+async fn publications_do_not_deadlock_with_waiting_requests() {
     let (broker_queue, mut broker) = inside::Broker::new(Internal { qos: 1, ..internal(None) }).unwrap();
     let bus = Bus::new(vec![broker_queue], Some(broker.listening()));
     let (sinks, mut asked, _uploaded) = sinks(1);
@@ -86,7 +86,7 @@ async fn accepted(listener: &TcpListener) -> TcpStream {
 }
 
 #[tokio::test]
-async fn rules_that_change_do_not_begin_the_connection_to_a_slow_broker_anew() {
+async fn changed_rules_do_not_restart_the_connection_to_a_slow_broker() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
     let (broker_queue, mut broker) = external::Broker::new(External {

@@ -30,7 +30,7 @@ async fn damaged(path: &Path, resource: &Resource) -> Arc<dyn Store> {
 }
 
 #[tokio::test]
-async fn what_nobody_can_give_back_is_forgotten_and_the_rest_is_there() {
+async fn unrecoverable_objects_are_removed_and_the_others_stay() {
     for (collection, left) in [
         ("devices.twins.outrigger.dev", &["two"] as &[&str]),
         ("chunks.history.outrigger.dev", &["two"]),
@@ -52,7 +52,7 @@ async fn what_nobody_can_give_back_is_forgotten_and_the_rest_is_there() {
 }
 
 #[tokio::test]
-async fn what_is_not_what_its_collection_says_is_forgotten_with_its_record() {
+async fn objects_of_a_wrong_type_are_removed_with_their_record() {
     let store: Arc<dyn Store> = kubeapi::store::MemoryStore::new();
     let key = |name: &str| Key::new(Resource::new("", "pods"), "ns", name);
     for (name, spec) in [("bad", json!({"containers": [null]})), ("good", json!({"containers": []}))] {
@@ -66,7 +66,7 @@ async fn what_is_not_what_its_collection_says_is_forgotten_with_its_record() {
 }
 
 #[tokio::test]
-async fn what_the_cloud_can_give_back_waits_for_it() {
+async fn objects_that_the_cloud_has_are_kept_for_repair() {
     let directory = tempfile::tempdir().unwrap();
     let store = damaged(&directory.path().join("a.db"), &Resource::new("", "pods")).await;
     remove_unrecoverable(&store).await.unwrap();

@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn others_speak_for_themselves_and_the_node_for_itself() {
+    fn foreign_conditions_come_from_the_cloud_and_own_ones_from_the_node() {
         let condition = |kind: &str, status: &str| json!({"type": kind, "status": status});
         let status = |all: &[(&str, &str)]| -> Value {
             let all: Vec<_> = all.iter().map(|(kind, status)| condition(kind, status)).collect();

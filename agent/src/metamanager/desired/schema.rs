@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_fields_of_other_types_is_named_without_its_content() {
+    fn fields_of_wrong_types_are_reported_without_their_content() {
         let metadata = json!({"name": "x"});
         for (plural, object, is_one) in [
             ("pods", json!({"metadata": metadata, "spec": {"containers": [{"name": "c"}]}}), true),

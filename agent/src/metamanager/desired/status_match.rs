@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_matters_is_compared_and_the_rest_is_not() {
+    fn only_relevant_status_fields_are_compared() {
         let ours = json!({
             "phase": "Running", "podIP": "10.0.0.1",
             "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "a"}],

@@ -64,7 +64,7 @@ fn a_change_keeps_the_status_of_this_node() {
 }
 
 #[test]
-fn what_the_cloud_shows_is_known_where_all_of_it_is_stored() {
+fn a_message_without_news_is_recognized() {
     let (entry, running) = (stored("u1", "a", 5), json!({"phase": "Running"}));
     let clouds = |uid: &str, image: &str, status: &Value| {
         let mut pod = pod(uid, image, status.clone());

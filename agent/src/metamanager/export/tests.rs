@@ -84,7 +84,7 @@ async fn pods(path: &Path) -> BTreeMap<String, Value> {
 }
 
 #[tokio::test]
-async fn edgecore_finds_the_pods_that_are_there_and_none_that_the_cloud_has_deleted() {
+async fn an_export_has_existing_pods_and_none_that_the_cloud_has_deleted() {
     let (node, directory) = (Node::new(), tempfile::tempdir().unwrap());
     let path = directory.path().join("edgecore.db");
     node.pod("told", running(), told("uid-told", 41, &running())).await;
@@ -142,7 +142,7 @@ async fn a_static_pod_is_its_mirror_to_edgecore() {
 }
 
 #[tokio::test]
-async fn everything_that_edgecore_keeps_is_where_it_looks_for_it() {
+async fn exported_objects_are_under_edgecores_keys() {
     let (node, directory) = (Node::new(), tempfile::tempdir().unwrap());
     let path = directory.path().join("edgecore.db");
     let named = |name: &str| json!({"metadata": {"name": name, "namespace": "ns"}});
@@ -215,7 +215,7 @@ async fn everything_that_edgecore_keeps_is_where_it_looks_for_it() {
 }
 
 #[tokio::test]
-async fn what_edgecore_left_is_what_it_finds_again() {
+async fn edgecores_rows_survive_takeover_and_export() {
     let directory = tempfile::tempdir().unwrap();
     let (old, new) = (directory.path().join("edgecore.db"), directory.path().join("new.db"));
     std::fs::write(&old, include_bytes!("../takeover/testdata/edgecore-1.23.db")).unwrap();
@@ -274,7 +274,7 @@ async fn the_journal_of_the_file_before_is_not_played_into_the_new_one() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_written_leaves_what_was_there() {
+async fn a_failed_export_leaves_the_old_file() {
     let (node, directory) = (Node::new(), tempfile::tempdir().unwrap());
     let path = directory.path().join("edgecore.db");
     std::fs::create_dir(&path).unwrap();

@@ -77,7 +77,7 @@ fn the_echo_of_a_mirror_is_noted_and_leaves_the_pod_alone() {
 }
 
 #[test]
-fn a_mirror_that_is_deleted_or_old_goes_and_the_pod_stays() {
+fn a_deleted_or_old_mirror_is_removed_and_the_pod_stays() {
     let mut deleted = mirror("h1");
     deleted["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
     for wrong in [deleted, mirror("h0")] {

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_concerns_the_cloud_is_told_from_what_does_not() {
+    fn requests_for_the_cloud_are_classified() {
         let text = str::to_owned;
         let rows = [
             (

@@ -196,7 +196,7 @@ mod tests {
     use crate::{edgehub::fake_cloud::fake_cloud, metamanager::pods_complete::CompletenessTracker};
 
     #[tokio::test(start_paused = true)]
-    async fn a_cloud_that_is_silent_is_asked_again_until_the_time_is_over() {
+    async fn a_request_to_a_silent_cloud_is_repeated_until_the_timeout() {
         for (seconds, times) in [(3, 1), (25, 3), (60, 6)] {
             let api = kubeapi::Api::builder(MemoryStore::new()).rules(Rules::Relay).build();
             let desired = Desired::new(MemoryStore::new(), "edge-1".into());

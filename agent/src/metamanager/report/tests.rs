@@ -44,7 +44,7 @@ async fn refuse(line: FakeCloud, asked: Arc<AtomicUsize>, last: Arc<Mutex<Value>
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_changes_while_it_is_to_be_told_later_is_told_no_more_often() {
+async fn changes_of_a_pod_do_not_shorten_the_retry_delay() {
     let desired = Desired::new(MemoryStore::new(), "edge-1".into());
     let (hub, _inbound, mut line) = fake_cloud();
     let node = Key::new(resource(&ResourceType::Node), "", "edge-1");
@@ -92,7 +92,7 @@ async fn know_nodes(line: FakeCloud, node: Arc<Mutex<Option<u64>>>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_nodes_uid_is_what_the_cloud_shows_with_each_answer() {
+async fn the_nodes_uid_is_taken_from_each_answer_of_the_cloud() {
     let desired = Desired::new(MemoryStore::new(), "edge-1".into());
     let (hub, _inbound, mut line) = fake_cloud();
     let key = Key::new(resource(&ResourceType::Node), "", "edge-1");
@@ -130,7 +130,7 @@ async fn a_nodes_uid_is_what_the_cloud_shows_with_each_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_status_of_a_pod_is_told_again_at_the_interval_that_is_set() {
+async fn the_status_of_a_pod_is_repeated_at_the_configured_interval() {
     const INTERVAL: Duration = Duration::from_secs(30);
     let desired = Desired::new(MemoryStore::new(), "edge-1".into());
     let (hub, _inbound, mut line) = fake_cloud();

@@ -73,7 +73,7 @@ impl CollectionUsage {
                 && *resource != listed_collections::set_resource()
         });
         for resource in self.select_evicted(sizes, total, most, now) {
-            info!(%resource, "MetaServer forgets what nobody has asked for longest: its copies take too much usage");
+            info!(%resource, "MetaServer forgets what nobody has asked for longest: its copies take too much room");
             copies.forget(&resource).await?;
         }
         Ok(())
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_for_longest_ago_goes() {
+    fn the_least_recently_used_collections_are_evicted() {
         let (usage, begun) = (CollectionUsage::default(), Instant::now());
         let sizes = || {
             [("a", 30), ("b", 30), ("c", 10), ("d", 20)].map(|(name, bytes)| (resource(name), bytes)).to_vec()
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_of_askers_is_bounded() {
+    fn remembered_uses_are_limited() {
         let (usage, now) = (CollectionUsage::default(), Instant::now());
         (0..=MAX_REMEMBERED_COLLECTIONS)
             .for_each(|number| usage.record_use(resource(&number.to_string()), now));
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn own_objects_definitions_and_what_is_watched_stay() {
+    async fn own_objects_definitions_and_watched_collections_are_not_evicted() {
         let own = Desired::new(MemoryStore::new(), "edge-1".into());
         let copies = Copies::new(MemoryStore::new(), own.clone(), "edge-1");
         let filler = "x".repeat(1000);
@@ -187,7 +187,7 @@ mod tests {
             }
             left
         };
-        assert_eq!(left().await, [true, true, true, true], "there is usage");
+        assert_eq!(left().await, [true, true, true, true], "there is room");
         usage.evict(&copies, &watches, 1000, Instant::now()).await.unwrap();
         assert_eq!(left().await, [true, false, true, true]);
         copies.put(&theirs, &object("theirs")).await.unwrap();

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_listed_is_held_over_restarts_until_its_copies_go() {
+    async fn listed_collections_survive_restarts_until_their_copies_are_removed() {
         let store: Arc<dyn Store> = MemoryStore::new();
         let begin = || ListedCollections::new(Desired::new(store.clone(), String::new()));
         let held = begin();

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_are_what_the_query_says() {
+    fn options_are_read_from_the_query() {
         let query = |text: &str| Query::of(&format!("/x?{text}").parse().unwrap());
         assert_eq!(query("").write_options(), json!({}));
         assert_eq!(

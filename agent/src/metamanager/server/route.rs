@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_told_apart() {
+    fn requests_are_parsed() {
         let ask = |verb: Verb, parts: [&str; 5], part: &str| {
             let [group, version, plural, namespace, name] = parts.map(str::to_owned);
             let target = Target { group, version, plural, namespace, name };

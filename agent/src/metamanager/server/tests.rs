@@ -136,7 +136,7 @@ async fn over_tls_callers_get_as_far_as_they_may() {
 }
 
 #[tokio::test]
-async fn what_is_missing_is_named() {
+async fn missing_files_are_named() {
     let directory = tempfile::tempdir().unwrap();
     let ca = Ca::generate(SystemTime::now()).unwrap();
     let good = files(&ca, directory.path());

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_covers_what_is_narrower() {
+    fn a_watch_covers_narrower_collections() {
         let rows = [
             (pods("", ""), pods("", ""), true),
             (pods("", ""), pods("a", ""), true),
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_watches_is_told_for_a_while_and_then_forgotten() {
+    fn idle_watches_linger_and_are_then_removed() {
         let watched = ClientWatches::default();
         let (first, second) = (watched.add(&pods("a", "")).unwrap(), watched.add(&pods("a", "")).unwrap());
         watched.confirm(&pods("a", ""), Link::Up(1));

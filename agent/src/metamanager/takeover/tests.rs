@@ -200,7 +200,7 @@ async fn a_store_that_has_worked_already_takes_nothing_over() {
 }
 
 #[tokio::test]
-async fn what_a_journal_undoes_is_not_taken_over() {
+async fn changes_that_a_journal_undoes_are_not_taken_over() {
     let mut edgecore = EdgeCore::new().await;
     edgecore.pod("committed").await;
     // a writer that is killed after it has written to the file and before its commit
@@ -230,7 +230,7 @@ async fn what_a_journal_undoes_is_not_taken_over() {
 }
 
 #[tokio::test]
-async fn a_damaged_database_is_read_as_far_as_it_goes() {
+async fn a_damaged_database_is_read_as_far_as_possible() {
     let mut edgecore = EdgeCore::new().await;
     for number in 0..100 {
         edgecore.pod(&format!("p-{number:03}")).await;

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_written_under_the_key_that_it_was_read_from() {
+    fn tokens_are_exported_under_their_original_key() {
         let reference = r#"v1.BoundObjectReference{Kind:"Pod", APIVersion:"v1", Name:"p2", UID:"u-1"}"#;
         let none = r#"v1.BoundObjectReference{Kind:"", APIVersion:"", Name:"", UID:""}"#;
         for (key, pod) in [

@@ -21,7 +21,7 @@ fn settings(source: &str, revision: u64, mode: &str) -> Message {
 }
 
 #[tokio::test]
-async fn what_a_watcher_is_told_counts_for_the_node_too() {
+async fn watched_objects_are_stored_for_the_node_too() {
     let desired = Desired::new(MemoryStore::new(), "edge-1".into());
     let ((forwarder, ..), unhandled) = (ModuleForwarder::new(), Unhandled::default());
     let stored = async |message| {

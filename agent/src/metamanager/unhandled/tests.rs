@@ -201,7 +201,7 @@ fn reason(content: &Value) -> String {
 }
 
 #[tokio::test]
-async fn what_a_disabled_module_would_take_is_named() {
+async fn messages_for_a_disabled_module_are_logged() {
     for (operation, resource, source, group, names) in [
         ("publish", "topic", "router_eventbus", "user", "publish (EventBus is disabled)"),
         ("subscribe", "ns/topic", "router_eventbus", "user", "subscribe (EventBus is disabled)"),

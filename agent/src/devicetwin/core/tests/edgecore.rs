@@ -84,7 +84,7 @@ fn of_a_property_that_was_there_before_its_own_type_counts() {
 }
 
 #[test]
-fn a_property_that_only_the_object_names_may_have_any_word() {
+fn a_property_that_only_the_object_names_accepts_any_type_name() {
     let mut core = core();
     device(&mut core, json!([{"name": "extra"}]), Value::Null);
     let told =
@@ -122,7 +122,7 @@ fn text_may_be_empty_and_nothing_else_may() {
 
 /// As in EdgeCore the property is stored and can be queried; the cloud shows only what the object names.
 #[test]
-fn what_the_object_does_not_name_is_kept_here() {
+fn undeclared_properties_are_stored_locally() {
     let mut core = core();
     device(&mut core, json!([{"name": "temp"}]), Value::Null);
     let twins = serde_json::from_value(
@@ -139,7 +139,7 @@ fn what_the_object_does_not_name_is_kept_here() {
 }
 
 #[test]
-fn what_is_kept_from_the_cloud_is_not_reported() {
+fn local_properties_are_not_reported() {
     let mut core = core();
     let properties = |reports: bool| json!([{"name": "temp", "reportToCloud": reports}, {"name": "note"}]);
     device(&mut core, properties(false), json!({"reportToCloud": false}));
@@ -184,7 +184,7 @@ fn a_membership_keeps_properties_of_any_type() {
 
 /// In EdgeCore a message on this topic counts as one of the cloud.
 #[test]
-fn nobody_speaks_for_the_cloud_over_mqtt() {
+fn messages_of_the_cloud_are_not_accepted_over_mqtt() {
     let mut core = core();
     device(&mut core, json!([{"name": "temp"}]), Value::Null);
     for what in ["twin/cloud_updated", "twin/edge_updated", "state/get"] {

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn reports_are_told_until_they_are_confirmed() {
+fn reports_are_repeated_until_they_are_confirmed() {
     let mut core = core();
     member(&mut core, "default/d");
     let nobody = BTreeSet::new();
@@ -45,7 +45,7 @@ fn reports_are_told_until_they_are_confirmed() {
 }
 
 #[test]
-fn the_cloud_is_told_what_is_on_disk() {
+fn only_values_on_disk_are_reported() {
     let mut core = core();
     member(&mut core, "default/d");
     let (d, nobody) = (id("default/d"), BTreeSet::new());
@@ -88,7 +88,7 @@ fn the_cloud_is_told_what_is_on_disk() {
 }
 
 #[test]
-fn a_confirmation_is_of_the_device_that_was_told() {
+fn a_confirmation_counts_for_the_reported_device_only() {
     let mut core = core();
     let (d, update) = (id("default/d"), r#"{"twin":{"temp":{"actual":{"value":"9"}}}}"#);
     for (topic, payload) in [("twin", update), ("state", r#"{"state":"online"}"#)] {
@@ -106,7 +106,7 @@ fn a_confirmation_is_of_the_device_that_was_told() {
 }
 
 #[test]
-fn devices_are_told_in_turn() {
+fn devices_are_reported_in_turn() {
     let mut core = core();
     for name in ["a", "b", "c"] {
         member(&mut core, name);

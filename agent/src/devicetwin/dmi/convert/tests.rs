@@ -37,7 +37,7 @@ fn settings(value: Option<&dmi::CustomizedValue>) -> Value {
 }
 
 #[test]
-fn a_device_has_what_it_says_and_else_what_its_model_says() {
+fn a_devices_settings_override_those_of_its_model() {
     let (own, of_model) = sample();
     let got = device(&own, &of_model);
     assert_eq!((got.name.as_str(), got.namespace.as_str()), ("t1", "hall"));
@@ -77,7 +77,7 @@ fn a_model_has_types_and_limits_as_words() {
 }
 
 #[test]
-fn a_device_that_says_nothing_of_itself_is_a_device() {
+fn a_device_without_settings_is_valid() {
     let got = device(&Device::default(), &DeviceModel::default());
     let spec = got.spec.unwrap();
     assert_eq!((spec.properties.len(), got.status), (0, None));

@@ -32,7 +32,7 @@ fn urls_of_proxies() {
 }
 
 #[test]
-fn name_and_password_are_shown_to_the_proxy_and_to_nobody_else() {
+fn name_and_password_are_sent_to_the_proxy_only() {
     let endpoint = parse_proxy_url("http://al%40ice:open%20sesame@proxy:3128").unwrap();
     let shown = endpoint.authorization.as_ref().unwrap().expose();
     assert_eq!(shown, format!("Basic {}", STANDARD.encode("al@ice:open sesame")));
@@ -79,7 +79,7 @@ fn a_star_switches_it_off_and_nothing_means_no_proxy() {
 }
 
 #[test]
-fn the_upper_case_name_goes_first_and_faults_are_named() {
+fn the_upper_case_name_has_priority_and_faults_are_reported() {
     let given = |name: &str| (name == "https_proxy").then(|| "socks5://p:1".to_owned());
     assert_eq!(Proxy::from_environment(given).unwrap_err().variable, "https_proxy");
     let both = |name: &str| match name {

@@ -25,7 +25,7 @@ async fn proxied(answer: &'static str) -> (io::Result<TcpStream>, String) {
 }
 
 #[tokio::test]
-async fn a_proxy_is_asked_by_name_and_what_follows_is_the_servers() {
+async fn the_proxy_gets_the_name_and_later_bytes_are_the_servers() {
     let (stream, request) = proxied("HTTP/1.1 200 Connection established\r\nVia: x\r\n\r\nearly ").await;
     assert_eq!(
         request,
@@ -37,14 +37,14 @@ async fn a_proxy_is_asked_by_name_and_what_follows_is_the_servers() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_refuses_is_named_with_what_it_said_and_without_the_password() {
+async fn a_refusal_of_the_proxy_is_reported_without_the_password() {
     let (refused, _) = proxied("HTTP/1.1 407 Proxy Authentication Required\r\n\r\n").await;
     let said = refused.unwrap_err().to_string();
     assert!(said.contains("127.0.0.1") && said.contains("407") && !said.contains("dXNl"), "{said}");
 }
 
 #[tokio::test]
-async fn what_is_no_proxy_is_not_believed() {
+async fn invalid_answers_of_a_proxy_are_rejected() {
     let (refused, _) = proxied("SSH-2.0-x\r\n\r\n").await;
     assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::InvalidData);
     let endless: &'static str = String::leak("x".repeat(MAX_HEAD_BYTES + 1));

@@ -89,7 +89,7 @@ fn said(ca: &Ca, trusted: &Ca, names: &[&str], host: &str, made: SystemTime) -> 
 }
 
 #[test]
-fn a_certificate_for_another_name_tells_the_names_that_it_has() {
+fn a_certificate_for_another_name_is_reported_with_its_names() {
     let ca = Ca::generate(SystemTime::now()).unwrap();
     let error = said(&ca, &ca, &["127.0.0.1", "localhost"], "192.0.2.10", SystemTime::now());
     let text = error.to_string();
@@ -101,7 +101,7 @@ fn a_certificate_for_another_name_tells_the_names_that_it_has() {
 }
 
 #[test]
-fn a_certificate_of_another_cloud_or_another_time_is_told_as_such() {
+fn certificates_of_another_cloud_or_time_have_their_own_errors() {
     let now = SystemTime::now();
     let (ca, other) = (Ca::generate(now).unwrap(), Ca::generate(now).unwrap());
     let error = said(&other, &ca, &["cloud"], "cloud", now);

@@ -181,7 +181,7 @@ async fn pods_do_not_count_as_all_while_one_is_damaged() {
 }
 
 #[tokio::test]
-async fn what_the_cloud_deletes_goes_also_where_it_is_damaged() {
+async fn a_deletion_by_the_cloud_also_removes_a_damaged_object() {
     for damage in ["value = x'7b'", "revision = revision - 1"] {
         let directory = tempfile::tempdir().unwrap();
         let node =
@@ -197,7 +197,7 @@ async fn what_the_cloud_deletes_goes_also_where_it_is_damaged() {
 }
 
 #[tokio::test]
-async fn what_the_cloud_does_not_have_goes() {
+async fn damaged_objects_that_the_cloud_does_not_have_are_removed() {
     let directory = tempfile::tempdir().unwrap();
     let Node { desired, store, remote, mut line, .. } =
         node(&directory.path().join("a.db"), "resource = 'secrets' AND name = 'one'", "value = x''").await;
@@ -210,7 +210,7 @@ async fn what_the_cloud_does_not_have_goes() {
 }
 
 #[tokio::test]
-async fn a_damaged_record_is_made_anew_from_its_object() {
+async fn a_damaged_record_is_recreated_from_its_object() {
     for (what, damage) in DAMAGES {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.db");

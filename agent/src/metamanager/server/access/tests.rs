@@ -182,7 +182,7 @@ fn public_pem(point: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn callers_may_do_what_the_cloud_has_told() {
+async fn callers_may_do_what_the_cloud_has_granted() {
     let access = access(&own().await, Vec::new());
     let ask = |verb: Verb, key: &str, part: &str| ObjectRequest {
         target: Target::parse(key).unwrap(),
@@ -211,7 +211,7 @@ async fn callers_may_do_what_the_cloud_has_told() {
 }
 
 #[tokio::test]
-async fn certificates_say_who_calls() {
+async fn certificates_authenticate_callers() {
     let access = access(&own().await, Vec::new());
     let of = async |user: &str, group: &str| {
         let identity = Identity { user: user.into(), groups: vec![group.into()] };

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_for_who_it_names() {
+    fn a_token_is_valid_for_its_issuers_and_audiences() {
         let texts = |list: &[&str]| list.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
         let rows = [
             (json!(["https://c"]), texts(&["https://c"]), texts(&[]), true),
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_not_read() {
+    fn invalid_tokens_are_rejected() {
         let part = |value: Value| URL_SAFE_NO_PAD.encode(value.to_string());
         let good = part(
             json!({"iss": "i", "kubernetes.io": {"namespace": "n", "serviceaccount": {"name": "a", "uid": "u"}}}),

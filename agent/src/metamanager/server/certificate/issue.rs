@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_says_how_far_it_has_come() {
+    fn the_state_of_a_certificate_request_is_read() {
         let with = |status: Value| csr_state(&json!({"status": status})).ok();
         assert_eq!(with(json!({})), Some(CsrState::Pending));
         assert_eq!(with(json!({"conditions": [{"type": "Approved"}]})), Some(CsrState::Pending));

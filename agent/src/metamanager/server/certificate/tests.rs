@@ -12,7 +12,7 @@ fn manager(directory: &Path, addresses: Vec<IpAddr>) -> CertificateManager {
 }
 
 #[tokio::test]
-async fn what_the_files_hold_is_used_if_it_fits() {
+async fn a_stored_certificate_is_used_if_it_fits() {
     let directory = tempfile::tempdir().unwrap();
     let local = IpAddr::from(Ipv4Addr::LOCALHOST);
     let one = manager(directory.path(), vec![local]);

@@ -39,7 +39,7 @@ fn the_authority_is_for_the_names_of_the_service_alone() {
 }
 
 #[test]
-fn the_authority_stays_until_the_domain_is_another() {
+fn the_ca_is_kept_until_the_domain_changes() {
     let directory = tempfile::tempdir().unwrap();
     let files = ["ca.crt", "ca.key"].map(|name| directory.path().join(name));
     let made = |domain: &str| InClusterCa::load_or_make(&files, "edge-1", domain).unwrap().certificate();

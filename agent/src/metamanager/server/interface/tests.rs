@@ -26,7 +26,7 @@ fn the_interface_is_made_once_and_reached() {
 }
 
 #[test]
-fn what_is_there_is_left_alone() {
+fn existing_interfaces_are_not_changed() {
     in_network_namespace(|| {
         ip(&["link", "set", "lo", "up"]);
         ip(&["address", "add", "169.254.30.10/16", "dev", "lo"]);
@@ -41,13 +41,13 @@ fn what_is_there_is_left_alone() {
 }
 
 #[test]
-fn without_the_capability_it_says_what_to_do() {
+fn without_the_capability_the_error_names_the_cure() {
     let text = failed("be made", [169, 254, 30, 10].into(), Errno::EPERM).to_string();
     assert!(text.contains("CAP_NET_ADMIN") && text.contains("ip link add edge-dummy0 type dummy"), "{text}");
 }
 
 #[test]
-fn what_was_added_is_removed_and_nothing_else() {
+fn only_added_addresses_are_removed() {
     in_network_namespace(|| {
         ip(&["link", "set", "lo", "up"]);
         let (dns, pods): (IpAddr, IpAddr) = ([169, 254, 96, 16].into(), [169, 254, 30, 10].into());

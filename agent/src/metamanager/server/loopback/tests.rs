@@ -94,7 +94,7 @@ fn names_and_origins_of_other_sites_are_refused() {
 }
 
 #[test]
-fn logs_and_sessions_are_for_those_who_have_a_token_of_their_own() {
+fn logs_and_sessions_need_a_token() {
     let may = |clients: &LocalClients| {
         ["log", "portforward", "exec", "attach"].map(|part| {
             let uri = format!("/api/v1/namespaces/ns/pods/p/{part}").parse().unwrap();
@@ -173,7 +173,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_who_can_read_the_kubeconfig_gets_in() {
+async fn only_readers_of_the_kubeconfig_are_authenticated() {
     let directory = tempfile::tempdir().unwrap();
     let server = Running::start(loopback(directory.path())).await;
     for file in [KUBECONFIG, "metaserver-loopback.key"] {

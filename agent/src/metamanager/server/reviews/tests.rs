@@ -32,7 +32,7 @@ fn robot() -> Caller {
 }
 
 #[tokio::test]
-async fn callers_are_told_who_they_are() {
+async fn subject_reviews_return_the_callers_identity() {
     let (accounts, local) = (accounts().await, local());
     let edge_2 = Caller::Other("system:node:edge-2".into());
     let node = |name| Some((name, "system:nodes"));
@@ -69,7 +69,7 @@ async fn asked(who: &Authenticator, caller: &Caller, line: &str) -> Result<bool,
 }
 
 #[tokio::test]
-async fn callers_are_told_what_metaserver_lets_them_do() {
+async fn access_reviews_say_what_metaserver_allows() {
     let (accounts, local) = (accounts().await, local());
     let edge_2 = Caller::Other("system:node:edge-2".into());
     let rows = [

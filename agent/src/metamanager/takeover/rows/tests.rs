@@ -99,7 +99,7 @@ fn rows_of_meta_v2() {
 }
 
 #[test]
-fn a_token_is_kept_as_if_this_agent_had_asked_for_it() {
+fn a_token_is_stored_as_if_this_agent_had_requested_it() {
     let key = r#""app"/"ns"/[]string(nil)/3607/v1.BoundObjectReference{Kind:"Pod", APIVersion:"v1", Name:"p", UID:"u"}"#;
     let value = json!({
         "spec": {"audiences": ["https://kubernetes.default.svc"], "expirationSeconds": 3607},
