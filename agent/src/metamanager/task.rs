@@ -167,7 +167,22 @@ async fn handle(
             CloudChange::new(Change::Update, &path, object, &down.header)
         }
         // none of these waits for an acknowledgement
-        other => {
+        other @ (Downstream::Answer { .. }
+        | Downstream::RootCa(_)
+        | Downstream::TwinConfirmed(_)
+        | Downstream::Membership(_)
+        | Downstream::MembershipDetail(_)
+        | Downstream::TwinDesired { .. }
+        | Downstream::Subscription { .. }
+        | Downstream::Publish { .. }
+        | Downstream::ServiceTarget { .. }
+        | Downstream::ServiceCall { .. }
+        | Downstream::UploadAnswer { .. }
+        | Downstream::Application(_)
+        | Downstream::WatchSync(_)
+        | Downstream::Job { .. }
+        | Downstream::Volume { .. }
+        | Downstream::Unknown { .. }) => {
             // the reader of the queue has a heartbeat of its own
             let _rest = heartbeat.idle();
             let unread = forwarder.forward(&down.header, other).await;
