@@ -1,9 +1,9 @@
 //! How an endpoint is reached: directly, or over the relay where it is on another node.
 //!
-//! An endpoint of this node, or of no node, is dialled directly and in no other way. One of another node is dialled directly first; if that
-//! has not answered after [`RELAY_DELAY`], the relay is tried at the same time, and the first of both wins. The path that was found is
-//! remembered for the address on that node. An address in a network of this node's own pods is never dialled for another node: it would lead to a pod of
-//! this one.
+//! An endpoint of this node, or of no node, is dialled directly and in no other way. One of another node is dialled directly first; if
+//! that has not answered after [`RELAY_DELAY`], the relay is tried at the same time, and the first of both wins. The path that was found
+//! is remembered for the address on that node. An address in a network of this node's own pods is never dialled for another node: it
+//! would lead to a pod of this one.
 
 use std::{
     io,

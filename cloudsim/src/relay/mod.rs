@@ -1,8 +1,8 @@
 //! The relay between nodes that do not reach each other: streams of one node's QUIC connection are joined to streams of another's.
 //!
-//! A node connects with its certificate, and opens a stream for each connection to another node, whose name it sends. The relay opens a stream
-//! to that node, sends it the name of the first, and copies the bytes of both. The two nodes speak TLS in it, so that the relay cannot read
-//! them. The protocol is [`wire::relay`].
+//! A node connects with its certificate, and opens a stream for each connection to another node, whose name it sends. The relay opens a
+//! stream to that node, sends it the name of the first, and copies the bytes of both. The two nodes speak TLS in it, so that the relay
+//! cannot read them. The protocol is [`wire::relay`].
 //!
 //! | file | what |
 //! |---|---|
@@ -12,8 +12,9 @@
 //! | `splice` | copies the bytes of two streams into each other |
 //! | `table` | the connected nodes, and the traffic between them |
 //!
-//! Limits: a node has [`wire::relay::MAX_STREAMS`] streams that it has opened, and as many that others have opened to it, one other node a quarter
-//! of them; of each at most [`wire::relay::WINDOW`] bytes wait here. What is not read stays with its sender, and holds up no other stream.
+//! Limits: a node has [`wire::relay::MAX_STREAMS`] streams that it has opened, and as many that others have opened to it, one other node a
+//! quarter of them; of each at most [`wire::relay::WINDOW`] bytes wait here. What is not read stays with its sender, and holds up no other
+//! stream.
 
 mod node;
 mod rate;

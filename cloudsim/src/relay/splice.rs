@@ -78,7 +78,8 @@ pub(super) async fn splice(one: NodeStream<'_>, other: NodeStream<'_>, joined: &
     }
 }
 
-/// The sending side of a stream. If it has not ended when it is dropped, it is broken off: an end would be taken for that of the connection.
+/// The sending side of a stream. If it has not ended when it is dropped, it is broken off: an end would be taken for that of the
+/// connection.
 struct Writer {
     stream: SendStream,
     has_ended: bool,

@@ -1,5 +1,5 @@
-//! How many connections over the relay there may be: in all, of one client, to one node, and of one client to one node, so that none of them takes
-//! everything.
+//! How many connections over the relay there may be: in all, of one client, to one node, and of one client to one node, so that none of
+//! them takes everything.
 
 use std::{net::IpAddr, sync::Arc};
 
