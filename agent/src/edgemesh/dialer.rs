@@ -1,11 +1,16 @@
 //! How an endpoint is reached: directly, or over the relay where it is on another node.
 //!
-//! An endpoint of this node, or of no node, is dialled directly and in no other way. One of another node is dialled directly first; if that
-//! has not answered after [`RELAY_DELAY`], the relay is tried at the same time, and the first of both wins. The path that was found is
-//! remembered for the node. An address in a network of this node's own pods is never dialled for another node: it would lead to a pod of
-//! this one.
+//! An endpoint of this node, or of no node, is dialled directly and in no other way. One of another node is dialled directly first; if
+//! that has not answered after [`RELAY_DELAY`], the relay is tried at the same time, and the first of both wins. The path that was found
+//! is remembered for the address on that node. An address in a network of this node's own pods is never dialled for another node: it
+//! would lead to a pod of this one.
 
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio::{
     net::TcpStream,
@@ -47,6 +52,13 @@ pub(super) enum DialError {
     OwnPodNetwork,
 }
 
+impl DialError {
+    /// Reports whether the client, or this node, has too many connections, which says nothing of the endpoint.
+    pub(super) fn is_full(&self) -> bool {
+        matches!(self, Self::Relay(RelayDialError::Full) | Self::Both(_, RelayDialError::Full))
+    }
+}
+
 /// The endpoint that is dialled.
 #[derive(Clone, Debug)]
 pub(super) struct Destination {
@@ -57,7 +69,14 @@ pub(super) struct Destination {
     pub(super) is_direct: bool,
 }
 
-/// Dials endpoints, and remembers the path to each node. Cheap to clone.
+/// An endpoint on another node.
+#[derive(Clone, Copy, Debug)]
+struct Remote<'a> {
+    node: &'a Arc<str>,
+    address: SocketAddr,
+}
+
+/// Dials endpoints, and remembers the path to each. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Dialer {
     relay: Option<Relay>,
@@ -80,97 +99,101 @@ impl Dialer {
         self.relay.as_ref().filter(|relay| relay.is_connected())
     }
 
-    /// Connects to an endpoint.
+    /// Connects to an endpoint, for a client.
     pub(super) async fn dial(
         &self,
         destination: &Destination,
+        client: IpAddr,
         request: impl FnOnce() -> ConnectRequest,
     ) -> Result<EndpointStream, DialError> {
+        let address = destination.address;
         let Some(node) = &destination.node else {
-            return Ok(EndpointStream::Direct(connect_tcp(destination.address).await?));
+            return Ok(EndpointStream::Direct(connect_tcp(address).await?));
         };
+        let to = Remote { node, address };
         match (self.connected_relay(), destination.is_direct) {
             (None, false) => Err(DialError::OwnPodNetwork),
             (None, true) => {
-                let dialled = connect_tcp(destination.address).await;
-                self.paths.record(node, if dialled.is_ok() { Path::Direct } else { Path::Unreached });
+                let dialled = connect_tcp(address).await;
+                self.record(to, if dialled.is_ok() { Path::Direct } else { Path::Unreached });
                 Ok(EndpointStream::Direct(dialled?))
             }
             (Some(relay), false) => {
-                let dialled = relay.dial(node, &request()).await.inspect_err(|error| {
+                let dialled = relay.dial(client, node, &request()).await.inspect_err(|error| {
                     if !error.is_about_endpoint() {
-                        self.paths.record(node, Path::Unreached);
+                        self.record(to, Path::Unreached);
                     }
                 });
-                Ok(self.relayed(node, dialled?))
+                Ok(self.relayed(to, dialled?))
             }
-            (Some(relay), true) => self.dial_both(node, destination.address, relay, &request()).await,
+            (Some(relay), true) => self.dial_both(to, relay, client, &request()).await,
         }
     }
 
     /// Dials directly, over the relay, or both, in the order that the known path suggests.
     async fn dial_both(
         &self,
-        node: &Arc<str>,
-        address: SocketAddr,
+        to: Remote<'_>,
         relay: &Relay,
+        client: IpAddr,
         request: &ConnectRequest,
     ) -> Result<EndpointStream, DialError> {
-        let first = self.paths.first(node);
+        let Remote { node, address } = to;
+        let first = self.paths.first(node, address.ip());
         let relay_delay = match first {
             First::Direct => RELAY_DELAY,
             First::Both => Duration::ZERO,
             First::Relay => {
-                return match relay.dial(node, request).await {
-                    Ok(stream) => Ok(self.relayed(node, stream)),
+                return match relay.dial(client, node, request).await {
+                    Ok(stream) => Ok(self.relayed(to, stream)),
                     Err(error) if error.is_about_endpoint() => Err(error.into()),
-                    Err(error) => self.settle(node, connect_tcp(address).await, error),
+                    Err(error) => self.settle(to, connect_tcp(address).await, error),
                 };
             }
         };
         // boxed: it may go on after this has returned
         let mut direct = Box::pin(connect_tcp(address));
         let early = timeout(relay_delay, &mut direct).await;
-        let relayed = relay.dial(node, request);
+        let relayed = relay.dial(client, node, request);
         tokio::pin!(relayed);
         let failed = match early {
-            Ok(Ok(stream)) => return Ok(self.direct(node, stream)),
+            Ok(Ok(stream)) => return Ok(self.direct(to, stream)),
             Ok(Err(failed)) => failed,
             Err(_) => tokio::select! {
                 biased;
                 // cancel-safe, both: the one that is not ready is awaited below, or goes on by itself
                 dialled = &mut direct => match dialled {
-                    Ok(stream) => return Ok(self.direct(node, stream)),
+                    Ok(stream) => return Ok(self.direct(to, stream)),
                     Err(failed) => failed,
                 },
                 dialled = &mut relayed => return match dialled {
                     Ok(stream) => {
-                        self.probe_to_end(node, direct);
-                        Ok(self.relayed(node, stream))
+                        self.probe_to_end(to, direct);
+                        Ok(self.relayed(to, stream))
                     }
-                    Err(error) => self.settle(node, direct.await, error),
+                    Err(error) => self.settle(to, direct.await, error),
                 },
             },
         };
         match relayed.await {
-            Ok(stream) => Ok(self.relayed(node, stream)),
-            Err(error) => self.settle(node, Err(failed), error),
+            Ok(stream) => Ok(self.relayed(to, stream)),
+            Err(error) => self.settle(to, Err(failed), error),
         }
     }
 
     /// Decides by the outcome of the direct path after the relay has failed.
     fn settle(
         &self,
-        node: &str,
+        to: Remote<'_>,
         direct: io::Result<TcpStream>,
         error: RelayDialError,
     ) -> Result<EndpointStream, DialError> {
         match direct {
-            Ok(stream) => Ok(self.direct(node, stream)),
+            Ok(stream) => Ok(self.direct(to, stream)),
             Err(failed) => {
                 // a node that answers that it does not reach its endpoint was itself reached
                 if !error.is_about_endpoint() {
-                    self.paths.record(node, Path::Unreached);
+                    self.record(to, Path::Unreached);
                 }
                 Err(DialError::Both(failed, error))
             }
@@ -180,25 +203,25 @@ impl Dialer {
     /// Waits in the background for a direct attempt that was slower than the relay, to learn whether the path works at all.
     fn probe_to_end(
         &self,
-        node: &Arc<str>,
+        to: Remote<'_>,
         direct: impl Future<Output = io::Result<TcpStream>> + Send + 'static,
     ) {
-        let (paths, node) = (self.paths.clone(), Arc::clone(node));
+        let (paths, node, address) = (self.paths.clone(), Arc::clone(to.node), to.address.ip());
         tokio::spawn(async move {
             if let Ok(Ok(_)) = timeout(PROBE_TIMEOUT, direct).await {
-                paths.record(&node, Path::Direct);
+                paths.record(&node, address, Path::Direct);
             }
         });
     }
 
-    /// Probes in the background whether a node is reached directly, unless that was done within `age`. The address may be that of a pod
+    /// Probes in the background whether an endpoint is reached directly, unless that was done within `age`. The address may be that of a pod
     /// that listens for datagrams only, so a refused connection counts as an answer.
     pub(super) fn probe_direct(&self, destination: &Destination, age: Duration) {
         let Some(node) = destination.node.clone().filter(|_| destination.is_direct && self.relay.is_some())
         else {
             return;
         };
-        if !self.paths.begin_probe(&node, age) {
+        if !self.paths.begin_probe(&node, destination.address.ip(), age) {
             return;
         }
         let (dialer, address) = (self.clone(), destination.address);
@@ -212,9 +235,9 @@ impl Dialer {
                 () = sleep(PROBE_TIMEOUT / 2) => false,
             };
             if is_direct {
-                dialer.paths.record(&node, Path::Direct);
+                dialer.paths.record(&node, address.ip(), Path::Direct);
             } else if dialer.connected_relay().is_some() {
-                dialer.paths.record(&node, Path::Relayed);
+                dialer.paths.record(&node, address.ip(), Path::Relayed);
             }
         });
     }
@@ -222,17 +245,22 @@ impl Dialer {
     /// Returns the relay and the node, where datagrams to this endpoint go over the relay.
     pub(super) fn relay_for(&self, destination: &Destination) -> Option<(&Relay, Arc<str>)> {
         let (relay, node) = (self.connected_relay()?, destination.node.as_ref()?);
-        let is_relayed = !destination.is_direct || self.paths.get(node) == Some(Path::Relayed);
+        let is_relayed =
+            !destination.is_direct || self.paths.get(node, destination.address.ip()) == Some(Path::Relayed);
         is_relayed.then(|| (relay, Arc::clone(node)))
     }
 
-    fn direct(&self, node: &str, stream: TcpStream) -> EndpointStream {
-        self.paths.record(node, Path::Direct);
+    fn record(&self, to: Remote<'_>, path: Path) {
+        self.paths.record(to.node, to.address.ip(), path);
+    }
+
+    fn direct(&self, to: Remote<'_>, stream: TcpStream) -> EndpointStream {
+        self.record(to, Path::Direct);
         EndpointStream::Direct(stream)
     }
 
-    fn relayed(&self, node: &str, stream: RelayStream) -> EndpointStream {
-        self.paths.record(node, Path::Relayed);
+    fn relayed(&self, to: Remote<'_>, stream: RelayStream) -> EndpointStream {
+        self.record(to, Path::Relayed);
         EndpointStream::Relayed(Box::new(stream))
     }
 }

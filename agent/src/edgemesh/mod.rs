@@ -13,7 +13,7 @@
 //! | `proxy` | the addresses of Services on this node: routes, listeners, forwarding |
 //! | `sockets` | sockets of forwarded connections |
 //! | `dialer` | dials endpoints, directly or over the relay |
-//! | `paths`, `path_table` | which of both has reached each node; pure, and shared |
+//! | `paths`, `path_table` | which of both has reached each endpoint; pure, and shared |
 //! | `relay` | connections to and from other nodes, through the cloud |
 //! | `figures` | counters for `/metrics` |
 //! | `task` | the owner of the state: publishes snapshots, and applies them to the proxy |

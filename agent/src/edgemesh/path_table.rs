@@ -1,6 +1,6 @@
 //! The paths to other nodes, shared by those who dial, who find them, and by the relay's task, which reports them to the cloud.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -18,14 +18,14 @@ pub(super) struct PathTable {
 }
 
 impl PathTable {
-    /// Returns the known paths, by node.
-    pub(super) fn all(&self) -> BTreeMap<String, Path> {
-        self.paths.lock().all()
+    /// Returns the known paths, by node, as they are reported to the cloud.
+    pub(super) fn report(&self) -> BTreeMap<String, Path> {
+        self.paths.lock().report()
     }
 
-    /// Returns the known path to a node.
-    pub(super) fn get(&self, node: &str) -> Option<Path> {
-        self.paths.lock().of(node)
+    /// Returns the known path to an address of a node.
+    pub(super) fn get(&self, node: &str, address: IpAddr) -> Option<Path> {
+        self.paths.lock().of(node, address)
     }
 
     /// Returns a receiver that is notified of every change.
@@ -33,25 +33,25 @@ impl PathTable {
         self.changes.subscribe()
     }
 
-    /// Decides what a connection to a node tries first.
-    pub(super) fn first(&self, node: &str) -> First {
-        self.paths.lock().first(node, now())
+    /// Decides what a connection to an address of a node tries first.
+    pub(super) fn first(&self, node: &str, address: IpAddr) -> First {
+        self.paths.lock().first(node, address, now())
     }
 
     /// Begins a probe of the direct path where the last one is older than `age`; reports whether one is due.
-    pub(super) fn begin_probe(&self, node: &str, age: Duration) -> bool {
+    pub(super) fn begin_probe(&self, node: &str, address: IpAddr, age: Duration) -> bool {
         let mut paths = self.paths.lock();
-        let is_due = paths.is_old(node, age, now());
+        let is_due = paths.is_old(node, address, age, now());
         if is_due {
-            paths.tried(node, now());
+            paths.tried(node, address, now());
         }
         is_due
     }
 
     /// Records the path that a connection or a probe has found.
-    pub(super) fn record(&self, node: &str, path: Path) {
-        if self.paths.lock().found(node, path, now()) {
-            info!(node, ?path, "the path to another node's pods");
+    pub(super) fn record(&self, node: &str, address: IpAddr, path: Path) {
+        if self.paths.lock().found(node, address, path, now()) {
+            info!(node, %address, ?path, "the path to a pod of another node");
             self.changes.send_modify(|count| *count = count.wrapping_add(1));
         }
     }

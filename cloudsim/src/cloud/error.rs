@@ -11,7 +11,7 @@ use super::{ClusterError, options::DATABASE};
 use crate::{
     hub, kubeconfig,
     pki::{PkiError, RecordError},
-    relay::NoRelay,
+    relay::RelayBindError,
     router::NoRouter,
     streams::{NoKeys, NoStreamServer},
 };
@@ -81,7 +81,7 @@ pub enum StartError {
     Streams(#[from] NoStreamServer),
     /// The same of the relay between nodes.
     #[error(transparent)]
-    Relay(#[from] NoRelay),
+    Relay(#[from] RelayBindError),
     /// The same of the router.
     #[error(transparent)]
     Router(#[from] NoRouter),

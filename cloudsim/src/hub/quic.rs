@@ -21,6 +21,7 @@ use wire::{
     Message, Operation, Route,
     enroll::{Identity, identity_of},
     frame::{self, Decoder},
+    text::{printable, short},
 };
 
 use super::{
@@ -193,7 +194,8 @@ async fn serve(
         Ok(Err(error)) => {
             shared.sessions.metrics().refused(crate::metrics::Refusal::Connection);
             if let Some(times) = shared.refusals.count(peer.ip(), &*error, now()) {
-                warn!(%peer, times, %error, "a QUIC connection was refused");
+                let error = printable(&short(&error.to_string()));
+                warn!(%peer, times, error, "a QUIC connection was refused");
             }
         }
         Err(_) => debug!(%peer, "a QUIC connection made no greeting in time"),

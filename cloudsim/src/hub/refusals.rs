@@ -4,6 +4,7 @@ use std::{error::Error, net::IpAddr, sync::Arc, time::Instant};
 
 use limits::Repeated;
 use parking_lot::Mutex;
+use quinn::ConnectionError;
 
 /// What was refused and told; cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -11,20 +12,37 @@ pub(crate) struct Refusals(Arc<Mutex<Repeated>>);
 
 impl Refusals {
     /// A connection from `peer` was refused: how often that was so, if it is to be told now.
-    pub(crate) fn count(&self, peer: IpAddr, why: &dyn Error, now: Instant) -> Option<u64> {
-        let mut fault = format!("{peer}: {why}");
-        let mut cause = why.source();
+    pub(crate) fn count(&self, peer: IpAddr, why: &(dyn Error + 'static), now: Instant) -> Option<u64> {
+        let mut fault = peer.to_string();
+        let mut cause = Some(why);
         while let Some(next) = cause {
-            fault.push_str(&format!(": {next}"));
+            let text = next.downcast_ref().map(kind).map_or_else(|| next.to_string(), str::to_owned);
+            fault.push_str(&format!(": {text}"));
             cause = next.source();
         }
         self.0.lock().count(&fault, now)
     }
 }
 
+/// Names a kind of error of QUIC. Its text has the reason that the peer gives: with a new one each time, each would be told.
+fn kind(error: &ConnectionError) -> &'static str {
+    match error {
+        ConnectionError::VersionMismatch => "version",
+        ConnectionError::TransportError(_) => "transport",
+        ConnectionError::ConnectionClosed(_) => "closed by the peer",
+        ConnectionError::ApplicationClosed(_) => "closed by the peer's application",
+        ConnectionError::Reset => "reset",
+        ConnectionError::TimedOut => "timeout",
+        ConnectionError::LocallyClosed => "closed here",
+        ConnectionError::CidsExhausted => "no connection IDs",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::{io, time::Duration};
+
+    use quinn::ApplicationClose;
 
     use super::*;
 
@@ -40,5 +58,17 @@ mod tests {
         assert_eq!(told, [0, 10, 30, 70]);
         assert_eq!(count(2, "unknown CA", 100), Some(1));
         assert_eq!(count(1, "no certificate", 100), Some(1));
+    }
+
+    #[test]
+    fn reasons_that_a_peer_makes_up_are_one_fault() {
+        let (refusals, now) = (Refusals::default(), Instant::now());
+        let told = (0..2000).filter(|number| {
+            let reason = format!("\u{1b}[31m\nERROR FAKE {number}");
+            let closed = ApplicationClose { error_code: 1_u32.into(), reason: reason.into() };
+            let error = ConnectionError::ApplicationClosed(closed);
+            refusals.count([10, 0, 0, 1].into(), &error, now).is_some()
+        });
+        assert_eq!(told.count(), 1);
     }
 }

@@ -1,24 +1,28 @@
 //! The relay between nodes that do not reach each other: streams of one node's QUIC connection are joined to streams of another's.
 //!
-//! In: connections of nodes, each known by its certificate; streams, each with the name of another node. Out: a stream to that node, with the name
-//! of the first, and the bytes of both. The two nodes speak TLS in it, so that the relay cannot read them. See [`wire::relay`].
+//! A node connects with its certificate, and opens a stream for each connection to another node, whose name it sends. The relay opens a
+//! stream to that node, sends it the name of the first, and copies the bytes of both. The two nodes speak TLS in it, so that the relay
+//! cannot read them. The protocol is [`wire::relay`].
 //!
-//! | part | what |
+//! | file | what |
 //! |---|---|
-//! | `server` | the socket, who a node is, whether it may come |
+//! | `server` | the socket, and which nodes may connect |
 //! | `node` | one node's connection: its streams, its reports |
-//! | `splice` | bytes of one stream into another |
-//! | `table` | who is there, and what went between whom |
+//! | `rate` | how many streams a node may open in what time; pure |
+//! | `splice` | copies the bytes of two streams into each other |
+//! | `table` | the connected nodes, and the traffic between them |
 //!
-//! Bounds: a node has [`wire::relay::MAX_STREAMS`] streams that it asks for, and as many that others ask of it; of each at most
-//! [`wire::relay::WINDOW`] bytes wait here. What is not read stays where it comes from, and holds up no other stream.
+//! Limits: a node has [`wire::relay::MAX_STREAMS`] streams that it has opened, and as many that others have opened to it, one other node a
+//! quarter of them; of each at most [`wire::relay::WINDOW`] bytes wait here. What is not read stays with its sender, and holds up no other
+//! stream.
 
 mod node;
+mod rate;
 mod server;
 mod splice;
 mod table;
 
 pub use self::{
-    server::{NoRelay, RelayServer},
-    table::{Joined, RelayNode, RelayState, Relays},
+    server::{RelayBindError, RelayServer},
+    table::{RelayNode, RelayPair, RelayState, Relays},
 };

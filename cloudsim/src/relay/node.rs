@@ -1,13 +1,13 @@
-//! One node's connection to the relay, from its greeting to its end.
+//! One node's connection to the relay, until it ends.
 
 use std::{sync::Arc, time::Duration};
 
+use limits::{NoShare, Share};
 use quinn::{Connection, RecvStream};
 use tokio::{
-    sync::OwnedSemaphorePermit,
-    time::{sleep_until, timeout},
+    task::JoinSet,
+    time::{sleep, sleep_until, timeout},
 };
-use tokio_util::task::TaskTracker;
 use tracing::debug;
 use wire::{
     relay::{Answer, HEADER_LENGTH, MAX_REPORT, Open, Report, body_length, decode, encode},
@@ -15,13 +15,18 @@ use wire::{
 };
 
 use super::{
-    splice::{Both, splice},
+    rate::Rate,
+    splice::{BiStream, NodeStream, splice},
     table::{ENDED, Entry, Relays},
 };
 use crate::faults::{Faults, Link, Standing, now};
 
-/// How long a node may take to say what it wants, and the other one to take it.
-const ANSWER: Duration = Duration::from_secs(5);
+/// How long a node may take to send a message, and the other one to take it.
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long the streams of a connection that has ended may take to end by themselves.
+const END_TIMEOUT: Duration = Duration::from_secs(2);
+/// The most names in a report.
+const MAX_REPORTED: usize = 1000;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -33,21 +38,18 @@ pub(super) async fn run(
     relays: &Relays,
     faults: &Faults,
 ) {
-    let tasks = TaskTracker::new();
-    let from: Arc<str> = node.into();
-    let streams = async {
-        while let Ok(stream) = connection.accept_bi().await {
-            let (from, relays) = (Arc::clone(&from), relays.clone());
-            tasks.spawn(async move { join(stream, &from, &relays).await });
-        }
-    };
+    let mut tasks = JoinSet::new();
+    let streams = accept_streams(connection, node, relays, &mut tasks);
     let reports = async {
-        // one at a time: a node tells of its ways when they have changed
+        // one at a time: a node reports its paths when they have changed
         while let Ok(stream) = connection.accept_uni().await {
-            match timeout(ANSWER, report(stream)).await {
-                Ok(Ok(report)) => entry.reported(report.paths),
-                Ok(Err(error)) => debug!(node, %error, "a report of the ways to other nodes is unusable"),
-                Err(_) => debug!(node, "a report of the ways to other nodes did not come in time"),
+            match timeout(MESSAGE_TIMEOUT, read_report(stream)).await {
+                Ok(Ok(report)) => entry.set_paths(report.paths),
+                Ok(Err(error)) => {
+                    let error = printable(&short(&error.to_string()));
+                    debug!(node, error, "a report of the paths to other nodes is unusable");
+                }
+                Err(_) => debug!(node, "a report of the paths to other nodes did not come in time"),
             }
         }
     };
@@ -58,12 +60,38 @@ pub(super) async fn run(
         () = cut(node, faults) => connection.close(ENDED, b"the link is cut, on purpose"),
     }
     connection.close(ENDED, b"ended");
-    tasks.close();
-    // its streams have ended with the connection
-    tasks.wait().await;
+    // its streams end with the connection; one that does not is dropped
+    let _ = timeout(END_TIMEOUT, async { while tasks.join_next().await.is_some() {} }).await;
 }
 
-/// Waits until the node's link, or its way to the relay, is cut on purpose.
+/// Serves the streams that a node opens, until its connection ends.
+async fn accept_streams(connection: &Connection, node: &str, relays: &Relays, tasks: &mut JoinSet<()>) {
+    let from: Arc<str> = node.into();
+    let mut rate = Rate::new(now());
+    loop {
+        let accept = async {
+            // before the next stream is accepted: until then QUIC gives the node no credit for more
+            let wait = rate.take(now());
+            if !wait.is_zero() {
+                sleep(wait).await;
+            }
+            connection.accept_bi().await
+        };
+        tokio::pin!(accept);
+        let stream = loop {
+            tokio::select! {
+                // cancel-safe, both: the one that is not ready goes on
+                stream = &mut accept => break stream,
+                Some(_) = tasks.join_next() => {}
+            }
+        };
+        let Ok(stream) = stream else { return };
+        let (connection, from, relays) = (connection.clone(), Arc::clone(&from), relays.clone());
+        tasks.spawn(async move { join(&connection, stream, &from, &relays).await });
+    }
+}
+
+/// Waits until the node's link, or its connection to the relay, is cut on purpose.
 async fn cut(node: &str, faults: &Faults) {
     let mut changes = faults.changes();
     loop {
@@ -86,7 +114,7 @@ async fn cut(node: &str, faults: &Faults) {
     }
 }
 
-/// Whether the node may not come now.
+/// Reports whether the node may not connect now.
 pub(super) fn is_cut(node: &str, faults: &Faults) -> bool {
     let set = faults.on(node);
     // a half-open link is as good as cut: QUIC would find that out by itself
@@ -94,30 +122,48 @@ pub(super) fn is_cut(node: &str, faults: &Faults) -> bool {
     link != Link::Up || set.is_some_and(|set| set.lowered.cut_relay == Some(true))
 }
 
-async fn report(mut stream: RecvStream) -> Result<Report, Failure> {
-    Ok(decode(&stream.read_to_end(MAX_REPORT).await?)?)
+async fn read_report(mut stream: RecvStream) -> Result<Report, Failure> {
+    let report: Report = decode(&stream.read_to_end(MAX_REPORT).await?)?;
+    if report.paths.len() > MAX_REPORTED {
+        return Err(format!("it names {} nodes, of {MAX_REPORTED} at most", report.paths.len()).into());
+    }
+    match report.paths.keys().find(|name| !is_node_name(name)) {
+        Some(name) => Err(format!("{name:?} is no node's name").into()),
+        None => Ok(report),
+    }
+}
+
+/// Reports whether a node can have this name: a DNS subdomain (RFC 1123).
+fn is_node_name(name: &str) -> bool {
+    let is_label = |label: &str| {
+        let is_inner = |letter: u8| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == b'-';
+        !label.is_empty() && !label.starts_with('-') && !label.ends_with('-') && label.bytes().all(is_inner)
+    };
+    name.len() <= 253 && name.split('.').all(is_label)
 }
 
 /// Joins a node's stream to one of the node that it names.
-async fn join((mut send, mut receive): Both, from: &str, relays: &Relays) {
-    let asked = timeout(ANSWER, async {
+async fn join(connection: &Connection, (mut send, mut receive): BiStream, from: &Arc<str>, relays: &Relays) {
+    let asked = timeout(MESSAGE_TIMEOUT, async {
         let Open { node } =
-            wanted(&mut receive).await.map_err(|error| format!("no other node was named: {error}"))?;
+            read_open(&mut receive).await.map_err(|error| format!("no other node was named: {error}"))?;
         let opened = open(&node, from, relays).await?;
         Ok::<_, String>((node, opened))
     });
-    match asked.await.unwrap_or_else(|_| Err(format!("there was no way within {ANSWER:?}"))) {
-        Ok((to, Opened { stream, _place })) => {
-            let counted = relays.join(from, &to);
-            // what the other node answers goes through as it is
-            splice((send, receive), stream, &counted).await;
+    match asked.await.unwrap_or_else(|_| Err(format!("no connection within {MESSAGE_TIMEOUT:?}"))) {
+        Ok((to, opened)) => {
+            let joined = relays.join(from, &to);
+            let one = NodeStream { connection, stream: (send, receive) };
+            let other = NodeStream { connection: &opened.connection, stream: opened.stream };
+            // the other node's answer is copied as it is
+            splice(one, other, &joined).await;
         }
         Err(why) => {
             relays.metrics().refused();
-            debug!(node = from, why, "no way to another node over the relay");
+            debug!(node = %from, why, "no connection to another node over the relay");
             if let Ok(answer) = encode(&Answer::refused(why)) {
                 // a node that does not listen needs no answer
-                let _ = timeout(ANSWER, send.write_all(&answer)).await;
+                let _ = timeout(MESSAGE_TIMEOUT, send.write_all(&answer)).await;
             }
             // one that has ended needs no stop
             let _ = receive.stop(ENDED);
@@ -125,7 +171,7 @@ async fn join((mut send, mut receive): Both, from: &str, relays: &Relays) {
     }
 }
 
-async fn wanted(stream: &mut RecvStream) -> Result<Open, Failure> {
+async fn read_open(stream: &mut RecvStream) -> Result<Open, Failure> {
     let mut header = [0; HEADER_LENGTH];
     stream.read_exact(&mut header).await?;
     let mut text = vec![0; body_length(header)?];
@@ -133,29 +179,33 @@ async fn wanted(stream: &mut RecvStream) -> Result<Open, Failure> {
     Ok(decode(&text)?)
 }
 
-/// A stream to a node, and its place among those.
+/// A stream to a node, and its share of those that may be open.
 struct Opened {
-    stream: Both,
-    _place: OwnedSemaphorePermit,
+    connection: Connection,
+    stream: BiStream,
+    _share: Share<Arc<str>>,
 }
 
-/// Opens a stream to a node, and tells it who wants it; or why there is none.
-async fn open(to: &str, from: &str, relays: &Relays) -> Result<Opened, String> {
+/// Opens a stream to a node, and sends it the name of the node that asks; the error is the reason for that one.
+async fn open(to: &str, from: &Arc<str>, relays: &Relays) -> Result<Opened, String> {
     let shown = printable(&short(to));
-    if to == from {
-        return Err("a node has no way to itself over the relay".to_owned());
+    if to == &**from {
+        return Err("a node has no connection to itself over the relay".to_owned());
     }
     let Some(peer) = relays.peer(to) else {
         return Err(format!(
             "node {shown} is not connected to the relay; `cloudsim mesh` lists those that are"
         ));
     };
-    let Ok(_place) = Arc::clone(&peer.places).try_acquire_owned() else {
-        return Err(format!("node {shown} has as many connections over the relay as it may have"));
-    };
-    let failed = |error: &dyn std::fmt::Display| format!("node {shown} takes no stream: {error}");
+    let share = peer.stream_limit.admit(Arc::clone(from)).map_err(|full| match full {
+        NoShare::All => format!("node {shown} has as many connections over the relay as it may have"),
+        NoShare::Each => {
+            format!("this node has as many connections to node {shown} over the relay as one node may have")
+        }
+    })?;
+    let failed = |error: &dyn std::fmt::Display| format!("node {shown} accepts no stream: {error}");
     let mut stream = peer.connection.open_bi().await.map_err(|error| failed(&error))?;
-    let open = encode(&Open { node: from.to_owned() }).map_err(|error| failed(&error))?;
+    let open = encode(&Open { node: from.to_string() }).map_err(|error| failed(&error))?;
     stream.0.write_all(&open).await.map_err(|error| failed(&error))?;
-    Ok(Opened { stream, _place })
+    Ok(Opened { connection: peer.connection, stream, _share: share })
 }

@@ -1,4 +1,4 @@
-//! Accepting nodes at the relay: the socket, TLS, who it is, whether it may come; then its connection runs on its own.
+//! Accepts nodes at the relay: the socket, TLS, and which nodes may connect; each connection is then served on its own.
 
 use std::{
     io,
@@ -20,6 +20,7 @@ use tracing::{debug, info, warn};
 use wire::{
     enroll::{Identity, identity_of},
     relay::{ALPN, MAX_STREAMS, WINDOW},
+    text::{printable, short},
 };
 
 use super::{
@@ -32,42 +33,42 @@ use crate::{
     pki::Trust,
 };
 
-/// A connection on which nothing was heard for so long is dead; nodes say something more often.
-const SILENCE: VarInt = VarInt::from_u32(15_000);
-/// Handshake and admission.
-const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Connections that are not yet a node's, from which on clients show that their address is theirs (RFC 9000, 8.1.2).
-const UNVALIDATED: usize = 64;
-/// Reports that a node sends at a time.
-const REPORTS: VarInt = VarInt::from_u32(2);
+/// How long a connection may be silent before it counts as dead, milliseconds; nodes keep theirs alive.
+const IDLE_TIMEOUT: VarInt = VarInt::from_u32(15_000);
+/// How long the handshake may take, and finding out whether the node may connect.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// The number of connections in their handshake from which on clients must show that their address is theirs (RFC 9000, 8.1.2).
+const MAX_UNVALIDATED: usize = 64;
+/// How many reports a node may send at a time.
+const MAX_REPORTS: VarInt = VarInt::from_u32(2);
 
-/// Why there is no relay.
+/// Why the relay does not start.
 #[derive(Debug, thiserror::Error)]
-pub enum NoRelay {
+pub enum RelayBindError {
     /// The port is taken, or not allowed.
     #[error(
         "the relay between nodes cannot listen on UDP {address}; end the program that has the port, or choose another with --relay-port (0 \
          picks a free one)"
     )]
     Listen {
-        /// Where.
+        /// The address that was asked for.
         address: SocketAddr,
-        /// Why not.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// The keys are not good for QUIC.
+    /// The keys cannot be used for QUIC.
     #[error("the cloud's keys cannot be used for the relay's QUIC")]
     Tls(#[from] NoInitialCipherSuite),
 }
 
-/// What every connection needs.
+/// What all connections share.
 #[derive(Clone)]
 struct Shared {
     relays: Relays,
     trust: Trust,
     faults: Faults,
     refusals: Refusals,
-    /// Nodes at a time.
+    /// The most nodes at a time.
     nodes: usize,
 }
 
@@ -90,8 +91,8 @@ impl RelayServer {
         limits: &Limits,
         relays: Relays,
         faults: &Faults,
-    ) -> Result<Self, NoRelay> {
-        let failed = |source| NoRelay::Listen { address, source };
+    ) -> Result<Self, RelayBindError> {
+        let failed = |source| RelayBindError::Listen { address, source };
         let config = server_config(&trust.hub())?;
         let socket = UdpSocket::bind(address).map_err(failed)?;
         let endpoint = Endpoint::new(EndpointConfig::default(), Some(config), socket, Arc::new(TokioRuntime))
@@ -107,7 +108,7 @@ impl RelayServer {
         Ok(Self { endpoint, address, connections: ConnectionLimiter::new(limits.connections), shared })
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     pub fn local_addr(&self) -> SocketAddr {
         self.address
     }
@@ -133,8 +134,8 @@ impl RelayServer {
                 incoming = self.endpoint.accept() => incoming,
             };
             let Some(incoming) = incoming else { break };
-            // a datagram may bear any address: whoever comes in a crowd shows first that it has its own
-            if self.connections.pending() >= UNVALIDATED && incoming.may_retry() {
+            // a datagram may have any source address: while there are many, clients must show first that theirs is their own
+            if self.connections.pending() >= MAX_UNVALIDATED && incoming.may_retry() {
                 if let Err(error) = incoming.retry() {
                     debug!(%error, "a connection to the relay cannot be asked for its address");
                 }
@@ -160,13 +161,15 @@ impl RelayServer {
     }
 }
 
-fn server_config(tls: &rustls::ServerConfig) -> Result<ServerConfig, NoRelay> {
+fn server_config(tls: &rustls::ServerConfig) -> Result<ServerConfig, RelayBindError> {
     let mut tls = tls.clone();
     tls.alpn_protocols = vec![ALPN.to_vec()];
     let mut transport = TransportConfig::default();
-    transport.max_idle_timeout(Some(IdleTimeout::from(SILENCE)));
-    transport.max_concurrent_bidi_streams(VarInt::from_u32(MAX_STREAMS)).max_concurrent_uni_streams(REPORTS);
-    // what is not read of one stream holds up no other: there is no window of all streams together
+    transport.max_idle_timeout(Some(IdleTimeout::from(IDLE_TIMEOUT)));
+    transport
+        .max_concurrent_bidi_streams(VarInt::from_u32(MAX_STREAMS))
+        .max_concurrent_uni_streams(MAX_REPORTS);
+    // no window for all streams together: a stream that is not read does not hold up the others
     transport.stream_receive_window(VarInt::from_u32(WINDOW));
     transport.datagram_receive_buffer_size(None);
     let mut config = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls)?));
@@ -174,31 +177,32 @@ fn server_config(tls: &rustls::ServerConfig) -> Result<ServerConfig, NoRelay> {
     Ok(config)
 }
 
-/// One connection, as long as it lasts.
+/// Serves one connection until it ends.
 async fn serve(incoming: Incoming, slot: ConnectionSlot, shown: Certificate, shared: Shared) {
     let peer = incoming.remote_address();
     let accepted = tokio::select! {
         // cancel-safe, both: a half-made connection is simply closed
         () = slot.evicted() => return debug!(%peer, "a connection to the relay made room for others"),
-        accepted = timeout(HANDSHAKE, accept(incoming, &shared)) => accepted,
+        accepted = timeout(HANDSHAKE_TIMEOUT, accept(incoming, &shared)) => accepted,
     };
     let (connection, node, certificate) = match accepted {
         Ok(Ok(accepted)) => accepted,
         Ok(Err(error)) => {
             if let Some(times) = shared.refusals.count(peer.ip(), &*error, now()) {
-                warn!(%peer, times, %error, "a node was refused at the relay");
+                let error = printable(&short(&error.to_string()));
+                warn!(%peer, times, error, "a node was refused at the relay");
             }
             return;
         }
         Err(_) => return debug!(%peer, "a connection to the relay was not made in time"),
     };
-    // there is one of each node from here on
+    // from here on there is one connection of each node
     let Ok(_active) = slot.begin(false) else { return };
     let Some(entry) = shared.relays.begin(&node, &connection, shared.nodes) else {
         connection.close(REFUSED, b"there are as many nodes at the relay as there may be");
         return warn!(node, limit = shared.nodes, "too many nodes: one was refused at the relay");
     };
-    // registered first: a change from now on ends it as all others
+    // it was registered first: a change from now on ends it as it ends all others
     if shared.trust.shown() != shown {
         return connection.close(ENDED, b"the cloud shows another certificate by now");
     }
@@ -208,13 +212,13 @@ async fn serve(incoming: Incoming, slot: ConnectionSlot, shown: Certificate, sha
     }
     info!(node, %peer, "at the relay");
     node::run(&connection, &node, &entry, &shared.relays, &shared.faults).await;
-    let why = connection.close_reason().map(|why| why.to_string()).unwrap_or_default();
+    let why = connection.close_reason().map(|why| printable(&short(&why.to_string()))).unwrap_or_default();
     info!(node, why, "no longer at the relay");
 }
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// A connection of a node that may come, with the certificate that it shows.
+/// Accepts a connection of a node that may connect; returns the node's name and its certificate as well.
 async fn accept(incoming: Incoming, shared: &Shared) -> Result<(Connection, String, Vec<u8>), Failure> {
     let connection = incoming.await?;
     let certificate = certificate(&connection).unwrap_or_default();
@@ -232,7 +236,7 @@ async fn accept(incoming: Incoming, shared: &Shared) -> Result<(Connection, Stri
     Ok((connection, node, certificate))
 }
 
-/// The certificate that was shown.
+/// Returns the certificate that the node has shown.
 fn certificate(connection: &Connection) -> Option<Vec<u8>> {
     let shown = connection.peer_identity()?.downcast::<Vec<CertificateDer<'static>>>().ok()?;
     shown.first().map(|shown| shown.as_ref().to_owned())

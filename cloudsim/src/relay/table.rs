@@ -1,4 +1,4 @@
-//! The nodes that are connected to the relay, and what went between whom.
+//! The nodes that are connected to the relay, and the traffic between them.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -10,98 +10,101 @@ use std::{
 };
 
 use jiff::Timestamp;
+use limits::{ShareLimits, Shares};
 use parking_lot::Mutex;
 use quinn::{Connection, VarInt};
 use serde::{Deserialize, Serialize};
-use tokio::sync::Semaphore;
 use wire::relay::{MAX_STREAMS, Path};
 
 use crate::metrics::RelayMetrics;
 
-/// Pairs of nodes that are remembered; beyond them those that are not joined now are forgotten.
-const PAIRS: usize = 10_000;
-/// Why a connection is ended here, as numbers of QUIC.
+/// How many pairs of nodes are remembered; beyond that those without an open stream are forgotten.
+const MAX_PAIRS: usize = 10_000;
+/// One node gets at most a quarter of the streams that nodes may open to another one, so that three of them leave room for others.
+const NODE_FRACTION: usize = 4;
+/// The QUIC error code of a connection that this end closes.
 pub(super) const ENDED: VarInt = VarInt::from_u32(0);
+/// The QUIC error code of a connection of a node that may not connect.
 pub(super) const REFUSED: VarInt = VarInt::from_u32(1);
 
-/// A node at the relay, as people see it.
+/// A node that is connected to the relay, as the API shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RelayNode {
-    /// The node.
+    /// The node's name.
     pub node: String,
-    /// Since when.
+    /// When it has connected.
     pub since: Timestamp,
-    /// From where.
+    /// The address that it has connected from.
     pub address: SocketAddr,
-    /// Its ways to other nodes, as it says.
+    /// Its paths to other nodes, by its own report.
     pub paths: BTreeMap<String, Path>,
 }
 
-/// What went from one node to another over the relay.
+/// The traffic from one node to another over the relay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Joined {
-    /// Who asked.
+pub struct RelayPair {
+    /// The node that opened the streams.
     pub from: String,
-    /// For whom.
+    /// The node that they lead to.
     pub to: String,
-    /// Connections that are under way.
+    /// The number of open streams.
     pub open: u64,
-    /// Connections that there were.
+    /// The number of streams since the relay has started, the open ones included.
     pub connections: u64,
-    /// Bytes from the one to the other, encrypted as they are.
+    /// Bytes from `from` to `to`, as they are encrypted.
     pub sent: u64,
-    /// Bytes back.
+    /// Bytes from `to` to `from`.
     pub received: u64,
 }
 
-/// All of it.
+/// The state of the relay, as the API shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RelayState {
-    /// By their names.
+    /// The nodes that are connected, by name.
     pub nodes: Vec<RelayNode>,
-    /// By the names of both.
-    pub joined: Vec<Joined>,
+    /// The pairs of nodes that had streams, by the names of both.
+    pub joined: Vec<RelayPair>,
 }
 
-/// Of one pair of nodes.
+/// The counters of one pair of nodes.
 #[derive(Debug, Default)]
 pub(super) struct Pair {
     open: AtomicU64,
     connections: AtomicU64,
-    /// Bytes from the one that asked, and back.
+    /// Bytes from the node that asked, and to it.
     bytes: [AtomicU64; 2],
 }
 
-/// One connection of a pair, as long as it is there.
+/// Counts two joined streams, which are open until this is dropped.
 #[derive(Debug)]
-pub(super) struct Counted {
+pub(super) struct JoinedStreams {
     pair: Arc<Pair>,
     metrics: RelayMetrics,
 }
 
-impl Counted {
-    /// Bytes have gone; `way` 0 from the one that asked, 1 back.
-    pub(super) fn add(&self, way: usize, bytes: usize) {
-        self.pair.bytes[way & 1].fetch_add(bytes as u64, Ordering::Relaxed);
+impl JoinedStreams {
+    /// Counts bytes that were copied: `direction` 0 is from the node that asked, 1 is to it.
+    pub(super) fn add(&self, direction: usize, bytes: usize) {
+        self.pair.bytes[direction & 1].fetch_add(bytes as u64, Ordering::Relaxed);
         self.metrics.carried(bytes);
     }
 }
 
-impl Drop for Counted {
+impl Drop for JoinedStreams {
     fn drop(&mut self) {
         self.pair.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// A node's connection, as those see it who open streams to it.
+/// The connection of a node, to which others open streams.
 #[derive(Clone, Debug)]
 pub(super) struct Peer {
     number: u64,
     pub(super) connection: Connection,
-    /// Streams that others may open to it.
-    pub(super) places: Arc<Semaphore>,
+    /// The streams that other nodes have opened to it, by the name of the other node.
+    pub(super) stream_limit: Shares<Arc<str>>,
     since: Timestamp,
     paths: Arc<Mutex<BTreeMap<String, Path>>>,
 }
@@ -114,11 +117,11 @@ struct Inner {
     metrics: RelayMetrics,
 }
 
-/// The table; cheap to clone.
+/// The nodes and pairs; cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Relays(Arc<Inner>);
 
-/// A connection's own end of its entry, which goes with it.
+/// The entry of a connected node, which is removed when this is dropped.
 #[derive(Debug)]
 pub(super) struct Entry {
     node: String,
@@ -128,8 +131,8 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// The node has said what its ways to others are.
-    pub(super) fn reported(&self, paths: BTreeMap<String, Path>) {
+    /// Keeps the paths that the node has reported.
+    pub(super) fn set_paths(&self, paths: BTreeMap<String, Path>) {
         *self.paths.lock() = paths;
     }
 }
@@ -144,14 +147,14 @@ impl Drop for Entry {
 }
 
 impl Relays {
-    /// The node is connected, and its connection before this one ends; `None`: so many nodes are already.
+    /// Adds a node that has connected, and ends an earlier connection of it; `None` where `limit` nodes are connected already.
     pub(super) fn begin(&self, node: &str, connection: &Connection, limit: usize) -> Option<Entry> {
         let number = self.0.numbers.fetch_add(1, Ordering::Relaxed);
-        let paths = Arc::default();
+        let (paths, all) = (Arc::default(), MAX_STREAMS as usize);
         let peer = Peer {
             number,
             connection: connection.clone(),
-            places: Arc::new(Semaphore::new(MAX_STREAMS as usize)),
+            stream_limit: Shares::new(ShareLimits { all, each: all / NODE_FRACTION }),
             since: Timestamp::now(),
             paths: Arc::clone(&paths),
         };
@@ -165,53 +168,53 @@ impl Relays {
         Some(Entry { node: node.to_owned(), number, relays: self.clone(), paths })
     }
 
-    /// The connection of a node that is connected.
+    /// Returns the connection of a node, if it is connected.
     pub(super) fn peer(&self, node: &str) -> Option<Peer> {
         self.0.nodes.lock().get(node).cloned()
     }
 
-    /// A connection from one node to another begins.
-    pub(super) fn join(&self, from: &str, to: &str) -> Counted {
+    /// Counts a stream of one node that is joined to one of another.
+    pub(super) fn join(&self, from: &str, to: &str) -> JoinedStreams {
         let mut pairs = self.0.pairs.lock();
-        if pairs.len() >= PAIRS {
+        if pairs.len() >= MAX_PAIRS {
             pairs.retain(|_, pair| pair.open.load(Ordering::Relaxed) > 0);
         }
         let pair = Arc::clone(pairs.entry((from.to_owned(), to.to_owned())).or_default());
         pair.open.fetch_add(1, Ordering::Relaxed);
         pair.connections.fetch_add(1, Ordering::Relaxed);
         self.0.metrics.joined();
-        Counted { pair, metrics: self.0.metrics.clone() }
+        JoinedStreams { pair, metrics: self.0.metrics.clone() }
     }
 
-    /// Ends the node's connection, for this reason; whether it may come back is looked at when it does.
+    /// Ends the node's connection, for this reason; whether it may connect again is checked when it does.
     pub fn end(&self, node: &str, why: &str) {
         if let Some(peer) = self.peer(node) {
             peer.connection.close(REFUSED, why.as_bytes());
         }
     }
 
-    /// Ends every connection; nodes may come back.
+    /// Ends every connection; the nodes may connect again.
     pub(super) fn end_all(&self, why: &str) {
         self.0.nodes.lock().values().for_each(|peer| peer.connection.close(ENDED, why.as_bytes()));
     }
 
-    /// Whether the node is connected.
+    /// Reports whether the node is connected.
     pub fn has(&self, node: &str) -> bool {
         self.0.nodes.lock().contains_key(node)
     }
 
-    /// Nodes that are connected, and connections between nodes.
+    /// Returns the numbers of connected nodes and of open streams.
     pub(crate) fn count(&self) -> (usize, u64) {
         let open = self.0.pairs.lock().values().map(|pair| pair.open.load(Ordering::Relaxed)).sum();
         (self.0.nodes.lock().len(), open)
     }
 
-    /// What is counted.
+    /// Returns the metrics.
     pub(crate) fn metrics(&self) -> &RelayMetrics {
         &self.0.metrics
     }
 
-    /// All of it, for people.
+    /// Returns the state, as the API shows it.
     pub fn state(&self) -> RelayState {
         let node = |(name, peer): (&String, &Peer)| RelayNode {
             node: name.clone(),
@@ -222,7 +225,7 @@ impl Relays {
         let mut nodes: Vec<_> = self.0.nodes.lock().iter().map(node).collect();
         nodes.sort_by(|one, other| one.node.cmp(&other.node));
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let pair = |((from, to), pair): (&(String, String), &Arc<Pair>)| Joined {
+        let pair = |((from, to), pair): (&(String, String), &Arc<Pair>)| RelayPair {
             from: from.clone(),
             to: to.clone(),
             open: read(&pair.open),

@@ -15,7 +15,7 @@ use wire::relay;
 
 use super::{print, print_line, remote::Remote, table::Table};
 use crate::cli::Output;
-use cloudsim::relay::{Joined, RelayState};
+use cloudsim::relay::{RelayPair, RelayState};
 
 /// The label by which a slice names its Service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
@@ -137,7 +137,7 @@ fn ways(state: &RelayState) -> Vec<Way> {
             ways.insert((&node.node, to), Way { path: Some(*path), ..new(&node.node, to) });
         }
     }
-    for Joined { from, to, open, connections, sent, received } in &state.joined {
+    for RelayPair { from, to, open, connections, sent, received } in &state.joined {
         let way = ways.entry((from, to)).or_insert_with(|| new(from, to));
         (way.open, way.connections, way.sent, way.received) = (*open, *connections, *sent, *received);
     }
@@ -220,7 +220,7 @@ mod tests {
             address: ([192, 0, 2, 7], 4711).into(),
             paths: paths.iter().map(|(to, path)| ((*to).to_owned(), *path)).collect(),
         };
-        let joined = |from: &str, to: &str| Joined {
+        let joined = |from: &str, to: &str| RelayPair {
             from: from.to_owned(),
             to: to.to_owned(),
             open: 1,

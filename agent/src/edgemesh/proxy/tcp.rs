@@ -116,12 +116,18 @@ async fn dial(peer: SocketAddr, backend: &Backend) -> Option<EndpointStream> {
     let share = DIAL_TIMEOUT / u32::try_from(endpoints.len()).unwrap_or(1).max(1);
     for endpoint in endpoints {
         let request = || target.connect_request(&endpoint, Protocol::Tcp);
-        match timeout(share, backend.dialer.dial(&target.destination(&endpoint), request)).await {
+        match timeout(share, backend.dialer.dial(&target.destination(&endpoint), client, request)).await {
             Ok(Ok(server)) => {
                 backend.record_reached(policy, client, endpoint);
                 return Some(server);
             }
-            Ok(Err(error)) => debug!(%endpoint, %error, "an endpoint of a Service cannot be reached"),
+            Ok(Err(error)) => {
+                debug!(%endpoint, %error, "an endpoint of a Service cannot be reached");
+                if error.is_full() {
+                    // that one client has as many connections as it may must not put the endpoint last for all others
+                    continue;
+                }
+            }
             Err(_) => debug!(%endpoint, timeout = ?share, "an endpoint of a Service does not answer"),
         }
         backend.record_unreachable(endpoint);

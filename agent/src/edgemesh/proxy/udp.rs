@@ -268,7 +268,7 @@ async fn forward_over_relay(
     mut waiting: mpsc::Receiver<Vec<u8>>,
     (socket, client, last): (Arc<UdpSocket>, SocketAddr, Arc<Mutex<Instant>>),
 ) {
-    let stream = match relay.dial(&node, &request).await {
+    let stream = match relay.dial(client.ip(), &node, &request).await {
         Ok(stream) => stream,
         Err(error) => {
             return debug!(%error, %node, "an endpoint of a Service cannot be reached over the relay");

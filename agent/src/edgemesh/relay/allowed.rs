@@ -1,6 +1,6 @@
 //! Which endpoints other nodes may reach over the relay: those that this node's own snapshot has for this node. Pure.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use wire::relay::{self, ConnectRequest};
 
@@ -15,7 +15,7 @@ pub(super) enum NotAllowed {
     Service,
     #[error("the Service has no such endpoint on this node")]
     Endpoint,
-    #[error("an endpoint has no such address")]
+    #[error("a pod has no such address, or it is itself that of a Service")]
     Address,
 }
 
@@ -41,7 +41,18 @@ pub(super) fn allowed(
         (endpoint.node.as_deref() == Some(here) && at == request.endpoint).then_some(at)
     });
     let at = found.ok_or(NotAllowed::Endpoint)?;
-    if is_special(at.ip()) { Err(NotAllowed::Address) } else { Ok(at) }
+    let is_service =
+        |address: IpAddr| snapshot.services.values().any(|service| service.cluster_ips.contains(&address));
+    if is_special(at.ip()) || is_reserved(at.ip()) || is_service(at.ip()) {
+        Err(NotAllowed::Address)
+    } else {
+        Ok(at)
+    }
+}
+
+/// Reports whether an address belongs to "this network" (0.0.0.0/8) or to those that are reserved (240.0.0.0/4), RFC 6890.
+fn is_reserved(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V4(four) if matches!(four.octets()[0], 0 | 240..))
 }
 
 #[cfg(test)]
@@ -72,10 +83,15 @@ mod tests {
             endpoint("127.0.0.1", Some("edge-2")),
             endpoint("169.254.169.254", Some("edge-2")),
             endpoint("::ffff:127.0.0.1", Some("edge-2")),
+            endpoint("10.96.0.1", Some("edge-2")),
+            endpoint("0.1.2.3", Some("edge-2")),
+            endpoint("240.0.0.1", Some("edge-2")),
         ];
         let web = Service { endpoints, ..Service::default() };
-        let mut snapshot =
-            Snapshot { services: [(("shop".to_owned(), "web".to_owned()), web)].into(), synced: true };
+        let api = Service { cluster_ips: vec![[10, 96, 0, 1].into()], ..Service::default() };
+        let services = [(("shop", "web"), web), (("default", "kubernetes"), api)];
+        let named = services.map(|((namespace, name), service)| ((namespace.into(), name.into()), service));
+        let mut snapshot = Snapshot { services: named.into(), synced: true };
         let request = |service: &str, port: &str, protocol, endpoint: &str| ConnectRequest {
             namespace: "shop".into(),
             service: service.into(),
@@ -96,6 +112,9 @@ mod tests {
             (request("web", "http", tcp, "127.0.0.1:8080"), Err(NotAllowed::Address)),
             (request("web", "http", tcp, "169.254.169.254:8080"), Err(NotAllowed::Address)),
             (request("web", "http", tcp, "[::ffff:127.0.0.1]:8080"), Err(NotAllowed::Address)),
+            (request("web", "http", tcp, "10.96.0.1:8080"), Err(NotAllowed::Address)),
+            (request("web", "http", tcp, "0.1.2.3:8080"), Err(NotAllowed::Address)),
+            (request("web", "http", tcp, "240.0.0.1:8080"), Err(NotAllowed::Address)),
         ] {
             assert_eq!(allowed(&snapshot, "edge-2", &asked), expected, "{asked:?}");
         }

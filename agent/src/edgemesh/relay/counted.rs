@@ -7,11 +7,9 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    sync::OwnedSemaphorePermit,
-};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::stream_limits::StreamPermit;
 use crate::edgemesh::figures::Figures;
 
 /// Counts the bytes that are read and written, and may hold a permit as long as it lives.
@@ -20,7 +18,7 @@ pub(in crate::edgemesh) struct Counted<S> {
     inner: S,
     figures: Arc<Figures>,
     /// Its share of the connections that may be open at a time.
-    _permit: Option<OwnedSemaphorePermit>,
+    _permit: Option<StreamPermit>,
 }
 
 impl<S> Counted<S> {
@@ -29,7 +27,7 @@ impl<S> Counted<S> {
     }
 
     /// Keeps a permit until the stream is dropped.
-    pub(super) fn holding(self, permit: OwnedSemaphorePermit) -> Self {
+    pub(super) fn holding(self, permit: StreamPermit) -> Self {
         Self { _permit: Some(permit), ..self }
     }
 }

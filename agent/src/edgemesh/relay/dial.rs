@@ -1,6 +1,6 @@
 //! A connection to an endpoint of another node, over the cloud.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use rustls_pki_types::ServerName;
 use tokio::{io::join, time::timeout};
@@ -27,7 +27,9 @@ const SERVER_NAME: &str = "node.invalid";
 pub(in crate::edgemesh) enum RelayDialError {
     #[error("this node is not connected to the relay")]
     NotConnected,
-    #[error("this node has as many connections over the relay as it may have")]
+    #[error(
+        "this node, the client, or the node that it connects to, has as many connections over the relay as it may have"
+    )]
     Full,
     #[error("the relay does not connect to the node: {0}")]
     Refused(String),
@@ -50,13 +52,13 @@ impl RelayDialError {
 
 impl From<MessageError> for RelayDialError {
     fn from(error: MessageError) -> Self {
-        Self::Broken(error.to_string())
+        Self::Broken(printable(&short(&error.to_string())))
     }
 }
 
 impl From<CertificateError> for RelayDialError {
     fn from(error: CertificateError) -> Self {
-        Self::Broken(error.to_string())
+        Self::Broken(printable(&short(&error.to_string())))
     }
 }
 
@@ -66,13 +68,14 @@ impl Relay {
         self.link.borrow().as_ref().is_some_and(|connection| connection.close_reason().is_none())
     }
 
-    /// Connects to an endpoint of another node. Dropping the stream ends the connection.
+    /// Connects to an endpoint of another node, for a client. Dropping the stream ends the connection.
     pub(in crate::edgemesh) async fn dial(
         &self,
+        client: IpAddr,
         node: &str,
         request: &ConnectRequest,
     ) -> Result<RelayStream, RelayDialError> {
-        let dialled = timeout(DIAL_TIMEOUT, self.connect(node, request))
+        let dialled = timeout(DIAL_TIMEOUT, self.connect(client, node, request))
             .await
             .unwrap_or(Err(RelayDialError::Timeout(DIAL_TIMEOUT)));
         let figures = &self.figures;
@@ -80,10 +83,16 @@ impl Relay {
         dialled
     }
 
-    async fn connect(&self, node: &str, request: &ConnectRequest) -> Result<RelayStream, RelayDialError> {
+    async fn connect(
+        &self,
+        client: IpAddr,
+        node: &str,
+        request: &ConnectRequest,
+    ) -> Result<RelayStream, RelayDialError> {
         let connection = self.link.borrow().clone().ok_or(RelayDialError::NotConnected)?;
-        let broken = |error: &dyn std::fmt::Display| RelayDialError::Broken(error.to_string());
-        let Ok(permit) = self.streams.clone().try_acquire_owned() else { return Err(RelayDialError::Full) };
+        let broken =
+            |error: &dyn std::fmt::Display| RelayDialError::Broken(printable(&short(&error.to_string())));
+        let permit = self.limits.admit(client, node).map_err(|_| RelayDialError::Full)?;
         let (send, receive) = connection.open_bi().await.map_err(|error| broken(&error))?;
         let mut quic = Counted::new(join(receive, send), self.figures.clone()).holding(permit);
         write(&mut quic, &Open { node: node.to_owned() }).await?;

@@ -10,6 +10,7 @@
 //! | `dial` | a stream to another node's endpoint |
 //! | `serve` | a stream that another node has opened |
 //! | `allowed` | which endpoints other nodes may reach; pure |
+//! | `stream_limits` | how many streams one client, and one node, may have |
 //! | `message` | the messages of the protocol, read from and written to a stream |
 //! | `counted` | a stream whose bytes are counted |
 //! | `datagrams` | UDP over a stream |
@@ -21,20 +22,18 @@ pub(super) mod datagrams;
 mod dial;
 mod message;
 mod serve;
+mod stream_limits;
 mod task;
 
 use std::sync::Arc;
 
 use quinn::{Connection, RecvStream, SendStream};
-use tokio::{
-    io::Join,
-    sync::{Semaphore, watch},
-};
+use tokio::{io::Join, sync::watch};
 use wire::relay::MAX_STREAMS;
 
 pub(super) use self::dial::RelayDialError;
 pub(crate) use self::task::Task;
-use self::{certificates::Certificates, counted::Counted};
+use self::{certificates::Certificates, counted::Counted, stream_limits::StreamLimits};
 use super::{figures::Figures, path_table::PathTable, snapshot::Snapshots};
 use crate::config::{HostPort, TlsFiles};
 
@@ -59,7 +58,7 @@ pub(crate) struct Config {
 pub(super) struct Relay {
     link: watch::Receiver<Option<Connection>>,
     certificates: Certificates,
-    streams: Arc<Semaphore>,
+    limits: StreamLimits,
     figures: Arc<Figures>,
 }
 
@@ -72,8 +71,8 @@ pub(super) fn new(
 ) -> (Relay, Task) {
     let (publish, link) = watch::channel(None);
     let certificates = Certificates::new(config.tls.clone());
-    let streams = Arc::new(Semaphore::new(MAX_STREAMS as usize));
-    let relay = Relay { link, certificates: certificates.clone(), streams, figures: figures.clone() };
+    let limits = StreamLimits::new(MAX_STREAMS as usize);
+    let relay = Relay { link, certificates: certificates.clone(), limits, figures: figures.clone() };
     let server = serve::StreamServer {
         node: config.node.as_str().into(),
         certificates: certificates.clone(),

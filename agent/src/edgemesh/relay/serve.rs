@@ -60,10 +60,22 @@ pub(super) enum NotServed {
 }
 
 impl StreamServer {
-    /// Serves a stream until it ends.
+    /// Serves a stream until it ends, or the other node does not read it any more.
     pub(super) async fn serve(&self, (send, receive): (quinn::SendStream, quinn::RecvStream)) {
+        let stopped = send.stopped();
+        let given_up = async {
+            if let Ok(None) = stopped.await {
+                // this node has ended its direction, and the other node has read it to the end; the other direction may go on
+                std::future::pending::<()>().await;
+            }
+        };
         let quic = Counted::new(join(receive, send), self.figures.clone());
-        if let Err(error) = self.serve_quic(quic).await {
+        let served = tokio::select! {
+            // cancel-safe, both: the connection to the endpoint is reset when it is dropped
+            served = self.serve_quic(quic) => served,
+            () = given_up => return,
+        };
+        if let Err(error) = served {
             Figures::add(&self.figures.relay_refused);
             debug!(%error, "a connection over the relay was not served");
         }
@@ -147,10 +159,25 @@ async fn refuse(stream: &mut TlsStream<QuicStream>, answer: Answer) {
 }
 
 /// Copies bytes in both directions until both ends have ended.
-async fn copy_both_ways(mut stream: TlsStream<QuicStream>, mut server: TcpStream) {
+async fn copy_both_ways(mut stream: TlsStream<QuicStream>, server: TcpStream) {
     set_nodelay_and_keepalive(&server);
-    if copy_bidirectional_with_sizes(&mut stream, &mut server, BUFFER_SIZE, BUFFER_SIZE).await.is_err() {
-        // one end broke off, which the other must not take for a normal end; the other node learns it from the missing close_notify of TLS
-        reset_on_drop(&server);
+    let mut server = EndpointSocket { socket: server, has_ended: false };
+    // if one end breaks off, the other must not take that for a normal end; the other node learns it from the missing close_notify of TLS
+    let copied =
+        copy_bidirectional_with_sizes(&mut stream, &mut server.socket, BUFFER_SIZE, BUFFER_SIZE).await;
+    server.has_ended = copied.is_ok();
+}
+
+/// The connection to an endpoint, which is reset if it is dropped before both ends have ended.
+struct EndpointSocket {
+    socket: TcpStream,
+    has_ended: bool,
+}
+
+impl Drop for EndpointSocket {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            reset_on_drop(&self.socket);
+        }
     }
 }

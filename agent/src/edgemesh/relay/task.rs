@@ -3,17 +3,21 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use quinn::{
-    ClientConfig, Connection, Endpoint, IdleTimeout, TransportConfig, VarInt,
+    ClientConfig, Connection, ConnectionError, Endpoint, IdleTimeout, TransportConfig, VarInt,
     crypto::rustls::QuicClientConfig,
 };
 use tokio::{
     net::lookup_host,
     sync::watch,
+    task::JoinSet,
     time::{sleep, timeout},
 };
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
-use wire::relay::{ALPN, MAX_STREAMS, Report, WINDOW};
+use wire::{
+    relay::{ALPN, MAX_STREAMS, Report, WINDOW},
+    text::{printable, short},
+};
 
 use super::{
     certificates::{CertificateError, Certificates},
@@ -45,10 +49,16 @@ enum ConnectError {
     #[error("this node's certificate cannot be used at the relay")]
     Certificates(#[from] CertificateError),
     #[error(
-        "no QUIC connection to the relay at {0}: {1}; check that cloudsim listens there (--relay-port), that UDP passes, and that \
+        "no QUIC connection to the relay at {server}: {why}; check that cloudsim listens there (--relay-port), that UDP passes, and that \
          modules.edgeMesh.relay.server names it"
     )]
-    Quic(String, Box<dyn std::error::Error + Send + Sync>),
+    Quic {
+        server: String,
+        /// What it is, in words of this program.
+        kind: String,
+        /// The same with the reason that the other end gives, which may be anything.
+        why: String,
+    },
     #[error(
         "no QUIC connection to the relay at {0} within {1:?}; check that cloudsim listens there (--relay-port), and that UDP passes"
     )]
@@ -59,6 +69,30 @@ impl ConnectError {
     /// Reports whether the node has no certificate yet, which EdgeHub reports already.
     fn is_before_join(&self) -> bool {
         matches!(self, Self::Certificates(CertificateError::Files(error)) if error.is_missing())
+    }
+
+    fn of_connection(server: &str, error: &ConnectionError) -> Self {
+        let why = printable(&short(&error.to_string()));
+        Self::Quic { server: server.to_owned(), kind: kind(error).to_owned(), why }
+    }
+
+    /// Returns the error without the reason that the other end gives: with a new one each time, each would be logged.
+    fn fault(&self) -> String {
+        if let Self::Quic { kind, .. } = self { kind.clone() } else { self.to_string() }
+    }
+}
+
+/// Returns what an error is, without the reason that the other end gives.
+fn kind(error: &ConnectionError) -> &'static str {
+    match error {
+        ConnectionError::VersionMismatch => "version",
+        ConnectionError::TransportError(_) => "transport",
+        ConnectionError::ConnectionClosed(_) => "closed by the relay's QUIC",
+        ConnectionError::ApplicationClosed(_) => "closed by the relay",
+        ConnectionError::Reset => "reset",
+        ConnectionError::TimedOut => "timeout",
+        ConnectionError::LocallyClosed => "closed here",
+        ConnectionError::CidsExhausted => "no connection IDs",
     }
 }
 
@@ -104,14 +138,16 @@ impl Task {
                     self.publish.send_replace(None);
                     connection.close(CLOSED, b"ended");
                     endpoint.close(CLOSED, b"ended");
-                    redial.ended(started, now(), true);
+                    // a relay that accepts and closes at once is not there again: the waits grow
+                    redial.ended(started, now(), false);
                     redial.record_cause(Cause::Cloud);
                     if shutdown.is_cancelled() {
                         // let the close frame go out
                         let _ = timeout(Duration::from_secs(1), endpoint.wait_idle()).await;
                         return;
                     }
-                    let why = connection.close_reason().map(|why| why.to_string()).unwrap_or_default();
+                    let why = connection.close_reason().map(|why| printable(&short(&why.to_string())));
+                    let why = why.unwrap_or_default();
                     warn!(why, "the connection to the relay has ended");
                 }
                 Err(error) => {
@@ -120,7 +156,7 @@ impl Task {
                             error = &error as &dyn std::error::Error,
                             "no relay before the node has joined"
                         );
-                    } else if let Some(times) = faults.count(&error.to_string(), now()) {
+                    } else if let Some(times) = faults.count(&error.fault(), now()) {
                         warn!(
                             times,
                             error = &error as &dyn std::error::Error,
@@ -140,19 +176,22 @@ impl Task {
 
     async fn dial(&self) -> Result<(Connection, Endpoint), ConnectError> {
         let server = self.server.to_string();
-        let failed =
-            |error: Box<dyn std::error::Error + Send + Sync>| ConnectError::Quic(server.clone(), error);
+        let failed = |error: &dyn std::error::Error| ConnectError::Quic {
+            server: server.clone(),
+            kind: error.to_string(),
+            why: error.to_string(),
+        };
         // read before each dial: EdgeHub makes and renews them
         let tls = self.certificates.to_cloud().await?;
-        let client = client(&tls).map_err(|error| failed(error.into()))?;
-        let mut last = failed("the name has no address".into());
-        for address in lookup_host(&server).await.map_err(|error| failed(error.into()))? {
+        let client = client(&tls).map_err(|error| failed(&error))?;
+        let mut last = failed(&std::io::Error::other("the name has no address"));
+        for address in lookup_host(&server).await.map_err(|error| failed(&error))? {
             let any: SocketAddr = if address.is_ipv4() { ([0; 4], 0).into() } else { ([0; 16], 0).into() };
-            let endpoint = Endpoint::client(any).map_err(|error| failed(error.into()))?;
+            let endpoint = Endpoint::client(any).map_err(|error| failed(&error))?;
             let connecting = endpoint.connect_with(client.clone(), address, &self.server.host);
-            match connecting.map_err(|error| failed(error.into()))?.await {
+            match connecting.map_err(|error| failed(&error))?.await {
                 Ok(connection) => return Ok((connection, endpoint)),
-                Err(error) => last = failed(error.into()),
+                Err(error) => last = ConnectError::of_connection(&server, &error),
             }
         }
         Err(last)
@@ -160,11 +199,21 @@ impl Task {
 
     /// Serves a connection until it ends.
     async fn serve(&self, connection: &Connection, shutdown: &CancellationToken) {
-        let tasks = TaskTracker::new();
+        // dropped with them, streams end with their connection: an endpoint that does not end would keep this node off the relay
+        let mut tasks = JoinSet::new();
         let streams = async {
-            while let Ok(stream) = connection.accept_bi().await {
-                let server = self.streams.clone();
-                tasks.spawn(async move { server.serve(stream).await });
+            loop {
+                tokio::select! {
+                    // cancel-safe, both: a stream is taken only by the arm that wins
+                    accepted = connection.accept_bi() => match accepted {
+                        Ok(stream) => {
+                            let server = self.streams.clone();
+                            tasks.spawn(async move { server.serve(stream).await });
+                        }
+                        Err(_) => return,
+                    },
+                    Some(_) = tasks.join_next() => {}
+                }
             }
         };
         tokio::select! {
@@ -174,8 +223,6 @@ impl Task {
             () = shutdown.cancelled() => {}
         }
         connection.close(CLOSED, b"ended");
-        tasks.close();
-        tasks.wait().await;
     }
 
     /// Reports this node's paths to the cloud whenever they have changed; ends with the connection.
@@ -183,10 +230,14 @@ impl Task {
         let mut changes = self.paths.changes();
         loop {
             changes.borrow_and_update();
-            let sent = timeout(REPORT_TIMEOUT, send(connection, &Report { paths: self.paths.all() })).await;
+            let sent =
+                timeout(REPORT_TIMEOUT, send(connection, &Report { paths: self.paths.report() })).await;
             match sent {
                 Ok(Ok(())) => {}
-                Ok(Err(error)) => debug!(%error, "the paths to other nodes were not reported to the relay"),
+                Ok(Err(error)) => {
+                    let error = printable(&short(&error.to_string()));
+                    debug!(error, "the paths to other nodes were not reported to the relay");
+                }
                 Err(_) => debug!("the relay did not take the report of the paths to other nodes"),
             }
             sleep(REPORT_INTERVAL).await;
@@ -222,6 +273,8 @@ fn client(tls: &rustls::ClientConfig) -> Result<ClientConfig, quinn::crypto::rus
         .max_concurrent_uni_streams(VarInt::from_u32(0));
     // no window for all streams together: a stream that is not read does not hold up the others
     transport.stream_receive_window(VarInt::from_u32(WINDOW));
+    // nobody reads QUIC's own datagrams
+    transport.datagram_receive_buffer_size(None);
     let mut client = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls)?));
     client.transport_config(Arc::new(transport));
     Ok(client)
@@ -231,5 +284,28 @@ impl Part for Task {
     async fn run(&mut self, _heart: Heartbeat, shutdown: CancellationToken) -> Result<(), PartError> {
         Self::run(self, &shutdown).await;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quinn::ApplicationClose;
+
+    use super::*;
+
+    #[test]
+    fn reasons_that_a_relay_makes_up_are_one_fault_and_write_no_lines() {
+        let error = |number: usize| {
+            let reason = format!("\u{1b}[31m\r\nERROR FAKE {number} {}", "x".repeat(900));
+            let closed = ApplicationClose { error_code: VarInt::from_u32(1), reason: reason.into() };
+            ConnectError::of_connection("relay:20006", &ConnectionError::ApplicationClosed(closed))
+        };
+        let said = error(1).to_string();
+        assert!(!said.contains(char::is_control) && said.len() < 600, "{said:?}");
+        let mut faults = Repeated::default();
+        assert_eq!(
+            (0..100).filter(|number| faults.count(&error(*number).fault(), now()).is_some()).count(),
+            1
+        );
     }
 }

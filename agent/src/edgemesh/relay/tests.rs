@@ -32,6 +32,8 @@ use crate::{
     netlink::own_addresses,
 };
 
+/// Who connects.
+const CLIENT: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 88, 0, 9));
 const LIMIT: Duration = Duration::from_secs(20);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -96,6 +98,7 @@ async fn connected(connection: Connection, cloud: Arc<Inner>) {
     while let Ok((send, receive)) = connection.accept_bi().await {
         let (cloud, from) = (cloud.clone(), from.clone());
         tokio::spawn(async move {
+            let stopped = send.stopped();
             let mut ours = join(receive, send);
             let Open { node } = message::read(&mut ours).await.unwrap();
             let node = cloud.instead.lock().clone().unwrap_or(node);
@@ -107,7 +110,15 @@ async fn connected(connection: Connection, cloud: Arc<Inner>) {
             let from = cloud.says.lock().clone().unwrap_or(from);
             message::write(&mut theirs, &Open { node: from }).await.unwrap();
             let (mut ours, mut theirs) = (Seen(ours, cloud.clone()), Seen(theirs, cloud.clone()));
-            let _ = copy_bidirectional(&mut ours, &mut theirs).await;
+            let given_up = async {
+                if let Ok(None) = stopped.await {
+                    std::future::pending::<()>().await;
+                }
+            };
+            tokio::select! {
+                _ = copy_bidirectional(&mut ours, &mut theirs) => {}
+                () = given_up => {}
+            }
         });
     }
 }
@@ -263,7 +274,7 @@ async fn bytes_go_to_another_nodes_endpoint_and_the_relay_cannot_read_them() {
     let one = node(&cloud, &cloud.ca, "edge-1", Snapshot::default()).await;
     let two = node(&cloud, &cloud.ca, "edge-2", with_endpoint(at)).await;
     let secret = b"nobody between the two nodes reads this".repeat(10_000);
-    let stream = one.relay.dial("edge-2", &request(at, Protocol::Tcp)).await.unwrap();
+    let stream = one.relay.dial(CLIENT, "edge-2", &request(at, Protocol::Tcp)).await.unwrap();
     let (mut read, mut write) = tokio::io::split(stream);
     let forth = async {
         write.write_all(&secret).await.unwrap();
@@ -291,7 +302,7 @@ async fn datagrams_go_the_same_way() {
     });
     let one = node(&cloud, &cloud.ca, "edge-1", Snapshot::default()).await;
     let _two = node(&cloud, &cloud.ca, "edge-2", with_endpoint(at)).await;
-    let mut stream = one.relay.dial("edge-2", &request(at, Protocol::Udp)).await.unwrap();
+    let mut stream = one.relay.dial(CLIENT, "edge-2", &request(at, Protocol::Udp)).await.unwrap();
     let mut answer = vec![0; datagrams::MAX_DATAGRAM];
     for size in [0, 1, 1400, 30_000] {
         let sent = vec![b'x'; size];
@@ -315,12 +326,12 @@ async fn endpoints_that_the_other_node_does_not_know_for_its_own_are_refused() {
         (([169, 254, 169, 254], 80).into(), "web"),
     ] {
         let asked = ConnectRequest { service: service.into(), ..request(endpoint, Protocol::Tcp) };
-        let refused = one.relay.dial("edge-2", &asked).await.unwrap_err();
+        let refused = one.relay.dial(CLIENT, "edge-2", &asked).await.unwrap_err();
         assert!(matches!(refused, RelayDialError::Endpoint(_)), "{asked:?}: {refused}");
     }
     let none = timeout(Duration::from_millis(100), other.accept()).await;
     assert!(none.is_err(), "nobody was dialled");
-    let refused = one.relay.dial("edge-9", &request(at, Protocol::Tcp)).await.unwrap_err();
+    let refused = one.relay.dial(CLIENT, "edge-9", &request(at, Protocol::Tcp)).await.unwrap_err();
     assert!(matches!(&refused, RelayDialError::Refused(why) if why == "it is not there"), "{refused}");
 }
 
@@ -331,17 +342,17 @@ async fn a_node_in_the_place_of_another_is_found_out_by_both() {
     let _two = node(&cloud, &cloud.ca, "edge-2", with_endpoint(at)).await;
     let _three = node(&cloud, &cloud.ca, "edge-3", with_endpoint(at)).await;
     *cloud.inner.instead.lock() = Some("edge-3".into());
-    let refused = one.relay.dial("edge-2", &request(at, Protocol::Tcp)).await.unwrap_err();
+    let refused = one.relay.dial(CLIENT, "edge-2", &request(at, Protocol::Tcp)).await.unwrap_err();
     assert!(
         matches!(&refused, RelayDialError::Tls(why) if why.to_string().contains("NotValidForName")),
         "{refused}"
     );
     *cloud.inner.instead.lock() = None;
     *cloud.inner.says.lock() = Some("edge-9".into());
-    let refused = one.relay.dial("edge-2", &request(at, Protocol::Tcp)).await;
+    let refused = one.relay.dial(CLIENT, "edge-2", &request(at, Protocol::Tcp)).await;
     assert!(refused.is_err(), "it is not who the relay says");
     *cloud.inner.says.lock() = None;
-    assert!(one.relay.dial("edge-2", &request(at, Protocol::Tcp)).await.is_ok());
+    assert!(one.relay.dial(CLIENT, "edge-2", &request(at, Protocol::Tcp)).await.is_ok());
 }
 
 #[tokio::test]
@@ -352,11 +363,12 @@ async fn the_direct_way_comes_first_and_the_relay_where_it_is_closed() {
     let _two = node(&cloud, &cloud.ca, "edge-2", with_endpoint(at)).await;
     let destination = |address, is_direct| Destination { address, node: Some("edge-2".into()), is_direct };
     let over = async |destination: &Destination| {
-        let dialled =
-            timeout(LIMIT, one.dialer.dial(destination, || request(at, Protocol::Tcp))).await.unwrap();
+        let dialled = timeout(LIMIT, one.dialer.dial(destination, CLIENT, || request(at, Protocol::Tcp)))
+            .await
+            .unwrap();
         dialled.map(|server| matches!(server, EndpointStream::Relayed(_)))
     };
-    let path = || one.paths.all().get("edge-2").copied();
+    let path = || one.paths.report().get("edge-2").copied();
     assert!(!over(&destination(at, true)).await.unwrap());
     assert_eq!(path(), Some(Path::Direct));
     // documentation's own network (RFC 5737): nobody answers
@@ -368,6 +380,14 @@ async fn the_direct_way_comes_first_and_the_relay_where_it_is_closed() {
     let begun = std::time::Instant::now();
     assert!(over(&destination(closed, true)).await.unwrap(), "remembered");
     assert!(begun.elapsed() < Duration::from_millis(300), "{:?}", begun.elapsed());
+    assert!(
+        !over(&destination(at, true)).await.unwrap(),
+        "another address of the node is still reached directly"
+    );
+    assert!(
+        one.dialer.relay_for(&destination(closed, true)).is_some(),
+        "which says nothing of the first one"
+    );
     assert!(over(&destination(at, false)).await.unwrap(), "an address of an own pod is not dialled");
     timeout(LIMIT, async {
         while path() != Some(Path::Direct) {
@@ -390,7 +410,9 @@ async fn the_direct_way_comes_first_and_the_relay_where_it_is_closed() {
     assert!(matches!(over(&destination(at, false)).await, Err(DialError::OwnPodNetwork)));
     assert!(matches!(
         one.dialer
-            .dial(&Destination { address: at, node: None, is_direct: true }, || request(at, Protocol::Tcp))
+            .dial(&Destination { address: at, node: None, is_direct: true }, CLIENT, || {
+                request(at, Protocol::Tcp)
+            })
             .await,
         Ok(EndpointStream::Direct(_))
     ));
@@ -403,7 +425,7 @@ async fn a_connection_that_breaks_off_is_no_end() {
     let at = listener.local_addr().unwrap();
     let one = node(&cloud, &cloud.ca, "edge-1", Snapshot::default()).await;
     let _two = node(&cloud, &cloud.ca, "edge-2", with_endpoint(at)).await;
-    let mut stream = one.relay.dial("edge-2", &request(at, Protocol::Tcp)).await.unwrap();
+    let mut stream = one.relay.dial(CLIENT, "edge-2", &request(at, Protocol::Tcp)).await.unwrap();
     let (mut server, _): (TcpStream, _) = listener.accept().await.unwrap();
     server.write_all(b"half").await.unwrap();
     let mut read = [0; 4];
@@ -412,3 +434,5 @@ async fn a_connection_that_breaks_off_is_no_end() {
     drop(server);
     assert!(ends(&mut stream).await.is_err());
 }
+
+mod attacks;
