@@ -18,7 +18,7 @@ use super::{
     splice::{Both, splice},
     table::{ENDED, Entry, Relays},
 };
-use crate::faults::{Faults, Link, Standing, now};
+use crate::faults::{Faults, Link, LinkState, now};
 
 /// How long a node may take to say what it wants, and the other one to take it.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -71,7 +71,7 @@ async fn cut(node: &str, faults: &Faults) {
         if is_cut(node, faults) {
             return;
         }
-        let Standing { until, .. } = Standing::of(faults.on(node).as_ref(), now());
+        let LinkState { until, .. } = LinkState::of(faults.on(node).as_ref(), now());
         let until = async {
             match until {
                 Some(until) => sleep_until(until.into()).await,
@@ -90,7 +90,7 @@ async fn cut(node: &str, faults: &Faults) {
 pub(super) fn is_cut(node: &str, faults: &Faults) -> bool {
     let set = faults.on(node);
     // a half-open link is as good as cut: QUIC would find that out by itself
-    let link = Standing::of(set.as_ref(), now()).link;
+    let link = LinkState::of(set.as_ref(), now()).link;
     link != Link::Up || set.is_some_and(|set| set.lowered.cut_relay == Some(true))
 }
 
