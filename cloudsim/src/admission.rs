@@ -1,4 +1,4 @@
-//! What CloudCore's admission webhook does, and what it leaves undone: devices are held against their models, rules against their
+//! The part of CloudCore's admission webhook that this cloud has: devices are validated against their models, rules against their
 //! endpoints.
 
 use async_trait::async_trait;
@@ -18,13 +18,13 @@ use crate::controllers::rules::check;
 const GROUP: &str = "devices.kubeedge.io";
 const RULES: &str = "rules.kubeedge.io";
 
-/// Holds devices against their models, rules against their endpoints, and models and endpoints against themselves.
+/// Validates devices against their models, rules against their endpoints, and models and endpoints by themselves.
 #[derive(Debug)]
-pub(crate) struct OfKubeEdge;
+pub(crate) struct KubeEdgeAdmission;
 
 #[async_trait]
-impl Admission for OfKubeEdge {
-    /// A write that leaves the spec as it is, is not asked about: what was admitted before its model changed stays what it is.
+impl Admission for KubeEdgeAdmission {
+    /// A write that leaves the spec unchanged is not validated: an object that was admitted before its model changed stays valid.
     async fn review(&self, review: Review<'_>) -> Result<Vec<Objection>, StoreError> {
         let is_new = review.old.is_none_or(|old| old.get("spec") != review.new.get("spec"));
         if is_new && review.group == RULES {
@@ -52,7 +52,7 @@ impl Admission for OfKubeEdge {
     }
 }
 
-/// Rules may be applied before their endpoints: those that are not there yet are not looked at, and the status tells of them.
+/// Rules may be applied before their endpoints: a missing endpoint is not an error here; the rule's status reports it.
 async fn rules(review: &Review<'_>) -> Result<Vec<Objection>, StoreError> {
     let faults = match review.kind {
         "RuleEndpoint" => {
@@ -68,8 +68,11 @@ async fn rules(review: &Review<'_>) -> Result<Vec<Objection>, StoreError> {
         },
         _ => Vec::new(),
     };
-    let objection =
-        |fault: check::Fault| Objection { field: fault.field, value: fault.value.into(), why: fault.why };
+    let objection = |fault: check::FieldError| Objection {
+        field: fault.field,
+        value: fault.value.into(),
+        why: fault.why,
+    };
     Ok(faults.into_iter().map(objection).collect())
 }
 
@@ -79,7 +82,7 @@ async fn endpoint(review: &Review<'_>, name: &str) -> Result<Option<RuleEndpoint
     Ok(found.map(|endpoint| endpoint.value()).transpose()?.as_ref().and_then(spec))
 }
 
-/// `None` where there is none yet: devices may be applied before their model.
+/// Returns `None` if the model does not exist yet: devices may be applied before their model.
 async fn model(review: &Review<'_>, device: &DeviceSpec) -> Result<Option<DeviceModelSpec>, StoreError> {
     let Some(reference) = &device.device_model_ref else { return Ok(None) };
     let key = Key::new(Resource::new(GROUP, "devicemodels"), review.namespace, reference.name.as_str());
@@ -87,7 +90,7 @@ async fn model(review: &Review<'_>, device: &DeviceSpec) -> Result<Option<Device
     Ok(found.map(|model| model.value()).transpose()?.as_ref().and_then(spec))
 }
 
-/// The schema has been checked before.
+/// Deserializes the spec; the schema has been validated before.
 fn spec<T: DeserializeOwned>(object: &Value) -> Option<T> {
     serde_json::from_value(object.get("spec")?.clone()).ok()
 }

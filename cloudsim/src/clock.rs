@@ -1,6 +1,6 @@
-//! The time as the protocol has it.
+//! The time in the unit of the wire protocol.
 
-/// Milliseconds since the Unix epoch.
+/// Returns the time in milliseconds since the Unix epoch.
 pub(crate) fn now_ms() -> i64 {
     jiff::Timestamp::now().as_millisecond()
 }

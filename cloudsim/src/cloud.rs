@@ -1,4 +1,4 @@
-//! The whole cloud as a value: an API over a store, controllers, and its servers.
+//! The whole cloud as one value: an API over a store, controllers, and its servers.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -21,7 +21,7 @@ pub use self::{
 use self::{
     backend::Backend,
     metrics::Metrics,
-    replicas::{Reached, bind_hub, replicas, run_hub},
+    replicas::{ApiAccess, bind_hub, replicas, run_hub},
     routing::Routing,
     streams::Streams,
 };
@@ -31,7 +31,8 @@ use crate::{
     enrolment::Enrolment,
     faults::Faults,
     pki::{
-        JoinToken, JoinTokens, NoToken, NodeCertificates, Pki, PkiError, RecordError, TokenRequest, Trust,
+        JoinToken, JoinTokenError, JoinTokens, NodeCertificates, Pki, PkiError, RecordError, TokenRequest,
+        Trust,
     },
     relay::Relays,
     sessions::{NodeSession, Sessions},
@@ -49,31 +50,31 @@ mod routing;
 mod standalone;
 mod streams;
 
-/// Where a cloud's servers listen.
+/// The addresses on which a cloud's servers listen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
-    /// The API; none before a cluster's API server.
+    /// The API; `None` for a cloud before a cluster's API server.
     pub api: Option<SocketAddr>,
-    /// Health and metrics, where they have a port of their own.
+    /// Health and metrics, if they have a port of their own.
     pub health: Option<SocketAddr>,
     /// The enrolment endpoints.
     pub https: SocketAddr,
     /// CloudHub.
     pub websocket: SocketAddr,
-    /// CloudHub's QUIC, where it is served.
+    /// CloudHub over QUIC, if it is served.
     pub quic: Option<SocketAddr>,
-    /// What nodes dial for their stream tunnels, where it is served.
+    /// The server to which nodes dial their stream tunnels, if it is served.
     pub tunnel: Option<SocketAddr>,
-    /// The relay between nodes, UDP, where it is served.
+    /// The UDP relay between nodes, if it is served.
     pub relay: Option<SocketAddr>,
-    /// What an API server that stands elsewhere asks nodes' kubelets by, where it is served.
+    /// The server through which an external API server reaches nodes' kubelets, if it is served.
     pub kubelets: Option<SocketAddr>,
-    /// The router's REST listener, where it is served.
+    /// The router's REST listener, if it is served.
     pub router: Option<SocketAddr>,
 }
 
 impl Addresses {
-    /// Those of a cloud that nobody reaches, for tests of nodes.
+    /// Returns placeholder addresses for tests of nodes that reach no cloud.
     pub fn nowhere() -> Self {
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 1));
         Self {
@@ -90,11 +91,11 @@ impl Addresses {
     }
 }
 
-/// A cloud that runs.
+/// A running cloud.
 pub struct Cloud {
     client: Client,
     store: Option<Arc<dyn Store>>,
-    /// Of the data directory, if there is one.
+    /// The lock of the data directory, if there is one.
     _lock: Option<StoreLock>,
     addresses: Addresses,
     kubeconfig: String,
@@ -120,7 +121,7 @@ impl Cloud {
         let backend = Backend::open(&options, &metrics, &sessions).await?;
         let (client, store) = (backend.client(), backend.store());
         let (certificates, tokens) = backend.records();
-        let (pki, token) = backend.own_objects(&options).await?;
+        let (pki, token) = backend.ensure_own_objects(&options).await?;
 
         let faults = Faults::new(options.seed);
         let trust = Trust::new(&pki, &options.names, options.renewal_grace, &faults, certificates.clone())?;
@@ -129,7 +130,7 @@ impl Cloud {
         let events = backend.recorder(&tasks, &shutdown);
         let streams = Streams::bind(&options, &trust, (&faults, &sessions), &client, pki.server()).await?;
         let (tunnel, kubelets, relay) = streams.addresses();
-        let reached = Reached {
+        let reached = ApiAccess {
             root_ca: backend.root_ca(&pki).await?,
             kubelet_port: kubelets.map(|address| address.port()),
             approver: backend.approver(&options, &sessions),
@@ -160,7 +161,7 @@ impl Cloud {
         run_hub(hub, replicas, served.ready, &tasks, &shutdown);
         streams.run(&tasks, &shutdown);
         routing.run(&tasks, &shutdown);
-        spawn_once(&backend, &pki, (&certificates, &sessions), &tasks, &shutdown);
+        spawn_leader_tasks(&backend, &pki, (&certificates, &sessions), &tasks, &shutdown);
         let lock = match backend {
             Backend::Standalone(standalone) => {
                 let (told, of) = ((&events, metrics), (&pki, &sessions));
@@ -188,81 +189,81 @@ impl Cloud {
         })
     }
 
-    /// A client of its API, in the same process, or of the cluster's with this cloud's rights.
+    /// Returns a client of the API: of the in-process one, or of the cluster's with this cloud's rights.
     pub fn client(&self) -> Client {
         self.client.clone()
     }
 
-    /// What its API keeps; none before a cluster's API server.
+    /// Returns the store under the API; `None` for a cloud before a cluster's API server.
     pub fn store(&self) -> Option<&Arc<dyn Store>> {
         self.store.as_ref()
     }
 
-    /// Where its servers listen.
+    /// Returns the addresses on which the servers listen.
     pub fn addresses(&self) -> Addresses {
         self.addresses
     }
 
-    /// A kubeconfig of a person who may do everything; empty before a cluster's API server, which gives its own.
+    /// Returns a kubeconfig with all rights; empty for a cloud before a cluster's API server, which issues its own.
     pub fn kubeconfig(&self) -> &str {
         &self.kubeconfig
     }
 
-    /// A join token that is good for a day.
+    /// Returns a join token that is valid for a day.
     pub fn token(&self) -> &str {
         &self.token
     }
 
-    /// What is wrong on purpose: to be looked at and changed.
+    /// Returns the injected faults, to read and change them.
     pub fn faults(&self) -> &Faults {
         &self.faults
     }
 
-    /// The sessions of its nodes.
+    /// Returns the sessions of nodes.
     pub fn sessions(&self) -> Vec<NodeSession> {
         self.sessions.list()
     }
 
-    /// The stream tunnels of its nodes: the way to their kubelets.
+    /// Returns the stream tunnels of nodes, through which their kubelets are reached.
     pub fn tunnels(&self) -> &Tunnels {
         self.sessions.tunnels()
     }
 
-    /// The relay between its nodes.
+    /// Returns the relay between nodes.
     pub fn relays(&self) -> &Relays {
         self.sessions.relays()
     }
 
-    /// A join token of the authority that counts now, which a fault may have put in the place of the cloud's own.
+    /// Signs a join token with the authority in force, which a fault may have put in the place of the cloud's own.
     pub fn token_now(&self) -> Result<String, PkiError> {
         self.trust.token()
     }
 
-    /// A join token for one node, a time, a number of uses.
-    pub async fn join_token(&self, request: &TokenRequest) -> Result<String, NoToken> {
+    /// Issues a join token for one node, a lifetime and a number of uses.
+    pub async fn join_token(&self, request: &TokenRequest) -> Result<String, JoinTokenError> {
         self.join_tokens.mint(self.trust.authority(), request).await
     }
 
-    /// Takes the node's certificates back and ends its session: its name may be given by a join token again. Whether it had any.
+    /// Revokes the node's certificates and ends its session, so that a join token can give its name again. Returns whether it had any.
     pub async fn reset_node(&self, node: &str) -> Result<bool, RecordError> {
         let any = self.trust.certificates().reset(node).await?;
         self.sessions.end(node);
         Ok(any)
     }
 
-    /// Opens the names whose records were lost with a damaged database, as [`NodeCertificates::reset_lost`].
+    /// Frees the names whose records were lost with a damaged database; see [`NodeCertificates::reset_lost`].
     pub async fn reset_lost(&self) -> Result<Vec<String>, RecordError> {
         self.trust.certificates().reset_lost().await
     }
 
-    /// Whether a node of this name may come with this certificate (DER): this cloud's authority has signed it, and it was not taken
-    /// back.
+    /// Reports whether a node of this name may connect with this certificate (DER): this cloud's authority has signed it, and it was not
+    /// revoked.
     pub async fn knows(&self, node: &str, certificate: &[u8]) -> Result<bool, RecordError> {
         let is_own = self.trust.authority().has_signed(certificate);
         Ok(is_own && self.trust.certificates().counts(node, certificate).await?)
     }
 
-    /// Waits for a panic of a controller or server: the cloud does not do all that it should any more, and is to be stopped.
+    /// Waits until a controller or server panics. The cloud is then incomplete and should be stopped.
     pub async fn panicked(&self) -> TaskPanicked {
         self.tasks.panicked().await
     }
@@ -270,7 +271,7 @@ impl Cloud {
     /// Ends sessions, servers and controllers.
     ///
     /// # Errors
-    /// One of them has panicked, now or before.
+    /// Returns the panic of one of them, now or before.
     pub async fn stop(self) -> Result<(), TaskPanicked> {
         self.shutdown.cancel();
         self.tasks.wait().await
@@ -289,8 +290,8 @@ impl Drop for Cloud {
     }
 }
 
-/// What is done once, however many processes are this cloud.
-fn spawn_once(
+/// Starts what must run once per cloud, however many replicas it has.
+fn spawn_leader_tasks(
     backend: &Backend,
     pki: &Pki,
     (certificates, sessions): (&NodeCertificates, &Sessions),
@@ -310,7 +311,7 @@ fn spawn_once(
     tasks.spawn("join token", fresh);
 }
 
-/// The enrolment endpoints, with the keys of the moment.
+/// Binds the enrolment endpoints with the present keys.
 async fn bind_enrolment(
     options: &Options,
     trust: &Trust,

@@ -4,51 +4,51 @@ use wire::Message;
 
 use crate::mailbox::ObjectPath;
 
-/// One object: where it is, and which one of that name.
+/// Identifies one object: its path and its UID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectRef {
-    /// Its place.
+    /// The path of the object.
     pub path: ObjectPath,
-    /// Its UID.
+    /// The UID of the object.
     pub uid: String,
 }
 
-/// What a delivery is about; at most one waits for each key.
+/// The subject of a delivery; at most one delivery waits for each key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum DeliveryKey {
     /// The state of the object with this UID.
     Object(String),
-    /// The answer to one request (every answer is sent).
+    /// The answer to one request; every answer is sent.
     Answer(String),
-    /// The state of an object that something on the node watches.
+    /// The state of an object that a program on the node watches.
     Watched(String),
 }
 
-/// A message that the node acknowledges, with what decides its place in the acknowledged lane.
+/// A message that the node acknowledges, with what determines its place in the acknowledged lane.
 #[derive(Clone, Debug)]
 pub struct Delivery {
-    /// What it is about.
+    /// The subject of the message.
     pub key: DeliveryKey,
-    /// The object whose state it carries, where the bookkeeping is to know that the node has it.
+    /// The object whose state the message carries, if its acknowledgement is to be recorded.
     pub object: Option<ObjectRef>,
-    /// The revision that it carries; `None` for deletes.
+    /// The object's revision in the message; `None` for deletions.
     pub revision: Option<u64>,
-    /// What is sent.
+    /// The message itself.
     pub message: Message,
 }
 
 impl Delivery {
-    /// Whether it tells of the object's end.
+    /// Reports whether the message announces the object's deletion.
     pub(crate) fn is_delete(&self) -> bool {
         self.revision.is_none()
     }
 }
 
-/// What goes to the node.
+/// A message from a controller to the node.
 #[derive(Debug)]
 pub enum Reply {
-    /// At once, without acknowledgement.
+    /// Sent at once, without acknowledgement.
     Direct(Message),
-    /// In the acknowledged lane.
+    /// Sent through the acknowledged lane.
     Acknowledged(Delivery),
 }

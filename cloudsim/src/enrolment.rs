@@ -1,10 +1,8 @@
-//! The HTTPS endpoints by which a machine becomes a node: the CA's certificate, a certificate of its own, and whether a node
-//! of its name exists.
+//! The HTTPS endpoints of enrolment: the CA certificate, certificates for nodes, and whether a node of a name exists.
 //!
-//! Source: KubeEdge's CloudHub HTTP server (`/ca.crt`, `/edge.crt`, `/node/{name}`). Three differences. The node name in the
-//! header must be the certificate request's, also where a token is shown. A token gives no certificate for a name that a node has:
-//! otherwise a token's holder could become any node. And whether there is a node is told to those alone who show a token or a
-//! node's certificate.
+//! Source: KubeEdge's CloudHub HTTP server (`/ca.crt`, `/edge.crt`, `/node/{name}`). Three differences. The node name in the header must
+//! equal the one in the certificate request, with a token as well. A token gives no certificate for a name that a node holds: otherwise
+//! its holder could become any node. Whether a node exists is answered only to clients with a token or a node's certificate.
 
 use std::{
     convert::Infallible,
@@ -31,19 +29,19 @@ use wire::enroll::{
 use crate::{
     controllers::sync::SyncRecords,
     faults::{Faults, false_body},
-    pki::{JoinTokens, Name, NoToken, RecordError, Trust, lost_message, reserved_names},
+    pki::{JoinTokenError, JoinTokens, Name, RecordError, Trust, lost_message, reserved_names},
     sessions::Sessions,
 };
 
 /// CloudCore's limit of a certificate request, bytes.
 const CSR_LIMIT: usize = 1024 * 1024;
-/// How long a node's certificate is good for; CloudCore's `edgeCertSigningDuration`.
+/// Lifetime of a node's certificate; CloudCore's `edgeCertSigningDuration`.
 const VALIDITY: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-/// What the subject of a node's certificate says before its name.
+/// The prefix of the subject of a node's certificate, before its name.
 const NODE_USER: &str = "system:node:";
 const NODES: &str = "system:nodes";
 
-/// The endpoints as a service; cheap to clone.
+/// The endpoints as an HTTP service; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Enrolment {
     trust: Trust,
@@ -52,25 +50,25 @@ pub(crate) struct Enrolment {
     records: SyncRecords,
     sessions: Sessions,
     tokens: JoinTokens,
-    /// Names of this cloud, which no node may have.
+    /// Names of this cloud itself, which no node may have.
     reserved: Vec<String>,
 }
 
-/// By what a machine was known.
+/// How a machine has authenticated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Proof {
-    /// The certificate that it renews, DER.
+    /// With the certificate that it renews, DER.
     Certificate(Vec<u8>),
-    /// A join token: it may never have been here before.
+    /// With a join token; the machine may be new.
     Token(TokenScope),
 }
 
-/// A refusal: status and text, as CloudCore gives them.
+/// A refusal: status and body, as CloudCore sends them.
 type Refusal = (StatusCode, String);
 
 impl Enrolment {
-    /// Certificates of the authority that counts; nodes are looked up through `client`. `faults` may put other answers in the place
-    /// of the true ones. `sessions` hears of machines that show a token, whose uses `tokens` counts.
+    /// Creates the service. Certificates are signed by the authority of `trust`; nodes are looked up through `client`. `faults` may
+    /// replace the answers. `sessions` is notified of machines that show a token; `tokens` counts their uses.
     pub(crate) fn new(
         trust: Trust,
         client: Client,
@@ -82,7 +80,7 @@ impl Enrolment {
         Self { trust, client, faults, records, sessions, tokens, reserved: Vec::new() }
     }
 
-    /// No node gets one of these names.
+    /// Adds names that no node may get.
     pub(crate) fn reserving(self, names: &[String]) -> Self {
         Self { reserved: names.to_vec(), ..self }
     }
@@ -119,12 +117,12 @@ impl Enrolment {
         match identity_of(&signed) {
             Ok(wire::enroll::Identity::Node(subject)) if subject == name => {
                 match proof {
-                    Proof::Token(scope) => self.begins_anew(name, &signed, scope.id.as_deref()).await?,
+                    Proof::Token(scope) => self.mark_reenrolled(name, &signed, scope.id.as_deref()).await?,
                     Proof::Certificate(old) => {
                         let new = (signed.as_slice(), self.trust.authority().cert_der());
                         let renewed = self.trust.certificates().renewed(name, &old, new).await;
                         if !renewed.map_err(unrecorded)? {
-                            return Err(self.taken_back(name).await);
+                            return Err(self.revoked(name).await);
                         }
                     }
                 }
@@ -137,14 +135,21 @@ impl Enrolment {
         }
     }
 
-    /// This machine may hold nothing of what was sent to the node of its name before.
-    async fn begins_anew(&self, name: &str, certificate: &[u8], token: Option<&str>) -> Result<(), Refusal> {
+    /// Marks the node as re-enrolled: the machine may hold nothing of what was sent to its name before.
+    async fn mark_reenrolled(
+        &self,
+        name: &str,
+        certificate: &[u8],
+        token: Option<&str>,
+    ) -> Result<(), Refusal> {
         let certificates = self.trust.certificates();
         if let Some(token) = token
             && !certificates.is_repeated(name, token, certificate).await.map_err(unrecorded)?
         {
             self.tokens.take(token).await.map_err(|error| match error {
-                NoToken::UsedUp => (StatusCode::UNAUTHORIZED, format!("token validation failure: {error}")),
+                JoinTokenError::UsedUp => {
+                    (StatusCode::UNAUTHORIZED, format!("token validation failure: {error}"))
+                }
                 error => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
             })?;
         }
@@ -153,15 +158,15 @@ impl Enrolment {
         if !begun.map_err(unrecorded)? {
             // it may have been lost, too
             self.is_free(name).await?;
-            return Err(held(name));
+            return Err(name_taken(name));
         }
-        let doubted = self.records.doubt(name).await;
+        let doubted = self.records.mark_unacknowledged(name).await;
         doubted.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
         self.sessions.reenrolled().add(name, certificate);
         Ok(())
     }
 
-    /// The name is to be had: nobody of this name lives, or whoever shows the token is to take its place, as an administrator has said.
+    /// Checks that the name is free: no live node holds it, or an administrator has released it.
     async fn is_free(&self, name: &str) -> Result<(), Refusal> {
         let authority = self.trust.authority().cert_der();
         let known = self.trust.certificates().name(name, authority, self.trust.grace()).await;
@@ -172,10 +177,10 @@ impl Enrolment {
             // of an older cloud's node nothing but the Node may be known
             Name::Unknown => self.sessions.has(name) || self.has_reported(name).await?,
         };
-        if is_held { Err(held(name)) } else { Ok(()) }
+        if is_held { Err(name_taken(name)) } else { Ok(()) }
     }
 
-    /// Whether a node of this name has ever told how it is.
+    /// Reports whether a node of this name has ever reported its status.
     async fn has_reported(&self, name: &str) -> Result<bool, Refusal> {
         let found = Api::<Node>::all(self.client.clone()).get_opt(name).await;
         let found = found.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
@@ -183,9 +188,9 @@ impl Enrolment {
         Ok(info.is_some_and(|info| !info.kubelet_version.is_empty()))
     }
 
-    /// A verified certificate of the same node (it renews), or a join token and a free name.
+    /// Accepts a verified certificate of the same node (a renewal), or a join token together with a free name.
     async fn authenticate(&self, parts: &Parts, name: &str) -> Result<Proof, Refusal> {
-        let proof = self.known(parts, name).await?;
+        let proof = self.verify_proof(parts, name).await?;
         if matches!(proof, Proof::Token(_)) {
             if let Some(why) = reserved_names::reason(name, &self.reserved) {
                 let why =
@@ -197,8 +202,8 @@ impl Enrolment {
         Ok(proof)
     }
 
-    /// The certificate that a node shows does not count.
-    async fn taken_back(&self, name: &str) -> Refusal {
+    /// The refusal of a certificate that was revoked or replaced.
+    async fn revoked(&self, name: &str) -> Refusal {
         let why = match self.trust.certificates().is_lost(name).await {
             Ok(true) => lost_message(name),
             _ => format!("the certificate of node {name} was taken back; join with a token"),
@@ -206,8 +211,8 @@ impl Enrolment {
         (StatusCode::UNAUTHORIZED, why)
     }
 
-    /// By what the machine shows that it belongs here.
-    async fn known(&self, parts: &Parts, name: &str) -> Result<Proof, Refusal> {
+    /// Verifies the certificate or token that the machine presents.
+    async fn verify_proof(&self, parts: &Parts, name: &str) -> Result<Proof, Refusal> {
         let unauthorized = |why: String| (StatusCode::UNAUTHORIZED, why);
         if let Some(identity) = parts.extensions.get::<Identity>() {
             let is_node = identity.groups.iter().any(|group| group == NODES);
@@ -217,7 +222,7 @@ impl Enrolment {
                 if self.trust.admits(name, shown).await.map_err(unrecorded)? {
                     return Ok(Proof::Certificate(shown.to_owned()));
                 }
-                return Err(self.taken_back(name).await);
+                return Err(self.revoked(name).await);
             }
             return Err(unauthorized(format!(
                 "the certificate shown is {}'s and not node {name}'s",
@@ -240,9 +245,9 @@ impl Enrolment {
         }
     }
 
-    /// Whether there is such a node, for those who might be one. One that is connected is there, also before it has an object.
+    /// Answers whether the node exists, to clients that may be one. A connected node exists even before its Node object does.
     async fn node(&self, parts: &Parts, name: &str) -> Result<Vec<u8>, Refusal> {
-        self.known(parts, name).await?;
+        self.verify_proof(parts, name).await?;
         if self.sessions.has(name) {
             return Ok(NODE_IS_CONNECTED.as_bytes().to_vec());
         }
@@ -254,8 +259,8 @@ impl Enrolment {
     }
 }
 
-/// The name is a node's.
-fn held(name: &str) -> Refusal {
+/// The refusal for a name that a node holds.
+fn name_taken(name: &str) -> Refusal {
     let why = format!(
         "node {name} has a certificate, and renews it with itself: a join token gives no other one. If this machine is to take its \
          place, let an administrator run `cloudsim node reset {name}` (or delete the Node), and try again"
@@ -263,7 +268,7 @@ fn held(name: &str) -> Refusal {
     (StatusCode::CONFLICT, why)
 }
 
-/// The record of certificates failed: nothing is given that could not be taken back.
+/// The refusal when the certificate's record cannot be written: no certificate is issued that could not be revoked.
 fn unrecorded(error: RecordError) -> Refusal {
     warn!(error = &error as &dyn std::error::Error, "a certificate could not be put on record");
     (StatusCode::INTERNAL_SERVER_ERROR, error.to_string())

@@ -1,9 +1,9 @@
-//! The kinds that a cloud serves, and those of them on which nothing acts.
+//! The kinds that a cloud serves, and those on which no controller acts.
 
 use crds::devices::v1alpha2;
 use kubeapi::Registry;
 
-/// The kinds of Kubernetes and of KubeEdge.
+/// Returns the kinds of Kubernetes and KubeEdge.
 pub(crate) fn registry() -> Registry {
     Registry::builtin()
         .with_conversion("devices.kubeedge.io", "devices", v1alpha2::device)
@@ -11,7 +11,7 @@ pub(crate) fn registry() -> Registry {
         .with_crds(&crds::all())
 }
 
-/// Group and kind of what is only stored: whoever writes one is warned. Who adds a controller takes its kind out.
+/// Group and kind of what is only stored: writers get a warning. Whoever adds a controller removes its kind here.
 pub(crate) const STORED_ONLY: [(&str, &str); 19] = [
     ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"),
     ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"),
@@ -49,7 +49,8 @@ mod tests {
 
     async fn cloud() -> Client {
         let api = kubeapi::Api::builder(MemoryStore::new()).registry(registry());
-        let client = api.admission(std::sync::Arc::new(admission::OfKubeEdge)).build().client("default");
+        let client =
+            api.admission(std::sync::Arc::new(admission::KubeEdgeAdmission)).build().client("default");
         namespaces::ensure_initial(&client).await.unwrap();
         client
     }

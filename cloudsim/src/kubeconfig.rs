@@ -1,4 +1,4 @@
-//! The kubeconfig for people: the API's address, its CA, and a certificate that may do everything.
+//! The administrator's kubeconfig: the API's address, its CA, and a client certificate with all rights.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use std::{
 use base64::{Engine, engine::general_purpose::STANDARD};
 use wire::enroll::{pem_certificate, pem_ec_private_key};
 
-/// The name of cluster, user and context.
+/// The name of the cluster, user and context.
 const NAME: &str = "cloudsim";
 
 /// A kubeconfig cannot be written.
@@ -23,7 +23,7 @@ pub struct WriteError {
     source: io::Error,
 }
 
-/// The text of a kubeconfig; certificates and key in DER, the key in SEC1.
+/// Returns the text of a kubeconfig; certificates and key are DER, the key SEC1.
 pub(crate) fn text(server: &str, ca: &[u8], certificate: &[u8], key: &[u8]) -> String {
     let base64 = |pem: String| STANDARD.encode(pem);
     let (ca, certificate, key) =
@@ -41,12 +41,12 @@ pub(crate) fn text(server: &str, ca: &[u8], certificate: &[u8], key: &[u8]) -> S
     )
 }
 
-/// The host as it stands in a URL: an IPv6 address in brackets.
+/// Formats a host for a URL: IPv6 addresses get brackets.
 pub fn in_url(name: &str) -> String {
     if name.contains(':') { format!("[{name}]") } else { name.to_owned() }
 }
 
-/// Writes `text` for its owner only, atomically: kubectl never sees half of it.
+/// Writes `text` atomically, readable by its owner only: kubectl never sees a partial file.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), WriteError> {
     let failed = |source| WriteError { path: path.to_owned(), source };
     if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
@@ -55,7 +55,7 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), WriteError> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".new");
     let temporary = PathBuf::from(temporary);
-    // made anew: an older file could have another mode
+    // created anew, since an older file could have another mode
     match fs::remove_file(&temporary) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
         _ => {}

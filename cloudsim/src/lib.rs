@@ -1,9 +1,9 @@
 //! KubeEdge's cloud in one process: CloudCore's part towards nodes, and an API of its own.
 //!
-//! Standalone, [`Cloud::start`] gives an API over a store, kube-rs controllers against it, CloudHub for nodes, and the HTTPS
-//! endpoints by which machines become nodes. Every part below `controllers` is written against a `kube::Client` and cannot tell whose API
-//! it is: with [`Options::cluster`] it is a cluster's that exists, and the cloud keeps nothing itself. Nodes in the same process, and the
-//! program, are in the crate `hollow`.
+//! Standalone, [`Cloud::start`] runs an API over a store, kube-rs controllers against it, CloudHub for nodes, and the HTTPS endpoints for
+//! enrolment. Everything below `controllers` uses a `kube::Client` and does not know whose API it is: with [`Options::cluster`] it is
+//! that of an existing cluster, and the cloud keeps no state itself. Nodes in the same process, and the program, are in the crate
+//! `hollow`.
 
 mod admin;
 mod admission;

@@ -1,7 +1,7 @@
-//! What each connected node should look at next: sets of object paths, filled by controllers, emptied by sessions.
+//! The objects that each connected node should be sent next: sets of paths, filled by controllers and emptied by sessions.
 //!
-//! A path is in a node's set at most once, so the sets are bounded by the number of objects and never lose a change: the
-//! session reads the object's newest state when it gets to it.
+//! A path is in a node's set at most once, so the sets are bounded by the number of objects and lose no change: the session reads the
+//! object's newest state when it handles the path.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -12,8 +12,8 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// The kinds of objects that controllers send, in the order in which a node should get them: what pods mount comes before the
-/// pods, a model before its devices.
+/// The kinds of objects that controllers send, in the order in which nodes should get them: what pods mount before the pods, models
+/// before devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ObjectKind {
     /// `v1` Node.
@@ -37,7 +37,7 @@ impl ObjectKind {
     pub const ALL: [Self; 7] =
         [Self::Node, Self::ConfigMap, Self::Secret, Self::Access, Self::Pod, Self::DeviceModel, Self::Device];
 
-    /// The Kubernetes kind.
+    /// Returns the Kubernetes kind.
     pub fn kind(self) -> &'static str {
         match self {
             Self::Node => "Node",
@@ -50,7 +50,7 @@ impl ObjectKind {
         }
     }
 
-    /// The group and version that it is served in.
+    /// Returns the group and version in which the kind is served.
     pub fn api_version(self) -> &'static str {
         match self {
             Self::Node | Self::ConfigMap | Self::Secret | Self::Pod => "v1",
@@ -59,31 +59,31 @@ impl ObjectKind {
         }
     }
 
-    /// The kind of that Kubernetes name.
+    /// Returns the kind of this Kubernetes name.
     pub fn from_kind(kind: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|known| known.kind() == kind)
     }
 }
 
-/// One object's place. The namespace of cluster-scoped objects is empty.
+/// The path of one object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectPath {
-    /// What it is.
+    /// The kind of the object.
     pub kind: ObjectKind,
-    /// Its namespace, empty for nodes.
+    /// The namespace; empty for cluster-scoped objects.
     pub namespace: String,
-    /// Its name.
+    /// The name of the object.
     pub name: String,
 }
 
 impl ObjectPath {
-    /// A path from its parts.
+    /// Creates a path from its parts.
     pub fn new(kind: ObjectKind, namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self { kind, namespace: namespace.into(), name: name.into() }
     }
 }
 
-/// The set of one connected node.
+/// The paths that one connected node should be sent.
 #[derive(Debug, Default)]
 pub struct Mailbox {
     paths: Mutex<BTreeSet<ObjectPath>>,
@@ -97,12 +97,12 @@ impl Mailbox {
         self.changed.notify_one();
     }
 
-    /// Waits until something may be there. Cancel-safe: an unseen wake-up stays.
+    /// Waits until paths may be available. Cancel-safe: a wake-up that is not seen is kept.
     pub async fn changed(&self) {
         self.changed.notified().await;
     }
 
-    /// Takes everything, in the order of kinds.
+    /// Takes all paths, in the order of kinds.
     pub fn take(&self) -> BTreeSet<ObjectPath> {
         std::mem::take(&mut self.paths.lock())
     }
@@ -113,27 +113,27 @@ impl Mailbox {
 pub struct Mailboxes(Arc<Mutex<HashMap<String, Arc<Mailbox>>>>);
 
 impl Mailboxes {
-    /// A fresh mailbox for a node that has just connected; it replaces an older session's.
+    /// Creates a mailbox for a node that has just connected; it replaces that of an older session.
     pub fn open(&self, node: &str) -> OpenMailbox {
         let mailbox = Arc::new(Mailbox::default());
         self.0.lock().insert(node.to_owned(), mailbox.clone());
         OpenMailbox { all: self.clone(), node: node.to_owned(), mailbox }
     }
 
-    /// The nodes that are connected.
+    /// Returns the names of the connected nodes.
     pub fn nodes(&self) -> Vec<String> {
         self.0.lock().keys().cloned().collect()
     }
 
-    /// Tells `node`'s session, if there is one, that `path` may have changed.
-    pub fn poke(&self, node: &str, path: ObjectPath) {
+    /// Notifies the session of `node`, if there is one, that `path` may have changed.
+    pub fn notify(&self, node: &str, path: ObjectPath) {
         if let Some(mailbox) = self.0.lock().get(node) {
             mailbox.add([path]);
         }
     }
 }
 
-/// A connected node's mailbox, until this is dropped; a newer session's mailbox of the same node stays then.
+/// The mailbox of a connected node. Dropping it removes it, unless a newer session has replaced it.
 #[derive(Debug)]
 pub struct OpenMailbox {
     all: Mailboxes,
@@ -167,7 +167,7 @@ mod tests {
         let boxes = Mailboxes::default();
         let mailbox = boxes.open("edge");
         for kind in [ObjectKind::Device, ObjectKind::Pod, ObjectKind::Secret, ObjectKind::Pod] {
-            boxes.poke("edge", ObjectPath::new(kind, "default", "x"));
+            boxes.notify("edge", ObjectPath::new(kind, "default", "x"));
         }
         let kinds: Vec<ObjectKind> = mailbox.take().into_iter().map(|path| path.kind).collect();
         assert_eq!(kinds, [ObjectKind::Secret, ObjectKind::Pod, ObjectKind::Device]);
@@ -180,7 +180,7 @@ mod tests {
         let old = boxes.open("edge");
         let new = boxes.open("edge");
         drop(old);
-        boxes.poke("edge", ObjectPath::new(ObjectKind::Node, "", "edge"));
+        boxes.notify("edge", ObjectPath::new(ObjectKind::Node, "", "edge"));
         assert_eq!((boxes.nodes().len(), new.take().len()), (1, 1));
         drop(new);
         assert_eq!(boxes.nodes(), [""; 0]);

@@ -1,5 +1,5 @@
-//! The tasks of a cloud that run as long as it does. One that panics would be missed by everyone who relies on it, as a controller that
-//! has silently ended: the cloud is then to be stopped. What serves one node or one request is not among them: it ends alone.
+//! The tasks that run as long as the cloud. If one panics, everything that relies on it silently stops working, so the cloud must be
+//! stopped. Tasks for one node or one request are not among them: they end alone.
 
 use std::{any::Any, panic::AssertUnwindSafe, sync::Arc};
 
@@ -12,17 +12,17 @@ compile_error!(
     "a panic must end one session of cloudsim alone: build it without `panic = \"abort\"`, as with `--release`"
 );
 
-/// A task panicked: a defect of this program.
+/// A task panicked, which is a defect of this program.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name} panicked: {message}; please report this with the log")]
 pub struct TaskPanicked {
-    /// The task: a controller as on the command line, or a server or part of the cloud.
+    /// The name of the task: a controller as on the command line, or a server or part of the cloud.
     pub name: &'static str,
-    /// The message that it panicked with.
+    /// The panic message.
     pub message: String,
 }
 
-/// Tasks by name; clones are the same tasks.
+/// A set of named tasks; clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Tasks {
     tracker: TaskTracker,
@@ -30,7 +30,7 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// Starts a task. The first of all that panics is what [`Self::panicked`] tells.
+    /// Starts a task. [`Self::panicked`] returns the first panic of all tasks.
     pub fn spawn(&self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
         let tasks = self.clone();
         self.tracker.spawn(async move {
@@ -40,10 +40,10 @@ impl Tasks {
         });
     }
 
-    /// Tells of a task that others have seen ending by a panic.
+    /// Records a panic of a task that was observed elsewhere.
     pub fn fail(&self, name: &'static str, message: String) {
         let panicked = TaskPanicked { name, message };
-        // an earlier one is likely to be the cause
+        // an earlier panic is likely to be the cause
         let _ = self.panicked.set(panicked.clone());
         tracing::error!(error = &panicked as &dyn std::error::Error, "a task of the cloud has failed");
     }
@@ -53,22 +53,22 @@ impl Tasks {
         self.panicked.wait().await.clone()
     }
 
-    /// No more tasks are to come: [`Self::wait`] ends with those there are.
+    /// Declares that no more tasks will start, so that [`Self::wait`] can end.
     pub fn close(&self) {
         self.tracker.close();
     }
 
-    /// Waits until all tasks have ended, after [`Self::close`].
+    /// Waits until all tasks have ended; call [`Self::close`] first.
     ///
     /// # Errors
-    /// The first panic of a task, whenever it was.
+    /// Returns the first panic of a task, whenever it was.
     pub async fn wait(&self) -> Result<(), TaskPanicked> {
         self.tracker.wait().await;
         self.panicked.get().cloned().map_or(Ok(()), Err)
     }
 }
 
-/// The message that a task panicked with; empty where it is no text.
+/// Returns the message of a panic; empty if it is not text.
 fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()

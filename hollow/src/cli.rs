@@ -444,7 +444,8 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 fn token_lifetime(text: &str) -> Result<Duration, String> {
-    let period: Period = text.parse().map_err(|error: cloudsim::faults::NoPeriod| error.to_string())?;
+    let period: Period =
+        text.parse().map_err(|error: cloudsim::faults::ParsePeriodError| error.to_string())?;
     if period.get() < ServiceAccountTokens::LEAST_MAX_LIFETIME {
         return Err("at least 1h".to_owned());
     }

@@ -1,20 +1,20 @@
-//! What of a cloud is not Kubernetes': the sessions of its nodes, and what is wrong on purpose. Below `/cloudsim/v1/` on the
-//! API's port, for administrators only.
+//! The administrators' API for what is not Kubernetes': sessions of nodes, faults, tokens. It is served below `/cloudsim/v1/` on the
+//! API's port.
 //!
 //! | request | what |
 //! |---|---|
 //! | `GET nodes` | the sessions of nodes |
-//! | `GET mesh` | the nodes at the relay, their ways to others, and what went between whom |
-//! | `GET faults` | everything that is wrong |
+//! | `GET mesh` | the nodes at the relay, their paths to others, and the traffic between them |
+//! | `GET faults` | all injected faults |
 //! | `PUT faults/NODE`, `PUT faults/all` | conditions of a link, or of all that have none of their own |
-//! | `DELETE faults/NODE`, `DELETE faults/all`, `DELETE faults` | the end of them; the last also of a false certificate and false answers |
+//! | `DELETE faults/NODE`, `DELETE faults/all`, `DELETE faults` | removes them; the last also false certificates and answers |
 //! | `PUT certificate` | `{"certificate": NAME}`: what the servers for nodes show |
 //! | `PUT answers` | `{"answers": NAME}`: how the enrolment server answers |
-//! | `POST reset/NODE` | the end of the node's certificates and session: its name is free for a join token |
+//! | `POST reset/NODE` | revokes the node's certificates and ends its session: its name is free for a join token |
 //! | `POST reset` | the same for all names whose records were lost with a damaged database |
-//! | `POST tokens` | `{"node": NAME, "seconds": N, "uses": N}`, each of them optional: a join token, and whether the node's name is held, so that it gives no certificate before a reset |
-//! | `POST rules/NODE` | `{"to": PLACE, "body": TEXT}`: a message through the rule whose source that is; what came of it |
-//! | `POST hostile/NODE` | `{"shape": NAME}`: a message that no cloud should send |
+//! | `POST tokens` | `{"node": NAME, "seconds": N, "uses": N}`, each optional: a join token, and whether the name is held until a reset |
+//! | `POST rules/NODE` | `{"to": PLACE, "body": TEXT}`: sends a message through the rule with that source; returns the result |
+//! | `POST hostile/NODE` | `{"shape": NAME}`: sends a message that no cloud should send |
 
 mod request;
 
@@ -36,20 +36,20 @@ use serde_json::{Value, json};
 use tower::Service;
 use tracing::info;
 
-use self::request::{Order, Refusal, RuleMessage, Wanted, wanted};
+use self::request::{AdminRequest, Command, Refusal, RuleMessage, parse_request};
 use crate::{
     controllers::rules::Rules,
     faults::{Certificate, Faults},
-    pki::{JoinTokens, Name, NoToken, Trust},
+    pki::{JoinTokenError, JoinTokens, Name, Trust},
     sessions::Sessions,
 };
 
-/// Where it is.
+/// The path prefix.
 pub const PREFIX: &str = "/cloudsim/v1/";
 /// The largest body, bytes.
 const MAX_BODY_BYTES: usize = 64 * 1024;
 
-/// The service; cheap to clone.
+/// The API as an HTTP service; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Admin {
     faults: Faults,
@@ -61,7 +61,7 @@ pub(crate) struct Admin {
 }
 
 impl Admin {
-    /// Over these parts of a cloud.
+    /// Creates the service over these parts of a cloud.
     pub(crate) fn new(
         faults: &Faults,
         sessions: &Sessions,
@@ -80,41 +80,41 @@ impl Admin {
         let body =
             gather(body, MAX_BODY_BYTES).await.map_err(|unread| (unread.code(), unread.to_string()))?;
         let path = parts.uri.path().strip_prefix(PREFIX).unwrap_or_default();
-        match wanted(&parts.method, path, &body)? {
-            Wanted::Nodes => Ok(json!({"nodes": self.sessions.list()})),
-            Wanted::Mesh => Ok(json!(self.sessions.relays().state())),
-            Wanted::Faults => Ok(json!(self.faults.wrong())),
-            Wanted::Order(order) => {
+        match parse_request(&parts.method, path, &body)? {
+            AdminRequest::Nodes => Ok(json!({"nodes": self.sessions.list()})),
+            AdminRequest::Mesh => Ok(json!(self.sessions.relays().state())),
+            AdminRequest::Faults => Ok(json!(self.faults.active())),
+            AdminRequest::Command(order) => {
                 info!(?order, "ordered");
                 self.carry_out(order).await
             }
         }
     }
 
-    async fn carry_out(&self, order: Order) -> Result<Value, Refusal> {
+    async fn carry_out(&self, order: Command) -> Result<Value, Refusal> {
         match order {
-            Order::Set(whom, conditions) => {
+            Command::Set(whom, conditions) => {
                 let set = self.faults.set(&whom, *conditions);
                 set.map_err(|error| (StatusCode::UNPROCESSABLE_ENTITY, error.to_string()))?;
             }
-            Order::Clear(Some(whom)) => self.faults.clear(&whom),
-            Order::Clear(None) => self.faults.clear_everything(),
-            Order::Hostile(node, shape) => {
+            Command::Clear(Some(whom)) => self.faults.clear(&whom),
+            Command::Clear(None) => self.faults.clear_everything(),
+            Command::Hostile(node, shape) => {
                 let sent = self.faults.send_hostile(&node, shape).await;
                 sent.map_err(|error| (StatusCode::CONFLICT, error.to_string()))?;
             }
-            Order::Message(node, message) => return self.send(&node, message).await,
-            Order::Answers(answers) => self.faults.set_answers(answers),
-            Order::Reset(node) => return self.reset(&node).await,
-            Order::ResetLost => {
+            Command::Message(node, message) => return self.send(&node, message).await,
+            Command::Answers(answers) => self.faults.set_answers(answers),
+            Command::Reset(node) => return self.reset(&node).await,
+            Command::ResetLost => {
                 let lost = self.trust.certificates().reset_lost().await;
                 let lost = lost.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
                 return Ok(json!({"lost": lost}));
             }
-            Order::Token(request) => {
+            Command::Token(request) => {
                 let made = self.tokens.mint(self.trust.authority(), &request).await;
                 let made = made.map_err(|error| match error {
-                    NoToken::Asked(why) => (StatusCode::UNPROCESSABLE_ENTITY, why),
+                    JoinTokenError::Asked(why) => (StatusCode::UNPROCESSABLE_ENTITY, why),
                     error => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
                 })?;
                 let held = match &request.node {
@@ -123,7 +123,7 @@ impl Admin {
                 };
                 return Ok(json!({"token": made, "held": held}));
             }
-            Order::Certificate(certificate) => {
+            Command::Certificate(certificate) => {
                 self.faults.set_certificate(certificate);
                 if certificate == Certificate::RotatedAuthority {
                     let token = self.trust.token();
@@ -133,20 +133,20 @@ impl Admin {
                 }
             }
         }
-        Ok(json!(self.faults.wrong()))
+        Ok(json!(self.faults.active()))
     }
 }
 
 impl Admin {
-    /// Sends a message through a rule, and tells what came of it.
+    /// Sends a message through a rule; returns the result.
     async fn send(&self, node: &str, message: RuleMessage) -> Result<Value, Refusal> {
-        let answer = self.rules.try_one(node, &message.to, message.body.into()).await;
+        let answer = self.rules.send_by_hand(node, &message.to, message.body.into()).await;
         let answer = answer.map_err(|error| (error.status, error.why))?;
         let body = String::from_utf8_lossy(&answer.body);
         Ok(json!({"status": answer.status.as_u16(), "body": body}))
     }
 
-    /// Whether no join token gives a certificate for the node's name, before it is reset.
+    /// Reports whether a join token gives no certificate for the node's name before it is reset.
     async fn is_held(&self, node: &str) -> Result<bool, Refusal> {
         let (authority, grace) = (self.trust.authority().cert_der(), self.trust.grace());
         let known = self.trust.certificates().name(node, authority, grace).await;
@@ -154,7 +154,7 @@ impl Admin {
         Ok(matches!(known, Name::Held | Name::Lost))
     }
 
-    /// Takes the node's certificates back; refused where there is no such node, which is a wrong name most probably.
+    /// Revokes the node's certificates; refused if there is no such node, which is most probably a wrong name.
     async fn reset(&self, node: &str) -> Result<Value, Refusal> {
         let failed = |error: &dyn std::error::Error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string());
         let certificates = self.trust.certificates();
@@ -172,7 +172,7 @@ impl Admin {
     }
 }
 
-/// Lets in whoever is in `system:masters`, as himself.
+/// Admits members of `system:masters` without impersonation.
 fn admit(parts: &http::request::Parts) -> Result<(), Refusal> {
     let caller = parts.extensions.get::<Identity>();
     let as_another = parts.headers.keys().any(|name| name.as_str().starts_with("impersonate-"));
@@ -189,14 +189,14 @@ fn admit(parts: &http::request::Parts) -> Result<(), Refusal> {
     }
 }
 
-/// The API with the administrators' part beside it.
+/// The Kubernetes API with the administrators' API beside it.
 #[derive(Clone)]
-pub(crate) struct Endpoints {
+pub(crate) struct ApiWithAdmin {
     pub(crate) api: ApiService,
     pub(crate) admin: Admin,
 }
 
-impl Service<Request<Incoming>> for Endpoints {
+impl Service<Request<Incoming>> for ApiWithAdmin {
     type Response = Response<Body>;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
@@ -219,7 +219,7 @@ impl Service<Request<Incoming>> for Endpoints {
     }
 }
 
-/// As the API refuses, so that its clients can read it.
+/// Returns a refusal in the API's format, which its clients can read.
 fn refusal(code: StatusCode, why: &str) -> Value {
     let reason = code.canonical_reason().unwrap_or_default().replace(' ', "");
     json!({

@@ -1,50 +1,50 @@
-//! What an administrator wants. Pure.
+//! Parses requests to the administrators' API. Pure.
 
 use http::{Method, StatusCode};
 use serde::Deserialize;
 use wire::enroll::is_node_name;
 
 use crate::{
-    faults::{Answers, Certificate, Conditions, Shape, Whom},
+    faults::{Answers, Certificate, Conditions, FaultTarget, Shape},
     pki::TokenRequest,
 };
 
-/// A refusal: a status and why.
+/// A refusal: status and reason.
 pub(super) type Refusal = (StatusCode, String);
 
-/// What is wanted.
+/// A request.
 #[derive(Debug, PartialEq)]
-pub(super) enum Wanted {
-    /// The sessions.
+pub(super) enum AdminRequest {
+    /// Show the sessions.
     Nodes,
-    /// The relay between nodes.
+    /// Show the relay between nodes.
     Mesh,
-    /// Everything that is wrong.
+    /// Show all faults.
     Faults,
-    /// Something is to be changed.
-    Order(Order),
+    /// Change something.
+    Command(Command),
 }
 
-/// What is to be changed.
+/// A change.
 #[derive(Debug, PartialEq)]
-pub(super) enum Order {
-    /// The conditions of links.
-    Set(Whom, Box<Conditions>),
-    /// As without; `None`: everything.
-    Clear(Option<Whom>),
-    /// A message to a node.
+pub(super) enum Command {
+    /// Set the conditions of links.
+    Set(FaultTarget, Box<Conditions>),
+    /// Remove the conditions of links; `None` for all faults.
+    Clear(Option<FaultTarget>),
+    /// Send a hostile message to a node.
     Hostile(String, Shape),
-    /// What servers show.
+    /// Set the certificate that servers show.
     Certificate(Certificate),
-    /// How the enrolment server answers.
+    /// Set how the enrolment server answers.
     Answers(Answers),
-    /// The end of a node's certificates.
+    /// Revoke a node's certificates.
     Reset(String),
-    /// The same for all nodes whose records were lost.
+    /// Free all names whose records were lost.
     ResetLost,
-    /// A join token.
+    /// Issue a join token.
     Token(TokenRequest),
-    /// A message of this node, or to it, through a rule.
+    /// Send a message of this node, or to it, through a rule.
     Message(String, RuleMessage),
 }
 
@@ -54,56 +54,64 @@ pub(super) enum Order {
 pub(super) struct RuleMessage {
     /// The source of the rule, as `controllers::rules` has it.
     pub(super) to: String,
-    /// What is sent.
+    /// The message.
     #[serde(default)]
     pub(super) body: String,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Shown {
+struct CertificateBody {
     certificate: Certificate,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Answering {
+struct AnswersBody {
     answers: Answers,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Hostile {
+struct HostileBody {
     shape: Shape,
 }
 
-/// Reads a request; `path` is what follows the prefix.
-pub(super) fn wanted(method: &Method, path: &str, body: &[u8]) -> Result<Wanted, Refusal> {
+/// Parses a request; `path` is without the prefix.
+pub(super) fn parse_request(method: &Method, path: &str, body: &[u8]) -> Result<AdminRequest, Refusal> {
     let (place, name) = path.split_once('/').map_or((path, None), |(place, name)| (place, Some(name)));
-    let order = |order| Ok(Wanted::Order(order));
+    let order = |order| Ok(AdminRequest::Command(order));
     match (method.as_str(), place, name) {
-        ("GET", "nodes", None) => Ok(Wanted::Nodes),
-        ("GET", "mesh", None) => Ok(Wanted::Mesh),
-        ("GET", "faults", None) => Ok(Wanted::Faults),
-        ("DELETE", "faults", None) => order(Order::Clear(None)),
-        ("DELETE", "faults", Some(name)) => order(Order::Clear(Some(whom(name)?))),
-        ("PUT", "faults", Some(name)) => order(Order::Set(whom(name)?, Box::new(read(body)?))),
-        ("PUT", "certificate", None) => order(Order::Certificate(read::<Shown>(body)?.certificate)),
-        ("PUT", "answers", None) => order(Order::Answers(read::<Answering>(body)?.answers)),
+        ("GET", "nodes", None) => Ok(AdminRequest::Nodes),
+        ("GET", "mesh", None) => Ok(AdminRequest::Mesh),
+        ("GET", "faults", None) => Ok(AdminRequest::Faults),
+        ("DELETE", "faults", None) => order(Command::Clear(None)),
+        ("DELETE", "faults", Some(name)) => order(Command::Clear(Some(whom(name)?))),
+        ("PUT", "faults", Some(name)) => order(Command::Set(whom(name)?, Box::new(read(body)?))),
+        ("PUT", "certificate", None) => {
+            order(Command::Certificate(read::<CertificateBody>(body)?.certificate))
+        }
+        ("PUT", "answers", None) => order(Command::Answers(read::<AnswersBody>(body)?.answers)),
         ("POST", "hostile", Some(name)) => match whom(name)? {
-            Whom::Node(node) => order(Order::Hostile(node, read::<Hostile>(body)?.shape)),
-            Whom::All => Err((StatusCode::BAD_REQUEST, "name one node; each is sent its own".to_owned())),
+            FaultTarget::Node(node) => order(Command::Hostile(node, read::<HostileBody>(body)?.shape)),
+            FaultTarget::All => {
+                Err((StatusCode::BAD_REQUEST, "name one node; each is sent its own".to_owned()))
+            }
         },
         ("POST", "reset", Some(name)) => match whom(name)? {
-            Whom::Node(node) => order(Order::Reset(node)),
-            Whom::All => Err((StatusCode::BAD_REQUEST, "name one node; each is reset by itself".to_owned())),
+            FaultTarget::Node(node) => order(Command::Reset(node)),
+            FaultTarget::All => {
+                Err((StatusCode::BAD_REQUEST, "name one node; each is reset by itself".to_owned()))
+            }
         },
-        ("POST", "reset", None) => order(Order::ResetLost),
+        ("POST", "reset", None) => order(Command::ResetLost),
         ("POST", "rules", Some(name)) => match whom(name)? {
-            Whom::Node(node) => order(Order::Message(node, read(body)?)),
-            Whom::All => Err((StatusCode::BAD_REQUEST, "name one node; a message goes to one".to_owned())),
+            FaultTarget::Node(node) => order(Command::Message(node, read(body)?)),
+            FaultTarget::All => {
+                Err((StatusCode::BAD_REQUEST, "name one node; a message goes to one".to_owned()))
+            }
         },
-        ("POST", "tokens", None) => order(Order::Token(read(body)?)),
+        ("POST", "tokens", None) => order(Command::Token(read(body)?)),
         (
             _,
             "nodes" | "mesh" | "faults" | "certificate" | "answers" | "hostile" | "reset" | "tokens"
@@ -114,10 +122,10 @@ pub(super) fn wanted(method: &Method, path: &str, body: &[u8]) -> Result<Wanted,
     }
 }
 
-fn whom(name: &str) -> Result<Whom, Refusal> {
+fn whom(name: &str) -> Result<FaultTarget, Refusal> {
     match name {
-        "all" => Ok(Whom::All),
-        name if is_node_name(name) => Ok(Whom::Node(name.to_owned())),
+        "all" => Ok(FaultTarget::All),
+        name if is_node_name(name) => Ok(FaultTarget::Node(name.to_owned())),
         name => {
             let name: String = name.chars().take(80).collect();
             Err((StatusCode::BAD_REQUEST, format!("{name:?} is no name of a node")))
@@ -134,38 +142,38 @@ fn read<T: for<'de> Deserialize<'de>>(body: &[u8]) -> Result<T, Refusal> {
 mod tests {
     use super::*;
 
-    fn ask(method: &str, path: &str, body: &str) -> Result<Wanted, u16> {
+    fn ask(method: &str, path: &str, body: &str) -> Result<AdminRequest, u16> {
         let method = method.parse().unwrap();
-        wanted(&method, path, body.as_bytes()).map_err(|(code, _)| code.as_u16())
+        parse_request(&method, path, body.as_bytes()).map_err(|(code, _)| code.as_u16())
     }
 
     #[test]
     fn requests_say_what_is_wanted() {
-        let one = || Whom::Node("edge-1".to_owned());
+        let one = || FaultTarget::Node("edge-1".to_owned());
         let cut = Conditions::link(crate::faults::Link::Cut);
-        let order = |order| Ok(Wanted::Order(order));
-        assert_eq!(ask("GET", "nodes", ""), Ok(Wanted::Nodes));
-        assert_eq!(ask("GET", "mesh", ""), Ok(Wanted::Mesh));
-        assert_eq!(ask("GET", "faults", ""), Ok(Wanted::Faults));
-        assert_eq!(ask("DELETE", "faults", ""), order(Order::Clear(None)));
-        assert_eq!(ask("DELETE", "faults/edge-1", ""), order(Order::Clear(Some(one()))));
-        assert_eq!(ask("PUT", "faults/all", "{}"), order(Order::Set(Whom::All, Box::default())));
+        let order = |order| Ok(AdminRequest::Command(order));
+        assert_eq!(ask("GET", "nodes", ""), Ok(AdminRequest::Nodes));
+        assert_eq!(ask("GET", "mesh", ""), Ok(AdminRequest::Mesh));
+        assert_eq!(ask("GET", "faults", ""), Ok(AdminRequest::Faults));
+        assert_eq!(ask("DELETE", "faults", ""), order(Command::Clear(None)));
+        assert_eq!(ask("DELETE", "faults/edge-1", ""), order(Command::Clear(Some(one()))));
+        assert_eq!(ask("PUT", "faults/all", "{}"), order(Command::Set(FaultTarget::All, Box::default())));
         let set = ask("PUT", "faults/edge-1", r#"{"link": "cut"}"#);
-        assert_eq!(set, order(Order::Set(one(), Box::new(cut))));
+        assert_eq!(set, order(Command::Set(one(), Box::new(cut))));
         let shown = ask("PUT", "certificate", r#"{"certificate": "expired"}"#);
-        assert_eq!(shown, order(Order::Certificate(Certificate::Expired)));
+        assert_eq!(shown, order(Command::Certificate(Certificate::Expired)));
         let answers = ask("PUT", "answers", r#"{"answers": "endless"}"#);
-        assert_eq!(answers, order(Order::Answers(Answers::Endless)));
+        assert_eq!(answers, order(Command::Answers(Answers::Endless)));
         let hostile = ask("POST", "hostile/edge-1", r#"{"shape": "null"}"#);
-        assert_eq!(hostile, order(Order::Hostile("edge-1".to_owned(), Shape::Null)));
-        assert_eq!(ask("POST", "reset/edge-1", ""), order(Order::Reset("edge-1".to_owned())));
-        assert_eq!(ask("POST", "reset", ""), order(Order::ResetLost));
+        assert_eq!(hostile, order(Command::Hostile("edge-1".to_owned(), Shape::Null)));
+        assert_eq!(ask("POST", "reset/edge-1", ""), order(Command::Reset("edge-1".to_owned())));
+        assert_eq!(ask("POST", "reset", ""), order(Command::ResetLost));
         let message = RuleMessage { to: "default/a".to_owned(), body: "1".to_owned() };
         let asked = ask("POST", "rules/edge-1", r#"{"to": "default/a", "body": "1"}"#);
-        assert_eq!(asked, order(Order::Message("edge-1".to_owned(), message)));
+        assert_eq!(asked, order(Command::Message("edge-1".to_owned(), message)));
         let token = TokenRequest { node: Some("edge-1".to_owned()), seconds: Some(600), uses: Some(1) };
         let asked = r#"{"node": "edge-1", "seconds": 600, "uses": 1}"#;
-        assert_eq!(ask("POST", "tokens", asked), order(Order::Token(token)));
+        assert_eq!(ask("POST", "tokens", asked), order(Command::Token(token)));
     }
 
     #[test]

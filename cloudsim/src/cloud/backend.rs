@@ -1,5 +1,5 @@
-//! Which cloud it is: one that is a cluster itself, or one before the API server of a cluster that exists. What KubeEdge adds works with
-//! the client of either and cannot tell which.
+//! The two kinds of clouds: one that is a cluster itself, and one before the API server of an existing cluster. KubeEdge's controllers
+//! use the client of either and cannot tell which.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -15,35 +15,35 @@ use super::{
     standalone::Standalone,
 };
 use crate::{
-    admin::{Admin, Endpoints},
+    admin::{Admin, ApiWithAdmin},
     controllers::{certificates::Approver, events::Recorder},
     pki::{JoinTokens, NodeCertificates, Pki},
     sessions::Sessions,
     tasks::Tasks,
 };
 
-/// Which cloud it is.
+/// The kind of a cloud.
 pub(super) enum Backend {
-    /// Its API and its state are its own.
+    /// With an API and a state of its own.
     Standalone(Box<Standalone>),
-    /// It keeps nothing: everything is in the cluster.
+    /// Without a state: everything is in the cluster.
     Backed(Box<Backed>),
 }
 
-/// The servers that only one of them has; they run already.
-pub(super) struct Served {
-    /// The API.
+/// The running servers that differ between the two kinds.
+pub(super) struct BackendServers {
+    /// The address of the API.
     pub(super) api: Option<SocketAddr>,
-    /// Health and metrics.
+    /// The address of health and metrics.
     pub(super) health: Option<SocketAddr>,
-    /// For a person who may do everything; empty where the cluster gives its own.
+    /// A kubeconfig with all rights; empty if the cluster issues its own.
     pub(super) kubeconfig: String,
-    /// To be told when nodes are taken.
+    /// To be set when nodes are accepted.
     pub(super) ready: watch::Sender<bool>,
 }
 
 impl Backend {
-    /// Opens the store, or reaches the cluster.
+    /// Opens the store, or connects to the cluster.
     pub(super) async fn open(
         options: &Options,
         metrics: &Metrics,
@@ -58,7 +58,7 @@ impl Backend {
         })
     }
 
-    /// What everything is read and written through.
+    /// Returns the client of the API.
     pub(super) fn client(&self) -> Client {
         match self {
             Self::Standalone(standalone) => standalone.client.clone(),
@@ -66,7 +66,7 @@ impl Backend {
         }
     }
 
-    /// What the cloud's own keys are read and written through.
+    /// Returns the client for the cloud's own keys.
     pub(super) fn own_client(&self) -> Client {
         match self {
             Self::Standalone(standalone) => standalone.own.clone(),
@@ -74,7 +74,7 @@ impl Backend {
         }
     }
 
-    /// What the API keeps, where it is this program's own.
+    /// Returns the store, if the API is this program's own.
     pub(super) fn store(&self) -> Option<Arc<dyn Store>> {
         match self {
             Self::Standalone(standalone) => Some(Arc::clone(&standalone.store)),
@@ -82,7 +82,7 @@ impl Backend {
         }
     }
 
-    /// Which certificates of nodes count, and the uses of join tokens.
+    /// Returns the records of nodes' certificates and of join tokens' uses.
     pub(super) fn records(&self) -> (NodeCertificates, JoinTokens) {
         match self {
             Self::Standalone(standalone) => standalone.records(),
@@ -90,18 +90,20 @@ impl Backend {
         }
     }
 
-    /// Keys and the join token, made where they are missing.
-    pub(super) async fn own_objects(&self, options: &Options) -> Result<(Pki, String), StartError> {
+    /// Returns the keys and the join token, and makes missing ones.
+    pub(super) async fn ensure_own_objects(&self, options: &Options) -> Result<(Pki, String), StartError> {
         match self {
-            Self::Standalone(standalone) => standalone.own_objects(options).await,
-            Self::Backed(backed) => backed.own_objects(&options.names).await.map_err(|error| match error {
-                ClusterOrPki::Cluster(error) => error.into(),
-                ClusterOrPki::Pki(error) => error.into(),
-            }),
+            Self::Standalone(standalone) => standalone.ensure_own_objects(options).await,
+            Self::Backed(backed) => {
+                backed.ensure_own_objects(&options.names).await.map_err(|error| match error {
+                    ClusterOrPki::Cluster(error) => error.into(),
+                    ClusterOrPki::Pki(error) => error.into(),
+                })
+            }
         }
     }
 
-    /// The authority (PEM) by which pods verify the API server.
+    /// Returns the CA (PEM) with which pods verify the API server.
     pub(super) async fn root_ca(&self, pki: &Pki) -> Result<String, StartError> {
         match self {
             Self::Standalone(_) => Ok(pki.ca_pem()),
@@ -109,7 +111,7 @@ impl Backend {
         }
     }
 
-    /// Writes events; deletes old ones where nobody else does.
+    /// Returns the event recorder; starts the deletion of old events if nothing else does it.
     pub(super) fn recorder(&self, tasks: &Tasks, stop: &CancellationToken) -> Recorder {
         match self {
             Self::Standalone(standalone) => Recorder::spawn(tasks, &standalone.client, stop),
@@ -117,7 +119,7 @@ impl Backend {
         }
     }
 
-    /// Whether this process does what is to be done once.
+    /// Returns whether this process leads.
     pub(super) fn leading(&self) -> Leading {
         match self {
             Self::Standalone(_) => Leading::always(),
@@ -125,8 +127,7 @@ impl Backend {
         }
     }
 
-    /// Decides on nodes' requests for certificates of servers; nothing where they are made in the nodes' names, as the cloud of an
-    /// API of its own may do.
+    /// Returns what approves nodes' certificate requests; `None` if requests are made in the nodes' names, as in an API of our own.
     pub(super) fn approver(&self, options: &Options, sessions: &Sessions) -> Option<Approver> {
         let approver = || Approver { cloud: options.names.clone(), sessions: sessions.clone() };
         matches!(self, Self::Backed(_)).then(approver)
@@ -139,15 +140,15 @@ impl Backend {
         (admin, pki, metrics): (Admin, &Pki, &Metrics),
         tasks: &Tasks,
         stop: &CancellationToken,
-    ) -> Result<Served, StartError> {
+    ) -> Result<BackendServers, StartError> {
         let (ready, is_ready) = readiness();
         match self {
             Self::Standalone(standalone) => {
-                let (server, kubeconfig): (Server<Endpoints>, _) =
+                let (server, kubeconfig): (Server<ApiWithAdmin>, _) =
                     standalone.bind(options, admin, pki).await?;
                 let api = Some(server.local_addr());
                 tasks.spawn("API server", server.run(stop.child_token()));
-                Ok(Served { api, health: None, kubeconfig, ready })
+                Ok(BackendServers { api, health: None, kubeconfig, ready })
             }
             Self::Backed(backed) => {
                 let mut health = None;
@@ -162,7 +163,7 @@ impl Backend {
                     health = Some(server.local_addr());
                     tasks.spawn("health server", server.run(stop.child_token()));
                 }
-                Ok(Served { api: None, health, kubeconfig: String::new(), ready })
+                Ok(BackendServers { api: None, health, kubeconfig: String::new(), ready })
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Why a cloud does not start.
+//! Errors of starting a cloud.
 
 use std::path::PathBuf;
 
@@ -12,22 +12,22 @@ use crate::{
     hub, kubeconfig,
     pki::{PkiError, RecordError},
     relay::RelayBindError,
-    router::NoRouter,
-    streams::{NoKeys, NoStreamServer},
+    router::RouterError,
+    streams::{ClientCaError, StreamServerError},
 };
 
-/// Why a cloud does not start.
+/// The cloud cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// No name for its certificates.
+    /// There is no name for its certificates.
     #[error("no name or address by which the cloud is reached was given; give at least one with --name")]
     NoName,
-    /// The data directory cannot be made.
+    /// The data directory cannot be created.
     #[error("the data directory {path} cannot be made; choose one that you may write to with --data-dir")]
     Directory {
-        /// Which.
+        /// The path of the directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The store cannot be opened.
@@ -42,56 +42,56 @@ pub enum StartError {
     Damaged {
         /// The data directory.
         directory: PathBuf,
-        /// What is wrong.
+        /// The store's error.
         source: StoreError,
     },
-    /// The keys cannot be used.
+    /// The encryption keys cannot be used.
     #[error("--key-file cannot be used")]
     Keys(#[from] SealError),
     /// Another cloud runs in the data directory.
     #[error("a data directory belongs to one cloud at a time; choose another one with --data-dir")]
     Locked(#[from] LockError),
-    /// The API is not complete.
+    /// The API cannot be built.
     #[error("the API could not be given its first namespaces")]
     Api(#[from] kube::Error),
     /// The records of nodes' certificates cannot be read.
     #[error(transparent)]
     Records(#[from] RecordError),
-    /// No keys.
+    /// The cloud's keys cannot be read or made.
     #[error("the cloud has no keys")]
     Pki(#[from] PkiError),
     /// A port is taken or not allowed.
     #[error("the {server} cannot listen; change it with {option}")]
     Bind {
-        /// Which server.
+        /// The name of the server.
         server: &'static str,
-        /// The option that changes its port.
+        /// The option for its port.
         option: &'static str,
-        /// Why.
+        /// The system's error.
         source: BindError,
     },
     /// CloudHub's port is taken or not allowed.
     #[error(transparent)]
     Hub(#[from] hub::BindError),
-    /// The same of its QUIC port.
+    /// The QUIC port of CloudHub is in use or not allowed.
     #[error(transparent)]
     Quic(#[from] hub::QuicBindError),
-    /// The same of the port for nodes' stream tunnels.
+    /// The port for stream tunnels is in use or not allowed.
     #[error(transparent)]
-    Streams(#[from] NoStreamServer),
-    /// The same of the relay between nodes.
+    Streams(#[from] StreamServerError),
+    /// The relay between nodes cannot start.
     #[error(transparent)]
     Relay(#[from] RelayBindError),
-    /// The same of the router.
+    /// The router cannot start.
     #[error(transparent)]
-    Router(#[from] NoRouter),
-    /// Who may ask for nodes' kubelets is not known.
+    Router(#[from] RouterError),
+    /// The clients that may reach kubelets are not known.
     #[error(transparent)]
-    Kubelets(#[from] NoKeys),
+    Kubelets(#[from] ClientCaError),
     /// The cluster cannot be served.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
-    /// No kubeconfig.
+    /// The kubeconfig cannot be written.
     #[error(transparent)]
     Kubeconfig(#[from] kubeconfig::WriteError),
 }

@@ -1,4 +1,4 @@
-//! The metrics of a whole cloud, as one source for its page `/metrics`.
+//! The metrics of a whole cloud, as one source for `/metrics`.
 
 use std::sync::{Arc, OnceLock};
 
@@ -12,16 +12,16 @@ use crate::{
 /// All counters of a cloud. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Metrics {
-    /// The sessions of nodes, which have what CloudHub, the stream tunnels and the relay count.
+    /// The sessions of nodes, with the metrics of CloudHub, stream tunnels and the relay.
     pub(super) sessions: Arc<OnceLock<Sessions>>,
-    /// The queues of controllers.
+    /// The metrics of controllers' queues.
     pub(super) queues: WorkQueues,
-    /// The scheduler.
+    /// The metrics of the scheduler.
     pub(super) scheduler: SchedulerMetrics,
 }
 
 impl Metrics {
-    /// What the page is written by.
+    /// Returns the source that writes the metrics.
     pub(super) fn source(&self) -> MetricsSource {
         let counted = self.clone();
         Arc::new(move |text| counted.write(text))

@@ -1,4 +1,4 @@
-//! What a cloud is started with.
+//! The options of a cloud.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -12,64 +12,63 @@ use crate::{
     streams::KubeletOptions,
 };
 
-/// The file of the store in a data directory.
+/// The name of the store's file in the data directory.
 pub const DATABASE: &str = "cloudsim.db";
 
-/// What a cloud is started with.
+/// The options of a cloud.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where its servers listen.
+    /// The address on which servers listen.
     pub address: IpAddr,
-    /// Names and addresses by which it is reached; they stand in its certificates. The first one stands in the kubeconfig.
+    /// The names and addresses of the cloud, for its certificates. The first one is used in the kubeconfig.
     pub names: Vec<String>,
-    /// Port of the API; 0 for any.
+    /// The port of the API; 0 for any free one.
     pub api_port: u16,
-    /// Port of the enrolment endpoints; 0 for any.
+    /// The port of the enrolment endpoints; 0 for any free one.
     pub https_port: u16,
-    /// Port of CloudHub's WebSocket; 0 for any.
+    /// The port of CloudHub's WebSocket; 0 for any free one.
     pub ws_port: u16,
-    /// UDP port of CloudHub's QUIC, 0 for any; `None`: it is not served.
+    /// The UDP port of CloudHub's QUIC, 0 for any free one; `None` if it is not served.
     pub quic_port: Option<u16>,
-    /// Port that nodes dial for their stream tunnels, over which logs, exec, attach and port-forward go; 0 for any. `None`: it is not
+    /// The port for nodes' stream tunnels, which carry logs, exec, attach and port-forward; 0 for any free one. `None` if it is not
     /// served.
     pub tunnel_port: Option<u16>,
-    /// UDP port of the relay between nodes, 0 for any; `None`: it is not served.
+    /// The UDP port of the relay between nodes, 0 for any free one; `None` if it is not served.
     pub relay_port: Option<u16>,
-    /// What an API server that stands elsewhere asks nodes' kubelets by; `None`: it is not served.
+    /// The endpoint for kubelets behind an external API server; `None` if it is not served.
     pub kubelets: Option<KubeletOptions>,
-    /// The router's REST listener; `None`: it is not served.
+    /// The router's REST listener; `None` if it is not served.
     pub router: Option<RouterOptions>,
-    /// Where to keep its state; `None` keeps it in memory.
+    /// The directory for the state; `None` keeps it in memory.
     pub data_dir: Option<PathBuf>,
-    /// The keys that Secrets are encrypted with on the disk; `None`: they lie there in plain text.
+    /// The file with the keys that encrypt stored Secrets; `None` stores them in plain text.
     pub key_file: Option<PathBuf>,
-    /// Where to write a kubeconfig.
+    /// The file to write a kubeconfig to.
     pub kubeconfig: Option<PathBuf>,
-    /// How old a node's lease may get before the node is NotReady.
+    /// How old a node's lease may become before the node is NotReady.
     pub lease_grace: Duration,
-    /// Which controllers of a cluster run.
+    /// The cluster controllers that run.
     pub controllers: manager::Switches,
-    /// Whether stored roles and bindings say what service accounts and other callers of the API may do. Without, only
-    /// `system:masters` get in.
+    /// Whether RBAC authorizes service accounts and other callers. Without it, only `system:masters` have access.
     pub rbac: bool,
-    /// What the hub allows.
+    /// The limits of the hub.
     pub limits: Limits,
-    /// How many replicas of the hub stand behind its address; connections go to one after the other.
+    /// The number of hub replicas behind one address; connections go to them round-robin.
     pub hubs: usize,
-    /// How long after its end a node's certificate is good for its own renewal.
+    /// How long after its end a node's certificate can be renewed.
     pub renewal_grace: Duration,
-    /// The longest that a token of a service account lives.
+    /// The longest lifetime of a service account token.
     pub max_token_lifetime: Duration,
-    /// The cluster before whose API server it stands; `None`: its API is its own, and what the cluster has already is its own, too.
+    /// The existing cluster; `None` if the API and the cluster's controllers are the cloud's own.
     pub cluster: Option<ClusterOptions>,
-    /// Names that no node gets: those that this cloud was given on purpose.
+    /// Names that no node gets: those that were explicitly given to this cloud.
     pub reserved: Vec<String>,
-    /// What chance is drawn from where links are bad on purpose.
+    /// The seed of faults' random decisions.
     pub seed: u64,
 }
 
 impl Default for Options {
-    /// KubeEdge's ports on the loopback interface, state in memory.
+    /// KubeEdge's ports on the loopback interface, and state in memory.
     fn default() -> Self {
         Self {
             address: IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -100,7 +99,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Ports that are free, for tests and for several clouds on one machine.
+    /// Uses free ports, for tests and for several clouds on one machine.
     pub fn any_ports(self) -> Self {
         let tunnel_port = self.tunnel_port.map(|_| 0);
         let relay_port = self.relay_port.map(|_| 0);

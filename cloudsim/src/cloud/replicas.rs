@@ -1,4 +1,4 @@
-//! The hub with its replicas: making, binding and running them.
+//! The hub with its replicas: building, binding and running them.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -21,25 +21,25 @@ use crate::{
     tasks::Tasks,
 };
 
-/// How long nodes wait for the rules to be read.
+/// How long accepting nodes waits for the rules to be read.
 const RULES_TIMEOUT: Duration = Duration::from_secs(10);
-/// Where nodes' pods find the API, and the API nodes.
-pub(super) struct Reached {
-    /// The authority (PEM) by which pods verify the API server.
+/// How nodes' pods verify the API server, and how the API reaches nodes.
+pub(super) struct ApiAccess {
+    /// The CA (PEM) with which pods verify the API server.
     pub(super) root_ca: String,
-    /// Where an API server that stands elsewhere finds the kubelets of all nodes.
+    /// The port at which an external API server reaches the kubelets of all nodes.
     pub(super) kubelet_port: Option<u16>,
-    /// Decides on nodes' requests for certificates that are made in this cloud's name.
+    /// Approves nodes' certificate requests that are made in this cloud's name.
     pub(super) approver: Option<Approver>,
 }
 
-/// The replicas of the hub; their controllers do not run yet.
+/// Builds the replicas of the hub; their controllers do not run yet.
 pub(super) fn replicas(
     options: &Options,
     client: &Client,
     events: &Recorder,
     certificates: &NodeCertificates,
-    reached: &Reached,
+    reached: &ApiAccess,
     rules: &Rules,
 ) -> Vec<Replica> {
     let replica = |_| {
@@ -55,7 +55,7 @@ pub(super) fn replicas(
     (0..options.hubs.max(1)).map(replica).collect()
 }
 
-/// The hub and its QUIC address.
+/// Binds the hub; returns its QUIC address as well.
 pub(super) async fn bind_hub(
     options: &Options,
     trust: &Trust,
@@ -70,7 +70,7 @@ pub(super) async fn bind_hub(
     Ok((hub, quic))
 }
 
-/// Runs the hub and the controllers of its replicas; `ready` hears when nodes are taken.
+/// Runs the hub and the controllers of its replicas; `ready` is set when nodes are accepted.
 pub(super) fn run_hub(
     hub: Hub,
     replicas: Vec<Replica>,
@@ -84,13 +84,13 @@ pub(super) fn run_hub(
     }
     let (stopping, all) = (shutdown.child_token(), tasks.clone());
     tasks.spawn("CloudHub", async move {
-        // what a node lacks cannot be told before it is known which devices are whose
+        // what a node lacks is not known before all devices are
         for Replica { devices, .. } in &replicas {
             if stopping.run_until_cancelled(devices.complete()).await.is_none() {
                 return;
             }
         }
-        // a message that comes before is not carried out
+        // a message that comes earlier would not be handled
         for Replica { rules, .. } in &replicas {
             let read = timeout(RULES_TIMEOUT, rules.complete());
             match stopping.run_until_cancelled(read).await {

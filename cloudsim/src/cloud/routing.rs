@@ -1,4 +1,4 @@
-//! Rules, and the router's listener where it is to be there.
+//! Rules, and the router's listener if it is served.
 
 use std::net::SocketAddr;
 
@@ -10,14 +10,14 @@ use super::Options;
 use crate::{
     controllers::rules::{self, Rules, Via},
     pki::Pki,
-    router::{Auth, NoRouter, Router},
+    router::{Auth, Router, RouterError},
     sessions::Sessions,
     tasks::Tasks,
 };
 
-/// Both.
+/// The rules and the listener.
 pub(super) struct Routing {
-    /// What carries messages out.
+    /// Handles messages by rules.
     pub(super) rules: Rules,
     listener: Option<Server<Router>>,
 }
@@ -28,7 +28,7 @@ impl Routing {
         client: &Client,
         sessions: &Sessions,
         pki: &Pki,
-    ) -> Result<Self, NoRouter> {
+    ) -> Result<Self, RouterError> {
         let agents = sessions.clone();
         let via = Via::of_authority(pki.ca().cert_der());
         let is_own_agent = move |node: &str| agents.is_own_agent(node);
@@ -44,7 +44,7 @@ impl Routing {
         Ok(Self { rules, listener })
     }
 
-    /// Where the router listens.
+    /// Returns the address of the router.
     pub(super) fn address(&self) -> Option<SocketAddr> {
         self.listener.as_ref().map(Server::local_addr)
     }

@@ -1,4 +1,4 @@
-//! The cloud that is a cluster itself: an API over a store of its own, and the controllers of a cluster.
+//! The cloud that is a cluster itself: an API over a store of its own, and a cluster's controllers.
 
 use std::{net::SocketAddr, path::Path, sync::Arc};
 
@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{DATABASE, Options, StartError, metrics::Metrics};
 use crate::{
-    admin::{Admin, Endpoints},
+    admin::{Admin, ApiWithAdmin},
     admission,
     controllers::{
         api_services, binder,
@@ -33,21 +33,21 @@ use crate::{
     tasks::Tasks,
 };
 
-/// The API with what is below it.
+/// The API and its store.
 pub(super) struct Standalone {
     pub(super) store: Arc<dyn Store>,
-    /// Of the data directory, if there is one.
+    /// The lock of the data directory, if there is one.
     lock: Option<StoreLock>,
     api: Api,
     pub(super) client: Client,
-    /// What the cloud needs to run at all: a stored policy or webhook that refuses everything can be deleted once it runs.
+    /// A client that stored policies and webhooks cannot block: one that refuses everything can still be deleted once the cloud runs.
     pub(super) own: Client,
     accounts: Arc<ServiceAccountTokens>,
     usage: Option<ResourceMetrics>,
 }
 
 impl Standalone {
-    /// Opens the store and makes the API over it.
+    /// Opens the store and builds the API over it.
     pub(super) async fn open(
         options: &Options,
         metrics: &Metrics,
@@ -62,24 +62,24 @@ impl Standalone {
         Ok(Self { store, lock, api, client, own, accounts, usage })
     }
 
-    /// Namespaces, keys and tokens without which it does not run.
-    pub(super) async fn own_objects(&self, options: &Options) -> Result<(Pki, String), StartError> {
-        own_objects(&self.own, options, &self.accounts).await
+    /// Makes the required namespaces, keys and tokens.
+    pub(super) async fn ensure_own_objects(&self, options: &Options) -> Result<(Pki, String), StartError> {
+        ensure_own_objects(&self.own, options, &self.accounts).await
     }
 
-    /// Which certificates count, and the uses of tokens.
+    /// Returns the records of nodes' certificates and of tokens' uses.
     pub(super) fn records(&self) -> (NodeCertificates, JoinTokens) {
         (NodeCertificates::new(Arc::clone(&self.store)), JoinTokens::new(Arc::clone(&self.store)))
     }
 
-    /// The API's server, and the kubeconfig of a person who may do everything.
+    /// Binds the API server, and returns a kubeconfig with all rights.
     pub(super) async fn bind(
         &self,
         options: &Options,
         admin: Admin,
         pki: &Pki,
-    ) -> Result<(Server<Endpoints>, String), StartError> {
-        let endpoints = Endpoints { api: self.api.service(), admin };
+    ) -> Result<(Server<ApiWithAdmin>, String), StartError> {
+        let endpoints = ApiWithAdmin { api: self.api.service(), admin };
         let at = SocketAddr::new(options.address, options.api_port);
         let server = Server::bind(at, Some(pki::api_tls(pki.server())?), endpoints)
             .await
@@ -89,7 +89,7 @@ impl Standalone {
         Ok((server, write_kubeconfig(options, port, pki)?))
     }
 
-    /// Starts the controllers of a cluster, as far as they are switched on.
+    /// Starts the cluster controllers that are switched on.
     pub(super) async fn spawn(
         self,
         options: &Options,
@@ -108,7 +108,7 @@ impl Standalone {
     }
 }
 
-/// The API over the store.
+/// Builds the API over the store.
 fn api(
     options: &Options,
     store: &Arc<dyn Store>,
@@ -116,12 +116,12 @@ fn api(
     metrics: &Metrics,
 ) -> Builder {
     let api = Api::builder(Arc::clone(store)).registry(kinds::registry()).stored_only(kinds::STORED_ONLY);
-    let api = api.token_issuer(accounts.clone()).admission(Arc::new(admission::OfKubeEdge));
+    let api = api.token_issuer(accounts.clone()).admission(Arc::new(admission::KubeEdgeAdmission));
     api.metrics(metrics.source()).rbac(options.rbac)
 }
 
-/// Namespaces, keys and tokens without which it does not run.
-async fn own_objects(
+/// Makes the required namespaces, keys and tokens.
+async fn ensure_own_objects(
     own: &Client,
     options: &Options,
     accounts: &ServiceAccountTokens,
@@ -134,7 +134,7 @@ async fn own_objects(
     Ok((pki, token))
 }
 
-/// The API with what comes from nodes through their tunnels, where there are any.
+/// Adds to the API what comes from nodes through their tunnels, if there are any.
 fn with_nodes(mut api: Builder, tunnels: Option<Arc<Tunnels>>, usage: Option<&ResourceMetrics>) -> Builder {
     if let Some(tunnels) = tunnels {
         api = api.node_streams(tunnels);
@@ -145,7 +145,7 @@ fn with_nodes(mut api: Builder, tunnels: Option<Arc<Tunnels>>, usage: Option<&Re
     api
 }
 
-/// The kubeconfig of a person who may do everything, written where it is to be.
+/// Makes a kubeconfig with all rights, and writes it to the file of the options.
 fn write_kubeconfig(options: &Options, port: u16, pki: &Pki) -> Result<String, StartError> {
     let primary = options.names.first().ok_or(StartError::NoName)?;
     let (certificate, key) = pki.sign_admin()?;
@@ -157,7 +157,7 @@ fn write_kubeconfig(options: &Options, port: u16, pki: &Pki) -> Result<String, S
     Ok(kubeconfig)
 }
 
-/// Starts what a cluster's scheduler and controller manager do, as far as it is switched on.
+/// Starts the controllers of a cluster's scheduler and controller manager that are switched on.
 fn spawn_controllers(
     options: &Options,
     (client, events, metrics): (&Client, &Recorder, Metrics),
@@ -207,14 +207,14 @@ fn spawn_controllers(
     manager::spawn_for(cluster, tasks, &options.controllers, shutdown);
 }
 
-/// Tells when nothing can be written any more, since what writes has panicked.
+/// Reports when nothing can be written any more because the store's writer has panicked.
 async fn watch_store(store: Arc<dyn Store>, tasks: Tasks, stop: CancellationToken) {
     if stop.run_until_cancelled(store.closed()).await.is_some() {
         tasks.fail("store", "its writer has ended".into());
     }
 }
 
-/// The store, with the right to it where it is on the disk.
+/// Opens the store; with a data directory also its lock.
 async fn open_store(options: &Options) -> Result<(Arc<dyn Store>, Option<StoreLock>), StartError> {
     let Some(directory) = &options.data_dir else { return Ok((MemoryStore::new(), None)) };
     let failed = |source| StartError::Directory { path: directory.clone(), source };
@@ -231,7 +231,7 @@ async fn open_store(options: &Options) -> Result<(Arc<dyn Store>, Option<StoreLo
     }
 }
 
-/// What encrypts Secrets, and with them the keys of the authority, of service accounts and the join token.
+/// Returns the encryption of Secrets, which include the keys of the CA and of service accounts, and the join token.
 pub fn seal(key_file: Option<&Path>) -> Result<Option<Seal>, SealError> {
     key_file.map(|path| Seal::from_file(path, vec![Resource::new("", "secrets")])).transpose()
 }

@@ -1,4 +1,4 @@
-//! The servers of nodes' streams: the one that nodes dial, the one that an API server elsewhere asks, and the relay between nodes.
+//! The servers of nodes' streams: the tunnels, the kubelets' endpoint for an external API server, and the relay between nodes.
 
 use std::net::SocketAddr;
 
@@ -16,7 +16,7 @@ use crate::{
     tasks::Tasks,
 };
 
-/// All, as far as they are to be there.
+/// The servers that are switched on.
 pub(super) struct Streams {
     tunnels: Option<StreamServer>,
     kubelets: Option<Server<Kubelets>>,
@@ -63,7 +63,7 @@ impl Streams {
         Ok(Self { tunnels, kubelets, relay })
     }
 
-    /// Where they listen.
+    /// Returns their addresses.
     pub(super) fn addresses(&self) -> (Option<SocketAddr>, Option<SocketAddr>, Option<SocketAddr>) {
         let tunnels = self.tunnels.as_ref().map(StreamServer::local_addr);
         let kubelets = self.kubelets.as_ref().map(Server::local_addr);

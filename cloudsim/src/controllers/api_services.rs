@@ -1,6 +1,6 @@
-//! An APIService for each group and version that the API serves itself, as clients find them that look there for what there is.
+//! APIServices for the groups and versions that the API serves itself, for clients that list them.
 //!
-//! Source: the registration controllers of Kubernetes' API server. An APIService of another server is only stored.
+//! Source: the registration controllers of Kubernetes' API server. APIServices of other servers are only stored.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -20,20 +20,20 @@ use tracing::warn;
 
 use super::{garbage::definition_changes, workloads::seconds};
 
-/// The label of those that are made here.
+/// The label of APIServices that are managed here.
 const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
-/// How often it is looked again, besides when a definition changes.
-const EVERY: Duration = Duration::from_secs(60);
-/// After a call that failed.
+/// How often they are checked, in addition to changes of definitions.
+const CHECK_INTERVAL: Duration = Duration::from_secs(60);
+/// The wait after a failed call.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Runs until `stop`.
 pub async fn run(client: Client, stop: CancellationToken) {
     let mut definitions = std::pin::pin!(definition_changes(client.clone()));
-    let mut ticks = tokio::time::interval(EVERY);
+    let mut ticks = tokio::time::interval(CHECK_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        // every arm can be dropped at its await: a change that was told is only a reason to look
+        // every branch can be dropped at its await: a notified change is only a reason to check
         tokio::select! {
             () = stop.cancelled() => return,
             Some(()) = definitions.next() => {}
@@ -47,7 +47,7 @@ pub async fn run(client: Client, stop: CancellationToken) {
     }
 }
 
-/// Makes those that are missing, and deletes those of what is no longer served.
+/// Creates missing ones, and deletes those of what is no longer served.
 async fn ensure(client: &Client) -> Result<(), kube::Error> {
     let api = Api::<APIService>::all(client.clone());
     let mut served = BTreeMap::from([("v1.".to_owned(), (String::new(), "v1".to_owned()))]);
@@ -66,7 +66,7 @@ async fn ensure(client: &Client) -> Result<(), kube::Error> {
             served.remove(&name);
             mark_available(&api, &name).await?;
         } else if served.remove(&name).is_none() && known.labels().contains_key(AUTOMANAGED) {
-            gone_is_fine(api.delete(&name, &DeleteParams::default()).await.map(drop))?;
+            ignore_not_found(api.delete(&name, &DeleteParams::default()).await.map(drop))?;
         }
     }
     for (name, (group, version)) in served {
@@ -94,10 +94,10 @@ async fn mark_available(api: &Api<APIService>, name: &str) -> Result<(), kube::E
     };
     let status = APIServiceStatus { conditions: Some(vec![condition]) };
     let patch = Patch::Merge(json!({"status": status}));
-    gone_is_fine(api.patch_status(name, &PatchParams::default(), &patch).await.map(drop))
+    ignore_not_found(api.patch_status(name, &PatchParams::default(), &patch).await.map(drop))
 }
 
-/// Kinds of Kubernetes itself go before those that are defined.
+/// Builds an APIService; Kubernetes' own groups have higher priority than custom ones.
 fn local(name: &str, group: &str, version: &str) -> APIService {
     let is_own = !group.contains('.') || group.ends_with(".k8s.io");
     let (managed, group_priority, version_priority) = match group {
@@ -122,8 +122,8 @@ fn local(name: &str, group: &str, version: &str) -> APIService {
     }
 }
 
-/// Who comes too late finds the work done.
-fn gone_is_fine(result: Result<(), kube::Error>) -> Result<(), kube::Error> {
+/// Ignores that the object is already gone.
+fn ignore_not_found(result: Result<(), kube::Error>) -> Result<(), kube::Error> {
     match result {
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
         result => result,

@@ -1,8 +1,8 @@
-//! Binds pods without a node to edge nodes, as kube-scheduler's default profile does: its filters and most of its scores, its queue,
-//! preemption and words. Off where a real scheduler runs.
+//! Binds pods without a node to edge nodes as kube-scheduler's default profile does: with its filters, most of its scores, its queue, its
+//! preemption and its messages. Switched off if a real scheduler runs.
 //!
-//! What comes in: watches of pods, nodes, volumes, budgets and namespaces. What goes out: bindings, conditions, evictions of less
-//! important pods. One task decides about one pod at a time, and knows at once what it has decided; see [`mod@decide`].
+//! In: watches of pods, nodes, volumes, budgets and namespaces. Out: bindings, conditions, evictions of less important pods. One task
+//! decides about one pod at a time, and takes its own decisions into account at once; see [`mod@decide`].
 
 use std::{collections::BTreeMap, future::pending, sync::Arc, time::Duration};
 
@@ -51,12 +51,12 @@ use super::{
 };
 use crate::metrics::{Attempt, SchedulerMetrics};
 
-/// How often it is looked for pods that nothing has called for too long.
-const FLUSH: Duration = Duration::from_secs(30);
+/// How often pods that were unschedulable for long are queued again.
+const FLUSH_INTERVAL: Duration = Duration::from_secs(30);
 /// How long the writes for one pod may take.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What is watched.
+/// The informers of the binder.
 #[derive(Default)]
 struct Watched {
     pods: Informer<Pod>,
@@ -94,7 +94,7 @@ impl Watched {
     }
 }
 
-/// The changes that the binder follows; the rest it asks for when it decides.
+/// The changes that the binder follows; it reads other objects when it decides.
 struct Changes {
     pods: mpsc::Receiver<Change<Pod>>,
     nodes: mpsc::Receiver<Change<Node>>,
@@ -140,7 +140,7 @@ impl Binder<'_> {
             return;
         }
         self.load();
-        let mut flush = tokio::time::interval(FLUSH);
+        let mut flush = tokio::time::interval(FLUSH_INTERVAL);
         flush.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             self.drain(&mut changes);
@@ -159,7 +159,7 @@ impl Binder<'_> {
                     None => pending().await,
                 }
             };
-            // every arm can be dropped at its await: what waits in a channel stays there, a time comes again
+            // every branch can be dropped at its await: messages stay in their channel, and ticks come again
             tokio::select! {
                 () = stop.cancelled() => return,
                 Some(change) = changes.pods.recv() => self.state.pod(&change),
@@ -173,7 +173,7 @@ impl Binder<'_> {
         }
     }
 
-    /// What there was before anything was followed.
+    /// Loads the objects that existed before changes were followed.
     fn load(&mut self) {
         self.watched.nodes.all().into_iter().for_each(|node| self.state.node(&as_new(node)));
         self.watched.claims.all().into_iter().for_each(|claim| self.state.claim(&as_new(claim)));
@@ -184,7 +184,7 @@ impl Binder<'_> {
         pods.into_iter().for_each(|pod| self.state.pod(&as_new(pod)));
     }
 
-    /// Takes in what is told already, so that the next decision knows of it.
+    /// Applies all changes that are available now, so that the next decision includes them.
     fn drain(&mut self, changes: &mut Changes) {
         while let Ok(change) = changes.nodes.try_recv() {
             self.state.node(&change);
@@ -244,11 +244,11 @@ impl Binder<'_> {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
                 warn!(pod = %pod.name_any(), error = &error as &dyn std::error::Error, "a pod could not be bound");
-                self.state.queue.again(&uid, Instant::now());
+                self.state.queue.retry_later(&uid, Instant::now());
             }
             Err(_) => {
                 warn!(pod = %pod.name_any(), "the API did not answer in time; the pod is tried again");
-                self.state.queue.again(&uid, Instant::now());
+                self.state.queue.retry_later(&uid, Instant::now());
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The messages that bring a node from what it has acknowledged to the newest state of an object. Pure, but for their time and id.
+//! The messages that bring a node from the acknowledged to the newest state of an object. Pure, except for their times and ids.
 
 use serde_json::{Value, json};
 use wire::{Change, Downstream, ResourcePath, ResourceType, Source};
@@ -10,7 +10,7 @@ use crate::{
     mailbox::{ObjectKind, ObjectPath},
 };
 
-/// Pure: what to send, given the live object and what was acknowledged.
+/// Returns what to send, given the live object and what was acknowledged.
 pub(super) fn difference(path: &ObjectPath, live: Option<Value>, synced: &Synced) -> Vec<Delivery> {
     let uid =
         live.as_ref().and_then(|object| object["metadata"]["uid"].as_str()).unwrap_or_default().to_owned();
@@ -22,19 +22,19 @@ pub(super) fn difference(path: &ObjectPath, live: Option<Value>, synced: &Synced
     // the oldest first
     gone.sort();
     let mut deliveries: Vec<Delivery> =
-        gone.into_iter().map(|(_, gone)| delete(path, gone, stub(path, gone))).collect();
+        gone.into_iter().map(|(_, gone)| delete(path, gone, deletion_stub(path, gone))).collect();
     if let Some(object) = live {
         deliveries.extend(put(path, uid, object, synced));
     }
     deliveries
 }
 
-/// What is left to say of an object of which nothing else is known, as CloudCore's sync controller says it.
-pub(super) fn stub(path: &ObjectPath, uid: &str) -> Value {
+/// Builds the object for a deletion of which nothing else is known, as CloudCore's sync controller does.
+pub(super) fn deletion_stub(path: &ObjectPath, uid: &str) -> Value {
     json!({"metadata": {"name": path.name, "namespace": path.namespace, "uid": uid}})
 }
 
-/// The last word on an object: as much of it as is known.
+/// Builds the deletion of an object, with as much of it as is known.
 pub(super) fn delete(path: &ObjectPath, uid: &str, object: Value) -> Delivery {
     let body = told(path, Change::Delete, object);
     Delivery {
@@ -45,7 +45,7 @@ pub(super) fn delete(path: &ObjectPath, uid: &str, object: Value) -> Delivery {
     }
 }
 
-/// The object's state, where it is newer than what was acknowledged.
+/// Builds the object's state, if it is newer than what was acknowledged.
 pub(super) fn put(path: &ObjectPath, uid: String, object: Value, synced: &Synced) -> Option<Delivery> {
     let text = object["metadata"]["resourceVersion"].as_str()?.to_owned();
     let revision: u64 = text.parse().ok()?;
@@ -53,7 +53,7 @@ pub(super) fn put(path: &ObjectPath, uid: String, object: Value, synced: &Synced
     if known.is_some_and(|known| known >= revision) {
         return None;
     }
-    // sent and not acknowledged, it may never have arrived
+    // an unacknowledged message may never have arrived
     let first = known.is_none_or(|known| known == 0);
     let change = match path.kind {
         // as CloudCore: nodes and secrets are always updates, and so is a pod that is first seen while it is being deleted

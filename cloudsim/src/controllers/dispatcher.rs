@@ -1,5 +1,5 @@
-//! Messages of one node, each brought to the controller that carries it out. [`UpstreamDispatcher::dispatch`] has the one `match` over
-//! all that a node may say: who adds a kind of message to [`wire::Upstream`] adds its arm here, or nothing compiles.
+//! Dispatches the messages of one node to controllers. [`UpstreamDispatcher::dispatch`] has the one `match` over all messages of a node:
+//! a new variant of [`wire::Upstream`] does not compile without its arm here.
 
 use tokio::sync::mpsc;
 use wire::{Message, Operation, Up, Upstream};
@@ -12,32 +12,32 @@ use super::{
 };
 use crate::delivery::Reply;
 
-/// The controllers that carry out what nodes say; cheap to clone.
+/// The controllers that handle nodes' messages; cheap to clone.
 #[derive(Clone)]
 pub struct Controllers {
-    /// Objects of Kubernetes.
+    /// Kubernetes objects.
     pub edge: Edge,
-    /// Calls of the API through MetaServer.
+    /// API calls through MetaServer.
     pub dynamic: Dynamic,
     /// Devices.
     pub devices: Devices,
-    /// Messages between the cloud and what runs on nodes; nothing where there are no rules.
+    /// Messages between the cloud and programs on nodes; `None` without rules.
     pub rules: Option<Rules>,
 }
 
-/// The messages of one session of a node.
+/// Dispatches the messages of one session of a node.
 pub struct UpstreamDispatcher {
     node: String,
     edge: Edge,
     dynamic: dynamic::Session,
     devices: Devices,
     rules: Option<Rules>,
-    /// The node is open to rules as long as this lives.
+    /// Keeps the node reachable for rules.
     _open: Option<OpenNode>,
 }
 
 impl UpstreamDispatcher {
-    /// A session of `node` begins; what its controllers say unasked goes to `replies`.
+    /// Opens the controllers' sessions of `node`; their unsolicited messages go to `replies`.
     pub fn open(node: String, controllers: Controllers, replies: &mpsc::Sender<Reply>) -> Self {
         let Controllers { edge, dynamic, devices, rules } = controllers;
         let dynamic = dynamic.open(&node, replies.clone());
@@ -45,10 +45,10 @@ impl UpstreamDispatcher {
         Self { node, edge, dynamic, devices, rules, _open: open }
     }
 
-    /// Carries out one message; the answers.
+    /// Handles one message; returns the answers.
     pub async fn dispatch(&mut self, message: Message) -> Vec<Reply> {
         let up = Up::from(message);
-        // an answer that a rule waits for is known by its parent alone: failures of EdgeCore's ServiceBus have no operation
+        // an answer for a rule is identified by its parent alone: failures of EdgeCore's ServiceBus have no operation
         let up = match &self.rules {
             Some(rules) => rules.answered(&self.node, up),
             None => Some(up),
@@ -56,7 +56,7 @@ impl UpstreamDispatcher {
         let Some(Up { header, body }) = up else { return Vec::new() };
         let (node, edge) = (self.node.as_str(), &self.edge);
         let reply = match body {
-            // what the session itself is told
+            // handled by the session itself
             Upstream::Keepalive(_) | Upstream::Shutdown | Upstream::Ack { .. } => None,
             Upstream::Object { change, path, object } => {
                 edge.request(node, &header, change.into(), (path, &object)).await
@@ -99,7 +99,7 @@ impl UpstreamDispatcher {
         reply.into_iter().collect()
     }
 
-    /// Waits for watches of the node that panic, and forgets them. For ever.
+    /// Waits for watches of the node that panic, and forgets them; never returns.
     pub(crate) async fn forget_panicked(&mut self) {
         self.dynamic.forget_panicked().await;
     }

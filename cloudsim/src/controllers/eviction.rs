@@ -1,4 +1,4 @@
-//! Deletes pods from nodes with a `NoExecute` taint: at once, or after as many seconds as they tolerate it.
+//! Deletes pods from nodes with a `NoExecute` taint: at once, or after the seconds for which they tolerate it.
 //!
 //! Source: Kubernetes' taint eviction controller.
 
@@ -60,7 +60,7 @@ async fn reconcile(node: Arc<Node>, cluster: Arc<Cluster>) -> Result<Action, Fai
     Ok(next.map_or_else(Action::await_change, Action::requeue))
 }
 
-/// How long the pod may stay: `None` for as long as it likes, zero when its time is over.
+/// Returns how long the pod may stay: `None` without limit, zero if its time is over.
 fn time_left(pod: &Pod, node: &Node, now: Timestamp) -> Option<SignedDuration> {
     let tolerations = pod.spec.as_ref().and_then(|spec| spec.tolerations.as_deref()).unwrap_or_default();
     let left = |taint: &Taint| {
@@ -72,7 +72,7 @@ fn time_left(pod: &Pod, node: &Node, now: Timestamp) -> Option<SignedDuration> {
         if seconds.is_empty() {
             return Some(SignedDuration::ZERO);
         }
-        // the shortest of those that say how long; those that do not have no end
+        // the shortest of those with a limit
         let shortest = seconds.into_iter().flatten().min()?;
         let since = taint.time_added.as_ref().map_or(now, |time| time.0);
         let left = SignedDuration::from_secs(shortest.max(0)) - now.duration_since(since);

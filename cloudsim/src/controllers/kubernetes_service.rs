@@ -1,5 +1,5 @@
-//! The service `kubernetes`, by which pods find the API: at the first address of the services' range, with the address at
-//! which this process is reached from other machines, if it has one.
+//! The service `kubernetes`, through which pods reach the API: the first address of the services' range, with an endpoint at which other
+//! machines reach this process, if there is one.
 //!
 //! Source: Kubernetes' control plane (`pkg/controlplane/controller/kubernetesservice`).
 
@@ -21,19 +21,19 @@ use kube::{
 };
 use serde_json::json;
 
-/// Its name.
+/// The name of the service.
 const NAME: &str = "kubernetes";
-/// Its address: the first of the range.
+/// Its address, the first of the range.
 const ADDRESS: &str = "10.96.0.1";
-/// The range.
+/// The range of services' addresses.
 const RANGE: &str = "10.96.0.0/16";
 /// The name of its port.
 const HTTPS: &str = "https";
-/// Who owns its fields.
+/// The field manager.
 const MANAGER: &str = "kube-apiserver";
 
-/// Makes the service what it should be, and says from which range services have their addresses. `names`: those by which the API, at
-/// this port, is reached from other machines.
+/// Creates or updates the service, and publishes the range of services' addresses. `names` are those by which other machines reach the
+/// API at this port.
 pub async fn ensure(client: &Client, port: u16, names: &[String]) -> Result<(), kube::Error> {
     range(client).await?;
     apply(client, &service(port)).await?;
@@ -42,7 +42,7 @@ pub async fn ensure(client: &Client, port: u16, names: &[String]) -> Result<(), 
     apply(client, &slice(advertised)).await
 }
 
-/// The range of the services' addresses, as an object that others can read.
+/// Publishes the range of services' addresses as an object.
 async fn range(client: &Client) -> Result<(), kube::Error> {
     let metadata = ObjectMeta { name: Some(NAME.into()), ..ObjectMeta::default() };
     let spec = ServiceCIDRSpec { cidrs: Some(vec![RANGE.into()]) };
@@ -134,14 +134,14 @@ fn slice(advertised: SocketAddr) -> EndpointSlice {
     }
 }
 
-/// The address at which other machines reach this one, of the names that its certificate has.
+/// Returns the address at which other machines reach this one, chosen from the names of its certificate.
 pub fn advertised(names: &[String], port: u16) -> Option<SocketAddr> {
     let addresses = names.iter().filter_map(|name| name.parse::<std::net::IpAddr>().ok());
     let mut reachable = addresses.filter(|ip| !ip.is_loopback() && !ip.is_unspecified());
     reachable.next().map(|ip| SocketAddr::new(ip, port))
 }
 
-/// The address from which this machine would reach others, for a cloud whose certificate names none. Nothing is sent.
+/// Returns the address from which this machine would reach others, for a cloud whose certificate has no address. Nothing is sent.
 fn of_this_machine(port: u16) -> Option<SocketAddr> {
     let elsewhere = SocketAddr::from(([192, 0, 2, 1], 9));
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;

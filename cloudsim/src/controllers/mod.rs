@@ -1,5 +1,5 @@
-//! CloudCore's controllers, and those of a cluster that standalone mode needs: kube-rs programs against a `kube::Client`
-//! which cannot tell whether it is served by this process or by a real API server.
+//! CloudCore's controllers, and the cluster controllers that standalone mode needs: kube-rs programs against a `kube::Client`, which work
+//! with this process's API and with a real API server.
 
 pub mod api_services;
 pub mod binder;
@@ -19,7 +19,6 @@ pub mod kubernetes_service;
 pub mod manager;
 mod namespace_lifecycle;
 pub mod namespaces;
-mod newest;
 #[cfg(test)]
 mod node_authorization;
 pub mod node_certificates;
@@ -27,6 +26,7 @@ pub mod node_lifecycle;
 mod pod_gc;
 mod policy;
 pub mod rules;
+mod shared_read;
 pub mod sync;
 mod volume_binder;
 pub(crate) mod workloads;

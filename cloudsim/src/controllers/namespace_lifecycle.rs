@@ -1,4 +1,4 @@
-//! Empties namespaces that are being deleted, says in their conditions what is left, then lets them go.
+//! Empties namespaces that are being deleted, reports what is left in their conditions, and then finalizes them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,11 +23,11 @@ mod conditions;
 use self::conditions::Found;
 use super::garbage::{ServedKind, served};
 
-/// The entry of `spec.finalizers` that this controller takes away.
+/// The entry of `spec.finalizers` that this controller removes.
 const FINALIZER: &str = "kubernetes";
-/// When to look again while something in the namespace takes its time.
-const UNTIL_EMPTY: Duration = Duration::from_millis(500);
-const AFTER_ERROR: Duration = Duration::from_secs(1);
+/// How often a namespace is checked while objects in it are being deleted.
+const EMPTY_POLL_INTERVAL: Duration = Duration::from_millis(500);
+const ERROR_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Runs until `shutdown`.
 pub(crate) async fn run(client: Client, shutdown: CancellationToken) {
@@ -36,11 +36,11 @@ pub(crate) async fn run(client: Client, shutdown: CancellationToken) {
             reconcile,
             |_, error, _| {
                 warn!(error = error as &dyn std::error::Error, "a namespace could not be emptied");
-                Action::requeue(AFTER_ERROR)
+                Action::requeue(ERROR_RETRY_INTERVAL)
             },
             Arc::new(client),
         )
-        // not kube's own graceful shutdown: begun before the first list has come, that one never ends
+        // not kube's graceful shutdown: if it begins before the first list has arrived, it never ends
         .take_until(shutdown.cancelled_owned())
         .for_each(|_| async {})
         .await;
@@ -56,20 +56,20 @@ async fn reconcile(namespace: Arc<Namespace>, client: Arc<Client>) -> Result<Act
         return Ok(Action::await_change());
     };
     if !found.is_empty() {
-        return Ok(Action::requeue(UNTIL_EMPTY));
+        return Ok(Action::requeue(EMPTY_POLL_INTERVAL));
     }
     let mut done = namespace;
     let left = finalizers.into_iter().filter(|own| own != FINALIZER).collect();
     done.spec.get_or_insert_default().finalizers = Some(left);
     let api = Api::<Namespace>::all((*client).clone());
     match api.replace_subresource("finalize", &done.name_any(), &PostParams::default(), &done).await {
-        // somebody else was faster, or it changed meanwhile: the next event tells
+        // on a conflict the next event leads here again
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Action::await_change()),
         result => result.map(|_| Action::await_change()),
     }
 }
 
-/// Deletes all that is in the namespace, pods before the rest; answers what is left.
+/// Deletes everything in the namespace, pods first; returns what is left.
 async fn empty(namespace: &str, client: &Client) -> Found {
     let mut found = Found::default();
     let served = match served(client).await {
@@ -89,7 +89,7 @@ async fn empty(namespace: &str, client: &Client) -> Found {
                 found.failures.push(error.to_string());
             }
         }
-        // what runs may still need what it was given
+        // pods that still run may need the other objects
         if !found.is_empty() {
             break;
         }
@@ -97,7 +97,7 @@ async fn empty(namespace: &str, client: &Client) -> Found {
     found
 }
 
-/// Deletes the objects of one kind, and notes those that are left.
+/// Deletes the objects of one kind, and counts those that are left.
 async fn empty_of(
     kind: &ServedKind,
     namespace: &str,
@@ -110,7 +110,7 @@ async fn empty_of(
     if there.is_empty() {
         return Ok(());
     }
-    // what is already on its way out needs no second push
+    // an object that is being deleted is not deleted again
     for object in there.iter().filter(|object| object.metadata.deletion_timestamp.is_none()) {
         match api.delete(&object.name_any(), &DeleteParams::background()).await {
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 405 | 409) => {}
@@ -122,7 +122,7 @@ async fn empty_of(
     Ok(())
 }
 
-/// Writes what is left into the namespace's conditions; answers the namespace as it is then, if it is still there.
+/// Writes what is left to the namespace's conditions; returns the namespace, if it still exists.
 async fn report(
     namespace: &Namespace,
     found: &Found,
@@ -137,7 +137,7 @@ async fn report(
         "status": {"conditions": new}});
     let api = Api::<Namespace>::all(client.clone());
     match api.patch_status(&namespace.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await {
-        // what has changed meanwhile leads here again
+        // on a conflict the next event leads here again
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(None),
         result => result.map(Some),
     }

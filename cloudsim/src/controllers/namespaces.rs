@@ -1,5 +1,5 @@
-//! What every namespace has: the `default` service account and the ConfigMap with the cluster's CA, `kube-root-ca.crt`. They are
-//! made again where somebody deletes or changes them.
+//! The objects of every namespace: the `default` service account and the ConfigMap with the cluster's CA, `kube-root-ca.crt`. They are
+//! restored if somebody deletes or changes them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,17 +17,17 @@ use kube::{
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-/// The ConfigMap that pods mount to trust the API server.
+/// The ConfigMap with which pods verify the API server.
 pub const ROOT_CA: &str = "kube-root-ca.crt";
 /// The namespaces of a new cluster, and KubeEdge's own.
 pub const INITIAL: [&str; 5] = ["default", "kube-system", "kube-public", "kube-node-lease", "kubeedge"];
-/// Since when the use of tokens in Secrets is recorded; kube-controller-manager's cleaner of such tokens reads it.
+/// The ConfigMap that says since when the use of token Secrets is recorded; kube-controller-manager's cleaner reads it.
 const TOKEN_TRACKING: &str = "kube-apiserver-legacy-service-account-token-tracking";
-/// The account of pods that name none.
+/// The service account of pods that name none.
 const DEFAULT_ACCOUNT: &str = "default";
-const AFTER_ERROR: Duration = Duration::from_secs(1);
+const ERROR_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Creates the namespaces of a new cluster, and the ConfigMap that the real API server makes itself, where they are missing.
+/// Creates the namespaces of a new cluster, and the ConfigMap that the real API server creates itself, if they are missing.
 pub async fn ensure_initial(client: &Client) -> Result<(), kube::Error> {
     let api = Api::<Namespace>::all(client.clone());
     for name in INITIAL {
@@ -42,12 +42,12 @@ pub async fn ensure_initial(client: &Client) -> Result<(), kube::Error> {
     ensure(maps.create(&PostParams::default(), &map).await)
 }
 
-/// What a namespace gets.
+/// The objects that every namespace gets.
 #[derive(Clone, Debug)]
 pub struct NamespaceDefaults {
-    /// The service account `default`.
+    /// Whether to create the service account `default`.
     pub account: bool,
-    /// The cluster's CA certificate, PEM, as [`ROOT_CA`].
+    /// The cluster's CA certificate (PEM) for [`ROOT_CA`].
     pub root_ca: Option<String>,
 }
 
@@ -67,17 +67,17 @@ pub async fn run(client: Client, defaults: NamespaceDefaults, shutdown: Cancella
             reconcile,
             |_, error, _| {
                 warn!(error = error as &dyn std::error::Error, "a namespace could not be completed");
-                Action::requeue(AFTER_ERROR)
+                Action::requeue(ERROR_RETRY_INTERVAL)
             },
             Arc::new((client, defaults)),
         )
-        // not kube's own graceful shutdown: begun before the first list has come, that one never ends
+        // not kube's graceful shutdown: if it begins before the first list has arrived, it never ends
         .take_until(shutdown.cancelled_owned())
         .for_each(|_| async {})
         .await;
 }
 
-/// Whose completion an object is: made again where it goes or is changed.
+/// Returns the namespace to reconcile when this object is deleted or changed.
 fn namespace_of<K: kube::Resource>(object: &K) -> Option<ObjectRef<Namespace>> {
     object.meta().namespace.as_deref().map(ObjectRef::new)
 }
@@ -104,7 +104,7 @@ async fn reconcile(
         if let Some(found) = api.get_opt(ROOT_CA).await?.filter(|found| found.data != map.data) {
             let restored = ConfigMap { data: map.data, ..found };
             match api.replace(ROOT_CA, &PostParams::default(), &restored).await {
-                // somebody was faster: that change calls again
+                // on a conflict the other change leads here again
                 Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
                 result => drop(result?),
             }
@@ -113,7 +113,7 @@ async fn reconcile(
     Ok(Action::await_change())
 }
 
-/// "Already there" is as good as created; "namespace not found" means that it was deleted meanwhile.
+/// Accepts "already exists", and "namespace not found", which means that it was deleted meanwhile.
 fn ensure<K>(created: Result<K, kube::Error>) -> Result<(), kube::Error> {
     match created {
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),

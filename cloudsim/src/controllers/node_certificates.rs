@@ -1,6 +1,6 @@
-//! A node's certificates end with its Node: whoever deletes the Node takes the name back, and the machine has to join anew.
+//! Revokes a node's certificates when its Node is deleted; the machine has to join again.
 //!
-//! In: events of Nodes. Out: records of [`NodeCertificates`], and the end of sessions.
+//! In: events of Nodes. Out: records of [`NodeCertificates`], and ended sessions.
 
 use std::{collections::BTreeMap, pin::pin};
 
@@ -71,17 +71,17 @@ impl Revoker {
         }
     }
 
-    /// There is a Node of this name and uid.
+    /// Handles an existing Node with this name and uid.
     async fn seen(&self, name: &str, uid: &str) -> Result<(), RecordError> {
         match self.certificates.uid(name).await? {
             Some(known) if known == uid => Ok(()),
-            // the one that the node had was deleted, and another one made, while nobody looked
+            // the Node that the record names was deleted and created again while nobody watched
             Some(_) => self.gone(name).await,
             None => self.certificates.registered(name, uid).await,
         }
     }
 
-    /// These are all that there are.
+    /// Handles a complete list of Nodes.
     async fn listed(&self, listed: &BTreeMap<String, String>) -> Result<(), RecordError> {
         for (name, _) in self.certificates.all_registered().await? {
             if !listed.contains_key(&name) {

@@ -1,5 +1,5 @@
-//! Deletes pods that nobody else will: those of nodes that are gone, those that ended when there are too many of them, and
-//! those that are to go and never had a node.
+//! Deletes pods that nothing else deletes: those of nodes that no longer exist, terminated ones beyond a threshold, and unscheduled ones
+//! that are being deleted.
 //!
 //! Source: Kubernetes' pod garbage collector.
 
@@ -21,12 +21,12 @@ use super::workloads::{
     pods::{is_finished, phase},
 };
 
-/// How often pods are looked through.
-const PERIOD: Duration = Duration::from_secs(20);
-/// How long a node must be gone before its pods are.
+/// How often pods are checked.
+const GC_INTERVAL: Duration = Duration::from_secs(20);
+/// How long a node must be gone before its pods are deleted.
 const QUARANTINE: SignedDuration = SignedDuration::from_secs(40);
-/// How many pods that ended are kept.
-const KEPT: usize = 12_500;
+/// How many terminated pods are kept; kube-controller-manager's `--terminated-pod-gc-threshold`.
+const TERMINATED_POD_THRESHOLD: usize = 12_500;
 
 /// Runs until `stop`.
 pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
@@ -37,13 +37,13 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
     if stop.run_until_cancelled(complete).await.is_none() {
         return;
     }
-    let mut missing = Missing::default();
-    let mut ticks = tokio::time::interval(PERIOD);
+    let mut missing = MissingNodes::default();
+    let mut ticks = tokio::time::interval(GC_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // a tick that is dropped at its await comes again
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {
         let (pods, nodes) = (cluster.pods.all(), cluster.nodes.all());
-        for (pod, why) in choose(&pods, &nodes, &mut missing, KEPT, Timestamp::now()) {
+        for (pod, why) in choose(&pods, &nodes, &mut missing, TERMINATED_POD_THRESHOLD, Timestamp::now()) {
             if let Err(error) = collect(&cluster, &pod, why).await {
                 warn!(error = &error as &dyn std::error::Error, pod = %pod.name_any(), "a pod could not be collected");
             }
@@ -51,12 +51,12 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
     }
 }
 
-/// Since when a node that pods name is not there.
-type Missing = HashMap<String, Timestamp>;
+/// Nodes that pods name and that do not exist, with the time since when.
+type MissingNodes = HashMap<String, Timestamp>;
 
-/// Why a pod goes.
+/// The reason for which a pod is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Why {
+enum GcReason {
     NodeGone,
     TooMany,
     NeverScheduled,
@@ -65,10 +65,10 @@ enum Why {
 fn choose(
     pods: &[Arc<Pod>],
     nodes: &[Arc<Node>],
-    missing: &mut Missing,
+    missing: &mut MissingNodes,
     kept: usize,
     now: Timestamp,
-) -> Vec<(Arc<Pod>, Why)> {
+) -> Vec<(Arc<Pod>, GcReason)> {
     let node_of = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default();
     let there: std::collections::HashSet<_> = nodes.iter().map(|node| node.name_any()).collect();
     let named: std::collections::HashSet<_> =
@@ -84,25 +84,25 @@ fn choose(
     for pod in pods {
         let node = node_of(pod);
         if is_gone(&node) {
-            chosen.push((Arc::clone(pod), Why::NodeGone));
+            chosen.push((Arc::clone(pod), GcReason::NodeGone));
         } else if node.is_empty() && pod.metadata.deletion_timestamp.is_some() {
-            chosen.push((Arc::clone(pod), Why::NeverScheduled));
+            chosen.push((Arc::clone(pod), GcReason::NeverScheduled));
         } else if is_finished(pod) && pod.metadata.deletion_timestamp.is_none() {
             ended.push(Arc::clone(pod));
         }
     }
     ended.sort_by_key(|pod| pod.metadata.creation_timestamp.clone());
     ended.truncate(ended.len().saturating_sub(kept));
-    chosen.extend(ended.into_iter().map(|pod| (pod, Why::TooMany)));
+    chosen.extend(ended.into_iter().map(|pod| (pod, GcReason::TooMany)));
     chosen
 }
 
-async fn collect(cluster: &Cluster, pod: &Pod, why: Why) -> Result<(), kube::Error> {
+async fn collect(cluster: &Cluster, pod: &Pod, why: GcReason) -> Result<(), kube::Error> {
     let api = cluster.beside::<Pod>(pod);
     let name = pod.name_any();
-    if why == Why::NodeGone {
+    if why == GcReason::NodeGone {
         let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default();
-        // the cache may be late
+        // the cache may be behind
         if Api::<Node>::all(cluster.client.clone()).get_metadata_opt(&node).await?.is_some() {
             return Ok(());
         }
@@ -113,7 +113,7 @@ async fn collect(cluster: &Cluster, pod: &Pod, why: Why) -> Result<(), kube::Err
                 "lastTransitionTime": Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
                 "observedGeneration": pod.metadata.generation,
             }]}});
-            gone_is_fine(
+            ignore_not_found(
                 api.patch_status(&name, &PatchParams::default(), &Patch::Strategic(failed)).await.map(drop),
             )?;
         }
@@ -121,10 +121,10 @@ async fn collect(cluster: &Cluster, pod: &Pod, why: Why) -> Result<(), kube::Err
     info!(namespace = %pod.namespace().unwrap_or_default(), pod = %name, ?why, "a pod that nobody else would delete");
     let preconditions = Some(Preconditions { uid: pod.uid(), resource_version: None });
     let params = DeleteParams { preconditions, ..DeleteParams::background().grace_period(0) };
-    gone_is_fine(api.delete(&name, &params).await.map(drop))
+    ignore_not_found(api.delete(&name, &params).await.map(drop))
 }
 
-fn gone_is_fine(result: Result<(), kube::Error>) -> Result<(), kube::Error> {
+fn ignore_not_found(result: Result<(), kube::Error>) -> Result<(), kube::Error> {
     match result {
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
         result => result,
@@ -161,15 +161,16 @@ mod tests {
             ended("young", "2025-06-01T00:00:02Z"),
             ended("old", "2025-06-01T00:00:01Z"),
         ];
-        let mut missing = Missing::default();
+        let mut missing = MissingNodes::default();
         let mut at = |second: i64| {
             let now = Timestamp::from_second(1_750_000_000 + second).unwrap();
             let chosen = choose(&pods, &nodes, &mut missing, 1, now);
             chosen.into_iter().map(|(pod, why)| (pod.name_any(), why)).collect::<Vec<_>>()
         };
-        let always = vec![("never".to_owned(), Why::NeverScheduled), ("old".to_owned(), Why::TooMany)];
+        let always =
+            vec![("never".to_owned(), GcReason::NeverScheduled), ("old".to_owned(), GcReason::TooMany)];
         assert_eq!(at(0), always);
         assert_eq!(at(39), always);
-        assert_eq!(at(40)[0], ("lost".to_owned(), Why::NodeGone));
+        assert_eq!(at(40)[0], ("lost".to_owned(), GcReason::NodeGone));
     }
 }

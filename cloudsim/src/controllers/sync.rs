@@ -1,8 +1,8 @@
-//! ObjectSync and ClusterObjectSync: which revision of an object each node has acknowledged, kept in the API so that it
-//! survives this process. They are made before an object is sent for the first time: a node whose acknowledgement was lost with
-//! this process may hold the object, and has to be told of its end.
+//! ObjectSync and ClusterObjectSync: the revision of each object that each node has acknowledged, kept in the API so that it survives
+//! this process. They are created before an object is sent for the first time: a node whose acknowledgement was lost with this process
+//! may hold the object, and must be told of its deletion.
 //!
-//! Source: `reliablesyncs.kubeedge.io/v1alpha1`; objects are named `<node>.<uid>`, namespaced ones stand in the object's
+//! Source: `reliablesyncs.kubeedge.io/v1alpha1`; objects are named `<node>.<uid>`, and those of namespaced objects are in the object's
 //! namespace.
 
 use std::{collections::HashMap, fmt::Debug, sync::Arc};
@@ -15,57 +15,57 @@ use kube::{
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::json;
 
-use super::newest::Newest;
+use super::shared_read::SharedRead;
 use crate::{
     delivery::ObjectRef,
     mailbox::{ObjectKind, ObjectPath},
 };
 
-/// Records that are asked for at a time; a record has some 500 bytes.
-const PAGE: u32 = 2000;
+/// Records listed at a time; a record has some 500 bytes.
+const PAGE_SIZE: u32 = 2000;
 
-/// What one node has acknowledged: UID → place and revision; 0 where it was sent and not acknowledged yet.
+/// What one node has acknowledged: UID → path and revision; 0 if it was sent and not acknowledged yet.
 pub type Synced = HashMap<String, (ObjectPath, u64)>;
 
-/// The node may hold any of it, in any revision: all is to be sent, and the end of what there is no more.
-pub(crate) fn doubt(synced: &mut Synced) {
+/// Marks everything as sent and not acknowledged: all objects are sent again, and so are deletions of those that no longer exist.
+pub(crate) fn mark_unacknowledged(synced: &mut Synced) {
     synced.values_mut().for_each(|(_, revision)| *revision = 0);
 }
 
-/// To be written down.
+/// A change of a node's records.
 #[derive(Clone, Debug)]
 pub enum Record {
     /// The node is about to be sent the object, and may hold it from then on.
     Sent(ObjectRef),
-    /// The node holds this revision.
+    /// The node has acknowledged this revision.
     Holds(ObjectRef, u64),
-    /// The node has deleted the object.
+    /// The node has acknowledged the deletion of the object.
     Dropped(ObjectRef),
 }
 
-/// Reads and writes the bookkeeping of all nodes.
+/// Reads and writes the records of all nodes.
 #[derive(Clone)]
 pub struct SyncRecords {
     client: Client,
     /// By node.
-    all: Arc<Newest<HashMap<String, Synced>>>,
+    all: Arc<SharedRead<HashMap<String, Synced>>>,
 }
 
 impl SyncRecords {
-    /// Through this client.
+    /// Creates it with a client.
     pub fn new(client: Client) -> Self {
         Self { client, all: Arc::default() }
     }
 
-    /// Everything that `node` has acknowledged.
+    /// Returns everything that `node` has acknowledged.
     pub async fn load(&self, node: &str) -> Result<Synced, kube::Error> {
         let all = self.all.get(self.read()).await?;
         Ok(all.get(node).cloned().unwrap_or_default())
     }
 
-    /// `node` may have lost all that it has acknowledged: nothing is known but that it may hold it. Whatever there still is will be
-    /// sent anew, and the end of what there is no more.
-    pub async fn doubt(&self, node: &str) -> Result<(), kube::Error> {
+    /// Marks everything that `node` has acknowledged as unacknowledged, since it may have lost it: objects are sent again, and so are
+    /// deletions of those that no longer exist.
+    pub async fn mark_unacknowledged(&self, node: &str) -> Result<(), kube::Error> {
         for (uid, (path, revision)) in self.load(node).await? {
             if revision > 0 {
                 self.write(node, &Record::Holds(ObjectRef { path, uid }, 0)).await?;
@@ -77,14 +77,14 @@ impl SyncRecords {
     async fn read(&self) -> Result<HashMap<String, Synced>, kube::Error> {
         let mut all = HashMap::<_, Synced>::new();
         for url in [ObjectSync::url_path(&(), None), ClusterObjectSync::url_path(&(), None)] {
-            let mut page = ListParams::default().limit(PAGE);
+            let mut page = ListParams::default().limit(PAGE_SIZE);
             loop {
                 let request = Request::new(&url).list(&page).map_err(kube::Error::BuildRequest)?;
-                let found: Listed = self.client.request(request).await?;
-                for (node, uid, held) in found.items.into_iter().filter_map(Line::object) {
+                let found: RecordList = self.client.request(request).await?;
+                for (node, uid, held) in found.items.into_iter().filter_map(RecordItem::object) {
                     all.entry(node).or_default().insert(uid, held);
                 }
-                // a list that takes too long is refused (410), and the node comes again
+                // a list that takes too long is refused (410), and the node connects again
                 match found.metadata.next.filter(|token| !token.is_empty()) {
                     Some(token) => page.continue_token = Some(token),
                     None => break,
@@ -94,7 +94,7 @@ impl SyncRecords {
         Ok(all)
     }
 
-    /// Writes something about `node` down.
+    /// Writes a change of the records of `node`.
     pub async fn write(&self, node: &str, record: &Record) -> Result<(), kube::Error> {
         let namespace = match record {
             Record::Sent(object) | Record::Holds(object, _) | Record::Dropped(object) => {
@@ -110,55 +110,55 @@ impl SyncRecords {
     }
 }
 
-/// A list of either kind. Of what a record is only what is needed is read: there is one for each object on each node.
+/// A list of either kind, with only the needed fields: there is one record for each object on each node.
 #[derive(Deserialize)]
-struct Listed {
+struct RecordList {
     #[serde(default)]
-    metadata: More,
-    items: Vec<Line>,
+    metadata: ListMetadata,
+    items: Vec<RecordItem>,
 }
 
 #[derive(Default, Deserialize)]
-struct More {
+struct ListMetadata {
     #[serde(rename = "continue")]
     next: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Line {
-    metadata: Place,
+struct RecordItem {
+    metadata: RecordMetadata,
     #[serde(default)]
-    spec: Spec,
+    spec: RecordSpec,
     #[serde(default)]
-    status: Status,
+    status: RecordStatus,
 }
 
 #[derive(Deserialize)]
-struct Place {
+struct RecordMetadata {
     name: String,
     #[serde(default)]
     namespace: String,
 }
 
-/// Both kinds' specs are alike …
+/// The spec, which both kinds have in common.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Spec {
+struct RecordSpec {
     object_kind: Option<String>,
     object_name: Option<String>,
 }
 
-/// … and so are their statuses.
+/// The status, which both kinds have in common.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Status {
+struct RecordStatus {
     object_resource_version: Option<String>,
 }
 
-impl Line {
-    /// The node, and what `Synced` has of it; `None` where it is no such record.
+impl RecordItem {
+    /// Returns the node and its entry for `Synced`; `None` if the record is invalid.
     fn object(self) -> Option<(String, String, (ObjectPath, u64))> {
-        // names of nodes may hold dots, UIDs do not
+        // names of nodes may contain dots, UIDs do not
         let (node, uid) = self.metadata.name.rsplit_once('.')?;
         let kind = ObjectKind::from_kind(&self.spec.object_kind?)?;
         let path = ObjectPath::new(kind, self.metadata.namespace, self.spec.object_name?);
@@ -169,14 +169,14 @@ impl Line {
 }
 
 /// An ObjectSync or a ClusterObjectSync.
-trait Entry: Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned {
-    /// Without a status: the API takes none at creation.
+trait SyncObject: Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned {
+    /// Creates an object without a status, which the API ignores at creation.
     fn new(metadata: ObjectMeta, path: &ObjectPath) -> Self;
 }
 
 macro_rules! sync {
     ($kind:ident, $spec:ident) => {
-        impl Entry for $kind {
+        impl SyncObject for $kind {
             fn new(metadata: ObjectMeta, path: &ObjectPath) -> Self {
                 let spec = $spec {
                     object_api_version: Some(path.kind.api_version().into()),
@@ -192,7 +192,7 @@ macro_rules! sync {
 sync!(ObjectSync, ObjectSyncSpec);
 sync!(ClusterObjectSync, ClusterObjectSyncSpec);
 
-async fn write<K: Entry>(api: &Api<K>, node: &str, record: &Record) -> Result<(), kube::Error> {
+async fn write<K: SyncObject>(api: &Api<K>, node: &str, record: &Record) -> Result<(), kube::Error> {
     match record {
         Record::Sent(object) => exists(api.create(&PostParams::default(), &sync::<K>(node, object)).await),
         Record::Holds(object, revision) => put_status(api, &sync(node, object), *revision).await,
@@ -205,7 +205,7 @@ async fn write<K: Entry>(api: &Api<K>, node: &str, record: &Record) -> Result<()
     }
 }
 
-fn sync<K: Entry>(node: &str, object: &ObjectRef) -> K {
+fn sync<K: SyncObject>(node: &str, object: &ObjectRef) -> K {
     let metadata = ObjectMeta { name: Some(sync_name(node, object)), ..ObjectMeta::default() };
     K::new(metadata, &object.path)
 }
@@ -214,21 +214,24 @@ fn sync_name(node: &str, object: &ObjectRef) -> String {
     format!("{node}.{}", object.uid)
 }
 
-/// Made now or before; or the namespace goes away with its objects (403 as long as it does, 404 then), and there is nothing to
-/// remember.
+/// Accepts that the record exists, and that its namespace is being deleted (403, then 404): there is then nothing to record.
 fn exists<K>(made: Result<K, kube::Error>) -> Result<(), kube::Error> {
     match made {
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
-        Err(kube::Error::Api(status)) if status.code == 403 && status.message.contains(GOING) => Ok(()),
+        Err(kube::Error::Api(status))
+            if status.code == 403 && status.message.contains(NAMESPACE_TERMINATING) =>
+        {
+            Ok(())
+        }
         made => made.map(drop),
     }
 }
 
-/// What the API says of a namespace that goes away; other refusals are rights that this cloud lacks.
-const GOING: &str = "is being terminated";
+/// The API's message about a namespace that is being deleted; other refusals are missing rights.
+const NAMESPACE_TERMINATING: &str = "is being terminated";
 
-/// Sets the status; creates the object first where it is missing, as after somebody has deleted it.
-async fn put_status<K: Entry>(api: &Api<K>, sync: &K, revision: u64) -> Result<(), kube::Error> {
+/// Sets the status; creates the object first if it is missing, as after somebody has deleted it.
+async fn put_status<K: SyncObject>(api: &Api<K>, sync: &K, revision: u64) -> Result<(), kube::Error> {
     let name = sync.name_any();
     let patch = Patch::Merge(json!({"status": {"objectResourceVersion": revision.to_string()}}));
     let parameters = PatchParams::default();
@@ -238,7 +241,7 @@ async fn put_status<K: Entry>(api: &Api<K>, sync: &K, revision: u64) -> Result<(
     }
     exists(api.create(&PostParams::default(), sync).await)?;
     match api.patch_status(&name, &parameters, &patch).await {
-        // as above
+        // the namespace may be terminating, as above
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
         result => result.map(drop),
     }

@@ -1,4 +1,4 @@
-//! What may be wrong with the answers of the enrolment server: bodies that no client may read to their end.
+//! Faults of the enrolment server's answers: bodies that no client may read to their end.
 
 use std::{str::FromStr, time::Duration};
 
@@ -9,34 +9,34 @@ use kubeapi::BoxError;
 use serde::{Deserialize, Serialize};
 use tokio::{sync::watch, time::sleep};
 
-/// One part of an endless answer, bytes.
-const PART: usize = 16 * 1024;
-/// Between two bytes of a slow one: too short for a time limit between bytes, too long for any use.
-const BYTE_EVERY: Duration = Duration::from_millis(500);
+/// The size of one chunk of an endless answer, bytes.
+const CHUNK_BYTES: usize = 16 * 1024;
+/// The pause between two bytes of a slow answer: too short for a timeout between bytes, too long for any use.
+const SLOW_BYTE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// How the enrolment server answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Answers {
-    /// As it should.
+    /// Correctly.
     #[default]
     Genuine,
-    /// With a body that never ends, as fast as it is read (CVE-2022-31080, of every other client).
+    /// With a body that never ends, sent as fast as it is read (CVE-2022-31080, which concerns every client).
     Endless,
-    /// With a body that comes byte by byte and never ends.
+    /// With a body that is sent byte by byte and never ends.
     Slow,
 }
 
-/// A name that no such answers have.
+/// There is no fault of this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there are no answers {0:?}; choose one of genuine, endless, slow")]
 pub struct UnknownAnswers(String);
 
 impl Answers {
-    /// Every one.
+    /// All values.
     pub const ALL: [Self; 3] = [Self::Genuine, Self::Endless, Self::Slow];
 
-    /// Its name.
+    /// Returns the name of the value.
     pub fn name(self) -> &'static str {
         match self {
             Self::Genuine => "genuine",
@@ -55,15 +55,15 @@ impl FromStr for Answers {
     }
 }
 
-/// The parts of an answer's body as long as `now` says so; `None` where answers are as they should be.
+/// Returns the body of a false answer, for as long as `now` keeps its value; `None` if answers are genuine.
 pub(crate) fn body(
     now: watch::Receiver<Answers>,
 ) -> Option<impl Stream<Item = Result<Frame<Bytes>, BoxError>> + Send + 'static> {
     let answers = *now.borrow();
     let (part, pause) = match answers {
         Answers::Genuine => return None,
-        Answers::Endless => (PART, Duration::ZERO),
-        Answers::Slow => (1, BYTE_EVERY),
+        Answers::Endless => (CHUNK_BYTES, Duration::ZERO),
+        Answers::Slow => (1, SLOW_BYTE_INTERVAL),
     };
     let part = Bytes::from(vec![b'0'; part]);
     Some(stream::unfold(now, move |now| {
@@ -73,7 +73,7 @@ pub(crate) fn body(
                 sleep(pause).await;
             }
             let holds = *now.borrow() == answers;
-            // broken off, or what has come by then would be taken for the whole answer
+            // ended with an error, or what has arrived would be taken for the whole answer
             let next: Result<_, BoxError> =
                 if holds { Ok(Frame::data(part)) } else { Err("the answer was false".into()) };
             Some((next, now))

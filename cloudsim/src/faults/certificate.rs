@@ -1,29 +1,29 @@
-//! What may be wrong with the certificate that the servers for nodes show.
+//! Faults of the certificate that the servers for nodes show.
 
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What CloudHub and the enrolment server show.
+/// The certificate that CloudHub and the enrolment server show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Certificate {
-    /// The cloud's own.
+    /// The cloud's own certificate.
     #[default]
     Genuine,
-    /// Of the cloud's authority, and expired.
+    /// Signed by the cloud's authority, and expired.
     Expired,
-    /// Of the cloud's authority, and good from tomorrow on.
+    /// Signed by the cloud's authority, and valid from tomorrow on.
     NotYetValid,
-    /// Of the cloud's authority, for another name.
+    /// Signed by the cloud's authority, for another name.
     WrongName,
-    /// Of an authority that nobody knows. Nodes' certificates are still those of the cloud's own.
+    /// Signed by an unknown authority. Nodes' certificates are still checked against the cloud's own.
     UnknownAuthority,
-    /// The cloud has a new authority: it shows a certificate of that, and nodes need one, too.
+    /// Signed by a new authority of the cloud, which then must also have signed nodes' certificates.
     RotatedAuthority,
 }
 
-/// A name that no such certificate has.
+/// There is no fault of this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "there is no certificate {0:?}; choose one of genuine, expired, notYetValid, wrongName, unknownAuthority, rotatedAuthority"
@@ -31,7 +31,7 @@ pub enum Certificate {
 pub struct UnknownCertificate(String);
 
 impl Certificate {
-    /// Every one.
+    /// All values.
     pub const ALL: [Self; 6] = [
         Self::Genuine,
         Self::Expired,
@@ -41,7 +41,7 @@ impl Certificate {
         Self::RotatedAuthority,
     ];
 
-    /// Its name.
+    /// Returns the name of the value.
     pub fn name(self) -> &'static str {
         match self {
             Self::Genuine => "genuine",

@@ -1,4 +1,4 @@
-//! What a link is like: whether it stands, and what becomes of the messages on it. Pure.
+//! The conditions of a link: whether it is up, and what becomes of its messages. Pure.
 
 use std::time::{Duration, Instant};
 
@@ -6,107 +6,107 @@ use serde::{Deserialize, Serialize};
 
 use super::{Period, Profile};
 
-/// The conditions of a node's link, each way. What is not given is as on a perfect link, or as the profile has it.
+/// The conditions of a node's link, in each direction. A field that is not given is as on a perfect link, or as in the profile.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Conditions {
-    /// A kind of link by its name; what stands beside it here counts in its place.
+    /// A named kind of link; the other fields override its values.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<Profile>,
-    /// Whether the link stands.
+    /// Whether the link is up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<Link>,
-    /// Times in which the link stands and in which it is cut, in turn.
+    /// Periods in which the link is alternately up and cut.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule: Option<Schedule>,
-    /// How long a message is on its way.
+    /// The latency of a message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<Period>,
-    /// So much longer at most, at random; order is kept.
+    /// The largest random addition to `delay`; the order is kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jitter: Option<Period>,
-    /// Bytes that pass in a second.
+    /// The bandwidth, in bytes per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throttle: Option<u64>,
-    /// The part of messages that are lost, 0 to 1.
+    /// The fraction of messages that are lost, 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drop: Option<f64>,
-    /// The part of messages that come twice.
+    /// The fraction of messages that arrive twice.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duplicate: Option<f64>,
-    /// The part of messages that later ones overtake.
+    /// The fraction of messages that are overtaken by later ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reorder: Option<f64>,
-    /// The part of the objects going down that an older version of the same object follows.
+    /// The fraction of objects sent to the node that are followed by an older version of the same object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stale: Option<f64>,
-    /// The cloud hears no acknowledgement of the node's, so that it sends everything again.
+    /// Drops the node's acknowledgements, so that the cloud sends everything again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refuse_acknowledgements: Option<bool>,
-    /// The cloud answers none of the node's reports and questions.
+    /// Drops the cloud's answers to the node's reports and requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refuse_answers: Option<bool>,
-    /// The node has no way over the relay to other nodes: its connection there ends, and no new one comes about.
+    /// Cuts the node off from the relay between nodes: its connection ends, and new ones are refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut_relay: Option<bool>,
 }
 
-/// Whether a link stands.
+/// The state of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Link {
-    /// It stands.
+    /// Connections work.
     #[default]
     Up,
-    /// Connections end, and no new ones come about.
+    /// Connections are closed, and new ones are refused.
     Cut,
-    /// Connections stand and new ones come about, and nothing comes through.
+    /// Connections stay open and new ones are accepted, but nothing comes through.
     HalfOpen,
 }
 
-/// So long up, then so long cut, again and again, from the moment on at which it was set.
+/// Alternating periods, up first, from the moment at which the conditions were set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Schedule {
-    /// How long it stands.
+    /// How long the link is up.
     pub up: Period,
-    /// How long it is cut.
+    /// How long the link is cut.
     pub down: Period,
 }
 
-/// Conditions that cannot be.
+/// The conditions are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Impossible {
-    /// A part of less than nothing, or of more than all.
+pub enum InvalidConditions {
+    /// A fraction is not between 0 and 1.
     #[error("{field} is the part of messages that it happens to: give a number from 0 to 1")]
     Part {
-        /// Which field.
+        /// The name of the field.
         field: &'static str,
     },
-    /// Nothing would ever pass.
+    /// The bandwidth is zero.
     #[error("a throttle of 0 bytes a second lets nothing pass; cut the link instead")]
     Throttle,
-    /// Nothing would ever change.
+    /// A period of the schedule is too short.
     #[error("a schedule needs times up and down of 100ms at least")]
     Schedule,
 }
 
-/// Shorter times up or down no agent would notice.
-const SHORTEST: Duration = Duration::from_millis(100);
+/// The shortest period of a schedule; no agent would notice shorter ones.
+const MIN_SCHEDULE_PERIOD: Duration = Duration::from_millis(100);
 
 impl Conditions {
-    /// Those in which the link is so.
+    /// Returns conditions that only set the link's state.
     pub fn link(link: Link) -> Self {
         Self { link: Some(link), ..Self::default() }
     }
 
-    /// Those of a kind of link.
+    /// Returns conditions that only name a profile.
     pub fn profile(profile: Profile) -> Self {
         Self { profile: Some(profile), ..Self::default() }
     }
 
-    /// What a kind of link is like. Delays are of one way, as usual figures of such links have them. Nothing is lost: TCP and QUIC repeat what
-    /// a radio loses, which is in the jitter.
+    /// Returns the conditions of a profile. Delays are one-way, as in usual figures for such links. Nothing is lost: TCP and QUIC repeat
+    /// what a radio loses, which is part of the jitter.
     pub fn of_profile(profile: Profile) -> Self {
         let none = Self::default();
         match profile {
@@ -145,11 +145,11 @@ impl Conditions {
         }
     }
 
-    /// Checks that they can be.
+    /// Checks that the conditions are valid.
     ///
     /// # Errors
-    /// What cannot, and what could.
-    pub fn check(&self) -> Result<(), Impossible> {
+    /// Returns which field is invalid, and the valid range.
+    pub fn check(&self) -> Result<(), InvalidConditions> {
         let parts = [
             ("drop", self.drop),
             ("duplicate", self.duplicate),
@@ -158,21 +158,23 @@ impl Conditions {
         ];
         for (field, part) in parts {
             if part.is_some_and(|part| !(0.0..=1.0).contains(&part)) {
-                return Err(Impossible::Part { field });
+                return Err(InvalidConditions::Part { field });
             }
         }
         if self.throttle == Some(0) {
-            return Err(Impossible::Throttle);
+            return Err(InvalidConditions::Throttle);
         }
         match self.schedule {
-            Some(Schedule { up, down }) if up.get() < SHORTEST || down.get() < SHORTEST => {
-                Err(Impossible::Schedule)
+            Some(Schedule { up, down })
+                if up.get() < MIN_SCHEDULE_PERIOD || down.get() < MIN_SCHEDULE_PERIOD =>
+            {
+                Err(InvalidConditions::Schedule)
             }
             _ => Ok(()),
         }
     }
 
-    /// With what the profile adds; it is then named no more.
+    /// Returns the conditions with the profile's values filled in and without the profile's name.
     pub fn lowered(&self) -> Self {
         let base = self.profile.map(Self::of_profile).unwrap_or_default();
         Self {
@@ -192,12 +194,12 @@ impl Conditions {
         }
     }
 
-    /// Whether nothing is wrong.
+    /// Reports whether there is no fault.
     pub fn is_perfect(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether the link stands at `now`, given when the conditions were set, and when that changes by itself.
+    /// Returns the state of the link at `now`, if the conditions were set at `since`, and when it changes next by the schedule.
     pub fn link_at(&self, since: Instant, now: Instant) -> (Link, Option<Instant>) {
         let link = self.link.unwrap_or_default();
         let Some(Schedule { up, down }) = self.schedule.filter(|_| link == Link::Up) else {

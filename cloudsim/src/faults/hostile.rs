@@ -1,6 +1,6 @@
-//! Messages that no cloud should send: what a node must refuse without falling over. Pure.
+//! Messages that no cloud should send, which a node must refuse without failing itself. Pure.
 //!
-//! Among them are the shapes of KubeEdge's published vulnerabilities, as far as a node can be hit by them.
+//! They include the messages of KubeEdge's published vulnerabilities, as far as they concern a node.
 
 mod objects;
 
@@ -12,37 +12,37 @@ use wire::{Group, Message, Operation, Route, Source};
 
 /// What is written to a node.
 #[derive(Clone, Debug)]
-pub(crate) enum Raw {
-    /// A message that is well-formed as such.
+pub(crate) enum RawMessage {
+    /// A well-formed message.
     Message(Box<Message>),
-    /// Text that is none.
+    /// Text that is not a message.
     Text(String),
-    /// Bytes that are not even text.
+    /// Bytes that are not UTF-8.
     Bytes(Vec<u8>),
-    /// A message in so many parts of so many bytes each, that never ends.
+    /// The number of fragments, and the bytes of each, of a message that never ends.
     Fragments(usize, usize),
-    /// The beginning of a message that claims to be as large as its transport can say.
+    /// The beginning of a message that announces the largest size its transport can express.
     Announced,
 }
 
 macro_rules! shapes {
     ($($(#[doc = $doc:literal])* $variant:ident = $name:literal,)*) => {
-        /// One kind of hostile message.
+        /// A kind of hostile message.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         pub enum Shape {
             $($(#[doc = $doc])* #[serde(rename = $name)] $variant,)*
         }
 
         impl Shape {
-            /// Every one.
+            /// All kinds.
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
-            /// Its name.
+            /// Returns the name of the kind, as in the API and on the command line.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// What it is, in a sentence.
+            /// Returns a description in one sentence.
             pub fn about(self) -> &'static str {
                 match self { $(Self::$variant => concat!($($doc),*).trim_ascii(),)* }
             }
@@ -93,7 +93,7 @@ shapes! {
     Flood = "flood",
 }
 
-/// A name that no shape has.
+/// There is no kind of this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no hostile message {0:?}; `cloudsim faults shapes` lists them")]
 pub struct UnknownShape(String);
@@ -107,51 +107,51 @@ impl FromStr for Shape {
     }
 }
 
-/// Beyond every limit of a message's size.
-const OVERSIZE: usize = wire::json::DEFAULT_LIMIT + 1024;
-const DEEP: usize = 100_000;
-const LONG: usize = 1024 * 1024;
-const LARGE: usize = 6 * 1024 * 1024;
-const FLOOD: usize = 3000;
+/// More than every limit of a message's size, bytes.
+const OVERSIZE_BYTES: usize = wire::json::DEFAULT_LIMIT + 1024;
+const NESTING_DEPTH: usize = 100_000;
+const LONG_NAME_BYTES: usize = 1024 * 1024;
+const LARGE_BODY_BYTES: usize = 6 * 1024 * 1024;
+const FLOOD_MESSAGES: usize = 3000;
 
 impl Shape {
-    /// What is written for it to the node of this name.
-    pub(crate) fn messages(self, node: &str) -> Vec<Raw> {
+    /// Returns what is written for it to this node.
+    pub(crate) fn messages(self, node: &str) -> Vec<RawMessage> {
         let raw = |messages: Vec<Message>| {
-            messages.into_iter().map(|message| Raw::Message(Box::new(message))).collect()
+            messages.into_iter().map(|message| RawMessage::Message(Box::new(message))).collect()
         };
         match self {
-            Self::NotJson => vec![Raw::Text("this is not JSON".to_owned())],
-            Self::NotText => vec![Raw::Bytes(vec![0xff, 0xfe, 0x00, 0x80])],
-            Self::Null => vec![Raw::Text("null".to_owned())],
-            Self::NullParts => vec![Raw::Message(Box::default())],
+            Self::NotJson => vec![RawMessage::Text("this is not JSON".to_owned())],
+            Self::NotText => vec![RawMessage::Bytes(vec![0xff, 0xfe, 0x00, 0x80])],
+            Self::Null => vec![RawMessage::Text("null".to_owned())],
+            Self::NullParts => vec![RawMessage::Message(Box::default())],
             Self::NullContent => raw(objects::known(node, &Value::Null)),
             Self::WrongTypes => raw(objects::wrong_types(node)),
             Self::UnknownKinds => raw(unknown_kinds()),
             Self::DeepJson => {
-                let deep = format!("{}{}", "[".repeat(DEEP), "]".repeat(DEEP));
+                let deep = format!("{}{}", "[".repeat(NESTING_DEPTH), "]".repeat(NESTING_DEPTH));
                 let route = r#"{"source":"edgecontroller","group":"resource","operation":"update","resource":"default/pod/deep"}"#;
-                vec![Raw::Text(format!(r#"{{"header":{{"msg_id":"deep"}},"route":{route},"content":{deep}}}"#))]
+                vec![RawMessage::Text(format!(r#"{{"header":{{"msg_id":"deep"}},"route":{route},"content":{deep}}}"#))]
             }
-            Self::Oversize => vec![Raw::Text("x".repeat(OVERSIZE))],
-            Self::AnnouncedLength => vec![Raw::Announced],
-            Self::EndlessParts => vec![Raw::Fragments(OVERSIZE / LONG + 8, LONG)],
+            Self::Oversize => vec![RawMessage::Text("x".repeat(OVERSIZE_BYTES))],
+            Self::AnnouncedLength => vec![RawMessage::Announced],
+            Self::EndlessParts => vec![RawMessage::Fragments(OVERSIZE_BYTES / LONG_NAME_BYTES + 8, LONG_NAME_BYTES)],
             Self::LongNames => raw(long_names()),
             Self::PathTraversal => raw(objects::path_traversal(node)),
             Self::ShellInjection => raw(shell_injection(node)),
             Self::LargeCalls => raw(large_calls()),
             Self::WildNumbers => objects::wild_numbers(node),
-            Self::DoubledFields => vec![Raw::Text(
+            Self::DoubledFields => vec![RawMessage::Text(
                 r#"{"header":{"msg_id":"a","msg_id":"b"},"route":{"group":"resource","group":"twin"},"content":1,"content":2}"#
                     .to_owned(),
             )],
             Self::UnaskedAnswers => raw(unasked_answers()),
             Self::ForeignObjects => raw(objects::foreign(node)),
-            Self::Flood => raw((0..FLOOD).map(|_| message("flood", "flood", "flood", "flood", json!(""))).collect()),
+            Self::Flood => raw((0..FLOOD_MESSAGES).map(|_| message("flood", "flood", "flood", "flood", json!(""))).collect()),
         }
     }
 
-    /// Whether a node may well end the session over it: it cannot know where the next message begins, or whom it talks to.
+    /// Reports whether a node may end the session because of it: it cannot know where the next message begins, or who the peer is.
     pub fn may_end_session(self) -> bool {
         matches!(
             self,
@@ -168,7 +168,7 @@ impl Shape {
     }
 }
 
-/// A message with any words in its route.
+/// Builds a message with arbitrary words in its route.
 fn message(source: &str, group: &str, operation: &str, resource: &str, content: Value) -> Message {
     let route = Route {
         source: Source::from(source.to_owned()),
@@ -203,12 +203,12 @@ fn unknown_kinds() -> Vec<Message> {
 }
 
 fn long_names() -> Vec<Message> {
-    let long = "n".repeat(LONG);
+    let long = "n".repeat(LONG_NAME_BYTES);
     let object = json!({"metadata": {"name": long, "uid": long, "resourceVersion": "1"}});
     let mut named =
         message("edgecontroller", "resource", "update", &format!("default/configmap/{long}"), object);
     named.header.msg_id.clone_from(&long);
-    let slashes = message("edgecontroller", "resource", "update", &"/".repeat(LONG), json!({}));
+    let slashes = message("edgecontroller", "resource", "update", &"/".repeat(LONG_NAME_BYTES), json!({}));
     vec![named, slashes, message(&long, &long, &long, "x", json!(null))]
 }
 
@@ -239,7 +239,7 @@ fn shell_injection(node: &str) -> Vec<Message> {
 }
 
 fn large_calls() -> Vec<Message> {
-    let body = "A".repeat(LARGE);
+    let body = "A".repeat(LARGE_BODY_BYTES);
     let call = json!({"header": {}, "body": body, "method": "POST", "url": "http://127.0.0.1:1/x"});
     vec![
         message("router_servicebus", "user", "POST", "1:/x", call),
@@ -248,7 +248,7 @@ fn large_calls() -> Vec<Message> {
             "router_servicebus",
             "user",
             "start",
-            &format!("http://127.0.0.1:1/{}", "a".repeat(LONG)),
+            &format!("http://127.0.0.1:1/{}", "a".repeat(LONG_NAME_BYTES)),
             json!(null),
         ),
     ]
@@ -265,7 +265,7 @@ fn unasked_answers() -> Vec<Message> {
     ];
     let mut all = Vec::new();
     for (source, resource, content) in answers {
-        for parent in ["nobody", &"p".repeat(LONG / 4)] {
+        for parent in ["nobody", &"p".repeat(LONG_NAME_BYTES / 4)] {
             let operation = if source == "dynamiccontroller" { "applicationResponse" } else { "response" };
             all.push(message(source, "resource", operation, resource, content.clone()).answering(parent));
         }

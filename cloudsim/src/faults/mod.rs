@@ -1,19 +1,19 @@
-//! Breaking things on purpose: links of nodes, acknowledgements, versions, certificates, and messages that no cloud should send.
+//! Fault injection: links of nodes, acknowledgements, versions, certificates, and messages that no cloud should send.
 //!
-//! In: what is to be wrong, by [`Faults`]' methods (in tests), by the API (`PUT /cloudsim/v1/faults`) or by `cloudsim faults`.
-//! Out: for each session of a node its [`line()`], which says what becomes of its messages; for the servers the certificate that they
-//! show. Decisions are pure ([`Conditions`], [`way`], [`stale`]): they take the time and chance comes from a seed, so that a
-//! run can be had again. Beside it lies the adapter in the hub's transport.
+//! In: the wanted faults, through the methods of [`Faults`] (in tests), the API (`PUT /cloudsim/v1/faults`) or `cloudsim faults`. Out:
+//! for each session of a node its [`session_link()`], which decides what becomes of its messages; for the servers, the certificate that
+//! they show. Decisions are pure ([`Conditions`], [`link_queue`], [`stale`]): they take the time as an argument and draw chance from a
+//! seed, so that a run can be repeated. The adapter is in the hub's transport.
 
 mod answers;
 mod certificate;
 mod conditions;
 pub mod hostile;
-mod line;
+mod link_queue;
 mod period;
 mod profile;
+mod session_link;
 mod stale;
-mod way;
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -32,39 +32,39 @@ use tokio::{
 
 pub(crate) use self::answers::body as false_body;
 pub use self::hostile::{Shape, UnknownShape};
-pub(crate) use self::line::{Downward, Standing, Upward, line};
+pub(crate) use self::session_link::{Downlink, LinkState, Uplink, session_link};
 pub use self::{
     answers::{Answers, UnknownAnswers},
     certificate::{Certificate, UnknownCertificate},
-    conditions::{Conditions, Impossible, Link, Schedule},
-    period::{NoPeriod, Period},
+    conditions::{Conditions, InvalidConditions, Link, Schedule},
+    period::{ParsePeriodError, Period},
     profile::{Profile, UnknownProfile},
 };
 
-/// So long may a session take to write a hostile message.
-const WRITTEN: Duration = Duration::from_secs(30);
-/// Hostile messages that wait for one session.
-const HOSTILE: usize = 256;
+/// How long a session may take to write a hostile message.
+const HOSTILE_WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+/// How many hostile messages may wait for one session.
+const MAX_PENDING_HOSTILE: usize = 256;
 
-/// Whose link.
+/// The nodes whose links a fault concerns.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Whom {
-    /// Every node's that has no conditions of its own.
+pub enum FaultTarget {
+    /// Every node without conditions of its own.
     All,
-    /// The link of the node of this name.
+    /// The node of this name.
     Node(String),
 }
 
-impl FromStr for Whom {
+impl FromStr for FaultTarget {
     type Err = std::convert::Infallible;
 
-    /// `all`, or the name of a node.
+    /// Parses `all`, or the name of a node.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Ok(if text == "all" { Self::All } else { Self::Node(text.to_owned()) })
     }
 }
 
-impl fmt::Display for Whom {
+impl fmt::Display for FaultTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::All => f.write_str("all"),
@@ -75,36 +75,36 @@ impl fmt::Display for Whom {
 
 /// Why a hostile message was not sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotSent {
-    /// There is no session.
+pub enum SendHostileError {
+    /// The node has no session.
     #[error("node {0} is not connected; see `cloudsim nodes`")]
     NotConnected(String),
-    /// The session did not get to it.
+    /// The session did not write it in time.
     #[error("the message was not written: the session of node {0} ended or stalled")]
     NotWritten(String),
-    /// Too many are waiting.
-    #[error("{HOSTILE} messages wait for node {0} already; wait until they are written")]
+    /// Too many messages wait for the session.
+    #[error("{MAX_PENDING_HOSTILE} messages wait for node {0} already; wait until they are written")]
     Full(String),
 }
 
-/// Everything that is wrong.
+/// All faults that are injected now.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Wrong {
-    /// What chance is drawn from.
+pub struct ActiveFaults {
+    /// The seed of random decisions.
     pub seed: u64,
-    /// What the servers for nodes show.
+    /// The certificate that the servers for nodes show.
     pub certificate: Certificate,
     /// How the enrolment server answers.
     pub answers: Answers,
-    /// The links of all nodes but those below.
+    /// The conditions of all nodes that are not in `nodes`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub all: Option<Conditions>,
-    /// The links of single nodes.
+    /// The conditions of single nodes.
     pub nodes: BTreeMap<String, Conditions>,
 }
 
-/// The handle; cheap to clone.
+/// Injects faults; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Faults(Arc<Inner>);
 
@@ -112,7 +112,7 @@ pub struct Faults(Arc<Inner>);
 struct Inner {
     seed: u64,
     state: Mutex<State>,
-    /// Counts changes.
+    /// Counts changes of link conditions.
     changes: watch::Sender<u64>,
     certificate: watch::Sender<Certificate>,
     answers: watch::Sender<Answers>,
@@ -120,29 +120,29 @@ struct Inner {
 
 #[derive(Debug, Default)]
 struct State {
-    all: Option<Set>,
-    nodes: BTreeMap<String, Set>,
+    all: Option<ActiveConditions>,
+    nodes: BTreeMap<String, ActiveConditions>,
     hostile: HashMap<String, VecDeque<Injection>>,
-    /// Sessions that nodes have had.
-    lines: HashMap<String, u64>,
+    /// The number of sessions that each node has had.
+    session_numbers: HashMap<String, u64>,
 }
 
-/// Now, by the clock that timers go by, which is virtual in a simulation.
+/// Returns the time of tokio's clock, which is virtual in a simulation.
 pub(crate) fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-/// Conditions, and since when they hold.
+/// Conditions, with the time at which they were set.
 #[derive(Clone, Debug)]
-pub(crate) struct Set {
-    /// As they were given, for people.
+pub(crate) struct ActiveConditions {
+    /// As they were given, for display.
     given: Conditions,
-    /// With what their profile says.
+    /// With the values of their profile filled in.
     pub(crate) lowered: Arc<Conditions>,
     pub(crate) since: Instant,
 }
 
-/// A hostile message on its way, and who wants to know that it was written.
+/// A hostile message to be written, with a channel that reports that it was.
 #[derive(Debug)]
 pub(crate) struct Injection {
     node: String,
@@ -151,58 +151,58 @@ pub(crate) struct Injection {
 }
 
 impl Injection {
-    /// What is written for it.
-    pub(crate) fn messages(&self) -> Vec<hostile::Raw> {
+    /// Returns what is written to the node.
+    pub(crate) fn messages(&self) -> Vec<hostile::RawMessage> {
         self.shape.messages(&self.node)
     }
 
-    /// It was written.
+    /// Reports that the message was written.
     pub(crate) fn done(self) {
         let _ = self.written.send(());
     }
 }
 
 impl Faults {
-    /// Nothing is wrong yet.
+    /// Creates a handle without any faults.
     pub fn new(seed: u64) -> Self {
         let (changes, certificate) = (watch::Sender::new(0), watch::Sender::new(Certificate::Genuine));
         let answers = watch::Sender::new(Answers::Genuine);
         Self(Arc::new(Inner { seed, state: Mutex::default(), changes, certificate, answers }))
     }
 
-    /// From now on links are like this.
+    /// Sets the conditions of links.
     ///
     /// # Errors
-    /// The conditions cannot be; nothing has changed.
-    pub fn set(&self, whom: &Whom, conditions: Conditions) -> Result<(), Impossible> {
+    /// Returns an error if the conditions are invalid; nothing has changed then.
+    pub fn set(&self, target: &FaultTarget, conditions: Conditions) -> Result<(), InvalidConditions> {
         conditions.check()?;
         let lowered = conditions.lowered();
         lowered.check()?;
-        let set = Set { given: conditions, lowered: Arc::new(lowered), since: now() };
+        let set = ActiveConditions { given: conditions, lowered: Arc::new(lowered), since: now() };
         {
             let mut state = self.0.state.lock();
-            match whom {
-                Whom::All => state.all = Some(set),
-                Whom::Node(node) => drop(state.nodes.insert(node.clone(), set)),
+            match target {
+                FaultTarget::All => state.all = Some(set),
+                FaultTarget::Node(node) => drop(state.nodes.insert(node.clone(), set)),
             }
         }
         self.changed();
         Ok(())
     }
 
-    /// From now on links are as without faults; a node's own are again as all.
-    pub fn clear(&self, whom: &Whom) {
+    /// Removes the conditions of these links; a single node then has those of all nodes.
+    pub fn clear(&self, target: &FaultTarget) {
         {
             let mut state = self.0.state.lock();
-            match whom {
-                Whom::All => state.all = None,
-                Whom::Node(node) => drop(state.nodes.remove(node)),
+            match target {
+                FaultTarget::All => state.all = None,
+                FaultTarget::Node(node) => drop(state.nodes.remove(node)),
             }
         }
         self.changed();
     }
 
-    /// Nothing is wrong any more, with links, certificates and answers.
+    /// Removes all faults: of links, certificates and answers.
     pub fn clear_everything(&self) {
         {
             let mut state = self.0.state.lock();
@@ -215,47 +215,47 @@ impl Faults {
         self.changed();
     }
 
-    /// Ends the node's connections, and those to come.
+    /// Cuts the node's connections and refuses new ones.
     pub fn cut(&self, node: &str) {
         self.put(node, Link::Cut);
     }
 
-    /// The node's link stands, and nothing comes through.
+    /// Makes the node's link half-open: connections stay, and nothing comes through.
     pub fn half_open(&self, node: &str) {
         self.put(node, Link::HalfOpen);
     }
 
-    /// The node's link is as without faults.
+    /// Removes the faults of the node's link.
     pub fn restore(&self, node: &str) {
-        self.clear(&Whom::Node(node.to_owned()));
+        self.clear(&FaultTarget::Node(node.to_owned()));
     }
 
     fn put(&self, node: &str, link: Link) {
-        // a link that stands or not is possible always
-        let _ = self.set(&Whom::Node(node.to_owned()), Conditions::link(link));
+        // conditions with only a link state are always valid
+        let _ = self.set(&FaultTarget::Node(node.to_owned()), Conditions::link(link));
     }
 
-    /// From now on the servers for nodes show this certificate; connections made before end.
+    /// Sets the certificate that the servers for nodes show; older connections are closed.
     pub fn set_certificate(&self, certificate: Certificate) {
         self.0.certificate.send_if_modified(|now| std::mem::replace(now, certificate) != certificate);
     }
 
-    /// Which certificate the servers for nodes show, and when that changes.
+    /// Returns the certificate that the servers for nodes show, as a watch.
     pub(crate) fn certificate(&self) -> watch::Receiver<Certificate> {
         self.0.certificate.subscribe()
     }
 
-    /// From now on the enrolment server answers like this; false answers under way end.
+    /// Sets how the enrolment server answers; answers under way are aborted.
     pub fn set_answers(&self, answers: Answers) {
         self.0.answers.send_replace(answers);
     }
 
-    /// How the enrolment server answers, and when that changes.
+    /// Returns how the enrolment server answers, as a watch.
     pub(crate) fn answers(&self) -> watch::Receiver<Answers> {
         self.0.answers.subscribe()
     }
 
-    /// Which certificate the servers for nodes show now.
+    /// Returns the certificate that the servers for nodes show now.
     pub(crate) fn shown(&self) -> Certificate {
         *self.0.certificate.borrow()
     }
@@ -263,28 +263,28 @@ impl Faults {
     /// Sends a message that no cloud should send, and waits until it is written.
     ///
     /// # Errors
-    /// The session ends before, or is not there.
-    pub async fn send_hostile(&self, node: &str, shape: Shape) -> Result<(), NotSent> {
+    /// Returns an error if the node has no session, or the session ends before.
+    pub async fn send_hostile(&self, node: &str, shape: Shape) -> Result<(), SendHostileError> {
         let (written, done) = oneshot::channel();
         {
             let mut state = self.0.state.lock();
             let Some(waiting) = state.hostile.get_mut(node) else {
-                return Err(NotSent::NotConnected(node.to_owned()));
+                return Err(SendHostileError::NotConnected(node.to_owned()));
             };
-            if waiting.len() >= HOSTILE {
-                return Err(NotSent::Full(node.to_owned()));
+            if waiting.len() >= MAX_PENDING_HOSTILE {
+                return Err(SendHostileError::Full(node.to_owned()));
             }
             waiting.push_back(Injection { node: node.to_owned(), shape, written });
         }
         self.changed();
-        let written = timeout(WRITTEN, done).await;
-        written.ok().and_then(Result::ok).ok_or_else(|| NotSent::NotWritten(node.to_owned()))
+        let written = timeout(HOSTILE_WRITE_TIMEOUT, done).await;
+        written.ok().and_then(Result::ok).ok_or_else(|| SendHostileError::NotWritten(node.to_owned()))
     }
 
-    /// Everything that is wrong.
-    pub fn wrong(&self) -> Wrong {
+    /// Returns all faults that are injected now.
+    pub fn active(&self) -> ActiveFaults {
         let state = self.0.state.lock();
-        Wrong {
+        ActiveFaults {
             seed: self.0.seed,
             certificate: *self.0.certificate.borrow(),
             answers: *self.0.answers.borrow(),
@@ -293,13 +293,13 @@ impl Faults {
         }
     }
 
-    /// What holds for this node's link; `None`: nothing is wrong.
-    pub(crate) fn on(&self, node: &str) -> Option<Set> {
+    /// Returns the conditions of this node's link; `None` if it has no faults.
+    pub(crate) fn on(&self, node: &str) -> Option<ActiveConditions> {
         let state = self.0.state.lock();
         state.nodes.get(node).or(state.all.as_ref()).filter(|set| !set.lowered.is_perfect()).cloned()
     }
 
-    /// Tells of every change.
+    /// Returns a watch that changes with the conditions of links.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.0.changes.subscribe()
     }
@@ -308,25 +308,25 @@ impl Faults {
         self.0.changes.send_modify(|count| *count = count.wrapping_add(1));
     }
 
-    /// The next hostile message for this node.
+    /// Takes the next hostile message for this node.
     fn next_hostile(&self, node: &str) -> Option<Injection> {
         self.0.state.lock().hostile.get_mut(node)?.pop_front()
     }
 
-    /// A session of the node begins: its number.
+    /// Registers a session of the node and returns its number.
     fn begin(&self, node: &str) -> u64 {
         let mut state = self.0.state.lock();
-        // what was meant for an older session is not written to this one
+        // messages for an older session must not be written to this one
         state.hostile.insert(node.to_owned(), VecDeque::new());
-        let number = state.lines.entry(node.to_owned()).or_default();
+        let number = state.session_numbers.entry(node.to_owned()).or_default();
         *number += 1;
         *number
     }
 
-    /// The session of this number has ended.
+    /// Unregisters the session of this number.
     fn end(&self, node: &str, number: u64) {
         let mut state = self.0.state.lock();
-        if state.lines.get(node) == Some(&number) {
+        if state.session_numbers.get(node) == Some(&number) {
             state.hostile.remove(node);
         }
     }

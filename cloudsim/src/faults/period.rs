@@ -1,39 +1,39 @@
-//! Spans of time as people write them: `250ms`, `5s`, `2m`, `30d`. Pure.
+//! Durations as people write them: `250ms`, `5s`, `2m`, `30d`. Pure.
 
 use std::{fmt, str::FromStr, time::Duration};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
 const DAY: u64 = 24 * 60 * 60 * 1000;
-/// The longest span: ten years. Sums of several never overflow a clock.
-const LONGEST: u64 = 3650 * DAY;
+/// The longest duration, milliseconds: ten years. Sums of several never overflow a clock.
+const MAX_MILLIS: u64 = 3650 * DAY;
 
-/// A span of time, whole milliseconds.
+/// A duration in whole milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Period(Duration);
 
-/// A text that is no span of time.
+/// The text is not a duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no span of time; write a whole number and a unit, as 250ms, 5s, 2m, 3h or 30d")]
-pub struct NoPeriod(String);
+pub struct ParsePeriodError(String);
 
 impl Period {
-    /// So many milliseconds.
+    /// Creates a duration of milliseconds.
     pub const fn millis(millis: u64) -> Self {
         Self(Duration::from_millis(millis))
     }
 
-    /// So many seconds.
+    /// Creates a duration of seconds.
     pub const fn seconds(seconds: u64) -> Self {
         Self(Duration::from_secs(seconds))
     }
 
-    /// As the clock takes it.
+    /// Returns the duration.
     pub const fn get(self) -> Duration {
         self.0
     }
 
-    /// Whether there is nothing of it.
+    /// Reports whether the duration is zero.
     pub const fn is_zero(&self) -> bool {
         self.0.is_zero()
     }
@@ -46,10 +46,10 @@ impl From<Period> for Duration {
 }
 
 impl FromStr for Period {
-    type Err = NoPeriod;
+    type Err = ParsePeriodError;
 
-    fn from_str(text: &str) -> Result<Self, NoPeriod> {
-        let no = || NoPeriod(text.chars().take(40).collect());
+    fn from_str(text: &str) -> Result<Self, ParsePeriodError> {
+        let no = || ParsePeriodError(text.chars().take(40).collect());
         let text = text.trim();
         let end = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(no)?;
         let (number, unit) = text.split_at(end);
@@ -62,7 +62,7 @@ impl FromStr for Period {
             "d" => DAY,
             _ => return Err(no()),
         };
-        let millis = number.checked_mul(factor).filter(|millis| *millis <= LONGEST).ok_or_else(no)?;
+        let millis = number.checked_mul(factor).filter(|millis| *millis <= MAX_MILLIS).ok_or_else(no)?;
         Ok(Self::millis(millis))
     }
 }

@@ -1,27 +1,27 @@
-//! Kinds of links by name; [`super::Conditions::of_profile`] says what each is like. Pure.
+//! Named kinds of links; [`super::Conditions::of_profile`] has their values. Pure.
 
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A kind of link.
+/// A named kind of link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Profile {
-    /// A geostationary satellite.
+    /// A geostationary satellite link.
     Satellite,
-    /// A mobile network of the third generation.
+    /// A third-generation mobile network.
     Cellular3G,
-    /// A mobile network of the fourth generation.
+    /// A fourth-generation mobile network.
     Cellular4G,
-    /// A radio network that is shared with many.
+    /// A shared wireless network.
     Wifi,
-    /// Five seconds up, five seconds cut, again and again.
+    /// Alternately five seconds up and five seconds cut.
     Offline555,
-    /// A minute up, ten minutes cut: a vehicle that comes by.
+    /// Alternately a minute up and ten minutes cut, as a vehicle that passes by.
     Vehicle,
 }
 
-/// A name that no kind of link has.
+/// There is no profile of this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "there is no profile {0:?}; choose one of Satellite, Cellular3G, Cellular4G, Wifi, Offline555, Vehicle"
@@ -29,11 +29,11 @@ pub enum Profile {
 pub struct UnknownProfile(String);
 
 impl Profile {
-    /// Every kind.
+    /// All profiles.
     pub const ALL: [Self; 6] =
         [Self::Satellite, Self::Cellular3G, Self::Cellular4G, Self::Wifi, Self::Offline555, Self::Vehicle];
 
-    /// Its name.
+    /// Returns the name of the profile.
     pub fn name(self) -> &'static str {
         match self {
             Self::Satellite => "Satellite",

@@ -1,27 +1,27 @@
-//! Older versions of what has gone down, to be sent once more after the newer ones. Pure.
+//! Older versions of objects, sent once more after newer ones. Pure.
 
 use std::collections::VecDeque;
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use wire::{Message, Operation};
 
-/// So many messages are remembered.
-const REMEMBERED: usize = 64;
+/// How many messages are remembered.
+const MAX_REMEMBERED: usize = 64;
 
-/// What has gone down last.
+/// The messages that were sent last.
 #[derive(Debug)]
-pub(crate) struct Stale {
+pub(crate) struct StaleMessages {
     chance: StdRng,
     sent: VecDeque<Message>,
 }
 
-impl Stale {
-    /// Nothing yet.
+impl StaleMessages {
+    /// Creates an empty memory.
     pub(crate) fn new(seed: u64) -> Self {
         Self { chance: StdRng::seed_from_u64(seed), sent: VecDeque::new() }
     }
 
-    /// Remembers `message`; with the given chance the version before it, to be sent after it.
+    /// Remembers `message`. With probability `part`, returns an older version of its object to be sent after it.
     pub(crate) fn after(&mut self, message: &Message, part: f64) -> Option<Message> {
         let drawn: f64 = self.chance.random();
         if !carries_state(message) {
@@ -29,11 +29,11 @@ impl Stale {
         }
         let resource = message.route.resource.as_str();
         let place = self.sent.iter().position(|older| older.route.resource.as_str() == resource);
-        // its first version stays: the older, the worse
+        // the first version is kept: the older, the harder to handle
         let older = match place {
             Some(place) => self.sent.get(place).filter(|older| is_older(older, message)).cloned(),
             None => {
-                self.sent.truncate(REMEMBERED - 1);
+                self.sent.truncate(MAX_REMEMBERED - 1);
                 self.sent.push_front(message.clone());
                 None
             }
@@ -44,7 +44,7 @@ impl Stale {
     }
 }
 
-/// Whether a message tells the state of an object.
+/// Reports whether a message carries the state of an object.
 fn carries_state(message: &Message) -> bool {
     message.header.parent_msg_id.is_empty()
         && matches!(message.route.operation, Operation::Insert | Operation::Update | Operation::Delete)
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_newer_version_is_followed_by_the_first() {
-        let mut stale = Stale::new(1);
+        let mut stale = StaleMessages::new(1);
         assert_eq!(stale.after(&message(Change::Insert, "a", 1), 1.0), None);
         assert_eq!(stale.after(&message(Change::Insert, "b", 2), 1.0), None);
         assert_eq!(revision(stale.after(&message(Change::Update, "a", 3), 1.0)).as_deref(), Some("1"));
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn a_repetition_is_no_newer_version_and_has_an_id_of_its_own() {
-        let mut stale = Stale::new(1);
+        let mut stale = StaleMessages::new(1);
         let first = message(Change::Insert, "a", 1);
         stale.after(&first, 1.0);
         assert_eq!(stale.after(&first, 1.0), None);
@@ -92,10 +92,10 @@ mod tests {
 
     #[test]
     fn little_is_remembered() {
-        let mut stale = Stale::new(1);
+        let mut stale = StaleMessages::new(1);
         for number in 0..1000 {
             stale.after(&message(Change::Insert, &number.to_string(), number), 1.0);
         }
-        assert_eq!(stale.sent.len(), REMEMBERED);
+        assert_eq!(stale.sent.len(), MAX_REMEMBERED);
     }
 }

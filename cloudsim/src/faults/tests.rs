@@ -1,4 +1,4 @@
-//! Who is concerned by what is wrong.
+//! Which nodes a fault concerns.
 
 use super::*;
 
@@ -13,26 +13,26 @@ fn delay(faults: &Faults, node: &str) -> Option<u128> {
 #[test]
 fn a_nodes_own_conditions_count_in_place_of_those_of_all() {
     let faults = Faults::new(1);
-    let one = Whom::Node("edge-1".to_owned());
+    let one = FaultTarget::Node("edge-1".to_owned());
     assert_eq!(delay(&faults, "edge-1"), None);
-    faults.set(&Whom::All, delayed(5)).unwrap();
+    faults.set(&FaultTarget::All, delayed(5)).unwrap();
     faults.set(&one, delayed(7)).unwrap();
     assert_eq!((delay(&faults, "edge-1"), delay(&faults, "edge-2")), (Some(7), Some(5)));
-    // a perfect link of its own
+    // its own conditions, which have no faults
     faults.set(&one, Conditions::default()).unwrap();
     assert_eq!((delay(&faults, "edge-1"), delay(&faults, "edge-2")), (None, Some(5)));
     faults.clear(&one);
     assert_eq!(delay(&faults, "edge-1"), Some(5));
     faults.clear_everything();
-    assert_eq!(faults.wrong(), Wrong { seed: 1, ..Wrong::default() });
+    assert_eq!(faults.active(), ActiveFaults { seed: 1, ..ActiveFaults::default() });
 }
 
 #[test]
 fn what_is_impossible_changes_nothing() {
     let faults = Faults::new(1);
-    faults.set(&Whom::All, delayed(5)).unwrap();
+    faults.set(&FaultTarget::All, delayed(5)).unwrap();
     let impossible = Conditions { drop: Some(7.0), ..Conditions::default() };
-    assert!(faults.set(&Whom::All, impossible).is_err());
+    assert!(faults.set(&FaultTarget::All, impossible).is_err());
     assert_eq!(delay(&faults, "edge-1"), Some(5));
 }
 
@@ -40,7 +40,7 @@ fn what_is_impossible_changes_nothing() {
 async fn a_hostile_message_needs_a_session_and_does_not_outlive_it() {
     let faults = Faults::new(1);
     let nobody = faults.send_hostile("edge-1", Shape::Null).await;
-    assert_eq!(nobody, Err(NotSent::NotConnected("edge-1".to_owned())));
+    assert_eq!(nobody, Err(SendHostileError::NotConnected("edge-1".to_owned())));
     let older = line(&faults, "edge-1");
     let sender = faults.clone();
     let sending = tokio::spawn(async move { sender.send_hostile("edge-1", Shape::Null).await });
@@ -48,10 +48,10 @@ async fn a_hostile_message_needs_a_session_and_does_not_outlive_it() {
     while faults.0.state.lock().hostile["edge-1"].is_empty() {
         changes.changed().await.unwrap();
     }
-    // a newer session begins, the older one ends
+    // a newer session begins, and the older one ends
     let newer = line(&faults, "edge-1");
     drop(older);
-    assert_eq!(sending.await.unwrap(), Err(NotSent::NotWritten("edge-1".to_owned())));
+    assert_eq!(sending.await.unwrap(), Err(SendHostileError::NotWritten("edge-1".to_owned())));
     assert!(faults.0.state.lock().hostile.contains_key("edge-1"), "the newer one is there");
     drop(newer);
     assert!(faults.0.state.lock().hostile.is_empty());

@@ -1,4 +1,4 @@
-//! From a connection to a session: what every transport does once a node has shown who it is.
+//! The common end of every transport's handshake: from an authenticated connection to a session.
 
 use std::time::Duration;
 
@@ -9,26 +9,27 @@ use tracing::{debug, info, warn};
 use super::{Shared, link::Connected, session};
 use crate::{
     faults::Certificate,
-    sessions::{Arrival, Refused},
+    sessions::{SessionRefusal, SessionRequest},
 };
 
-/// A node that has a session already shows within this time that somebody is behind the new connection; a connection that
-/// the node has given up ends in it.
-const PROOF: Duration = Duration::from_secs(1);
+/// How long a node that already has a session may take to send something over a new connection. A connection that the node has abandoned
+/// ends within it.
+const LIVENESS_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Runs the session of a node that has shown who it is, and was shown this certificate.
+/// Runs the session of an authenticated node, to which this certificate was shown.
 pub(super) async fn accept_node(
-    arrival: Arrival,
+    session_request: SessionRequest,
     mut connected: Connected,
     shown: Certificate,
     shared: &Shared,
     shutdown: &CancellationToken,
 ) {
-    let (node, peer, certificate) = (arrival.node.clone(), arrival.address, arrival.certificate.clone());
+    let (node, peer, certificate) =
+        (session_request.node.clone(), session_request.address, session_request.certificate.clone());
     let mut first = None;
     if shared.sessions.has(&node) {
-        // a connection that the node gave up before it was answered must not end the one that it uses
-        match timeout(PROOF, connected.incoming.next()).await {
+        // a connection that the node abandoned before it was answered must not end the one in use
+        match timeout(LIVENESS_TIMEOUT, connected.incoming.next()).await {
             Ok(Err(error)) => {
                 return debug!(node, %peer, %error, "a connection ended before its session began");
             }
@@ -37,15 +38,17 @@ pub(super) async fn accept_node(
             Err(_) => {}
         }
     }
-    let registered = match shared.sessions.begin(arrival, shared.limits.nodes, shutdown) {
+    let registered = match shared.sessions.begin(session_request, shared.limits.nodes, shutdown) {
         Ok(registered) => registered,
-        Err(Refused::TooMany) => {
+        Err(SessionRefusal::TooMany) => {
             let limit = shared.limits.nodes;
             return warn!(node, limit, "too many nodes: the connection was refused");
         }
-        Err(Refused::Overtaken) => return debug!(node, %peer, "the node has connected anew meanwhile"),
+        Err(SessionRefusal::Superseded) => {
+            return debug!(node, %peer, "the node has connected anew meanwhile");
+        }
     };
-    // registered first: a change from now on ends it as all others
+    // registered first, so that a change from now on ends it as all others
     if let Some(certificate) = &certificate
         && let Some(why) = shared.refusal(&node, certificate).await
     {

@@ -1,5 +1,5 @@
-//! Accepts nodes that have shown who they are elsewhere, as in a simulation, which hands in its own connections. The sessions are those
-//! of [`super::Hub`].
+//! Accepts nodes that were authenticated elsewhere, as in a simulation, which hands in its own connections. Their sessions are those of
+//! [`super::Hub`].
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -21,18 +21,18 @@ use crate::{
     },
     faults::{Certificate, Faults},
     mailbox::Mailboxes,
-    sessions::{Arrival, Carrier, Sessions},
+    sessions::{SessionRequest, Sessions, Transport},
 };
 
-/// Where handed-in connections are said to come from.
-const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+/// The placeholder address of handed-in connections.
+const UNKNOWN_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 /// Accepts connections that are handed in; cheap to clone.
 #[derive(Clone)]
 pub struct Acceptor(Shared);
 
 impl Acceptor {
-    /// A hub without servers.
+    /// Creates a hub without servers.
     pub fn new(
         (edge, dynamic, devices): (Edge, Dynamic, Devices),
         records: SyncRecords,
@@ -53,26 +53,26 @@ impl Acceptor {
         })
     }
 
-    /// Runs the session of `node` over a connection on which both ends speak WebSocket already; returns when it has ended.
+    /// Runs the session of `node` over an established WebSocket connection; returns when it has ended.
     pub async fn accept_node(&self, node: &str, connection: DuplexStream, shutdown: &CancellationToken) {
         let limits = &self.0.limits;
         let stream: Box<dyn Stream> = Box::new(connection);
         let socket =
             WebSocketStream::from_raw_socket(stream, Role::Server, Some(websocket_limits(limits))).await;
         let (incoming, outgoing) = transport::websocket(socket, limits.max_message, false);
-        let (node, ticket) = (node.to_owned(), self.0.sessions.ticket());
-        let arrival = Arrival {
+        let (node, sequence) = (node.to_owned(), self.0.sessions.next_sequence());
+        let session_request = SessionRequest {
             node,
-            ticket,
-            address: NOWHERE,
-            transport: Carrier::WebSocket,
+            sequence,
+            address: UNKNOWN_ADDRESS,
+            transport: Transport::WebSocket,
             replica: self.0.number,
             instance: None,
-            begins: None,
+            new_certificate: None,
             certificate: None,
         };
         let connected = Connected { incoming, outgoing, mute: None };
-        accept_node(arrival, connected, Certificate::Genuine, &self.0, shutdown).await;
+        accept_node(session_request, connected, Certificate::Genuine, &self.0, shutdown).await;
     }
 }
 

@@ -1,7 +1,7 @@
-//! The acknowledged lane of one node: stop-and-wait, one pending message for each object, the newest wins. No clock, no IO.
+//! The acknowledged lane of one node: stop-and-wait, with at most one pending message for each object, the newest. No clock and no I/O.
 //!
-//! Source: KubeEdge's reliable message delivery (CloudHub's node session). One difference: a delete does not end the wait of
-//! an older message that is on the wire; it follows it.
+//! Source: KubeEdge's reliable message delivery (CloudHub's node session). One difference: a deletion does not replace an older message
+//! that is on the wire; it follows it.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -12,49 +12,49 @@ use wire::Message;
 
 use crate::delivery::{Delivery, DeliveryKey};
 
-/// So often is one message sent before the others get their turn.
+/// How often one message is sent before others are tried.
 pub(super) const ATTEMPTS: u32 = 5;
 
 #[derive(Debug)]
-struct Flight {
+struct InFlight {
     delivery: Delivery,
     sent: Instant,
     attempts: u32,
-    /// It was sent in vain before.
-    tired: bool,
+    /// Whether the message has used up its attempts before.
+    exhausted: bool,
 }
 
-/// What the owner of the lane does next.
+/// The next action for the owner of the lane.
 #[derive(Debug)]
 pub(super) enum Step {
     /// Write this message.
     Send(Box<Message>),
-    /// Nothing before this instant.
+    /// Do nothing before this instant.
     Wait(Instant),
-    /// Nothing until something is offered.
+    /// Do nothing until a message is offered.
     Idle,
 }
 
-/// The lane.
+/// The acknowledged lane.
 #[derive(Debug)]
 pub(super) struct AckLane {
-    /// How long an acknowledgement is waited for before the same message is sent again.
-    patience: Duration,
+    /// How long to wait for an acknowledgement before the message is sent again.
+    ack_timeout: Duration,
     order: VecDeque<DeliveryKey>,
-    /// What was sent in vain: when nothing else waits, or between the others.
-    tired: VecDeque<DeliveryKey>,
+    /// Messages that have used up their attempts; they are sent when nothing else waits, or in between.
+    exhausted: VecDeque<DeliveryKey>,
     pending: HashMap<DeliveryKey, Delivery>,
-    flight: Option<Flight>,
+    in_flight: Option<InFlight>,
 }
 
 impl AckLane {
-    /// An empty lane that sends a message again when it is not acknowledged within `patience`.
-    pub(super) fn new(patience: Duration) -> Self {
-        let (order, tired) = (VecDeque::new(), VecDeque::new());
-        Self { patience, order, tired, pending: HashMap::new(), flight: None }
+    /// Creates an empty lane that sends a message again if it is not acknowledged within `ack_timeout`.
+    pub(super) fn new(ack_timeout: Duration) -> Self {
+        let (order, exhausted) = (VecDeque::new(), VecDeque::new());
+        Self { ack_timeout, order, exhausted, pending: HashMap::new(), in_flight: None }
     }
 
-    /// Takes a message. An older revision of the same object is dropped; a pending delete is never displaced.
+    /// Adds a message. An older revision of the same object is dropped; a pending deletion is never replaced.
     pub(super) fn offer(&mut self, delivery: Delivery) {
         if self.superseded(&delivery) {
             return;
@@ -66,8 +66,11 @@ impl AckLane {
 
     fn superseded(&self, delivery: &Delivery) -> bool {
         let waiting = self.pending.get(&delivery.key);
-        let flying =
-            self.flight.as_ref().map(|flight| &flight.delivery).filter(|flying| flying.key == delivery.key);
+        let flying = self
+            .in_flight
+            .as_ref()
+            .map(|in_flight| &in_flight.delivery)
+            .filter(|flying| flying.key == delivery.key);
         waiting.into_iter().chain(flying).any(|other| match (other.is_delete(), delivery.is_delete()) {
             (true, _) => true,
             (false, true) => false,
@@ -75,28 +78,28 @@ impl AckLane {
         })
     }
 
-    /// What to do now. A message that exhausted its attempts goes behind the others, and then gets one attempt at a time while
+    /// Returns the next action. A message that has used up its attempts goes to the back, and then gets one attempt at a time while
     /// others wait.
     pub(super) fn step(&mut self, now: Instant) -> Step {
-        if let Some(flight) = &mut self.flight {
-            let again = flight.sent + self.patience;
+        if let Some(in_flight) = &mut self.in_flight {
+            let again = in_flight.sent + self.ack_timeout;
             if now < again {
                 return Step::Wait(again);
             }
-            let attempts = if flight.tired && !self.order.is_empty() { 1 } else { ATTEMPTS };
-            if flight.attempts < attempts {
-                flight.attempts += 1;
-                flight.sent = now;
-                return Step::Send(Box::new(flight.delivery.message.clone()));
+            let attempts = if in_flight.exhausted && !self.order.is_empty() { 1 } else { ATTEMPTS };
+            if in_flight.attempts < attempts {
+                in_flight.attempts += 1;
+                in_flight.sent = now;
+                return Step::Send(Box::new(in_flight.delivery.message.clone()));
             }
-            if let Some(flight) = self.flight.take() {
-                self.requeue(flight.delivery);
+            if let Some(in_flight) = self.in_flight.take() {
+                self.requeue(in_flight.delivery);
             }
         }
-        while let Some((key, tired)) = self.next() {
+        while let Some((key, exhausted)) = self.next() {
             if let Some(delivery) = self.pending.remove(&key) {
                 let message = delivery.message.clone();
-                self.flight = Some(Flight { delivery, sent: now, attempts: 1, tired });
+                self.in_flight = Some(InFlight { delivery, sent: now, attempts: 1, exhausted });
                 return Step::Send(Box::new(message));
             }
         }
@@ -105,31 +108,31 @@ impl AckLane {
 
     fn next(&mut self) -> Option<(DeliveryKey, bool)> {
         let fresh = self.order.pop_front().map(|key| (key, false));
-        fresh.or_else(|| self.tired.pop_front().map(|key| (key, true)))
+        fresh.or_else(|| self.exhausted.pop_front().map(|key| (key, true)))
     }
 
-    /// Whether what is on the wire is being repeated: others may be offered, to have their turn.
+    /// Reports whether the message on the wire is being repeated, so that others should be offered.
     pub(super) fn is_repeating(&self) -> bool {
-        self.flight.as_ref().is_some_and(|flight| flight.tired || flight.attempts > 1)
+        self.in_flight.as_ref().is_some_and(|in_flight| in_flight.exhausted || in_flight.attempts > 1)
     }
 
     fn requeue(&mut self, delivery: Delivery) {
         if !self.pending.contains_key(&delivery.key) {
-            self.tired.push_back(delivery.key.clone());
+            self.exhausted.push_back(delivery.key.clone());
             self.pending.insert(delivery.key.clone(), delivery);
         }
     }
 
-    /// The edge acknowledged `msg_id`: the delivery if it was the one on the wire; duplicates and late ones are nothing.
+    /// Handles the acknowledgement of `msg_id`. Returns the delivery if it was on the wire; duplicate and late ones are ignored.
     pub(super) fn acknowledged(&mut self, msg_id: &str) -> Option<Delivery> {
-        self.flight
-            .take_if(|flight| flight.delivery.message.header.msg_id == msg_id)
-            .map(|flight| flight.delivery)
+        self.in_flight
+            .take_if(|in_flight| in_flight.delivery.message.header.msg_id == msg_id)
+            .map(|in_flight| in_flight.delivery)
     }
 
-    /// How much waits or flies.
+    /// Returns how many messages wait or are on the wire.
     pub(super) fn len(&self) -> usize {
-        self.pending.len() + usize::from(self.flight.is_some())
+        self.pending.len() + usize::from(self.in_flight.is_some())
     }
 }
 

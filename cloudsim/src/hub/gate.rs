@@ -1,28 +1,28 @@
-//! Before a node gets its session: a link that is cut lets nobody in, and one that is half-open answers nothing.
+//! Link faults before a node has a session: a cut link refuses it, and a half-open one does not answer.
 
 use std::time::Instant;
 
 use tokio::time::{sleep, sleep_until};
 
-use crate::faults::{Faults, Link, Standing, now};
+use crate::faults::{Faults, Link, LinkState, now};
 
-/// The link stood dead when the node came.
+/// The link was cut, or half-open, when the node connected.
 #[derive(Debug, thiserror::Error)]
 #[error("the link of node {0} is cut, on purpose")]
-pub(crate) struct Dead(String);
+pub(crate) struct LinkDown(String);
 
-/// Waits as long as the node's link keeps its greeting.
-pub(crate) async fn pass(faults: &Faults, node: &str) -> Result<(), Dead> {
+/// Waits while the node's link is half-open. Fails if it is cut.
+pub(crate) async fn pass(faults: &Faults, node: &str) -> Result<(), LinkDown> {
     let mut changes = faults.changes();
     let mut swallowed = false;
     loop {
         changes.borrow_and_update();
         let set = faults.on(node);
-        let Standing { link, until } = Standing::of(set.as_ref(), now());
+        let LinkState { link, until } = LinkState::of(set.as_ref(), now());
         match link {
-            Link::Cut => return Err(Dead(node.to_owned())),
-            // what was swallowed does not come back
-            Link::Up if swallowed => return Err(Dead(node.to_owned())),
+            Link::Cut => return Err(LinkDown(node.to_owned())),
+            // what a half-open link has swallowed does not come back
+            Link::Up if swallowed => return Err(LinkDown(node.to_owned())),
             Link::Up => {
                 let delay = set.and_then(|set| set.lowered.delay).unwrap_or_default().get();
                 sleep(delay * 2).await;
@@ -33,13 +33,13 @@ pub(crate) async fn pass(faults: &Faults, node: &str) -> Result<(), Dead> {
         tokio::select! {
             // cancel-safe: both hold no data; the sender lives in the faults
             _ = changes.changed() => {}
-            () = until_then(until) => {}
+            () = sleep_until_opt(until) => {}
         }
     }
 }
 
-/// Until this moment, or for ever.
-pub(super) async fn until_then(moment: Option<Instant>) {
+/// Sleeps until this moment; forever if there is none.
+pub(super) async fn sleep_until_opt(moment: Option<Instant>) {
     match moment {
         Some(moment) => sleep_until(moment.into()).await,
         None => std::future::pending().await,

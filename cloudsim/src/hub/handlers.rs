@@ -1,5 +1,5 @@
-//! The two helpers of a session: one carries out what the node asks for, the other keeps the bookkeeping. Both end when their
-//! queue is closed and empty.
+//! The two helper tasks of a session: one handles the node's requests, the other writes the sync records. Both end when their queue is
+//! closed and empty.
 
 use tokio::{
     sync::{mpsc, oneshot},
@@ -17,11 +17,11 @@ use crate::{
     delivery::Reply,
 };
 
-/// What is to be written down, and who waits for it.
-pub(super) type Entry = (Record, Option<oneshot::Sender<()>>);
+/// A record to write, and the channel of whoever waits for it.
+pub(super) type RecordRequest = (Record, Option<oneshot::Sender<()>>);
 
-/// Carries the node's requests out, one after the other: a later patch never overtakes an earlier one.
-pub(super) async fn carry_out(
+/// Handles the node's requests one after the other, so that a later patch never overtakes an earlier one.
+pub(super) async fn handle_requests(
     node: String,
     controllers: Controllers,
     mut requests: mpsc::Receiver<Message>,
@@ -37,19 +37,23 @@ pub(super) async fn carry_out(
         };
         let Some(request) = request else { break };
         for reply in dispatcher.dispatch(request).await {
-            // nobody reads answers of a session that has ended; the node asks again
+            // nobody reads the answers of a session that has ended; the node asks again
             let _ = answers.send(reply).await;
         }
     }
 }
 
-/// Keeps the bookkeeping; whoever waits is told when it is done, and forgotten when it fails. An acknowledgement that is not
-/// written down is sent for again at the next connection, and comes again.
-pub(super) async fn write_down(node: String, records: SyncRecords, mut entries: mpsc::Receiver<Entry>) {
+/// Writes sync records and notifies whoever waits for one; on failure it drops their channel. An acknowledgement that is not recorded is
+/// sent again at the next connection.
+pub(super) async fn write_records(
+    node: String,
+    records: SyncRecords,
+    mut entries: mpsc::Receiver<RecordRequest>,
+) {
     let mut pending_acks = PendingAcks::default();
     loop {
         let due = pending_acks.due();
-        // Whichever: neither holds up the other for long.
+        // The order does not matter: neither branch delays the other for long.
         let (record, waiting) = tokio::select! {
             // cancel-safe: an entry is taken only when this arm wins
             entry = entries.recv() => match entry {
@@ -80,7 +84,7 @@ pub(super) async fn write_down(node: String, records: SyncRecords, mut entries: 
     }
 }
 
-/// Whether it is written down.
+/// Writes a record; returns whether it succeeded.
 async fn write(node: &str, records: &SyncRecords, record: &Record) -> bool {
     let written = records.write(node, record).await;
     if let Err(error) = &written {

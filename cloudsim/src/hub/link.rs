@@ -1,4 +1,4 @@
-//! A node's connection with what is wrong with it: the adapter between the transport and the faults. It decides nothing.
+//! A node's connection with its injected faults: the adapter between the transport and `faults`. It makes no decisions.
 
 use std::{
     net::SocketAddr,
@@ -11,45 +11,46 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use wire::Message;
 
 use super::{
-    ended::Ended,
-    gate::until_then,
-    mute::Mute,
+    end_reason::EndReason,
+    gate::sleep_until_opt,
+    muted_peers::MutedPeers,
     transport::{Incoming, Outgoing},
 };
 use crate::{
-    faults::{self, Downward, Faults, Link, Upward, now},
+    faults::{self, Downlink, Faults, Link, Uplink, now},
     sessions::Traffic,
 };
 
-/// A connection as it was made.
+/// A new connection.
 pub(super) struct Connected {
     pub(super) incoming: Incoming,
     pub(super) outgoing: Outgoing,
-    /// Where signs of life go below messages: who to mute, and how.
-    pub(super) mute: Option<(Mute, SocketAddr)>,
+    /// For transports with keepalives below messages: the set of muted peers, and this peer's address.
+    pub(super) mute: Option<(MutedPeers, SocketAddr)>,
 }
 
-/// What a node says, as far as its link lets it through.
+/// Reads the node's messages, as far as its link lets them through.
 pub(super) struct Reader {
     incoming: Incoming,
-    upward: Upward,
+    uplink: Uplink,
     changes: watch::Receiver<u64>,
-    quiet: Quiet,
+    quiet: MuteGuard,
     /// A message that was read already.
     first: Option<Message>,
     traffic: Arc<Traffic>,
 }
 
-/// What goes to a node, as far as its link lets it through.
+/// Writes messages to the node, as far as its link lets them through.
 pub(super) struct Writer {
     outgoing: Outgoing,
-    downward: Downward,
+    downlink: Downlink,
     limit: Duration,
     traffic: Arc<Traffic>,
 }
 
 impl Connected {
-    /// With the faults of this node's link. `first`: what was read already; `limit`: the time in which a message must be written.
+    /// Adds the faults of this node's link. `first` is a message that was read already; `limit` is the time in which a message must be
+    /// written.
     pub(super) fn with(
         self,
         faults: &Faults,
@@ -59,50 +60,49 @@ impl Connected {
         traffic: &Arc<Traffic>,
     ) -> (Reader, Writer) {
         let Self { incoming, outgoing, mute } = self;
-        let (upward, downward) = faults::line(faults, node);
-        let (changes, quiet) = (faults.changes(), Quiet { mute, on: false });
-        let reader = Reader { incoming, upward, changes, quiet, first, traffic: traffic.clone() };
-        (reader, Writer { outgoing, downward, limit, traffic: traffic.clone() })
+        let (uplink, downlink) = faults::session_link(faults, node);
+        let (changes, quiet) = (faults.changes(), MuteGuard { mute, on: false });
+        let reader = Reader { incoming, uplink, changes, quiet, first, traffic: traffic.clone() };
+        (reader, Writer { outgoing, downlink, limit, traffic: traffic.clone() })
     }
 }
 
 impl Reader {
-    /// The next message; `None` for a sign of life that says nothing. Cancel-safe: what is not whole stays, and so does what is
-    /// on its way.
-    pub(super) async fn next(&mut self) -> Result<Option<Message>, Ended> {
+    /// Returns the next message; `None` for a keepalive. Cancel-safe: partial and queued messages are kept.
+    pub(super) async fn next(&mut self) -> Result<Option<Message>, EndReason> {
         if let Some(first) = self.first.take() {
             return Ok(Some(first));
         }
         loop {
             self.changes.borrow_and_update();
             let at = now();
-            let standing = self.upward.standing(at);
-            match standing.link {
-                Link::Cut => return Err(Ended::Cut),
-                // what was swallowed does not come back
-                Link::Up if self.quiet.on => return Err(Ended::Cut),
+            let link_state = self.uplink.link_state(at);
+            match link_state.link {
+                Link::Cut => return Err(EndReason::Cut),
+                // what a half-open link has swallowed does not come back
+                Link::Up if self.quiet.on => return Err(EndReason::Cut),
                 Link::Up => {}
                 Link::HalfOpen => {
                     self.quiet.begin();
-                    self.upward.lose();
+                    self.uplink.lose();
                 }
             }
-            if let Some(message) = self.upward.arrived(at) {
+            if let Some(message) = self.uplink.arrived(at) {
                 return Ok(Some(message));
             }
-            let wake = earlier(standing.until, self.upward.due());
+            let wake = earlier(link_state.until, self.uplink.due());
             tokio::select! {
-                // the order decides nothing but repeats itself
+                // biased: the order only makes runs repeatable
                 biased;
                 // cancel-safe: both hold no data; the sender lives in the faults
                 _ = self.changes.changed() => {}
-                () = until_then(wake) => {}
+                () = sleep_until_opt(wake) => {}
                 // cancel-safe: what is not whole stays
                 read = self.incoming.next(), if !self.quiet.on => match read? {
                     None => return Ok(None),
                     Some((message, size)) => {
                         self.traffic.received(size);
-                        if let Some(message) = self.upward.offer(message, size, now()) {
+                        if let Some(message) = self.uplink.offer(message, size, now()) {
                             return Ok(Some(message));
                         }
                     }
@@ -113,45 +113,45 @@ impl Reader {
 }
 
 impl Writer {
-    /// Writes a message, or sends it on its way over a bad link.
-    pub(super) async fn send(&mut self, message: &Message) -> Result<(), Ended> {
+    /// Writes a message, or queues it on a faulty link.
+    pub(super) async fn send(&mut self, message: &Message) -> Result<(), EndReason> {
         let encoded = self.outgoing.encode(message);
-        if self.downward.passes(message, encoded.size(), now()) {
+        if self.downlink.passes(message, encoded.size(), now()) {
             self.traffic.sent(encoded.size());
             return self.outgoing.send(encoded, self.limit).await;
         }
         Ok(())
     }
 
-    /// Writes what has arrived over a bad link, and what should never be written; when to look again.
-    pub(super) async fn flush(&mut self) -> Result<Option<Instant>, Ended> {
-        while let Some(injection) = self.downward.hostile() {
+    /// Writes messages that have arrived over a faulty link, and hostile messages. Returns when to call it again.
+    pub(super) async fn flush(&mut self) -> Result<Option<Instant>, EndReason> {
+        while let Some(injection) = self.downlink.hostile() {
             for raw in injection.messages() {
                 self.outgoing.send_raw(raw, self.limit).await?;
             }
             injection.done();
         }
-        while let Some(message) = self.downward.arrived(now()) {
+        while let Some(message) = self.downlink.arrived(now()) {
             let encoded = self.outgoing.encode(&message);
             self.traffic.sent(encoded.size());
             self.outgoing.send(encoded, self.limit).await?;
         }
-        Ok(self.downward.due())
+        Ok(self.downlink.due())
     }
 
-    /// Says why the connection ends, where the node still listens.
+    /// Sends the reason for which the connection ends, if the node still reads.
     pub(super) async fn send_close(&mut self, code: CloseCode, reason: &str) {
         self.outgoing.send_close(code, reason, self.limit).await;
     }
 }
 
-/// Whether a half-open link swallows everything; it speaks again at the latest when this is dropped.
-struct Quiet {
-    mute: Option<(Mute, SocketAddr)>,
+/// Mutes the peer while the link is half-open; dropping it unmutes the peer.
+struct MuteGuard {
+    mute: Option<(MutedPeers, SocketAddr)>,
     on: bool,
 }
 
-impl Quiet {
+impl MuteGuard {
     fn begin(&mut self) {
         if !self.on
             && let Some((mute, peer)) = &self.mute
@@ -162,7 +162,7 @@ impl Quiet {
     }
 }
 
-impl Drop for Quiet {
+impl Drop for MuteGuard {
     fn drop(&mut self) {
         if self.on
             && let Some((mute, peer)) = &self.mute

@@ -1,4 +1,4 @@
-//! Accepting nodes: the socket, TLS, the upgrade; then the session runs on its own.
+//! Accepting nodes: socket, TLS and upgrade; then the session runs in a task of its own.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -23,30 +23,30 @@ use super::{
 };
 use crate::{
     faults::{Certificate, Faults, now},
-    metrics::Refusal,
+    metrics::RefusalReason,
     pki::Trust,
-    sessions::{Arrival, Carrier, Sessions},
+    sessions::{SessionRequest, Sessions, Transport},
 };
 
-/// A pause after a failed accept: without it a process out of file descriptors would do nothing else.
+/// The pause after a failed accept: a process without file descriptors would otherwise spin.
 const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Why the hub cannot listen.
+/// The hub cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// The port is taken, or not allowed.
+    /// The port is in use, or not allowed.
     #[error(
         "CloudHub cannot listen on {address}: {source}; end the program that has the port, or choose another with --ws-port (0 picks a free one)"
     )]
     Listen {
-        /// Where.
+        /// The address to listen on.
         address: SocketAddr,
-        /// Why not.
+        /// The system's error.
         source: std::io::Error,
     },
 }
 
-/// A bound hub.
+/// A hub with a bound socket.
 pub struct Hub {
     listener: TcpListener,
     address: SocketAddr,
@@ -59,8 +59,8 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// Listens on `address` for as many replicas as there are; nodes are served from [`Hub::run`] on. `trust`: the keys; `sessions`: where its
-    /// sessions are registered.
+    /// Binds `address` for all replicas; nodes are served once [`Hub::run`] is called. `trust` has the keys; sessions are registered in
+    /// `sessions`.
     pub async fn bind(
         address: SocketAddr,
         trust: Trust,
@@ -77,7 +77,7 @@ impl Hub {
         Ok(Self { listener, address, trust, quic: None, replicas, sessions, limits, connections })
     }
 
-    /// Listens for QUIC, too; where.
+    /// Binds a QUIC socket, too, and returns its address.
     pub fn bind_quic(&mut self, address: SocketAddr) -> Result<SocketAddr, QuicBindError> {
         let quic = QuicHub::bind(address, self.trust.clone(), self.limits)?;
         let address = quic.local_addr();
@@ -85,15 +85,15 @@ impl Hub {
         Ok(address)
     }
 
-    /// Where it listens.
+    /// Returns the address of the listener.
     pub fn local_addr(&self) -> SocketAddr {
         self.address
     }
 
-    /// Serves until `shutdown`; sessions are told and waited for.
+    /// Serves until `shutdown`; then closes the sessions and waits for them.
     pub async fn run(mut self, shutdown: CancellationToken) {
         let tasks = TaskTracker::new();
-        // without one of its two listeners the hub would look as if it worked: it ends as a whole
+        // if one of the two listeners ends, the hub ends as a whole: it would look as if it worked
         let ended = shutdown.child_token();
         let quic = self.quic.take().map(|quic| {
             let (quic, ended) =
@@ -165,34 +165,36 @@ async fn serve(
         () = slot.evicted() => return debug!(%peer, "a connection without a session made room for others"),
         upgraded = timeout(limit, upgrade(stream, TlsAcceptor::from(tls), &shared)) => upgraded,
     };
-    let Upgraded { node, ticket, instance, begins, certificate, socket, compressed } = match upgraded {
-        Ok(Ok(upgraded)) => upgraded,
-        Ok(Err(error)) if error.is_of_no_node() => {
-            return debug!(%peer, "a connection without a certificate was refused");
-        }
-        Ok(Err(error)) => {
-            shared.sessions.metrics().refused(Refusal::Connection);
-            if let Some(times) = shared.refusals.count(peer.ip(), &error, now()) {
-                let error = &error as &dyn std::error::Error;
-                warn!(%peer, times, error, "a connection was refused");
+    let Upgraded { node, sequence, instance, new_certificate, certificate, socket, compressed } =
+        match upgraded {
+            Ok(Ok(upgraded)) => upgraded,
+            Ok(Err(error)) if error.is_of_no_node() => {
+                return debug!(%peer, "a connection without a certificate was refused");
             }
-            return;
-        }
-        Err(_) => return debug!(%peer, "a connection made no upgrade in time"),
-    };
-    // it has a session from here on, of which there are so many at most
+            Ok(Err(error)) => {
+                shared.sessions.metrics().refused(RefusalReason::Connection);
+                if let Some(times) = shared.refusals.count(peer.ip(), &error, now()) {
+                    let error = &error as &dyn std::error::Error;
+                    warn!(%peer, times, error, "a connection was refused");
+                }
+                return;
+            }
+            Err(_) => return debug!(%peer, "a connection made no upgrade in time"),
+        };
+    // from here on it has a session, whose number is limited
     let Ok(_active) = slot.begin(false) else { return };
     let (incoming, outgoing) = transport::websocket(socket, shared.limits.max_message, compressed);
-    let transport = Carrier::WebSocket;
-    let arrival = Arrival {
+    let transport = Transport::WebSocket;
+    let session_request = SessionRequest {
         node,
-        ticket,
+        sequence,
         address: peer,
         transport,
         replica: shared.number,
         instance,
-        begins,
+        new_certificate,
         certificate: Some(certificate),
     };
-    accept_node(arrival, Connected { incoming, outgoing, mute: None }, shown, &shared, &shutdown).await;
+    accept_node(session_request, Connected { incoming, outgoing, mute: None }, shown, &shared, &shutdown)
+        .await;
 }

@@ -1,16 +1,16 @@
-//! CloudHub: accepts nodes over WebSocket with mutual TLS, or over QUIC, and runs one session of each node with the acknowledged lane.
+//! CloudHub: accepts nodes over WebSocket with mutual TLS, or over QUIC, and runs one session with an acknowledged lane for each node.
 //!
-//! A node is who its certificate says, and its `Node_id` header must say the same.
+//! The certificate determines which node it is; the `Node_id` header must have the same name.
 
 mod accept;
 mod acceptor;
 mod ack_lane;
-mod ended;
+mod end_reason;
 mod gate;
 mod handlers;
 mod link;
 mod listener;
-mod mute;
+mod muted_peers;
 mod pending_acks;
 mod quic;
 mod refusals;
@@ -35,7 +35,7 @@ pub use self::{
     quic::QuicBindError,
 };
 pub(crate) use self::{
-    gate::{Dead, pass},
+    gate::{LinkDown, pass},
     refusals::Refusals,
 };
 use crate::{
@@ -49,22 +49,22 @@ use crate::{
     sessions::Sessions,
 };
 
-/// What the hub allows.
+/// The limits of the hub.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// A session whose node sends no keepalive for so long is ended.
+    /// A session whose node sends nothing for this long is ended.
     pub keepalive: Duration,
-    /// One message that cannot be written in this time ends the session.
+    /// A message that cannot be written within this time ends the session.
     pub write: Duration,
-    /// A message that is not acknowledged in this time is sent again.
+    /// A message that is not acknowledged within this time is sent again.
     pub acknowledgement: Duration,
-    /// TLS handshake and upgrade.
+    /// The time for the TLS handshake and the upgrade.
     pub handshake: Duration,
-    /// Largest message accepted, bytes.
+    /// The largest accepted message, bytes.
     pub max_message: usize,
-    /// Sessions at one time.
+    /// The maximum number of sessions.
     pub nodes: usize,
-    /// Connections at one time, for each transport; those that have a session are bounded by `nodes`.
+    /// The maximum number of connections without a session, for each transport.
     pub connections: ConnectionLimits,
 }
 
@@ -78,7 +78,7 @@ impl Default for Limits {
             handshake: Duration::from_secs(30),
             max_message: wire::json::DEFAULT_LIMIT,
             nodes: 500,
-            // all nodes of a site may come from the one address of its router
+            // all nodes of a site may share the address of its router
             connections: ConnectionLimits {
                 established: usize::MAX,
                 reserved: 0,
@@ -89,24 +89,24 @@ impl Default for Limits {
     }
 }
 
-/// One of the hub's replicas: what it knows and how it learns it. Replicas share the API and nothing else.
+/// One replica of the hub, with its controllers. Replicas share the API and nothing else.
 #[derive(Clone)]
 pub struct Replica {
-    /// What goes down and comes up.
+    /// Kubernetes objects and nodes' reports.
     pub edge: Edge,
-    /// Calls of the API.
+    /// API calls of nodes.
     pub dynamic: Dynamic,
     /// Devices.
     pub devices: Devices,
-    /// Messages between the cloud and what runs on nodes.
+    /// Messages between the cloud and programs on nodes.
     pub rules: Rules,
-    /// What nodes have acknowledged.
+    /// The records of what nodes have acknowledged.
     pub records: SyncRecords,
-    /// What nodes should look at.
+    /// The objects that nodes should be sent.
     pub mailboxes: Mailboxes,
 }
 
-/// What every session of a replica shares.
+/// What all sessions of a replica share.
 #[derive(Clone)]
 struct Shared {
     number: usize,
@@ -117,22 +117,22 @@ struct Shared {
     faults: Faults,
     sessions: Sessions,
     refusals: Refusals,
-    /// Which certificates count; nothing where nodes have shown who they are elsewhere.
+    /// Which certificates are valid; `None` if nodes were authenticated elsewhere.
     trust: Option<Trust>,
 }
 
 impl Shared {
-    /// Why the node may not come with this certificate, which TLS has verified.
+    /// Returns why the node may not connect with this certificate, which TLS has verified.
     async fn refusal(&self, node: &str, certificate: &[u8]) -> Option<String> {
         self.trust.as_ref()?.refusal(node, certificate).await
     }
 }
 
-/// The replicas behind one address, in turn.
+/// The replicas behind one address; connections go to them round-robin.
 #[derive(Clone)]
-struct Replicas(Arc<Round>);
+struct Replicas(Arc<ReplicaRing>);
 
-struct Round {
+struct ReplicaRing {
     all: Vec<Shared>,
     next: AtomicUsize,
 }
@@ -162,10 +162,10 @@ impl Replicas {
                 trust,
             }
         });
-        Self(Arc::new(Round { all: all.collect(), next: AtomicUsize::new(0) }))
+        Self(Arc::new(ReplicaRing { all: all.collect(), next: AtomicUsize::new(0) }))
     }
 
-    /// Whose turn it is; `None` where there is no replica at all.
+    /// Returns the next replica; `None` if there are none.
     fn next(&self) -> Option<Shared> {
         let turn = self.0.next.fetch_add(1, Ordering::Relaxed);
         self.0.all.get(turn % self.0.all.len().max(1)).cloned()

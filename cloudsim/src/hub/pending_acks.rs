@@ -1,6 +1,6 @@
-//! Acknowledgements that are not written down yet. One that comes late in the API costs nothing but a message sent again to a node
-//! that connects to a cloud that was killed meanwhile; where a node acknowledges much at once, only the last of each object matters,
-//! and what waits for the API matters more.
+//! Acknowledgements that are not recorded yet. Recording one late only costs a message that is sent again if the cloud is killed
+//! meanwhile. When a node acknowledges much at once, only the last revision of each object must be written, and more urgent API calls go
+//! first.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -11,22 +11,22 @@ use tokio::time::Instant;
 
 use crate::{controllers::sync::Record, delivery::ObjectRef};
 
-/// After so long without a new one they are written down …
-const QUIET: Duration = Duration::from_millis(250);
-/// … and each after so long at the latest.
-const LONGEST: Duration = Duration::from_secs(10);
+/// An acknowledgement is recorded when its object had no newer one for this long …
+const FLUSH_INTERVAL: Duration = Duration::from_millis(250);
+/// … and after this long in any case.
+const MAX_FLUSH_DELAY: Duration = Duration::from_secs(10);
 
-/// The last acknowledged revision of each object, in the order in which they were first acknowledged.
+/// The last acknowledged revision of each object, in the order of their first acknowledgement.
 #[derive(Default)]
 pub(super) struct PendingAcks {
     revisions: HashMap<String, (ObjectRef, u64)>,
-    /// UIDs and when they came; among them some that were forgotten, and whose turn is passed over.
+    /// UIDs with the time of their acknowledgement; forgotten ones are skipped.
     order: VecDeque<(String, Instant)>,
     last: Option<Instant>,
 }
 
 impl PendingAcks {
-    /// The node holds this revision, and no longer the one before.
+    /// Records that the node holds this revision, in place of the one before.
     pub(super) fn holds(&mut self, object: ObjectRef, revision: u64, now: Instant) {
         self.last = Some(now);
         let uid = object.uid.clone();
@@ -35,7 +35,7 @@ impl PendingAcks {
         }
     }
 
-    /// The node has deleted it.
+    /// Forgets an object that the node has deleted.
     pub(super) fn forget(&mut self, uid: &str) {
         self.revisions.remove(uid);
         if self.revisions.is_empty() {
@@ -43,13 +43,13 @@ impl PendingAcks {
         }
     }
 
-    /// When the next is to be written down; `None` when there is none.
+    /// Returns when the next record is due; `None` if there is none.
     pub(super) fn due(&self) -> Option<Instant> {
         let (_, came) = self.order.front()?;
-        self.last.map(|last| (last + QUIET).min(*came + LONGEST))
+        self.last.map(|last| (last + FLUSH_INTERVAL).min(*came + MAX_FLUSH_DELAY))
     }
 
-    /// The next.
+    /// Takes the next record.
     pub(super) fn next(&mut self) -> Option<Record> {
         loop {
             let (uid, _) = self.order.pop_front()?;
@@ -87,7 +87,7 @@ mod tests {
         pending_acks.holds(object("a"), 1, start);
         pending_acks.holds(object("b"), 2, after(start, 10));
         pending_acks.holds(object("a"), 3, after(start, 20));
-        assert_eq!(pending_acks.due(), Some(after(start, 20) + QUIET));
+        assert_eq!(pending_acks.due(), Some(after(start, 20) + FLUSH_INTERVAL));
         assert_eq!(next(&mut pending_acks), Some(("a".into(), 3)));
         assert_eq!(next(&mut pending_acks), Some(("b".into(), 2)));
         assert_eq!((next(&mut pending_acks), pending_acks.due()), (None, None));
@@ -99,7 +99,7 @@ mod tests {
         for (revision, millis) in (0..30_000).step_by(100).enumerate() {
             pending_acks.holds(object("a"), revision as u64, after(start, millis));
         }
-        assert_eq!(pending_acks.due(), Some(start + LONGEST));
+        assert_eq!(pending_acks.due(), Some(start + MAX_FLUSH_DELAY));
     }
 
     #[test]

@@ -29,13 +29,13 @@ use super::{
     accept::accept_node,
     gate,
     link::Connected,
-    mute::{Mute, MuteSocket},
+    muted_peers::{FilteredSocket, MutedPeers},
     transport,
 };
 use crate::{
     faults::{Certificate, now},
     pki::Trust,
-    sessions::{Arrival, Carrier, Ticket},
+    sessions::{RequestSequence, SessionRequest, Transport},
 };
 
 /// As KubeEdge's: a connection on which nothing was heard for so long is dead.
@@ -74,7 +74,7 @@ pub(super) struct QuicHub {
     endpoint: Endpoint,
     address: SocketAddr,
     trust: Trust,
-    mute: Mute,
+    mute: MutedPeers,
     connections: ConnectionLimiter,
 }
 
@@ -88,8 +88,8 @@ impl QuicHub {
         let failed = |source| QuicBindError::Listen { address, source };
         let runtime = Arc::new(TokioRuntime);
         let socket = UdpSocket::bind(address).and_then(|socket| runtime.wrap_udp_socket(socket));
-        let mute = Mute::default();
-        let socket = MuteSocket { inner: socket.map_err(failed)?, mute: mute.clone() };
+        let mute = MutedPeers::default();
+        let socket = FilteredSocket { inner: socket.map_err(failed)?, mute: mute.clone() };
         let endpoint = Endpoint::new_with_abstract_socket(
             EndpointConfig::default(),
             Some(config),
@@ -163,7 +163,7 @@ fn server_config(tls: &rustls::ServerConfig) -> Result<ServerConfig, QuicBindErr
 async fn serve(
     incoming: Incoming,
     shown: Certificate,
-    (mute, slot): (Mute, ConnectionSlot),
+    (mute, slot): (MutedPeers, ConnectionSlot),
     shared: Shared,
     shutdown: CancellationToken,
 ) {
@@ -175,24 +175,25 @@ async fn serve(
         welcomed = timeout(shared.limits.handshake, welcome(incoming, &shared)) => welcomed,
     };
     match welcomed {
-        Ok(Ok((node, (begins, certificate), ticket, (incoming, outgoing)))) => {
+        Ok(Ok((node, (new_certificate, certificate), sequence, (incoming, outgoing)))) => {
             // it has a session from here on, of which there are so many at most
             let Ok(_active) = slot.begin(false) else { return };
             let mute = Some((mute, peer));
-            let arrival = Arrival {
+            let session_request = SessionRequest {
                 node,
-                ticket,
+                sequence,
                 address: peer,
-                transport: Carrier::Quic,
+                transport: Transport::Quic,
                 replica: shared.number,
                 instance: None,
-                begins,
+                new_certificate,
                 certificate,
             };
-            accept_node(arrival, Connected { incoming, outgoing, mute }, shown, &shared, &shutdown).await;
+            accept_node(session_request, Connected { incoming, outgoing, mute }, shown, &shared, &shutdown)
+                .await;
         }
         Ok(Err(error)) => {
-            shared.sessions.metrics().refused(crate::metrics::Refusal::Connection);
+            shared.sessions.metrics().refused(crate::metrics::RefusalReason::Connection);
             if let Some(times) = shared.refusals.count(peer.ip(), &*error, now()) {
                 let error = printable(&short(&error.to_string()));
                 warn!(%peer, times, error, "a QUIC connection was refused");
@@ -203,7 +204,7 @@ async fn serve(
 }
 
 type Welcome =
-    (String, (Option<Vec<u8>>, Option<Vec<u8>>), Ticket, (transport::Incoming, transport::Outgoing));
+    (String, (Option<Vec<u8>>, Option<Vec<u8>>), RequestSequence, (transport::Incoming, transport::Outgoing));
 
 /// The node's name, what it begins anew with and what it shows, when it asked for its session, and its stream of messages.
 async fn welcome(incoming: Incoming, shared: &Shared) -> Result<Welcome, Failure> {
@@ -238,8 +239,8 @@ async fn welcome(incoming: Incoming, shared: &Shared) -> Result<Welcome, Failure
         }
     };
     gate::pass(&shared.faults, &node).await?;
-    let begins = shared.sessions.begins(&node, certificate.as_deref());
-    let ticket = shared.sessions.ticket();
+    let new_certificate = shared.sessions.new_certificate(&node, certificate.as_deref());
+    let sequence = shared.sessions.next_sequence();
     answer.write_all(&frame::encode(&reply(&hello, "ack"))).await?;
     let (send, mut receive) = connection.accept_bi().await?;
     let mut usage = [0; frame::MESSAGES.len()];
@@ -250,7 +251,7 @@ async fn welcome(incoming: Incoming, shared: &Shared) -> Result<Welcome, Failure
     info!(node, "came by QUIC");
     let incoming = transport::Incoming::Quic(receive, Decoder::new(shared.limits.max_message));
     let shown = certificate.map(|shown| shown.as_ref().to_owned());
-    Ok((node, (begins, shown), ticket, (incoming, transport::Outgoing::Quic(send, connection))))
+    Ok((node, (new_certificate, shown), sequence, (incoming, transport::Outgoing::Quic(send, connection))))
 }
 
 /// The certificate that was shown.

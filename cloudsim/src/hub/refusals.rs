@@ -1,4 +1,4 @@
-//! Connections that are refused again and again, as those of an agent that joined another cloud: they are told at growing intervals.
+//! Connections that are refused again and again, as from an agent of another cloud: they are logged at growing intervals.
 
 use std::{error::Error, net::IpAddr, sync::Arc, time::Instant};
 
@@ -6,12 +6,12 @@ use limits::Repeated;
 use parking_lot::Mutex;
 use quinn::ConnectionError;
 
-/// What was refused and told; cheap to clone.
+/// The refusals that were counted and logged; cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Refusals(Arc<Mutex<Repeated>>);
 
 impl Refusals {
-    /// A connection from `peer` was refused: how often that was so, if it is to be told now.
+    /// Counts a refused connection from `peer`. Returns the number of refusals if it is to be logged now.
     pub(crate) fn count(&self, peer: IpAddr, why: &(dyn Error + 'static), now: Instant) -> Option<u64> {
         let mut fault = peer.to_string();
         let mut cause = Some(why);

@@ -1,4 +1,4 @@
-//! One node's session: what it lacks goes down one by one, what it says is carried out in its order.
+//! One node's session: sends what the node lacks, and handles its messages in order.
 
 use std::{collections::BTreeSet, panic::AssertUnwindSafe, sync::Arc, time::Instant};
 
@@ -19,24 +19,24 @@ use wire::{Message, Up, Upstream, lane::needs_ack};
 use super::{
     Shared,
     ack_lane::{AckLane, Step},
-    ended::Ended,
-    handlers::{Entry, carry_out, write_down},
+    end_reason::EndReason,
+    handlers::{RecordRequest, handle_requests, write_records},
     link::{Reader, Writer},
     work_queue::WorkQueue,
 };
 use crate::{
-    controllers::sync::{Record, Synced, doubt},
+    controllers::sync::{Record, Synced, mark_unacknowledged},
     delivery::{Delivery, ObjectRef, Reply},
     faults::now,
     mailbox::{Mailbox, ObjectKind, ObjectPath},
     sessions::{Session as Registered, Traffic},
 };
 
-/// Requests of the node that wait for their turn. A full queue stops reading from the socket: the node is slowed down.
+/// Requests of the node that wait to be handled. A full queue stops reading from the socket, which slows the node down.
 const REQUEST_QUEUE: usize = 32;
-/// Answers and acknowledgements on their way to the next step.
+/// The capacity of the channels for answers and acknowledgements.
 const ANSWER_QUEUE: usize = 32;
-/// Messages in the lane, at most, while one of them is repeated in vain; else an object's state is read when its turn comes.
+/// The most messages in the lane while one of them is repeated; otherwise an object is read only when it can be sent.
 const MAX_LANE_WHILE_REPEATING: usize = 256;
 
 /// Runs until the connection ends or the session's token is cancelled.
@@ -45,8 +45,8 @@ pub(super) async fn run(
     ends: (Reader, Writer),
     shared: &Shared,
     registered: &Registered,
-) -> Ended {
-    // opened before anything is read from the API: no change falls between
+) -> EndReason {
+    // opened before anything is read from the API, so that no change is missed
     let mailbox = shared.mailboxes.open(node);
     serve(node, ends, shared, &mailbox, registered).await
 }
@@ -57,12 +57,12 @@ async fn serve(
     shared: &Shared,
     mailbox: &Mailbox,
     registered: &Registered,
-) -> Ended {
+) -> EndReason {
     let (requests, waiting) = mpsc::channel(REQUEST_QUEUE);
     let (answers, replies) = mpsc::channel(ANSWER_QUEUE);
     let (records, to_write) = mpsc::channel(ANSWER_QUEUE);
-    let clerk = tokio::spawn(carry_out(node.to_owned(), shared.controllers.clone(), waiting, answers));
-    let recorder = tokio::spawn(write_down(node.to_owned(), shared.records.clone(), to_write));
+    let clerk = tokio::spawn(handle_requests(node.to_owned(), shared.controllers.clone(), waiting, answers));
+    let recorder = tokio::spawn(write_records(node.to_owned(), shared.records.clone(), to_write));
     let session = Session {
         node,
         shared,
@@ -77,9 +77,9 @@ async fn serve(
         traffic: registered.traffic.clone(),
     };
     let running = session.run(reader, mailbox, &requests, replies, registered);
-    // what it holds is dropped with it
-    let ended = AssertUnwindSafe(running).catch_unwind().await.unwrap_or(Ended::Panicked);
-    // requests that arrived are still carried out, acknowledgements still written down
+    // dropping it drops what it holds
+    let ended = AssertUnwindSafe(running).catch_unwind().await.unwrap_or(EndReason::Panicked);
+    // requests that have arrived are still handled, acknowledgements still recorded
     drop(requests);
     for task in [clerk, recorder] {
         if let Err(error) = task.await {
@@ -89,20 +89,20 @@ async fn serve(
     ended
 }
 
-/// Reads what the node has acknowledged; a task of its own, since others wait for the same reading, and this node may be slow.
-/// Of a node that begins anew, all is in doubt.
+/// Reads what the node has acknowledged, in a task of its own: others wait for the same read, and this node may be slow. For a
+/// re-enrolled node all of it is marked unacknowledged.
 fn load(
     shared: &Shared,
     node: &str,
-    begins: Option<Vec<u8>>,
+    new_certificate: Option<Vec<u8>>,
 ) -> AbortOnDropHandle<Result<Synced, kube::Error>> {
     let (records, sessions, node) = (shared.records.clone(), shared.sessions.clone(), node.to_owned());
     AbortOnDropHandle::new(tokio::spawn(async move {
         let mut synced = records.load(&node).await?;
-        if let Some(certificate) = begins {
-            // an older session may have written something down since the certificate was given
-            records.doubt(&node).await?;
-            doubt(&mut synced);
+        if let Some(certificate) = new_certificate {
+            // an older session may have written records since the certificate was issued
+            records.mark_unacknowledged(&node).await?;
+            mark_unacknowledged(&mut synced);
             sessions.reenrolled().remove(&node, &certificate);
         }
         Ok(synced)
@@ -114,16 +114,16 @@ struct Session<'a> {
     shared: &'a Shared,
     writer: Writer,
     lane: AckLane,
-    /// What waits for the lane until it is known what the node has acknowledged; nothing of the work queue is looked at before.
+    /// Deliveries that wait until the acknowledged state is loaded; the work queue is not used before.
     early: Option<Vec<Delivery>>,
     /// What the node has acknowledged.
     synced: Synced,
-    /// What to look at when the lane is free.
+    /// Objects to look at when the lane is free.
     work_queue: WorkQueue,
-    /// What could not be looked at: a damaged object stays so.
+    /// Objects that could not be read; a damaged object stays so.
     unread: Repeated,
     heard: Instant,
-    records: mpsc::Sender<Entry>,
+    records: mpsc::Sender<RecordRequest>,
     traffic: Arc<Traffic>,
 }
 
@@ -135,12 +135,12 @@ impl Session<'_> {
         requests: &mpsc::Sender<Message>,
         mut replies: mpsc::Receiver<Reply>,
         registered: &Registered,
-    ) -> Ended {
+    ) -> EndReason {
         let (shared, node, records) = (self.shared, self.node, self.records.clone());
         let keepalive = shared.limits.keepalive;
         let mut faults = shared.faults.changes();
-        // beside the rest: where all nodes come back at once it takes its time, and they want to be heard
-        let mut loading = load(shared, node, registered.begins.clone());
+        // a task of its own: when all nodes come back at once it takes time, and they must be served meanwhile
+        let mut loading = load(shared, node, registered.new_certificate.clone());
         let mut place: Option<Permit<'_, Message>> = None;
         loop {
             let next = match self.advance().await {
@@ -149,29 +149,29 @@ impl Session<'_> {
             };
             let silent = self.heard + keepalive;
             let done = tokio::select! {
-                // The order decides nothing but repeats itself. Nothing is starved: what a node sends fills the queue of its
-                // requests, and is then not read; its signs of life hold up nobody's session but its own.
+                // Biased: the order only makes runs repeatable. Nothing is starved: a node that sends much fills the queue of its
+                // requests, and is then not read.
                 biased;
                 // cancel-safe: a cancelled token stays cancelled
                 () = registered.token.cancelled() => {
                     let (code, reason) = registered.close_reason();
                     self.send_close(code, reason).await;
-                    return Ended::Replaced;
+                    return EndReason::Replaced;
                 }
                 // cancel-safe: the task goes on
                 loaded = &mut loading, if self.early.is_some() => match loaded {
                     Ok(Ok(synced)) => self.begin(synced).await,
-                    Ok(Err(error)) => Err(Ended::Records(error)),
-                    Err(error) => Err(Ended::Failed(error)),
+                    Ok(Err(error)) => Err(EndReason::Records(error)),
+                    Err(error) => Err(EndReason::Failed(error)),
                 },
                 // cancel-safe: an answer is taken only when this arm wins
                 Some(reply) = replies.recv(), if self.early.as_ref().is_none_or(|early| early.len() < ANSWER_QUEUE) => {
                     self.answer(reply).await
                 }
-                // cancel-safe, both: what is closed stays closed. Who reads these ends before the session only by a panic
-                () = requests.closed() => Err(Ended::Panicked),
-                () = records.closed() => Err(Ended::Panicked),
-                // cancel-safe: no place is lost, and nothing is read without one
+                // cancel-safe, both: a closed channel stays closed. Their readers end before the session only by a panic
+                () = requests.closed() => Err(EndReason::Panicked),
+                () = records.closed() => Err(EndReason::Panicked),
+                // cancel-safe: no permit is lost, and nothing is read without one
                 reserved = requests.reserve(), if place.is_none() => {
                     place = reserved.ok();
                     Ok(())
@@ -187,11 +187,11 @@ impl Session<'_> {
                 }
                 // cancel-safe: sleeping holds no data
                 () = sleep_until(next.unwrap_or(silent).min(silent).into()) => {
-                    if now() >= silent { Err(Ended::Silent(keepalive)) } else { Ok(()) }
+                    if now() >= silent { Err(EndReason::Silent(keepalive)) } else { Ok(()) }
                 }
             };
             if let Err(ended) = done {
-                if let Ended::Malformed(error) = &ended {
+                if let EndReason::Malformed(error) = &ended {
                     self.send_close(CloseCode::Invalid, &error.to_string()).await;
                 }
                 return ended;
@@ -199,8 +199,8 @@ impl Session<'_> {
         }
     }
 
-    /// This is what the node has acknowledged.
-    async fn begin(&mut self, synced: Synced) -> Result<(), Ended> {
+    /// Starts sending, with what the node has acknowledged.
+    async fn begin(&mut self, synced: Synced) -> Result<(), EndReason> {
         let mut todo = self.shared.controllers.edge.everything(self.node, &synced);
         todo.extend(self.shared.controllers.devices.everything(self.node));
         (self.synced, self.work_queue) = (synced, WorkQueue::new(todo));
@@ -210,7 +210,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    async fn answer(&mut self, reply: Reply) -> Result<(), Ended> {
+    async fn answer(&mut self, reply: Reply) -> Result<(), EndReason> {
         let delivery = match reply {
             Reply::Direct(message) => return self.send(&message).await,
             Reply::Acknowledged(delivery) => delivery,
@@ -219,19 +219,19 @@ impl Session<'_> {
             early.push(delivery);
             return Ok(());
         }
-        // unannounced it is not sent: the node asks again
-        if self.is_announced(&delivery).await { self.enlist(delivery).await } else { Ok(()) }
+        // what could not be recorded is not sent: the node asks again
+        if self.is_announced(&delivery).await { self.enqueue(delivery).await } else { Ok(()) }
     }
 
-    /// Sends what can be sent; answers when to look again.
-    async fn advance(&mut self) -> Result<Option<Instant>, Ended> {
+    /// Sends what can be sent; returns when to call it again.
+    async fn advance(&mut self) -> Result<Option<Instant>, EndReason> {
         let next = if self.early.is_some() { None } else { self.work().await? };
         self.traffic.queue(self.lane.len() + self.work_queue.len());
         let arrives = self.writer.flush().await?;
         Ok(next.into_iter().chain(arrives).min())
     }
 
-    async fn work(&mut self) -> Result<Option<Instant>, Ended> {
+    async fn work(&mut self) -> Result<Option<Instant>, EndReason> {
         loop {
             let until = match self.lane.step(now()) {
                 Step::Send(message) => {
@@ -241,7 +241,7 @@ impl Session<'_> {
                 Step::Wait(until) => Some(until),
                 Step::Idle => None,
             };
-            // what a node does not acknowledge keeps nothing else from it
+            // an unacknowledged message does not keep other messages from the node
             let is_stuck = self.lane.is_repeating() && self.lane.len() < MAX_LANE_WHILE_REPEATING;
             if until.is_some() && !is_stuck {
                 return Ok(until);
@@ -252,7 +252,7 @@ impl Session<'_> {
             match self.update(&path).await {
                 Ok(replies) => {
                     if !self.send_all(replies).await? {
-                        self.work_queue.put_off(path, now());
+                        self.work_queue.retry_later(path, now());
                     }
                 }
                 Err(error) => {
@@ -265,13 +265,13 @@ impl Session<'_> {
                             "an object could not be read; the node keeps what it has of it"
                         );
                     }
-                    self.work_queue.put_off(path, now());
+                    self.work_queue.retry_later(path, now());
                 }
             }
         }
     }
 
-    /// What the node lacks of the object at `path`.
+    /// Returns the messages that the node lacks for the object at `path`.
     async fn update(&mut self, path: &ObjectPath) -> Result<Vec<Reply>, kube::Error> {
         match path.kind {
             ObjectKind::Device | ObjectKind::DeviceModel => {
@@ -293,8 +293,8 @@ impl Session<'_> {
         }
     }
 
-    /// False: as [`Self::offer`].
-    async fn send_all(&mut self, replies: Vec<Reply>) -> Result<bool, Ended> {
+    /// Sends replies. Returns false as [`Self::offer`] does.
+    async fn send_all(&mut self, replies: Vec<Reply>) -> Result<bool, EndReason> {
         let mut deliveries = Vec::new();
         for reply in replies {
             match reply {
@@ -305,36 +305,36 @@ impl Session<'_> {
         self.offer(deliveries).await
     }
 
-    /// Hands over to the lane, but for the deletion of the node itself. As CloudCore: a node that is deleted while it is
-    /// connected is disconnected and not told. EdgeCore would delete its own Node, without which it reports no status and
-    /// evicts no pod until it is started anew.
+    /// Puts deliveries into the lane, except the deletion of the node itself. As in CloudCore, a node that is deleted while it is
+    /// connected is disconnected and not told: EdgeCore would delete its own Node, and would then report no status and evict no pod until
+    /// it is restarted.
     ///
-    /// False: something could not be announced, and all is to be looked at again.
-    async fn offer(&mut self, deliveries: Vec<Delivery>) -> Result<bool, Ended> {
-        let replaced = deliveries.iter().any(|delivery| !is_own_end(delivery));
+    /// Returns false if a record could not be written; the object must then be looked at again.
+    async fn offer(&mut self, deliveries: Vec<Delivery>) -> Result<bool, EndReason> {
+        let replaced = deliveries.iter().any(|delivery| !deletes_own_node(delivery));
         for delivery in deliveries {
-            if !is_own_end(&delivery) {
+            if !deletes_own_node(&delivery) {
                 if !self.is_announced(&delivery).await {
                     return Ok(false);
                 }
-                self.enlist(delivery).await?;
+                self.enqueue(delivery).await?;
                 continue;
             }
             if let Some(object) = delivery.object {
                 self.synced.remove(&object.uid);
-                // whoever has the name now may be another machine
-                doubt(&mut self.synced);
+                // another machine may have the name by now
+                mark_unacknowledged(&mut self.synced);
                 let _ = self.records.send((Record::Dropped(object), None)).await;
             }
-            if self.work_queue.has_begun() && !replaced {
-                return Err(Ended::Deleted);
+            if self.work_queue.is_initial_sync_done() && !replaced {
+                return Err(EndReason::Deleted);
             }
         }
         Ok(true)
     }
 
-    /// Before an object is sent for the first time it is written down that the node may hold it: with its acknowledgement, this
-    /// process may lose that it does, and would never tell the node of the object's end. False: that failed.
+    /// Records that the node may hold the object before it is sent for the first time. Otherwise the node could not be told of the
+    /// object's deletion if this process ends before the acknowledgement. Returns false if that failed.
     async fn is_announced(&mut self, delivery: &Delivery) -> bool {
         let Some(object) = &delivery.object else { return true };
         if delivery.revision.is_none() || self.synced.contains_key(&object.uid) {
@@ -349,9 +349,9 @@ impl Session<'_> {
         true
     }
 
-    /// Puts a message into the lane, but for one that no node acknowledges, whose name has a word in it that KubeEdge looks for. That
-    /// one is sent once in each session.
-    async fn enlist(&mut self, delivery: Delivery) -> Result<(), Ended> {
+    /// Puts a message into the lane. A message that no node acknowledges, because its name contains a word that KubeEdge looks for, is
+    /// instead sent once in each session.
+    async fn enqueue(&mut self, delivery: Delivery) -> Result<(), EndReason> {
         if needs_ack(&delivery.message) {
             self.lane.offer(delivery);
             return Ok(());
@@ -362,7 +362,7 @@ impl Session<'_> {
                 self.synced.insert(object.uid, (object.path, revision));
             }
             (Some(object), None) => {
-                self.let_go(&object);
+                self.release(&object);
                 let _ = self.records.send((Record::Dropped(object), None)).await;
             }
             (None, _) => {}
@@ -372,9 +372,9 @@ impl Session<'_> {
 
     async fn received(
         &mut self,
-        message: Result<Option<Message>, Ended>,
+        message: Result<Option<Message>, EndReason>,
         place: &mut Option<Permit<'_, Message>>,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), EndReason> {
         let message = message?;
         self.heard = now();
         let Some(message) = message else { return Ok(()) };
@@ -400,21 +400,21 @@ impl Session<'_> {
                 Record::Holds(object, revision)
             }
             None => {
-                self.let_go(&object);
+                self.release(&object);
                 Record::Dropped(object)
             }
         };
-        // closed only when the recorder failed: the node is then told again after the next connection
+        // closed only if the write failed: the object is then sent again after the next connection
         let _ = self.records.send((record, None)).await;
     }
 
-    /// The node has it no more; its successor of the same name is next.
-    fn let_go(&mut self, object: &ObjectRef) {
+    /// Handles the acknowledged deletion of an object; a successor of the same name is next.
+    fn release(&mut self, object: &ObjectRef) {
         self.synced.remove(&object.uid);
         self.work_queue.ended(&object.path);
     }
 
-    async fn send(&mut self, message: &Message) -> Result<(), Ended> {
+    async fn send(&mut self, message: &Message) -> Result<(), EndReason> {
         self.writer.send(message).await
     }
 
@@ -423,8 +423,8 @@ impl Session<'_> {
     }
 }
 
-/// Whether this tells a node that it is deleted; no node hears of another.
-fn is_own_end(delivery: &Delivery) -> bool {
+/// Reports whether the delivery tells a node of its own deletion; no node hears of another.
+fn deletes_own_node(delivery: &Delivery) -> bool {
     delivery.revision.is_none()
         && delivery.object.as_ref().is_some_and(|object| object.path.kind == ObjectKind::Node)
 }

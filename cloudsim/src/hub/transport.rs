@@ -1,4 +1,4 @@
-//! Messages over a node's connection, whatever carries them: what a session reads and writes.
+//! Messages over a node's connection, for every transport.
 
 use std::time::Duration;
 
@@ -24,35 +24,35 @@ use wire::{
     frame::{self, Decoder},
 };
 
-use super::{ended::Ended, upgrade::Socket};
-use crate::faults::hostile::Raw;
+use super::{end_reason::EndReason, upgrade::Socket};
+use crate::faults::hostile::RawMessage;
 
-/// Bytes read from QUIC at one time.
-const PORTION: usize = 64 * 1024;
-/// Parts, and bytes of each, of a message that goes on beyond every limit.
-const ENDLESS: (usize, usize) = (40, 1024 * 1024);
+/// Bytes read from QUIC at a time.
+const READ_CHUNK: usize = 64 * 1024;
+/// The number of fragments of an endless message, and the bytes of each; together beyond every limit.
+const ENDLESS_FRAGMENTS: (usize, usize) = (40, 1024 * 1024);
 
-/// The end from which the node's messages come.
+/// The receiving half of a connection.
 pub(super) enum Incoming {
-    /// With the limit of a message, bytes, and what understands compressed ones, where the node sends them.
+    /// With the largest message in bytes, and a decompressor if the node compresses messages.
     WebSocket(SplitStream<Socket>, usize, Option<Decompressor>),
     Quic(RecvStream, Decoder),
 }
 
-/// The end into which the cloud's messages go.
+/// The sending half of a connection.
 pub(super) enum Outgoing {
     WebSocket(SplitSink<Socket, tungstenite::Message>, Option<Compressor>),
     Quic(SendStream, Connection),
 }
 
-/// A message as its transport carries it.
+/// A message encoded for its transport.
 pub(super) enum Encoded {
     Text(Utf8Bytes),
     Frame(Vec<u8>),
 }
 
 impl Encoded {
-    /// Its bytes.
+    /// Returns the size in bytes.
     pub(super) fn size(&self) -> usize {
         match self {
             Self::Text(text) => text.len(),
@@ -61,7 +61,7 @@ impl Encoded {
     }
 }
 
-/// A connection; messages of the node have at most `limit` bytes. `compressed`: both ends have agreed on that.
+/// Splits a WebSocket connection. The node's messages have at most `limit` bytes; `compressed` if both ends have agreed on it.
 pub(super) fn websocket(socket: Socket, limit: usize, compressed: bool) -> (Incoming, Outgoing) {
     let (writer, reader) = socket.split();
     let incoming = Incoming::WebSocket(reader, limit, compressed.then(Decompressor::default));
@@ -69,39 +69,39 @@ pub(super) fn websocket(socket: Socket, limit: usize, compressed: bool) -> (Inco
 }
 
 impl Incoming {
-    /// The next message and its size; `None` for a sign of life that says nothing. Cancel-safe: what is not whole stays.
-    pub(super) async fn next(&mut self) -> Result<Option<(Message, usize)>, Ended> {
+    /// Returns the next message and its size; `None` for a keepalive. Cancel-safe: a partial message is kept.
+    pub(super) async fn next(&mut self) -> Result<Option<(Message, usize)>, EndReason> {
         match self {
             Self::WebSocket(reader, limit, decompressor) => {
                 let (bytes, is_binary) = match reader.next().await {
-                    None | Some(Ok(tungstenite::Message::Close(_))) => return Err(Ended::Closed),
-                    Some(Err(error)) => return Err(Ended::Socket(Box::new(error))),
+                    None | Some(Ok(tungstenite::Message::Close(_))) => return Err(EndReason::Closed),
+                    Some(Err(error)) => return Err(EndReason::Socket(Box::new(error))),
                     Some(Ok(frame @ (tungstenite::Message::Text(_) | tungstenite::Message::Binary(_)))) => {
                         let is_binary = frame.is_binary();
                         (frame.into_data(), is_binary)
                     }
-                    // pings are answered by the library
+                    // the library answers pings
                     Some(Ok(_)) => return Ok(None),
                 };
                 if bytes.is_empty() {
                     return Ok(None);
                 }
                 let bytes = match decompressor {
-                    Some(one) => one.read(bytes, is_binary, *limit).map_err(Ended::Compression)?,
+                    Some(one) => one.read(bytes, is_binary, *limit).map_err(EndReason::Compression)?,
                     None => bytes,
                 };
-                let message = wire::json::decode(&bytes, *limit).map_err(Ended::Malformed)?;
+                let message = wire::json::decode(&bytes, *limit).map_err(EndReason::Malformed)?;
                 Ok(Some((message, bytes.len())))
             }
             Self::Quic(stream, decoder) => loop {
-                if let Some(read) = decoder.take().map_err(Ended::Frame)? {
+                if let Some(read) = decoder.take().map_err(EndReason::Frame)? {
                     return Ok(Some(read));
                 }
-                match stream.read_chunk(PORTION, true).await {
+                match stream.read_chunk(READ_CHUNK, true).await {
                     Ok(Some(chunk)) => decoder.push(&chunk.bytes),
-                    Ok(None) => return Err(Ended::Closed),
+                    Ok(None) => return Err(EndReason::Closed),
                     Err(ReadError::ConnectionLost(error)) => return Err(lost(error)),
-                    Err(error) => return Err(Ended::Stream(error.into())),
+                    Err(error) => return Err(EndReason::Stream(error.into())),
                 }
             },
         }
@@ -109,7 +109,7 @@ impl Incoming {
 }
 
 impl Outgoing {
-    /// A message as it goes over this connection.
+    /// Encodes a message for this connection.
     pub(super) fn encode(&self, message: &Message) -> Encoded {
         match self {
             Self::WebSocket(..) => Encoded::Text(Utf8Bytes::from(wire::json::encode(message))),
@@ -118,7 +118,7 @@ impl Outgoing {
     }
 
     /// Writes a message within `limit`.
-    pub(super) async fn send(&mut self, message: Encoded, limit: Duration) -> Result<(), Ended> {
+    pub(super) async fn send(&mut self, message: Encoded, limit: Duration) -> Result<(), EndReason> {
         match (self, message) {
             (Self::WebSocket(writer, compressor), Encoded::Text(text)) => {
                 let packed = compressor.as_mut().and_then(|one| one.compress(text.as_bytes()));
@@ -134,34 +134,38 @@ impl Outgoing {
     }
 
     /// Writes what no cloud should write.
-    pub(super) async fn send_raw(&mut self, raw: Raw, limit: Duration) -> Result<(), Ended> {
+    pub(super) async fn send_raw(&mut self, raw: RawMessage, limit: Duration) -> Result<(), EndReason> {
         match raw {
-            Raw::Message(message) => self.send(self.encode(&message), limit).await,
-            Raw::Text(text) => match self {
+            RawMessage::Message(message) => self.send(self.encode(&message), limit).await,
+            RawMessage::Text(text) => match self {
                 Self::WebSocket(..) => self.send(Encoded::Text(text.into()), limit).await,
-                // in a frame that is one, around what is no message
+                // in a valid frame around an invalid message
                 Self::Quic(..) => {
                     let bytes = [&frame_head(text.len())[..], text.as_bytes()].concat();
                     self.send(Encoded::Frame(bytes), limit).await
                 }
             },
-            Raw::Bytes(bytes) => match self {
+            RawMessage::Bytes(bytes) => match self {
                 Self::WebSocket(writer, _) => {
                     let frame = Frame::message(bytes, OpCode::Data(Data::Text), true);
                     write(writer, tungstenite::Message::Frame(frame), limit).await
                 }
                 Self::Quic(..) => self.send(Encoded::Frame(bytes), limit).await,
             },
-            Raw::Fragments(count, size) => self.send_fragments((count, size), limit).await,
-            Raw::Announced => match self {
-                // the library writes no such header; the nearest is a message that goes on and on
-                Self::WebSocket(..) => self.send_fragments(ENDLESS, limit).await,
+            RawMessage::Fragments(count, size) => self.send_fragments((count, size), limit).await,
+            RawMessage::Announced => match self {
+                // the library cannot write such a header; the nearest is a message that never ends
+                Self::WebSocket(..) => self.send_fragments(ENDLESS_FRAGMENTS, limit).await,
                 Self::Quic(..) => self.send(Encoded::Frame(frame_head(usize::MAX).to_vec()), limit).await,
             },
         }
     }
 
-    async fn send_fragments(&mut self, (count, size): (usize, usize), limit: Duration) -> Result<(), Ended> {
+    async fn send_fragments(
+        &mut self,
+        (count, size): (usize, usize),
+        limit: Duration,
+    ) -> Result<(), EndReason> {
         for number in 0..count {
             let bytes = vec![b'x'; size];
             match self {
@@ -179,9 +183,9 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Says why the connection ends, where the node still listens.
+    /// Sends the reason for which the connection ends, if the node still reads.
     pub(super) async fn send_close(&mut self, code: CloseCode, reason: &str, limit: Duration) {
-        // a control frame holds 125 bytes, two of them the code
+        // a control frame holds 125 bytes, two of them for the code
         let reason: String = reason.chars().filter(char::is_ascii).take(120).collect();
         match self {
             Self::WebSocket(writer, _) => {
@@ -195,17 +199,17 @@ impl Outgoing {
     }
 }
 
-/// The head of a frame that says so many bytes follow.
+/// Returns the head of a frame of this size.
 fn frame_head(size: usize) -> [u8; frame::HEAD] {
     let [a, b, c, d] = u32::try_from(size).unwrap_or(u32::MAX).to_be_bytes();
     [1, 1, 1, 0, 1, 0, a, b, c, d]
 }
 
-async fn stream_out(stream: &mut SendStream, bytes: &[u8], limit: Duration) -> Result<(), Ended> {
+async fn stream_out(stream: &mut SendStream, bytes: &[u8], limit: Duration) -> Result<(), EndReason> {
     match timeout(limit, stream.write_all(bytes)).await {
-        Err(_) => Err(Ended::Stalled(limit)),
+        Err(_) => Err(EndReason::Stalled(limit)),
         Ok(Err(WriteError::ConnectionLost(error))) => Err(lost(error)),
-        Ok(Err(error)) => Err(Ended::Stream(error.into())),
+        Ok(Err(error)) => Err(EndReason::Stream(error.into())),
         Ok(Ok(())) => Ok(()),
     }
 }
@@ -214,17 +218,17 @@ async fn write(
     writer: &mut SplitSink<Socket, tungstenite::Message>,
     frame: tungstenite::Message,
     limit: Duration,
-) -> Result<(), Ended> {
+) -> Result<(), EndReason> {
     match timeout(limit, writer.send(frame)).await {
-        Err(_) => Err(Ended::Stalled(limit)),
-        Ok(Err(error)) => Err(Ended::Socket(Box::new(error))),
+        Err(_) => Err(EndReason::Stalled(limit)),
+        Ok(Err(error)) => Err(EndReason::Socket(Box::new(error))),
         Ok(Ok(())) => Ok(()),
     }
 }
 
-fn lost(error: ConnectionError) -> Ended {
+fn lost(error: ConnectionError) -> EndReason {
     match error {
-        ConnectionError::ApplicationClosed(_) | ConnectionError::ConnectionClosed(_) => Ended::Closed,
-        error => Ended::Stream(error.into()),
+        ConnectionError::ApplicationClosed(_) | ConnectionError::ConnectionClosed(_) => EndReason::Closed,
+        error => EndReason::Stream(error.into()),
     }
 }

@@ -1,4 +1,4 @@
-//! TLS and the WebSocket upgrade of one connection: who is it, and does the header say the same as the certificate?
+//! TLS and the WebSocket upgrade of one connection, which authenticate the node and compare its header with its certificate.
 
 use std::net::SocketAddr;
 
@@ -23,21 +23,21 @@ use wire::{
 };
 
 use super::{Limits, Shared, gate};
-use crate::sessions::{Sessions, Ticket};
+use crate::sessions::{RequestSequence, Sessions};
 
-/// Bytes to and fro.
+/// A byte stream in both directions.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 pub(super) type Socket = WebSocketStream<Box<dyn Stream>>;
 
-/// Bytes that may wait in the WebSocket writer beyond one message.
+/// Bytes that may wait in the WebSocket writer in addition to one message.
 const WRITE_BUFFER: usize = 1024 * 1024;
-/// Bytes read at one time. The library holds so many for each connection, and fills them with zeros before each read.
+/// Bytes read at a time. The library allocates as many for each connection, and zeroes them before each read.
 const READ_BUFFER: usize = 8 * 1024;
 
-/// Why a connection got no session.
+/// The reason why a connection got no session.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum UpgradeError {
     #[error("TLS: the node needs a certificate of this cloud's CA")]
@@ -45,13 +45,13 @@ pub(super) enum UpgradeError {
     #[error("{0}")]
     Refused(String),
     #[error(transparent)]
-    Dead(#[from] gate::Dead),
+    LinkDown(#[from] gate::LinkDown),
     #[error("no WebSocket upgrade")]
     WebSocket(#[source] Box<tungstenite::Error>),
 }
 
 impl UpgradeError {
-    /// Whether no certificate was shown at all: whoever did so is no node, but may be about to become one and look who answers here.
+    /// Reports whether no certificate was shown: the client is not a node, but may be one that is about to enrol.
     pub(super) fn is_of_no_node(&self) -> bool {
         let Self::Tls(error) = self else { return false };
         let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
@@ -62,20 +62,20 @@ impl UpgradeError {
 /// A node that may have a session.
 pub(super) struct Upgraded {
     pub(super) node: String,
-    /// When it asked for its session.
-    pub(super) ticket: Ticket,
-    /// Which run of an agent it is, where it says so.
+    /// The order of its request.
+    pub(super) sequence: RequestSequence,
+    /// The run of the agent, if the agent sends it.
     pub(super) instance: Option<Instance>,
-    /// The certificate that it shows, where it was given for a token and the node has not come with it before.
-    pub(super) begins: Option<Vec<u8>>,
-    /// The certificate that it shows.
+    /// The certificate that a join token gave it, if it connects with it for the first time.
+    pub(super) new_certificate: Option<Vec<u8>>,
+    /// The certificate that it shows, DER.
     pub(super) certificate: Vec<u8>,
     pub(super) socket: Socket,
     /// Whether messages are compressed.
     pub(super) compressed: bool,
 }
 
-/// Lets a node in.
+/// Authenticates a node and upgrades its connection.
 pub(super) async fn upgrade(
     stream: TcpStream,
     tls: TlsAcceptor,
@@ -96,19 +96,19 @@ pub(super) async fn upgrade(
         Ok(node) => shared.refusal(node, &certificate).await,
         Err(_) => None,
     };
-    let mut begins = None;
+    let mut new_certificate = None;
     if let Some(why) = refusal {
         identity = Err(why);
     } else if let Ok(node) = &identity {
-        begins = shared.sessions.begins(node, Some(&certificate));
+        new_certificate = shared.sessions.new_certificate(node, Some(&certificate));
         gate::pass(&shared.faults, node).await?;
     }
-    let (mut refused, mut ticket, mut compressed, mut own) = (None, None, false, None);
-    let check = Check {
+    let (mut refused, mut sequence, mut compressed, mut own) = (None, None, false, None);
+    let check = UpgradeCallback {
         identity: &identity,
         refused: &mut refused,
         sessions: &shared.sessions,
-        ticket: &mut ticket,
+        sequence: &mut sequence,
         compressed: &mut compressed,
         address,
         instance: &mut own,
@@ -121,11 +121,11 @@ pub(super) async fn upgrade(
     }
     let node = identity.map_err(UpgradeError::Refused)?;
     let socket = socket.map_err(|error| UpgradeError::WebSocket(Box::new(error)))?;
-    let ticket = ticket.unwrap_or_else(|| shared.sessions.ticket());
-    Ok(Upgraded { node, ticket, instance: own, begins, certificate, socket, compressed })
+    let sequence = sequence.unwrap_or_else(|| shared.sessions.next_sequence());
+    Ok(Upgraded { node, sequence, instance: own, new_certificate, certificate, socket, compressed })
 }
 
-/// What one message may cost.
+/// Returns the limits of a message.
 pub(super) fn websocket_limits(limits: &Limits) -> WebSocketConfig {
     WebSocketConfig::default()
         .read_buffer_size(READ_BUFFER)
@@ -134,21 +134,21 @@ pub(super) fn websocket_limits(limits: &Limits) -> WebSocketConfig {
         .max_write_buffer_size(limits.max_message + WRITE_BUFFER)
 }
 
-/// Reads the headers of the upgrade; notes why it refused.
-struct Check<'a> {
+/// Checks the headers of the upgrade, and keeps the reason of a refusal.
+struct UpgradeCallback<'a> {
     identity: &'a Result<String, String>,
     refused: &'a mut Option<String>,
     sessions: &'a Sessions,
-    /// Drawn before the answer is written: a node asks for one session at a time.
-    ticket: &'a mut Option<Ticket>,
+    /// Drawn before the answer is written, so that the order of requests is kept.
+    sequence: &'a mut Option<RequestSequence>,
     compressed: &'a mut bool,
-    /// From where it asks.
+    /// The address of the node.
     address: SocketAddr,
     instance: &'a mut Option<Instance>,
 }
 
-impl Callback for Check<'_> {
-    // the type is the library's; a refusal happens once a connection
+impl Callback for UpgradeCallback<'_> {
+    // the type is the library's; a refusal happens once for each connection
     #[allow(clippy::result_large_err)]
     fn on_request(self, request: &Request, mut response: Response) -> Result<Response, ErrorResponse> {
         let header = |name: &str| {
@@ -170,7 +170,7 @@ impl Callback for Check<'_> {
                     status = StatusCode::CONFLICT;
                     break 'reason taken;
                 }
-                *self.ticket = Some(self.sessions.ticket());
+                *self.sequence = Some(self.sessions.next_sequence());
                 if header(compression::HEADER) == compression::FORM {
                     *self.compressed = true;
                     let agreed = HeaderValue::from_static(compression::FORM);

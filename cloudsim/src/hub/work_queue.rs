@@ -1,5 +1,5 @@
-//! What a session has still to look at: now, later because it could not be looked at, or when something else is acknowledged. No
-//! clock, no IO; an object's newest state is read when its turn comes, so that a path stands here once.
+//! The objects that a session has still to look at: now, after a failure, or after another acknowledgement. No clock and no I/O. An
+//! object's newest state is read when it is looked at, so each path is here once.
 
 use std::{
     collections::BTreeSet,
@@ -8,36 +8,36 @@ use std::{
 
 use crate::mailbox::ObjectPath;
 
-/// After the API failed; it is in this process or near it.
+/// The wait after a failed API call.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The work queue of one session.
 #[derive(Debug)]
 pub(super) struct WorkQueue {
-    /// To be looked at when the lane is free.
+    /// Paths to look at when the lane is free.
     todo: BTreeSet<ObjectPath>,
-    /// What could not be looked at, or not be announced, and is tried again …
+    /// Paths that could not be read or recorded, to be tried again …
     failed: BTreeSet<ObjectPath>,
-    /// … then.
+    /// … at this time.
     retry: Option<Instant>,
-    /// What there is more to say of when the end of what was there before is acknowledged.
+    /// Paths to look at again when the deletion of their previous object is acknowledged.
     followed: BTreeSet<ObjectPath>,
-    /// Everything that was to do at the beginning has been looked at.
+    /// Whether all initial paths have been looked at.
     began: bool,
 }
 
 impl WorkQueue {
-    /// To begin with.
+    /// Creates a queue with the initial paths.
     pub(super) fn new(todo: BTreeSet<ObjectPath>) -> Self {
         Self { todo, failed: BTreeSet::new(), retry: None, followed: BTreeSet::new(), began: false }
     }
 
-    /// These have changed.
+    /// Adds paths that have changed.
     pub(super) fn add(&mut self, paths: BTreeSet<ObjectPath>) {
         self.todo.extend(paths);
     }
 
-    /// What to look at now, in the order in which a node should get it.
+    /// Takes the next path, in the order in which nodes should get objects.
     pub(super) fn next(&mut self, now: Instant) -> Option<ObjectPath> {
         if self.retry.is_some_and(|retry| now >= retry) {
             self.retry = None;
@@ -48,35 +48,35 @@ impl WorkQueue {
         next
     }
 
-    /// When there is something to look at again by itself.
+    /// Returns when failed paths are to be tried again.
     pub(super) fn due(&self) -> Option<Instant> {
         self.retry
     }
 
-    /// To be looked at again in a while; the others need not wait for it.
-    pub(super) fn put_off(&mut self, path: ObjectPath, now: Instant) {
+    /// Puts a path off until [`RETRY_INTERVAL`] has passed; others need not wait for it.
+    pub(super) fn retry_later(&mut self, path: ObjectPath, now: Instant) {
         self.failed.insert(path);
         self.retry.get_or_insert(now + RETRY_INTERVAL);
     }
 
-    /// To be looked at again when the end of what was there before is acknowledged.
+    /// Marks a path to be looked at again when the deletion of its previous object is acknowledged.
     pub(super) fn follow(&mut self, path: ObjectPath) {
         self.followed.insert(path);
     }
 
-    /// The end of what was at `path` is acknowledged; its successor is next.
+    /// Handles the acknowledged deletion of the object at `path`: its successor is next.
     pub(super) fn ended(&mut self, path: &ObjectPath) {
         if let Some(path) = self.followed.take(path) {
             self.todo.insert(path);
         }
     }
 
-    /// Whether the node has been brought to where the cloud was when it connected.
-    pub(super) fn has_begun(&self) -> bool {
+    /// Reports whether the node has been sent the state at the time of its connection.
+    pub(super) fn is_initial_sync_done(&self) -> bool {
         self.began
     }
 
-    /// How much is to be looked at.
+    /// Returns the number of paths.
     pub(super) fn len(&self) -> usize {
         self.todo.len() + self.failed.len()
     }
@@ -99,17 +99,23 @@ mod tests {
     fn what_fails_comes_again_and_holds_up_nothing_else() {
         let (start, mut work_queue) = (Instant::now(), of(["a", "b"]));
         assert_eq!((work_queue.next(start), work_queue.due()), (Some(pod("a")), None));
-        work_queue.put_off(pod("a"), start);
+        work_queue.retry_later(pod("a"), start);
         assert_eq!(
             (work_queue.next(start), work_queue.due()),
             (Some(pod("b")), Some(start + RETRY_INTERVAL))
         );
-        work_queue.put_off(pod("b"), start + RETRY_INTERVAL / 2);
-        assert_eq!((work_queue.next(start), work_queue.len(), work_queue.has_begun()), (None, 2, false));
+        work_queue.retry_later(pod("b"), start + RETRY_INTERVAL / 2);
+        assert_eq!(
+            (work_queue.next(start), work_queue.len(), work_queue.is_initial_sync_done()),
+            (None, 2, false)
+        );
         assert_eq!(work_queue.next(start + RETRY_INTERVAL), Some(pod("a")));
         assert_eq!((work_queue.next(start + RETRY_INTERVAL), work_queue.due()), (Some(pod("b")), None));
-        assert!(!work_queue.has_begun(), "the last one is still looked at");
-        assert_eq!((work_queue.next(start + RETRY_INTERVAL), work_queue.has_begun()), (None, true));
+        assert!(!work_queue.is_initial_sync_done(), "the last one is still looked at");
+        assert_eq!(
+            (work_queue.next(start + RETRY_INTERVAL), work_queue.is_initial_sync_done()),
+            (None, true)
+        );
     }
 
     #[test]

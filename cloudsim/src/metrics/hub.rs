@@ -1,4 +1,4 @@
-//! Figures of CloudHub.
+//! Metrics of CloudHub.
 
 use std::sync::{
     Arc,
@@ -7,63 +7,63 @@ use std::sync::{
 
 use kubeapi::exposition::{Text, number};
 
-use crate::sessions::{Carrier, NodeSession};
+use crate::sessions::{NodeSession, Transport};
 
-/// Why a node got no session.
+/// The reason why a node got no session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
-    /// TLS, certificate or name were not as they must be, or another agent has the name.
+pub(crate) enum RefusalReason {
+    /// TLS, the certificate or the name is invalid, or another agent has the name.
     Connection,
-    /// There are as many sessions as are allowed.
+    /// The hub has its maximum of sessions.
     TooMany,
-    /// The node has asked for another one since.
-    Overtaken,
+    /// The node has asked for another session since.
+    Superseded,
 }
 
-impl Refusal {
+impl RefusalReason {
     const ALL: [(Self, &'static str); 3] =
-        [(Self::Connection, "connection"), (Self::TooMany, "too_many"), (Self::Overtaken, "overtaken")];
+        [(Self::Connection, "connection"), (Self::TooMany, "too_many"), (Self::Superseded, "overtaken")];
 }
 
-/// The carriers, as labels.
-const CARRIERS: [(Carrier, &str); 2] = [(Carrier::WebSocket, "websocket"), (Carrier::Quic, "quic")];
-/// The directions, as labels.
+/// The transports and their labels.
+const TRANSPORTS: [(Transport, &str); 2] = [(Transport::WebSocket, "websocket"), (Transport::Quic, "quic")];
+/// The labels of directions.
 const DIRECTIONS: [&str; 2] = ["down", "up"];
 
-/// What CloudHub counts, over all of its replicas. Cheap to clone.
+/// The metrics of CloudHub, over all replicas. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HubMetrics(Arc<Counters>);
 
 #[derive(Debug, Default)]
 struct Counters {
-    begun: [AtomicU64; CARRIERS.len()],
-    refused: [AtomicU64; Refusal::ALL.len()],
-    /// Of messages down and up, and of their bytes.
+    begun: [AtomicU64; TRANSPORTS.len()],
+    refused: [AtomicU64; RefusalReason::ALL.len()],
+    /// For each direction, the number of messages and of their bytes.
     messages: [AtomicU64; 2],
     bytes: [AtomicU64; 2],
 }
 
 impl HubMetrics {
-    /// A session has begun.
-    pub(crate) fn begun(&self, carrier: Carrier) {
-        for ((one, _), count) in CARRIERS.iter().zip(&self.0.begun) {
-            count.fetch_add(u64::from(*one == carrier), Ordering::Relaxed);
+    /// Counts a session that has begun.
+    pub(crate) fn begun(&self, transport: Transport) {
+        for ((one, _), count) in TRANSPORTS.iter().zip(&self.0.begun) {
+            count.fetch_add(u64::from(*one == transport), Ordering::Relaxed);
         }
     }
 
-    /// A session was refused.
-    pub(crate) fn refused(&self, why: Refusal) {
-        for ((one, _), count) in Refusal::ALL.iter().zip(&self.0.refused) {
+    /// Counts a refused session.
+    pub(crate) fn refused(&self, why: RefusalReason) {
+        for ((one, _), count) in RefusalReason::ALL.iter().zip(&self.0.refused) {
             count.fetch_add(u64::from(*one == why), Ordering::Relaxed);
         }
     }
 
-    /// A message went to a node.
+    /// Counts a message to a node.
     pub(crate) fn sent(&self, bytes: usize) {
         self.message(0, bytes);
     }
 
-    /// A message came from a node.
+    /// Counts a message from a node.
     pub(crate) fn received(&self, bytes: usize) {
         self.message(1, bytes);
     }
@@ -73,23 +73,23 @@ impl HubMetrics {
         self.0.bytes[direction].fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Writes the families; `running`: the sessions that there are.
+    /// Writes the metrics; `running` has the present sessions.
     pub(crate) fn write(&self, running: &[NodeSession], text: &mut Text) {
         let read = |count: &AtomicU64| number(count.load(Ordering::Relaxed));
         text.gauge("KubeEdge_CloudHub_connected_nodes", "Nodes that are connected to CloudHub.")
             .sample(&[], number(running.len() as u64));
         let mut sessions = text.gauge("cloudhub_sessions", "Sessions of nodes, by what carries them.");
-        for (carrier, name) in CARRIERS {
-            let of_carrier = running.iter().filter(|session| session.transport == carrier).count();
+        for (transport, name) in TRANSPORTS {
+            let of_carrier = running.iter().filter(|session| session.transport == transport).count();
             sessions.sample(&[("transport", name)], number(of_carrier as u64));
         }
         let mut begun = text.counter("cloudhub_sessions_total", "Sessions that have begun.");
-        for ((_, name), count) in CARRIERS.iter().zip(&self.0.begun) {
+        for ((_, name), count) in TRANSPORTS.iter().zip(&self.0.begun) {
             begun.sample(&[("transport", name)], read(count));
         }
         let mut refused =
             text.counter("cloudhub_refused_total", "Connections and sessions that were refused, by why.");
-        for ((_, name), count) in Refusal::ALL.iter().zip(&self.0.refused) {
+        for ((_, name), count) in RefusalReason::ALL.iter().zip(&self.0.refused) {
             refused.sample(&[("reason", name)], read(count));
         }
         let mut messages =

@@ -1,4 +1,4 @@
-//! Figures of the relay between nodes.
+//! Metrics of the relay between nodes.
 
 use std::sync::{
     Arc,
@@ -7,7 +7,7 @@ use std::sync::{
 
 use kubeapi::exposition::{Text, number};
 
-/// What is counted of all nodes together. Cheap to clone.
+/// The counters of all nodes together. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RelayMetrics(Arc<Counters>);
 
@@ -19,22 +19,22 @@ struct Counters {
 }
 
 impl RelayMetrics {
-    /// A connection from one node to another has begun.
+    /// Counts a connection from one node to another.
     pub(crate) fn joined(&self) {
         self.0.joined.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A connection was refused.
+    /// Counts a refused connection.
     pub(crate) fn refused(&self) {
         self.0.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Bytes went from one node to another.
+    /// Counts bytes from one node to another.
     pub(crate) fn carried(&self, bytes: usize) {
         self.0.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Writes the families; the nodes and connections that there are.
+    /// Writes the metrics, with the present nodes and connections.
     pub(crate) fn write(&self, (nodes, open): (usize, u64), text: &mut Text) {
         let read = |count: &AtomicU64| number(count.load(Ordering::Relaxed));
         text.gauge("cloudsim_relay_nodes", "Nodes that are connected to the relay.")

@@ -1,4 +1,4 @@
-//! Figures of the scheduler, under kube-scheduler's names.
+//! Metrics of the scheduler, with kube-scheduler's names.
 
 use std::sync::{
     Arc,
@@ -7,23 +7,23 @@ use std::sync::{
 
 use kubeapi::exposition::{Text, number};
 
-/// How an attempt to find a node for a pod ended.
+/// The result of an attempt to find a node for a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attempt {
-    /// It has one.
+    /// The pod was bound.
     Scheduled,
-    /// There is none.
+    /// No node fits.
     Unschedulable,
-    /// The API did not do what it was asked.
+    /// An API call failed.
     Error,
 }
 
-/// The queues and results, as labels.
+/// The labels of queues and of results.
 const QUEUES: [&str; 3] = ["active", "backoff", "unschedulable"];
 const RESULTS: [(Attempt, &str); 3] =
     [(Attempt::Scheduled, "scheduled"), (Attempt::Unschedulable, "unschedulable"), (Attempt::Error, "error")];
 
-/// What the scheduler counts. Cheap to clone.
+/// The counters of the scheduler. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SchedulerMetrics(Arc<Counters>);
 
@@ -34,14 +34,14 @@ struct Counters {
 }
 
 impl SchedulerMetrics {
-    /// How many pods are to be tried at once, wait for their time, and wait for a change.
+    /// Sets the number of active, backed-off and unschedulable pods.
     pub(crate) fn pending(&self, counts: [usize; 3]) {
         for (slot, count) in self.0.pending.iter().zip(counts) {
             slot.store(count as u64, Ordering::Relaxed);
         }
     }
 
-    /// A pod was tried.
+    /// Counts an attempt.
     pub(crate) fn attempt(&self, result: Attempt) {
         for ((one, _), count) in RESULTS.iter().zip(&self.0.attempts) {
             count.fetch_add(u64::from(*one == result), Ordering::Relaxed);

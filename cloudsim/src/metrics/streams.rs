@@ -1,4 +1,4 @@
-//! Figures of stream tunnels.
+//! Metrics of stream tunnels.
 
 use std::sync::{
     Arc,
@@ -7,10 +7,10 @@ use std::sync::{
 
 use kubeapi::exposition::{Text, number};
 
-/// The directions, as labels.
+/// The labels of directions.
 const DIRECTIONS: [&str; 2] = ["down", "up"];
 
-/// What is counted of all tunnels. Cheap to clone.
+/// The counters of all tunnels. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StreamMetrics(Arc<Counters>);
 
@@ -18,32 +18,32 @@ pub(crate) struct StreamMetrics(Arc<Counters>);
 struct Counters {
     tunnels: AtomicU64,
     streams: AtomicU64,
-    /// Of streams down and up.
+    /// The bytes of streams in each direction.
     bytes: [AtomicU64; 2],
 }
 
 impl StreamMetrics {
-    /// A tunnel has begun.
+    /// Counts a tunnel that has begun.
     pub(crate) fn begun(&self) {
         self.0.tunnels.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A stream was opened.
+    /// Counts an opened stream.
     pub(crate) fn opened(&self) {
         self.0.streams.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Bytes of a stream went to a node.
+    /// Counts bytes of a stream to a node.
     pub(crate) fn sent(&self, bytes: usize) {
         self.0.bytes[0].fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Bytes of a stream came from a node.
+    /// Counts bytes of a stream from a node.
     pub(crate) fn received(&self, bytes: usize) {
         self.0.bytes[1].fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Writes the families; the tunnels and streams that there are.
+    /// Writes the metrics, with the present tunnels and streams.
     pub(crate) fn write(&self, (tunnels, streams): (usize, usize), text: &mut Text) {
         let read = |count: &AtomicU64| number(count.load(Ordering::Relaxed));
         text.gauge("cloudsim_stream_tunnels", "Nodes that have a stream tunnel.")

@@ -1,4 +1,4 @@
-//! Figures of the controllers' queues, under client-go's names.
+//! Metrics of controllers' queues, with client-go's names.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -10,10 +10,10 @@ use std::{
 use kubeapi::exposition::{Histogram, Text, number};
 use parking_lot::Mutex;
 
-/// Bounds in seconds, as client-go's: a look at one object takes microseconds, or waits for somebody.
+/// The bounds of histograms, seconds; client-go's.
 const BOUNDS: &[f64] = &[1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0];
 
-/// The queues by their controllers' names. Cheap to clone.
+/// The queues by the names of their controllers. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WorkQueues(Arc<Mutex<BTreeMap<&'static str, SharedCounted>>>);
 
@@ -29,7 +29,7 @@ struct Counted {
 }
 
 impl WorkQueues {
-    /// The queue of a controller.
+    /// Returns the queue of a controller.
     pub(crate) fn named<K: Eq + Hash>(&self, name: &'static str) -> WorkQueue<K> {
         let counted = || {
             let (waited, worked) = (Histogram::new(BOUNDS), Histogram::new(BOUNDS));
@@ -65,13 +65,13 @@ impl WorkQueues {
     }
 }
 
-/// What is counted of one queue; `K` names an object. Cheap to clone.
+/// The counters of one queue; `K` identifies an object. Cheap to clone.
 #[derive(Debug)]
 pub(crate) struct WorkQueue<K>(Arc<Queue<K>>);
 
 #[derive(Debug)]
 struct Queue<K> {
-    /// Who waits, since when: one that is added again meanwhile waits once.
+    /// The time at which each waiting object was added; adding it again does not change that.
     waiting: Mutex<HashMap<K, Instant>>,
     counted: SharedCounted,
 }
@@ -83,7 +83,7 @@ impl<K> Clone for WorkQueue<K> {
 }
 
 impl<K: Eq + Hash> WorkQueue<K> {
-    /// An object is to be looked at.
+    /// Counts an object that was added to the queue.
     pub(crate) fn added(&self, object: K) {
         let mut waiting = self.0.waiting.lock();
         let is_new = !waiting.contains_key(&object);
@@ -95,14 +95,14 @@ impl<K: Eq + Hash> WorkQueue<K> {
         counted.depth = waiting.len();
     }
 
-    /// It is looked at now.
+    /// Counts an object that is taken from the queue.
     pub(crate) fn taken(&self, object: &K) {
         if let Some(since) = self.gone(object) {
             self.0.counted.lock().waited.observe(since.elapsed());
         }
     }
 
-    /// It waits no longer: since when it did.
+    /// Removes an object; returns since when it had waited.
     pub(crate) fn gone(&self, object: &K) -> Option<Instant> {
         let mut waiting = self.0.waiting.lock();
         let since = waiting.remove(object);
@@ -110,12 +110,12 @@ impl<K: Eq + Hash> WorkQueue<K> {
         since
     }
 
-    /// A look took so long.
+    /// Records the duration of a reconciliation.
     pub(crate) fn worked(&self, took: Duration) {
         self.0.counted.lock().worked.observe(took);
     }
 
-    /// A look failed.
+    /// Counts a failed reconciliation.
     pub(crate) fn retried(&self) {
         self.0.counted.lock().retries += 1;
     }

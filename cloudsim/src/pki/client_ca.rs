@@ -1,7 +1,7 @@
-//! Says which certificates the API takes: ConfigMap `kube-system/extension-apiserver-authentication`.
+//! Publishes the CA of client certificates: ConfigMap `kube-system/extension-apiserver-authentication`.
 //!
-//! kube-scheduler, kube-controller-manager, metrics-server and every other server built on Kubernetes' apiserver library
-//! read it to let the API's clients in. Source: Kubernetes' cluster authentication trust controller.
+//! kube-scheduler, kube-controller-manager, metrics-server and every other server with Kubernetes' apiserver library read it to
+//! authenticate the API's clients. Source: Kubernetes' cluster authentication trust controller.
 
 use std::time::SystemTime;
 
@@ -16,19 +16,19 @@ use super::PkiError;
 
 const NAMESPACE: &str = "kube-system";
 const NAME: &str = "extension-apiserver-authentication";
-/// The key of the authority that signs clients, PEM.
-const CLIENTS: &str = "client-ca-file";
+/// The key of the CA of client certificates, PEM.
+const CLIENT_CA_KEY: &str = "client-ca-file";
 
-/// Writes the ConfigMap, or sets the authority in the one that stands. `ca_pem`: the authority that signs clients.
+/// Writes the ConfigMap, or sets the CA in the existing one. `ca_pem` is the CA that signs clients.
 ///
-/// These servers also wait for the authority of a front proxy, which this API is not: they get one whose key nobody has, so
-/// that no request passes for a proxied one.
+/// These servers also wait for the CA of a front proxy, which this API is not: they get one whose key nobody has, so that no request
+/// passes as a proxied one.
 pub async fn publish(client: &Client, ca_pem: &str) -> Result<(), PkiError> {
     let api = Api::<ConfigMap>::namespaced(client.clone(), NAMESPACE);
     let nobody = Ca::generate(SystemTime::now())?;
     let entry = |key: &str, value: &str| (key.to_owned(), value.to_owned());
     let data = [
-        entry(CLIENTS, ca_pem),
+        entry(CLIENT_CA_KEY, ca_pem),
         entry("requestheader-allowed-names", r#"["front-proxy-client"]"#),
         entry("requestheader-client-ca-file", &pem_certificate(nobody.cert_der())),
         entry("requestheader-extra-headers-prefix", r#"["X-Remote-Extra-"]"#),
@@ -41,7 +41,7 @@ pub async fn publish(client: &Client, ca_pem: &str) -> Result<(), PkiError> {
         Err(kube::Error::Api(status)) if status.code == 409 => {}
         result => return result.map(drop).map_err(PkiError::ClientCa),
     }
-    let newest = serde_json::json!({"data": {CLIENTS: ca_pem}});
+    let newest = serde_json::json!({"data": {CLIENT_CA_KEY: ca_pem}});
     let patched = api.patch(NAME, &PatchParams::default(), &Patch::Merge(newest)).await;
     patched.map(drop).map_err(PkiError::ClientCa)
 }

@@ -1,35 +1,35 @@
-//! Why the cloud has no keys.
+//! Errors of the cloud's keys and certificates.
 
 use wire::enroll::{CertError, TokenError};
 
-/// Why the cloud has no keys.
+/// The cloud's keys cannot be read or made.
 #[derive(Debug, thiserror::Error)]
 pub enum PkiError {
-    /// The API refused or failed.
+    /// An API call failed.
     #[error("the Secrets with the cloud's keys cannot be read or written in namespace kubeedge")]
     Api(#[from] kube::Error),
-    /// The API refused or failed.
+    /// The ConfigMap of the clients' CA cannot be written.
     #[error(
         "the clients' authority cannot be written to ConfigMap kube-system/extension-apiserver-authentication"
     )]
     ClientCa(#[source] kube::Error),
-    /// A Secret holds something else.
+    /// A Secret has invalid contents.
     #[error(
         "Secret kubeedge/{secret} is unusable: {why}; delete it, and a new one is made (nodes must then enrol anew)"
     )]
     Secret {
-        /// Which.
+        /// The name of the Secret.
         secret: &'static str,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
-    /// A certificate could not be made.
+    /// A certificate could not be signed.
     #[error("a certificate could not be made")]
     Certificate(#[from] CertError),
-    /// A token could not be made.
+    /// A token could not be signed.
     #[error("the join token could not be made")]
     Token(#[from] TokenError),
-    /// TLS does not take the certificate.
+    /// The TLS library rejects the certificate.
     #[error("TLS cannot use the cloud's certificate")]
     Tls(#[source] Box<dyn std::error::Error + Send + Sync>),
 }

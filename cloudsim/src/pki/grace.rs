@@ -1,7 +1,7 @@
-//! Certificates that expired a short while ago, and are to be renewed with themselves.
+//! Certificates that expired recently and may still be used to renew themselves.
 //!
-//! A node that was switched off, or offline, when it should have renewed its certificate comes back without a person's help.
-//! Everything else about the certificate is checked as for any other.
+//! A node that was switched off or offline when it should have renewed its certificate can return without manual help. Everything else
+//! about the certificate is verified as usual.
 
 use std::{
     sync::Arc,
@@ -16,28 +16,28 @@ use rustls::{
 };
 use wire::enroll::validity_of;
 
-/// Judges a certificate that has just expired as it would have been judged at its end.
+/// Verifies a recently expired certificate as of its last valid moment.
 #[derive(Debug)]
-pub(super) struct Lenient {
+pub(super) struct GraceVerifier {
     strict: Arc<dyn ClientCertVerifier>,
     grace: Duration,
 }
 
-impl Lenient {
+impl GraceVerifier {
     pub(super) fn new(strict: Arc<dyn ClientCertVerifier>, grace: Duration) -> Self {
         Self { strict, grace }
     }
 }
 
-/// The time at which a certificate that ends at `end` is judged, each since 1970.
-fn judged_at(end: Option<Duration>, grace: Duration, now: Duration) -> Duration {
+/// Returns the time as of which a certificate that ends at `end` is verified; all are durations since 1970.
+fn verification_time(end: Option<Duration>, grace: Duration, now: Duration) -> Duration {
     match end {
         Some(end) if now > end && now - end <= grace => end,
         _ => now,
     }
 }
 
-impl ClientCertVerifier for Lenient {
+impl ClientCertVerifier for GraceVerifier {
     fn offer_client_auth(&self) -> bool {
         self.strict.offer_client_auth()
     }
@@ -57,7 +57,7 @@ impl ClientCertVerifier for Lenient {
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
         let end = validity_of(end_entity).ok().and_then(|(_, end)| end.duration_since(UNIX_EPOCH).ok());
-        let at = judged_at(end, self.grace, Duration::from_secs(now.as_secs()));
+        let at = verification_time(end, self.grace, Duration::from_secs(now.as_secs()));
         self.strict.verify_client_cert(end_entity, intermediates, UnixTime::since_unix_epoch(at))
     }
 
@@ -91,10 +91,11 @@ mod tests {
     #[test]
     fn only_a_certificate_that_has_just_expired_is_judged_at_its_end() {
         let seconds = Duration::from_secs;
-        let at = |end: u64, now: u64| judged_at(Some(seconds(end)), seconds(60), seconds(now)).as_secs();
+        let at =
+            |end: u64, now: u64| verification_time(Some(seconds(end)), seconds(60), seconds(now)).as_secs();
         assert_eq!((at(1000, 999), at(1000, 1000)), (999, 1000), "good");
         assert_eq!((at(1000, 1001), at(1000, 1060)), (1000, 1000), "just expired");
         assert_eq!((at(1000, 1061), at(1000, u64::MAX)), (1061, u64::MAX), "too long ago");
-        assert_eq!(judged_at(None, seconds(60), seconds(7)), seconds(7), "no certificate");
+        assert_eq!(verification_time(None, seconds(60), seconds(7)), seconds(7), "no certificate");
     }
 }

@@ -1,5 +1,5 @@
-//! Join tokens: the one in Secret `kubeedge/tokensecret`, valid for a day, made anew each half day, for any number of new names; and
-//! those that an administrator asks for, for one node, a time and a number of uses.
+//! Join tokens: the one in Secret `kubeedge/tokensecret`, valid for a day, renewed every half day, for any number of new names; and those
+//! that an administrator requests, for one node, a lifetime and a number of uses.
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,7 @@ use wire::enroll::{Ca, Token, TokenScope, is_node_name, verify_bearer};
 
 use super::{
     PkiError,
-    records::{Change, Entry, Expected, Records, RecordsError},
+    records::{Change, Entry, Precondition, Records, RecordsError},
     reserved_names,
     secrets::Secrets,
 };
@@ -27,83 +27,83 @@ use super::{
 const SECRET: &str = "tokensecret";
 const FIELD: &str = "tokendata";
 
-/// How long a token is good for; CloudCore's twice `tokenRefreshDuration`.
+/// Lifetime of a token; twice CloudCore's `tokenRefreshDuration`.
 const LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
-/// A new one is made when the last is not good for longer; CloudCore's `tokenRefreshDuration`. Older ones stay good for their time.
-const REFRESH: Duration = Duration::from_secs(12 * 60 * 60);
-/// How often it is looked at.
-const CHECK: Duration = Duration::from_secs(30 * 60);
+/// The remaining lifetime below which a token is renewed; CloudCore's `tokenRefreshDuration`. Older tokens stay valid until they expire.
+const REFRESH_BEFORE_EXPIRY: Duration = Duration::from_secs(12 * 60 * 60);
+/// How often the token is checked.
+const CHECK_INTERVAL: Duration = Duration::from_secs(30 * 60);
 
-/// The longest life of a token that is asked for, seconds: thirty days.
+/// The longest lifetime that can be requested, seconds: thirty days.
 const MAX_SECONDS: u64 = 30 * 24 * 60 * 60;
-/// How often a use is counted while others count theirs.
-const ATTEMPTS: usize = 8;
+/// How often the counting of a use is tried when others change the same record.
+const MAX_ATTEMPTS: usize = 8;
 
-/// A token that an administrator wants.
+/// A request for a join token.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TokenRequest {
-    /// The only node that it is for; none: any new one.
+    /// The only node for which it is valid; `None` for any new node.
     #[serde(default)]
     pub node: Option<String>,
-    /// How long it is good for, seconds; none: a day.
+    /// Its lifetime in seconds; `None` for a day.
     #[serde(default)]
     pub seconds: Option<u64>,
-    /// How many certificates it is good for; none: any number.
+    /// For how many certificates it can be used; `None` for any number.
     #[serde(default)]
     pub uses: Option<u32>,
 }
 
-/// Why there is no token, or it is not taken.
+/// A token cannot be issued or used.
 #[derive(Debug, thiserror::Error)]
-pub enum NoToken {
-    /// What is asked for is not given.
+pub enum JoinTokenError {
+    /// The request is invalid.
     #[error("{0}")]
     Asked(String),
-    /// It has been used as often as it may be, or was taken away.
+    /// The token has no uses left, or was removed.
     #[error("the token has been used as often as it may be; get a new one with `cloudsim token`")]
     UsedUp,
     /// Its uses could not be counted.
     #[error("the uses of join tokens cannot be read or written")]
     Store(#[from] RecordsError),
-    /// It could not be made.
+    /// It could not be signed.
     #[error("the token could not be made")]
     Made(#[from] wire::enroll::TokenError),
 }
 
-/// Counts the uses of tokens that have a number of them; cheap to clone.
+/// Counts the uses of tokens with a limited number; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct JoinTokens {
     records: Records,
 }
 
 impl JoinTokens {
-    /// What the records are called where they are kept.
+    /// The kind of the records.
     const KIND: &str = "jointokens";
 
-    /// Counted in the store under the API, in a collection that the API does not serve.
+    /// Creates counters in the store under the API, in a collection that the API does not serve.
     pub fn new(store: Arc<dyn Store>) -> Self {
         Self { records: Records::in_store(Self::KIND, store) }
     }
 
-    /// Counted in a cluster.
+    /// Creates counters in a cluster.
     pub fn in_cluster(client: &Client) -> Self {
         Self { records: Records::in_cluster(Self::KIND, client) }
     }
 
-    /// A token of this authority.
-    pub async fn mint(&self, ca: &Ca, request: &TokenRequest) -> Result<String, NoToken> {
+    /// Issues a token of this authority.
+    pub async fn mint(&self, ca: &Ca, request: &TokenRequest) -> Result<String, JoinTokenError> {
         if let Some(node) = request.node.as_deref().filter(|node| !is_node_name(node)) {
-            return Err(NoToken::Asked(format!("no node can be called {node:?}")));
+            return Err(JoinTokenError::Asked(format!("no node can be called {node:?}")));
         }
         if let Some((node, why)) =
             request.node.as_deref().and_then(|node| Some((node, reserved_names::reason(node, &[])?)))
         {
-            return Err(NoToken::Asked(format!("no node can be called {node:?}: {why}")));
+            return Err(JoinTokenError::Asked(format!("no node can be called {node:?}: {why}")));
         }
         let seconds = request.seconds.unwrap_or(LIFETIME.as_secs());
         if !(1..=MAX_SECONDS).contains(&seconds) || request.uses == Some(0) {
-            return Err(NoToken::Asked(
+            return Err(JoinTokenError::Asked(
                 "a token is good for one use at least, and for 1 s to 30 days".to_owned(),
             ));
         }
@@ -112,7 +112,7 @@ impl JoinTokens {
             let id = Uuid::new_v4().to_string();
             let value = json!({"metadata": {"name": id}, "uses": uses, "expires": now() + seconds});
             let mut changes =
-                vec![Change { name: id.clone(), expected: Expected::Absent, value: Some(value) }];
+                vec![Change { name: id.clone(), expected: Precondition::Absent, value: Some(value) }];
             changes.extend(self.expired().await?);
             self.records.write(changes).await?;
             scope.id = Some(id);
@@ -120,27 +120,31 @@ impl JoinTokens {
         Ok(Token::mint_for(ca, SystemTime::now(), Duration::from_secs(seconds), &scope)?)
     }
 
-    /// The removal of those that nobody can use any more.
+    /// Returns the removals of expired records.
     async fn expired(&self) -> Result<Vec<Change>, RecordsError> {
         let is_over = |entry: &Entry| entry.value["expires"].as_u64().is_none_or(|end| end < now());
         let over = self.records.list().await?.into_iter().filter(is_over);
-        Ok(over.map(|entry| Change { name: entry.name, expected: Expected::Anything, value: None }).collect())
+        Ok(over
+            .map(|entry| Change { name: entry.name, expected: Precondition::Anything, value: None })
+            .collect())
     }
 
-    /// Uses the token of this name once.
-    pub async fn take(&self, id: &str) -> Result<(), NoToken> {
-        for _ in 0..ATTEMPTS {
-            let Entry { name, mut value, version } = self.records.get(id).await?.ok_or(NoToken::UsedUp)?;
-            let left = value["uses"].as_u64().unwrap_or_default().checked_sub(1).ok_or(NoToken::UsedUp)?;
+    /// Uses the token with this id once.
+    pub async fn take(&self, id: &str) -> Result<(), JoinTokenError> {
+        for _ in 0..MAX_ATTEMPTS {
+            let Entry { name, mut value, version } =
+                self.records.get(id).await?.ok_or(JoinTokenError::UsedUp)?;
+            let left =
+                value["uses"].as_u64().unwrap_or_default().checked_sub(1).ok_or(JoinTokenError::UsedUp)?;
             value["uses"] = left.into();
             let change = Change { name, expected: version, value: Some(value) };
             match self.records.write(vec![change]).await {
                 Ok(()) => return Ok(()),
-                Err(error) if error.is_raced() => {}
+                Err(error) if error.is_conflict() => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        Err(NoToken::UsedUp)
+        Err(JoinTokenError::UsedUp)
     }
 }
 
@@ -148,40 +152,40 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// Keeps the token fresh.
+/// The token that is stored in the API, and renewed.
 #[derive(Debug)]
 pub struct JoinToken;
 
 impl JoinToken {
-    /// The token that stands in the API, for whoever has access to it.
+    /// Returns the stored token.
     pub async fn read(client: &Client) -> Result<Option<String>, PkiError> {
         let Some(data) = Secrets::new(client).get(SECRET).await? else { return Ok(None) };
         let text = String::from_utf8_lossy(data.field(FIELD)?).into_owned();
         Ok(Some(text))
     }
 
-    /// Makes a token and writes it down.
+    /// Makes and stores a token.
     pub async fn renew(client: &Client, ca: &Ca) -> Result<String, PkiError> {
         let token = Token::mint(ca, SystemTime::now(), LIFETIME)?;
         Secrets::new(client).put(SECRET, BTreeMap::from([(FIELD, token.clone().into_bytes())])).await?;
         Ok(token)
     }
 
-    /// The token that stands, where it is one of this authority for any node and good for half a day more; else a new one.
+    /// Returns the stored token if it is of this authority, for any node and valid for half a day more; otherwise makes a new one.
     pub async fn ensure(client: &Client, ca: &Ca) -> Result<String, PkiError> {
         match Self::read(client).await {
             Ok(Some(token)) if is_fresh(token.trim(), ca, now()) => Ok(token.trim().to_owned()),
-            // what is damaged is made anew: nobody could join with it
+            // an invalid token is replaced: nobody could join with it
             Ok(_) | Err(PkiError::Secret { .. }) => Self::renew(client, ca).await,
             Err(error) => Err(error),
         }
     }
 
-    /// Sees to it until `shutdown` that a token stands which is good for half a day.
+    /// Renews the token until `shutdown`, so that it is always valid for half a day.
     pub async fn keep_fresh(client: Client, ca: Arc<Ca>, shutdown: CancellationToken) {
-        let mut ticks = interval(CHECK);
+        let mut ticks = interval(CHECK_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // the first tick comes at once, and the token of the start is fresh
+        // the first tick comes at once, when the token has just been checked
         ticks.tick().await;
         loop {
             tokio::select! {
@@ -199,14 +203,14 @@ impl JoinToken {
     }
 }
 
-/// Whether the token is this authority's, for any node, and good for half a day from `now` on, seconds since 1970.
+/// Reports whether the token is of this authority, for any node, and valid for half a day from `now` (seconds since 1970).
 fn is_fresh(token: &str, ca: &Ca, now: u64) -> bool {
     let Ok(token) = Token::parse(token) else { return false };
     let scope = verify_bearer(token.jwt(), ca, UNIX_EPOCH + Duration::from_secs(now));
     let expires = token.claims().map(|claims| claims.expires);
     token.check_ca(ca.cert_der()).is_ok()
         && scope.is_ok_and(|scope| scope == TokenScope::default())
-        && expires.is_ok_and(|expires| expires > now.saturating_add(REFRESH.as_secs()))
+        && expires.is_ok_and(|expires| expires > now.saturating_add(REFRESH_BEFORE_EXPIRY.as_secs()))
 }
 
 #[cfg(test)]
@@ -228,8 +232,8 @@ mod tests {
         for _ in 0..2 {
             tokens.take(&id).await.unwrap();
         }
-        assert!(matches!(tokens.take(&id).await, Err(NoToken::UsedUp)));
-        assert!(matches!(tokens.take("unknown").await, Err(NoToken::UsedUp)));
+        assert!(matches!(tokens.take(&id).await, Err(JoinTokenError::UsedUp)));
+        assert!(matches!(tokens.take("unknown").await, Err(JoinTokenError::UsedUp)));
         let shared = tokens.mint(&ca, &TokenRequest::default()).await.unwrap();
         let scope = verify_bearer(Token::parse(&shared).unwrap().jwt(), &ca, SystemTime::now()).unwrap();
         assert_eq!(scope, TokenScope::default());
@@ -244,7 +248,10 @@ mod tests {
         let first = JoinToken::ensure(&client, &ca).await.unwrap();
         assert_eq!(JoinToken::ensure(&client, &ca).await.unwrap(), first);
         assert!(is_fresh(&first, &ca, now()) && !is_fresh(&first, &other, now()));
-        assert!(!is_fresh(&first, &ca, now() + REFRESH.as_secs() + 1) && !is_fresh("a.b", &ca, now()));
+        assert!(
+            !is_fresh(&first, &ca, now() + REFRESH_BEFORE_EXPIRY.as_secs() + 1)
+                && !is_fresh("a.b", &ca, now())
+        );
         assert_ne!(
             JoinToken::ensure(&client, &other).await.unwrap(),
             first,
@@ -269,7 +276,7 @@ mod tests {
             TokenRequest { seconds: Some(MAX_SECONDS + 1), ..none.clone() },
             TokenRequest { uses: Some(0), ..none.clone() },
         ] {
-            assert!(matches!(tokens.mint(&ca, &request).await, Err(NoToken::Asked(_))), "{request:?}");
+            assert!(matches!(tokens.mint(&ca, &request).await, Err(JoinTokenError::Asked(_))), "{request:?}");
         }
     }
 }

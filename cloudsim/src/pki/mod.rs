@@ -1,5 +1,5 @@
-//! The cloud's keys and certificates, kept in the API as CloudCore keeps them: Secrets `casecret`, `cloudcoresecret` and
-//! `tokensecret` in namespace `kubeedge`.
+//! The cloud's keys and certificates, stored in the API as CloudCore does: Secrets `casecret`, `cloudcoresecret` and `tokensecret` in
+//! namespace `kubeedge`.
 //!
 //! Source: KubeEdge's CloudHub (preparation of CA, server certificate and token).
 
@@ -22,14 +22,14 @@ use kubeapi::store::{Key, Resource};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivateSec1KeyDer};
 use wire::enroll::{Ca, EcKey, pem_certificate};
 
-pub(crate) use self::records::{Change, Entry, Expected, LABEL as RECORDS_LABEL, Records};
+pub(crate) use self::records::{Change, Entry, LABEL as RECORDS_LABEL, Precondition, Records};
 pub use self::secrets::NAMESPACE;
 use self::secrets::Secrets;
 pub(crate) use self::trust::lost_message;
 pub use self::{
     client_ca::publish as publish_client_ca,
     error::PkiError,
-    join_token::{JoinToken, JoinTokens, NoToken, TokenRequest},
+    join_token::{JoinToken, JoinTokenError, JoinTokens, TokenRequest},
     node_certificates::{LostRecords, Name, NodeCertificates, RecordError, UNKNOWN},
     records::RecordsError,
     service_accounts::ServiceAccountTokens,
@@ -39,17 +39,17 @@ pub use self::{
 
 const CA: (&str, &str, &str) = ("casecret", "cadata", "cakeydata");
 const SERVER: (&str, &str, &str) = ("cloudcoresecret", "cloudcoredata", "cloudcorekeydata");
-/// Not CloudCore's: a real cluster signs service account tokens itself.
+/// Not in CloudCore: a real cluster signs service account tokens itself.
 const ACCOUNTS: (&str, &str) = ("serviceaccountsecret", "keydata");
 
 /// A server certificate with its key, and the CA that signed it.
 #[derive(Debug)]
 pub struct ServerIdentity {
-    /// The CA.
+    /// The CA certificate.
     pub ca: CertificateDer<'static>,
-    /// The certificate.
+    /// The server certificate.
     pub cert: CertificateDer<'static>,
-    /// Its key.
+    /// The key of the server certificate.
     pub key: PrivateKeyDer<'static>,
 }
 
@@ -59,7 +59,7 @@ impl ServerIdentity {
     }
 }
 
-/// The cloud's keys.
+/// The cloud's CA and server certificate.
 #[derive(Debug)]
 pub struct Pki {
     ca: Arc<Ca>,
@@ -67,24 +67,24 @@ pub struct Pki {
 }
 
 impl Pki {
-    /// The keys in the API, made where they are missing. `names`: the DNS names and IP addresses by which the cloud is reached;
-    /// the server certificate is signed anew where it does not name them all, or another authority has signed it.
+    /// Reads the keys from the API, and makes missing ones. `names` has the DNS names and IP addresses of the cloud; the server
+    /// certificate is signed again if it lacks one of them, or another CA has signed it.
     pub async fn ensure(client: &Client, names: &[String]) -> Result<Self, PkiError> {
         let secrets = Secrets::new(client);
         let ca = Arc::new(ensure_ca(&secrets).await?);
-        let (cert, key) = ensure_server(&secrets, &ca, names, Names::AsGiven).await?;
+        let (cert, key) = ensure_server(&secrets, &ca, names, NamePolicy::AsGiven).await?;
         Ok(Self::of(ca, cert, key))
     }
 
-    /// The same before a cluster's API server, where others have the same keys: the servers' certificate keeps the names that it has.
+    /// Does the same before a cluster's API server, where replicas share the keys: the server certificate keeps the names that it has.
     pub async fn ensure_shared(client: &Client, names: &[String]) -> Result<Self, PkiError> {
         let secrets = Secrets::new(client);
         let ca = Arc::new(ensure_ca(&secrets).await?);
-        let (cert, key) = ensure_server(&secrets, &ca, names, Names::Also).await?;
+        let (cert, key) = ensure_server(&secrets, &ca, names, NamePolicy::Also).await?;
         Ok(Self::of(ca, cert, key))
     }
 
-    /// The authority that stands in the API, for whoever has access to it.
+    /// Reads the CA from the API.
     pub async fn read_authority(client: &Client) -> Result<Option<Ca>, PkiError> {
         let (secret, cert, key) = CA;
         let Some(data) = Secrets::new(client).get(secret).await? else { return Ok(None) };
@@ -101,33 +101,33 @@ impl Pki {
         Self { ca, server }
     }
 
-    /// The authority.
+    /// Returns the CA.
     pub fn ca(&self) -> &Arc<Ca> {
         &self.ca
     }
 
-    /// The authority's certificate in PEM.
+    /// Returns the CA certificate in PEM.
     pub fn ca_pem(&self) -> String {
         pem_certificate(self.ca.cert_der())
     }
 
-    /// The servers' certificate.
+    /// Returns the server certificate.
     pub fn server(&self) -> &ServerIdentity {
         &self.server
     }
 
-    /// A new certificate for a person who may do everything, and its key: DER, SEC1 DER.
+    /// Signs a new client certificate with all rights; returns it as DER with its key as SEC1 DER.
     pub fn sign_admin(&self) -> Result<(Vec<u8>, Vec<u8>), PkiError> {
         Ok(self.ca.sign_admin(SystemTime::now())?)
     }
 }
 
-/// What a repaired database says of nodes' certificates whose records were lost.
+/// Returns what to record of nodes' certificates whose records a repair of the database has lost.
 pub fn lost_records() -> LostRecords {
     LostRecords { authority: Key::new(Resource::new("", "secrets"), secrets::NAMESPACE, CA.0) }
 }
 
-/// The key that signs service account tokens, made where it is missing.
+/// Returns the key that signs service account tokens; makes it if it is missing.
 pub async fn ensure_accounts_key(client: &Client) -> Result<EcKey, PkiError> {
     let (secret, field) = ACCOUNTS;
     let secrets = Secrets::new(client);
@@ -146,36 +146,36 @@ async fn ensure_ca(secrets: &Secrets) -> Result<Ca, PkiError> {
         .map_err(|error| PkiError::Secret { secret, why: error.to_string() })
 }
 
-/// What a servers' certificate that is signed anew is for.
+/// The names of a server certificate that is signed again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Names {
-    /// The names that are asked for.
+enum NamePolicy {
+    /// Only the given names.
     AsGiven,
-    /// These, and those of the certificate before it.
+    /// The given names and those of the previous certificate.
     Also,
 }
 
-/// How often the certificate is signed while others sign theirs.
-const ATTEMPTS: usize = 8;
+/// How often signing the certificate is tried when others do the same.
+const MAX_ATTEMPTS: usize = 8;
 
 async fn ensure_server(
     secrets: &Secrets,
     ca: &Ca,
     names: &[String],
-    kept: Names,
+    kept: NamePolicy,
 ) -> Result<(Vec<u8>, Vec<u8>), PkiError> {
     let (secret, cert, key) = SERVER;
-    for _ in 0..ATTEMPTS {
+    for _ in 0..MAX_ATTEMPTS {
         let (mut all, mut version) = (names.to_vec(), None);
         if let Some(data) = secrets.get(secret).await? {
             version = data.version.clone();
             if let (Ok(cert), Ok(key)) = (data.field(cert), data.field(key)) {
-                // the authority may have been lost and made anew
+                // the CA may have been lost and made again
                 let is_own = ca.has_signed(cert);
                 if is_own && tls::names(cert, names) && tls::is_pair(cert, key) {
                     return Ok((cert.to_vec(), key.to_vec()));
                 }
-                if kept == Names::Also && is_own {
+                if kept == NamePolicy::Also && is_own {
                     all.extend(tls::names_of(cert).into_iter().filter(|name| !names.contains(name)));
                 }
             }

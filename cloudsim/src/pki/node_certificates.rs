@@ -1,13 +1,13 @@
-//! Which certificates nodes are known by: given by this cloud, and neither taken back nor replaced.
+//! The certificates of nodes that are valid: issued by this cloud, and neither revoked nor replaced.
 //!
 //! A name is held from the first connection with its certificate until that certificate has expired, the Node is deleted, or an
-//! administrator resets the name. Meanwhile no join token gives a certificate for it. A certificate that is not on record for
-//! its name is refused, whoever signed it. Names of which there is no record yet (the cloud is an older one's, or its authority
-//! was used elsewhere) are taken on record with the certificate that comes first.
+//! administrator resets the name. Meanwhile no join token gives a certificate for it. A certificate that is not recorded for its name is
+//! refused, whoever signed it. For a name without a record (of an older cloud, or whose CA was used elsewhere) the certificate that comes
+//! first is recorded.
 //!
-//! What was lost with a damaged database counts as held and as taken back ([`LostRecords`]).
+//! What was lost with a damaged database counts as held and as revoked ([`LostRecords`]).
 //!
-//! Where they are kept: [`Records`].
+//! The storage is [`Records`].
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,48 +17,48 @@ use wire::enroll::sha256_hex;
 
 pub use self::lost::LostRecords;
 use self::record::{IssuedCertificate, Record, given, now, object, read};
-use super::records::{Change, Entry, Expected, Records, RecordsError};
+use super::records::{Change, Entry, Precondition, Records, RecordsError};
 
 mod lost;
 mod record;
 
-/// How often a change is tried while others change the same record.
-const ATTEMPTS: usize = 8;
-/// The record that stands for all names which have none, where some were lost; no node is called so.
+/// How often a change is tried when others change the same record.
+const MAX_ATTEMPTS: usize = 8;
+/// The record for all names without one, if records were lost; no node can have this name.
 pub const UNKNOWN: &str = "*";
 
-/// The records; cheap to clone.
+/// The records of nodes' certificates; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct NodeCertificates {
     records: Records,
 }
 
-/// Why a record could not be read or changed.
+/// A record could not be read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// The store, or the cluster, failed.
     #[error("the record of node certificates cannot be read or written")]
     Store(#[source] RecordsError),
-    /// It was changed by others each time.
+    /// It was changed by others at each attempt.
     #[error("the record of the node's certificates is changed by others all the time; try again")]
     Busy,
-    /// It holds something else.
+    /// It has invalid contents.
     #[error(
         "the record of the node's certificates is damaged; `cloudsim node reset NAME` ends them, and the machine joins anew"
     )]
     Damaged(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// Whether a name may be given by a join token.
+/// Whether a join token can give a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name {
-    /// Nothing is on record.
+    /// There is no record.
     Unknown,
-    /// Nobody has it.
+    /// No node holds it.
     Free,
-    /// A node has it.
+    /// A node holds it.
     Held,
-    /// What was on record was lost.
+    /// Its record was lost.
     Lost,
 }
 
@@ -72,21 +72,21 @@ impl From<RecordsError> for RecordError {
 }
 
 impl NodeCertificates {
-    /// What the records are called where they are kept.
+    /// The kind of the records.
     pub(crate) const KIND: &str = "nodecertificates";
 
-    /// The records in the store of the API.
+    /// Uses records in the store of the API.
     pub fn new(store: Arc<dyn Store>) -> Self {
         Self { records: Records::in_store(Self::KIND, store) }
     }
 
-    /// The records in a cluster.
+    /// Uses records in a cluster.
     pub fn in_cluster(client: &Client) -> Self {
         Self { records: Records::in_cluster(Self::KIND, client) }
     }
 
-    /// Whether the name may be given. `authority` (DER) is the one that would sign; a certificate that expired less than `grace` ago
-    /// can still be renewed.
+    /// Returns whether the name can be given. `authority` (DER) is the CA that would sign; a certificate that expired less than `grace`
+    /// ago can still be renewed.
     pub async fn name(&self, node: &str, authority: &[u8], grace: Duration) -> Result<Name, RecordError> {
         let Some(record) = self.read(node).await?.0 else { return Ok(Name::Unknown) };
         let held = record.is_held(&sha256_hex(authority), grace, now());
@@ -97,13 +97,13 @@ impl NodeCertificates {
         })
     }
 
-    /// Whether what was on record of the name was lost.
+    /// Reports whether the record of the name was lost.
     pub async fn is_lost(&self, node: &str) -> Result<bool, RecordError> {
         Ok(self.read(node).await?.0.is_some_and(|record| record.withheld))
     }
 
-    /// Whether the name's newest certificate was given for this join token and for the key of `certificate`, and has not been used: its
-    /// answer was lost. Another key is another machine's.
+    /// Reports whether the name's newest certificate was issued for this join token and for the key of `certificate`, and was not used:
+    /// its answer was lost. Another key belongs to another machine.
     pub async fn is_repeated(
         &self,
         node: &str,
@@ -116,8 +116,9 @@ impl NodeCertificates {
         Ok(record.is_repeated(token, &key))
     }
 
-    /// A certificate (DER, as its authority's) was given for a join token, where that one has a name: it is the name's only one from now
-    /// on. Not where a node has come with the name meanwhile (see [`Self::name`]): then this is false, and nobody may have it.
+    /// Records a certificate (DER, as its authority's) that was issued for a join token with this id, if it has one: it replaces all
+    /// others of the name. Returns false if a node has connected with the name meanwhile (see [`Self::name`]); the certificate must then
+    /// be discarded.
     pub async fn begun(
         &self,
         node: &str,
@@ -135,8 +136,8 @@ impl NodeCertificates {
         Ok(begins)
     }
 
-    /// A certificate (DER, as its authority's) was given for `old`, which stays good. Not where `old` was taken back meanwhile: then
-    /// this is false, and nobody may have the new one.
+    /// Records a certificate (DER, as its authority's) that was issued for `old`, which stays valid. Returns false if `old` was revoked
+    /// meanwhile; the new one must then be discarded.
     pub async fn renewed(
         &self,
         node: &str,
@@ -155,7 +156,7 @@ impl NodeCertificates {
         Ok(counts)
     }
 
-    /// Whether the node may come with this certificate, which TLS has verified; it is the node's from then on.
+    /// Reports whether the node may connect with this certificate, which TLS has verified, and records its use.
     pub async fn admit(&self, node: &str, certificate: &[u8], authority: &[u8]) -> Result<bool, RecordError> {
         let shown = IssuedCertificate { used: true, ..given(certificate, authority) };
         if let Some(mut record) = self.read(node).await?.0 {
@@ -182,13 +183,13 @@ impl NodeCertificates {
         Ok(admitted)
     }
 
-    /// Whether the node could come with this certificate (DER), which the cloud's authority has signed; nothing is changed.
+    /// Reports whether the node could connect with this certificate (DER), which the cloud's CA has signed; changes nothing.
     pub async fn counts(&self, node: &str, certificate: &[u8]) -> Result<bool, RecordError> {
         let record = self.read(node).await?.0;
         Ok(record.is_none_or(|mut record| record.find(&sha256_hex(certificate)).is_some()))
     }
 
-    /// The node has the Node of this uid.
+    /// Records the uid of the node's Node.
     pub async fn registered(&self, node: &str, uid: &str) -> Result<(), RecordError> {
         let change = |record: Option<Record>| {
             let mut record = record.filter(Record::has_any)?;
@@ -198,12 +199,12 @@ impl NodeCertificates {
         self.change(node, change).await.map(drop)
     }
 
-    /// The uid of the node's Node, where it has had one since it joined.
+    /// Returns the uid of the node's Node, if it has had one since it joined.
     pub async fn uid(&self, node: &str) -> Result<Option<String>, RecordError> {
         Ok(self.read(node).await?.0.and_then(|record| record.registered))
     }
 
-    /// Whether there is anything to take back of the name.
+    /// Reports whether the name has anything to revoke.
     pub async fn has_any(&self, node: &str) -> Result<bool, RecordError> {
         match self.read(node).await {
             Err(RecordError::Damaged(_)) => Ok(true),
@@ -211,8 +212,8 @@ impl NodeCertificates {
         }
     }
 
-    /// Takes all certificates of the name back. The name is free then, also where its record was lost. Whether there was anything to
-    /// take back.
+    /// Revokes all certificates of the name, which is then free, even if its record was lost. Returns whether there was anything to
+    /// revoke.
     pub async fn reset(&self, node: &str) -> Result<bool, RecordError> {
         let mut any = false;
         let change = |record: Option<Record>| {
@@ -222,7 +223,7 @@ impl NodeCertificates {
         match self.change(node, change).await {
             Err(RecordError::Damaged(_)) => {
                 let value = Some(object(node, &Record::default()));
-                let change = Change { name: node.to_owned(), expected: Expected::Anything, value };
+                let change = Change { name: node.to_owned(), expected: Precondition::Anything, value };
                 self.records.write(vec![change]).await?;
                 Ok(true)
             }
@@ -230,14 +231,14 @@ impl NodeCertificates {
         }
     }
 
-    /// The names whose records were lost, [`UNKNOWN`] among them where it is not known which others.
+    /// Returns the names whose records were lost, with [`UNKNOWN`] if it is not known which others.
     pub async fn lost(&self) -> Result<Vec<String>, RecordError> {
         let is_lost = |name: String, record: Record| record.withheld.then_some(name);
         self.all(is_lost).await
     }
 
-    /// Opens all names whose records were lost: no certificate of before counts, and a join token gives them. Answers them, as
-    /// [`Self::lost`].
+    /// Frees all names whose records were lost: earlier certificates are invalid, and a join token gives the names. Returns them as
+    /// [`Self::lost`] does.
     pub async fn reset_lost(&self) -> Result<Vec<String>, RecordError> {
         let lost = self.lost().await?;
         for name in &lost {
@@ -246,7 +247,7 @@ impl NodeCertificates {
         Ok(lost)
     }
 
-    /// The nodes that have had a Node, with its uid.
+    /// Returns the nodes that have had a Node, with its uid.
     pub async fn all_registered(&self) -> Result<Vec<(String, String)>, RecordError> {
         self.all(|name, record| Some((name, record.registered?))).await
     }
@@ -259,29 +260,29 @@ impl NodeCertificates {
         Ok(self.records.list().await?.into_iter().filter_map(found).collect())
     }
 
-    /// What counts for the name, and what a change of it has to find.
-    async fn read(&self, node: &str) -> Result<(Option<Record>, Expected), RecordError> {
+    /// Reads the record of the name, and the precondition of a change to it.
+    async fn read(&self, node: &str) -> Result<(Option<Record>, Precondition), RecordError> {
         match self.stored(node).await? {
             Some((record, version)) => Ok((Some(record), version)),
-            // a cluster's are not repaired by anybody
-            None if !self.records.is_store() => Ok((None, Expected::Absent)),
-            None => Ok((self.stored(UNKNOWN).await?.map(|(record, _)| record), Expected::Absent)),
+            // a cluster's are never repaired
+            None if !self.records.is_store() => Ok((None, Precondition::Absent)),
+            None => Ok((self.stored(UNKNOWN).await?.map(|(record, _)| record), Precondition::Absent)),
         }
     }
 
-    async fn stored(&self, name: &str) -> Result<Option<(Record, Expected)>, RecordError> {
+    async fn stored(&self, name: &str) -> Result<Option<(Record, Precondition)>, RecordError> {
         let Some(entry) = self.records.get(name).await? else { return Ok(None) };
         let record = read(&entry.value).map_err(|error| RecordError::Damaged(Box::new(error)))?;
         Ok(Some((record, entry.version)))
     }
 
-    /// Changes the record; `change` answers `None` where it is to stay, and is called again when others were faster.
+    /// Changes the record. `change` returns `None` to keep it, and is called again after a conflict.
     async fn change(
         &self,
         node: &str,
         mut change: impl FnMut(Option<Record>) -> Option<Record>,
     ) -> Result<(), RecordError> {
-        for _ in 0..ATTEMPTS {
+        for _ in 0..MAX_ATTEMPTS {
             let (before, expected) = self.read(node).await?;
             let Some(record) = change(before.clone()).filter(|record| before.as_ref() != Some(record)) else {
                 return Ok(());
@@ -289,7 +290,7 @@ impl NodeCertificates {
             let change = Change { name: node.to_owned(), expected, value: Some(object(node, &record)) };
             match self.records.write(vec![change]).await {
                 Ok(()) => return Ok(()),
-                Err(error) if error.is_raced() => {}
+                Err(error) if error.is_conflict() => {}
                 Err(error) => return Err(error.into()),
             }
         }

@@ -1,8 +1,7 @@
-//! Records that a cloud keeps of nodes and tokens: small JSON values by name, changed only where nobody else has changed them since
-//! they were read.
+//! Records about nodes and tokens: small JSON values by name, with optimistic concurrency.
 //!
-//! Where the API is this program's own they stand in its store, in collections that the API does not serve. Before a cluster's API server they
-//! are ConfigMaps of namespace `kubeedge`, so that all replicas of the cloud see and change the same ones.
+//! If the API is this program's own, they are in its store, in collections that the API does not serve. Before a cluster's API server
+//! they are ConfigMaps in namespace `kubeedge`, which all replicas of the cloud share.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -17,34 +16,34 @@ use wire::enroll::sha256_hex;
 
 use super::secrets::NAMESPACE;
 
-/// The label of ConfigMaps that are records; its value says of what.
+/// The label of ConfigMaps that are records; its value is their kind.
 pub(crate) const LABEL: &str = "cloudsim/records";
-/// What of a ConfigMap is the record's name, which the ConfigMap's own name may not be able to hold.
+/// The key of the record's name, which may not be valid as the ConfigMap's name.
 const NAME: &str = "name";
-/// What of a ConfigMap is the record.
+/// The key of the record.
 const RECORD: &str = "record";
-/// Longest name that stands in the ConfigMap's name as it is.
+/// The longest name that is used in the ConfigMap's name unchanged.
 const PLAIN_NAME: usize = 200;
-/// Records that are asked for at a time.
+/// Records listed at a time.
 const PAGE: u32 = 500;
 
-/// Why a record could not be read or written.
+/// A record could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordsError {
     /// The store failed.
     #[error("the store failed")]
     Store(#[from] StoreError),
-    /// The cluster refused or failed.
+    /// A call to the cluster failed.
     #[error("the cluster's ConfigMaps of namespace {NAMESPACE} cannot be read or written")]
     Cluster(#[from] kube::Error),
-    /// What stands there is no record.
+    /// The contents are not a record.
     #[error("{0} is no record")]
     Damaged(String, #[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl RecordsError {
-    /// Somebody else has changed the record since it was read.
-    pub(crate) fn is_raced(&self) -> bool {
+    /// Reports whether the record was changed by others since it was read.
+    pub(crate) fn is_conflict(&self) -> bool {
         match self {
             Self::Store(error) => {
                 matches!(error, StoreError::Exists(_) | StoreError::Missing(_) | StoreError::Conflict { .. })
@@ -55,30 +54,30 @@ impl RecordsError {
     }
 }
 
-/// What a change has to find.
+/// The precondition of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Expected {
-    /// Nothing of this name.
+pub(crate) enum Precondition {
+    /// There is no record of this name.
     Absent,
-    /// This version of it: a revision of the store, or a resourceVersion.
+    /// The record has this version: a revision of the store, or a resourceVersion.
     Version(String),
-    /// Whatever is there.
+    /// None.
     Anything,
 }
 
-/// A record as it stands.
+/// A stored record.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) name: String,
     pub(crate) value: Value,
-    pub(crate) version: Expected,
+    pub(crate) version: Precondition,
 }
 
-/// A record as it is to be; `None`: it is to be gone.
+/// A record to write; `None` to delete it.
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
     pub(crate) name: String,
-    pub(crate) expected: Expected,
+    pub(crate) expected: Precondition,
     pub(crate) value: Option<Value>,
 }
 
@@ -86,11 +85,11 @@ pub(crate) struct Change {
 #[derive(Clone)]
 pub(crate) struct Records {
     kind: &'static str,
-    place: Place,
+    place: Storage,
 }
 
 #[derive(Clone)]
-enum Place {
+enum Storage {
     Store(Arc<dyn Store>),
     Cluster(Box<Api<ConfigMap>>),
 }
@@ -102,45 +101,45 @@ impl std::fmt::Debug for Records {
 }
 
 impl Records {
-    /// In the store under the API.
+    /// Uses the store under the API.
     pub(crate) fn in_store(kind: &'static str, store: Arc<dyn Store>) -> Self {
-        Self { kind, place: Place::Store(store) }
+        Self { kind, place: Storage::Store(store) }
     }
 
-    /// In a cluster.
+    /// Uses a cluster.
     pub(crate) fn in_cluster(kind: &'static str, client: &Client) -> Self {
-        Self { kind, place: Place::Cluster(Box::new(Api::namespaced(client.clone(), NAMESPACE))) }
+        Self { kind, place: Storage::Cluster(Box::new(Api::namespaced(client.clone(), NAMESPACE))) }
     }
 
-    /// Whether all writes of [`Self::write`] are one.
+    /// Reports whether [`Self::write`] is atomic.
     pub(crate) fn is_store(&self) -> bool {
-        matches!(self.place, Place::Store(_))
+        matches!(self.place, Storage::Store(_))
     }
 
     pub(crate) async fn get(&self, name: &str) -> Result<Option<Entry>, RecordsError> {
         match &self.place {
-            Place::Store(store) => match store.get(&self.key(name)).await {
+            Storage::Store(store) => match store.get(&self.key(name)).await {
                 Err(error @ StoreError::Damaged { .. }) => {
                     Err(RecordsError::Damaged(format!("{} {name}", self.kind), Box::new(error)))
                 }
                 found => found?.map(|stored| of_store(&stored)).transpose(),
             },
-            Place::Cluster(api) => {
+            Storage::Cluster(api) => {
                 let found = api.get_opt(&self.object_name(name)).await?;
                 found.map(|map| of_cluster(&map)).transpose()
             }
         }
     }
 
-    /// All that can be read.
+    /// Returns all records that can be read.
     pub(crate) async fn list(&self) -> Result<Vec<Entry>, RecordsError> {
         match &self.place {
-            Place::Store(store) => {
+            Storage::Store(store) => {
                 let scope = Scope { resource: self.resource(), namespace: None };
                 let listing = store.list(&scope, &Page::default()).await?;
                 Ok(listing.items.iter().filter_map(|stored| of_store(stored).ok()).collect())
             }
-            Place::Cluster(api) => {
+            Storage::Cluster(api) => {
                 let mut page = ListParams::default().labels(&format!("{LABEL}={}", self.kind)).limit(PAGE);
                 let mut all = Vec::new();
                 loop {
@@ -155,21 +154,23 @@ impl Records {
         }
     }
 
-    /// Carries the changes out: all or none of them in the store, one after the other in a cluster.
+    /// Writes the changes: atomically in the store, one after the other in a cluster.
     pub(crate) async fn write(&self, changes: Vec<Change>) -> Result<(), RecordsError> {
         match &self.place {
-            Place::Store(store) => {
+            Storage::Store(store) => {
                 let write = |Change { name, expected, value }| {
                     let expect = match expected {
-                        Expected::Absent => Expect::Absent,
-                        Expected::Version(version) => Expect::Revision(version.parse().unwrap_or_default()),
-                        Expected::Anything => Expect::Anything,
+                        Precondition::Absent => Expect::Absent,
+                        Precondition::Version(version) => {
+                            Expect::Revision(version.parse().unwrap_or_default())
+                        }
+                        Precondition::Anything => Expect::Anything,
                     };
                     Write { key: self.key(&name), expect, value }
                 };
                 store.commit(changes.into_iter().map(write).collect()).await?;
             }
-            Place::Cluster(api) => {
+            Storage::Cluster(api) => {
                 for change in changes {
                     self.write_to(api, change).await?;
                 }
@@ -181,8 +182,8 @@ impl Records {
     async fn write_to(&self, api: &Api<ConfigMap>, change: Change) -> Result<(), kube::Error> {
         let Change { name, expected, value } = change;
         let version = match &expected {
-            Expected::Version(version) => Some(version.clone()),
-            Expected::Absent | Expected::Anything => None,
+            Precondition::Version(version) => Some(version.clone()),
+            Precondition::Absent | Precondition::Anything => None,
         };
         let Some(value) = value else {
             let preconditions =
@@ -194,12 +195,12 @@ impl Records {
             };
         };
         let (post, mut map) = (PostParams::default(), self.object(&name, &value));
-        if expected == Expected::Absent {
+        if expected == Precondition::Absent {
             return api.create(&post, &map).await.map(drop);
         }
         map.metadata.resource_version = version;
         match api.replace(&self.object_name(&name), &post, &map).await {
-            Err(kube::Error::Api(status)) if status.code == 404 && expected == Expected::Anything => {
+            Err(kube::Error::Api(status)) if status.code == 404 && expected == Precondition::Anything => {
                 api.create(&post, &map).await.map(drop)
             }
             replaced => replaced.map(drop),
@@ -221,7 +222,8 @@ impl Records {
         }
     }
 
-    /// The name of the ConfigMap: the record's own where it can be a part of one, else its hash, which no record's own name can look like.
+    /// Returns the name of the ConfigMap: with the record's name if that is valid in it, else with its hash, which no record's name can
+    /// equal.
     fn object_name(&self, name: &str) -> String {
         let is_plain = name.len() <= PLAIN_NAME
             && name.ends_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
@@ -243,7 +245,7 @@ impl Records {
 }
 
 fn of_store(stored: &Object) -> Result<Entry, RecordsError> {
-    let (name, version) = (stored.key.name.clone(), Expected::Version(stored.revision.to_string()));
+    let (name, version) = (stored.key.name.clone(), Precondition::Version(stored.revision.to_string()));
     Ok(Entry { value: stored.value()?, name, version })
 }
 
@@ -254,7 +256,7 @@ fn of_cluster(map: &ConfigMap) -> Result<Entry, RecordsError> {
     Ok(Entry {
         name: field(NAME).to_owned(),
         value: value.map_err(|error| RecordsError::Damaged(object(), Box::new(error)))?,
-        version: Expected::Version(map.metadata.resource_version.clone().unwrap_or_default()),
+        version: Precondition::Version(map.metadata.resource_version.clone().unwrap_or_default()),
     })
 }
 
@@ -269,7 +271,7 @@ mod tests {
         json!({"metadata": {}, "n": number})
     }
 
-    fn change(name: &str, expected: Expected, value: Option<Value>) -> Vec<Change> {
+    fn change(name: &str, expected: Precondition, value: Option<Value>) -> Vec<Change> {
         vec![Change { name: name.to_owned(), expected, value }]
     }
 
@@ -284,18 +286,19 @@ mod tests {
         for records in places {
             for name in ["edge-1", "*", &"a".repeat(253), "edge.one"] {
                 assert!(records.get(name).await.unwrap().is_none());
-                records.write(change(name, Expected::Absent, Some(value(1)))).await.unwrap();
-                let raced = records.write(change(name, Expected::Absent, Some(value(2)))).await.unwrap_err();
-                assert!(raced.is_raced(), "{raced:?}");
+                records.write(change(name, Precondition::Absent, Some(value(1)))).await.unwrap();
+                let raced =
+                    records.write(change(name, Precondition::Absent, Some(value(2)))).await.unwrap_err();
+                assert!(raced.is_conflict(), "{raced:?}");
                 let found = records.get(name).await.unwrap().unwrap();
                 assert_eq!((found.name.as_str(), &found.value["n"]), (name, &json!(1)));
                 records.write(change(name, found.version.clone(), Some(value(3)))).await.unwrap();
                 let raced = records.write(change(name, found.version, Some(value(4)))).await.unwrap_err();
-                assert!(raced.is_raced(), "{raced:?}");
-                records.write(change(name, Expected::Anything, Some(value(5)))).await.unwrap();
+                assert!(raced.is_conflict(), "{raced:?}");
+                records.write(change(name, Precondition::Anything, Some(value(5)))).await.unwrap();
             }
             assert_eq!(records.list().await.unwrap().len(), 4);
-            records.write(change("edge-1", Expected::Anything, None)).await.unwrap();
+            records.write(change("edge-1", Precondition::Anything, None)).await.unwrap();
             let mut names: Vec<_> =
                 records.list().await.unwrap().into_iter().map(|entry| entry.name).collect();
             names.sort();

@@ -1,19 +1,19 @@
-//! Names that no node may have: a server with the certificate of a node of such a name could pass for the API, for a service, or for
-//! another machine. Pure.
+//! Names that no node may have: a server with the certificate of such a node could impersonate the API, a service, or another machine.
+//! Pure.
 
-/// Zones of names that are services'.
+/// The domains of services.
 const ZONES: [&str; 2] = ["svc", "cluster.local"];
-/// The API's own.
+/// The names of the API itself.
 const API: [&str; 2] = ["kubernetes", "kubernetes.default"];
 
-/// Whether the name, in small letters, is a service's or the API's.
+/// Reports whether the name, in lower case, is that of a service or the API.
 pub(crate) fn is_of_a_service(name: &str) -> bool {
     ZONES.iter().any(|zone| name == *zone || name.ends_with(&format!(".{zone}")))
         || name.contains(".svc.")
         || API.contains(&name)
 }
 
-/// Why no node may be called so; `own`: the names that this cloud was given.
+/// Returns why no node may have the name; `own` has the names of this cloud.
 pub(crate) fn reason(name: &str, own: &[String]) -> Option<&'static str> {
     if is_of_a_service(name) {
         Some("it is the name of the API or of a service")
@@ -28,7 +28,7 @@ pub(crate) fn reason(name: &str, own: &[String]) -> Option<&'static str> {
     }
 }
 
-/// Whether programs read the name as an IPv4 address: two to four numbers with dots between them, also as `127.1` or `0x7f.0.0.1`.
+/// Reports whether programs read the name as an IPv4 address: two to four numbers with dots between, as in `127.1` or `0x7f.0.0.1`.
 fn is_like_an_address(name: &str) -> bool {
     let is_number = |part: &str| match part.strip_prefix("0x") {
         Some(digits) => digits.chars().all(|digit| digit.is_ascii_hexdigit()),

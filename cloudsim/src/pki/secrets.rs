@@ -1,4 +1,4 @@
-//! The Secrets of namespace `kubeedge`, as bytes.
+//! The Secrets in namespace `kubeedge`, as bytes.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use kube::{
 
 use super::PkiError;
 
-/// Where CloudCore keeps its Secrets.
+/// The namespace of CloudCore's Secrets.
 pub const NAMESPACE: &str = "kubeedge";
 
 /// The field manager of these writes.
@@ -18,7 +18,7 @@ const MANAGER: &str = "cloudsim";
 
 pub(super) struct Secrets(Api<Secret>);
 
-/// What a Secret holds.
+/// The contents of a Secret.
 pub(super) struct Data {
     secret: &'static str,
     /// Its resourceVersion.
@@ -27,7 +27,7 @@ pub(super) struct Data {
 }
 
 impl Data {
-    /// The bytes under `name`.
+    /// Returns the bytes of a key.
     pub(super) fn field(&self, name: &str) -> Result<&[u8], PkiError> {
         let found = self.fields.get(name).map(|bytes| bytes.0.as_slice());
         found.ok_or_else(|| PkiError::Secret { secret: self.secret, why: format!("it has no field {name}") })
@@ -48,7 +48,7 @@ impl Secrets {
         }))
     }
 
-    /// What stands, or else `fields`, which then stand. Of two who begin at the same time, one wins for both.
+    /// Returns the stored contents, or stores `fields` if there are none. If two do so at the same time, both get the same contents.
     pub(super) async fn ensure(
         &self,
         name: &'static str,
@@ -66,7 +66,7 @@ impl Secrets {
         self.get(name).await?.ok_or_else(missing)
     }
 
-    /// `fields` in place of whatever stands.
+    /// Replaces whatever is stored by `fields`.
     pub(super) async fn put(&self, name: &str, fields: BTreeMap<&str, Vec<u8>>) -> Result<(), PkiError> {
         let wanted = secret(name, fields);
         match self.0.create(&PostParams::default(), &wanted).await {
@@ -77,7 +77,7 @@ impl Secrets {
         Ok(self.0.patch(name, &parameters, &Patch::Merge(&wanted)).await.map(drop)?)
     }
 
-    /// `fields` in place of what stands with this version, or of nothing. False: another one stands by now.
+    /// Stores `fields` if the Secret still has this version, or does not exist. Returns false if it has changed.
     pub(super) async fn put_over(
         &self,
         name: &str,

@@ -1,4 +1,4 @@
-//! Tokens of service accounts: ES256, with the claims that Kubernetes' own have.
+//! Tokens of service accounts: ES256, with the claims of Kubernetes.
 //!
 //! Source: Kubernetes, "Managing Service Accounts" (bound service account tokens).
 
@@ -14,13 +14,13 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 use wire::enroll::{EcKey, verify_es256_within};
 
-/// The issuer and the audience of requests that name none; a real cluster's default.
+/// The issuer, and the audience of requests without one; a real cluster's default.
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
-/// Clocks may differ by so much; Kubernetes' leeway.
+/// The accepted clock difference; Kubernetes' leeway.
 const LEEWAY: Duration = Duration::from_secs(60);
 
-/// Issues tokens once it has its key, which is kept in the API that it serves.
+/// Issues tokens once it has its key, which is stored in the API that it serves.
 #[derive(Debug)]
 pub struct ServiceAccountTokens {
     key: OnceLock<EcKey>,
@@ -28,17 +28,17 @@ pub struct ServiceAccountTokens {
 }
 
 impl ServiceAccountTokens {
-    /// The longest life of a token where nothing else is said: a year, as long as Kubernetes ever extends one.
+    /// The default for the longest lifetime of a token: a year, the longest to which Kubernetes extends one.
     pub const MAX_LIFETIME: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-    /// The least that may be said; kube-apiserver's.
+    /// The smallest maximum that can be configured; kube-apiserver's.
     pub const LEAST_MAX_LIFETIME: Duration = Duration::from_secs(60 * 60);
 
-    /// An issuer without key, whose tokens live no longer than `max_lifetime`.
+    /// Creates an issuer without a key, whose tokens live no longer than `max_lifetime`.
     pub fn new(max_lifetime: Duration) -> Self {
         Self { key: OnceLock::new(), max_lifetime }
     }
 
-    /// Gives it the key to sign with. The first one stays.
+    /// Sets the signing key. Only the first call has an effect.
     pub fn set_key(&self, key: EcKey) {
         let _ = self.key.set(key);
     }
@@ -79,7 +79,7 @@ impl TokenIssuer for ServiceAccountTokens {
     }
 }
 
-/// What the claims of a token say that bears this cloud's signature.
+/// Checks the claims of a token with a valid signature.
 fn verified(claims: &Value, audiences: &[String]) -> Result<VerifiedToken, &'static str> {
     if claims["iss"] != ISSUER {
         return Err("another issuer");
@@ -103,7 +103,7 @@ fn verified(claims: &Value, audiences: &[String]) -> Result<VerifiedToken, &'sta
         claims.pointer(&pointer).map(|_| (format!("{pointer}/name"), format!("{pointer}/uid")))
     };
     let mut bound = None;
-    // the node of a pod's token says where it was issued, and the token does not end with it
+    // the node of a pod's token is informative, and the token does not end with it
     for kind in [BoundKind::Pod, BoundKind::Secret, BoundKind::Node] {
         if let (None, Some((name, uid))) = (&bound, named(kind)) {
             bound = Some(BoundObject { kind, name: text(&name)?, uid: text(&uid)? });

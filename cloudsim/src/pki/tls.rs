@@ -1,4 +1,4 @@
-//! What the cloud's three servers demand of TLS.
+//! The TLS configurations of the cloud's three servers.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -9,23 +9,23 @@ use rustls::{
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivateSec1KeyDer};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-use super::{PkiError, ServerIdentity, grace::Lenient};
+use super::{PkiError, ServerIdentity, grace::GraceVerifier};
 
-/// The hub: a node without certificate of this CA gets no connection.
+/// The hub: clients must have a certificate of this CA.
 pub fn hub_tls(identity: &ServerIdentity) -> Result<ServerConfig, PkiError> {
     config(identity, verifier(identity, false)?)
 }
 
-/// The API: a client certificate says who calls; without one only the public paths answer.
+/// The API: a client certificate authenticates; without one only the public paths answer.
 pub fn api_tls(identity: &ServerIdentity) -> Result<ServerConfig, PkiError> {
     config(identity, verifier(identity, true)?)
 }
 
-/// Enrolment: a node that renews its certificate shows the old one, a new node has none. A certificate that expired not longer
-/// than `grace` ago is still good for that.
+/// Enrolment: a node that renews its certificate shows the old one, and a new node has none. A certificate that expired less than `grace`
+/// ago is accepted.
 pub fn enrolment_tls(identity: &ServerIdentity, grace: Duration) -> Result<ServerConfig, PkiError> {
     let verifier = verifier(identity, true)?;
-    config(identity, if grace.is_zero() { verifier } else { Arc::new(Lenient::new(verifier, grace)) })
+    config(identity, if grace.is_zero() { verifier } else { Arc::new(GraceVerifier::new(verifier, grace)) })
 }
 
 fn verifier(identity: &ServerIdentity, anonymous: bool) -> Result<Arc<dyn ClientCertVerifier>, PkiError> {
@@ -46,7 +46,7 @@ fn config(
         .map_err(|error| PkiError::Tls(Box::new(error)))
 }
 
-/// Whether the certificate is for all of `names` (DNS names and IP addresses).
+/// Reports whether the certificate is for all of `names` (DNS names and IP addresses).
 pub(super) fn names(certificate: &[u8], names: &[String]) -> bool {
     let has = names_of(certificate);
     names.iter().all(|name| match name.parse::<IpAddr>() {
@@ -55,7 +55,7 @@ pub(super) fn names(certificate: &[u8], names: &[String]) -> bool {
     })
 }
 
-/// The names that the certificate is for: DNS names, and IP addresses. CloudCore's has an empty one, which is none.
+/// Returns the certificate's DNS names and IP addresses. CloudCore's has an empty one, which is left out.
 pub(super) fn names_of(certificate: &[u8]) -> Vec<String> {
     let Ok((_, certificate)) = X509Certificate::from_der(certificate) else { return Vec::new() };
     let Ok(Some(alternatives)) = certificate.subject_alternative_name() else { return Vec::new() };
@@ -70,7 +70,7 @@ pub(super) fn names_of(certificate: &[u8]) -> Vec<String> {
     alternatives.value.general_names.iter().filter_map(name).collect()
 }
 
-/// Whether the key (SEC1 DER) is the certificate's.
+/// Reports whether the key (SEC1 DER) belongs to the certificate.
 pub(super) fn is_pair(certificate: &[u8], key: &[u8]) -> bool {
     let key = PrivateKeyDer::Sec1(PrivateSec1KeyDer::from(key.to_vec()));
     let certificate = CertificateDer::from(certificate.to_vec());

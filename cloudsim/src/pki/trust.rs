@@ -1,4 +1,4 @@
-//! What CloudHub, the stream server and the enrolment server show and whom they trust: the cloud's own keys, or what a fault puts in their place.
+//! The certificates that CloudHub, the stream server and the enrolment server show and accept: the cloud's own, or those of a fault.
 
 use std::{
     sync::Arc,
@@ -15,18 +15,18 @@ use crate::faults::{Certificate, Faults};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// A name that no cloud has.
-const ELSEWHERE: &str = "elsewhere.invalid";
+const WRONG_NAME: &str = "elsewhere.invalid";
 
-/// Keys for every state of the servers for nodes; cheap to clone.
+/// The keys for every certificate fault; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Trust {
     now: watch::Receiver<Certificate>,
-    all: Arc<All>,
+    all: Arc<TrustKeys>,
 }
 
 #[derive(Debug)]
-struct All {
-    /// In the order of [`Certificate::ALL`]: the hub's, the enrolment server's.
+struct TrustKeys {
+    /// In the order of [`Certificate::ALL`]: the hub's and the enrolment server's.
     keys: Vec<(Arc<ServerConfig>, Arc<ServerConfig>)>,
     genuine: Arc<Ca>,
     rotated: Arc<Ca>,
@@ -35,8 +35,8 @@ struct All {
 }
 
 impl Trust {
-    /// Makes the keys. `names`: those by which the cloud is reached; `grace`: how long after its end a node's certificate is good
-    /// for its renewal; `certificates`: those that nodes are known by.
+    /// Makes the keys. `names` has the names of the cloud; an expired node's certificate can be renewed within `grace`; `certificates`
+    /// has the valid ones of nodes.
     pub fn new(
         pki: &Pki,
         names: &[String],
@@ -52,26 +52,26 @@ impl Trust {
             enrolment.alpn_protocols = kubeapi::serve::ALPN.map(<[u8]>::to_vec).to_vec();
             keys.push((Arc::new(hub_tls(&identity)?), Arc::new(enrolment)));
         }
-        let all = All { keys, genuine: Arc::clone(pki.ca()), rotated, certificates, grace };
+        let all = TrustKeys { keys, genuine: Arc::clone(pki.ca()), rotated, certificates, grace };
         Ok(Self { now: faults.certificate(), all: Arc::new(all) })
     }
 
-    /// The hub's keys.
+    /// Returns the TLS configuration of the hub.
     pub fn hub(&self) -> Arc<ServerConfig> {
         self.keys().0.clone()
     }
 
-    /// The enrolment server's keys.
+    /// Returns the TLS configuration of the enrolment server.
     pub fn enrolment(&self) -> Arc<ServerConfig> {
         self.keys().1.clone()
     }
 
-    /// Which keys these are.
+    /// Returns the certificate fault of these keys.
     pub fn shown(&self) -> Certificate {
         *self.now.borrow()
     }
 
-    /// Who signs nodes' certificates.
+    /// Returns the CA that signs nodes' certificates.
     pub fn authority(&self) -> &Arc<Ca> {
         match *self.now.borrow() {
             Certificate::RotatedAuthority => &self.all.rotated,
@@ -79,22 +79,22 @@ impl Trust {
         }
     }
 
-    /// Which certificates nodes are known by.
+    /// Returns the records of nodes' certificates.
     pub fn certificates(&self) -> &NodeCertificates {
         &self.all.certificates
     }
 
-    /// How long after its end a node's certificate is good for its renewal.
+    /// Returns how long after its end a node's certificate can be renewed.
     pub fn grace(&self) -> Duration {
         self.all.grace
     }
 
-    /// Whether the node may come with this certificate (DER), which TLS has verified.
+    /// Reports whether the node may connect with this certificate (DER), which TLS has verified.
     pub async fn admits(&self, node: &str, certificate: &[u8]) -> Result<bool, RecordError> {
         self.all.certificates.admit(node, certificate, self.authority().cert_der()).await
     }
 
-    /// The same in words: why the node may not come with it, where that is so.
+    /// Returns why the node may not connect with it, if so.
     pub async fn refusal(&self, node: &str, certificate: &[u8]) -> Option<String> {
         match self.admits(node, certificate).await {
             Ok(true) => None,
@@ -109,12 +109,12 @@ impl Trust {
         }
     }
 
-    /// A join token of that authority, good for a day.
+    /// Signs a join token with that CA, valid for a day.
     pub fn token(&self) -> Result<String, PkiError> {
         Ok(Token::mint(self.authority(), SystemTime::now(), DAY)?)
     }
 
-    /// Waits until other keys are to be shown. Cancel-safe: a change that is not seen stays. Never, where nobody can change it.
+    /// Waits until other keys are to be shown; forever if they cannot change. Cancel-safe: a change that is not seen is kept.
     pub async fn changed(&mut self) {
         if self.now.changed().await.is_err() {
             std::future::pending::<()>().await;
@@ -124,12 +124,12 @@ impl Trust {
     fn keys(&self) -> &(Arc<ServerConfig>, Arc<ServerConfig>) {
         let now = *self.now.borrow();
         let place = Certificate::ALL.iter().position(|one| *one == now).unwrap_or_default();
-        // there is one pair for each
+        // there is a pair for each fault
         self.all.keys.get(place).unwrap_or(&self.all.keys[0])
     }
 }
 
-/// Why no certificate of `node` counts where the record of them was lost, and what is to be done.
+/// Returns why no certificate of `node` is valid after its record was lost, and what to do.
 pub(crate) fn lost_message(node: &str) -> String {
     format!(
         "which certificates of node {node} count was lost with the cloud's database, which was damaged and repaired: until an \
@@ -138,7 +138,7 @@ pub(crate) fn lost_message(node: &str) -> String {
     )
 }
 
-/// What a server shows, and the authority whose nodes it lets in.
+/// Returns the certificate that a server shows, and the CA whose nodes it accepts.
 fn identity(
     pki: &Pki,
     rotated: &Ca,
@@ -151,7 +151,7 @@ fn identity(
         Certificate::Genuine => return Ok(pki.server().clone_key()),
         Certificate::Expired => ca.sign_server_for(names, DAY, now - DAY * 30)?,
         Certificate::NotYetValid => ca.sign_server_for(names, year, now + DAY)?,
-        Certificate::WrongName => ca.sign_server_for([ELSEWHERE], year, now)?,
+        Certificate::WrongName => ca.sign_server_for([WRONG_NAME], year, now)?,
         Certificate::UnknownAuthority => Ca::generate(now)?.sign_server_for(names, year, now)?,
         Certificate::RotatedAuthority => rotated.sign_server_for(names, year, now)?,
     };

@@ -19,7 +19,7 @@ use super::{
     splice::{BiStream, NodeStream, splice},
     table::{ENDED, Entry, Relays},
 };
-use crate::faults::{Faults, Link, Standing, now};
+use crate::faults::{Faults, Link, LinkState, now};
 
 /// How long a node may take to send a message, and the other one to take it.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -99,7 +99,7 @@ async fn cut(node: &str, faults: &Faults) {
         if is_cut(node, faults) {
             return;
         }
-        let Standing { until, .. } = Standing::of(faults.on(node).as_ref(), now());
+        let LinkState { until, .. } = LinkState::of(faults.on(node).as_ref(), now());
         let until = async {
             match until {
                 Some(until) => sleep_until(until.into()).await,
@@ -118,7 +118,7 @@ async fn cut(node: &str, faults: &Faults) {
 pub(super) fn is_cut(node: &str, faults: &Faults) -> bool {
     let set = faults.on(node);
     // a half-open link is as good as cut: QUIC would find that out by itself
-    let link = Standing::of(set.as_ref(), now()).link;
+    let link = LinkState::of(set.as_ref(), now()).link;
     link != Link::Up || set.is_some_and(|set| set.lowered.cut_relay == Some(true))
 }
 

@@ -1,4 +1,4 @@
-//! What is used in the time between the last two points of a node, and of the containers on it. Pure.
+//! The usage between the last two samples of a node and of its containers. Pure.
 //!
 //! Source: metrics-server's storage, `pkg/storage/{node,pod,types}.go`.
 
@@ -6,26 +6,26 @@ use std::collections::BTreeMap;
 
 use super::page::{Page, PodName, Point};
 
-/// A container of this age, in milliseconds, is measured from its start on …
-const YOUNGEST: i64 = 10_000;
-/// … unless it is so old: then it has been seen before.
-const OLDEST: i64 = 15_000;
+/// A container of at least this age, in milliseconds, is measured from its start …
+const MIN_START_AGE_MS: i64 = 10_000;
+/// … unless it is older than this: then it has an earlier sample.
+const MAX_START_AGE_MS: i64 = 15_000;
 
-/// What was used within a time.
+/// The usage within a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Usage {
-    /// Nanocores, on average.
+    /// The average CPU usage, nanocores.
     pub(super) cpu: u64,
     /// The working set at the end, bytes.
     pub(super) memory: u64,
-    /// The end, milliseconds since 1970.
+    /// The end of the window, milliseconds since 1970.
     pub(super) at: i64,
-    /// How long it was, milliseconds; above 0.
+    /// The length of the window, milliseconds; above 0.
     pub(super) window: i64,
 }
 
 impl Usage {
-    /// `None`: what only grows became less, or no time has passed.
+    /// Returns `None` if a counter has decreased, or no time has passed.
     fn between(before: Point, last: Point) -> Option<Self> {
         let used = last.cpu.checked_sub(before.cpu)?;
         let window = last.at.checked_sub(before.at).filter(|window| *window > 0)?;
@@ -34,20 +34,20 @@ impl Usage {
     }
 }
 
-/// The last two points of everything on one node.
+/// The last two samples of a node and its containers.
 #[derive(Debug, Default)]
 pub(super) struct History {
     last: Page,
     node_before: Option<Point>,
-    /// Of a container that has been started anew there is no point from before.
+    /// The earlier samples; a restarted container has none.
     pods_before: BTreeMap<PodName, BTreeMap<String, Point>>,
 }
 
 impl History {
-    /// Takes a newer page in. What is not on it any more is forgotten.
+    /// Adds a newer page. What is not on it is forgotten.
     pub(super) fn take(&mut self, page: Page) {
         let older = |last: Option<Point>, before: Option<Point>, new: Point| {
-            // the same point again: the one before it still counts
+            // the same sample again: the one before it is kept
             let older = if last.is_some_and(|last| last.at < new.at) { last } else { before };
             older.filter(|older| older.at < new.at)
         };
@@ -55,7 +55,7 @@ impl History {
         let of_pod = |(name, containers): (&PodName, &BTreeMap<String, Point>)| {
             let of_container = |(container, new): (&String, &Point)| {
                 let age = new.at.saturating_sub(new.start);
-                if (YOUNGEST..OLDEST).contains(&age) {
+                if (MIN_START_AGE_MS..MAX_START_AGE_MS).contains(&age) {
                     return Some((container.clone(), Point { at: new.start, cpu: 0, ..*new }));
                 }
                 let point = |pods: &BTreeMap<PodName, BTreeMap<String, Point>>| {
@@ -70,17 +70,17 @@ impl History {
         self.last = page;
     }
 
-    /// Whether there is a node of which nothing can be said before it is looked at again.
+    /// Reports whether something needs another sample before its usage is known.
     pub(super) fn needs_another(&self) -> bool {
         self.last.node.is_some() && self.node_before.is_none()
     }
 
-    /// What the node uses.
+    /// Returns the usage of the node.
     pub(super) fn node(&self) -> Option<Usage> {
         Usage::between(self.node_before?, self.last.node?)
     }
 
-    /// What each of the pod's containers uses, by name: of all of them or of none.
+    /// Returns the usage of each container of a pod; of all containers or of none.
     pub(super) fn pod(&self, name: &PodName) -> Option<Vec<(&str, Usage)>> {
         let before = self.pods_before.get(name)?;
         let of_container =

@@ -1,8 +1,8 @@
-//! `metrics.k8s.io`, of which `kubectl top` reads what nodes and pods use: in · the nodes' pages `/metrics/resource`, through
-//! [`NodeStreams`]; out · the objects of an API, which are computed when somebody asks for them.
+//! `metrics.k8s.io`, from which `kubectl top` reads the usage of nodes and pods. In: the nodes' pages `/metrics/resource`, through
+//! [`NodeStreams`]. Out: API objects that are computed on request.
 //!
-//! The rules are metrics-server's (<https://github.com/kubernetes-sigs/metrics-server>), but for when nodes are looked at: only while
-//! somebody asks. What a pod uses is taken from the node on which the pod is, whatever other nodes say.
+//! The rules are metrics-server's (<https://github.com/kubernetes-sigs/metrics-server>), except that nodes are scraped only while
+//! somebody asks. A pod's usage is taken from the node on which the pod is, whatever other nodes report.
 
 mod history;
 mod objects;
@@ -32,17 +32,17 @@ pub(crate) struct ResourceMetrics {
 }
 
 impl ResourceMetrics {
-    /// Of the nodes and pods in `store`, whose kubelets `streams` reaches.
+    /// Creates it for the nodes and pods in `store`; `streams` reaches their kubelets.
     pub(crate) fn new(store: Arc<dyn Store>, streams: Arc<dyn NodeStreams>) -> Self {
         Self { scraper: Arc::new(Scraper::new(Arc::clone(&store), streams)), store }
     }
 
-    /// Looks at the nodes while somebody asks, until `stop`. Without it nobody is answered with anything.
+    /// Scrapes nodes while somebody asks, until `stop`. Without it no request is answered.
     pub(crate) async fn run(self, stop: CancellationToken) {
         stop.run_until_cancelled(self.scraper.run()).await;
     }
 
-    /// The stored objects of the core group that are asked about.
+    /// Returns the stored objects of the core group that the request concerns.
     async fn stored(&self, plural: &str, namespace: &str, name: &str) -> Result<Vec<Object>, BoxError> {
         let resource = Resource::new("", plural);
         if !name.is_empty() {

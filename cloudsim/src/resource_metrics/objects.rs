@@ -16,7 +16,7 @@ const VERSION: &str = "v1beta1";
 /// The kind of nodes' objects; that of pods is `PodMetrics`.
 pub(super) const NODE: &str = "NodeMetrics";
 
-/// What of a stored node or pod its metrics need.
+/// The fields of a stored node or pod that its metrics need.
 #[derive(Debug, Deserialize)]
 pub(super) struct Measured {
     pub(super) metadata: Metadata,
@@ -38,7 +38,7 @@ pub(super) struct Metadata {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Spec {
-    /// Of a pod: where it runs.
+    /// The node of a pod.
     #[serde(default)]
     pub(super) node_name: String,
 }
@@ -49,7 +49,7 @@ pub(super) struct Status {
     pub(super) phase: String,
 }
 
-/// Both kinds, as metrics-server has them.
+/// Returns both kinds, as metrics-server serves them.
 pub(super) fn kinds() -> Vec<ComputedKind> {
     let text = |description: &str| json!({"type": "string", "description": description});
     let quantity = json!({"type": "string", "description": "A quantity, such as 11546n or 11612Ki."});
@@ -91,14 +91,14 @@ pub(super) fn kinds() -> Vec<ComputedKind> {
     ]
 }
 
-/// Of a node.
+/// Builds a NodeMetrics object.
 pub(super) fn node(node: &Measured, usage: Usage, now: Timestamp) -> Value {
     let mut object = object(NODE, node, usage, now);
     object["usage"] = used(usage);
     object
 }
 
-/// Of a pod; the time is that of the container that was looked at first. `None`: it has no containers.
+/// Builds a PodMetrics object, with the time of its earliest sample; `None` if there are no containers.
 pub(super) fn pod(pod: &Measured, containers: &[(&str, Usage)], now: Timestamp) -> Option<Value> {
     let (_, first) = containers.iter().min_by_key(|(_, usage)| usage.at)?;
     let mut object = object("PodMetrics", pod, *first, now);
@@ -128,7 +128,7 @@ fn used(usage: Usage) -> Value {
     })
 }
 
-/// The number with the largest of these units, each so many times the one before it, with which it is whole.
+/// Formats a quantity with the largest unit in which it is whole; each unit is `times` the one before.
 fn quantity(mut number: u64, times: u64, units: &[&str]) -> String {
     if number == 0 {
         return "0".into();
@@ -142,7 +142,7 @@ fn quantity(mut number: u64, times: u64, units: &[&str]) -> String {
     format!("{number}{}", unit.unwrap_or(&""))
 }
 
-/// Milliseconds as Go writes a duration: `1m15.03s`.
+/// Formats milliseconds as a Go duration: `1m15.03s`.
 fn duration(milliseconds: i64) -> String {
     if milliseconds < 1000 {
         return format!("{milliseconds}ms");

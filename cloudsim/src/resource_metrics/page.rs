@@ -1,4 +1,4 @@
-//! A node's `/metrics/resource`, read as metrics-server reads it. Pure.
+//! Parses a node's `/metrics/resource` as metrics-server does. Pure.
 //!
 //! Source: metrics-server's decoder, `pkg/scraper/client/resource/decode.go`. The format is Prometheus' text format, version 0.0.4.
 
@@ -7,45 +7,45 @@ use std::{borrow::Cow, collections::BTreeMap};
 /// Namespace and name of a pod.
 pub(super) type PodName = (String, String);
 
-/// What had been used at one time.
+/// A sample of cumulative usage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Point {
-    /// When, by the node's clock: milliseconds since 1970.
+    /// The time by the node's clock, milliseconds since 1970.
     pub(super) at: i64,
-    /// Nanoseconds of processors, since the start.
+    /// The CPU time since the start, nanoseconds.
     pub(super) cpu: u64,
     /// The working set, bytes.
     pub(super) memory: u64,
-    /// When it started, in milliseconds since 1970; 0 where that is not said, as for nodes.
+    /// The start, milliseconds since 1970; 0 if it is not reported, as for nodes.
     pub(super) start: i64,
 }
 
-/// A time that is so far from the cloud's, in milliseconds, is not taken: a week.
-const FAR: u64 = 7 * 24 * 3600 * 1000;
+/// The largest accepted difference from the cloud's clock, milliseconds: a week.
+const MAX_CLOCK_SKEW_MS: u64 = 7 * 24 * 3600 * 1000;
 
-/// What a page says.
+/// The samples of a page.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Page {
-    /// The node itself; `None` where a figure is missing or 0.
+    /// The node; `None` if a value is missing or 0.
     pub(super) node: Option<Point>,
-    /// The containers of each pod by name. A pod of which a figure is missing or 0 is not here.
+    /// The containers of each pod by name. A pod with a value that is missing or 0 is left out.
     pub(super) pods: BTreeMap<PodName, BTreeMap<String, Point>>,
 }
 
-/// A line that is no sample.
+/// The line of this number is not a sample.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("line {0} of /metrics/resource is no sample of Prometheus' text format")]
-pub(super) struct Unreadable(usize);
+pub(super) struct ParsePageError(usize);
 
-/// Reads a page that came at `now` (milliseconds since 1970), which is the time of samples without one.
-pub(super) fn read(text: &str, now: i64) -> Result<Page, Unreadable> {
+/// Parses a page that was received at `now` (milliseconds since 1970), the time of samples without a timestamp.
+pub(super) fn read(text: &str, now: i64) -> Result<Page, ParsePageError> {
     let (mut node, mut pods) = (Point::default(), BTreeMap::<PodName, BTreeMap<String, Point>>::new());
     for (index, line) in text.lines().map(str::trim).enumerate() {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        let sample = sample(line).ok_or(Unreadable(index + 1))?;
-        let at = sample.at.filter(|at| now.abs_diff(*at) < FAR).unwrap_or(now);
+        let sample = sample(line).ok_or(ParsePageError(index + 1))?;
+        let at = sample.at.filter(|at| now.abs_diff(*at) < MAX_CLOCK_SKEW_MS).unwrap_or(now);
         let (of, what) = sample.name.split_once('_').unwrap_or_default();
         let point = match of {
             "node" => &mut node,
@@ -73,7 +73,7 @@ fn is_known(what: &str) -> bool {
     matches!(what, "cpu_usage_seconds_total" | "memory_working_set_bytes" | "start_time_seconds")
 }
 
-/// What is no number, and what is below 0, is 0.
+/// Rounds to a whole number; NaN and negative values become 0.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast keeps to the bounds")]
 fn whole(value: f64) -> u64 {
     value.round() as u64
@@ -117,7 +117,7 @@ fn sample(line: &str) -> Option<Sample<'_>> {
     words.next().is_none().then_some(Sample { name, labels, value, at })
 }
 
-/// The text up to the closing quote, and what stands behind that.
+/// Splits a quoted text from what follows its closing quote.
 fn quoted(text: &str) -> Option<(Cow<'_, str>, &str)> {
     let end = text.find(['"', '\\'])?;
     if let Some(behind) = text.get(end..)?.strip_prefix('"') {
@@ -205,7 +205,7 @@ resource_scrape_error 0
             ("x 1 2 3", 1),
             ("x 1 1.5", 1),
         ] {
-            assert_eq!(read(line, 7), Err(Unreadable(number)), "{line}");
+            assert_eq!(read(line, 7), Err(ParsePageError(number)), "{line}");
         }
         let odd = "node_cpu_usage_seconds_total +Inf\nnode_memory_working_set_bytes NaN\n";
         assert_eq!(read(odd, 7), Ok(Page::default()));

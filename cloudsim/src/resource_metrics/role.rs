@@ -1,4 +1,4 @@
-//! Who may read `metrics.k8s.io`: whoever may view, as where metrics-server is installed.
+//! The role that allows reading `metrics.k8s.io` to whoever may view, as where metrics-server is installed.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use kube::{
 
 use super::objects::GROUP;
 
-/// Makes metrics-server's role, which those of `view`, `edit` and `admin` take up, unless there is one.
+/// Creates metrics-server's role, which is aggregated to `view`, `edit` and `admin`, unless it exists.
 pub(crate) async fn ensure(client: &Client) -> Result<(), kube::Error> {
     let labels = ["view", "edit", "admin"]
         .map(|role| (format!("rbac.authorization.k8s.io/aggregate-to-{role}"), "true".to_owned()));

@@ -1,4 +1,4 @@
-//! Reads the nodes' pages again and again while somebody asks.
+//! Scrapes the nodes' pages while somebody asks.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -23,64 +23,63 @@ use super::{
     page::{self, PodName},
 };
 
-/// How often nodes are looked at: as often as the shipped metrics-server does it.
-const EVERY: Duration = Duration::from_secs(15);
-/// The time between the first two looks at a node, without which nobody could be told anything for [`EVERY`]. A node keeps its figures
-/// for a second.
-const SECOND_LOOK: Duration = Duration::from_millis(1200);
-/// How many looks follow each other so closely.
-const LOOKS: usize = 3;
-/// For so long after the last question, nodes are looked at; then what is known is forgotten.
-const IDLE: Duration = Duration::from_secs(180);
-/// How long the first question waits for an answer. kubectl waits without end, but slow nodes should not keep the others' figures back.
-const FIRST_ANSWER: Duration = Duration::from_secs(8);
-/// How long one node may take.
+/// How often nodes are scraped; the default of metrics-server.
+const SCRAPE_INTERVAL: Duration = Duration::from_secs(15);
+/// The interval of the first scrapes of a node: usage needs two samples. A node caches its figures for a second.
+const FAST_SCRAPE_INTERVAL: Duration = Duration::from_millis(1200);
+/// The number of scrapes at this interval.
+const FAST_SCRAPES: usize = 3;
+/// How long after the last request nodes are scraped; then the samples are dropped.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(180);
+/// How long the first request waits for an answer. kubectl waits without limit, but slow nodes should not delay the others' figures.
+const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(8);
+/// How long scraping one node may take.
 const NODE_TIMEOUT: Duration = Duration::from_secs(6);
-/// How many nodes are asked at the same time.
+/// The number of nodes that are scraped at the same time.
 const CONCURRENT_SCRAPES: usize = 32;
-/// The largest page, bytes: a thousand containers take less than one MiB.
-const LARGEST_PAGE: usize = 4 << 20;
+/// The largest page, bytes: a thousand containers need less than one MiB.
+const MAX_PAGE_BYTES: usize = 4 << 20;
 
-/// Why a node's figures are not known.
+/// The reason why a node could not be scraped.
 #[derive(Debug, thiserror::Error)]
-enum Unknown {
+enum ScrapeError {
     #[error(transparent)]
     Node(#[from] NodeError),
     #[error("/metrics/resource was answered with {0}")]
     Refused(StatusCode),
     #[error("/metrics/resource broke off")]
     Broken(#[source] BoxError),
-    #[error("/metrics/resource has more than {} bytes", LARGEST_PAGE)]
+    #[error("/metrics/resource has more than {} bytes", MAX_PAGE_BYTES)]
     TooLarge,
     #[error("/metrics/resource is no text")]
     NoText(#[from] std::str::Utf8Error),
     #[error(transparent)]
-    Page(#[from] page::Unreadable),
+    Page(#[from] page::ParsePageError),
     #[error("/metrics/resource did not come within {} s", NODE_TIMEOUT.as_secs())]
     Late,
 }
 
-/// What is known of a node.
+/// The samples of a node.
 #[derive(Debug, Default)]
-struct Known {
+struct NodeState {
     history: History,
-    /// Whether it answered when it was last asked.
+    /// Whether the last scrape succeeded.
     answers: bool,
 }
 
-/// Whether somebody has asked not long ago.
+/// Reports whether somebody has asked recently.
 fn is_asked(asked: Option<Instant>) -> bool {
-    asked.is_some_and(|asked| asked.elapsed() < IDLE)
+    asked.is_some_and(|asked| asked.elapsed() < IDLE_TIMEOUT)
 }
 
-/// Reads pages and keeps what they say.
+/// Scrapes pages and keeps their samples.
 pub(super) struct Scraper {
     store: Arc<dyn Store>,
     streams: Arc<dyn NodeStreams>,
-    known: Mutex<BTreeMap<String, Known>>,
-    /// When somebody asked last.
+    known: Mutex<BTreeMap<String, NodeState>>,
+    /// The time of the last request.
     asked: watch::Sender<Option<Instant>>,
-    /// Whether all nodes have been looked at since nobody asked.
+    /// Whether all nodes were scraped since requests began.
     ready: watch::Sender<bool>,
 }
 
@@ -90,19 +89,19 @@ impl Scraper {
         Self { store, streams, known: Mutex::default(), asked, ready }
     }
 
-    /// Says that somebody asks, and waits until there is something to answer, [`FIRST_ANSWER`] at most.
+    /// Records a request, and waits until there is an answer, at most [`FIRST_ANSWER_TIMEOUT`].
     pub(super) async fn wanted(&self) {
         self.asked.send_replace(Some(Instant::now()));
         let mut ready = self.ready.subscribe();
-        let _ = timeout(FIRST_ANSWER, ready.wait_for(|ready| *ready)).await;
+        let _ = timeout(FIRST_ANSWER_TIMEOUT, ready.wait_for(|ready| *ready)).await;
     }
 
-    /// What the node uses, if it answers.
+    /// Returns the usage of the node, if it answers.
     pub(super) fn node(&self, name: &str) -> Option<Usage> {
         self.known.lock().get(name).filter(|known| known.answers)?.history.node()
     }
 
-    /// What `made` makes of what the containers of a pod on `node` use, if that answers.
+    /// Passes the usage of a pod's containers on `node` to `made`, if the node answers.
     pub(super) fn pod<T>(
         &self,
         node: &str,
@@ -113,7 +112,7 @@ impl Scraper {
         made(&known.get(node).filter(|known| known.answers)?.history.pod(pod)?)
     }
 
-    /// Looks at the nodes while somebody asks.
+    /// Scrapes nodes while somebody asks.
     pub(super) async fn run(self: Arc<Self>) {
         let mut asked = self.asked.subscribe();
         loop {
@@ -126,8 +125,8 @@ impl Scraper {
                 warn!(error = &error as &dyn std::error::Error, "the nodes to be measured cannot be listed");
             }
             self.ready.send_replace(true);
-            sleep(EVERY.saturating_sub(began.elapsed())).await;
-            // whoever asks from here on waits, or is seen
+            sleep(SCRAPE_INTERVAL.saturating_sub(began.elapsed())).await;
+            // who asks from here on waits, or is seen
             self.ready.send_replace(false);
             if is_asked(*asked.borrow()) {
                 self.ready.send_replace(true);
@@ -137,16 +136,16 @@ impl Scraper {
         }
     }
 
-    /// Looks at every node, and soon again at those of which there was nothing to compare with.
+    /// Scrapes every node, and soon again those without an earlier sample.
     async fn scrape_all(self: &Arc<Self>) -> Result<(), StoreError> {
         let scope = Scope { resource: Resource::new("", "nodes"), namespace: None };
         let nodes = self.store.list(&scope, &ListPage::default()).await?.items;
         // in the order of their names
         let mut names: Vec<String> = nodes.into_iter().map(|node| node.key.name).collect();
         self.known.lock().retain(|name, _| names.binary_search(name).is_ok());
-        for look in 0..LOOKS {
+        for look in 0..FAST_SCRAPES {
             if look > 0 {
-                sleep(SECOND_LOOK).await;
+                sleep(FAST_SCRAPE_INTERVAL).await;
             }
             let looks: Vec<_> = names.iter().map(|name| Arc::clone(self).scrape_node(name.clone())).collect();
             stream::iter(looks).for_each_concurrent(CONCURRENT_SCRAPES, |look| look).await;
@@ -163,7 +162,7 @@ impl Scraper {
 
     fn scrape_node(self: Arc<Self>, name: String) -> BoxFuture<'static, ()> {
         let look = async move {
-            let page = timeout(NODE_TIMEOUT, self.page(&name)).await.unwrap_or(Err(Unknown::Late));
+            let page = timeout(NODE_TIMEOUT, self.page(&name)).await.unwrap_or(Err(ScrapeError::Late));
             if let Err(error) = &page {
                 debug!(node = %name, error = error as &dyn std::error::Error, "a node cannot be measured");
             }
@@ -177,22 +176,22 @@ impl Scraper {
         look.boxed()
     }
 
-    async fn page(&self, node: &str) -> Result<page::Page, Unknown> {
+    async fn page(&self, node: &str) -> Result<page::Page, ScrapeError> {
         let path_and_query = "/metrics/resource".to_owned();
         let request = NodeRequest { method: Method::GET, path_and_query, headers: HeaderMap::new() };
         let response = match self.streams.ask(node, request).await? {
             NodeAnswer::Response(response) => response,
-            NodeAnswer::Upgraded(head, _) => return Err(Unknown::Refused(head.status)),
+            NodeAnswer::Upgraded(head, _) => return Err(ScrapeError::Refused(head.status)),
         };
         let status = response.status();
         if status != StatusCode::OK {
-            return Err(Unknown::Refused(status));
+            return Err(ScrapeError::Refused(status));
         }
         let (mut body, mut page) = (response.into_body(), BytesMut::new());
         while let Some(frame) = body.frame().await {
-            let Ok(data) = frame.map_err(Unknown::Broken)?.into_data() else { continue };
-            if page.len() + data.len() > LARGEST_PAGE {
-                return Err(Unknown::TooLarge);
+            let Ok(data) = frame.map_err(ScrapeError::Broken)?.into_data() else { continue };
+            if page.len() + data.len() > MAX_PAGE_BYTES {
+                return Err(ScrapeError::TooLarge);
             }
             page.extend_from_slice(&data);
         }

@@ -1,4 +1,4 @@
-//! Tests of [`super`]: `metrics.k8s.io` as kubectl and other clients see it, over nodes that answer in all ways.
+//! `metrics.k8s.io` as kubectl and other clients see it, over nodes that answer in various ways.
 
 mod fakes;
 mod kubectl;
@@ -10,7 +10,7 @@ use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use kubeapi::Identity;
 use serde_json::{Value, json};
-// the clock is the tests' own
+// the clock is virtual
 use tokio::time::sleep;
 use tower::ServiceExt;
 
@@ -19,7 +19,7 @@ use self::fakes::{Answers, World};
 const NODES: &str = "/apis/metrics.k8s.io/v1beta1/nodes";
 const PODS: &str = "/apis/metrics.k8s.io/v1beta1/pods";
 
-/// What is answered to somebody.
+/// Returns the answer to a user.
 async fn answer(world: &World, method: Method, path: &str, caller: Identity) -> (StatusCode, Value) {
     let request = Request::builder().method(method).uri(path).extension(caller);
     let answer = world.api.service().oneshot(request.body(Full::<Bytes>::default()).unwrap()).await.unwrap();
@@ -32,7 +32,7 @@ async fn get(world: &World, path: &str) -> (StatusCode, Value) {
     answer(world, Method::GET, path, Identity::master()).await
 }
 
-/// The names in a list, with their namespaces.
+/// Returns the names in a list, with their namespaces.
 async fn names(world: &World, path: &str) -> Vec<String> {
     let (code, list) = get(world, path).await;
     assert_eq!(code, StatusCode::OK, "{list}");
@@ -102,7 +102,7 @@ async fn a_pod_is_measured_on_its_own_node_and_while_it_runs() {
     world.pod("web", "edge-1", &["main"]).await;
     world.pod("done", "edge-1", &["main"]).await;
     world.phase("done", "Succeeded").await;
-    // the other node claims to have it, too, with more containers
+    // the other node claims to have the pod as well, with more containers
     world.claim("edge-2", "web", &["main", "other"]);
     world.claim("edge-2", "not-there", &["main"]);
     let (_, list) = get(&world, PODS).await;
@@ -146,7 +146,7 @@ async fn nodes_are_asked_only_while_somebody_asks() {
     assert_eq!(world.asked("edge-1"), 12);
     sleep(Duration::from_secs(600)).await;
     assert_eq!(world.asked("edge-1"), 14);
-    // what was known then is of no use now
+    // the samples from then are outdated
     assert_eq!(get(&world, NODES).await.1["items"][0]["window"], "1.2s");
 }
 

@@ -1,5 +1,5 @@
-//! Who may call the router from beyond this machine: whoever shows a bearer token that the API knows (TokenReview), and, where roles and
-//! bindings count (RBAC), may `create` the subresource `messages` of the rule in the group `rules.kubeedge.io`.
+//! Authenticates calls to the router from other machines: the caller needs a bearer token that the API accepts (TokenReview) and, with
+//! RBAC, the right to `create` the subresource `messages` of the rule in the group `rules.kubeedge.io`.
 
 use http::{HeaderMap, StatusCode, header};
 use k8s_openapi::api::{
@@ -13,21 +13,21 @@ use crate::controllers::rules::CallError;
 /// The longest token, bytes.
 const MAX_TOKEN: usize = 16 * 1024;
 
-/// Asks the API; cheap to clone.
+/// Authenticates through the API; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Auth {
     client: Client,
-    /// Whether roles and bindings count.
+    /// Whether RBAC is on.
     rbac: bool,
 }
 
 impl Auth {
-    /// Through `client`.
+    /// Creates an authenticator that uses `client`.
     pub(crate) fn new(client: Client, rbac: bool) -> Self {
         Self { client, rbac }
     }
 
-    /// Whether a request with these headers may be made, to this rule where there is one.
+    /// Checks whether a request with these headers may be made, and to this rule if there is one.
     pub(super) async fn permit(
         &self,
         headers: &HeaderMap,

@@ -1,5 +1,4 @@
-//! The bodies of calls, read within bounds for each client and for all: room is taken as bytes come, and what does not come gives its
-//! room back soon.
+//! Bodies of calls, read within limits for each client and for all: memory is reserved as bytes arrive, and released soon if they do not.
 
 use std::{collections::HashMap, net::IpAddr, sync::Arc, time::Duration};
 
@@ -16,27 +15,27 @@ use wire::bus::MAX_BODY;
 
 use crate::controllers::rules::CallError;
 
-/// What is read of a body at least, while it comes in time; so much room is taken together, too.
+/// The bytes of a body that must arrive within one step; memory is reserved in this unit.
 const READ_CHUNK: usize = 64 * 1024;
-/// Bytes of a refused body that are read and thrown away, so that its sender comes to read the answer.
+/// Bytes of a refused body that are read and discarded, so that its sender reads the answer.
 const MAX_DISCARDED: usize = 64 * 1024 * 1024;
-/// How long that may take.
+/// How long discarding may take.
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(10);
-/// And with how long a silence.
+/// How long it may wait for the next bytes.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What bodies may have.
+/// The limits of bodies.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Bytes of all calls that are under way.
+    /// Bytes of all calls together.
     pub(super) all: usize,
-    /// Bytes of those of one client, by its address.
+    /// Bytes of one client's calls, by its address.
     pub(super) of_client: usize,
-    /// How long a call waits for others to make room.
+    /// How long a call waits for memory of others.
     pub(super) room: Duration,
-    /// How long a body may take for its next [`READ_CHUNK`].
+    /// How long the next [`READ_CHUNK`] of a body may take.
     pub(super) step: Duration,
-    /// How long it may take in all.
+    /// How long the whole body may take.
     pub(super) arrival: Duration,
 }
 
@@ -53,10 +52,10 @@ impl Default for Limits {
     }
 }
 
-/// The room of each client, with how many calls it has.
+/// For each client, the number of its calls and its memory.
 type Clients = HashMap<IpAddr, (usize, Arc<Semaphore>)>;
 
-/// The memory that bodies of calls may take, of all clients together and of each; cheap to clone.
+/// The memory for bodies of calls, of all clients together and of each; cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct BodyMemory {
     limits: Limits,
@@ -79,7 +78,7 @@ impl BodyMemory {
         Self { limits, all: Arc::new(Semaphore::new(limits.all / 1024)), clients: Arc::default() }
     }
 
-    /// All of a body that has `announced` so many bytes, or says nothing of its length.
+    /// Reads a whole body, whose announced length may be known.
     pub(super) async fn read<B>(
         &self,
         client: IpAddr,
@@ -104,7 +103,7 @@ impl BodyMemory {
         }
     }
 
-    /// Kilobytes that are taken of all the room.
+    /// Returns the reserved kilobytes.
     #[cfg(test)]
     pub(super) fn taken(&self) -> usize {
         self.limits.all / 1024 - self.all.available_permits()
@@ -120,7 +119,7 @@ impl BodyMemory {
 }
 
 impl BodyPermit {
-    /// Reads a body within its bounds.
+    /// Reads a body within its limits.
     async fn fill<B>(&mut self, body: &mut B) -> Result<Bytes, CallError>
     where
         B: Body<Data = Bytes> + Unpin,
@@ -156,7 +155,7 @@ impl BodyPermit {
         }
     }
 
-    /// Waits for room for `bytes` in all.
+    /// Reserves memory until there is room for `bytes` in all.
     async fn grow(&mut self, bytes: usize) -> Result<(), CallError> {
         let more = u32::try_from(bytes.saturating_sub(self.bytes) / 1024 + 1).unwrap_or(u32::MAX);
         for room in [self.share.clone(), self.memory.all.clone()] {
@@ -185,8 +184,8 @@ impl Drop for BodyPermit {
     }
 }
 
-/// Reads what is left of a refused body beside its answer. A stream of HTTP/2 that is not read is reset, and many programs read no
-/// answer before they have sent all.
+/// Discards the rest of a refused body while the answer is sent. An unread HTTP/2 stream is reset, and many programs read no answer
+/// before they have sent everything.
 pub(super) fn discard<B>(mut body: B)
 where
     B: Body<Data = Bytes> + Send + Unpin + 'static,

@@ -1,7 +1,8 @@
 //! The router's REST listener, CloudCore's 9443: `/<node>/<namespace>/<path>[/suffix]` leads through a rule to a node.
 //!
-//! On the loopback interface it is plain HTTP for anybody on this machine, as CloudCore's is for anybody at all. Beyond, it is HTTPS, and
-//! a caller shows a bearer token ([`auth`]). The cloud itself is no caller: what a rule has sent is refused. Refusals are JSON: `{"code": 404, "reason": "RuleNotFound", "message": "…"}`.
+//! On the loopback interface it is plain HTTP for everybody on this machine, as CloudCore's is for anybody at all. On others it is HTTPS,
+//! and callers need a bearer token ([`auth`]). Calls that a rule of this cloud has made are refused, to prevent loops. Refusals are JSON:
+//! `{"code": 404, "reason": "RuleNotFound", "message": "…"}`.
 
 mod auth;
 mod body;
@@ -33,45 +34,45 @@ use crate::{
     pki::{self, PkiError, ServerIdentity},
 };
 
-/// What the listener is started with.
+/// The options of the listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouterOptions {
-    /// The port; 0 for any.
+    /// The port; 0 for any free one.
     pub port: u16,
-    /// Beyond the loopback interface, callers need no token.
+    /// Whether callers from other machines need no token.
     pub anonymous: bool,
 }
 
-/// Why it does not start.
+/// The router cannot start.
 #[derive(Debug, thiserror::Error)]
-pub enum NoRouter {
-    /// No keys.
+pub enum RouterError {
+    /// The TLS keys cannot be used.
     #[error(transparent)]
     Keys(#[from] PkiError),
-    /// The port is taken or not allowed.
+    /// The port is in use or not allowed.
     #[error("the router cannot listen; change it with --router-port")]
     Bind(#[from] BindError),
 }
 
-/// The listener as a service; cheap to clone.
+/// The listener as an HTTP service; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Router {
     rules: Rules,
-    /// Nothing where anybody may call.
+    /// `None` if anybody may call.
     auth: Option<Auth>,
     memory: BodyMemory,
-    /// Where everybody on this machine may call: the names by which it is called, so that pages of browsers may not.
+    /// On the loopback interface, the accepted `Host` names, so that web pages in browsers cannot call.
     hosts: Option<Hosts>,
 }
 
 impl Router {
-    /// Listens at `address`; whoever calls from elsewhere is asked `auth`, unless that is switched off.
+    /// Listens on `address`; callers from other machines are authenticated by `auth`, unless that is switched off.
     pub(crate) async fn bind(
         address: SocketAddr,
         anonymous: bool,
         rules: Rules,
         (auth, identity): (Auth, &ServerIdentity),
-    ) -> Result<Server<Self>, NoRouter> {
+    ) -> Result<Server<Self>, RouterError> {
         let is_local = address.ip().is_loopback();
         let auth = Some(auth).filter(|_| !is_local && !anonymous);
         let tls = if is_local { None } else { Some(pki::api_tls(identity)?) };
@@ -80,7 +81,7 @@ impl Router {
         Ok(Server::bind(address, tls, Self { rules, auth, memory, hosts }).await?)
     }
 
-    /// For whoever calls.
+    /// Creates a service that anybody may call.
     #[cfg(test)]
     pub(crate) fn anonymous(rules: Rules) -> Self {
         Self { rules, auth: None, memory: BodyMemory::new(Limits::default()), hosts: None }
@@ -96,11 +97,11 @@ impl Router {
             let why = "a rule of this cloud has sent this; rules may not lead to the router, where they would go round without an end";
             return Err(CallError::new(StatusCode::LOOP_DETECTED, "LoopDetected", why));
         }
-        let place = Place::parse(head.uri.path())?;
+        let place = RequestPath::parse(head.uri.path())?;
         if let Some(auth) = &self.auth {
             let rule = self.rules.rule_for(place.namespace, place.path);
             auth.permit(&head.headers, place.namespace, rule.as_deref()).await?;
-            // it is for the cloud, and no service at a node is to see it
+            // the token is for the cloud, and must not reach a service on a node
             head.headers.remove(header::AUTHORIZATION);
         }
         let length = head.headers.get(header::CONTENT_LENGTH);
@@ -130,15 +131,15 @@ impl Router {
     }
 }
 
-/// Where a request goes.
+/// The parsed path of a request.
 #[derive(Debug, PartialEq)]
-struct Place<'a> {
+struct RequestPath<'a> {
     node: &'a str,
     namespace: &'a str,
     path: &'a str,
 }
 
-impl<'a> Place<'a> {
+impl<'a> RequestPath<'a> {
     fn parse(path: &'a str) -> Result<Self, CallError> {
         let mut parts = path.strip_prefix('/').unwrap_or(path).splitn(3, '/');
         let (node, namespace, path) = (

@@ -1,4 +1,4 @@
-//! The listener as programs see it.
+//! The listener as clients see it.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const LONG: Duration = Duration::from_secs(20);
 
 #[test]
 fn a_request_names_node_namespace_and_path() {
-    let place = |path| Place::parse(path).ok().map(|place| (place.node, place.namespace, place.path));
+    let place = |path| RequestPath::parse(path).ok().map(|place| (place.node, place.namespace, place.path));
     assert_eq!(place("/edge-1/default/hello/a"), Some(("edge-1", "default", "hello/a")));
     for path in [
         "/",
@@ -53,12 +53,12 @@ async fn listener_with(memory: BodyMemory) -> (SocketAddr, DropGuard) {
     (address, stop.drop_guard())
 }
 
-/// The head of the answer, and its body as JSON.
+/// Returns the head of the answer, and its body as JSON.
 async fn ask(address: SocketAddr, head: &str, body: &[u8]) -> (String, Value) {
     let asking = async {
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(format!("{head}\r\nHost: a\r\nConnection: close\r\n\r\n").as_bytes()).await.unwrap();
-        // a body that is refused is not read to its end
+        // a refused body is not read to its end
         let _ = stream.write_all(body).await;
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer).await;
@@ -69,7 +69,7 @@ async fn ask(address: SocketAddr, head: &str, body: &[u8]) -> (String, Value) {
     (head.to_owned(), serde_json::from_str(body).unwrap())
 }
 
-/// The shapes of CVE-2022-31073 and CVE-2022-31078: a body without an end.
+/// The requests of CVE-2022-31073 and CVE-2022-31078: endless bodies.
 #[tokio::test]
 async fn a_refusal_names_its_cause() {
     let (address, _stop) = listener().await;
@@ -81,7 +81,7 @@ async fn a_refusal_names_its_cause() {
         ask(address, "POST /edge-1/default/a HTTP/1.1\r\nContent-Length: 99999999", b"x").await;
     assert!(head.starts_with("HTTP/1.1 413"), "{head}");
     assert_eq!(told["reason"], "BodyTooLarge");
-    // a byte too many, and no end: nothing is left unread when the answer comes
+    // one byte too many, and no end: nothing is left unread when the answer comes
     let mut endless = format!("{:x}\r\n", usize::MAX >> 8).into_bytes();
     endless.resize(endless.len() + MAX_BODY + 1, b'x');
     let (head, _) =
@@ -89,7 +89,7 @@ async fn a_refusal_names_its_cause() {
     assert!(head.starts_with("HTTP/1.1 413"), "{head}");
 }
 
-/// Programs on HTTP/2 send on while they are refused: they are answered, and not cut off.
+/// HTTP/2 clients go on sending while they are refused: they get the answer, and are not reset.
 #[tokio::test]
 async fn a_body_that_is_too_large_is_answered_on_http2() {
     let (address, _stop) = listener().await;
@@ -108,13 +108,13 @@ async fn a_body_that_is_too_large_is_answered_on_http2() {
     }
 }
 
-/// Begins a request without a length from this address of the loopback interface, sends so much of its body, and no more.
+/// Begins a request without a length from this loopback address, sends this much of its body, and no more.
 async fn stalls(from: [u8; 4], to: SocketAddr, bytes: usize) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind((from, 0).into()).unwrap();
     let mut stream = socket.connect(to).await.unwrap();
     let head = "POST /edge-1/default/a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
-    // whoever is refused may not be read to the end
+    // a refused client's body may not be read to its end
     let _ = stream.write_all(format!("{head}{bytes:x}\r\n{}\r\n", "x".repeat(bytes)).as_bytes()).await;
     stream
 }
@@ -125,7 +125,7 @@ async fn status_of(mut stream: TcpStream) -> String {
     String::from_utf8_lossy(&answer[9..]).into_owned()
 }
 
-/// A whole request from this address; its status.
+/// Sends a whole request from this address; returns its status.
 async fn whole(from: [u8; 4], to: SocketAddr, bytes: usize) -> String {
     let mut stream = stalls(from, to, bytes).await;
     let _ = stream.write_all(b"0\r\n\r\n").await;
@@ -157,7 +157,7 @@ async fn bodies_that_do_not_come_hold_no_room_of_others() {
         }
     };
     timeout(LONG, taken).await.unwrap();
-    // the share of this client is taken, and another one has its own
+    // the share of this client is used up, and another one has its own
     assert_eq!(whole(one, address, 150 * KIB).await, "429");
     assert_eq!(whole(other, address, 150 * KIB).await, "404");
     for stream in slow {

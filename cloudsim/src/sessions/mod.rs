@@ -1,26 +1,26 @@
-//! The sessions of connected nodes, as one table for all replicas of a hub: who is connected, from where, since when, and over what.
+//! The sessions of connected nodes, in one table for all replicas of a hub: node, address, time of connection and transport.
 //!
-//! CloudHub enters a session when it accepts a node. Controllers ask the table where a node is connected from and end sessions whose
-//! certificate counts no more; they know nothing of CloudHub.
+//! CloudHub registers a session when it accepts a node. Controllers look up a node's address and end sessions whose certificate was
+//! revoked; they do not depend on CloudHub.
 
-mod arrival;
+mod duplicate_agents;
 mod node_session;
 mod reenrolled;
 mod remote;
-mod rivals;
+mod session_request;
 mod table;
 mod traffic;
 
-pub(crate) use self::{
-    arrival::{Arrival, Refused, Ticket},
-    remote::RemoteSession,
-    table::Session,
-    traffic::Traffic,
-};
 pub use self::{
-    node_session::{Carrier, Count, NodeSession, Rival},
+    node_session::{Count, DuplicateAgent, NodeSession, Transport},
     reenrolled::Reenrolled,
     table::Sessions,
+};
+pub(crate) use self::{
+    remote::RemoteSession,
+    session_request::{RequestSequence, SessionRefusal, SessionRequest},
+    table::Session,
+    traffic::Traffic,
 };
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
-//! A node's session as the API of administrators and `cloudsim nodes` show it.
+//! A node's session as the administrators' API and `cloudsim nodes` show it.
 
 use std::net::SocketAddr;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// What carries a session.
+/// The transport of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Carrier {
+pub enum Transport {
     /// WebSocket over TLS.
     WebSocket,
     /// QUIC, RFC 9000.
@@ -15,50 +15,50 @@ pub enum Carrier {
     Quic,
 }
 
-/// A node's session, as people see it.
+/// A node's session, as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeSession {
-    /// The node.
+    /// The name of the node.
     pub node: String,
-    /// Since when.
+    /// When the session began.
     pub since: Timestamp,
-    /// From where.
+    /// The address from which the node is connected.
     pub address: SocketAddr,
-    /// Over what.
-    pub transport: Carrier,
-    /// Which replica of the hub serves it, from 1 on.
+    /// The transport of the connection.
+    pub transport: Transport,
+    /// The replica of the hub that serves it, counted from 1.
     pub replica: usize,
-    /// Objects and messages that wait to go down.
+    /// Objects and messages that wait to be sent.
     pub queue: u64,
-    /// Messages and bytes of messages to the node.
+    /// Messages and bytes sent to the node.
     pub sent: Count,
-    /// Messages and bytes of messages from the node.
+    /// Messages and bytes received from the node.
     pub received: Count,
-    /// When its agent started, as it says; EdgeCore does not.
+    /// When the agent started, if it sends that; EdgeCore does not.
     #[serde(default)]
     pub started: Option<String>,
-    /// Another agent of the same name, that would have the session.
+    /// Another agent of the same name that was refused a session.
     #[serde(default)]
-    pub rival: Option<Rival>,
+    pub rival: Option<DuplicateAgent>,
 }
 
-/// Messages and their bytes.
+/// A number of messages and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Count {
-    /// How many.
+    /// The number of messages.
     pub messages: u64,
-    /// Their sizes together.
+    /// Their size in bytes.
     pub bytes: u64,
 }
 
-/// A second agent of a node's name, as people see it.
+/// A second agent of a node's name, as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Rival {
-    /// From where it asked last.
+pub struct DuplicateAgent {
+    /// The address of its last request.
     pub address: SocketAddr,
-    /// When it started, as it says.
+    /// When it started, as it reports.
     pub started: String,
     /// How often it was refused.
     pub refused: u64,

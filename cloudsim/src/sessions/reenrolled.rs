@@ -1,14 +1,14 @@
-//! Nodes that begin anew: those that were given a certificate for a token, and not for their old certificate. Such a machine may hold
-//! nothing of what its name was sent before.
+//! Nodes that have re-enrolled: they were given a certificate for a join token instead of for their old certificate. Such a machine may
+//! hold nothing of what was sent to its name before.
 //!
-//! What was sent is in doubt from then on, and not forgotten: a node that had lost nothing but its certificate has to be told of the
-//! end of what it holds.
+//! The record of what was sent is then treated as unacknowledged, not as absent: a node that has lost only its certificate must still be
+//! told of deletions.
 
 use std::{collections::HashMap, sync::Arc};
 
 use parking_lot::Mutex;
 
-/// Nodes that are waited for. Of others the records alone are in doubt, which an older session of the node may write anew.
+/// How many nodes are remembered. Of further ones only the records are reset, and an older session of the node may write those again.
 const MAX_NODES: usize = 4096;
 
 /// The certificates with which such nodes have not connected yet; cheap to clone.
@@ -16,7 +16,7 @@ const MAX_NODES: usize = 4096;
 pub struct Reenrolled(Arc<Mutex<HashMap<String, Vec<u8>>>>);
 
 impl Reenrolled {
-    /// `node` was given this certificate (DER) for a token.
+    /// Records that `node` was given this certificate (DER) for a token.
     pub fn add(&self, node: &str, certificate: &[u8]) {
         let mut all = self.0.lock();
         if all.len() < MAX_NODES || all.contains_key(node) {
@@ -24,12 +24,12 @@ impl Reenrolled {
         }
     }
 
-    /// Whether `node`, which shows this certificate, begins anew.
+    /// Reports whether `node` has re-enrolled and shows this certificate for the first time.
     pub(crate) fn is_one(&self, node: &str, certificate: &[u8]) -> bool {
         self.0.lock().get(node).is_some_and(|given| given == certificate)
     }
 
-    /// It has begun: from now on what it acknowledges counts.
+    /// Forgets the node: from now on its acknowledgements count.
     pub(crate) fn remove(&self, node: &str, certificate: &[u8]) {
         let mut all = self.0.lock();
         if all.get(node).is_some_and(|given| given == certificate) {

@@ -1,4 +1,4 @@
-//! Sessions of the same nodes at other replicas of the cloud: a node has one session among all of them. Pure but for the clock.
+//! Sessions at other replicas of the cloud: a node has one session among all of them. Pure except for the clock.
 
 use std::{
     collections::HashMap,
@@ -8,23 +8,23 @@ use std::{
 use jiff::Timestamp;
 use wire::instance::Instance;
 
-/// What other replicas have said counts no longer than this, unless they say it again.
-const FRESH: Duration = Duration::from_secs(60);
+/// How long a replica's report of its sessions is valid.
+const MAX_AGE: Duration = Duration::from_secs(60);
 
 /// A node's session at another replica.
 #[derive(Clone, Debug)]
 pub(crate) struct RemoteSession {
-    /// The node.
+    /// The name of the node.
     pub(crate) node: String,
-    /// Since when, by that replica's clock.
+    /// When the session began, by that replica's clock.
     pub(crate) since: Timestamp,
-    /// Which run of an agent has it, where it says so.
+    /// The run of the agent, if the agent sends it.
     pub(crate) run: Option<Instance>,
-    /// Which replica.
+    /// The name of the replica.
     pub(crate) replica: String,
 }
 
-/// The sessions at other replicas, the newest one of each node.
+/// The sessions at other replicas, the newest of each node.
 #[derive(Debug, Default)]
 pub(super) struct RemoteSessions {
     nodes: HashMap<String, RemoteSession>,
@@ -32,7 +32,7 @@ pub(super) struct RemoteSessions {
 }
 
 impl RemoteSessions {
-    /// Keeps the newest session of each node, as known now.
+    /// Keeps the newest session of each node.
     pub(super) fn new(sessions: Vec<RemoteSession>) -> Self {
         let mut nodes: HashMap<String, RemoteSession> = HashMap::new();
         for session in sessions {
@@ -43,14 +43,14 @@ impl RemoteSessions {
         Self { nodes, updated: Some(Instant::now()) }
     }
 
-    /// The newest session of each node.
+    /// Iterates over the newest session of each node.
     pub(super) fn iter(&self) -> impl Iterator<Item = &RemoteSession> {
         self.nodes.values()
     }
 
-    /// At which replica another run than this one has the node's session.
+    /// Returns the replica at which another run of the node's agent has the session.
     pub(super) fn has_another(&self, node: &str, run: &Instance) -> Option<&str> {
-        self.updated.filter(|updated| updated.elapsed() < FRESH)?;
+        self.updated.filter(|updated| updated.elapsed() < MAX_AGE)?;
         let other = self.nodes.get(node)?;
         other.run.as_ref().is_some_and(|other| other != run).then_some(&*other.replica)
     }

@@ -1,4 +1,4 @@
-//! The table of running sessions: a newer one of the same node ends the older, and never the other way round.
+//! The table of running sessions: a newer session of a node ends the older one, never the reverse.
 
 use std::{
     collections::HashMap,
@@ -14,162 +14,168 @@ use tracing::warn;
 use wire::instance::{Instance, TAKEN_OVER};
 
 use super::{
-    arrival::{Arrival, Refused, Ticket},
-    node_session::{Carrier, NodeSession},
+    duplicate_agents::DuplicateAgents,
+    node_session::{NodeSession, Transport},
     reenrolled::Reenrolled,
     remote::{RemoteSession, RemoteSessions},
-    rivals::Rivals,
+    session_request::{RequestSequence, SessionRefusal, SessionRequest},
     traffic::{Traffic, read},
 };
 use crate::{
-    metrics::{HubMetrics, Refusal},
+    metrics::{HubMetrics, RefusalReason},
     relay::Relays,
     streams::Tunnels,
 };
 
-/// One row of the table.
+/// A registered session.
 #[derive(Debug)]
 struct Entry {
-    arrival: Arrival,
+    session_request: SessionRequest,
     since: Timestamp,
     token: CancellationToken,
     taken_over: Arc<OnceLock<String>>,
     traffic: Arc<Traffic>,
 }
 
-/// The rows, and what is known of the same nodes beside them.
+/// The sessions, and what else is known of their nodes.
 #[derive(Debug, Default)]
-struct Register {
-    tickets: u64,
+struct SessionTable {
+    last_sequence: u64,
     nodes: HashMap<String, Entry>,
-    rivals: Rivals,
-    /// At other replicas of the cloud.
+    duplicate_agents: DuplicateAgents,
+    /// Sessions at other replicas of the cloud.
     remote: RemoteSessions,
 }
 
-/// The table; cheap to clone.
+/// The table of sessions; cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Sessions(Arc<Mutex<Register>>, Reenrolled, HubMetrics, Tunnels, Relays);
+pub struct Sessions {
+    table: Arc<Mutex<SessionTable>>,
+    reenrolled: Reenrolled,
+    metrics: HubMetrics,
+    tunnels: Tunnels,
+    relays: Relays,
+}
 
 impl Sessions {
-    /// Nodes that begin anew.
+    /// Returns the nodes that have re-enrolled.
     pub fn reenrolled(&self) -> &Reenrolled {
-        &self.1
+        &self.reenrolled
     }
 
-    /// The stream tunnels of the same nodes.
+    /// Returns the stream tunnels of the nodes.
     pub fn tunnels(&self) -> &Tunnels {
-        &self.3
+        &self.tunnels
     }
 
-    /// The connections of the same nodes to the relay.
+    /// Returns the nodes' connections to the relay.
     pub fn relays(&self) -> &Relays {
-        &self.4
+        &self.relays
     }
 
-    /// What is counted of them.
+    /// Returns the hub's metrics.
     pub(crate) fn metrics(&self) -> &HubMetrics {
-        &self.2
+        &self.metrics
     }
 
-    /// What `node` begins anew with, if it does: the certificate that it shows.
-    pub(crate) fn begins(&self, node: &str, certificate: Option<&[u8]>) -> Option<Vec<u8>> {
-        certificate.filter(|shown| self.1.is_one(node, shown)).map(<[u8]>::to_owned)
+    /// Returns the certificate with which `node` connects for the first time after it has re-enrolled.
+    pub(crate) fn new_certificate(&self, node: &str, certificate: Option<&[u8]>) -> Option<Vec<u8>> {
+        certificate.filter(|shown| self.reenrolled.is_one(node, shown)).map(<[u8]>::to_owned)
     }
 
-    /// A node asks for a session now.
-    pub(crate) fn ticket(&self) -> Ticket {
-        let mut register = self.0.lock();
-        register.tickets += 1;
-        Ticket(register.tickets)
+    /// Returns the sequence number of a request for a session that arrives now.
+    pub(crate) fn next_sequence(&self) -> RequestSequence {
+        let mut table = self.table.lock();
+        table.last_sequence += 1;
+        RequestSequence(table.last_sequence)
     }
 
-    /// Whether the node has a session.
+    /// Reports whether the node has a session.
     pub fn has(&self, node: &str) -> bool {
-        self.0.lock().nodes.contains_key(node)
+        self.table.lock().nodes.contains_key(node)
     }
 
-    /// Whether this run of an agent may ask for the node's session. One that had it before, and comes back while another run has it,
-    /// is a second agent of the same name: whoever has the session keeps it, or the two would take turns. The error is for people.
+    /// Checks whether this run of an agent may ask for the node's session. A run that had it before and comes back while another run has
+    /// it is a second agent of the same name: the other run keeps the session, or the two would alternate. The error is shown to users.
     pub(crate) fn admit(
         &self,
         node: &str,
         instance: Option<&Instance>,
         address: SocketAddr,
     ) -> Result<(), String> {
-        let mut register = self.0.lock();
-        let Register { nodes, rivals, remote, .. } = &mut *register;
+        let mut table = self.table.lock();
+        let SessionTable { nodes, duplicate_agents, remote, .. } = &mut *table;
         let Some(instance) = instance else { return Ok(()) };
         let taken = match nodes.get(node) {
-            Some(entry) if entry.arrival.instance.as_ref() == Some(instance) => None,
-            Some(entry) => Some(format!("from {}", entry.arrival.place())),
+            Some(entry) if entry.session_request.instance.as_ref() == Some(instance) => None,
+            Some(entry) => Some(format!("from {}", entry.session_request.describe())),
             None => remote.has_another(node, instance).map(|replica| format!("to replica {replica}")),
         };
-        let Some(taken) = taken.filter(|_| rivals.has_had(node, instance)) else { return Ok(()) };
-        rivals.refused(node, instance, address, Timestamp::now());
+        let Some(taken) = taken.filter(|_| duplicate_agents.had_session(node, instance)) else {
+            return Ok(());
+        };
+        duplicate_agents.refused(node, instance, address, Timestamp::now());
         Err(format!("another agent of this name is connected, {taken}"))
     }
 
-    /// Whether the node's agent is one of ours: it says which run it is, or speaks QUIC, which EdgeCore's is none of (RFC 9000).
+    /// Reports whether the node's agent is `edge-agent`: it sends its run, or speaks standard QUIC (RFC 9000), which EdgeCore does not.
     pub fn is_own_agent(&self, node: &str) -> bool {
-        self.0
-            .lock()
-            .nodes
-            .get(node)
-            .is_some_and(|entry| entry.arrival.instance.is_some() || entry.arrival.transport == Carrier::Quic)
+        self.table.lock().nodes.get(node).is_some_and(|entry| {
+            entry.session_request.instance.is_some() || entry.session_request.transport == Transport::Quic
+        })
     }
 
     /// Registers a session and ends the node's older one.
     pub(crate) fn begin(
         &self,
-        arrival: Arrival,
+        session_request: SessionRequest,
         limit: usize,
         parent: &CancellationToken,
-    ) -> Result<Session, Refused> {
-        let mut register = self.0.lock();
-        let node = arrival.node.clone();
-        match register.nodes.get(&node) {
-            Some(other) if other.arrival.ticket > arrival.ticket => {
-                self.2.refused(Refusal::Overtaken);
-                return Err(Refused::Overtaken);
+    ) -> Result<Session, SessionRefusal> {
+        let mut table = self.table.lock();
+        let node = session_request.node.clone();
+        match table.nodes.get(&node) {
+            Some(other) if other.session_request.sequence > session_request.sequence => {
+                self.metrics.refused(RefusalReason::Superseded);
+                return Err(SessionRefusal::Superseded);
             }
-            None if register.nodes.len() >= limit => {
-                self.2.refused(Refusal::TooMany);
-                return Err(Refused::TooMany);
+            None if table.nodes.len() >= limit => {
+                self.metrics.refused(RefusalReason::TooMany);
+                return Err(SessionRefusal::TooMany);
             }
             _ => {}
         }
-        self.2.begun(arrival.transport);
-        let traffic = Arc::new(Traffic { all: self.2.clone(), ..Traffic::default() });
+        self.metrics.begun(session_request.transport);
+        let traffic = Arc::new(Traffic { all: self.metrics.clone(), ..Traffic::default() });
         let token = parent.child_token();
         let taken_over = Arc::new(OnceLock::new());
         let session = Session {
             sessions: self.clone(),
             node: node.clone(),
-            ticket: arrival.ticket,
-            begins: arrival.begins.clone(),
+            sequence: session_request.sequence,
+            new_certificate: session_request.new_certificate.clone(),
             token: token.clone(),
             taken_over: taken_over.clone(),
             traffic: traffic.clone(),
         };
-        if let Some(instance) = &arrival.instance {
-            register.rivals.has_session(&node, instance);
+        if let Some(instance) = &session_request.instance {
+            table.duplicate_agents.has_session(&node, instance);
         }
-        let place = arrival.place();
-        let entry = Entry { arrival, since: Timestamp::now(), token, taken_over, traffic };
-        let is_other = |older: &Entry, newer: &Option<Instance>| matches!((&older.arrival.instance, newer), (Some(older), Some(newer)) if older != newer);
-        let newer = entry.arrival.instance.clone();
-        if let Some(older) = register.nodes.insert(node, entry) {
+        let place = session_request.describe();
+        let entry = Entry { session_request, since: Timestamp::now(), token, taken_over, traffic };
+        let is_other = |older: &Entry, newer: &Option<Instance>| matches!((&older.session_request.instance, newer), (Some(older), Some(newer)) if older != newer);
+        let newer = entry.session_request.instance.clone();
+        if let Some(older) = table.nodes.insert(node, entry) {
             if is_other(&older, &newer) {
-                let node = &older.arrival.node;
+                let node = &older.session_request.node;
                 warn!(
                     node,
-                    older = older.arrival.place(),
+                    older = older.session_request.describe(),
                     newer = place,
                     "an agent that was started anew takes the session over from one that did not say goodbye; if both run, give one \
                      of them another name"
                 );
-                // nobody has set it: this is done once, where the entry goes
+                // set only here, when the entry is replaced
                 let _ = older.taken_over.set(format!("an agent of this name at {place} has taken over"));
             }
             older.token.cancel();
@@ -177,51 +183,54 @@ impl Sessions {
         Ok(session)
     }
 
-    /// Ends the node's session and its stream tunnel; whether it may come back is looked at when it does.
+    /// Ends the node's session, its stream tunnel and its relay connection; whether it may return is checked when it does.
     pub fn end(&self, node: &str) {
         let why = "the certificate of this node was taken back";
-        self.3.end(node, why);
-        self.4.end(node, why);
-        if let Some(entry) = self.0.lock().nodes.get(node) {
+        self.tunnels.end(node, why);
+        self.relays.end(node, why);
+        if let Some(entry) = self.table.lock().nodes.get(node) {
             entry.token.cancel();
         }
     }
 
-    /// The certificate that the connected node shows, DER; none where it has shown who it is elsewhere.
+    /// Returns the certificate that the connected node shows, DER; `None` if it was authenticated elsewhere.
     pub fn certificate(&self, node: &str) -> Option<Vec<u8>> {
-        self.0.lock().nodes.get(node)?.arrival.certificate.clone()
+        self.table.lock().nodes.get(node)?.session_request.certificate.clone()
     }
 
-    /// From where the node is connected.
+    /// Returns the address from which the node is connected.
     pub fn address(&self, node: &str) -> Option<IpAddr> {
-        self.0.lock().nodes.get(node).map(|entry| entry.arrival.address.ip())
+        self.table.lock().nodes.get(node).map(|entry| entry.session_request.address.ip())
     }
 
-    /// Whether another node is connected from there.
+    /// Reports whether another node is connected from this address.
     pub fn is_shared(&self, node: &str, address: IpAddr) -> bool {
-        let register = self.0.lock();
-        register.nodes.iter().any(|(other, entry)| other != node && entry.arrival.address.ip() == address)
+        let table = self.table.lock();
+        table
+            .nodes
+            .iter()
+            .any(|(other, entry)| other != node && entry.session_request.address.ip() == address)
     }
 
     /// Ends every session; nodes may come back.
     pub(crate) fn end_all(&self) {
-        self.0.lock().nodes.values().for_each(|entry| entry.token.cancel());
+        self.table.lock().nodes.values().for_each(|entry| entry.token.cancel());
     }
 
-    /// The sessions that run, by their nodes' names.
+    /// Returns the running sessions, sorted by node.
     pub fn list(&self) -> Vec<NodeSession> {
-        let register = self.0.lock();
-        let mut all: Vec<NodeSession> = register
+        let table = self.table.lock();
+        let mut all: Vec<NodeSession> = table
             .nodes
             .values()
-            .map(|Entry { arrival, since, traffic, .. }| NodeSession {
-                started: arrival.instance.as_ref().map(|instance| instance.started().to_owned()),
-                rival: register.rivals.of(&arrival.node, Timestamp::now()),
-                node: arrival.node.clone(),
+            .map(|Entry { session_request, since, traffic, .. }| NodeSession {
+                started: session_request.instance.as_ref().map(|instance| instance.started().to_owned()),
+                rival: table.duplicate_agents.of(&session_request.node, Timestamp::now()),
+                node: session_request.node.clone(),
                 since: *since,
-                address: arrival.address,
-                transport: arrival.transport,
-                replica: arrival.replica + 1,
+                address: session_request.address,
+                transport: session_request.transport,
+                replica: session_request.replica + 1,
                 queue: traffic.queue.load(Ordering::Relaxed),
                 sent: read(&traffic.sent),
                 received: read(&traffic.received),
@@ -231,65 +240,65 @@ impl Sessions {
         all
     }
 
-    /// Which run of an agent has which node's session, as [`Instance`] writes it.
+    /// Returns the run of the agent that has each node's session, in the form of [`Instance`].
     pub(crate) fn runs(&self) -> HashMap<String, String> {
-        let register = self.0.lock();
-        let run = |entry: &Entry| entry.arrival.instance.as_ref().map(ToString::to_string);
-        register.nodes.iter().filter_map(|(node, entry)| Some((node.clone(), run(entry)?))).collect()
+        let table = self.table.lock();
+        let run = |entry: &Entry| entry.session_request.instance.as_ref().map(ToString::to_string);
+        table.nodes.iter().filter_map(|(node, entry)| Some((node.clone(), run(entry)?))).collect()
     }
 
-    /// Takes over what other replicas say of all their sessions: one here that began before another one of the same node ends.
+    /// Replaces the sessions that other replicas report. A session here ends if another replica has a newer one of the node.
     pub(crate) fn set_remote(&self, sessions: Vec<RemoteSession>) {
         let remote = RemoteSessions::new(sessions);
-        let mut register = self.0.lock();
+        let mut table = self.table.lock();
         for other in remote.iter() {
             let node = &other.node;
             if let Some(run) = &other.run {
-                register.rivals.has_session(node, run);
+                table.duplicate_agents.has_session(node, run);
             }
-            let Some(entry) = register.nodes.get(node) else { continue };
+            let Some(entry) = table.nodes.get(node) else { continue };
             if entry.since >= other.since {
                 continue;
             }
-            if let (Some(own), Some(run)) = (&entry.arrival.instance, &other.run)
+            if let (Some(own), Some(run)) = (&entry.session_request.instance, &other.run)
                 && own != run
             {
                 warn!(
                     node,
-                    older = entry.arrival.place(),
+                    older = entry.session_request.describe(),
                     replica = other.replica,
                     "an agent of the same name has connected to another replica and takes the session over; if both run, give one of them \
                      another name"
                 );
-                // nobody sets it again: a session that has ended leaves
+                // set only once: the session then leaves the table
                 let _ = entry
                     .taken_over
                     .set(format!("an agent of this name at replica {} has taken over", other.replica));
             }
             entry.token.cancel();
         }
-        register.remote = remote;
+        table.remote = remote;
     }
 }
 
-/// A registered session; it is registered until this is dropped, or until a newer one takes its place.
+/// A registered session. Dropping it unregisters it, unless a newer one has replaced it.
 #[derive(Debug)]
 pub(crate) struct Session {
     sessions: Sessions,
     node: String,
-    ticket: Ticket,
-    /// As in [`Arrival`].
-    pub(crate) begins: Option<Vec<u8>>,
-    /// Cancelled when it should end.
+    sequence: RequestSequence,
+    /// See [`SessionRequest`].
+    pub(crate) new_certificate: Option<Vec<u8>>,
+    /// Cancelled when the session must end.
     pub(crate) token: CancellationToken,
-    /// By whom, where another agent of the same name has ended it.
+    /// The message about another agent of the same name that has taken over.
     taken_over: Arc<OnceLock<String>>,
-    /// What goes through it.
+    /// Counts the traffic of the session.
     pub(crate) traffic: Arc<Traffic>,
 }
 
 impl Session {
-    /// The code and the words with which the node is told that its token was cancelled.
+    /// Returns the code and reason with which the connection is closed after the token was cancelled.
     pub(crate) fn close_reason(&self) -> (CloseCode, &str) {
         match self.taken_over.get() {
             Some(by) => (CloseCode::from(TAKEN_OVER), by),
@@ -300,10 +309,10 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        let mut register = self.sessions.0.lock();
-        // a newer one of the same node stays
-        if register.nodes.get(&self.node).is_some_and(|entry| entry.arrival.ticket == self.ticket) {
-            register.nodes.remove(&self.node);
+        let mut table = self.sessions.table.lock();
+        // a newer session of the node stays
+        if table.nodes.get(&self.node).is_some_and(|entry| entry.session_request.sequence == self.sequence) {
+            table.nodes.remove(&self.node);
         }
     }
 }

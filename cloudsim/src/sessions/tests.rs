@@ -1,33 +1,33 @@
-//! The table of sessions, alone and beside those of other replicas.
+//! The table of sessions, alone and with those of other replicas.
 
 use tokio_util::sync::CancellationToken;
 use wire::instance::{Instance, TAKEN_OVER};
 
 use super::*;
 
-fn arrival(sessions: &Sessions, node: &str, replica: usize) -> Arrival {
-    Arrival {
+fn session_request(sessions: &Sessions, node: &str, replica: usize) -> SessionRequest {
+    SessionRequest {
         node: node.to_owned(),
-        ticket: sessions.ticket(),
+        sequence: sessions.next_sequence(),
         address: ([127, 0, 0, 1], 1).into(),
-        transport: Carrier::WebSocket,
+        transport: Transport::WebSocket,
         replica,
         instance: None,
-        begins: None,
+        new_certificate: None,
         certificate: None,
     }
 }
 
-/// Two agents of one name: the one that started later has the session, and the other one learns from whom, and does not get it
-/// back as long as that one is there.
+/// Two agents of one name: the one that started later has the session; the other one is told from where, and does not get it back while
+/// that one is connected.
 #[test]
 fn two_agents_of_one_name_do_not_take_turns() {
     let (sessions, parent) = (Sessions::default(), CancellationToken::new());
     let run = |id: &str| Instance::new(id, "2026-11-26T16:00:00Z");
-    let from = |id: &str, port| Arrival {
+    let from = |id: &str, port| SessionRequest {
         instance: run(id),
         address: ([10, 0, 0, 7], port).into(),
-        ..arrival(&sessions, "edge-1", 0)
+        ..session_request(&sessions, "edge-1", 0)
     };
     let admit =
         |id: &str, port: u16| sessions.admit("edge-1", run(id).as_ref(), ([10, 0, 0, 7], port).into());
@@ -49,17 +49,17 @@ fn two_agents_of_one_name_do_not_take_turns() {
     let rival = listed[0].rival.as_ref().unwrap();
     assert_eq!((rival.address.port(), rival.refused), (3, 2));
     assert_eq!(listed[0].started.as_deref(), Some("2026-11-26T16:00:00Z"));
-    // a second one that has gone is in nobody's way
+    // a second agent that has gone is no obstacle
     drop((first, second));
     admit("a", 3).unwrap();
     let again = sessions.begin(from("a", 3), 9, &parent).unwrap();
     assert!(sessions.list()[0].rival.is_none());
-    // EdgeCore does not say which run it is
+    // EdgeCore does not send its run
     sessions.admit("edge-1", None, ([10, 0, 0, 7], 4).into()).unwrap();
     drop(again);
 }
 
-/// Every order in which two sessions of a node can begin and end: whichever was asked for last stays.
+/// Every order in which two sessions of a node can begin and end: the one that was requested last stays.
 #[test]
 fn the_session_asked_for_last_stays_in_whatever_order_they_begin_and_end() {
     #[derive(Clone, Copy, PartialEq)]
@@ -79,7 +79,7 @@ fn the_session_asked_for_last_stays_in_whatever_order_they_begin_and_end() {
     for (number, order) in orders.into_iter().enumerate() {
         let (sessions, parent) = (Sessions::default(), CancellationToken::new());
         // the two ask one after the other, at different replicas
-        let asked = [0, 1].map(|replica| arrival(&sessions, "edge-1", replica));
+        let asked = [0, 1].map(|replica| session_request(&sessions, "edge-1", replica));
         let mut running: [Option<Session>; 2] = [None, None];
         for step in order {
             match *step {
@@ -98,23 +98,23 @@ fn the_session_asked_for_last_stays_in_whatever_order_they_begin_and_end() {
 #[test]
 fn an_older_session_that_comes_late_is_refused() {
     let (sessions, parent) = (Sessions::default(), CancellationToken::new());
-    let (older, newer) = (arrival(&sessions, "edge-1", 0), arrival(&sessions, "edge-1", 0));
+    let (older, newer) = (session_request(&sessions, "edge-1", 0), session_request(&sessions, "edge-1", 0));
     let newer = sessions.begin(newer, 9, &parent).unwrap();
-    assert_eq!(sessions.begin(older, 9, &parent).map(drop), Err(Refused::Overtaken));
+    assert_eq!(sessions.begin(older, 9, &parent).map(drop), Err(SessionRefusal::Superseded));
     assert!(!newer.token.is_cancelled());
 }
 
 #[test]
 fn a_full_hub_takes_the_nodes_that_it_has() {
     let (sessions, parent) = (Sessions::default(), CancellationToken::new());
-    let first = sessions.begin(arrival(&sessions, "edge-1", 0), 1, &parent).unwrap();
-    let full = sessions.begin(arrival(&sessions, "edge-2", 0), 1, &parent);
-    assert_eq!(full.map(drop), Err(Refused::TooMany));
-    let again = sessions.begin(arrival(&sessions, "edge-1", 0), 1, &parent).unwrap();
+    let first = sessions.begin(session_request(&sessions, "edge-1", 0), 1, &parent).unwrap();
+    let full = sessions.begin(session_request(&sessions, "edge-2", 0), 1, &parent);
+    assert_eq!(full.map(drop), Err(SessionRefusal::TooMany));
+    let again = sessions.begin(session_request(&sessions, "edge-1", 0), 1, &parent).unwrap();
     assert!(first.token.is_cancelled());
     drop(again);
     assert!(!sessions.has("edge-1"));
-    assert!(sessions.begin(arrival(&sessions, "edge-2", 0), 1, &parent).is_ok());
+    assert!(sessions.begin(session_request(&sessions, "edge-2", 0), 1, &parent).is_ok());
 }
 
 fn run(id: &str) -> Option<Instance> {
@@ -126,20 +126,20 @@ fn admit(sessions: &Sessions, id: &str) -> Result<(), String> {
 }
 
 fn begin(sessions: &Sessions, id: &str) -> Session {
-    let arrival = Arrival {
+    let session_request = SessionRequest {
         node: "edge-1".to_owned(),
-        ticket: sessions.ticket(),
+        sequence: sessions.next_sequence(),
         address: ([10, 0, 0, 7], 1).into(),
-        transport: Carrier::WebSocket,
+        transport: Transport::WebSocket,
         replica: 0,
         instance: run(id),
-        begins: None,
+        new_certificate: None,
         certificate: None,
     };
-    sessions.begin(arrival, 9, &CancellationToken::new()).unwrap()
+    sessions.begin(session_request, 9, &CancellationToken::new()).unwrap()
 }
 
-/// What a replica writes down.
+/// The record of a replica.
 fn told(sessions: &Sessions, replica: &str) -> Vec<RemoteSession> {
     let runs = sessions.runs();
     let session = |session: NodeSession| RemoteSession {

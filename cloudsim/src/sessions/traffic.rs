@@ -1,14 +1,14 @@
-//! What goes through sessions, counted.
+//! Counters of sessions' traffic.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::node_session::Count;
 use crate::metrics::HubMetrics;
 
-/// Counts of one session, kept while it runs.
+/// The counters of one session.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
-    /// Those of all sessions, which stay.
+    /// The counters of all sessions, which outlive it.
     pub(super) all: HubMetrics,
     pub(super) sent: [AtomicU64; 2],
     pub(super) received: [AtomicU64; 2],
@@ -16,19 +16,19 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
-    /// A message went to the node.
+    /// Counts a message to the node.
     pub(crate) fn sent(&self, bytes: usize) {
         add(&self.sent, bytes);
         self.all.sent(bytes);
     }
 
-    /// A message came from the node.
+    /// Counts a message from the node.
     pub(crate) fn received(&self, bytes: usize) {
         add(&self.received, bytes);
         self.all.received(bytes);
     }
 
-    /// So much waits to go down.
+    /// Sets how much waits to be sent.
     pub(crate) fn queue(&self, length: usize) {
         self.queue.store(length as u64, Ordering::Relaxed);
     }
@@ -39,7 +39,7 @@ fn add([messages, sum]: &[AtomicU64; 2], bytes: usize) {
     sum.fetch_add(bytes as u64, Ordering::Relaxed);
 }
 
-/// The counts as they are now.
+/// Returns the present values.
 pub(super) fn read([messages, bytes]: &[AtomicU64; 2]) -> Count {
     Count { messages: messages.load(Ordering::Relaxed), bytes: bytes.load(Ordering::Relaxed) }
 }

@@ -1,5 +1,5 @@
-//! Reads a node's answer: its head, and the body that follows it or the connection behind it. hyper reads; what it writes is swallowed, since
-//! the request has gone in the connect frame.
+//! Reads a node's HTTP answer: its head, and then its body or the upgraded connection. hyper does the reading; what hyper writes is
+//! discarded, since the request was sent in the connect frame.
 
 use std::{
     error::Error,
@@ -21,14 +21,14 @@ use kubeapi::{BoxError, NodeAnswer};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::{go, stream::NodeStream};
+use super::{connect_request, stream::NodeStream};
 
-/// Largest head of an answer, and what hyper holds of a body, bytes.
+/// The largest head of an answer, and hyper's buffer for a body, bytes.
 const MAX_HEAD: usize = 64 * 1024;
 
-/// Waits for the head of the answer to a request of this method. What is given ends the stream when it is dropped, and so does this future.
+/// Waits for the head of the answer to a request with this method. Dropping this future, or what it returns, ends the stream.
 pub(super) async fn read(stream: NodeStream, method: Method) -> Result<NodeAnswer, BoxError> {
-    let gate = Gate { inner: stream, asked: false, reader: None };
+    let gate = ResponseOnlyIo { inner: stream, asked: false, reader: None };
     let mut builder = Builder::new();
     builder.max_buf_size(MAX_HEAD);
     let (mut sender, connection) = builder.handshake(TokioIo::new(gate)).await?;
@@ -44,19 +44,20 @@ pub(super) async fn read(stream: NodeStream, method: Method) -> Result<NodeAnswe
     let request = Request::builder().method(method).uri("/").body(Empty::<Bytes>::new())?;
     let mut response = sender.send_request(request).await.map_err(reason)?;
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-        go::strip(response.headers_mut());
-        let held = |body| Held { body, _sender: sender, _guard: guard };
+        connect_request::strip(response.headers_mut());
+        let held = |body| ConnectionBody { body, _sender: sender, _guard: guard };
         return Ok(NodeAnswer::Response(response.map(|body| held(body).boxed_unsync())));
     }
     let upgraded = hyper::upgrade::on(&mut response).await?;
-    let parts = upgraded.downcast::<TokioIo<Gate>>().map_err(|_| "the connection is another one")?;
+    let parts =
+        upgraded.downcast::<TokioIo<ResponseOnlyIo>>().map_err(|_| "the connection is another one")?;
     let (reader, writer) = tokio::io::split(parts.io.into_inner().inner);
-    // what came behind the head are the first bytes of the connection
+    // bytes behind the head are the first ones of the connection
     let reader = Cursor::new(parts.read_buf).chain(reader);
     Ok(NodeAnswer::Upgraded(response.into_parts().0, Box::new(tokio::io::join(reader, writer))))
 }
 
-/// What is behind an error of hyper's, where that says more.
+/// Returns the cause of hyper's error, if it says more.
 fn reason(error: hyper::Error) -> BoxError {
     match error.source() {
         Some(cause) => cause.to_string().into(),
@@ -65,14 +66,14 @@ fn reason(error: hyper::Error) -> BoxError {
     }
 }
 
-/// A stream on which the request has been sent: nothing is read before hyper believes to have written it, and nothing is written.
-struct Gate {
+/// A stream on which the request has been sent: reads wait until hyper has written its request, and writes are discarded.
+struct ResponseOnlyIo {
     inner: NodeStream,
     asked: bool,
     reader: Option<Waker>,
 }
 
-impl AsyncRead for Gate {
+impl AsyncRead for ResponseOnlyIo {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -86,7 +87,7 @@ impl AsyncRead for Gate {
     }
 }
 
-impl AsyncWrite for Gate {
+impl AsyncWrite for ResponseOnlyIo {
     fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
         self.asked = true;
         if let Some(reader) = self.reader.take() {
@@ -104,14 +105,14 @@ impl AsyncWrite for Gate {
     }
 }
 
-/// A body whose connection ends with it.
-struct Held {
+/// A body that keeps its connection open and closes it when dropped.
+struct ConnectionBody {
     body: Incoming,
     _sender: SendRequest<Empty<Bytes>>,
     _guard: DropGuard,
 }
 
-impl http_body::Body for Held {
+impl http_body::Body for ConnectionBody {
     type Data = Bytes;
     type Error = BoxError;
 

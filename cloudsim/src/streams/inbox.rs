@@ -1,4 +1,4 @@
-//! What the node has sent on one stream and nobody has read yet, and what may be sent to it.
+//! The buffer of one stream: bytes from the node that were not read yet, and the credit for sending to it.
 
 use std::{collections::HashMap, io, task::Waker};
 
@@ -10,20 +10,20 @@ use wire::tunnel::{
     window::{Credit, Taken, WINDOW},
 };
 
-/// Bytes of a node without windows that wait for whoever reads a stream.
+/// The largest number of unread bytes for a node without windows.
 pub(super) const BUFFER: usize = 128 * 1024;
 
-/// How a stream has ended.
+/// The end of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// The node has ended it: what came before is all.
+    /// The node has ended it; the data is complete.
     Closed,
-    /// Something is missing, and why.
+    /// Data is missing, for this reason.
     Lost(&'static str),
 }
 
 impl End {
-    /// What whoever reads or writes is told, where that is no plain end.
+    /// Returns the error for readers and writers, unless the end is regular.
     pub(super) fn error(self) -> Option<io::Error> {
         match self {
             Self::Closed => None,
@@ -32,7 +32,7 @@ impl End {
     }
 }
 
-/// The error of a stream of which something is missing.
+/// Returns the error of a stream with missing data.
 pub(super) fn lost(why: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionAborted, why)
 }
@@ -41,13 +41,13 @@ pub(super) fn lost(why: &'static str) -> io::Error {
 struct State {
     bytes: BytesMut,
     end: Option<End>,
-    /// Nobody reads it any more.
+    /// Whether the reader was dropped.
     dropped: bool,
     reader: Option<Waker>,
     taken: Taken,
-    /// How many bytes the node takes before it has read any; `None`: it has no windows and takes any number.
+    /// How many bytes the node accepts before it has read any; `None` if it has no windows and accepts any number.
     credit: Option<Credit>,
-    /// Who waits for the node to take more.
+    /// The writer that waits for credit.
     writer: Option<Waker>,
 }
 
@@ -57,37 +57,37 @@ impl State {
     }
 }
 
-/// What becomes of bytes that the node has sent.
+/// The result of adding the node's bytes to the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Put {
-    /// All were taken, or nobody wants any more.
+pub(super) enum PutResult {
+    /// All were taken, or there is no reader any more.
     Done,
     /// There is no room for the rest.
     Full,
 }
 
-/// The two directions of a stream as the tunnel sees them.
+/// The two directions of a stream, as the tunnel uses them.
 #[derive(Debug)]
 pub(super) struct Inbox {
     bound: usize,
     state: Mutex<State>,
-    /// There is room again, or nobody who needs any.
+    /// Notified when there is room again, or the reader has gone.
     room: Notify,
 }
 
 impl Inbox {
-    /// Of a node with this window.
+    /// Creates the buffer for a node with this window.
     pub(super) fn new(window: Option<usize>) -> Self {
         let state = State { credit: window.map(Credit::new), ..State::default() };
         let bound = if window.is_some() { WINDOW } else { BUFFER };
         Self { bound, state: Mutex::new(state), room: Notify::new() }
     }
 
-    /// Takes as much as there is room for.
-    pub(super) fn put(&self, bytes: &mut &[u8]) -> Put {
+    /// Takes as many bytes as fit.
+    pub(super) fn put(&self, bytes: &mut &[u8]) -> PutResult {
         let mut state = self.state.lock();
         if state.dropped || state.end.is_some() {
-            return Put::Done;
+            return PutResult::Done;
         }
         let part = bytes.len().min(self.bound.saturating_sub(state.bytes.len()));
         state.bytes.extend_from_slice(&bytes[..part]);
@@ -95,15 +95,15 @@ impl Inbox {
         if let Some(reader) = state.reader.take() {
             reader.wake();
         }
-        if bytes.is_empty() { Put::Done } else { Put::Full }
+        if bytes.is_empty() { PutResult::Done } else { PutResult::Full }
     }
 
-    /// Waits for room, or for the end of whoever would read.
+    /// Waits for room, or for the end of the reader.
     pub(super) async fn room(&self) {
         self.room.notified().await;
     }
 
-    /// Reads what waits. `None`: nothing does, and the stream goes on; `waker` is called then.
+    /// Reads buffered bytes. Returns `None` if there are none and the stream goes on; `waker` is then called later.
     pub(super) fn read(&self, into: &mut ReadBuf<'_>, waker: &Waker) -> Option<io::Result<()>> {
         let mut state = self.state.lock();
         if state.bytes.is_empty() {
@@ -118,14 +118,14 @@ impl Inbox {
         state.bytes.advance(part);
         state.taken.add(part);
         if state.bytes.is_empty() {
-            // a stream that is idle holds no memory
+            // an idle stream holds no memory
             state.bytes = BytesMut::new();
         }
         self.room.notify_one();
         Some(Ok(()))
     }
 
-    /// What is to be given back to the node now, once.
+    /// Takes the number of bytes to acknowledge to the node.
     pub(super) fn due(&self) -> Option<usize> {
         let mut state = self.state.lock();
         let due = state.taken.due().filter(|_| state.credit.is_some() && state.end.is_none())?;
@@ -133,7 +133,7 @@ impl Inbox {
         Some(due)
     }
 
-    /// How many of so many bytes may be written. `None`: none now; `waker` is called when some may.
+    /// Takes credit for up to `bytes` bytes. Returns `None` if there is none; `waker` is then called later.
     pub(super) fn write(&self, bytes: usize, waker: &Waker) -> Option<usize> {
         let mut state = self.state.lock();
         let Some(credit) = &mut state.credit else { return Some(bytes) };
@@ -145,7 +145,7 @@ impl Inbox {
         Some(part)
     }
 
-    /// The node has taken so many bytes. False: that is more than there can be.
+    /// Adds the credit of bytes that the node has read. Returns false if that exceeds the window.
     pub(super) fn taken(&self, bytes: usize) -> bool {
         let mut state = self.state.lock();
         let is_possible = state.credit.as_mut().is_none_or(|credit| credit.add(bytes));
@@ -155,45 +155,45 @@ impl Inbox {
         is_possible
     }
 
-    /// The stream has ended; the first end counts.
+    /// Ends the stream; only the first end counts.
     pub(super) fn end(&self, end: End) {
         let mut state = self.state.lock();
         state.end.get_or_insert(end);
         state.wake();
     }
 
-    /// How the stream has ended, if it has.
+    /// Returns the end of the stream, if it has ended.
     pub(super) fn ended(&self) -> Option<End> {
         self.state.lock().end
     }
 
-    /// Nobody reads it any more.
+    /// Records that the reader has gone.
     pub(super) fn forget(&self) {
         {
             let mut state = self.state.lock();
             state.dropped = true;
             state.bytes = BytesMut::new();
         }
-        // a permit is kept where nobody waits now
+        // a permit is kept if nobody waits now
         self.room.notify_one();
     }
 }
 
-/// What was read of streams and is to be given back to the node: at most one number for each. Who reads a stream waits for nothing here.
+/// Bytes that were read from streams and must be acknowledged to the node: one number for each stream. Readers never wait here.
 #[derive(Debug, Default)]
-pub(super) struct Windows {
+pub(super) struct WindowUpdates {
     due: Mutex<HashMap<u64, usize>>,
     some: Notify,
 }
 
-impl Windows {
-    /// So many bytes of a stream were read.
+impl WindowUpdates {
+    /// Adds bytes that were read from a stream.
     pub(super) fn add(&self, id: u64, bytes: usize) {
         *self.due.lock().entry(id).or_default() += bytes;
         self.some.notify_one();
     }
 
-    /// The next of them. Cancel-safe.
+    /// Returns the next acknowledgement. Cancel-safe.
     pub(super) async fn next(&self) -> Frame {
         loop {
             {

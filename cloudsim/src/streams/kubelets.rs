@@ -1,8 +1,8 @@
-//! What a real API server asks kubelets for, CloudCore's stream server (port 10003): it looks like the kubelets of all nodes, and asks each
-//! through its tunnel.
+//! The endpoint through which an external API server reaches kubelets, CloudCore's stream server (port 10003): it acts as the kubelet of
+//! every node and forwards requests through the nodes' tunnels.
 //!
-//! Only the API server may ask: it shows a certificate of the CA that was given (kubelets have `--client-ca-file` for it), with one of the
-//! names that were given. Nodes' certificates are never among them.
+//! Only the API server may call it: with a client certificate of the given CA (kubelets have `--client-ca-file` for that) and one of the
+//! given names. Nodes' certificates are never accepted.
 
 use std::{convert::Infallible, fs, io, path::PathBuf, pin::Pin, sync::Arc, task, task::Poll};
 
@@ -22,48 +22,51 @@ use tracing::debug;
 use super::Tunnels;
 use crate::pki::ServerIdentity;
 
-/// Where an API server says which of its paths it was asked for.
-const FORWARDED: &str = "x-forwarded-uri";
-/// The group that may do everything.
+/// The header in which an API server names the path of the original request.
+const FORWARDED_URI: &str = "x-forwarded-uri";
+/// The group with all rights.
 const MASTERS: &str = "system:masters";
 
-/// Who may ask, and where.
+/// The port, and the clients that may connect.
 #[derive(Clone, Debug)]
 pub struct KubeletOptions {
-    /// The port; 0 for any.
+    /// The port; 0 for any free one.
     pub port: u16,
-    /// The CA of the API server's client certificate, PEM.
+    /// A file with the CA of the API server's client certificate, PEM.
     pub client_ca: PathBuf,
-    /// The common names that it may have; others get in as `system:masters` alone.
+    /// The accepted common names; other clients must be in `system:masters`.
     pub client_names: Vec<String>,
 }
 
-/// Why there are no keys for it.
+/// The CA of clients cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum NoKeys {
+pub enum ClientCaError {
     /// The file cannot be read.
     #[error("the certificate of --stream-client-ca {path} cannot be read")]
     File {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
-    /// It holds no certificate.
+    /// The file holds no certificate.
     #[error("--stream-client-ca {path} holds no certificate of an authority: {why}")]
     Certificate {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
-/// TLS with this cloud's certificate, for clients of that CA alone.
-pub(crate) fn tls(options: &KubeletOptions, identity: &ServerIdentity) -> Result<ServerConfig, NoKeys> {
+/// Returns the TLS configuration: this cloud's certificate, and clients of that CA only.
+pub(crate) fn tls(
+    options: &KubeletOptions,
+    identity: &ServerIdentity,
+) -> Result<ServerConfig, ClientCaError> {
     let path = || options.client_ca.clone();
-    let text = fs::read(&options.client_ca).map_err(|source| NoKeys::File { path: path(), source })?;
-    let bad = |why: String| NoKeys::Certificate { path: path(), why };
+    let text = fs::read(&options.client_ca).map_err(|source| ClientCaError::File { path: path(), source })?;
+    let bad = |why: String| ClientCaError::Certificate { path: path(), why };
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(&text) {
         let certificate = certificate.map_err(|error| bad(error.to_string()))?;
@@ -77,7 +80,7 @@ pub(crate) fn tls(options: &KubeletOptions, identity: &ServerIdentity) -> Result
         .map_err(|error| bad(error.to_string()))
 }
 
-/// The kubelets of all nodes as a service; cheap to clone.
+/// The kubelets of all nodes as an HTTP service; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Kubelets {
     client: Client,
@@ -85,11 +88,11 @@ pub(crate) struct Kubelets {
     names: Arc<[String]>,
 }
 
-/// A refusal.
+/// A refusal: status and reason.
 type Refusal = (StatusCode, String);
 
 impl Kubelets {
-    /// Pods are looked up through `client`.
+    /// Creates the service; pods are looked up through `client`.
     pub(crate) fn new(client: Client, tunnels: Tunnels, names: &[String]) -> Self {
         Self { client, tunnels, names: names.into() }
     }
@@ -131,14 +134,14 @@ impl Kubelets {
         Err((StatusCode::FORBIDDEN, why))
     }
 
-    /// Whose kubelet is meant: that of the pod's node, or of the node by which the server was reached.
+    /// Returns the node whose kubelet is meant: that of the pod, or the node by whose name the server was reached.
     async fn node(&self, path: &str, host: Option<&str>, headers: &HeaderMap) -> Result<String, Refusal> {
         let parts: Vec<&str> = path.split('/').collect();
         if let ["", "containerLogs" | "exec" | "attach" | "portForward", namespace, pod, ..] = parts[..] {
             return self.node_of(namespace, pod).await;
         }
         let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-        if let Some(node) = header(FORWARDED).and_then(named) {
+        if let Some(node) = header(FORWARDED_URI).and_then(named) {
             return Ok(node.to_owned());
         }
         let host = host.or_else(|| header(header::HOST.as_str()).map(without_port)).unwrap_or_default();
@@ -147,7 +150,7 @@ impl Kubelets {
             return Ok(host.to_owned());
         }
         self.tunnels.at(host).ok_or_else(|| {
-            let why = format!("no node, or more than one, has the address {host:?}; ask by a path of a pod, or with {FORWARDED}");
+            let why = format!("no node, or more than one, has the address {host:?}; ask by a path of a pod, or with {FORWARDED_URI}");
             (StatusCode::NOT_FOUND, why)
         })
     }
@@ -162,7 +165,7 @@ impl Kubelets {
     }
 }
 
-/// The node in `/api/v1/nodes/NODE/proxy/…`.
+/// Returns the node in `/api/v1/nodes/NODE/proxy/…`.
 fn named(uri: &str) -> Option<&str> {
     let (_, rest) = uri.split_once("/api/v1/nodes/")?;
     rest.split('/').next().map(|node| node.split(':').next().unwrap_or(node)).filter(|node| !node.is_empty())
@@ -175,13 +178,13 @@ fn without_port(host: &str) -> &str {
     }
 }
 
-/// Copies bytes until either end has ended.
+/// Copies bytes until either side has ended.
 async fn relay(client: impl NodeIo, node: Box<dyn NodeIo>) {
     let (mut client_reader, mut client_writer) = tokio::io::split(client);
     let (mut node_reader, mut node_writer) = tokio::io::split(node);
     let ended = tokio::select! {
         ended = tokio::io::copy(&mut node_reader, &mut client_writer) => ended,
-        // who asked has gone, and with it everybody who reads
+        // the client has gone, so nobody reads any more
         ended = tokio::io::copy(&mut client_reader, &mut node_writer) => ended,
     };
     if let Err(error) = ended {

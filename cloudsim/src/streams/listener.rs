@@ -1,4 +1,4 @@
-//! Accepting tunnels: the socket, TLS, who it is, the upgrade; then the tunnel runs on its own.
+//! Accepting tunnels: socket, TLS, authentication and upgrade; then the tunnel runs in a task of its own.
 
 use std::{io, net::SocketAddr, time::Duration};
 
@@ -16,57 +16,57 @@ use wire::enroll::{Identity, identity_of};
 
 use super::{
     Tunnels,
-    table::Said,
-    tunnel::{self, Ended, Timing},
-    upgrade::{NoUpgrade, upgrade},
+    table::DialHeaders,
+    tunnel::{self, Timing, TunnelEnd},
+    upgrade::{UpgradeError, upgrade},
 };
 use crate::{
     faults::{Faults, now},
-    hub::{Dead, Limits, Refusals, pass},
+    hub::{Limits, LinkDown, Refusals, pass},
     pki::Trust,
 };
 
-/// A pause after a failed accept: without it a process out of file descriptors would do nothing else.
+/// The pause after a failed accept: a process without file descriptors would otherwise spin.
 const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(50);
-/// TLS, upgrade and what else comes before a tunnel.
-const HANDSHAKE: Duration = Duration::from_secs(30);
+/// The time for TLS and the upgrade.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Why the stream server cannot listen.
+/// The stream server cannot listen.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the stream server of nodes' tunnels cannot listen on {address}: {source}; end the program that has the port, or choose another with \
      --tunnel-port (0 picks a free one, off does without logs, exec and ports)"
 )]
-pub struct NoStreamServer {
-    /// Where.
+pub struct StreamServerError {
+    /// The address to listen on.
     pub address: SocketAddr,
-    /// Why not.
+    /// The system's error.
     pub source: io::Error,
 }
 
-/// Why a connection got no tunnel.
+/// The reason why a connection got no tunnel.
 #[derive(Debug, thiserror::Error)]
-enum NoTunnel {
+enum TunnelError {
     #[error("TLS: the node needs a certificate of this cloud's CA")]
     Tls(#[source] io::Error),
     #[error(transparent)]
-    Upgrade(#[from] NoUpgrade),
+    Upgrade(#[from] UpgradeError),
     #[error(transparent)]
-    Dead(#[from] Dead),
+    LinkDown(#[from] LinkDown),
 }
 
-/// What every connection needs.
+/// What all connections share.
 #[derive(Clone)]
 struct Shared {
     tunnels: Tunnels,
     trust: Trust,
     faults: Faults,
     refusals: Refusals,
-    /// Nodes at a time.
+    /// The maximum number of nodes.
     nodes: usize,
 }
 
-/// The server that nodes dial for their tunnels.
+/// The server to which nodes dial their tunnels.
 pub struct StreamServer {
     listener: TcpListener,
     address: SocketAddr,
@@ -75,15 +75,15 @@ pub struct StreamServer {
 }
 
 impl StreamServer {
-    /// Listens on `address`; nodes are served from [`Self::run`] on.
+    /// Binds `address`; nodes are served once [`Self::run`] is called.
     pub async fn bind(
         address: SocketAddr,
         trust: Trust,
         limits: &Limits,
         tunnels: Tunnels,
         faults: &Faults,
-    ) -> Result<Self, NoStreamServer> {
-        let failed = |source| NoStreamServer { address, source };
+    ) -> Result<Self, StreamServerError> {
+        let failed = |source| StreamServerError { address, source };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let shared = Shared {
@@ -96,12 +96,12 @@ impl StreamServer {
         Ok(Self { listener, address, connections: ConnectionLimiter::new(limits.connections), shared })
     }
 
-    /// Where it listens.
+    /// Returns the address of the listener.
     pub fn local_addr(&self) -> SocketAddr {
         self.address
     }
 
-    /// Serves until `shutdown`; tunnels are told and waited for.
+    /// Serves until `shutdown`; then closes the tunnels and waits for them.
     pub async fn run(mut self, shutdown: CancellationToken) {
         let tasks = TaskTracker::new();
         loop {
@@ -140,7 +140,7 @@ impl StreamServer {
     }
 }
 
-/// One connection, as long as it lasts.
+/// Serves one connection until it ends.
 async fn serve(
     stream: TcpStream,
     (peer, slot): (SocketAddr, ConnectionSlot),
@@ -152,9 +152,9 @@ async fn serve(
         // cancel-safe, all: a half-made connection is simply closed
         () = shutdown.cancelled() => return,
         () = slot.evicted() => return debug!(%peer, "a connection without a tunnel made room for others"),
-        accepted = timeout(HANDSHAKE, accept(stream, &shared)) => accepted,
+        accepted = timeout(HANDSHAKE_TIMEOUT, accept(stream, &shared)) => accepted,
     };
-    let Accepted { node, said, certificate, io } = match accepted {
+    let Accepted { node, dial_headers, certificate, io } = match accepted {
         Ok(Ok(accepted)) => accepted,
         Ok(Err(error)) => {
             if let Some(times) = shared.refusals.count(peer.ip(), &error, now()) {
@@ -165,12 +165,12 @@ async fn serve(
         }
         Err(_) => return debug!(%peer, "a connection made no stream tunnel in time"),
     };
-    // there is one of each node from here on
+    // from here on there is one for each node
     let Ok(_active) = slot.begin(false) else { return };
-    let Some(entry) = shared.tunnels.begin(&node, said, shared.nodes, &shutdown) else {
+    let Some(entry) = shared.tunnels.begin(&node, dial_headers, shared.nodes, &shutdown) else {
         return warn!(node, limit = shared.nodes, "too many nodes: the stream tunnel was refused");
     };
-    // registered first: a change from now on ends it as all others
+    // registered first, so that a change from now on ends it as all others
     if shared.trust.shown() != shown {
         return debug!(node, %peer, "the certificate that the node was shown is another one by now");
     }
@@ -180,7 +180,7 @@ async fn serve(
     info!(node, %peer, "the stream tunnel stands");
     let ended = tunnel::run(io, &node, entry, &shared.faults, Timing::default()).await;
     match ended {
-        Ended::Lost(error) => info!(node, %error, "the stream tunnel has ended"),
+        TunnelEnd::Lost(error) => info!(node, %error, "the stream tunnel has ended"),
         ended => info!(node, reason = %ended, "the stream tunnel has ended"),
     }
 }
@@ -188,15 +188,15 @@ async fn serve(
 /// A node that may have a tunnel.
 struct Accepted {
     node: String,
-    said: Said,
-    /// The certificate that it shows.
+    dial_headers: DialHeaders,
+    /// The certificate that it shows, DER.
     certificate: Vec<u8>,
     io: TokioIo<Upgraded>,
 }
 
-async fn accept(stream: TcpStream, shared: &Shared) -> Result<Accepted, NoTunnel> {
-    stream.set_nodelay(true).map_err(NoTunnel::Tls)?;
-    let stream = TlsAcceptor::from(shared.trust.hub()).accept(stream).await.map_err(NoTunnel::Tls)?;
+async fn accept(stream: TcpStream, shared: &Shared) -> Result<Accepted, TunnelError> {
+    stream.set_nodelay(true).map_err(TunnelError::Tls)?;
+    let stream = TlsAcceptor::from(shared.trust.hub()).accept(stream).await.map_err(TunnelError::Tls)?;
     let (certificate, mut identity) = identity(&stream);
     if let Ok(node) = &identity {
         if let Some(why) = shared.trust.refusal(node, &certificate).await {
@@ -205,13 +205,14 @@ async fn accept(stream: TcpStream, shared: &Shared) -> Result<Accepted, NoTunnel
             pass(&shared.faults, node).await?;
         }
     }
-    let (said, io) = upgrade(stream, identity.as_deref().map_err(String::as_str), HANDSHAKE).await?;
-    // nobody without a name was upgraded
-    let node = identity.map_err(NoUpgrade::Refused)?;
-    Ok(Accepted { node, said, certificate, io })
+    let (dial_headers, io) =
+        upgrade(stream, identity.as_deref().map_err(String::as_str), HANDSHAKE_TIMEOUT).await?;
+    // only nodes with a name were upgraded
+    let node = identity.map_err(UpgradeError::Refused)?;
+    Ok(Accepted { node, dial_headers, certificate, io })
 }
 
-/// The certificate that was shown, and the node that it names, or why it names none.
+/// Returns the client's certificate, and its node name or why it has none.
 fn identity(stream: &TlsStream<TcpStream>) -> (Vec<u8>, Result<String, String>) {
     let peer = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
     let certificate = peer.map(|shown| shown.as_ref().to_owned()).unwrap_or_default();

@@ -1,17 +1,17 @@
-//! The cloud's end of the stream tunnel, CloudCore's CloudStream: nodes dial it, and through one WebSocket of each the API reads logs and
-//! pages of the node, runs commands in its containers, attaches to them and reaches their ports.
+//! The cloud's end of stream tunnels, CloudCore's CloudStream: nodes dial it, and through one WebSocket each the API reads their logs and
+//! HTTP pages, runs commands in containers, attaches to them and reaches their ports.
 //!
-//! In: tunnels of nodes, each known by its certificate; requests of the API, by [`Tunnels`]' [`kubeapi::NodeStreams`]. Out: what the node's
-//! kubelet API answers. Every request goes as exec-connect, also those for logs and pages: the other kinds carry a body without its
-//! status. There is one table of tunnels for all replicas of the hub.
+//! In: tunnels of nodes, authenticated by certificate; requests of the API, through [`kubeapi::NodeStreams`] of [`Tunnels`]. Out: the
+//! answers of nodes' kubelet API. Every request is sent as exec-connect, also those for logs and pages: the other types carry a body
+//! without its status. One table of tunnels serves all replicas of the hub.
 //!
-//! What the node sends waits in a bounded buffer of its stream. With `edge-agent` each stream has a window in each direction
-//! ([`wire::tunnel::window`]): what is not read stays on the node, and the tunnel is always read. EdgeCore has none, so that whoever reads
-//! a stream slowly holds up all others: when a buffer is full, the tunnel is not read until there is room, and after a short time the
-//! stream is ended, never the tunnel.
+//! What the node sends waits in the bounded buffer of its stream. With `edge-agent` each stream has a window in each direction
+//! ([`wire::tunnel::window`]): unread data stays on the node, and the tunnel is always read. EdgeCore has no windows, so a slow reader of
+//! one stream delays all others: when a buffer is full, the tunnel is not read until there is room, and after
+//! `STALL_TIMEOUT` the stream is ended, never the tunnel.
 
 mod answer;
-mod go;
+mod connect_request;
 mod inbox;
 mod kubelets;
 mod listener;
@@ -22,8 +22,8 @@ mod upgrade;
 
 pub(crate) use self::kubelets::{Kubelets, tls};
 pub use self::{
-    kubelets::{KubeletOptions, NoKeys},
-    listener::{NoStreamServer, StreamServer},
+    kubelets::{ClientCaError, KubeletOptions},
+    listener::{StreamServer, StreamServerError},
     table::Tunnels,
 };
 

@@ -1,5 +1,5 @@
-//! The streams of a tunnel: what the node sends waits in a buffer of each, and what is written goes out in turn. Both are bounded by the
-//! windows of either end, where the node has them.
+//! The streams of a tunnel: each buffers what the node sends, and what is written is sent in turn. Both are bounded by windows, if the
+//! node has them.
 
 use std::{
     collections::HashMap,
@@ -22,34 +22,34 @@ use tokio_util::sync::PollSender;
 use tracing::debug;
 use wire::tunnel::{Frame, Kind};
 
-use super::inbox::{End, Inbox, Put, Windows, lost};
+use super::inbox::{End, Inbox, PutResult, WindowUpdates, lost};
 
-/// How long a full stream may take no bytes of a node without windows before it is ended; meanwhile nothing else of the tunnel is read.
+/// How long the full stream of a node without windows may block the tunnel before it is ended.
 pub(super) const STALL_TIMEOUT: Duration = Duration::from_secs(2);
-/// Largest data of a frame to the node.
+/// The largest data of a frame to the node, bytes.
 const CHUNK: usize = 16 * 1024;
 
-/// The streams of a tunnel by their numbers; cheap to clone.
+/// The streams of a tunnel by number; cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Streams {
     all: Arc<Mutex<HashMap<u64, Arc<Inbox>>>>,
-    /// The node's window of each; `None`: it has none, and takes what there is.
+    /// The node's window for each stream; `None` if it has none and accepts any number of bytes.
     window: Option<usize>,
-    windows: Arc<Windows>,
+    windows: Arc<WindowUpdates>,
 }
 
 impl Streams {
-    /// None yet, of a tunnel of a node with this window.
+    /// Creates an empty set for a node with this window.
     pub(super) fn new(window: Option<usize>) -> Self {
         Self { all: Arc::default(), window, windows: Arc::default() }
     }
 
-    /// What was read of one of them and is to be given back to the node.
+    /// Returns the next acknowledgement of read bytes for the node.
     pub(super) async fn read(&self) -> Frame {
         self.windows.next().await
     }
 
-    /// A new stream of this number.
+    /// Opens a stream with this number.
     pub(super) fn open(
         &self,
         id: u64,
@@ -64,11 +64,11 @@ impl Streams {
             inbox,
             windows: self.windows.clone(),
             frames: PollSender::new(frames),
-            farewell: Some(Farewell { streams, frames: tell, runtime: Handle::current(), place }),
+            closer: Some(StreamCloser { streams, frames: tell, runtime: Handle::current(), place }),
         }
     }
 
-    /// The stream of this number has ended; one that there is not has ended before.
+    /// Ends the stream with this number, if it has not ended before.
     pub(super) fn end(&self, id: u64, end: End) {
         let inbox = self.all.lock().remove(&id);
         if let Some(inbox) = inbox {
@@ -76,14 +76,13 @@ impl Streams {
         }
     }
 
-    /// All of them have ended.
+    /// Ends all streams.
     pub(super) fn end_all(&self, why: &'static str) {
         let all: Vec<_> = self.all.lock().drain().collect();
         all.iter().for_each(|(_, inbox)| inbox.end(End::Lost(why)));
     }
 
-    /// The node has taken so many bytes of a stream; `None`: it says so in no way that can be read. False: the stream has ended here for
-    /// that.
+    /// Adds credit of bytes that the node has read; `None` if the number is invalid. Returns false if the stream was ended for that.
     pub(super) fn taken(&self, id: u64, bytes: Option<usize>) -> bool {
         let Some(inbox) = self.all.lock().get(&id).cloned() else { return true };
         let is_possible = bytes.is_some_and(|bytes| inbox.taken(bytes));
@@ -93,14 +92,14 @@ impl Streams {
         is_possible
     }
 
-    /// Hands bytes to a stream; what is for an unknown one is dropped. Where the node has no windows, waits while there is no room. False:
-    /// the stream took too long, or the node has exceeded its window, and it has ended here.
+    /// Adds bytes to a stream; those of an unknown stream are dropped. For a node without windows, waits while there is no room. Returns
+    /// false if the stream took too long, or the node has exceeded its window, and the stream was ended for that.
     pub(super) async fn deliver(&self, id: u64, mut bytes: &[u8]) -> bool {
         let Some(inbox) = self.all.lock().get(&id).cloned() else {
             debug!(id, "bytes for a stream that is not there");
             return true;
         };
-        while inbox.put(&mut bytes) == Put::Full {
+        while inbox.put(&mut bytes) == PutResult::Full {
             let why = if self.window.is_some() {
                 "the node sent more of it than was taken"
             } else if timeout(STALL_TIMEOUT, inbox.room()).await.is_err() {
@@ -114,40 +113,40 @@ impl Streams {
         true
     }
 
-    /// How many there are.
+    /// Returns the number of streams.
     pub(super) fn len(&self) -> usize {
         self.all.lock().len()
     }
 }
 
-/// What is needed to end a stream.
-struct Farewell {
+/// Ends a stream when it is dropped.
+struct StreamCloser {
     streams: Streams,
     frames: mpsc::Sender<Frame>,
     runtime: Handle,
     place: OwnedSemaphorePermit,
 }
 
-/// A stream to a node. Dropped, it is ended.
+/// A stream to a node. Dropping it ends it.
 pub(super) struct NodeStream {
     id: u64,
     inbox: Arc<Inbox>,
     frames: PollSender<Frame>,
-    windows: Arc<Windows>,
-    farewell: Option<Farewell>,
+    windows: Arc<WindowUpdates>,
+    closer: Option<StreamCloser>,
 }
 
 impl Drop for NodeStream {
     fn drop(&mut self) {
         self.inbox.forget();
-        let Some(Farewell { streams, frames, runtime, place }) = self.farewell.take() else { return };
-        // whoever is not in the table any more was ended by the node, by the tunnel's end, or was told already
+        let Some(StreamCloser { streams, frames, runtime, place }) = self.closer.take() else { return };
+        // a stream that is not in the table was ended by the node or with the tunnel, or its end was sent already
         if streams.all.lock().remove(&self.id).is_none() {
             return;
         }
         let end = Frame::new(self.id, Kind::RemoveConnect, Bytes::new());
         runtime.spawn(async move {
-            // its place is free when the node has been told; a tunnel that has ended has no streams
+            // its slot is free once the node was told; a tunnel that has ended has no streams
             let _ = frames.send(end).await;
             drop(place);
         });
@@ -181,7 +180,7 @@ impl AsyncWrite for NodeStream {
         let gone = || lost("the tunnel has ended");
         ready!(self.frames.poll_reserve(context)).map_err(|_| gone())?;
         let Some(part) = self.inbox.write(from.len().min(CHUNK), context.waker()) else {
-            // another stream may use the place meanwhile
+            // another stream may use the slot meanwhile
             self.frames.abort_send();
             return Poll::Pending;
         };
@@ -195,7 +194,7 @@ impl AsyncWrite for NodeStream {
         Poll::Ready(Ok(()))
     }
 
-    /// The protocol has no half-close: those of SPDY and WebSocket are inside of the bytes.
+    /// The protocol has no half-close; those of SPDY and WebSocket are inside the bytes.
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

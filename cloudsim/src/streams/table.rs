@@ -1,4 +1,4 @@
-//! The tunnels that there are, by their nodes: a newer one of a node ends the older. One table for all replicas of the hub.
+//! The table of tunnels by node: a newer tunnel of a node ends the older one. One table serves all replicas of the hub.
 
 use std::{
     collections::HashMap,
@@ -21,43 +21,43 @@ use tokio_util::sync::CancellationToken;
 use wire::tunnel::{Frame, Kind, MAX_DATA};
 
 use super::{
-    answer, go,
+    answer, connect_request,
     stream::{NodeStream, Streams},
 };
 use crate::metrics::StreamMetrics;
 
-/// Streams of a node at a time, as many as `edge-agent` answers.
+/// The maximum number of streams of a node; `edge-agent` answers as many.
 pub(super) const MAX_STREAMS: usize = 256;
-/// Frames that wait on their way to a node. Each stream waits for its turn beside them.
-const OUTBOUND: usize = 4;
-/// How long the head of an answer may take. EdgeCore does not tell when it cannot reach its own server.
+/// Frames queued for a node. Each stream additionally waits for its turn.
+const OUTBOUND_QUEUE: usize = 4;
+/// How long the head of an answer may take. EdgeCore does not report that it cannot reach its own server.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What a node says when it dials.
+/// The headers that a node sends when it dials.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Said {
-    /// Its address; empty: none.
+pub(super) struct DialHeaders {
+    /// The node's address; empty if it sends none.
     pub(super) address: String,
-    /// Its window for each stream; `None`: it knows of none.
+    /// The node's window for each stream; `None` if it has no windows.
     pub(super) window: Option<usize>,
 }
 
-/// A tunnel, as those see it who open streams.
+/// A tunnel, for opening streams on it.
 #[derive(Clone, Debug)]
 struct Tunnel {
     number: u64,
-    /// The node's address, as it says.
+    /// The node's address, as it reports it.
     address: String,
     frames: mpsc::Sender<Frame>,
     streams: Streams,
     places: Arc<Semaphore>,
-    /// Why it is ended on purpose; told to the node.
-    farewell: Arc<OnceLock<String>>,
+    /// The reason for which the tunnel is closed, which is sent to the node.
+    close_reason: Arc<OnceLock<String>>,
     stop: CancellationToken,
 }
 
 impl Tunnel {
-    /// Opens the stream of this number.
+    /// Opens a stream with this number.
     fn open(&self, id: u64) -> Option<NodeStream> {
         let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
         Some(self.streams.open(id, self.frames.clone(), place))
@@ -72,27 +72,27 @@ struct Inner {
     metrics: StreamMetrics,
 }
 
-/// The table; cheap to clone.
+/// The table of tunnels; cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Tunnels(Arc<Inner>);
 
-/// A tunnel's own end of its entry, which goes with it.
+/// The registration of a tunnel; dropping it removes the tunnel from the table.
 pub(super) struct Entry {
     node: String,
     number: u64,
     tunnels: Tunnels,
-    /// Frames for the node.
+    /// Frames to send to the node.
     pub(super) outbound: mpsc::Receiver<Frame>,
     pub(super) streams: Streams,
-    /// Cancelled when the tunnel is to end.
+    /// Cancelled when the tunnel must end.
     pub(super) stop: CancellationToken,
-    farewell: Arc<OnceLock<String>>,
+    close_reason: Arc<OnceLock<String>>,
 }
 
 impl Entry {
-    /// Why the tunnel is ended on purpose, where the node is to know.
-    pub(super) fn farewell(&self) -> Option<&str> {
-        self.farewell.get().map(String::as_str)
+    /// Returns the reason for which the tunnel is closed, if the node is to be told.
+    pub(super) fn close_reason(&self) -> Option<&str> {
+        self.close_reason.get().map(String::as_str)
     }
 
     pub(super) fn metrics(&self) -> &StreamMetrics {
@@ -114,23 +114,23 @@ impl Drop for Entry {
 }
 
 impl Tunnels {
-    /// Registers a tunnel of the node, which has said this, and ends the one before. It ends with `parent`.
-    /// `None`: so many nodes have one already.
+    /// Registers a tunnel of the node and ends the one before. The tunnel ends with `parent`. Returns `None` if the maximum number of
+    /// nodes is reached.
     pub(super) fn begin(
         &self,
         node: &str,
-        said: Said,
+        dial_headers: DialHeaders,
         limit: usize,
         parent: &CancellationToken,
     ) -> Option<Entry> {
-        let (frames, outbound) = mpsc::channel(OUTBOUND);
+        let (frames, outbound) = mpsc::channel(OUTBOUND_QUEUE);
         let tunnel = Tunnel {
             number: self.0.tunnels.fetch_add(1, Ordering::Relaxed),
-            address: said.address,
+            address: dial_headers.address,
             frames,
-            streams: Streams::new(said.window),
+            streams: Streams::new(dial_headers.window),
             places: Arc::new(Semaphore::new(MAX_STREAMS)),
-            farewell: Arc::default(),
+            close_reason: Arc::default(),
             stop: parent.child_token(),
         };
         let entry = Entry {
@@ -140,7 +140,7 @@ impl Tunnels {
             outbound,
             streams: tunnel.streams.clone(),
             stop: tunnel.stop.clone(),
-            farewell: tunnel.farewell.clone(),
+            close_reason: tunnel.close_reason.clone(),
         };
         {
             let mut nodes = self.0.nodes.lock();
@@ -155,12 +155,12 @@ impl Tunnels {
         None
     }
 
-    /// Ends the node's tunnel, and tells it why; whether it may come back is looked at when it does.
+    /// Ends the node's tunnel with a reason; whether the node may return is checked when it does.
     pub fn end(&self, node: &str, why: &str) {
         let tunnel = self.0.nodes.lock().get(node).cloned();
         if let Some(tunnel) = tunnel {
-            // the first reason is told
-            let _ = tunnel.farewell.set(why.to_owned());
+            // only the first reason is kept
+            let _ = tunnel.close_reason.set(why.to_owned());
             tunnel.stop.cancel();
         }
     }
@@ -170,12 +170,12 @@ impl Tunnels {
         self.0.nodes.lock().values().for_each(|tunnel| tunnel.stop.cancel());
     }
 
-    /// Whether the node has a tunnel.
+    /// Reports whether the node has a tunnel.
     pub fn has(&self, node: &str) -> bool {
         self.0.nodes.lock().contains_key(node)
     }
 
-    /// The node that says it has this address, where there is one alone.
+    /// Returns the node that reports this address, if there is exactly one.
     pub(super) fn at(&self, address: &str) -> Option<String> {
         let nodes = self.0.nodes.lock();
         let mut found = nodes.iter().filter(|(_, tunnel)| tunnel.address == address && !address.is_empty());
@@ -183,13 +183,13 @@ impl Tunnels {
         found.next().is_none().then_some(node)
     }
 
-    /// Tunnels and streams under way.
+    /// Returns the numbers of tunnels and of open streams.
     pub(crate) fn count(&self) -> (usize, usize) {
         let nodes = self.0.nodes.lock();
         (nodes.len(), nodes.values().map(|tunnel| tunnel.streams.len()).sum())
     }
 
-    /// What is counted of them.
+    /// Returns the metrics of tunnels.
     pub(crate) fn metrics(&self) -> &StreamMetrics {
         &self.0.metrics
     }
@@ -199,7 +199,8 @@ impl Tunnels {
         let not_connected = || NodeError::NotConnected(node.to_owned());
         let tunnel = self.0.nodes.lock().get(node).cloned().ok_or_else(not_connected)?;
         let id = self.0.streams.fetch_add(1, Ordering::Relaxed) + 1;
-        let connect = go::connect(id, &request).frame(Kind::Exec).map_err(|error| broken(&error))?;
+        let connect =
+            connect_request::connect(id, &request).frame(Kind::Exec).map_err(|error| broken(&error))?;
         if connect.data.len() > MAX_DATA {
             return Err(broken(&format!("the request is larger than {MAX_DATA} bytes")));
         }
@@ -218,7 +219,7 @@ impl NodeStreams for Tunnels {
     }
 }
 
-/// A frame that closes the tunnel, as CloudCore sends it.
+/// Returns a frame that closes the tunnel, as CloudCore sends it.
 pub(super) fn close(why: &str) -> Frame {
     Frame::new(0, Kind::CloseConnect, Bytes::copy_from_slice(why.as_bytes()))
 }

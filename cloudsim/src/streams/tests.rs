@@ -1,4 +1,4 @@
-//! Tunnels against a node that is played by hand: by the reference, and hostile.
+//! Tunnels with a node that the test plays: correctly and hostile.
 
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ use wire::{
 
 use super::{
     Tunnels,
-    table::Said,
-    tunnel::{self, Ended, Timing},
+    table::DialHeaders,
+    tunnel::{self, Timing, TunnelEnd},
 };
 use crate::faults::Faults;
 
@@ -30,11 +30,11 @@ mod ends;
 mod hostile;
 mod windows;
 
-/// Longer than anything here takes.
+/// A timeout longer than anything here takes.
 const LIMIT: Duration = Duration::from_secs(60);
 const NODE: &str = "edge-1";
 
-/// What is common to all nodes.
+/// What all nodes share.
 #[derive(Clone)]
 struct World {
     tunnels: Tunnels,
@@ -54,22 +54,22 @@ impl World {
         }
     }
 
-    /// A tunnel of the node.
+    /// Opens a tunnel of the node.
     fn dial(&self) -> Node {
         self.dial_with(None)
     }
 
-    /// A tunnel of a node with this window.
+    /// Opens a tunnel of a node with this window.
     fn dial_with(&self, window: Option<usize>) -> Node {
-        let said = Said { address: "192.0.2.1".to_owned(), window };
+        let dial_headers = DialHeaders { address: "192.0.2.1".to_owned(), window };
         let (io, theirs) = duplex(64 * 1024);
-        let entry = self.tunnels.begin(NODE, said, 1, &self.shutdown).unwrap();
+        let entry = self.tunnels.begin(NODE, dial_headers, 1, &self.shutdown).unwrap();
         let (faults, timing) = (self.faults.clone(), self.timing);
         let run = tokio::spawn(async move { tunnel::run(theirs, NODE, entry, &faults, timing).await });
         Node { io, decoder: Decoder::new(Role::Client, MAX_FRAME), input: BytesMut::new(), run }
     }
 
-    /// Asks, in a task.
+    /// Makes a request, in a task.
     fn ask(&self, method: Method, path: &str, headers: HeaderMap) -> Asked {
         let request = NodeRequest { method, path_and_query: path.to_owned(), headers };
         let tunnels = self.tunnels.clone();
@@ -80,7 +80,7 @@ impl World {
         self.ask(Method::GET, path, HeaderMap::new())
     }
 
-    /// A body, of which the node has sent this head.
+    /// Returns a body whose head the node has sent.
     async fn body(&self, node: &mut Node, head: &str) -> (u64, Body) {
         let asked = self.get("/containerLogs/ns/p/c?follow=true");
         let id = node.connect().await.id;
@@ -90,7 +90,7 @@ impl World {
         (id, response.into_body())
     }
 
-    /// A connection behind a 101.
+    /// Returns the connection behind a 101.
     async fn upgraded(&self, node: &mut Node, head_and_more: &str) -> (u64, Box<dyn NodeIo>) {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONNECTION, "Upgrade".parse().unwrap());
@@ -121,7 +121,7 @@ struct Node {
     io: DuplexStream,
     decoder: Decoder,
     input: BytesMut,
-    run: JoinHandle<Ended>,
+    run: JoinHandle<TunnelEnd>,
 }
 
 impl Node {
@@ -140,7 +140,7 @@ impl Node {
         self.frame(id, Kind::Data, data.as_ref()).await;
     }
 
-    /// The next message of the cloud but pings; `None`: it has closed the connection.
+    /// Returns the cloud's next message except pings; `None` if it has closed the connection.
     async fn next(&mut self) -> Option<Message> {
         let reading = async {
             loop {
@@ -162,7 +162,7 @@ impl Node {
         Frame::decode(payload).unwrap()
     }
 
-    /// The request of the next stream.
+    /// Returns the request of the next stream.
     async fn connect(&mut self) -> Connect {
         let frame = self.next_frame().await;
         assert_eq!(frame.kind, Kind::Exec);
@@ -176,13 +176,13 @@ impl Node {
         assert_eq!((frame.id, frame.kind), (id, Kind::RemoveConnect));
     }
 
-    /// Shows that the tunnel works: a pong comes, and nothing before it.
+    /// Checks that the tunnel works: a pong comes, and nothing before it.
     async fn is_alive(&mut self) {
         self.message(&Message::Ping(Bytes::from_static(b"ping you"))).await;
         assert_eq!(self.next().await, Some(Message::Pong(Bytes::from_static(b"ping you"))));
     }
 
-    async fn ended(self) -> Ended {
+    async fn ended(self) -> TunnelEnd {
         drop(self.io);
         soon(self.run).await.unwrap()
     }
@@ -200,13 +200,13 @@ async fn answer(asked: Asked) -> http::Response<Body> {
     }
 }
 
-/// All of a body, or why it is not whole.
+/// Reads a whole body, or why it is incomplete.
 async fn whole(body: Body) -> Result<String, String> {
     let collected = soon(body.collect()).await.map_err(|error| error.to_string())?;
     Ok(String::from_utf8(collected.to_bytes().to_vec()).unwrap())
 }
 
-/// The next piece of a body.
+/// Reads the next piece of a body.
 async fn piece(body: &mut Body) -> String {
     let frame = soon(body.frame()).await.unwrap().unwrap();
     String::from_utf8(frame.into_data().unwrap().to_vec()).unwrap()

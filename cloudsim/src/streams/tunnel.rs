@@ -1,4 +1,4 @@
-//! One tunnel, from its upgrade to its end: reads frames and hands them to their streams, writes what streams send, and pings.
+//! One tunnel, from its upgrade to its end: reads frames for its streams, writes what streams send, and pings.
 
 use std::{io, pin::pin, time::Duration};
 
@@ -20,54 +20,54 @@ use super::{
     table::{Entry, close},
 };
 use crate::{
-    faults::{Faults, Link, Standing, now},
+    faults::{Faults, Link, LinkState, now},
     metrics::StreamMetrics,
 };
 
-/// Pings of the node that are not yet answered; further ones get no answer.
-const PONGS: usize = 4;
-/// Ends of streams that the reader has to tell the node of.
-const ENDS: usize = 64;
-/// Bytes that are written at a time, however many frames they are.
-const BATCH: usize = 32 * 1024;
+/// The node's pings that may wait for an answer; further ones are not answered.
+const MAX_PENDING_PONGS: usize = 4;
+/// Ends of streams that wait to be sent to the node.
+const MAX_PENDING_ENDS: usize = 64;
+/// Bytes written at a time, however many frames they are.
+const WRITE_BATCH_BYTES: usize = 32 * 1024;
 /// Bytes read at a time.
-const READ: usize = 16 * 1024;
-/// How long a goodbye may take.
-const GOODBYE: Duration = Duration::from_secs(1);
-/// What pings carry.
-const PING: &[u8] = b"cloudsim";
+const READ_CHUNK: usize = 16 * 1024;
+/// How long sending the close frame may take.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+/// The payload of pings.
+const PING_PAYLOAD: &[u8] = b"cloudsim";
 
-/// The times of a tunnel.
+/// The intervals and timeouts of a tunnel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timing {
-    /// Between two pings, which every node answers.
+    /// The interval of pings, which every node answers.
     pub(super) ping: Duration,
-    /// A tunnel on which nothing came for so long is given up.
+    /// How long nothing may be received before the tunnel is closed.
     pub(super) read: Duration,
-    /// One that takes nothing for so long, too.
+    /// How long a write may take before the tunnel is closed.
     pub(super) write: Duration,
 }
 
 impl Default for Timing {
-    /// EdgeCore pings every 5 s and gives its end up after 15.
+    /// EdgeCore pings every 5 s and closes its end after 15 s of silence.
     fn default() -> Self {
         Self { ping: Duration::from_secs(10), read: Duration::from_secs(30), write: Duration::from_secs(15) }
     }
 }
 
-/// How a tunnel has ended.
+/// The reason for which a tunnel has ended.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Ended {
-    /// The cloud ends it: it is stopped, the node has a newer tunnel, or may have none.
+pub(super) enum TunnelEnd {
+    /// The cloud has ended it: on shutdown, for a newer tunnel, or because the node may have none.
     #[error("it was ended here")]
     Stopped,
     /// The node has closed it.
     #[error("the node closed it")]
     Closed,
-    /// The link is cut on purpose.
+    /// A fault has cut the link.
     #[error("the link is cut, on purpose")]
     Cut,
-    /// The connection broke, or the node does not speak the protocol.
+    /// The connection broke, or the node violated the protocol.
     #[error("{0}")]
     Lost(#[from] io::Error),
 }
@@ -79,10 +79,10 @@ pub(super) async fn run<T: AsyncRead + AsyncWrite>(
     mut entry: Entry,
     faults: &Faults,
     timing: Timing,
-) -> Ended {
+) -> TunnelEnd {
     let (mut reader, mut writer) = split(io);
-    let (pongs, asked) = mpsc::channel(PONGS);
-    let (late, told) = mpsc::channel(ENDS);
+    let (pongs, asked) = mpsc::channel(MAX_PENDING_PONGS);
+    let (late, told) = mpsc::channel(MAX_PENDING_ENDS);
     let (stop, metrics) = (entry.stop.clone(), entry.metrics().clone());
     let ended = {
         let inbound = Inbound { streams: &entry.streams, metrics: &metrics, pongs, late };
@@ -90,36 +90,41 @@ pub(super) async fn run<T: AsyncRead + AsyncWrite>(
             Queues { frames: &mut entry.outbound, streams: &entry.streams, pongs: asked, late: told };
         let work = async {
             tokio::select! {
-                // none of them goes on after another has ended
+                // when one of them has ended, none may go on
                 ended = inbound.read(&mut reader, timing.read) => ended,
-                error = write(&mut writer, queues, &metrics, timing) => Ended::Lost(error),
+                error = write(&mut writer, queues, &metrics, timing) => TunnelEnd::Lost(error),
             }
         };
         tokio::select! {
             // cancel-safe: the tunnel ends
-            () = stop.cancelled() => Ended::Stopped,
+            () = stop.cancelled() => TunnelEnd::Stopped,
             ended = on_link(work, node, faults, timing.read) => ended,
         }
     };
-    if matches!(ended, Ended::Stopped) {
-        // a node that takes nothing needs no goodbye
-        let _ = timeout(GOODBYE, goodbye(&mut writer, entry.farewell())).await;
+    if matches!(ended, TunnelEnd::Stopped) {
+        // a node that accepts nothing is not sent a close frame
+        let _ = timeout(CLOSE_TIMEOUT, send_close(&mut writer, entry.close_reason())).await;
     }
     ended
 }
 
-/// Does the tunnel's work as long as the node's link stands.
-async fn on_link(work: impl Future<Output = Ended>, node: &str, faults: &Faults, silence: Duration) -> Ended {
+/// Runs the tunnel's work while the node's link is up.
+async fn on_link(
+    work: impl Future<Output = TunnelEnd>,
+    node: &str,
+    faults: &Faults,
+    silence: Duration,
+) -> TunnelEnd {
     let mut work = pin!(work);
     let mut changes = faults.changes();
     let mut swallowed = false;
     loop {
         changes.borrow_and_update();
-        let Standing { link, until } = Standing::of(faults.on(node).as_ref(), now());
+        let LinkState { link, until } = LinkState::of(faults.on(node).as_ref(), now());
         match link {
-            Link::Cut => return Ended::Cut,
-            // what was swallowed does not come back
-            Link::Up if swallowed => return Ended::Cut,
+            Link::Cut => return TunnelEnd::Cut,
+            // what a half-open link has swallowed does not come back
+            Link::Up if swallowed => return TunnelEnd::Cut,
             Link::Up => {}
             Link::HalfOpen => swallowed = true,
         }
@@ -134,12 +139,12 @@ async fn on_link(work: impl Future<Output = Ended>, node: &str, faults: &Faults,
             // cancel-safe, all: they hold no data; the sender lives in the faults
             _ = changes.changed() => {}
             () = until => {}
-            () = sleep(silence), if swallowed => return Ended::Cut,
+            () = sleep(silence), if swallowed => return TunnelEnd::Cut,
         }
     }
 }
 
-async fn goodbye(writer: &mut (impl AsyncWrite + Unpin), why: Option<&str>) -> io::Result<()> {
+async fn send_close(writer: &mut (impl AsyncWrite + Unpin), why: Option<&str>) -> io::Result<()> {
     let mut out = BytesMut::new();
     if let Some(why) = why {
         encode(&mut out, &Message::Text(close(why).encode().into()), None);
@@ -155,30 +160,30 @@ struct Inbound<'a> {
     streams: &'a Streams,
     metrics: &'a StreamMetrics,
     pongs: mpsc::Sender<Bytes>,
-    /// Streams that were ended here.
+    /// Streams that were ended here, for the writing half.
     late: mpsc::Sender<u64>,
 }
 
 impl Inbound<'_> {
-    async fn read(&self, reader: &mut (impl AsyncRead + Unpin), deadline: Duration) -> Ended {
+    async fn read(&self, reader: &mut (impl AsyncRead + Unpin), deadline: Duration) -> TunnelEnd {
         let mut decoder = Decoder::new(Role::Server, MAX_FRAME);
         let mut input = BytesMut::new();
         loop {
             loop {
                 match decoder.next(&mut input) {
-                    Ok(Some(Message::Close(_))) => return Ended::Closed,
+                    Ok(Some(Message::Close(_))) => return TunnelEnd::Closed,
                     Ok(Some(message)) => self.message(message).await,
                     Ok(None) => break,
                     Err(error) => return io::Error::new(io::ErrorKind::InvalidData, error).into(),
                 }
             }
             if input.is_empty() {
-                // a tunnel that is idle holds little memory
+                // an idle tunnel holds little memory
                 input = BytesMut::new();
             }
-            input.reserve(READ);
+            input.reserve(READ_CHUNK);
             match timeout(deadline, reader.read_buf(&mut input)).await {
-                Ok(Ok(0)) => return Ended::Closed,
+                Ok(Ok(0)) => return TunnelEnd::Closed,
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) => return error.into(),
                 Err(_) => {
@@ -196,7 +201,7 @@ impl Inbound<'_> {
                 Err(FrameError::Kind(number)) => debug!(number, "a frame of an unknown type is ignored"),
                 Err(error) => debug!(%error, "a message that is no frame is ignored"),
             },
-            // a node that asks faster than it can be answered is not answered each time
+            // a node that pings faster than it can be answered is not answered each time
             Message::Ping(payload) => drop(self.pongs.try_send(payload)),
             Message::Pong(_) | Message::Close(_) => {}
         }
@@ -210,13 +215,13 @@ impl Inbound<'_> {
                 self.metrics.received(data.len());
                 if !self.streams.deliver(id, &data).await {
                     debug!(id, "a stream is not read, and is ended");
-                    self.tell_end(id);
+                    self.queue_end(id);
                 }
             }
             Kind::Window => {
                 if !self.streams.taken(id, taken) {
                     debug!(id, "a node takes more of a stream than can be, which is ended");
-                    self.tell_end(id);
+                    self.queue_end(id);
                 }
             }
             Kind::RemoveConnect => self.streams.end(id, End::Closed),
@@ -226,8 +231,8 @@ impl Inbound<'_> {
         }
     }
 
-    /// A stream was ended here. Where so many are waiting, the node goes on sending what is dropped.
-    fn tell_end(&self, id: u64) {
+    /// Queues the end of a stream for the node. If the queue is full, the node goes on sending, and its data is dropped.
+    fn queue_end(&self, id: u64) {
         let _ = self.late.try_send(id);
     }
 }
@@ -240,7 +245,7 @@ struct Queues<'a> {
     late: mpsc::Receiver<u64>,
 }
 
-/// Writes what streams send, pongs, and pings, until that fails.
+/// Writes streams' data, pongs and pings until that fails.
 async fn write(
     writer: &mut (impl AsyncWrite + Unpin),
     queues: Queues<'_>,
@@ -264,9 +269,9 @@ async fn write(
             frame = streams.read() => put(&frame),
             Some(id) = late.recv() => put(&Frame::new(id, Kind::RemoveConnect, Bytes::new())),
             Some(payload) = pongs.recv() => encode(&mut out, &Message::Pong(payload), None),
-            _ = pings.tick() => encode(&mut out, &Message::Ping(Bytes::from_static(PING)), None),
+            _ = pings.tick() => encode(&mut out, &Message::Ping(Bytes::from_static(PING_PAYLOAD)), None),
         }
-        while out.len() < BATCH
+        while out.len() < WRITE_BATCH_BYTES
             && let Ok(frame) = frames.try_recv()
         {
             if frame.kind == Kind::Data {

@@ -1,4 +1,4 @@
-//! The upgrade of one connection to a tunnel: is it a WebSocket of the node that the certificate names?
+//! The upgrade of one connection to a tunnel: it must be a WebSocket request of the node that the certificate names.
 
 use std::{convert::Infallible, net::IpAddr, sync::Arc, time::Duration};
 
@@ -19,30 +19,30 @@ use wire::{
     websocket::accept_key,
 };
 
-use super::table::Said;
+use super::table::DialHeaders;
 
-/// Largest head of a request.
+/// The largest head of a request, bytes.
 const MAX_HEAD: usize = 16 * 1024;
 
-/// Why a connection got no tunnel.
+/// The reason why a connection got no tunnel.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum NoUpgrade {
+pub(super) enum UpgradeError {
     #[error("{0}")]
     Refused(String),
     #[error("no WebSocket upgrade")]
     Http(#[source] hyper::Error),
 }
 
-/// What the node says and its upgrade, or why there is none.
-type Decision = Result<(Said, OnUpgrade), String>;
+/// The node's headers and the upgraded connection, or why there is no tunnel.
+type Decision = Result<(DialHeaders, OnUpgrade), String>;
 
-/// Answers the request on `io` of whoever `identity` says: the node, or why it is none that may have a tunnel. What the node says, and the
+/// Answers the request on `io`. `identity` is the node, or why the client may have no tunnel. Returns the node's headers and the
 /// connection.
 pub(super) async fn upgrade<T>(
     io: T,
     identity: Result<&str, &str>,
     within: Duration,
-) -> Result<(Said, TokioIo<Upgraded>), NoUpgrade>
+) -> Result<(DialHeaders, TokioIo<Upgraded>), UpgradeError>
 where
     T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -51,8 +51,8 @@ where
     let service = service_fn(|mut request: Request<Incoming>| {
         let (answer, outcome) = match check(&request, identity.as_deref().map_err(String::as_str)) {
             Ok(key) => {
-                let said = said(&request);
-                (switching(&key, said.window), Ok((said, hyper::upgrade::on(&mut request))))
+                let dial_headers = dial_headers(&request);
+                (switching(&key, dial_headers.window), Ok((dial_headers, hyper::upgrade::on(&mut request))))
             }
             Err((status, why)) => (refusal(status, &why), Err(why)),
         };
@@ -64,15 +64,17 @@ where
     let served = builder.serve_connection(TokioIo::new(io), service).with_upgrades().await;
     let outcome = decided.lock().take();
     match outcome {
-        Some(Err(why)) => Err(NoUpgrade::Refused(why)),
-        Some(Ok((said, upgrade))) => Ok((said, TokioIo::new(upgrade.await.map_err(NoUpgrade::Http)?))),
+        Some(Err(why)) => Err(UpgradeError::Refused(why)),
+        Some(Ok((dial_headers, upgrade))) => {
+            Ok((dial_headers, TokioIo::new(upgrade.await.map_err(UpgradeError::Http)?)))
+        }
         None => Err(served
             .err()
-            .map_or_else(|| NoUpgrade::Refused("it asked for nothing".to_owned()), NoUpgrade::Http)),
+            .map_or_else(|| UpgradeError::Refused("it asked for nothing".to_owned()), UpgradeError::Http)),
     }
 }
 
-/// The key of a request that may have a tunnel; else status and reason.
+/// Returns the WebSocket key of a valid request; otherwise status and reason.
 fn check(request: &Request<Incoming>, identity: Result<&str, &str>) -> Result<String, (StatusCode, String)> {
     let header =
         |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -100,18 +102,18 @@ fn check(request: &Request<Incoming>, identity: Result<&str, &str>) -> Result<St
     Ok(key.to_owned())
 }
 
-/// What the node says; an address that is none is left out.
-fn said(request: &Request<Incoming>) -> Said {
+/// Reads the node's headers; an invalid address is ignored.
+fn dial_headers(request: &Request<Incoming>) -> DialHeaders {
     let headers = request.headers();
     let address = headers.get(ADDRESS_HEADER).and_then(|value| value.to_str().ok());
-    let address = address.and_then(|said| said.parse::<IpAddr>().ok());
-    Said {
+    let address = address.and_then(|dial_headers| dial_headers.parse::<IpAddr>().ok());
+    DialHeaders {
         address: address.map(|ip| ip.to_string()).unwrap_or_default(),
         window: window::offered(headers.get(window::HEADER).map(http::HeaderValue::as_bytes)),
     }
 }
 
-/// A node that has a window learns that of this cloud.
+/// Builds the answer; a node with windows is told this cloud's window.
 fn switching(key: &str, window: Option<usize>) -> Response<Full<Bytes>> {
     let mut answer = Response::new(Full::default());
     *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;

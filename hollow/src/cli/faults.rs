@@ -1,7 +1,9 @@
 //! Command line of `cloudsim faults`.
 
 use clap::{Args, Subcommand};
-use cloudsim::faults::{Answers, Certificate, Conditions, Link, Period, Profile, Schedule, Shape, Whom};
+use cloudsim::faults::{
+    Answers, Certificate, Conditions, FaultTarget, Link, Period, Profile, Schedule, Shape,
+};
 
 /// What to break or mend.
 #[derive(Clone, Debug, Subcommand)]
@@ -12,7 +14,7 @@ pub enum FaultsCommand {
     Set {
         /// The node, or `all` for every node that has no conditions of its own
         #[arg(value_name = "NODE|all")]
-        whom: Whom,
+        whom: FaultTarget,
         /// How it is bad
         #[command(flatten)]
         bad: Bad,
@@ -21,19 +23,19 @@ pub enum FaultsCommand {
     Cut {
         /// The node, or `all`
         #[arg(value_name = "NODE|all")]
-        whom: Whom,
+        whom: FaultTarget,
     },
     /// Let the node's connections stand, and nothing come through
     HalfOpen {
         /// The node, or `all`
         #[arg(value_name = "NODE|all")]
-        whom: Whom,
+        whom: FaultTarget,
     },
     /// Mend the link of a node, or everything
     Restore {
         /// The node, or `all`; everything with certificates, too, where nobody is named
         #[arg(value_name = "NODE|all")]
-        whom: Option<Whom>,
+        whom: Option<FaultTarget>,
     },
     /// Show nodes a certificate that is wrong: expired, notYetValid, wrongName, unknownAuthority, rotatedAuthority; or the genuine
     /// one. Connections end, so that it is seen. With a rotated authority, the token of the new one is printed
@@ -149,11 +151,11 @@ mod tests {
         let line = "set edge-1 --profile satellite --delay 1s --drop 0.1 --up 5s --down 2s --refuse-answers";
         let Some(FaultsCommand::Set { whom, bad }) = read(line) else { panic!() };
         let conditions = bad.conditions();
-        assert_eq!(whom, Whom::Node("edge-1".to_owned()));
+        assert_eq!(whom, FaultTarget::Node("edge-1".to_owned()));
         assert_eq!((conditions.profile, conditions.drop), (Some(Profile::Satellite), Some(0.1)));
         assert_eq!(conditions.schedule, Some(Schedule { up: Period::seconds(5), down: Period::seconds(2) }));
         assert_eq!((conditions.refuse_answers, conditions.refuse_acknowledgements), (Some(true), None));
-        assert!(matches!(read("cut all"), Some(FaultsCommand::Cut { whom: Whom::All })));
+        assert!(matches!(read("cut all"), Some(FaultsCommand::Cut { whom: FaultTarget::All })));
         assert!(matches!(read("restore"), Some(FaultsCommand::Restore { whom: None })));
         assert!(matches!(read("answers slow"), Some(FaultsCommand::Answers { answers: Answers::Slow })));
         for wrong in [

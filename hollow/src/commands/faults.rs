@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use cloudsim::faults::{Conditions, Link, Profile, Shape, Whom};
+use cloudsim::faults::{Conditions, FaultTarget, Link, Profile, Shape};
 use http::Method;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
@@ -28,8 +28,8 @@ pub(super) async fn run(
             "a cloud before a cluster has no faults: they are for a cloud with an API of its own, `cloudsim up` without --kube-context"
         );
     }
-    let set = async |whom: &Whom, conditions: Conditions| {
-        if let Whom::Node(node) = whom {
+    let set = async |whom: &FaultTarget, conditions: Conditions| {
+        if let FaultTarget::Node(node) = whom {
             known(&cloud, node).await?;
         }
         cloud.ask::<Value>(Method::PUT, &format!("faults/{whom}"), &conditions).await

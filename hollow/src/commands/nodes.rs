@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path};
 use anyhow::Context;
 use cloudsim::{
     of_all_replicas,
-    sessions::{Carrier, Count, NodeSession},
+    sessions::{Count, NodeSession, Transport},
 };
 use http::Method;
 use jiff::Timestamp;
@@ -79,8 +79,8 @@ fn table(ready: &BTreeMap<String, &'static str>, sessions: &[NodeSession], now: 
                 ago(session.since, now),
                 session.address.to_string(),
                 match session.transport {
-                    Carrier::WebSocket => "WebSocket".to_owned(),
-                    Carrier::Quic => "QUIC".to_owned(),
+                    Transport::WebSocket => "WebSocket".to_owned(),
+                    Transport::Quic => "QUIC".to_owned(),
                 },
                 session.replica.to_string(),
                 session.queue.to_string(),
@@ -138,7 +138,7 @@ fn ago(since: Timestamp, now: Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
-    use cloudsim::sessions::Rival;
+    use cloudsim::sessions::DuplicateAgent;
 
     use super::*;
 
@@ -159,7 +159,7 @@ mod tests {
         };
         let ready =
             [("edge-1", "Ready"), ("edge-3", "NotReady")].map(|(name, is)| (name.to_owned(), is)).into();
-        let sessions = [session("edge-1", Carrier::WebSocket), session("edge-2", Carrier::Quic)];
+        let sessions = [session("edge-1", Transport::WebSocket), session("edge-2", Transport::Quic)];
         insta::assert_snapshot!(table(&ready, &sessions, now).to_string());
         assert!(rivals(&sessions, now).is_empty());
         let told = document(&ready, &sessions);
@@ -168,13 +168,13 @@ mod tests {
         assert_eq!(told["nodes"][0]["session"], json!(sessions[0]));
         assert_eq!(told["nodes"][1]["status"], "Unregistered");
         assert_eq!(told["nodes"][2], json!({"name": "edge-3", "status": "NotReady", "session": null}));
-        let rival = Rival {
+        let rival = DuplicateAgent {
             address: ([192, 0, 2, 9], 4712).into(),
             started: "2025-06-01T10:00:00Z".to_owned(),
             refused: 3,
             last: "2025-06-01T11:59:30Z".parse().unwrap(),
         };
-        let two = NodeSession { rival: Some(rival), ..session("edge-1", Carrier::WebSocket) };
+        let two = NodeSession { rival: Some(rival), ..session("edge-1", Transport::WebSocket) };
         let lines = rivals(&[two], now);
         for part in
             ["edge-1: TWO AGENTS", "192.0.2.7:4711", "192.0.2.9:4712", "refused 3 times, last 30s ago"]

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use agent::edgehub::Link;
-use cloudsim::faults::{Conditions, Link as Standing, Whom};
+use cloudsim::faults::{Conditions, FaultTarget, Link as Standing};
 use kube::{
     Api,
     api::{DeleteParams, DynamicObject, Patch, PatchParams},
@@ -81,7 +81,7 @@ impl Stage {
     }
 
     fn link(&self, node: &str, conditions: Conditions) -> Result<(), Why> {
-        let whom = if node == "all" { Whom::All } else { Whom::Node(node.to_owned()) };
+        let whom = if node == "all" { FaultTarget::All } else { FaultTarget::Node(node.to_owned()) };
         self.cloud.faults().set(&whom, conditions).map_err(|error| error.to_string())
     }
 

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use cloudsim::faults::{Conditions, Whom};
+use cloudsim::faults::{Conditions, FaultTarget};
 use quinn::{
     Connection, Endpoint, RecvStream, SendStream, TransportConfig, VarInt, crypto::rustls::QuicClientConfig,
 };
@@ -266,7 +266,7 @@ async fn a_fault_cuts_a_node_off_the_relay_and_nothing_else() {
     let (one, two) = (node(&world, "edge-8").await, node(&world, "edge-9").await);
     let [mut ours, _theirs] = joined(&one, &two, "edge-9").await;
     let cut = Conditions { cut_relay: Some(true), ..Conditions::default() };
-    world.cloud().faults().set(&Whom::Node("edge-9".to_owned()), cut.clone()).unwrap();
+    world.cloud().faults().set(&FaultTarget::Node("edge-9".to_owned()), cut.clone()).unwrap();
     let why = within("the end", two.closed()).await.to_string();
     assert!(why.contains("on purpose"), "{why}");
     assert!(
@@ -282,7 +282,7 @@ async fn a_fault_cuts_a_node_off_the_relay_and_nothing_else() {
     let two = connect(&world, &caller).await.unwrap();
     eventually("the node is back", async || so(world.cloud().relays().has("edge-9"))).await;
     drop(joined(&one, &two, "edge-9").await);
-    world.cloud().faults().set(&Whom::Node("edge-1".to_owned()), cut).unwrap();
+    world.cloud().faults().set(&FaultTarget::Node("edge-1".to_owned()), cut).unwrap();
     world.run(&tests::manifests::pod("web", Some("edge-1"))).await;
 }
 

@@ -1,4 +1,4 @@
-//! Which calls of a cluster's API were made: for the test that holds the rules of the roles to them.
+//! The calls that were made of a cluster's API, for the test that compares them with the rules of the roles.
 
 use std::{
     collections::BTreeSet,
@@ -17,7 +17,7 @@ use super::rights::Right;
 pub struct Calls(Arc<Mutex<BTreeSet<Right>>>);
 
 impl Calls {
-    /// All of them, with the namespace that was named.
+    /// Returns all calls, with the namespace of the request.
     pub fn made(&self) -> BTreeSet<Right> {
         self.0.lock().clone()
     }
@@ -31,7 +31,7 @@ impl Calls {
     }
 }
 
-/// The right that a request needs; none where it is about the API itself, which everybody who is known may read.
+/// Returns the right that a request needs; `None` for discovery and other paths that every authenticated user may read.
 fn call(method: &Method, path: &str, query: &str) -> Option<Right> {
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
     let (group, rest) = match segments.as_slice() {
@@ -73,21 +73,21 @@ fn call(method: &Method, path: &str, query: &str) -> Option<Right> {
 }
 
 impl<S> Layer<S> for Calls {
-    type Service = Noted<S>;
+    type Service = RecordCalls<S>;
 
-    fn layer(&self, inner: S) -> Noted<S> {
-        Noted { inner, calls: self.clone() }
+    fn layer(&self, inner: S) -> RecordCalls<S> {
+        RecordCalls { inner, calls: self.clone() }
     }
 }
 
-/// A service whose calls are noted.
+/// A client service that records its calls.
 #[derive(Clone, Debug)]
-pub struct Noted<S> {
+pub struct RecordCalls<S> {
     inner: S,
     calls: Calls,
 }
 
-impl<S: Service<Request<B>>, B> Service<Request<B>> for Noted<S> {
+impl<S: Service<Request<B>>, B> Service<Request<B>> for RecordCalls<S> {
     type Response = S::Response;
     type Error = S::Error;
     type Future = S::Future;

@@ -1,4 +1,4 @@
-//! KubeEdge's kinds in the cluster: made where they are missing, and looked at whether they are served as this cloud needs them.
+//! KubeEdge's CustomResourceDefinitions in the cluster: creates missing ones, and checks that they are served in the needed version.
 
 use std::time::{Duration, Instant};
 
@@ -10,57 +10,57 @@ use kube::{
 use tokio::time::sleep;
 use tracing::info;
 
-/// Who applies them.
+/// The field manager of applied definitions.
 const MANAGER: &str = "cloudsim";
-/// A definition that was made is served within this.
-const ESTABLISHED: Duration = Duration::from_secs(60);
+/// How long a new definition may take to be served.
+const ESTABLISH_TIMEOUT: Duration = Duration::from_secs(60);
 const RETRY_INTERVAL: Duration = Duration::from_millis(250);
-/// Groups without whose kinds nothing works; of the others nothing acts on in a cluster yet.
-const NEEDED: [&str; 4] =
+/// The groups that are required; no controller acts on the others in a cluster yet.
+const REQUIRED_GROUPS: [&str; 4] =
     ["devices.kubeedge.io", "policy.kubeedge.io", "reliablesyncs.kubeedge.io", "rules.kubeedge.io"];
 
-/// Why the cluster's definitions are of no use.
+/// The cluster's definitions cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CrdError {
-    /// The API refused or failed.
+    /// An API call failed.
     #[error("CustomResourceDefinition {name} cannot be read or applied")]
     Api {
-        /// Which.
+        /// The name of the definition.
         name: String,
-        /// What the API said.
+        /// The API's error.
         source: kube::Error,
     },
-    /// Some are not there.
+    /// Definitions are missing.
     #[error(
         "the cluster lacks CustomResourceDefinitions: {}; apply those of this version (`kubectl apply --server-side -f crds/yaml`), or \
          leave out --install-crds=false", .0.join(", ")
     )]
     Missing(Vec<String>),
-    /// One is of another version of KubeEdge.
+    /// A definition is of another version of KubeEdge.
     #[error(
         "CustomResourceDefinition {name} is of another version of KubeEdge: it serves {served}, and this cloud needs {needed}; apply the \
          one of this version (`kubectl apply --server-side -f crds/yaml`)"
     )]
     Version {
-        /// Which.
+        /// The name of the definition.
         name: String,
         /// The versions that it serves.
         served: String,
         /// The version that is needed.
         needed: String,
     },
-    /// One is there and not served.
-    #[error("CustomResourceDefinition {name} is not served {} s after it was applied: {why}", ESTABLISHED.as_secs())]
+    /// A definition is not served.
+    #[error("CustomResourceDefinition {name} is not served {} s after it was applied: {why}", ESTABLISH_TIMEOUT.as_secs())]
     NotEstablished {
-        /// Which.
+        /// The name of the definition.
         name: String,
-        /// What its conditions say.
+        /// The message of its condition.
         why: String,
     },
 }
 
-/// Sees to it that the kinds are served. `install`: those that are missing are made, and those that this cloud made are renewed; others are
-/// left as they are.
+/// Makes sure that the kinds are served. With `install`, missing definitions are created and those that this cloud created are updated;
+/// others are left as they are.
 pub(super) async fn ensure(client: &Client, install: bool) -> Result<(), CrdError> {
     let api = Api::<CustomResourceDefinition>::all(client.clone());
     let mut missing = Vec::new();
@@ -69,9 +69,9 @@ pub(super) async fn ensure(client: &Client, install: bool) -> Result<(), CrdErro
         let name = crd.name_any();
         let failed = |source| CrdError::Api { name: name.clone(), source };
         let found = api.get_opt(&name).await.map_err(failed)?;
-        let is_needed = NEEDED.contains(&crd.spec.group.as_str());
+        let is_needed = REQUIRED_GROUPS.contains(&crd.spec.group.as_str());
         match &found {
-            // its own are renewed
+            // those that this program applied are updated
             Some(found) if is_needed && !(install && is_own(found)) => check(found, &crd)?,
             None if is_needed && !install => missing.push(name.clone()),
             _ => {}
@@ -96,7 +96,7 @@ pub(super) async fn ensure(client: &Client, install: bool) -> Result<(), CrdErro
     Ok(())
 }
 
-/// Whether this program has applied it before.
+/// Reports whether this program has applied the definition before.
 fn is_own(found: &CustomResourceDefinition) -> bool {
     found.managed_fields().iter().any(|fields| fields.manager.as_deref() == Some(MANAGER))
 }
@@ -123,7 +123,7 @@ async fn established(api: &Api<CustomResourceDefinition>, name: &str) -> Result<
         if is_true("Established") {
             return Ok(());
         }
-        if begun.elapsed() > ESTABLISHED {
+        if begun.elapsed() > ESTABLISH_TIMEOUT {
             let why = conditions.iter().find(|is| is.status != "True").and_then(|is| is.message.clone());
             let why = why.unwrap_or_else(|| "it has no condition".to_owned());
             return Err(CrdError::NotEstablished { name: name.to_owned(), why });

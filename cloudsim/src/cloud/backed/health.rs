@@ -1,5 +1,5 @@
-//! What a replica tells whoever watches over it, on a plain port: `/healthz` and `/livez` that it runs, `/readyz` that it takes nodes
-//! and reaches the cluster, `/metrics` what it counts. Nothing of it is secret, and nothing can be changed.
+//! The health endpoints of a replica, on a plain HTTP port: `/healthz` and `/livez` if it runs, `/readyz` if it accepts nodes and reaches
+//! the cluster, and `/metrics`. Nothing of it is secret, and nothing can be changed.
 
 use std::{
     convert::Infallible,
@@ -15,7 +15,7 @@ use kubeapi::{Body, MetricsSource, exposition::Text};
 use tokio::sync::watch;
 use tower::Service;
 
-/// The service; cheap to clone.
+/// The endpoints as an HTTP service; cheap to clone.
 #[derive(Clone)]
 pub(in crate::cloud) struct Health {
     ready: watch::Receiver<bool>,
@@ -24,7 +24,7 @@ pub(in crate::cloud) struct Health {
 }
 
 impl Health {
-    /// `ready`: whether nodes are taken. `reached`: whether the cluster's API server has answered when it was last asked.
+    /// Creates the service. `ready`: nodes are accepted. `reached`: the cluster's API server answered the last call.
     pub(in crate::cloud) fn new(
         ready: watch::Receiver<bool>,
         reached: watch::Receiver<bool>,
@@ -33,7 +33,7 @@ impl Health {
         Self { ready, reached, metrics }
     }
 
-    /// Why no more nodes should come.
+    /// Returns why no more nodes should connect.
     fn unready(&self) -> Option<&'static str> {
         if !*self.ready.borrow() {
             return Some("the cluster's devices and device models have not been listed yet");

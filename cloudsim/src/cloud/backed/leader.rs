@@ -1,7 +1,7 @@
-//! Which replica does what is to be done once: the holder of Lease `kubeedge/cloudsim`.
+//! Leader election: the holder of Lease `kubeedge/cloudsim` does what must be done once.
 //!
-//! Source: client-go's leader election. A holder is taken for gone when its Lease has not changed for as long as it says, by the clock of
-//! whoever looks: clocks that differ change nothing.
+//! Source: client-go's leader election. A holder counts as gone when its Lease has not changed for the Lease's duration, by the
+//! observer's clock, so clocks need not agree.
 
 use std::{
     pin::pin,
@@ -26,17 +26,17 @@ use tracing::{info, warn};
 
 use crate::pki::NAMESPACE;
 
-/// The Lease.
+/// The name of the Lease.
 pub const LEASE: &str = "cloudsim";
-/// The annotation that says whose replicas hold it in turn.
+/// The annotation with the installation whose replicas hold the Lease.
 const INSTALLATION: &str = "cloudsim/installation";
-/// How long a Lease is good for; client-go's.
-const DURATION: Duration = Duration::from_secs(15);
-/// A holder that could not renew it for so long leads no more.
-const DEADLINE: Duration = Duration::from_secs(10);
-/// How often the holder renews it.
-const RENEW: Duration = Duration::from_secs(5);
-/// How often the others look at it, and how long one look may take.
+/// The duration of a Lease; client-go's.
+const LEASE_DURATION: Duration = Duration::from_secs(15);
+/// A leader that could not renew the Lease for this long stops leading.
+const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+/// How often the leader renews the Lease.
+const RENEW_INTERVAL: Duration = Duration::from_secs(5);
+/// How often the others try to acquire it, and how long one try may take.
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Whether this replica leads; cheap to clone.
@@ -44,13 +44,12 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 pub(crate) struct Leading(watch::Receiver<bool>);
 
 impl Leading {
-    /// There is no other replica.
+    /// A replica without others always leads.
     pub(crate) fn always() -> Self {
         Self(watch::channel(true).1)
     }
 
-    /// Runs what `start` makes as long as this replica leads, each time anew, until `stop`. It is to end soon after its token is
-    /// cancelled.
+    /// Runs what `start` returns while this replica leads, each time anew, until `stop`. It must end soon after its token is cancelled.
     pub(crate) async fn run<F: Future<Output = ()>>(
         mut self,
         stop: CancellationToken,
@@ -65,7 +64,7 @@ impl Leading {
             let term = stop.child_token();
             let mut work = pin!(start(term.clone()));
             let lost = async {
-                // who elects has ended: so does everything
+                // the election has ended, so everything must
                 if self.0.wait_for(|leads| !*leads).await.is_err() {
                     std::future::pending::<()>().await;
                 }
@@ -73,7 +72,7 @@ impl Leading {
             tokio::select! {
                 // cancel-safe: it is awaited below
                 () = &mut work => return,
-                // cancel-safe: a state that is not seen stays
+                // cancel-safe: a state that is not seen is kept
                 () = lost => {}
             }
             term.cancel();
@@ -82,26 +81,26 @@ impl Leading {
     }
 }
 
-/// Another installation of cloudsim serves the cluster.
+/// Another installation of cloudsim that serves the cluster.
 #[derive(Debug)]
-pub(super) struct Other {
-    /// Its name.
+pub(super) struct OtherInstallation {
+    /// The name of the installation.
     pub(super) installation: String,
-    /// The replica of it that leads.
+    /// Its replica that leads.
     pub(super) holder: String,
 }
 
-/// Stands for election.
+/// Takes part in the election.
 pub(super) struct Election {
     api: Api<Lease>,
-    /// This replica.
+    /// The name of this replica.
     identity: String,
-    /// All replicas of this cloud.
+    /// The name of the installation, common to its replicas.
     installation: String,
     leads: watch::Sender<bool>,
-    /// Whether the API server has answered when it was last asked.
+    /// Whether the API server answered the last call.
     reached: watch::Sender<bool>,
-    /// The Lease as it was last, and since when it has been so.
+    /// The Lease as last seen, and since when it has not changed.
     seen: Option<(LeaseSpec, Instant)>,
 }
 
@@ -125,8 +124,8 @@ impl Election {
         self.reached.subscribe()
     }
 
-    /// The other installation whose replicas are alive, if there is one. A Lease of another one that does not change is nobody's.
-    pub(super) async fn other(&mut self) -> Result<Option<Other>, kube::Error> {
+    /// Returns the other installation that serves the cluster, if there is one. A foreign Lease that does not change has no holder.
+    pub(super) async fn other(&mut self) -> Result<Option<OtherInstallation>, kube::Error> {
         let begun = Instant::now();
         loop {
             let Some(lease) = self.api.get_opt(LEASE).await? else { return Ok(None) };
@@ -137,8 +136,10 @@ impl Election {
                 return Ok(None);
             }
             match &self.seen {
-                Some((first, _)) if *first != spec => return Ok(Some(Other { installation, holder })),
-                Some(_) if begun.elapsed() > DURATION => {
+                Some((first, _)) if *first != spec => {
+                    return Ok(Some(OtherInstallation { installation, holder }));
+                }
+                Some(_) if begun.elapsed() > LEASE_DURATION => {
                     info!(
                         installation,
                         holder, "another installation of cloudsim has ended: this one takes its place"
@@ -155,12 +156,12 @@ impl Election {
         }
     }
 
-    /// Until `stop`; gives the Lease up then.
+    /// Runs until `stop`; then releases the Lease.
     pub(super) async fn run(mut self, stop: CancellationToken) {
         let mut renewed = Instant::now();
         loop {
             let leads = *self.leads.borrow();
-            let stood = timeout(RENEW, self.stand()).await;
+            let stood = timeout(RENEW_INTERVAL, self.try_acquire_or_renew()).await;
             self.reached.send_replace(matches!(stood, Ok(Ok(_))));
             match stood {
                 Ok(Ok(is_mine)) => {
@@ -176,12 +177,12 @@ impl Election {
                     } else {
                         warn!("the Lease kubeedge/{LEASE} cannot be renewed: the API server does not answer");
                     }
-                    if leads && renewed.elapsed() > DEADLINE {
+                    if leads && renewed.elapsed() > RENEW_DEADLINE {
                         self.set(false);
                     }
                 }
             }
-            let pause = if *self.leads.borrow() { RENEW } else { RETRY_INTERVAL };
+            let pause = if *self.leads.borrow() { RENEW_INTERVAL } else { RETRY_INTERVAL };
             // cancel-safe: sleeping holds no data
             if stop.run_until_cancelled(sleep(pause)).await.is_none() {
                 break;
@@ -189,7 +190,7 @@ impl Election {
         }
         if *self.leads.borrow() {
             self.set(false);
-            // another one may begin at once
+            // another replica may lead at once
             let _ = timeout(RETRY_INTERVAL, self.give_up()).await;
         }
     }
@@ -201,11 +202,11 @@ impl Election {
         }
     }
 
-    /// One look, and one attempt. Whether the Lease is this replica's.
-    async fn stand(&mut self) -> Result<bool, kube::Error> {
+    /// Tries once to acquire or renew the Lease. Returns whether this replica holds it.
+    async fn try_acquire_or_renew(&mut self) -> Result<bool, kube::Error> {
         let Some(lease) = self.api.get_opt(LEASE).await? else {
             let lease = self.lease(Lease::default(), &self.identity);
-            return raced(self.api.create(&PostParams::default(), &lease).await);
+            return false_on_conflict(self.api.create(&PostParams::default(), &lease).await);
         };
         let spec = lease.spec.clone().unwrap_or_default();
         let holder = spec.holder_identity.clone().unwrap_or_default();
@@ -216,7 +217,7 @@ impl Election {
             };
             let is_alive = self.seen.as_ref().is_some_and(|(before, _)| *before != spec);
             let seconds = spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
-            let duration = seconds.map_or(DURATION, Duration::from_secs);
+            let duration = seconds.map_or(LEASE_DURATION, Duration::from_secs);
             self.seen = Some((spec, since));
             if since.elapsed() < duration {
                 let theirs = installation(&lease);
@@ -230,7 +231,7 @@ impl Election {
             }
         }
         let lease = self.lease(lease, &self.identity);
-        raced(self.api.replace(LEASE, &PostParams::default(), &lease).await)
+        false_on_conflict(self.api.replace(LEASE, &PostParams::default(), &lease).await)
     }
 
     async fn give_up(&self) -> Result<(), kube::Error> {
@@ -239,24 +240,24 @@ impl Election {
             lease.spec.as_ref().is_some_and(|spec| spec.holder_identity.as_ref() == Some(&self.identity));
         if is_mine {
             let lease = self.lease(lease, "");
-            raced(self.api.replace(LEASE, &PostParams::default(), &lease).await)?;
+            false_on_conflict(self.api.replace(LEASE, &PostParams::default(), &lease).await)?;
         }
         Ok(())
     }
 
-    /// The Lease, held by `holder` from now on; by nobody where that is empty.
+    /// Returns the Lease with a new holder; with none if `holder` is empty.
     fn lease(&self, before: Lease, holder: &str) -> Lease {
         let now = Timestamp::now();
         let now = MicroTime(now.round(jiff::Unit::Microsecond).unwrap_or(now));
         let mut spec = before.spec.unwrap_or_default();
-        // an empty one is refused
+        // the API refuses an empty one
         let holder = (!holder.is_empty()).then(|| holder.to_owned());
         if spec.holder_identity != holder {
             spec.acquire_time = Some(now.clone());
             spec.lease_transitions = Some(spec.lease_transitions.unwrap_or_default().saturating_add(1));
         }
         spec.holder_identity = holder;
-        spec.lease_duration_seconds = i32::try_from(DURATION.as_secs()).ok();
+        spec.lease_duration_seconds = i32::try_from(LEASE_DURATION.as_secs()).ok();
         spec.renew_time = Some(now);
         let mut metadata =
             ObjectMeta { name: Some(LEASE.to_owned()), managed_fields: None, ..before.metadata };
@@ -271,8 +272,8 @@ fn installation(lease: &Lease) -> String {
     annotations.and_then(|annotations| annotations.get(INSTALLATION).cloned()).unwrap_or_default()
 }
 
-/// Somebody else was faster.
-fn raced(written: Result<Lease, kube::Error>) -> Result<bool, kube::Error> {
+/// Returns false on a conflict.
+fn false_on_conflict(written: Result<Lease, kube::Error>) -> Result<bool, kube::Error> {
     match written {
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
         written => written.map(|_| true),

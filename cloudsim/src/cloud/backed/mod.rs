@@ -1,12 +1,12 @@
-//! A cloud before the API server of a cluster that exists: it keeps nothing itself, so that any number of replicas are one cloud.
+//! A cloud before the API server of an existing cluster: it keeps no state itself, so any number of replicas form one cloud.
 //!
-//! In: a cluster's address and what it lets this cloud do. Out: a client that everything else works with, as with that of the API of its own.
+//! In: the cluster's address and this cloud's credentials. Out: a client that everything else uses as it uses that of our own API.
 
 mod calls;
 mod crds;
-mod ends;
 mod health;
 mod leader;
+mod revoked_sessions;
 mod rights;
 mod sessions;
 
@@ -22,7 +22,7 @@ use wire::enroll::pem_certificate;
 
 pub(super) use self::health::Health;
 pub(crate) use self::leader::Leading;
-use self::leader::{Election, Other};
+use self::leader::{Election, OtherInstallation};
 pub use self::{
     calls::Calls,
     crds::CrdError,
@@ -38,32 +38,32 @@ use crate::{
     tasks::Tasks,
 };
 
-/// The cluster says who it is within this.
+/// How long the first call to the cluster may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
-/// A connection to the API server is made within this.
+/// How long connecting to the API server may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The cluster's own authority, as it stands in every namespace.
+/// The ConfigMap and key of the cluster's own CA, which is in every namespace.
 const ROOT_CA: (&str, &str) = ("kube-root-ca.crt", "ca.crt");
 
-/// How a cluster is reached, and as what.
+/// How to reach the cluster, and the identity of this cloud.
 #[derive(Clone, Debug)]
 pub struct ClusterOptions {
-    /// Its API server, and who this cloud is there.
+    /// The API server and this cloud's credentials.
     pub config: Config,
-    /// What all replicas of this cloud are called together. Two of different names do not serve one cluster.
+    /// The common name of this cloud's replicas. Only one installation serves a cluster.
     pub installation: String,
-    /// What this replica is called; no other one may be called so.
+    /// The unique name of this replica.
     pub replica: String,
-    /// Whether KubeEdge's kinds are made where the cluster lacks them.
+    /// Whether missing definitions of KubeEdge's kinds are created.
     pub install_crds: bool,
-    /// The port for health and metrics, 0 for any; `None`: they are not served.
+    /// The port for health and metrics, 0 for any free one; `None` if they are not served.
     pub health_port: Option<u16>,
-    /// Where calls of the cluster's API are noted.
+    /// Records the calls of the cluster's API.
     pub calls: Option<Calls>,
 }
 
 impl ClusterOptions {
-    /// The cluster of this configuration, with everything else as it is without further words.
+    /// Creates options with defaults for everything else.
     pub fn new(config: Config, replica: &str) -> Self {
         Self {
             config,
@@ -76,71 +76,71 @@ impl ClusterOptions {
     }
 }
 
-/// Why a cluster cannot be served.
+/// The cluster cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
-    /// Whoever answers cannot be known.
+    /// The server cannot be authenticated.
     #[error(
         "the kubeconfig says insecure-skip-tls-verify: this cloud does not talk to a cluster whose certificate it cannot verify; give \
          certificate-authority-data"
     )]
     Unverified,
-    /// The client cannot be made.
+    /// The client cannot be built.
     #[error("the cluster at {server} cannot be reached with what the kubeconfig says")]
     Client {
-        /// Its address.
+        /// The address of the cluster.
         server: String,
-        /// Why.
+        /// The client's error.
         source: kube::Error,
     },
-    /// It does not answer, or refuses.
+    /// The first call failed.
     #[error(
         "the cluster at {server} does not answer as it should; check that it runs, and the context, file and credentials of --kube-context and \
          --cluster-kubeconfig"
     )]
     NoAnswer {
-        /// Its address.
+        /// The address of the cluster.
         server: String,
-        /// Why.
+        /// The API's error.
         source: kube::Error,
     },
-    /// It does not answer at all.
+    /// The first call was not answered.
     #[error("the cluster at {server} has not answered in {} s; check that it runs, and the context of --kube-context", ANSWER_TIMEOUT.as_secs())]
     Silent {
-        /// Its address.
+        /// The address of the cluster.
         server: String,
     },
-    /// The namespace for keys is missing.
+    /// The namespace for keys does not exist.
     #[error(
         "the cluster has no namespace {NAMESPACE}, where the keys of this cloud are kept; make it with `kubectl create namespace {NAMESPACE}`"
     )]
     NoNamespace,
-    /// Not everything is allowed that must be.
+    /// Rights are missing.
     #[error(transparent)]
     Rights(#[from] RightsError),
     /// KubeEdge's kinds are not served.
     #[error(transparent)]
     Crds(#[from] CrdError),
-    /// It serves this cluster already.
+    /// Another installation serves the cluster.
     #[error(
         "another cloudsim, installation {installation:?}, serves this cluster: its replica {holder} holds Lease {NAMESPACE}/{LEASE}; end it first, \
          or start this one as a replica of it with --installation {installation}"
     )]
     Another {
-        /// Its name.
+        /// The name of the installation.
         installation: String,
-        /// The replica that leads.
+        /// Its replica that leads.
         holder: String,
     },
-    /// The API refused something at the start.
+    /// An API call at the start failed.
     #[error("the cluster refused a call at the start")]
     Api(#[from] kube::Error),
-    /// It has no authority to tell of.
+    /// The cluster publishes no CA.
     #[error("the cluster's authority is neither in the kubeconfig nor in ConfigMap {NAMESPACE}/{}", ROOT_CA.0)]
     NoAuthority,
 }
 
-/// A cluster that is served.
+/// A cloud that serves a cluster.
 pub(super) struct Backed {
     pub(super) client: Client,
     pub(super) options: ClusterOptions,
@@ -148,7 +148,7 @@ pub(super) struct Backed {
 }
 
 impl Backed {
-    /// Reaches the cluster, and looks at all that must be there.
+    /// Connects to the cluster and checks the preconditions.
     pub(super) async fn connect(options: &ClusterOptions) -> Result<Self, ClusterError> {
         let server = options.config.cluster_url.to_string();
         if options.config.accept_invalid_certs {
@@ -163,15 +163,15 @@ impl Backed {
         }
         rights::check(&client, options.install_crds).await?;
         let mut election = Election::new(&client, &options.replica, &options.installation);
-        if let Some(Other { installation, holder }) = election.other().await? {
+        if let Some(OtherInstallation { installation, holder }) = election.other().await? {
             return Err(ClusterError::Another { installation, holder });
         }
         crds::ensure(&client, options.install_crds).await?;
         Ok(Self { client, options: options.clone(), election })
     }
 
-    /// Keys and the join token: those that stand, made where they are missing.
-    pub(super) async fn own_objects(&self, names: &[String]) -> Result<(Pki, String), ClusterOrPki> {
+    /// Returns the keys and the join token, and makes missing ones.
+    pub(super) async fn ensure_own_objects(&self, names: &[String]) -> Result<(Pki, String), ClusterOrPki> {
         let pki = match Pki::ensure_shared(&self.client, names).await {
             Err(PkiError::Api(kube::Error::Api(status))) if status.code == 404 => {
                 self.make_namespace().await?;
@@ -183,7 +183,7 @@ impl Backed {
         Ok((pki, token))
     }
 
-    /// Who may make namespaces need not be told to; the role of this cloud does not let it.
+    /// Creates the namespace if it is missing and that is allowed; the role of this cloud does not allow it.
     async fn make_namespace(&self) -> Result<(), ClusterError> {
         let mut namespace = Namespace::default();
         namespace.metadata.name = Some(NAMESPACE.to_owned());
@@ -195,7 +195,7 @@ impl Backed {
         }
     }
 
-    /// The cluster's own authority (PEM), which pods verify its API server by.
+    /// Returns the cluster's own CA (PEM), with which pods verify its API server.
     pub(super) async fn root_ca(&self) -> Result<String, ClusterError> {
         if let Some(roots) = self.options.config.root_cert.as_ref().filter(|roots| !roots.is_empty()) {
             return Ok(roots.iter().map(|der| pem_certificate(der)).collect());
@@ -206,7 +206,7 @@ impl Backed {
         root.ok_or(ClusterError::NoAuthority)
     }
 
-    /// Which certificates count, and the uses of tokens.
+    /// Returns the records of nodes' certificates and of tokens' uses.
     pub(super) fn records(&self) -> (NodeCertificates, JoinTokens) {
         (NodeCertificates::in_cluster(&self.client), JoinTokens::in_cluster(&self.client))
     }
@@ -215,12 +215,12 @@ impl Backed {
         self.election.leading()
     }
 
-    /// Whether the cluster's API server has answered when it was last asked.
+    /// Returns whether the cluster's API server answered the last call.
     pub(super) fn reached(&self) -> watch::Receiver<bool> {
         self.election.reached()
     }
 
-    /// Starts what is to be done once for the cluster, and what ends sessions that another replica has ended.
+    /// Starts what must be done once for the cluster, and what ends sessions that another replica has revoked.
     pub(super) fn spawn(
         self,
         (events, metrics): (&Recorder, Metrics),
@@ -235,7 +235,12 @@ impl Backed {
             manager::run_kubeedges(cluster, term)
         });
         tasks.spawn("serviceaccountaccess", policy);
-        let ends = ends::run(self.client.clone(), certificates.clone(), sessions.clone(), stop.child_token());
+        let ends = revoked_sessions::run(
+            self.client.clone(),
+            certificates.clone(),
+            sessions.clone(),
+            stop.child_token(),
+        );
         tasks.spawn("ends of certificates", ends);
         let replica = self.options.replica.clone();
         let told = sessions::run(self.client.clone(), replica, sessions.clone(), stop.child_token());
@@ -244,7 +249,7 @@ impl Backed {
     }
 }
 
-/// What goes wrong with keys in a cluster.
+/// An error of handling keys in a cluster.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ClusterOrPki {
     #[error(transparent)]
@@ -254,7 +259,7 @@ pub(super) enum ClusterOrPki {
 }
 
 fn client(options: &ClusterOptions) -> Result<Client, kube::Error> {
-    // what the server has no time for (429, 503) is asked again, as it says or after longer and longer pauses
+    // requests that the server refuses for load (429, 503) are repeated, after its delay or with back-off
     let mut config = options.config.clone();
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.default_retry = true;
@@ -262,7 +267,7 @@ fn client(options: &ClusterOptions) -> Result<Client, kube::Error> {
     Ok(builder.with_layer(&option_layer(options.calls.clone())).build())
 }
 
-/// Whether nodes are taken, for [`Health`].
+/// Creates the flag that nodes are accepted, for [`Health`].
 pub(super) fn readiness() -> (watch::Sender<bool>, watch::Receiver<bool>) {
     watch::channel(false)
 }

@@ -1,5 +1,4 @@
-//! What this cloud needs to be allowed to do, and what it is not: asked at the start, so that a rule that is missing is named and not met
-//! later in the middle of something.
+//! The rights that this cloud needs, checked at the start so that a missing rule is named at once instead of failing later.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,32 +13,32 @@ use k8s_openapi::api::{
 use kube::{Api, Client, api::PostParams};
 use serde::Deserialize;
 
-/// Questions that are asked at a time.
+/// Concurrent SelfSubjectAccessReviews.
 const CONCURRENT_REVIEWS: usize = 8;
-/// The rules, for roles and for people.
+/// The rules, as YAML for roles and users.
 pub const RULES: &str = include_str!("rules.yaml");
 
-/// What is called.
+/// The needed rules.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Rules {
-    /// In all namespaces, and of what is in none.
+    /// In all namespaces, and for cluster-scoped objects.
     pub cluster: Vec<PolicyRule>,
-    /// In one namespace each.
+    /// In single namespaces.
     pub namespaces: BTreeMap<String, Vec<PolicyRule>>,
-    /// As `cluster`, where definitions are made.
+    /// As `cluster`, if definitions are created.
     pub crds: Vec<PolicyRule>,
 }
 
-/// One call: a verb on a resource.
+/// One right: a verb on a resource.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Right {
-    /// The namespace; empty for all, and for what is in none.
+    /// The namespace; empty for all and for cluster-scoped objects.
     pub namespace: String,
-    /// The API group; empty for the core.
+    /// The API group; empty for the core group.
     pub group: String,
-    /// The resource, with its subresource behind a slash.
+    /// The resource, with a subresource after a slash.
     pub resource: String,
-    /// What is done.
+    /// The verb.
     pub verb: String,
     /// The name of the object; empty for all.
     pub name: String,
@@ -55,16 +54,16 @@ impl fmt::Display for Right {
     }
 }
 
-/// Why the cloud may not do what it must.
+/// The rights of the cloud are insufficient or unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum RightsError {
-    /// The rules in this program are none.
+    /// The embedded rules are invalid.
     #[error("the rules of this program cannot be read; please report this")]
     Rules(#[from] serde_saphyr::Error),
-    /// It cannot be asked.
+    /// The review failed.
     #[error("the cluster does not say what this cloud may do (SelfSubjectAccessReview)")]
     Api(#[from] kube::Error),
-    /// There are verbs that it may not.
+    /// These rights are missing.
     #[error("the cluster does not let this cloud do what it must; add these rules to its roles:\n{}", lines(.0))]
     Missing(Vec<Right>),
 }
@@ -74,15 +73,15 @@ fn lines(missing: &[Right]) -> String {
 }
 
 impl Rules {
-    /// Those of this version.
+    /// Returns the rules of this version.
     ///
     /// # Errors
-    /// The file in the program is none, which a test excludes.
+    /// Returns an error if the embedded file is invalid, which a test excludes.
     pub fn of_this_version() -> Result<Self, serde_saphyr::Error> {
         serde_saphyr::from_str(RULES)
     }
 
-    /// Every single right of them.
+    /// Returns every single right.
     pub fn rights(&self, makes_crds: bool) -> BTreeSet<Right> {
         let everywhere = self.cluster.iter().chain(self.crds.iter().filter(|_| makes_crds));
         let mut all: BTreeSet<Right> = everywhere.flat_map(|rule| of("", rule)).collect();
@@ -113,7 +112,7 @@ fn of(namespace: &str, rule: &PolicyRule) -> Vec<Right> {
     all
 }
 
-/// Asks for each right.
+/// Checks each right with the API.
 pub(super) async fn check(client: &Client, makes_crds: bool) -> Result<(), RightsError> {
     let rights = Rules::of_this_version()?.rights(makes_crds);
     let ask = |right: Right| async move {

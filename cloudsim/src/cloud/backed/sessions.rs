@@ -1,5 +1,5 @@
-//! The sessions of nodes as all replicas have them: each replica writes its own down every few seconds, for `cloudsim nodes`, and for the
-//! others, so that a node has one session among all of them.
+//! The sessions of nodes at all replicas: each replica records its own every few seconds, for `cloudsim nodes` and for the other
+//! replicas, so that a node has one session among all of them.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -13,32 +13,32 @@ use tracing::debug;
 use wire::instance::Instance;
 
 use crate::{
-    pki::{Change, Entry, Expected, Records, RecordsError},
+    pki::{Change, Entry, Precondition, Records, RecordsError},
     sessions::{NodeSession, RemoteSession, Sessions},
 };
 
-/// What the records are called where they are kept.
+/// The kind of the records.
 const KIND: &str = "sessions";
 /// How often they are written.
-const WRITE: Duration = Duration::from_secs(10);
-/// What is older is of a replica that has ended.
-const FRESH: Duration = Duration::from_secs(60);
-/// Sessions that one record holds; it has some 400 bytes for each, and a ConfigMap ends at a million.
+const WRITE_INTERVAL: Duration = Duration::from_secs(10);
+/// Older records are of replicas that have ended.
+const MAX_AGE: Duration = Duration::from_secs(60);
+/// The most sessions in one record: each needs some 400 bytes, and a ConfigMap holds a million.
 const MAX_SESSIONS: usize = 2300;
 
 #[derive(Deserialize, Serialize)]
-struct Written {
+struct SessionsRecord {
     at: Timestamp,
     nodes: Vec<NodeSession>,
-    /// Which run of an agent has the session of which node.
+    /// The run of the agent that has each node's session.
     #[serde(default)]
     runs: HashMap<String, String>,
 }
 
-/// Writes them down until `stop`.
+/// Writes the records until `stop`.
 pub(super) async fn run(client: Client, replica: String, sessions: Sessions, stop: CancellationToken) {
     let records = Records::in_cluster(KIND, &client);
-    let mut ticks = interval(WRITE);
+    let mut ticks = interval(WRITE_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // cancel-safe: a tick that is not seen comes again
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {
@@ -46,9 +46,9 @@ pub(super) async fn run(client: Client, replica: String, sessions: Sessions, sto
         nodes.truncate(MAX_SESSIONS);
         let mut runs = sessions.runs();
         let runs = nodes.iter().filter_map(|session| runs.remove_entry(&session.node)).collect();
-        let value = json!(Written { at: Timestamp::now(), nodes, runs });
+        let value = json!(SessionsRecord { at: Timestamp::now(), nodes, runs });
         let mut changes =
-            vec![Change { name: replica.clone(), expected: Expected::Anything, value: Some(value) }];
+            vec![Change { name: replica.clone(), expected: Precondition::Anything, value: Some(value) }];
         let known = records.list().await;
         if let Ok(known) = &known {
             changes.extend(known.iter().filter(|entry| read(entry).is_none()).map(removal));
@@ -61,25 +61,25 @@ pub(super) async fn run(client: Client, replica: String, sessions: Sessions, sto
             );
         }
     }
-    let gone = Change { name: replica, expected: Expected::Anything, value: None };
-    let _ = tokio::time::timeout(WRITE, records.write(vec![gone])).await;
+    let gone = Change { name: replica, expected: Precondition::Anything, value: None };
+    let _ = tokio::time::timeout(WRITE_INTERVAL, records.write(vec![gone])).await;
 }
 
-/// What a replica that runs has written.
-fn read(entry: &Entry) -> Option<Written> {
-    Written::deserialize(&entry.value).ok().filter(is_fresh)
+/// Reads the record of a running replica.
+fn read(entry: &Entry) -> Option<SessionsRecord> {
+    SessionsRecord::deserialize(&entry.value).ok().filter(is_fresh)
 }
 
-/// Of a replica that has ended.
+/// Returns the removal of a record whose replica has ended.
 fn removal(entry: &Entry) -> Change {
     Change { name: entry.name.clone(), expected: entry.version.clone(), value: None }
 }
 
-/// The sessions at all replicas but `own`.
+/// Returns the sessions at all replicas but `own`.
 fn remote(known: &[Entry], own: &str) -> Vec<RemoteSession> {
     let mut all = Vec::new();
     for entry in known.iter().filter(|entry| entry.name != own) {
-        let Some(Written { nodes, runs, .. }) = read(entry) else { continue };
+        let Some(SessionsRecord { nodes, runs, .. }) = read(entry) else { continue };
         all.extend(nodes.into_iter().map(|session| RemoteSession {
             run: runs.get(&session.node).and_then(|run| Instance::parse(run)),
             node: session.node,
@@ -90,11 +90,11 @@ fn remote(known: &[Entry], own: &str) -> Vec<RemoteSession> {
     all
 }
 
-fn is_fresh(written: &Written) -> bool {
-    Timestamp::now().duration_since(written.at).unsigned_abs() < FRESH
+fn is_fresh(written: &SessionsRecord) -> bool {
+    Timestamp::now().duration_since(written.at).unsigned_abs() < MAX_AGE
 }
 
-/// Those of all replicas that run, by node; the newest where two have one of a node.
+/// Returns the sessions of all running replicas by node; the newest if two have one of a node.
 pub async fn of_all_replicas(client: &Client) -> Result<Vec<NodeSession>, RecordsError> {
     let mut all: Vec<NodeSession> = Vec::new();
     for entry in Records::in_cluster(KIND, client).list().await? {

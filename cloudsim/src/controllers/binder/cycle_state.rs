@@ -1,4 +1,4 @@
-//! What the filters and scores know of one pod before they are asked of each node; kube-scheduler's `CycleState`. Pure.
+//! What filters and scores compute once for a pod; kube-scheduler's `CycleState`. Pure.
 
 use std::collections::BTreeSet;
 
@@ -12,22 +12,22 @@ use super::{
     storage::Volumes,
 };
 
-/// What is worked out once for a pod.
+/// The precomputed state for one pod.
 pub(super) struct CycleState<'a> {
-    /// The pod, and all that it sees.
+    /// The pod and the snapshot.
     pub(super) view: PodView<'a>,
-    /// What it asks for.
+    /// The pod's resource requests.
     pub(super) requests: Amounts,
-    /// What its volumes ask of a node.
+    /// The node constraints of the pod's volumes.
     pub(super) volumes: Volumes,
-    /// How pods are spread for its constraints.
+    /// The pods in each domain of the pod's topology spread constraints.
     pub(super) spread: Spread,
-    /// Which pods it wants to be near to and far from.
+    /// The pod's required affinity and anti-affinity.
     pub(super) neighbours: Neighbours,
 }
 
 impl<'a> CycleState<'a> {
-    /// Looks at everything once; an error is why no node can do.
+    /// Computes the state. The error is the reason why no node fits.
     pub(super) fn new(pod: &'a Pod, spec: &'a PodSpec, snapshot: Snapshot<'a>) -> Result<Self, String> {
         let volumes = snapshot.storage.volumes(pod, spec)?;
         let view = PodView { pod, spec, snapshot, hidden: BTreeSet::new() };
@@ -35,8 +35,8 @@ impl<'a> CycleState<'a> {
         Ok(Self { view, requests: requests_of(pod), volumes, spread, neighbours })
     }
 
-    /// The same as if these pods were gone.
-    pub(super) fn hide(&mut self, uids: BTreeSet<String>) {
+    /// Recomputes the state as if these pods did not exist.
+    pub(super) fn hide_pods(&mut self, uids: BTreeSet<String>) {
         self.view.hidden = uids;
         self.spread = Spread::count(&self.view);
         self.neighbours = Neighbours::count(&self.view);

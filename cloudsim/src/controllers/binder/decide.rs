@@ -1,4 +1,4 @@
-//! Where a pod goes: the filters, then the scores, then preemption. Pure.
+//! Schedules a pod: filters, then scores, then preemption. Pure.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -11,21 +11,21 @@ use super::{
     cycle_state::CycleState,
     filters::filter,
     messages,
-    nodes::Place,
+    nodes::NodeInfo,
     preemption::{self, Preemption},
     scores,
     snapshot::Snapshot,
     status::Status,
 };
 
-/// What becomes of a pod.
+/// The decision about a pod.
 #[derive(Debug)]
 pub(super) enum Decision {
-    /// It goes to this node.
+    /// Bind it to this node.
     Bind(String),
-    /// It waits; the message says why.
+    /// Let it wait; the message is the reason.
     Wait(String),
-    /// It waits for pods that make room.
+    /// Preempt these pods and wait for their end.
     Preempt(Preemption, String),
 }
 
@@ -45,16 +45,16 @@ pub(super) fn decide(pod: &Pod, snapshot: Snapshot<'_>, budgets: &[Arc<PodDisrup
         }
     };
     let nominated = pod.status.as_ref().and_then(|status| status.nominated_node_name.as_deref());
-    if let Some((node, place)) = nominated.and_then(|name| snapshot.nodes.get(name))
-        && filter(&cycle, node, place).is_none()
+    if let Some((node, node_info)) = nominated.and_then(|name| snapshot.nodes.get(name))
+        && filter(&cycle, node, node_info).is_none()
     {
         return Decision::Bind(node.metadata.name.clone().unwrap_or_default());
     }
     let mut statuses: BTreeMap<String, Status> = BTreeMap::new();
-    let mut fitting: Vec<(&Node, &Place)> = Vec::new();
-    for (node, place) in snapshot.nodes.all() {
-        match filter(&cycle, node, place) {
-            None => fitting.push((node, place)),
+    let mut fitting: Vec<(&Node, &NodeInfo)> = Vec::new();
+    for (node, node_info) in snapshot.nodes.all() {
+        match filter(&cycle, node, node_info) {
+            None => fitting.push((node, node_info)),
             Some(status) => drop(statuses.insert(node.metadata.name.clone().unwrap_or_default(), status)),
         }
     }

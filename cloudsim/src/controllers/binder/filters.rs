@@ -1,4 +1,4 @@
-//! Whether a node does for a pod: the scheduler's filters, in its order and words. The first that refuses speaks for the node. Pure.
+//! The scheduler's filters, in its order and with its messages. The first filter that rejects a node gives its reason. Pure.
 //!
 //! Source: kube-scheduler's default profile.
 
@@ -8,23 +8,23 @@ use kube::ResourceExt;
 use super::{
     cycle_state::CycleState,
     node_state::{EDGE_LABEL, is_ready},
-    nodes::Place,
+    nodes::NodeInfo,
     status::Status,
 };
 use crate::controllers::workloads::affinity;
 
-/// Why the node does not do, if it does not.
-pub(super) fn filter(cycle: &CycleState<'_>, node: &Node, place: &Place) -> Option<Status> {
+/// Returns why the pod does not fit on the node; `None` if it does.
+pub(super) fn filter(cycle: &CycleState<'_>, node: &Node, node_info: &NodeInfo) -> Option<Status> {
     of_edge(node)
         .or_else(|| of_spec(cycle, node))
-        .or_else(|| ports(cycle, node, place))
-        .or_else(|| resources(cycle, node, place))
+        .or_else(|| ports(cycle, node, node_info))
+        .or_else(|| resources(cycle, node, node_info))
         .or_else(|| cycle.volumes.filter(node))
         .or_else(|| cycle.spread.filter(node))
         .or_else(|| cycle.neighbours.filter(node))
 }
 
-/// This binder's own: the nodes that it binds to.
+/// This binder's own filter: it binds to edge nodes only.
 fn of_edge(node: &Node) -> Option<Status> {
     if !node.labels().contains_key(EDGE_LABEL) {
         return Some(Status::unresolvable(format!("node(s) didn't have the label {EDGE_LABEL}")));
@@ -50,7 +50,7 @@ fn of_spec(cycle: &CycleState<'_>, node: &Node) -> Option<Status> {
             taint.key
         )));
     }
-    (!affinity::wants(spec, node))
+    (!affinity::matches_node(spec, node))
         .then(|| Status::unresolvable("node(s) didn't match Pod's node affinity/selector"))
 }
 
@@ -63,7 +63,7 @@ fn tolerates_cordon(tolerations: &[Toleration]) -> bool {
     tolerations.iter().any(|toleration| affinity::tolerates(toleration, &taint))
 }
 
-/// A port of the node that a pod takes: protocol, number, address.
+/// A host port of a pod: protocol, number, address.
 type Port<'a> = (&'a str, i32, &'a str);
 
 fn ports_of(pod: &Pod) -> impl Iterator<Item = Port<'_>> {
@@ -79,7 +79,7 @@ fn ports_of(pod: &Pod) -> impl Iterator<Item = Port<'_>> {
     })
 }
 
-fn ports(cycle: &CycleState<'_>, node: &Node, place: &Place) -> Option<Status> {
+fn ports(cycle: &CycleState<'_>, node: &Node, node_info: &NodeInfo) -> Option<Status> {
     let wanted: Vec<_> = ports_of(cycle.view.pod).collect();
     let meets = |other: Port<'_>| {
         wanted.iter().any(|one| {
@@ -87,14 +87,15 @@ fn ports(cycle: &CycleState<'_>, node: &Node, place: &Place) -> Option<Status> {
             (one.0, one.1) == (other.0, other.1) && same_address
         })
     };
-    let is_taken = !wanted.is_empty() && cycle.view.pods_on(node, place).any(|pod| ports_of(pod).any(meets));
+    let is_taken =
+        !wanted.is_empty() && cycle.view.pods_on(node, node_info).any(|pod| ports_of(pod).any(meets));
     is_taken.then(|| Status::unschedulable("node(s) didn't have free ports for the requested pod ports"))
 }
 
-/// A node that says nothing of what it has is taken to have enough.
-fn resources(cycle: &CycleState<'_>, node: &Node, place: &Place) -> Option<Status> {
-    let allocatable = place.allocatable.as_ref()?;
-    let (used, count) = cycle.view.used(node, place);
+/// A node that does not report its resources counts as having enough.
+fn resources(cycle: &CycleState<'_>, node: &Node, node_info: &NodeInfo) -> Option<Status> {
+    let allocatable = node_info.allocatable.as_ref()?;
+    let (used, count) = cycle.view.used(node, node_info);
     let (mut reasons, mut is_resolvable) = (Vec::new(), true);
     let is_full = |most: &i64| i64::try_from(count).unwrap_or(i64::MAX) >= *most;
     if allocatable.get("pods").is_some_and(is_full) {

@@ -1,11 +1,11 @@
-//! What the scheduler says of a pod that fits nowhere. Pure.
+//! The scheduler's messages about unschedulable pods. Pure.
 
 use std::collections::BTreeMap;
 
 /// The longest message of an event.
 const MAX_MESSAGE: usize = 1024;
 
-/// `0/3 nodes are available: 1 Insufficient cpu, 2 node(s) were unschedulable.`, of each node's reasons.
+/// Counts the nodes' reasons: `0/3 nodes are available: 1 Insufficient cpu, 2 node(s) were unschedulable.`
 pub(super) fn of_nodes<'a>(count: usize, reasons: impl Iterator<Item = &'a str>) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for reason in reasons {
@@ -13,7 +13,7 @@ pub(super) fn of_nodes<'a>(count: usize, reasons: impl Iterator<Item = &'a str>)
     }
     let mut texts: Vec<String> =
         counts.into_iter().map(|(reason, count)| format!("{count} {reason}")).collect();
-    // as texts: ten comes before two
+    // sorted as texts: ten comes before two
     texts.sort();
     if texts.is_empty() {
         return format!("0/{count} nodes are available.");
@@ -21,12 +21,12 @@ pub(super) fn of_nodes<'a>(count: usize, reasons: impl Iterator<Item = &'a str>)
     format!("0/{count} nodes are available: {}.", texts.join(", "))
 }
 
-/// Why no node was looked at.
+/// Builds the message when a reason concerns the pod on all nodes.
 pub(super) fn of_pod(count: usize, reason: &str) -> String {
     format!("0/{count} nodes are available: {reason}.")
 }
 
-/// The whole: why no node does, and why no other pod made room.
+/// Joins the reason of the nodes with that of the preemption.
 pub(super) fn all(first: &str, preemption: &str) -> String {
     let mut text = format!("{first} preemption: {preemption}");
     if text.len() > MAX_MESSAGE {

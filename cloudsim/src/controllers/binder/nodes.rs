@@ -1,4 +1,4 @@
-//! The nodes and the pods that are on them, kept up to date by what the watches tell and by what the binder itself decides. Pure.
+//! The nodes with their pods, updated by the watches and by the binder's own decisions. Pure.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -11,36 +11,36 @@ use kubeapi::resources::{Amounts, amounts, requests_of};
 
 use crate::controllers::workloads::pods::is_finished;
 
-/// A node, and what is on it.
+/// A node with its pods; kube-scheduler's `NodeInfo`.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Place {
-    /// The node, when there is one: pods may be bound to what was deleted.
+pub(super) struct NodeInfo {
+    /// The node; `None` if pods are bound to a node that does not exist.
     node: Option<Arc<Node>>,
-    /// By uid: those that have not ended.
+    /// Pods that have not ended, by uid.
     pub(super) pods: BTreeMap<String, Arc<Pod>>,
-    /// What they ask for together.
+    /// The sum of the pods' requests.
     pub(super) used: Amounts,
-    /// What pods may use in all; nothing is known of a resource that is not in it.
+    /// The allocatable resources; a resource that is missing here is not known.
     pub(super) allocatable: Option<Amounts>,
 }
 
 /// All nodes.
 #[derive(Debug, Default)]
 pub(super) struct Nodes {
-    places: BTreeMap<String, Place>,
-    /// The node of each pod, by uid.
+    node_infos: BTreeMap<String, NodeInfo>,
+    /// The node of each pod, by the pod's uid.
     node_of: HashMap<String, String>,
-    /// How many pods keep others away from them.
+    /// The number of pods with a required anti-affinity.
     repelling: usize,
 }
 
-/// The node of a pod, if it has one.
+/// Returns the node of a pod, if it has one.
 pub(super) fn node_of(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref()?.node_name.as_deref().filter(|name| !name.is_empty())
 }
 
-/// Whether the pod has a required anti-affinity.
-pub(super) fn repels(pod: &Pod) -> bool {
+/// Reports whether the pod has a required anti-affinity.
+pub(super) fn has_anti_affinity(pod: &Pod) -> bool {
     let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref()?.pod_anti_affinity.as_ref());
     affinity.is_some_and(|affinity| {
         affinity
@@ -51,76 +51,77 @@ pub(super) fn repels(pod: &Pod) -> bool {
 }
 
 impl Nodes {
-    /// The nodes that are there, by name.
-    pub(super) fn all(&self) -> impl Iterator<Item = (&Arc<Node>, &Place)> + Clone {
-        self.places.values().filter_map(|place| Some((place.node.as_ref()?, place)))
+    /// Returns the existing nodes by name.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&Arc<Node>, &NodeInfo)> + Clone {
+        self.node_infos.values().filter_map(|node_info| Some((node_info.node.as_ref()?, node_info)))
     }
 
-    /// How many there are.
+    /// Returns the number of existing nodes.
     pub(super) fn count(&self) -> usize {
         self.all().count()
     }
 
-    /// One of them.
-    pub(super) fn get(&self, name: &str) -> Option<(&Arc<Node>, &Place)> {
-        let place = self.places.get(name)?;
-        Some((place.node.as_ref()?, place))
+    /// Returns an existing node.
+    pub(super) fn get(&self, name: &str) -> Option<(&Arc<Node>, &NodeInfo)> {
+        let node_info = self.node_infos.get(name)?;
+        Some((node_info.node.as_ref()?, node_info))
     }
 
-    /// Whether any pod keeps others away from it.
-    pub(super) fn has_repelling(&self) -> bool {
+    /// Reports whether any pod has a required anti-affinity.
+    pub(super) fn has_any_anti_affinity(&self) -> bool {
         self.repelling > 0
     }
 
-    /// A node as it is now.
+    /// Adds or updates a node.
     pub(super) fn set_node(&mut self, node: Arc<Node>) {
-        let place = self.places.entry(node.name_any()).or_default();
-        place.allocatable = node.status.as_ref().and_then(|status| status.allocatable.as_ref()).map(amounts);
-        place.node = Some(node);
+        let node_info = self.node_infos.entry(node.name_any()).or_default();
+        node_info.allocatable =
+            node.status.as_ref().and_then(|status| status.allocatable.as_ref()).map(amounts);
+        node_info.node = Some(node);
     }
 
-    /// A node that is no more.
+    /// Removes a node.
     pub(super) fn remove_node(&mut self, name: &str) {
-        if let Some(place) = self.places.get_mut(name) {
-            place.node = None;
-            if place.pods.is_empty() {
-                self.places.remove(name);
+        if let Some(node_info) = self.node_infos.get_mut(name) {
+            node_info.node = None;
+            if node_info.pods.is_empty() {
+                self.node_infos.remove(name);
             }
         }
     }
 
-    /// A pod as it is now. One that ended takes nothing.
+    /// Adds or updates a pod. A pod that has ended uses nothing.
     pub(super) fn set_pod(&mut self, pod: &Arc<Pod>) {
         let uid = pod.metadata.uid.clone().unwrap_or_default();
         self.remove_pod(&uid);
         let Some(name) = node_of(pod).filter(|_| !is_finished(pod)) else { return };
-        let place = self.places.entry(name.to_owned()).or_default();
-        add(&mut place.used, &requests_of(pod), 1);
-        self.repelling += usize::from(repels(pod));
-        place.pods.insert(uid.clone(), Arc::clone(pod));
+        let node_info = self.node_infos.entry(name.to_owned()).or_default();
+        add(&mut node_info.used, &requests_of(pod), 1);
+        self.repelling += usize::from(has_anti_affinity(pod));
+        node_info.pods.insert(uid.clone(), Arc::clone(pod));
         self.node_of.insert(uid, name.to_owned());
     }
 
-    /// A pod that is no more.
+    /// Removes a pod.
     pub(super) fn remove_pod(&mut self, uid: &str) {
         let Some(name) = self.node_of.remove(uid) else { return };
-        let Some(place) = self.places.get_mut(&name) else { return };
-        if let Some(pod) = place.pods.remove(uid) {
-            add(&mut place.used, &requests_of(&pod), -1);
-            self.repelling -= usize::from(repels(&pod));
+        let Some(node_info) = self.node_infos.get_mut(&name) else { return };
+        if let Some(pod) = node_info.pods.remove(uid) {
+            add(&mut node_info.used, &requests_of(&pod), -1);
+            self.repelling -= usize::from(has_anti_affinity(&pod));
         }
-        if place.node.is_none() && place.pods.is_empty() {
-            self.places.remove(&name);
+        if node_info.node.is_none() && node_info.pods.is_empty() {
+            self.node_infos.remove(&name);
         }
     }
 
-    /// Whether the pod has its node here.
+    /// Reports whether the pod is on a node.
     pub(super) fn has_pod(&self, uid: &str) -> bool {
         self.node_of.contains_key(uid)
     }
 }
 
-/// Adds `times` as much.
+/// Adds `more`, multiplied by `times`.
 pub(super) fn add(into: &mut Amounts, more: &Amounts, times: i64) {
     for (name, amount) in more {
         let sum = into.entry(name.clone()).or_default();

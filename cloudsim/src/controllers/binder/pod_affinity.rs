@@ -5,24 +5,24 @@ use std::collections::{HashMap, HashSet};
 use k8s_openapi::api::core::v1::{Node, Pod, PodAffinityTerm};
 use kube::ResourceExt;
 
-use super::{nodes::repels, snapshot::PodView, status::Status, terms::Term};
+use super::{nodes::has_anti_affinity, snapshot::PodView, status::Status, terms::Term};
 
-/// A label of nodes and its value: what is near.
+/// A topology domain: a label of nodes and its value.
 type Domain = (String, String);
 
-/// Where the pods are that matter to the pod, and those to which it matters.
+/// The domains of the pods that the pod's affinity concerns, and of those whose anti-affinity concerns the pod.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Neighbours {
-    /// The pod's terms: it wants to be near, and far.
+    /// The pod's affinity and anti-affinity terms.
     near: Vec<Term>,
     far: Vec<Term>,
-    /// Where there are pods that all its terms want it near to; by the place of the term.
+    /// Domains with pods that match all affinity terms; with the index of the term.
     wanted: HashSet<(usize, Domain)>,
-    /// Where there are pods that it wants to be far from.
-    unwanted: HashSet<Domain>,
-    /// Where pods want it to be far from them.
-    unwelcome: HashSet<Domain>,
-    /// Whether the pod is of those that it wants to be near to: the first of them may be anywhere.
+    /// Domains with pods that match an anti-affinity term.
+    avoided: HashSet<Domain>,
+    /// Domains with pods whose anti-affinity matches this pod.
+    repelling: HashSet<Domain>,
+    /// Whether the pod matches its own affinity terms: the first such pod may be anywhere.
     is_one_of_them: bool,
 }
 
@@ -40,7 +40,7 @@ fn domain(node: &Node, key: &str) -> Option<Domain> {
 }
 
 impl Neighbours {
-    /// Looks through all pods, if that matters.
+    /// Counts over all pods, if any term requires it.
     pub(super) fn count(view: &PodView<'_>) -> Self {
         let pod = view.pod;
         let affinity = view.spec.affinity.as_ref().and_then(|affinity| affinity.pod_affinity.as_ref());
@@ -48,33 +48,33 @@ impl Neighbours {
         let mut found = Self { near: terms(near, pod), far: far_terms(pod), ..Self::default() };
         let labels_of = view.snapshot.namespaces;
         found.is_one_of_them = found.near.iter().all(|term| term.matches(pod, labels_of));
-        let is_nominated = view.snapshot.nominated.iter().any(|other| repels(other));
+        let is_nominated = view.snapshot.nominated.iter().any(|other| has_anti_affinity(other));
         if found.near.is_empty()
             && found.far.is_empty()
-            && !view.snapshot.nodes.has_repelling()
+            && !view.snapshot.nodes.has_any_anti_affinity()
             && !is_nominated
         {
             return found;
         }
-        for (node, place) in view.snapshot.nodes.all() {
-            for other in view.pods_on(node, place) {
+        for (node, node_info) in view.snapshot.nodes.all() {
+            for other in view.pods_on(node, node_info) {
                 if !found.near.is_empty() && found.near.iter().all(|term| term.matches(other, labels_of)) {
                     let domains = found.near.iter().map(|term| domain(node, &term.key)).enumerate();
                     found.wanted.extend(domains.filter_map(|(at, domain)| Some((at, domain?))));
                 }
                 let far = found.far.iter().filter(|term| term.matches(other, labels_of));
-                found.unwanted.extend(far.filter_map(|term| domain(node, &term.key)));
-                if repels(other) {
+                found.avoided.extend(far.filter_map(|term| domain(node, &term.key)));
+                if has_anti_affinity(other) {
                     let own = far_terms(other);
                     let away = own.iter().filter(|term| term.matches(pod, labels_of));
-                    found.unwelcome.extend(away.filter_map(|term| domain(node, &term.key)));
+                    found.repelling.extend(away.filter_map(|term| domain(node, &term.key)));
                 }
             }
         }
         found
     }
 
-    /// Why the node does not do, if it does not.
+    /// Returns why the pod does not fit on the node; `None` if it does.
     pub(super) fn filter(&self, node: &Node) -> Option<Status> {
         let labels: HashMap<_, _> = node.labels().iter().collect();
         let is_first = self.wanted.is_empty() && self.is_one_of_them;
@@ -85,10 +85,10 @@ impl Neighbours {
             return Some(Status::unresolvable("node(s) didn't match pod affinity rules"));
         }
         let is_in = |domain: &Domain| labels.get(&domain.0) == Some(&&domain.1);
-        if self.unwanted.iter().any(is_in) {
+        if self.avoided.iter().any(is_in) {
             return Some(Status::unschedulable("node(s) didn't match pod anti-affinity rules"));
         }
-        self.unwelcome
+        self.repelling
             .iter()
             .any(is_in)
             .then(|| Status::unschedulable("node(s) didn't satisfy existing pods anti-affinity rules"))

@@ -1,4 +1,4 @@
-//! Which pods make room for a more important one. Pure.
+//! Chooses pods that make room for a more important one. Pure.
 //!
 //! Source: kube-scheduler's plugin `DefaultPreemption`.
 
@@ -19,14 +19,14 @@ use kube::{
 };
 
 use super::{
-    cycle_state::CycleState, filters::filter, messages, nodes::Place, snapshot::priority, status::Status,
+    cycle_state::CycleState, filters::filter, messages, nodes::NodeInfo, snapshot::priority, status::Status,
 };
 
-/// The fewest nodes that are looked at, and the share of all of them.
+/// The fewest nodes that are considered, and the share of all nodes.
 const MIN_CANDIDATES: usize = 100;
 const CANDIDATES_SHARE: usize = 10;
 
-/// The node on which room is made, and whose pods go.
+/// The node on which room is made, and the pods that are evicted there.
 #[derive(Clone, Debug)]
 pub(super) struct Preemption {
     pub(super) node: String,
@@ -38,7 +38,7 @@ struct Candidate {
     violations: usize,
 }
 
-/// Who goes, or why nobody does; `statuses` is what each node said.
+/// Chooses the pods to evict, or says why none are; `statuses` has each node's rejection.
 pub(super) fn choose(
     cycle: &mut CycleState<'_>,
     statuses: &BTreeMap<String, Status>,
@@ -62,57 +62,57 @@ pub(super) fn choose(
         if candidates.len() >= most {
             break;
         }
-        let Some((node, place)) = cycle.view.snapshot.nodes.get(name) else { continue };
-        match on_node(cycle, node, place, budgets) {
+        let Some((node, node_info)) = cycle.view.snapshot.nodes.get(name) else { continue };
+        match on_node(cycle, node, node_info, budgets) {
             Ok(candidate) => candidates.push(candidate),
             Err(more) => reasons.extend(more),
         }
     }
-    cycle.hide(BTreeSet::new());
+    cycle.hide_pods(BTreeSet::new());
     match candidates.into_iter().min_by_key(cost) {
         Some(best) => Ok(best.preemption),
         None => Err(messages::of_nodes(all, reasons.iter().map(String::as_str))),
     }
 }
 
-/// Room is being made already.
+/// Reports whether room is already being made.
 fn waits_for_victims(cycle: &CycleState<'_>) -> bool {
     let nominated = cycle.view.pod.status.as_ref().and_then(|status| status.nominated_node_name.as_ref());
-    let Some((_, place)) = nominated.and_then(|name| cycle.view.snapshot.nodes.get(name)) else {
+    let Some((_, node_info)) = nominated.and_then(|name| cycle.view.snapshot.nodes.get(name)) else {
         return false;
     };
     let is_ending = |pod: &&Arc<Pod>| {
         pod.metadata.deletion_timestamp.is_some() && priority(pod) < priority(cycle.view.pod)
     };
-    place.pods.values().any(|pod| is_ending(&pod))
+    node_info.pods.values().any(|pod| is_ending(&pod))
 }
 
 fn on_node(
     cycle: &mut CycleState<'_>,
     node: &Node,
-    place: &Place,
+    node_info: &NodeInfo,
     budgets: &[Arc<PodDisruptionBudget>],
 ) -> Result<Candidate, Vec<String>> {
     let lower: Vec<_> =
-        place.pods.values().filter(|pod| priority(pod) < priority(cycle.view.pod)).cloned().collect();
+        node_info.pods.values().filter(|pod| priority(pod) < priority(cycle.view.pod)).cloned().collect();
     if lower.is_empty() {
         return Err(vec!["No preemption victims found for incoming pod".to_owned()]);
     }
     let uid = |pod: &Arc<Pod>| pod.uid().unwrap_or_default();
     let mut gone: BTreeSet<String> = lower.iter().map(uid).collect();
-    cycle.hide(gone.clone());
-    if let Some(status) = filter(cycle, node, place) {
+    cycle.hide_pods(gone.clone());
+    if let Some(status) = filter(cycle, node, node_info) {
         return Err(status.reasons);
     }
-    // the most important ones stay where they can, those of budgets that are used up before all
+    // reprieves the most important pods first, and before all those of exhausted budgets
     let violating = violating(&lower, budgets);
     let mut in_order = lower;
     in_order.sort_by_key(|pod| (!violating.contains(&uid(pod)), Reverse(priority(pod)), started(pod)));
     let mut victims = Vec::new();
     for pod in in_order {
         gone.remove(&uid(&pod));
-        cycle.hide(gone.clone());
-        if filter(cycle, node, place).is_some() {
+        cycle.hide_pods(gone.clone());
+        if filter(cycle, node, node_info).is_some() {
             gone.insert(uid(&pod));
             victims.push(pod);
         }
@@ -125,7 +125,7 @@ fn started(pod: &Pod) -> Option<Timestamp> {
     pod.status.as_ref().and_then(|status| status.start_time.as_ref()).map(|time| time.0)
 }
 
-/// Uids of the pods whose going would be one disruption too many.
+/// Returns the uids of pods whose eviction would exceed a disruption budget.
 fn violating(pods: &[Arc<Pod>], budgets: &[Arc<PodDisruptionBudget>]) -> BTreeSet<String> {
     let mut left: Vec<_> = budgets
         .iter()
@@ -151,7 +151,7 @@ fn violating(pods: &[Arc<Pod>], budgets: &[Arc<PodDisruptionBudget>]) -> BTreeSe
     violating
 }
 
-/// The less, the better: budgets, the most important of those that go, all of them, their number, how long they have run.
+/// The cost of a candidate, in order: violated budgets, highest priority, sum of priorities, number of pods, latest start.
 fn cost(candidate: &Candidate) -> (usize, i32, i64, usize, Reverse<Option<Timestamp>>, String) {
     let victims = &candidate.preemption.victims;
     let top = victims.iter().map(|pod| priority(pod)).max().unwrap_or(i32::MIN);

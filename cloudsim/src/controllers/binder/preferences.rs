@@ -1,5 +1,4 @@
-//! What a pod would rather have of a node's neighbourhood: the scores `InterPodAffinity`, `PodTopologySpread` of constraints that need
-//! not hold, and `ImageLocality`. Pure.
+//! Scores by a node's neighbourhood: `InterPodAffinity`, `PodTopologySpread` of soft constraints, and `ImageLocality`. Pure.
 //!
 //! Source: kube-scheduler's plugins of these names.
 
@@ -8,19 +7,19 @@ use std::collections::{BTreeMap, HashMap};
 use k8s_openapi::api::core::v1::{Affinity, Node, Pod, PodAffinityTerm, WeightedPodAffinityTerm};
 use kube::ResourceExt;
 
-use super::{cycle_state::CycleState, nodes::Place, terms::Term};
+use super::{cycle_state::CycleState, nodes::NodeInfo, terms::Term};
 
-/// What a required term of another pod adds that this pod meets.
-const HARD_WEIGHT: i64 = 1;
-/// Images smaller than this count nothing, and those of a container larger than that all.
+/// The weight of a required term of another pod that matches this pod.
+const HARD_POD_AFFINITY_WEIGHT: i64 = 1;
+/// Image sizes: smaller ones score 0, and those above the larger threshold, for each container, score the maximum.
 const SMALL_IMAGE: i64 = 23 << 20;
 const LARGE_IMAGE: i64 = 1000 << 20;
 
-/// Label and value of nodes that are near each other.
+/// A topology domain: a label of nodes and its value.
 type Domain = (String, String);
 
-/// The scores of each of these nodes, in their order: 0 to 100 of each plugin.
-pub(super) fn neighbours(cycle: &CycleState<'_>, nodes: &[(&Node, &Place)]) -> Vec<i64> {
+/// Returns the sum of these scores for each node, in order; each plugin gives 0 to 100.
+pub(super) fn neighbours(cycle: &CycleState<'_>, nodes: &[(&Node, &NodeInfo)]) -> Vec<i64> {
     let sums = affinity_sums(cycle);
     let raw = nodes.iter().map(|(node, _)| {
         let of_domain = |((key, value), sum): (&Domain, &i64)| {
@@ -35,13 +34,13 @@ pub(super) fn neighbours(cycle: &CycleState<'_>, nodes: &[(&Node, &Place)]) -> V
     raw.into_iter().map(scaled).collect()
 }
 
-/// What each domain gains or loses by the preferences of the pod about others, and of others about it.
+/// Sums the preferences of the pod about others, and of others about it, by domain.
 fn affinity_sums(cycle: &CycleState<'_>) -> HashMap<Domain, i64> {
     let mut sums = HashMap::new();
     let (pod, labels_of) = (cycle.view.pod, cycle.view.snapshot.namespaces);
     let own = preferred(pod);
-    for (node, place) in cycle.view.snapshot.nodes.all() {
-        for other in cycle.view.pods_on(node, place) {
+    for (node, node_info) in cycle.view.snapshot.nodes.all() {
+        for other in cycle.view.pods_on(node, node_info) {
             let mut add = |key: &str, weight: i64| {
                 if let Some(value) = node.labels().get(key) {
                     *sums.entry((key.to_owned(), value.clone())).or_default() += weight;
@@ -63,7 +62,7 @@ fn affinity(pod: &Pod) -> Option<&Affinity> {
     pod.spec.as_ref()?.affinity.as_ref()
 }
 
-/// The pod's preferred terms with their weights, which are negative where it would rather be far.
+/// Returns the pod's preferred terms with their weights, which are negative for anti-affinity.
 fn preferred(pod: &Pod) -> Vec<(Term, i64)> {
     let Some(affinity) = affinity(pod) else { return Vec::new() };
     let near = affinity.pod_affinity.as_ref();
@@ -77,17 +76,16 @@ fn preferred(pod: &Pod) -> Vec<(Term, i64)> {
     near.chain(far.into_iter().flatten().map(|one| term(one, -1))).collect()
 }
 
-/// The terms that another pod insists on.
+/// Returns the required affinity terms of another pod.
 fn required(pod: &Pod) -> Vec<(Term, i64)> {
     let near = affinity(pod).and_then(|affinity| affinity.pod_affinity.as_ref());
     let near = near.and_then(|one| one.required_during_scheduling_ignored_during_execution.as_ref());
-    let term = |term: &PodAffinityTerm| (Term::of(term, pod), HARD_WEIGHT);
+    let term = |term: &PodAffinityTerm| (Term::of(term, pod), HARD_POD_AFFINITY_WEIGHT);
     near.into_iter().flatten().map(term).collect()
 }
 
-/// The scores of the constraints that need not hold: fewer pods of the kind in a node's domains are better. 0 for nodes without the
-/// labels.
-pub(super) fn spread(cycle: &CycleState<'_>, nodes: &[(&Node, &Place)]) -> Vec<i64> {
+/// Scores soft constraints: fewer matching pods in a node's domains are better. Nodes without the labels get 0.
+pub(super) fn spread(cycle: &CycleState<'_>, nodes: &[(&Node, &NodeInfo)]) -> Vec<i64> {
     let counted = cycle.spread.soft();
     if counted.is_empty() {
         return vec![0; nodes.len()];
@@ -96,7 +94,7 @@ pub(super) fn spread(cycle: &CycleState<'_>, nodes: &[(&Node, &Place)]) -> Vec<i
         .iter()
         .map(|(node, _)| {
             let sums = counted.iter().map(|one| one.weighed(node)).collect::<Option<Vec<f64>>>()?;
-            // small numbers: what is cut off decides nothing
+            // small numbers: rounding does not matter
             #[allow(clippy::cast_possible_truncation)]
             let sum = sums.into_iter().sum::<f64>().round() as i64;
             Some(sum)
@@ -112,8 +110,8 @@ pub(super) fn spread(cycle: &CycleState<'_>, nodes: &[(&Node, &Place)]) -> Vec<i
     raw.into_iter().map(scaled).collect()
 }
 
-/// The scores of the images that are there already: the larger, and the more nodes have them, the better.
-pub(super) fn images(cycle: &CycleState<'_>, nodes: &[(&Node, &Place)]) -> Vec<i64> {
+/// Scores images that are present: larger ones, and those on more nodes, are better.
+pub(super) fn images(cycle: &CycleState<'_>, nodes: &[(&Node, &NodeInfo)]) -> Vec<i64> {
     let sizes: Vec<BTreeMap<String, i64>> = nodes.iter().map(|(node, _)| images_of(node)).collect();
     let containers = cycle.view.spec.init_containers.iter().flatten().chain(&cycle.view.spec.containers);
     let wanted: Vec<String> = containers.filter_map(|one| one.image.as_deref()).map(complete).collect();
@@ -143,7 +141,7 @@ fn images_of(node: &Node) -> BTreeMap<String, i64> {
     named.collect()
 }
 
-/// The image's name with its tag.
+/// Returns the image's name with its tag.
 fn complete(image: &str) -> String {
     let last = image.rsplit('/').next().unwrap_or_default();
     if last.contains([':', '@']) { image.to_owned() } else { format!("{image}:latest") }

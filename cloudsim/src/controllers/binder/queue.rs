@@ -1,4 +1,4 @@
-//! The pods that wait for a node: who is next, and who waits for something to change. Pure.
+//! The queue of pods that wait for a node, with back-off and unschedulable pods. Pure.
 
 use std::{cmp::Reverse, collections::HashMap, sync::Arc, time::Duration};
 
@@ -7,10 +7,10 @@ use tokio::time::Instant;
 
 use super::snapshot::priority;
 
-/// The wait after the first failure; it doubles with each.
+/// The back-off after the first failure; it doubles with each.
 const FIRST_BACKOFF: Duration = Duration::from_secs(1);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(10);
-/// Whoever nothing has called for so long is tried again: a change may have been missed.
+/// How long a pod stays unschedulable without a change; a change may have been missed.
 const MAX_UNSCHEDULABLE: Duration = Duration::from_secs(300);
 
 #[derive(Debug)]
@@ -23,13 +23,13 @@ struct Entry {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// To be tried as soon as may be.
+    /// To be tried as soon as possible.
     Active,
-    /// Something changed; to be tried at this time, or when nobody else is to be tried.
+    /// Something changed; to be tried at this time, or earlier if no other pod is active.
     Backoff(Instant),
-    /// The API failed; to be tried at this time and not before.
+    /// An API call failed; to be tried at this time and not before.
     Retry(Instant),
-    /// Fits nowhere, since this time and until something changes.
+    /// Unschedulable since this time, until something changes.
     Unschedulable(Instant),
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// A pod that wants a node, as it is now. It is tried again when it asks for something else than before.
+    /// Adds or updates a pod that wants a node. It is tried again if its requirements have changed.
     pub(super) fn add(&mut self, pod: Arc<Pod>) {
         let uid = pod.metadata.uid.clone().unwrap_or_default();
         if let Some(entry) = self.entries.get_mut(&uid) {
@@ -56,13 +56,13 @@ impl Queue {
         self.entries.insert(uid, Entry { pod, since: self.next, failures: 0, state: State::Active });
     }
 
-    /// A pod that has its node, or is no more.
+    /// Removes a pod that has its node or no longer exists.
     pub(super) fn remove(&mut self, uid: &str) {
         self.entries.remove(uid);
     }
 
-    /// The pod of the highest priority that is to be tried, of several the one that waits longest. Who is in backoff comes early
-    /// when nobody else is to be tried.
+    /// Takes the active pod of the highest priority, and of these the one that waits longest. A pod in back-off is taken early if none is
+    /// active.
     pub(super) fn pop(&mut self, now: Instant) -> Option<Arc<Pod>> {
         let rank = |entry: &Entry| (priority(&entry.pod), Reverse(entry.since));
         let is_due = |entry: &&Entry| match entry.state {
@@ -79,7 +79,7 @@ impl Queue {
         Some(Arc::clone(&entry.pod))
     }
 
-    /// The pod was tried, and waits for something to change.
+    /// Marks the pod as unschedulable.
     pub(super) fn failed(&mut self, uid: &str, now: Instant) {
         if let Some(entry) = self.entries.get_mut(uid) {
             entry.failures = entry.failures.saturating_add(1);
@@ -87,15 +87,15 @@ impl Queue {
         }
     }
 
-    /// The pod could not be tried to the end: it is tried again after a while.
-    pub(super) fn again(&mut self, uid: &str, now: Instant) {
+    /// Queues a pod again after an attempt that was not completed.
+    pub(super) fn retry_later(&mut self, uid: &str, now: Instant) {
         if let Some(entry) = self.entries.get_mut(uid) {
             entry.failures = entry.failures.saturating_add(1);
             entry.state = State::Retry(now + backoff(entry.failures));
         }
     }
 
-    /// When somebody is to be tried whom the API failed.
+    /// Returns when the next pod is due whose API call failed.
     pub(super) fn next_due(&self) -> Option<Instant> {
         let due = |entry: &Entry| match entry.state {
             State::Retry(at) => Some(at),
@@ -104,7 +104,7 @@ impl Queue {
         self.entries.values().filter_map(due).min()
     }
 
-    /// Something changed that may make room for pods of this kind.
+    /// Queues the unschedulable pods that a change may concern.
     pub(super) fn wake(&mut self, concerned: impl Fn(&Pod) -> bool) {
         for entry in self.entries.values_mut().filter(|entry| concerned(&entry.pod)) {
             if let State::Unschedulable(since) = entry.state {
@@ -113,7 +113,7 @@ impl Queue {
         }
     }
 
-    /// Wakes who has not been called for too long.
+    /// Queues pods that have been unschedulable for too long.
     pub(super) fn flush(&mut self, now: Instant) {
         for entry in self.entries.values_mut() {
             if matches!(entry.state, State::Unschedulable(since) if now.duration_since(since) >= MAX_UNSCHEDULABLE)
@@ -123,21 +123,21 @@ impl Queue {
         }
     }
 
-    /// How many are to be tried at once, wait for their time, and wait for a change.
+    /// Returns the number of active, backed-off and unschedulable pods.
     pub(super) fn lengths(&self) -> [usize; 3] {
         let mut lengths = [0; 3];
         for entry in self.entries.values() {
-            let place = match entry.state {
+            let index = match entry.state {
                 State::Active => 0,
                 State::Backoff(_) | State::Retry(_) => 1,
                 State::Unschedulable(_) => 2,
             };
-            lengths[place] += 1;
+            lengths[index] += 1;
         }
         lengths
     }
 
-    /// The pods that room is being made for.
+    /// Returns the pods that are nominated to a node.
     pub(super) fn nominated(&self) -> Vec<Arc<Pod>> {
         let is_nominated = |pod: &&Arc<Pod>| {
             pod.status.as_ref().is_some_and(|status| {

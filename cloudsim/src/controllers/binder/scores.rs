@@ -1,20 +1,20 @@
-//! Which of the nodes that do is best: kube-scheduler's scores. Pure.
+//! kube-scheduler's scores: which of the nodes that fit is best. Pure.
 
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
-use super::{cycle_state::CycleState, nodes::Place, preferences};
+use super::{cycle_state::CycleState, nodes::NodeInfo, preferences};
 use crate::controllers::workloads::affinity;
 
-/// What a pod counts for that asks for nothing, so that pods without requests are spread too.
-const DEFAULTS: [(&str, i64); 2] = [("cpu", 100), ("memory", 200 << 20)];
+/// The assumed requests of a pod without requests, so that such pods are spread too.
+const DEFAULT_REQUESTS: [(&str, i64); 2] = [("cpu", 100), ("memory", 200 << 20)];
 const TAINTS: i64 = 3;
 const AFFINITY: i64 = 2;
 const NEIGHBOURS: i64 = 2;
 const SPREAD: i64 = 2;
 
-/// The best of these nodes: by score, then the one with the fewest pods, then by name.
-pub(super) fn best(cycle: &CycleState<'_>, nodes: &[(&Node, &Place)]) -> Option<String> {
+/// Returns the best node: by score, then by the fewest pods, then by name.
+pub(super) fn best(cycle: &CycleState<'_>, nodes: &[(&Node, &NodeInfo)]) -> Option<String> {
     let preferences: Vec<_> = nodes.iter().map(|(node, _)| preference(cycle, node)).collect();
     let most = preferences.iter().copied().max().unwrap_or_default();
     let taints: Vec<_> = nodes.iter().map(|(node, _)| soft_taints(cycle, node)).collect();
@@ -22,7 +22,7 @@ pub(super) fn best(cycle: &CycleState<'_>, nodes: &[(&Node, &Place)]) -> Option<
     let neighbours = preferences::neighbours(cycle, nodes);
     let spread = preferences::spread(cycle, nodes);
     let images = preferences::images(cycle, nodes);
-    let scored = nodes.iter().enumerate().map(|(at, (node, place))| {
+    let scored = nodes.iter().enumerate().map(|(at, (node, node_info))| {
         let preferred = if most > 0 { preferences[at] * 100 / most } else { 0 };
         let untainted = if most_taints > 0 { 100 - taints[at] * 100 / most_taints } else { 100 };
         let score = TAINTS * untainted
@@ -30,19 +30,19 @@ pub(super) fn best(cycle: &CycleState<'_>, nodes: &[(&Node, &Place)]) -> Option<
             + NEIGHBOURS * neighbours[at]
             + SPREAD * spread[at]
             + images[at]
-            + room(cycle, node, place);
-        (std::cmp::Reverse(score), place.pods.len(), node.name_any())
+            + room(cycle, node, node_info);
+        (std::cmp::Reverse(score), node_info.pods.len(), node.name_any())
     });
     scored.min().map(|(_, _, name)| name)
 }
 
-/// `LeastAllocated` and `BalancedAllocation` of CPU and memory.
-fn room(cycle: &CycleState<'_>, node: &Node, place: &Place) -> i64 {
-    let Some(allocatable) = &place.allocatable else { return 0 };
-    let (used, count) = cycle.view.used(node, place);
+/// Scores `LeastAllocated` and `BalancedAllocation` of CPU and memory.
+fn room(cycle: &CycleState<'_>, node: &Node, node_info: &NodeInfo) -> i64 {
+    let Some(allocatable) = &node_info.allocatable else { return 0 };
+    let (used, count) = cycle.view.used(node, node_info);
     let count = i64::try_from(count).unwrap_or(i64::MAX);
     let mut shares = Vec::new();
-    for (name, default) in DEFAULTS {
+    for (name, default) in DEFAULT_REQUESTS {
         let has = allocatable.get(name).copied().unwrap_or_default();
         if has <= 0 {
             continue;
@@ -58,7 +58,7 @@ fn room(cycle: &CycleState<'_>, node: &Node, place: &Place) -> i64 {
     (100 - mean) + (100 - spread)
 }
 
-/// The weights of the preferred terms that the node matches.
+/// Sums the weights of the preferred node affinity terms that match.
 fn preference(cycle: &CycleState<'_>, node: &Node) -> i64 {
     let affinity = cycle.view.spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
     let terms = affinity.and_then(|one| one.preferred_during_scheduling_ignored_during_execution.as_ref());
@@ -66,7 +66,7 @@ fn preference(cycle: &CycleState<'_>, node: &Node) -> i64 {
     matching.map(|term| i64::from(term.weight)).sum()
 }
 
-/// How many taints say that the pod should rather be elsewhere.
+/// Counts the untolerated taints with the effect `PreferNoSchedule`.
 fn soft_taints(cycle: &CycleState<'_>, node: &Node) -> i64 {
     let tolerations = cycle.view.spec.tolerations.as_deref().unwrap_or_default();
     i64::try_from(affinity::untolerated(tolerations, node, &["PreferNoSchedule"]).count()).unwrap_or(i64::MAX)

@@ -1,4 +1,4 @@
-//! Everything that there is while it is decided where one pod goes, as that pod sees it. Pure.
+//! The state of the cluster while one pod is scheduled. Pure.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,48 +10,48 @@ use kube::ResourceExt;
 use kubeapi::resources::{Amounts, requests_of};
 
 use super::{
-    nodes::{Nodes, Place, add},
+    nodes::{NodeInfo, Nodes, add},
     storage::Storage,
 };
 
-/// What is known beside the pod, as it was when its turn came.
+/// The state besides the pod.
 #[derive(Clone, Copy)]
 pub(super) struct Snapshot<'a> {
     /// Nodes with their pods.
     pub(super) nodes: &'a Nodes,
     /// Claims, volumes and classes.
     pub(super) storage: &'a Storage,
-    /// The labels of namespaces.
+    /// Returns the labels of a namespace.
     pub(super) namespaces: &'a dyn Fn(&str) -> BTreeMap<String, String>,
-    /// Pods that wait for room on the node that they are nominated to.
+    /// Pods that are nominated to a node.
     pub(super) nominated: &'a [Arc<Pod>],
 }
 
-/// The snapshot as one pod sees it, which may leave out pods that would be preempted.
+/// The snapshot for one pod, possibly without pods that would be preempted.
 pub(super) struct PodView<'a> {
     /// The pod.
     pub(super) pod: &'a Pod,
-    /// Its specification.
+    /// The pod's specification.
     pub(super) spec: &'a PodSpec,
-    /// All else.
+    /// The state besides the pod.
     pub(super) snapshot: Snapshot<'a>,
-    /// Uids of pods that are looked at as if they were gone.
+    /// Uids of pods that are treated as deleted.
     pub(super) hidden: BTreeSet<String>,
 }
 
-/// The pod's priority.
+/// Returns the pod's priority.
 pub(super) fn priority(pod: &Pod) -> i32 {
     pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or_default()
 }
 
 impl PodView<'_> {
-    /// The pods on a node, those that are nominated to it and go before this one included.
+    /// Returns the pods on a node, including nominated ones of at least the same priority.
     pub(super) fn pods_on<'b>(
         &'b self,
         node: &'b Node,
-        place: &'b Place,
+        node_info: &'b NodeInfo,
     ) -> impl Iterator<Item = &'b Arc<Pod>> {
-        let there = place.pods.iter().filter(|(uid, _)| !self.hidden.contains(*uid)).map(|(_, pod)| pod);
+        let there = node_info.pods.iter().filter(|(uid, _)| !self.hidden.contains(*uid)).map(|(_, pod)| pod);
         there.chain(self.nominated_to(node))
     }
 
@@ -65,12 +65,12 @@ impl PodView<'_> {
         })
     }
 
-    /// What the pods on a node ask for together, and how many they are.
-    pub(super) fn used(&self, node: &Node, place: &Place) -> (Amounts, usize) {
-        let mut used = place.used.clone();
-        let mut count = place.pods.len();
+    /// Returns the sum of requests on a node, and the number of pods.
+    pub(super) fn used(&self, node: &Node, node_info: &NodeInfo) -> (Amounts, usize) {
+        let mut used = node_info.used.clone();
+        let mut count = node_info.pods.len();
         for uid in &self.hidden {
-            if let Some(pod) = place.pods.get(uid) {
+            if let Some(pod) = node_info.pods.get(uid) {
                 add(&mut used, &requests_of(pod), -1);
                 count -= 1;
             }
@@ -82,7 +82,7 @@ impl PodView<'_> {
         (used, count)
     }
 
-    /// The pod's namespace.
+    /// Returns the pod's namespace.
     pub(super) fn namespace(&self) -> String {
         self.pod.namespace().unwrap_or_default()
     }

@@ -1,5 +1,4 @@
-//! Spreading pods over zones, nodes and the like: the filter `PodTopologySpread`, for constraints that must hold, and what its score
-//! counts, for those that need not. Pure.
+//! Topology spread: the filter `PodTopologySpread` for hard constraints, and the counts for the score of soft ones. Pure.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +11,7 @@ use kube::{
 use super::{snapshot::PodView, status::Status, terms::selector};
 use crate::controllers::workloads::affinity;
 
-/// How many pods there are in each domain, for each constraint.
+/// The number of matching pods in each domain, for each constraint.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Spread {
     hard: Vec<Counted>,
@@ -23,14 +22,14 @@ pub(super) struct Spread {
 pub(super) struct Counted {
     key: String,
     max_skew: i64,
-    /// How many the pod itself adds.
+    /// What the pod itself adds to the count.
     own: i64,
     counts: BTreeMap<String, i64>,
     least: i64,
 }
 
 impl Spread {
-    /// Counts, if the pod has constraints.
+    /// Counts the pods, if the pod has constraints.
     pub(super) fn count(view: &PodView<'_>) -> Self {
         let of = |what: &str| {
             let all = view.spec.topology_spread_constraints.iter().flatten();
@@ -40,12 +39,12 @@ impl Spread {
         Self { hard: of("DoNotSchedule"), soft: of("ScheduleAnyway") }
     }
 
-    /// The constraints that need not hold.
+    /// Returns the soft constraints (`ScheduleAnyway`).
     pub(super) fn soft(&self) -> &[Counted] {
         &self.soft
     }
 
-    /// Why the node does not do, if it does not.
+    /// Returns why the pod does not fit on the node; `None` if it does.
     pub(super) fn filter(&self, node: &Node) -> Option<Status> {
         const REASON: &str = "node(s) didn't match pod topology spread constraints";
         for one in &self.hard {
@@ -62,11 +61,11 @@ impl Spread {
 }
 
 impl Counted {
-    /// How many pods are near the node, more where there are many domains; `None` for a node without the label.
+    /// Returns the weighted number of pods in the node's domain; `None` if the node lacks the label.
     pub(super) fn weighed(&self, node: &Node) -> Option<f64> {
         let domain = node.labels().get(&self.key)?;
         let there = self.counts.get(domain).copied().unwrap_or_default();
-        // numbers of pods and domains, which doubles hold
+        // numbers of pods and domains fit into a double
         #[allow(clippy::cast_precision_loss)]
         let (there, domains, skew) = (there as f64, self.counts.len() as f64, (self.max_skew - 1) as f64);
         Some(there * (domains + 2.0).ln() + skew)
@@ -85,13 +84,13 @@ fn counted(
     };
     let namespace = view.namespace();
     let mut counts: BTreeMap<String, i64> = BTreeMap::new();
-    for (node, place) in view.snapshot.nodes.all() {
+    for (node, node_info) in view.snapshot.nodes.all() {
         let has_all = all.iter().all(|one| node.labels().contains_key(&one.topology_key));
         if !has_all || !is_eligible(view, constraint, node) {
             continue;
         }
         let Some(domain) = node.labels().get(&constraint.topology_key) else { continue };
-        let counts_here = view.pods_on(node, place).filter(|other| {
+        let counts_here = view.pods_on(node, node_info).filter(|other| {
             other.metadata.namespace.as_ref() == Some(&namespace)
                 && other.metadata.deletion_timestamp.is_none()
                 && matches(other.labels())
@@ -109,12 +108,12 @@ fn counted(
     }
 }
 
-/// Whether the node counts: one where the pod cannot be does not, unless the constraint says so.
+/// Reports whether the node counts: one on which the pod cannot run does not, unless the constraint includes it.
 fn is_eligible(view: &PodView<'_>, constraint: &TopologySpreadConstraint, node: &Node) -> bool {
     let tolerations = view.spec.tolerations.as_deref().unwrap_or_default();
     let honours_taints = constraint.node_taints_policy.as_deref() == Some("Honor");
-    let is_wanted =
-        constraint.node_affinity_policy.as_deref() == Some("Ignore") || affinity::wants(view.spec, node);
+    let is_wanted = constraint.node_affinity_policy.as_deref() == Some("Ignore")
+        || affinity::matches_node(view.spec, node);
     is_wanted
         && !(honours_taints
             && affinity::untolerated(tolerations, node, &["NoSchedule", "NoExecute"]).next().is_some())

@@ -1,4 +1,4 @@
-//! What the binder knows, and who is called when it changes. Pure.
+//! The state of the binder, and which pods are queued again when it changes. Pure.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -16,20 +16,20 @@ use super::{
 };
 use crate::controllers::{informers::Change, workloads::pods::is_finished};
 
-/// The scheduler that pods want which name none.
+/// The scheduler's name of pods that name none.
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
-/// Nodes, volumes, and the pods that wait.
+/// Nodes, volumes, and waiting pods.
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) nodes: Nodes,
     pub(super) storage: Storage,
     pub(super) queue: Queue,
-    /// Uids of pods that were bound, and of which the watch has not told yet.
+    /// Uids of bound pods whose binding the watch has not reported yet.
     assumed: HashSet<String>,
 }
 
-/// Whether a pod waits for a node from this binder.
+/// Reports whether a pod waits for this binder.
 pub(super) fn wants_a_node(pod: &Pod) -> bool {
     let Some(spec) = &pod.spec else { return false };
     spec.node_name.as_deref().unwrap_or_default().is_empty()
@@ -39,7 +39,7 @@ pub(super) fn wants_a_node(pod: &Pod) -> bool {
         && spec.scheduling_gates.as_deref().unwrap_or_default().is_empty()
 }
 
-/// Whether where the pod may be depends on where others are.
+/// Reports whether the pod's placement depends on other pods.
 fn has_neighbours(pod: &Pod) -> bool {
     pod.spec.as_ref().is_some_and(|spec| {
         spec.affinity
@@ -54,7 +54,7 @@ fn has_volumes(pod: &Pod) -> bool {
 }
 
 impl State {
-    /// A pod changed.
+    /// Handles a change of a pod.
     pub(super) fn pod(&mut self, change: &Change<Pod>) {
         let pod = &change.object;
         let uid = pod.uid().unwrap_or_default();
@@ -65,7 +65,7 @@ impl State {
             return;
         }
         if wants_a_node(pod) {
-            // older than its binding
+            // the change is older than the binding
             if !self.assumed.contains(&uid) {
                 self.queue.add(Arc::clone(pod));
             }
@@ -82,7 +82,7 @@ impl State {
         let matters = change.before.as_ref().is_none_or(|before| moves(before) != moves(pod));
         let resized =
             change.before.as_ref().is_some_and(|before| before.spec != pod.spec && node_of(before).is_some());
-        self.place(pod);
+        self.place_pod(pod);
         if resized {
             self.queue.wake(|_| true);
         } else if is_new || matters {
@@ -90,7 +90,7 @@ impl State {
         }
     }
 
-    /// A pod gives its place back.
+    /// Releases what a pod uses.
     fn take(&mut self, uid: &str) {
         self.storage.users.remove(uid);
         if self.nodes.has_pod(uid) {
@@ -99,7 +99,7 @@ impl State {
         }
     }
 
-    fn place(&mut self, pod: &Arc<Pod>) {
+    fn place_pod(&mut self, pod: &Arc<Pod>) {
         let claims = claims_of(pod);
         if !claims.is_empty() {
             self.storage
@@ -109,7 +109,7 @@ impl State {
         self.nodes.set_pod(pod);
     }
 
-    /// A node changed.
+    /// Handles a change of a node.
     pub(super) fn node(&mut self, change: &Change<Node>) {
         if change.gone {
             self.nodes.remove_node(&change.object.name_any());
@@ -129,7 +129,7 @@ impl State {
         }
     }
 
-    /// A claim changed.
+    /// Handles a change of a claim.
     pub(super) fn claim(&mut self, change: &Change<PersistentVolumeClaim>) {
         let key = (change.object.namespace().unwrap_or_default(), change.object.name_any());
         if change.gone {
@@ -140,7 +140,7 @@ impl State {
         self.queue.wake(has_volumes);
     }
 
-    /// A volume changed.
+    /// Handles a change of a volume.
     pub(super) fn volume(&mut self, change: &Change<PersistentVolume>) {
         if change.gone {
             self.storage.volumes.remove(&change.object.name_any());
@@ -150,7 +150,7 @@ impl State {
         self.queue.wake(has_volumes);
     }
 
-    /// A storage class changed.
+    /// Handles a change of a storage class.
     pub(super) fn class(&mut self, change: &Change<StorageClass>) {
         if change.gone {
             self.storage.classes.remove(&change.object.name_any());
@@ -160,18 +160,18 @@ impl State {
         self.queue.wake(has_volumes);
     }
 
-    /// The pod is as good as on the node.
+    /// Treats the pod as bound to the node; kube-scheduler's assume.
     pub(super) fn assume(&mut self, pod: &Pod, node: &str) {
         let uid = pod.uid().unwrap_or_default();
         let mut bound = pod.clone();
         bound.spec.get_or_insert_default().node_name = Some(node.to_owned());
         self.queue.remove(&uid);
         self.assumed.insert(uid);
-        self.place(&Arc::new(bound));
+        self.place_pod(&Arc::new(bound));
         self.queue.wake(has_neighbours);
     }
 
-    /// The pod was not bound after all. It waits again; where it is gone or has another node, the watch tells.
+    /// Reverts [`Self::assume`] after a failed binding: the pod waits again. If it is gone or has another node, the watch reports that.
     pub(super) fn forget(&mut self, pod: &Pod) {
         let uid = pod.uid().unwrap_or_default();
         self.assumed.remove(&uid);

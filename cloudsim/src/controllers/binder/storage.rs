@@ -1,4 +1,4 @@
-//! Where the volumes of a pod can be: the filters `VolumeRestrictions`, `VolumeBinding` and `VolumeZone`. Pure.
+//! Node constraints of a pod's volumes: the filters `VolumeRestrictions`, `VolumeBinding` and `VolumeZone`. Pure.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -11,38 +11,38 @@ use kube::ResourceExt;
 use super::status::Status;
 use crate::controllers::{volume_binder, workloads::affinity};
 
-/// The labels of volumes and nodes that say where they are.
+/// The labels of volumes and nodes with their zone or region.
 const ZONES: [&str; 4] = [
     "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region",
     "failure-domain.beta.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region",
 ];
-/// Makes no volumes.
+/// The provisioner of classes that create no volumes.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
-/// Claims, volumes and classes; and who uses claims that only one pod may.
+/// Claims, volumes and classes, and the users of ReadWriteOncePod claims.
 #[derive(Debug, Default)]
 pub(super) struct Storage {
     pub(super) claims: HashMap<(String, String), Arc<PersistentVolumeClaim>>,
     pub(super) volumes: HashMap<String, Arc<PersistentVolume>>,
     pub(super) classes: HashMap<String, Arc<StorageClass>>,
-    /// Pods with a node, by uid, and the claims that they use.
+    /// The claims used by each pod with a node, by the pod's uid.
     pub(super) users: HashMap<String, (String, Vec<String>)>,
 }
 
-/// What the volumes of a pod ask of a node.
+/// The node constraints of a pod's volumes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Volumes {
-    /// Volumes of bound claims; `None` for one that is not there.
+    /// Volumes of bound claims; `None` for a missing one.
     bound: Vec<Option<Arc<PersistentVolume>>>,
-    /// For each claim that waits for a node: the volumes that would do, or `None` where one is made.
+    /// For each claim that waits for a node: the matching volumes, or `None` if one is provisioned.
     waiting: Vec<Option<Vec<Arc<PersistentVolume>>>>,
-    /// Whether another pod has a claim that only one may have.
+    /// Whether another pod uses a ReadWriteOncePod claim of the pod.
     is_taken: bool,
 }
 
-/// The names of the claims that a pod uses.
+/// Returns the names of the claims that a pod uses.
 pub(super) fn claims_of(pod: &Pod) -> Vec<String> {
     let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
     let names = volumes.filter_map(|volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
@@ -54,7 +54,7 @@ pub(super) fn claims_of(pod: &Pod) -> Vec<String> {
 }
 
 impl Storage {
-    /// What the volumes of the pod ask of a node; an error is why no node can do.
+    /// Returns the constraints of the pod's volumes. The error is the reason why no node fits.
     pub(super) fn volumes(&self, pod: &Pod, spec: &PodSpec) -> Result<Volumes, String> {
         let mut volumes = Volumes::default();
         if spec.volumes.as_ref().is_none_or(Vec::is_empty) {
@@ -90,7 +90,7 @@ impl Storage {
                 _ if class.is_some_and(|class| waits(class)) => {
                     let is_made = class.is_some_and(|class| class.provisioner != NO_PROVISIONER);
                     let free =
-                        self.volumes.values().filter(|volume| volume_binder::could_have(claim, volume));
+                        self.volumes.values().filter(|volume| volume_binder::is_compatible(claim, volume));
                     volumes.waiting.push((!is_made).then(|| free.cloned().collect()));
                 }
                 _ => return Err("pod has unbound immediate PersistentVolumeClaims".to_owned()),
@@ -111,7 +111,7 @@ fn is_near(volume: &PersistentVolume, node: &Node) -> bool {
         .is_none_or(|selector| affinity::selects(selector, node))
 }
 
-/// A node without any such label is in no zone, and may have every volume.
+/// Reports whether the volume's zone is the node's. A node without zone labels may have every volume.
 fn is_in_zone(volume: &PersistentVolume, node: &Node) -> bool {
     if !ZONES.iter().any(|zone| node.labels().contains_key(*zone)) {
         return true;
@@ -123,7 +123,7 @@ fn is_in_zone(volume: &PersistentVolume, node: &Node) -> bool {
 }
 
 impl Volumes {
-    /// Why the node does not do, if it does not.
+    /// Returns why the pod does not fit on the node; `None` if it does.
     pub(super) fn filter(&self, node: &Node) -> Option<Status> {
         if self.is_taken {
             return Some(Status::unschedulable(

@@ -1,4 +1,4 @@
-//! Selectors of pods, as affinities and spreads have them. Pure.
+//! Pod selectors of affinities and topology spreads. Pure.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +11,18 @@ use kube::{
     core::{Selector, SelectorExt},
 };
 
-/// Which pods: by labels, and the namespaces that they are in.
+/// Selects pods by labels and namespaces.
 #[derive(Clone, Debug)]
 pub(super) struct Term {
     selector: Option<Selector>,
     namespaces: Vec<String>,
-    /// Namespaces by their labels, besides.
+    /// Selects further namespaces by labels.
     of_namespaces: Option<Selector>,
-    /// The label whose value says what is near.
+    /// The topology key.
     pub(super) key: String,
 }
 
-/// The selector, in which the values of these keys are those of `pod`.
+/// Converts a selector, with the pod's own values of `matchLabelKeys` and the like.
 pub(super) fn selector(
     selector: Option<&LabelSelector>,
     same: Option<&Vec<String>>,
@@ -34,12 +34,12 @@ pub(super) fn selector(
             selector.match_labels.get_or_insert_default().insert(key.clone(), value.clone());
         }
     }
-    // what cannot be read selects nothing
+    // an invalid selector selects nothing
     Selector::try_from(selector).ok()
 }
 
 impl Term {
-    /// A term of this pod's affinity.
+    /// Converts a term of this pod's affinity.
     pub(super) fn of(term: &PodAffinityTerm, pod: &Pod) -> Self {
         let mut namespaces = term.namespaces.clone().unwrap_or_default();
         let of_namespaces = term.namespace_selector.clone().and_then(|one| Selector::try_from(one).ok());
@@ -50,7 +50,7 @@ impl Term {
         Self { selector, namespaces, of_namespaces, key: term.topology_key.clone() }
     }
 
-    /// Whether the term is about the pod.
+    /// Reports whether the term selects the pod.
     pub(super) fn matches(&self, pod: &Pod, labels_of: &dyn Fn(&str) -> BTreeMap<String, String>) -> bool {
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
         let is_there = self.namespaces.iter().any(|own| own == namespace)

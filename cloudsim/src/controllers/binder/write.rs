@@ -1,4 +1,4 @@
-//! What the binder writes: bindings, why pods wait, and who goes for them.
+//! The binder's writes: bindings, conditions of waiting pods, and evictions.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 use super::{preemption::Preemption, snapshot::priority};
 use crate::controllers::events::{Component, NewEvent, Recorder};
 
-/// Writes, and tells of it.
+/// Writes to the API, and records events.
 pub(super) struct Writer {
     client: Client,
     events: Recorder,
 }
 
-/// Somebody else was faster: the next event tells.
-fn raced<T>(written: Result<T, kube::Error>) -> Result<bool, kube::Error> {
+/// Returns false on a conflict: the next event leads here again.
+fn false_on_conflict<T>(written: Result<T, kube::Error>) -> Result<bool, kube::Error> {
     match written {
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
         written => written.map(|_| true),
@@ -40,7 +40,7 @@ impl Writer {
         Api::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default())
     }
 
-    /// Gives the pod its node; false when it is gone or has one.
+    /// Binds the pod to the node. Returns false if the pod is gone or has a node.
     pub(super) async fn bind(&self, pod: &Pod, node: &str) -> Result<bool, kube::Error> {
         let name = pod.name_any();
         let binding = Binding {
@@ -54,7 +54,7 @@ impl Writer {
         let api = self.pods(pod);
         let bound =
             api.create_subresource::<_, Value>("binding", &name, &PostParams::default(), &binding).await;
-        let is_bound = raced(bound)?;
+        let is_bound = false_on_conflict(bound)?;
         if is_bound {
             let message =
                 format!("Successfully assigned {}/{name} to {node}", pod.namespace().unwrap_or_default());
@@ -63,7 +63,7 @@ impl Writer {
         Ok(is_bound)
     }
 
-    /// Says in the pod's conditions why it has no node yet, as the scheduler does, and to which node it is nominated.
+    /// Sets the pod's condition as the scheduler does, with the reason and the nominated node.
     pub(super) async fn unschedulable(
         &self,
         pod: &Pod,
@@ -78,7 +78,7 @@ impl Writer {
                 && condition.message.as_deref() == Some(why)
         });
         let before = status.and_then(|status| status.nominated_node_name.as_deref());
-        // it goes on waiting for those who go
+        // it goes on waiting for the evicted pods
         let nominated =
             nominated.or(before.filter(|_| why.contains("a terminating pod on the nominated node")));
         if is_known && before == nominated {
@@ -97,10 +97,11 @@ impl Writer {
             status["nominatedNodeName"] = json!(nominated);
         }
         let patch = Patch::Strategic(json!({"metadata": {"uid": pod.uid()}, "status": status}));
-        raced(self.pods(pod).patch_status(&pod.name_any(), &PatchParams::default(), &patch).await).map(drop)
+        false_on_conflict(self.pods(pod).patch_status(&pod.name_any(), &PatchParams::default(), &patch).await)
+            .map(drop)
     }
 
-    /// Tells pods to go, so that there is room for this one.
+    /// Evicts pods to make room for this one.
     pub(super) async fn preempt(
         &self,
         pod: &Pod,
@@ -117,7 +118,7 @@ impl Writer {
                 let patch = Patch::Strategic(
                     json!({"metadata": {"uid": other.uid()}, "status": {"nominatedNodeName": null}}),
                 );
-                raced(
+                false_on_conflict(
                     self.pods(other).patch_status(&other.name_any(), &PatchParams::default(), &patch).await,
                 )?;
             }
@@ -141,11 +142,13 @@ impl Writer {
         let patch = Patch::Strategic(
             json!({"metadata": {"uid": victim.uid()}, "status": {"conditions": [condition]}}),
         );
-        if !raced(api.patch_status(&name, &PatchParams::default(), &patch).await)? {
+        if !false_on_conflict(api.patch_status(&name, &PatchParams::default(), &patch).await)? {
             return Ok(());
         }
         let preconditions = Some(Preconditions { uid: victim.uid(), resource_version: None });
-        raced(api.delete(&name, &DeleteParams { preconditions, ..DeleteParams::default() }).await)?;
+        false_on_conflict(
+            api.delete(&name, &DeleteParams { preconditions, ..DeleteParams::default() }).await,
+        )?;
         let message = format!("Preempted by pod {} on node {node}", by.uid().unwrap_or_default());
         self.events.record(victim, NewEvent::normal(Component::Scheduler, "Preempted", message));
         Ok(())

@@ -1,9 +1,9 @@
-//! Whether a node gets the certificate that it asks for: pure.
+//! Decides whether a node gets the certificate that it requests. Pure.
 //!
-//! Who asks is what the API or the hub has written down of the connection; the request's own words count for nothing, and what the
-//! node says of its addresses neither. It gets its name, the addresses that the cloud sees it at or an administrator allows it, and
-//! those by which nothing but the machine itself is reached (loopback, link-local): MetaServer listens there. Never what is the
-//! cloud's, a service's or another node's, also where a person has approved it.
+//! The requester is the one that the API or the hub has authenticated; neither the request's own fields nor the addresses that the node
+//! reports are trusted. A node may have its name, the addresses at which the cloud sees it or that an administrator allows, and addresses
+//! that only the machine itself reaches (loopback, link-local), where MetaServer listens. It never gets those of the cloud, a service or
+//! another node, even if a person has approved the request.
 
 use std::{
     collections::BTreeSet,
@@ -25,29 +25,29 @@ pub(super) const SIGNER: &str = "kubernetes.io/kubelet-serving";
 
 const NODE_USER: &str = "system:node:";
 const NODES: &str = "system:nodes";
-/// What such a certificate is for.
+/// The usages of such a certificate.
 const USAGES: [&str; 3] = ["digital signature", "key encipherment", "server auth"];
 const SERVER: &str = "server auth";
 
-/// What becomes of a request.
+/// The decision about a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// It is the node's own.
+    /// Approve: the request is the node's own.
     Approve,
-    /// Never; the text says why.
+    /// Deny, for this reason.
     Deny(String),
-    /// The node is not connected, so that it cannot be said where it is.
+    /// Wait: the node is not connected, so its address is not known.
     Wait,
-    /// It is no node's: people decide.
+    /// Leave the request to people: it is not a node's.
     Leave,
 }
 
-/// The node that asks.
+/// Returns the node that requests.
 pub(super) fn user(spec: &CertificateSigningRequestSpec) -> Option<&str> {
     spec.username.as_deref()?.strip_prefix(NODE_USER)
 }
 
-/// What is asked for, if it is for a server, and no node asks for another one. Whether somebody else may ask for a node is up to
+/// Parses the request of a server certificate; a node may only request its own. Whether others may request one for a node is up to
 /// whoever approves it, as in a cluster.
 pub(super) fn readable(spec: &CertificateSigningRequestSpec) -> Result<ServingRequest, String> {
     let der = CertificateSigningRequestDer::from_pem_slice(&spec.request.0)
@@ -70,25 +70,25 @@ pub(super) fn readable(spec: &CertificateSigningRequestSpec) -> Result<ServingRe
     Ok(wanted)
 }
 
-/// The annotation of a Node by which an administrator allows it names and addresses, separated by commas. Nodes cannot write it.
+/// The annotation of a Node with the names and addresses that an administrator allows it, separated by commas. Nodes cannot write it.
 pub(super) const ALLOWED: &str = "node-restriction.kubernetes.io/serving-names";
 
-/// An address of every machine in many clouds: where they give out credentials.
+/// The metadata service of many clouds, which issues credentials.
 const METADATA_SERVICE: IpAddr = IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254));
 
-/// By what a node may be called, beside its own name.
+/// The names that a node may have, besides its own.
 #[derive(Debug, Default)]
 pub(super) struct NodeNames {
-    /// Where it is connected from.
+    /// The address from which it is connected.
     pub(super) seen: Option<IpAddr>,
-    /// Whether other nodes come from there, too.
+    /// Whether other nodes are connected from the same address.
     pub(super) is_shared: bool,
-    /// What an administrator allows it.
+    /// The names that an administrator allows.
     pub(super) allowed: Vec<String>,
 }
 
 impl NodeNames {
-    /// What an administrator has written into the annotation of the Node.
+    /// Reads the annotation of the Node.
     pub(super) fn allowed_by(node: Option<&Node>) -> Vec<String> {
         let written = node.and_then(|node| node.annotations().get(ALLOWED));
         let texts = written.into_iter().flat_map(|text| text.split(','));
@@ -100,13 +100,13 @@ impl NodeNames {
 #[derive(Debug, Default)]
 pub(super) struct ReservedNames {
     names: BTreeSet<String>,
-    /// Of which the asking one may have its own.
+    /// Names of nodes; a node may have its own.
     nodes: BTreeSet<String>,
     addresses: BTreeSet<IpAddr>,
 }
 
 impl ReservedNames {
-    /// Those of the cloud, of services, and of nodes.
+    /// Collects those of the cloud, of services, and of nodes.
     pub(super) fn new(
         cloud: &[String],
         services: &[Service],
@@ -153,7 +153,7 @@ impl ReservedNames {
                 || address.is_multicast())
     }
 
-    /// The first name or address of the request that no node may have.
+    /// Returns the first name or address of the request that no node may have.
     pub(super) fn find(&self, wanted: &ServingRequest) -> Option<String> {
         let name = wanted.names.iter().find(|name| self.has_name(&wanted.node, name)).cloned();
         let address = || wanted.addresses.iter().find(|address| self.has_address(address.to_canonical()));
@@ -161,7 +161,7 @@ impl ReservedNames {
     }
 }
 
-/// Decides on a request: pure.
+/// Decides about a request.
 pub(super) fn decide(
     spec: &CertificateSigningRequestSpec,
     names: &NodeNames,

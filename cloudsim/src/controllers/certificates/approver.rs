@@ -1,4 +1,4 @@
-//! Decides on certificate requests of nodes by what the API and the sessions say of the node now.
+//! Decides about nodes' certificate requests by the present state of the API and the sessions.
 
 use k8s_openapi::api::{
     certificates::v1::CertificateSigningRequestSpec,
@@ -9,17 +9,17 @@ use kube::{Api, Client, ResourceExt, api::ListParams};
 use super::approval::{self, Decision, NodeNames, ReservedNames, SIGNER};
 use crate::sessions::Sessions;
 
-/// What requests of nodes are approved or denied by.
+/// Approves or denies requests of nodes.
 #[derive(Clone, Debug)]
 pub struct Approver {
-    /// The names and addresses of the cloud itself, which no node may have but the loopback ones.
+    /// The names and addresses of the cloud itself, which no node may have, except loopback ones.
     pub cloud: Vec<String>,
-    /// Where nodes are connected from.
+    /// The sessions, for nodes' addresses.
     pub sessions: Sessions,
 }
 
 impl Approver {
-    /// Why a node that is connected here may not have what it asks for; nothing where it may. `spec`: with the node as the one who asks.
+    /// Returns why a node that is connected here may not have what it requests; `None` if it may. `spec` names the node as requester.
     pub(crate) async fn reason_to_deny(
         &self,
         client: &Client,
@@ -36,7 +36,7 @@ impl Approver {
         })
     }
 
-    /// What becomes of a request.
+    /// Decides about a request.
     pub(super) async fn decide(
         &self,
         client: &Client,
@@ -49,7 +49,7 @@ impl Approver {
         Ok(approval::decide(spec, &names, &self.reserved_names(client).await?))
     }
 
-    /// By what the node may be called.
+    /// Returns the names that the node may have.
     async fn names(&self, client: &Client, node: &str) -> Result<NodeNames, kube::Error> {
         let seen = self.sessions.address(node);
         let is_shared = seen.is_some_and(|seen| self.sessions.is_shared(node, seen));
@@ -57,7 +57,7 @@ impl Approver {
         Ok(NodeNames { seen, is_shared, allowed: NodeNames::allowed_by(object.as_ref()) })
     }
 
-    /// What no node may have.
+    /// Returns the names that no node may have.
     pub(super) async fn reserved_names(&self, client: &Client) -> Result<ReservedNames, kube::Error> {
         let services = Api::<Service>::all(client.clone()).list(&ListParams::default()).await?;
         let nodes = Api::<Node>::all(client.clone()).list_metadata(&ListParams::default()).await?;

@@ -1,4 +1,4 @@
-//! Deletes certificate requests that nobody needs any more, by their age, as kube-controller-manager's `csrcleaner` does.
+//! Deletes old certificate requests, as kube-controller-manager's `csrcleaner` does.
 
 use std::time::{Duration, SystemTime};
 
@@ -15,18 +15,18 @@ use wire::enroll::validity_of;
 
 use super::conditions::conditions;
 
-/// How long one stays that has its certificate.
+/// How long an issued request is kept.
 const ISSUED: SignedDuration = SignedDuration::from_hours(1);
-/// How long one stays that was denied, or failed.
+/// How long a denied or failed request is kept.
 const REFUSED: SignedDuration = SignedDuration::from_hours(1);
-/// How long one waits for somebody to decide, or to sign.
+/// How long a request waits for a decision or signature.
 const PENDING: SignedDuration = SignedDuration::from_hours(24);
-/// One may stay so much longer.
-const EVERY: Duration = Duration::from_secs(300);
+/// How often requests are checked; one may be kept this much longer.
+const CLEAN_INTERVAL: Duration = Duration::from_secs(300);
 
 /// Runs until `stop`.
 pub async fn run(client: Client, stop: CancellationToken) {
-    let mut ticks = tokio::time::interval(EVERY);
+    let mut ticks = tokio::time::interval(CLEAN_INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     // cancel-safe: a tick that is not taken comes again
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {
@@ -37,7 +37,7 @@ pub async fn run(client: Client, stop: CancellationToken) {
     }
 }
 
-/// Deletes what is over at `now`.
+/// Deletes requests that are too old at `now`.
 pub(super) async fn clean(client: &Client, now: Timestamp) -> Result<(), kube::Error> {
     let api = Api::<CertificateSigningRequest>::all(client.clone());
     for request in api.list(&ListParams::default()).await?.iter().filter(|request| is_over(request, now)) {
@@ -52,7 +52,7 @@ pub(super) async fn clean(client: &Client, now: Timestamp) -> Result<(), kube::E
     Ok(())
 }
 
-/// Whether nobody needs it any more.
+/// Reports whether the request is too old.
 fn is_over(request: &CertificateSigningRequest, now: Timestamp) -> bool {
     let age = |time: Option<Timestamp>| time.map_or(SignedDuration::ZERO, |time| now.duration_since(time));
     let since = |type_: &str| {
@@ -72,7 +72,7 @@ fn is_over(request: &CertificateSigningRequest, now: Timestamp) -> bool {
     }
 }
 
-/// Whether the certificate, PEM, is good no more.
+/// Reports whether the certificate (PEM) has expired.
 fn has_ended(pem: &[u8], now: Timestamp) -> bool {
     let Ok(der) = CertificateDer::from_pem_slice(pem) else { return false };
     validity_of(&der).is_ok_and(|(_, end)| end <= SystemTime::from(now))

@@ -6,17 +6,17 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::Time,
 };
 
-/// Those that a request has.
+/// Returns the conditions of a request.
 pub(super) fn conditions(request: &CertificateSigningRequest) -> &[CertificateSigningRequestCondition] {
     request.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default()
 }
 
-/// The condition of a request that is the node's own.
+/// Returns the condition `Approved`.
 pub(crate) fn approved() -> CertificateSigningRequestCondition {
     condition("Approved", "AutoApproved", "the node's own server")
 }
 
-/// A condition that holds from now on.
+/// Returns a condition that holds from now on.
 pub(super) fn condition(type_: &str, reason: &str, message: &str) -> CertificateSigningRequestCondition {
     let now = Some(Time(Timestamp::now()));
     CertificateSigningRequestCondition {

@@ -1,7 +1,7 @@
-//! Certificate requests of nodes' servers: approved or denied, signed, and deleted when nobody needs them any more.
+//! Certificate requests of nodes' servers: approved or denied, signed, and deleted when they are old.
 //!
-//! In: CertificateSigningRequests for the signer `kubernetes.io/kubelet-serving`, which is what MetaServer asks for. Out: their
-//! conditions and certificates. Requests for other signers are left to whoever serves those.
+//! In: CertificateSigningRequests for the signer `kubernetes.io/kubelet-serving`, which MetaServer uses. Out: their conditions and
+//! certificates. Requests for other signers are ignored.
 //!
 //! Source: Kubernetes' controllers `csrsigning` and `csrcleaner`; the approver of CloudCore.
 
@@ -37,22 +37,22 @@ use self::{
 };
 pub use self::{approver::Approver, cleaner::run as clean};
 
-/// The longest a certificate is good for; the lifetime of those by which nodes are known.
-const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-/// The shortest; Kubernetes'.
-const SHORTEST: Duration = Duration::from_secs(600);
-const AFTER_ERROR: Duration = Duration::from_secs(1);
-/// How often a request is looked at whose node is not connected.
-const UNTIL_CONNECTED: Duration = Duration::from_secs(5);
+/// The longest validity of a certificate; that of nodes' client certificates.
+const MAX_VALIDITY: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+/// The shortest validity; Kubernetes'.
+const MIN_VALIDITY: Duration = Duration::from_secs(600);
+const ERROR_RETRY_INTERVAL: Duration = Duration::from_secs(1);
+/// How often a request is checked whose node is not connected.
+const CONNECTED_POLL_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Which of the two parts run, and with what.
+/// The configuration of the controller.
 #[derive(Clone, Debug)]
 pub struct Signer {
     /// Whether requests are approved and denied.
     pub approves: bool,
-    /// Whether what is approved is signed.
+    /// Whether approved requests are signed.
     pub signs: bool,
-    /// The authority.
+    /// The CA.
     pub ca: Arc<Ca>,
     /// Decides which requests are approved.
     pub approver: Approver,
@@ -68,11 +68,11 @@ pub async fn run(client: Client, signer: Signer, shutdown: CancellationToken) {
                     error = error as &dyn std::error::Error,
                     "a certificate request could not be dealt with"
                 );
-                Action::requeue(AFTER_ERROR)
+                Action::requeue(ERROR_RETRY_INTERVAL)
             },
             Arc::new((client, signer)),
         )
-        // not kube's own graceful shutdown: begun before the first list has come, that one never ends
+        // not kube's graceful shutdown: if it begins before the first list has arrived, it never ends
         .take_until(shutdown.cancelled_owned())
         .for_each(|_| async {})
         .await;
@@ -88,8 +88,8 @@ async fn reconcile(
     if request.spec.signer_name != SIGNER || request.metadata.deletion_timestamp.is_some() {
         return Ok(Action::await_change());
     }
-    match Stage::of(&request) {
-        Stage::Pending if signer.approves => {
+    match RequestPhase::of(&request) {
+        RequestPhase::Pending if signer.approves => {
             let condition = match signer.approver.decide(client, &request.spec).await? {
                 Decision::Approve => approved(),
                 Decision::Deny(why) => {
@@ -97,12 +97,12 @@ async fn reconcile(
                     condition("Denied", "NotTheNodesOwn", &why)
                 }
                 Decision::Leave => return Ok(Action::await_change()),
-                Decision::Wait => return Ok(Action::requeue(UNTIL_CONNECTED)),
+                Decision::Wait => return Ok(Action::requeue(CONNECTED_POLL_INTERVAL)),
             };
             let patch = json!({"metadata": {"resourceVersion": request.resource_version()}, "status": {"conditions": [condition]}});
-            raced(api.patch_approval(&name, &PatchParams::default(), &Patch::Merge(patch)).await)
+            ignore_conflict(api.patch_approval(&name, &PatchParams::default(), &Patch::Merge(patch)).await)
         }
-        Stage::Approved if signer.signs => {
+        RequestPhase::Approved if signer.signs => {
             let reserved = signer.approver.reserved_names(client).await?;
             let status = match sign(&request, signer, &reserved) {
                 Ok(pem) => {
@@ -117,35 +117,36 @@ async fn reconcile(
             };
             let patch =
                 json!({"metadata": {"resourceVersion": request.resource_version()}, "status": status});
-            raced(api.patch_status(&name, &PatchParams::default(), &Patch::Merge(patch)).await)
+            ignore_conflict(api.patch_status(&name, &PatchParams::default(), &Patch::Merge(patch)).await)
         }
-        Stage::Pending | Stage::Approved | Stage::Over => Ok(Action::await_change()),
+        RequestPhase::Pending | RequestPhase::Approved | RequestPhase::Finished => Ok(Action::await_change()),
     }
 }
 
-/// How far a request has come.
-enum Stage {
-    /// Nobody has decided.
+/// The phase of a request.
+enum RequestPhase {
+    /// Not decided yet.
     Pending,
-    /// It waits for its certificate.
+    /// Approved, and not signed yet.
     Approved,
-    /// It has it, or will never have it.
-    Over,
+    /// Signed, denied or failed.
+    Finished,
 }
 
-impl Stage {
+impl RequestPhase {
     fn of(request: &CertificateSigningRequest) -> Self {
         let has = |wanted: &str| conditions(request).iter().any(|condition| condition.type_ == wanted);
         let is_issued = request.status.as_ref().is_some_and(|status| status.certificate.is_some());
         match (has("Approved"), has("Denied") || has("Failed") || is_issued) {
-            (_, true) => Self::Over,
+            (_, true) => Self::Finished,
             (true, false) => Self::Approved,
             (false, false) => Self::Pending,
         }
     }
 }
 
-/// The certificate, PEM. Also what a person has approved must be for nothing that no node may have, and a node's for that very node.
+/// Signs a certificate; returns it as PEM. Even an approved request may contain no reserved name, and a node's only that node's own
+/// names.
 fn sign(
     request: &CertificateSigningRequest,
     signer: &Signer,
@@ -156,13 +157,13 @@ fn sign(
         return Err(format!("{never} is the cloud's, a service's or another node's: no node may have it"));
     }
     let asked = request.spec.expiration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
-    let validity = asked.map_or(LONGEST, Duration::from_secs).clamp(SHORTEST, LONGEST);
+    let validity = asked.map_or(MAX_VALIDITY, Duration::from_secs).clamp(MIN_VALIDITY, MAX_VALIDITY);
     let signed = signer.ca.sign_serving(&wanted, validity, SystemTime::now());
     signed.map(|der| pem_certificate(&der)).map_err(|error| error.to_string())
 }
 
-/// Somebody else was faster, or has deleted it: the watch tells.
-fn raced<T>(written: Result<T, kube::Error>) -> Result<Action, kube::Error> {
+/// On a conflict or after a deletion, the watch leads here again.
+fn ignore_conflict<T>(written: Result<T, kube::Error>) -> Result<Action, kube::Error> {
     match written {
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Action::await_change()),
         written => written.map(|_| Action::await_change()),

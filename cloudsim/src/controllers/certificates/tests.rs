@@ -1,4 +1,4 @@
-//! Requests against an API in memory: what is approved is signed, what is not the node's own never.
+//! Requests against an API in memory: approved ones are signed; a request for another node's names never is.
 
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ async fn what_is_the_nodes_own_is_signed_and_nothing_else() {
         assert!(denied.status.unwrap().certificate.is_none());
     }
 
-    // also where a person says yes
+    // even if a person has approved it
     let forged = Api::<CertificateSigningRequest>::all(client.clone()).get("forged").await.unwrap();
     let again = CertificateSigningRequest {
         metadata: kube::api::ObjectMeta { name: Some("by-hand".to_owned()), ..Default::default() },

@@ -1,4 +1,4 @@
-//! What is sent, given what lives and what was acknowledged.
+//! What is sent for a live and an acknowledged object.
 
 use wire::{Down, Downstream};
 
@@ -35,7 +35,7 @@ fn new_changed_current_and_gone() {
     );
     assert!(difference(&path(), Some(live("u1", "5")), &acknowledged("u1", 5)).is_empty());
     assert_eq!(told(difference(&path(), None, &acknowledged("u1", 5))), ["Delete u1 at None"]);
-    // sent, and perhaps there
+    // sent, and possibly received
     assert_eq!(
         told(difference(&path(), Some(live("u1", "5")), &acknowledged("u1", 0))),
         ["Insert u1 at Some(5)"]

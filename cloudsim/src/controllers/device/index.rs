@@ -1,5 +1,4 @@
-//! Which node has which device, and which models its devices have: the map that decides who gets an object and who may report.
-//! Pure.
+//! The node of each device and the models of its devices: determines which nodes get an object and which may report. Pure.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -9,15 +8,15 @@ use serde_json::{Value, json};
 
 use crate::mailbox::{ObjectKind, ObjectPath};
 
-/// How many devices that are gone are remembered for the nodes that still have to hear of it. Of others they hear the name only.
-const DEPARTED: usize = 4096;
+/// How many deleted devices are remembered for nodes that still have to be told. Of others they are told the name only.
+const MAX_REMEMBERED: usize = 4096;
 
 /// Namespace and name.
 type Key = (String, String);
 
-/// A device, as far as others have to know it.
+/// What others need to know of a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct DeviceEntry {
     pub(super) uid: String,
     pub(super) node: String,
     pub(super) model: String,
@@ -26,17 +25,17 @@ pub(super) struct Place {
     pub(super) properties: BTreeSet<String>,
 }
 
-/// The devices.
+/// The index of devices.
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    devices: BTreeMap<Key, Place>,
-    departed: VecDeque<Place>,
+    devices: BTreeMap<Key, DeviceEntry>,
+    departed: VecDeque<DeviceEntry>,
 }
 
 impl Index {
-    /// The device was created or changed. Answers the nodes that should look at it: its own, and the one it was on before.
+    /// Adds or updates a device. Returns the nodes to notify: its own and its previous one.
     pub(super) fn applied(&mut self, device: &Device) -> BTreeSet<String> {
-        let place = Place::of(device);
+        let place = DeviceEntry::of(device);
         let node = place.node.clone();
         let old = self.devices.insert(key(device), place.clone());
         let mut nodes = BTreeSet::from([node]);
@@ -48,7 +47,7 @@ impl Index {
         nodes
     }
 
-    /// The device is gone. Answers the node that had it.
+    /// Removes a device. Returns its node.
     pub(super) fn removed(&mut self, key: &Key) -> Option<String> {
         let place = self.devices.remove(key)?;
         let node = place.node.clone();
@@ -56,31 +55,31 @@ impl Index {
         Some(node).filter(|node| !node.is_empty())
     }
 
-    fn depart(&mut self, place: Place) {
-        if self.departed.len() == DEPARTED {
+    fn depart(&mut self, place: DeviceEntry) {
+        if self.departed.len() == MAX_REMEMBERED {
             self.departed.pop_front();
         }
         self.departed.push_back(place);
     }
 
-    /// Keeps only the devices of `current` (after a list has started over). Answers what was dropped: node and device.
+    /// Keeps only the devices of `current`, after a new list. Returns the removed ones with their nodes.
     pub(super) fn retain(&mut self, current: &BTreeSet<Key>) -> Vec<(String, ObjectPath)> {
         let gone: Vec<_> = self.devices.keys().filter(|key| !current.contains(*key)).cloned().collect();
         gone.into_iter().filter_map(|key| Some((self.removed(&key)?, device_path(&key)))).collect()
     }
 
-    /// The device, if it is bound to `node`.
-    pub(super) fn on(&self, node: &str, namespace: &str, name: &str) -> Option<&Place> {
+    /// Returns the device, if it is bound to `node`.
+    pub(super) fn on(&self, node: &str, namespace: &str, name: &str) -> Option<&DeviceEntry> {
         self.devices.get(&(namespace.to_owned(), name.to_owned())).filter(|place| place.node == node)
     }
 
-    /// Whether this very device is there.
+    /// Reports whether a device with this uid exists.
     pub(super) fn is_there(&self, namespace: &str, name: &str, uid: &str) -> bool {
         let place = self.devices.get(&(namespace.to_owned(), name.to_owned()));
         place.is_some_and(|place| place.uid == uid)
     }
 
-    /// What `node` should look at because of its devices.
+    /// Returns the devices of `node` and their models.
     pub(super) fn desired(&self, node: &str) -> BTreeSet<ObjectPath> {
         let mut paths = BTreeSet::new();
         for (key, place) in self.devices.iter().filter(|(_, place)| place.node == node) {
@@ -92,20 +91,20 @@ impl Index {
         paths
     }
 
-    /// The devices that are bound to `node`, as messages name them.
+    /// Returns the devices of `node` in the form of membership messages.
     pub(super) fn members(&self, node: &str) -> Vec<Value> {
         let own = self.devices.iter().filter(|(_, place)| place.node == node);
         own.map(|((namespace, name), place)| member(namespace, name, &place.description)).collect()
     }
 
-    /// Whether a device on `node` is of this model.
+    /// Reports whether a device of `node` uses this model.
     pub(super) fn needs(&self, node: &str, namespace: &str, model: &str) -> bool {
         self.devices
             .iter()
             .any(|(key, place)| key.0 == namespace && place.node == node && place.model == model)
     }
 
-    /// The devices of a model: node and device.
+    /// Returns the devices of a model with their nodes.
     pub(super) fn of_model(&self, namespace: &str, model: &str) -> Vec<(String, ObjectPath)> {
         let own = self.devices.iter().filter(|(key, place)| key.0 == namespace && place.model == model);
         own.filter(|(_, place)| !place.node.is_empty())
@@ -113,8 +112,8 @@ impl Index {
             .collect()
     }
 
-    /// What is known of a device that was taken from a node. EdgeCore finds its mapper by the protocol.
-    pub(super) fn last_words(&self, path: &ObjectPath, uid: &str) -> Option<Value> {
+    /// Returns what is known of a device that was removed from a node. EdgeCore finds its mapper by the protocol.
+    pub(super) fn deleted_object(&self, path: &ObjectPath, uid: &str) -> Option<Value> {
         let now = self.devices.get(&(path.namespace.clone(), path.name.clone()));
         let place = self.departed.iter().rev().chain(now).find(|place| place.uid == uid)?;
         Some(json!({
@@ -130,7 +129,7 @@ impl Index {
     }
 }
 
-impl Place {
+impl DeviceEntry {
     fn of(device: &Device) -> Self {
         let spec = &device.spec;
         let names = spec.properties.iter().filter_map(|property| property.name.clone());
@@ -145,7 +144,7 @@ impl Place {
     }
 }
 
-/// A device as memberships name it.
+/// Returns a device in the form of membership messages.
 pub(super) fn member(namespace: &str, name: &str, description: &str) -> Value {
     let mut member = json!({"id": format!("{namespace}/{name}"), "name": name});
     if !description.is_empty()
@@ -200,16 +199,16 @@ mod tests {
         index.applied(&device("d", "a", "1"));
         let path = ObjectPath::new(ObjectKind::Device, "ns", "d");
         assert_eq!(index.retain(&BTreeSet::new()), [("a".to_owned(), path.clone())]);
-        let words = index.last_words(&path, "1").unwrap();
+        let words = index.deleted_object(&path, "1").unwrap();
         assert_eq!(words["spec"]["protocol"]["protocolName"], "modbus");
         assert_eq!(words["metadata"]["uid"], "1");
-        assert_eq!(index.last_words(&path, "2"), None);
-        for uid in 0..DEPARTED {
+        assert_eq!(index.deleted_object(&path, "2"), None);
+        for uid in 0..MAX_REMEMBERED {
             index.applied(&device("e", "a", &format!("e{uid}")));
             index.removed(&("ns".into(), "e".into()));
         }
-        assert_eq!(index.last_words(&path, "1"), None, "not for ever");
-        assert_eq!(index.departed.len(), DEPARTED);
+        assert_eq!(index.deleted_object(&path, "1"), None, "not for ever");
+        assert_eq!(index.departed.len(), MAX_REMEMBERED);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Devices that have no DeviceStatus yet.
+//! Devices without a DeviceStatus.
 
 use std::{collections::BTreeSet, mem};
 
@@ -8,7 +8,7 @@ use kube::{Resource, ResourceExt};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// The devices that have no DeviceStatus yet, as far as is known: as many as there are devices, at most.
+/// The devices that are not known to have a DeviceStatus; bounded by the number of devices.
 #[derive(Debug, Default)]
 pub(super) struct MissingStatuses {
     devices: Mutex<BTreeSet<DeviceRef>>,
@@ -22,7 +22,7 @@ impl MissingStatuses {
         self.more.notify_one();
     }
 
-    /// Waits until there are some, and takes them. Cancel-safe: what is not taken stays.
+    /// Waits until there are some, and takes them. Cancel-safe: what is not taken is kept.
     pub(super) async fn take(&self) -> BTreeSet<DeviceRef> {
         loop {
             let devices = mem::take(&mut *self.devices.lock());
@@ -34,7 +34,7 @@ impl MissingStatuses {
     }
 }
 
-/// A device, by which its DeviceStatus is found and owned.
+/// Identifies a device, whose DeviceStatus has the same name.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct DeviceRef {
     pub(super) namespace: String,
@@ -43,7 +43,7 @@ pub(super) struct DeviceRef {
 }
 
 impl DeviceRef {
-    /// That of a Device.
+    /// Returns the identity of a Device.
     fn of(device: &Device) -> Self {
         Self {
             namespace: device.namespace().unwrap_or_default(),
@@ -52,7 +52,7 @@ impl DeviceRef {
         }
     }
 
-    /// What the DeviceStatus is owned by.
+    /// Returns the owner reference for the DeviceStatus.
     pub(super) fn owner_reference(&self) -> OwnerReference {
         OwnerReference {
             api_version: Device::api_version(&()).into_owned(),

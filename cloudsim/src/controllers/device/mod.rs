@@ -1,12 +1,12 @@
-//! The device controller: devices and their models go down to the nodes that they are bound to, reports of nodes go into
+//! The device controller: sends devices and their models to the nodes that they are bound to, and writes nodes' reports to
 //! DeviceStatuses.
 //!
-//! In: events of Devices and DeviceModels (they fill the mailboxes of the nodes concerned); reports ([`Devices::report`]). Out:
-//! the messages that a node lacks ([`Devices::update`]), confirmations. A node reports only devices that are bound to it. A desired
-//! value goes down within its Device, as CloudCore 1.23 sends it.
+//! In: events of Devices and DeviceModels, which fill the mailboxes of their nodes; reports ([`Devices::report`]). Out: messages that a
+//! node lacks ([`Devices::update`]), and confirmations. A node may report only devices that are bound to it. A desired value is sent
+//! within its Device, as CloudCore 1.23 does.
 //!
-//! Source: KubeEdge's DeviceController. Differences: what changed while a node was away is sent when it is back; a node that asks
-//! for its devices (`membership/detail`) gets them; a report that is refused is answered, so that it is not repeated for ever.
+//! Source: KubeEdge's DeviceController. Differences: changes during a node's absence are sent when it returns; a request for devices
+//! (`membership/detail`) is answered; a refused report is answered, so that it is not repeated forever.
 
 mod index;
 mod missing_statuses;
@@ -29,7 +29,7 @@ pub use self::update::DeviceUpdate;
 use self::{
     index::Index,
     missing_statuses::MissingStatuses,
-    update::{Live, UpdatePlanner},
+    update::{LiveDevice, UpdatePlanner},
 };
 use crate::{
     clock::now_ms,
@@ -42,7 +42,7 @@ use crate::{
     mailbox::{Mailboxes, ObjectKind, ObjectPath},
 };
 
-/// The handle; cheap to clone.
+/// The device controller; cheap to clone.
 #[derive(Clone)]
 pub struct Devices {
     client: Client,
@@ -50,29 +50,29 @@ pub struct Devices {
     mailboxes: Mailboxes,
     events: Recorder,
     missing_statuses: Arc<MissingStatuses>,
-    /// Whether devices and models were listed once.
+    /// Whether devices and models have been listed.
     complete: state::Sender<bool>,
 }
 
 impl Devices {
-    /// A controller over `client`.
+    /// Creates the controller.
     pub fn new(client: Client, mailboxes: Mailboxes, events: Recorder) -> Self {
         let complete = state::Sender::new(false);
         Self { client, index: Arc::default(), mailboxes, events, missing_statuses: Arc::default(), complete }
     }
 
-    /// Returns when it is known which devices there are.
+    /// Waits until devices have been listed.
     pub async fn complete(&self) {
         // fails only when the sender is gone, which `self` has
         let _ = self.complete.subscribe().wait_for(|complete| *complete).await;
     }
 
-    /// What `node` should look at when it connects, beside what it is known to hold.
+    /// Returns what `node` should be sent when it connects, besides what it has acknowledged.
     pub fn everything(&self, node: &str) -> BTreeSet<ObjectPath> {
         self.index.read().desired(node)
     }
 
-    /// What brings `node` from what it has acknowledged to the newest state of the device or model at `path`.
+    /// Returns the messages that bring `node` from the acknowledged to the newest state of the device or model at `path`.
     pub async fn update(
         &self,
         node: &str,
@@ -86,7 +86,7 @@ impl Devices {
             return Ok(UpdatePlanner { node, path, synced, index: &index, now }.model(object));
         }
         let live = match object.filter(|device| device["spec"]["nodeName"] == node) {
-            Some(device) => Some(Live { model: self.model_of(path, &device).await?, device }),
+            Some(device) => Some(LiveDevice { model: self.model_of(path, &device).await?, device }),
             None => None,
         };
         self.record_missing_model(live.as_ref());
@@ -102,8 +102,8 @@ impl Devices {
         objects::get(&self.client, &ObjectPath::new(ObjectKind::DeviceModel, &path.namespace, name)).await
     }
 
-    fn record_missing_model(&self, live: Option<&Live>) {
-        let Some(Live { device, model: None }) = live else { return };
+    fn record_missing_model(&self, live: Option<&LiveDevice>) {
+        let Some(LiveDevice { device, model: None }) = live else { return };
         let Ok(device) = serde_json::from_value::<Device>(device.clone()) else { return };
         if let Some(model) = &device.spec.device_model_ref {
             let message = format!("waits for DeviceModel {}, which is not there; apply it", model.name);
@@ -111,12 +111,12 @@ impl Devices {
         }
     }
 
-    /// The answer to a node that asks for all of its devices.
+    /// Answers a node's request for all of its devices.
     pub fn members(&self, node: &str, asked: &Header) -> Vec<Reply> {
         let now = now_ms();
         let devices = self.index.read().members(node);
         let content = json!({"event_id": Uuid::new_v4().to_string(), "timestamp": now, "devices": devices});
-        // the answer stops EdgeCore's repeats; it takes devices from a message that answers nothing
+        // the answer stops EdgeCore's repetitions; it takes the devices from a message that answers nothing
         let confirmed = Downstream::TwinConfirmed("OK".into()).into_message(now).answering(&asked.msg_id);
         vec![Reply::Direct(confirmed), Reply::Direct(Downstream::MembershipDetail(content).into_message(now))]
     }

@@ -1,4 +1,4 @@
-//! Reports of nodes, written into DeviceStatuses, and their confirmation.
+//! Writes nodes' reports to DeviceStatuses, and confirms them.
 
 use std::collections::BTreeSet;
 
@@ -19,13 +19,13 @@ use super::{
 };
 use crate::{clock::now_ms, controllers::edge::status as failures, delivery::Reply};
 
-/// DeviceStatuses that are made at one time.
+/// DeviceStatuses created at the same time.
 const CONCURRENT_CREATES: usize = 8;
-/// How often a write begins anew because somebody else wrote meanwhile.
+/// How often a write is tried when others write meanwhile.
 const MAX_WRITE_ATTEMPTS: usize = 8;
 
 impl Devices {
-    /// Takes a report of `node`; the confirmation, or why it was refused. Either ends the node's repeats.
+    /// Handles a report of `node`. Returns the confirmation or refusal; either ends the node's repetitions.
     pub async fn report(&self, node: &str, header: &Header, path: &ResourcePath, content: &Value) -> Reply {
         let answer = match self.take(node, path, content).await {
             Ok(()) => Value::from("OK"),
@@ -38,14 +38,14 @@ impl Devices {
         Reply::Direct(confirmation.answering(&header.msg_id))
     }
 
-    /// The error is a `metav1.Status`.
+    /// Handles a report; the error is a `metav1.Status`.
     async fn take(&self, node: &str, path: &ResourcePath, content: &Value) -> Result<(), Value> {
         let (namespace, name, report) = status::read(path, content)
             .map_err(|malformed| failures::failure(400, "BadRequest", &malformed.to_string()))?;
         let mut attempts = MAX_WRITE_ATTEMPTS;
         loop {
             attempts -= 1;
-            // between two attempts it may have moved, or another one may have come under its name
+            // between two attempts the device may have moved, or another one may have its name
             let own = self.index.read().on(node, &namespace, &name).cloned();
             let place = own.ok_or_else(|| {
                 let message = format!("device {namespace}/{name} is not bound to node {node}");
@@ -77,12 +77,12 @@ impl Devices {
         }
         let mut patch =
             json!({"metadata": {"resourceVersion": current.resource_version()}, "status": status});
-        // an empty list is left out of a status, which would leave the old one
+        // a status omits an empty list, which would keep the old one
         patch["status"]["twins"] = json!(status.twins);
         api.patch(&device.name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)
     }
 
-    /// The DeviceStatus of a device, made where it is missing. One of an earlier device of the same name goes.
+    /// Returns the DeviceStatus of a device, created if it is missing. One of an earlier device of the same name is deleted.
     async fn ensure(&self, api: &Api<DeviceStatus>, device: &DeviceRef) -> Result<DeviceStatus, kube::Error> {
         if let Some(found) = api.get_opt(&device.name).await? {
             let owner = found.owner_references().iter().find(|owner| owner.kind == "Device");
@@ -108,7 +108,7 @@ impl Devices {
         api.create(&PostParams::default(), &new).await
     }
 
-    /// Gives devices their DeviceStatuses, as CloudCore does before anything is reported; the watches do not wait for that.
+    /// Creates missing DeviceStatuses, as CloudCore does before any report; the watches do not wait for it.
     pub(super) async fn statuses(&self) {
         loop {
             let missing = self.missing_statuses.take().await;
@@ -125,7 +125,7 @@ impl Devices {
         }
         let api = Api::<DeviceStatus>::namespaced(self.client.clone(), &device.namespace);
         match self.ensure(&api, &device).await {
-            // somebody else was faster, or the namespace goes
+            // on a conflict, or if the namespace is terminating
             Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404 | 409) => {}
             Err(error) => warn!(
                 device = device.name,

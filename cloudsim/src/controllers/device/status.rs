@@ -1,4 +1,4 @@
-//! What a report makes of a DeviceStatus. Pure.
+//! Merges reports into DeviceStatuses. Pure.
 //!
 //! Source: KubeEdge's device controller, `upstream.go`. Difference: the first report of a property is written with its value.
 
@@ -9,16 +9,16 @@ use serde::Deserialize;
 use serde_json::Value;
 use wire::ResourcePath;
 
-/// What a node reports of a device.
+/// A node's report about a device.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Report {
-    /// Properties; `None` where one was deleted.
+    /// Reported properties; `None` for a deleted one.
     Twins(BTreeMap<String, Option<Reported>>),
-    /// Its state.
+    /// The state of the device.
     State(State),
 }
 
-/// A property, as it is reported.
+/// A reported property.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(default)]
 pub(super) struct Reported {
@@ -65,7 +65,7 @@ struct StateBody {
     device: State,
 }
 
-/// Why a report is none.
+/// The report is invalid.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Malformed {
     #[error(
@@ -76,7 +76,7 @@ pub(super) enum Malformed {
     Content { path: String, source: serde_json::Error },
 }
 
-/// Namespace and name of the device, and what is reported of it.
+/// Parses a report; returns the device's namespace and name, and what is reported.
 pub(super) fn read(path: &ResourcePath, content: &Value) -> Result<(String, String, Report), Malformed> {
     let text = path.as_str();
     let wrong = || Malformed::Path(text.to_owned());
@@ -108,7 +108,7 @@ pub(super) fn read(path: &ResourcePath, content: &Value) -> Result<(String, Stri
     Ok((namespace.to_owned(), name.to_owned(), report))
 }
 
-/// Merges a report into what is known. Answers the properties that the device does not have, which are left out.
+/// Merges a report into a status. Returns the reported properties that the device does not have, which are left out.
 pub(super) fn merge(
     status: &mut DeviceStatusStatus,
     properties: &BTreeSet<String>,
@@ -124,7 +124,7 @@ pub(super) fn merge(
         }
         Report::Twins(twins) => twins,
     };
-    // what a device had before its properties were changed
+    // properties that the device had before its definition changed
     status.twins.retain(|twin| twin.property_name.as_ref().is_some_and(|name| properties.contains(name)));
     let mut unknown = Vec::new();
     for (name, reported) in twins {

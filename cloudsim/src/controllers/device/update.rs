@@ -1,4 +1,4 @@
-//! What a node has to be told of its devices, given what lives and what it has acknowledged. Pure, but for times and ids.
+//! Plans the messages about devices that a node lacks, from the live and the acknowledged objects. Pure, except for times and ids.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -7,23 +7,23 @@ use wire::{Downstream, Message};
 use super::index::{Index, member};
 use crate::{
     controllers::{
-        deliveries::{delete, put, stub},
+        deliveries::{delete, deletion_stub, put},
         sync::Synced,
     },
     delivery::Reply,
     mailbox::{ObjectKind, ObjectPath},
 };
 
-/// The messages that a node lacks of one device or model.
+/// The messages that a node lacks about one device or model.
 #[derive(Debug, Default)]
 pub struct DeviceUpdate {
-    /// What to send, in this order.
+    /// The messages, in order.
     pub replies: Vec<Reply>,
-    /// Whether there is more to say when this was acknowledged.
+    /// Whether more messages follow once these are acknowledged.
     pub again: bool,
 }
 
-/// What is known when it is decided what a node lacks.
+/// The input of the planning.
 pub(super) struct UpdatePlanner<'a> {
     pub(super) node: &'a str,
     pub(super) path: &'a ObjectPath,
@@ -33,42 +33,43 @@ pub(super) struct UpdatePlanner<'a> {
     pub(super) now: i64,
 }
 
-/// A device as it lives, with its model.
-pub(super) struct Live {
+/// A live device with its model.
+pub(super) struct LiveDevice {
     pub(super) device: Value,
     pub(super) model: Option<Value>,
 }
 
 impl UpdatePlanner<'_> {
-    /// A device: the membership first, then its model, then the device itself; when it goes, its model is the last.
-    /// `None`: no device of this name is bound to the node.
-    pub(super) fn device(&self, live: Option<Live>) -> DeviceUpdate {
+    /// Plans for a device: first the membership, then the model, then the device; on removal the model is last. `live` is `None` if no
+    /// device of this name is bound to the node.
+    pub(super) fn device(&self, live: Option<LiveDevice>) -> DeviceUpdate {
         let live_uid = live.as_ref().map(|live| uid(&live.device)).unwrap_or_default();
         let gone = self.acknowledged().filter(|known| known.as_str() != live_uid);
         let mut update = DeviceUpdate::default();
         for gone in gone {
             update.replies.push(Reply::Direct(self.membership("removed_devices")));
-            let words = self.index.last_words(self.path, gone).unwrap_or_else(|| stub(self.path, gone));
+            let words =
+                self.index.deleted_object(self.path, gone).unwrap_or_else(|| deletion_stub(self.path, gone));
             update.replies.push(Reply::Acknowledged(delete(self.path, gone, words)));
         }
         if !update.replies.is_empty() {
-            // its successor of the same name comes when the node has let it go
+            // its successor of the same name follows when the node has acknowledged the deletion
             update.again = live.is_some();
-            update.replies.extend(self.idle_models());
+            update.replies.extend(self.delete_unused_models());
         } else if let Some(live) = live {
             update.replies = self.arrival(live);
         }
         update
     }
 
-    fn arrival(&self, Live { device, model }: Live) -> Vec<Reply> {
+    fn arrival(&self, LiveDevice { device, model }: LiveDevice) -> Vec<Reply> {
         let namespace = &self.path.namespace;
         let reference = device.pointer("/spec/deviceModelRef/name").and_then(Value::as_str);
         let reference = reference.filter(|name| !name.is_empty()).map(str::to_owned);
-        // sent and not acknowledged, it may never have arrived
+        // an unacknowledged message may never have arrived
         let is_new = self.synced.get(&uid(&device)).is_none_or(|(_, acknowledged)| *acknowledged == 0);
         if is_new && reference.is_some() && model.is_none() {
-            // a device is of no use without its model, whose creation has it looked at again
+            // a device is of no use without its model, whose creation leads here again
             return Vec::new();
         }
         let mut replies = Vec::new();
@@ -85,8 +86,8 @@ impl UpdatePlanner<'_> {
         replies
     }
 
-    /// A model on its own: what the node has of it becomes newer, or goes. A model that the node has not yet comes with the
-    /// first of its devices.
+    /// Plans for a model alone: updates or deletes what the node has. A model that the node does not have yet is sent with the first of
+    /// its devices.
     pub(super) fn model(&self, live: Option<Value>) -> DeviceUpdate {
         let live_uid = live.as_ref().map(uid).unwrap_or_default();
         let mut replies = Vec::new();
@@ -95,33 +96,34 @@ impl UpdatePlanner<'_> {
             if let Some(live) = live.filter(|_| is_known) {
                 replies.extend(put(self.path, uid(&live), live, self.synced).map(Reply::Acknowledged));
                 let old = self.acknowledged().filter(|known| known.as_str() != live_uid);
-                let old = old.map(|old| delete(self.path, old, stub(self.path, old)));
+                let old = old.map(|old| delete(self.path, old, deletion_stub(self.path, old)));
                 replies.splice(0..0, old.map(Reply::Acknowledged));
             }
-        } else if !self.a_device_has_to_go() {
-            replies = self.idle_models();
+        } else if !self.awaits_device_deletion() {
+            replies = self.delete_unused_models();
         }
         DeviceUpdate { replies, again: false }
     }
 
-    /// The UIDs that the node has acknowledged at this path.
+    /// Returns the UIDs that the node has acknowledged at this path.
     fn acknowledged(&self) -> impl Iterator<Item = &String> {
         self.synced.iter().filter(|(_, (path, _))| path == self.path).map(|(uid, _)| uid)
     }
 
-    /// Whether the node still has a device that is not its own any more: the models wait for it.
-    fn a_device_has_to_go(&self) -> bool {
+    /// Reports whether the node has a device that is no longer its own; models are deleted after it.
+    fn awaits_device_deletion(&self) -> bool {
         self.synced.iter().any(|(uid, (path, _))| {
             let place = self.index.on(self.node, &path.namespace, &path.name);
             path.kind == ObjectKind::Device && place.is_none_or(|place| place.uid != *uid)
         })
     }
 
-    /// The end of the models of which the node has no device left.
-    fn idle_models(&self) -> Vec<Reply> {
+    /// Plans the deletion of models without devices on the node.
+    fn delete_unused_models(&self) -> Vec<Reply> {
         let models = self.synced.iter().filter(|(_, (path, _))| path.kind == ObjectKind::DeviceModel);
         let idle = models.filter(|(_, (path, _))| !self.index.needs(self.node, &path.namespace, &path.name));
-        idle.map(|(uid, (path, _))| Reply::Acknowledged(delete(path, uid, stub(path, uid)))).collect()
+        idle.map(|(uid, (path, _))| Reply::Acknowledged(delete(path, uid, deletion_stub(path, uid))))
+            .collect()
     }
 
     fn membership(&self, what: &str) -> Message {

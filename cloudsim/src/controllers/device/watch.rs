@@ -1,4 +1,4 @@
-//! Watches devices and models, keeps the index, and tells the nodes concerned to look.
+//! Watches devices and models, updates the index, and notifies nodes.
 
 use std::{collections::BTreeSet, pin::pin};
 
@@ -52,14 +52,14 @@ impl Devices {
                 }
                 Ok(Event::InitDone) => {
                     let gone = self.index.write().retain(&listed);
-                    gone.into_iter().for_each(|(node, path)| self.mailboxes.poke(&node, path));
+                    gone.into_iter().for_each(|(node, path)| self.mailboxes.notify(&node, path));
                     listed_once.send_replace(true);
                 }
                 Ok(Event::Apply(object)) => self.applied(object),
                 Ok(Event::Delete(object)) => {
                     let key = key(&object);
                     if let Some(node) = self.index.write().removed(&key) {
-                        self.mailboxes.poke(&node, ObjectPath::new(ObjectKind::Device, key.0, key.1));
+                        self.mailboxes.notify(&node, ObjectPath::new(ObjectKind::Device, key.0, key.1));
                     }
                 }
                 Err(error) => warn!(error = &error as &dyn std::error::Error, "watching devices"),
@@ -67,7 +67,7 @@ impl Devices {
         }
     }
 
-    /// Objects as they come: one that is none of its kind must not end the watch of all others.
+    /// Reads objects as raw JSON: an invalid object must not end the watch of all others.
     fn all<K: Resource<DynamicType = ()>>(&self) -> Api<DynamicObject> {
         Api::all_with(self.client.clone(), &ApiResource::erase::<K>(&()))
     }
@@ -82,7 +82,7 @@ impl Devices {
         };
         let nodes = self.index.write().applied(&device);
         for node in nodes {
-            self.mailboxes.poke(&node, ObjectPath::new(ObjectKind::Device, &key.0, &key.1));
+            self.mailboxes.notify(&node, ObjectPath::new(ObjectKind::Device, &key.0, &key.1));
         }
         if device.metadata.deletion_timestamp.is_none() {
             self.missing_statuses.add(&device);
@@ -104,12 +104,12 @@ impl Devices {
         }
     }
 
-    /// Every node with a device of the model looks at the model, and at the devices that waited for it.
+    /// Notifies every node with a device of the model of the model, and of devices that waited for it.
     fn model_touched(&self, model: &DynamicObject) {
         let (namespace, name) = (model.namespace().unwrap_or_default(), model.name_any());
         for (node, device) in self.index.read().of_model(&namespace, &name) {
-            self.mailboxes.poke(&node, ObjectPath::new(ObjectKind::DeviceModel, &namespace, &name));
-            self.mailboxes.poke(&node, device);
+            self.mailboxes.notify(&node, ObjectPath::new(ObjectKind::DeviceModel, &namespace, &name));
+            self.mailboxes.notify(&node, device);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Every kind of message that KubeEdge's EdgeCore sends, and some that it does not: each is answered, or named in the log.
+//! Every kind of message that KubeEdge's EdgeCore sends, and some that it does not: each is answered or logged.
 
 use kube::Client;
 use kubeapi::store::MemoryStore;
@@ -10,8 +10,8 @@ use tracing::subscriber::set_default;
 use super::*;
 use crate::{controllers::events::Recorder, mailbox::Mailboxes, tasks::Tasks};
 
-/// Source, group, operation, resource, and what becomes of it: answered with this operation (and these words), `logged` with these words,
-/// or `nothing`, since it asks for nothing.
+/// Source, group, operation, resource, and the result: answered with this operation (and these words), `logged` with these words, or
+/// `nothing`, if no answer is expected.
 const TABLE: &str = "
 websocket      resource  keepalive node                            nothing
 -              -         -         -                               nothing
@@ -62,7 +62,7 @@ metamanager    resource  error     ns/pod/x                        logged error 
 cloudhub       resource  response  default/volume/v                logged response of default/volume/v
 ";
 
-/// The content of a message, as far as it matters.
+/// The content of a message, if it matters.
 fn content(resource: &str) -> Value {
     match resource {
         "" => Value::Null,
@@ -83,7 +83,7 @@ fn content(resource: &str) -> Value {
     }
 }
 
-/// What `node` is answered first by a cloud without rules, whose edge controller is `edge`.
+/// Returns the first answer to `node` by a cloud without rules, with this edge controller.
 pub(in crate::controllers) async fn dispatch(
     client: &Client,
     edge: &Edge,
@@ -101,7 +101,7 @@ pub(in crate::controllers) async fn dispatch(
     dispatcher.dispatch(message).await.into_iter().next()
 }
 
-/// What a node is answered, and what is logged of it.
+/// Returns the answer to a node, and what is logged.
 async fn handled((client, edge): &(Client, Edge), message: Message) -> (Option<Message>, String) {
     let log = LogBuffer::default();
     let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).with_ansi(false).finish();

@@ -1,5 +1,5 @@
-//! Disruption budgets: how many of the pods that a budget selects may be evicted now. The API's `eviction` takes from that number,
-//! and this controller writes it anew whenever pods or their controllers change.
+//! Disruption budgets: how many of a budget's pods may be evicted now. The API's `eviction` decrements the number; this controller
+//! recomputes it when pods or their controllers change.
 //!
 //! Source: Kubernetes' disruption controller.
 
@@ -57,7 +57,7 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
     work(queue, triggers, cluster, reconcile, stop).await;
 }
 
-/// All budgets beside a controller whose number of pods was changed.
+/// Returns the budgets beside a controller whose replicas have changed.
 fn scaled<K: Resource + 'static>(
     budgets: &Informer<PodDisruptionBudget>,
     replicas: impl Fn(&K) -> Option<i32> + Send + 'static,
@@ -109,7 +109,7 @@ fn record(cluster: &Cluster, budget: &PodDisruptionBudget, told: NewEvent) {
     cluster.events.record(budget, told);
 }
 
-/// How many pods the controllers of these want together, or why that is not known.
+/// Returns how many pods the controllers of these pods want together, or why that is unknown.
 async fn scale(
     budget: &PodDisruptionBudget,
     pods: &[Arc<Pod>],
@@ -143,7 +143,7 @@ async fn scale(
     Ok(Ok(scales.values().fold(0, |sum, replicas| sum.saturating_add(*replicas))))
 }
 
-/// The uid of the controller that decides how many pods there are, and that number.
+/// Returns the uid of the controller that determines the number of pods, and that number.
 async fn of_controller(
     pod: &Pod,
     owner: &OwnerReference,
@@ -173,7 +173,7 @@ async fn of_controller(
     Ok(found.map_or_else(unknown, |(uid, replicas)| Ok((uid.unwrap_or_default(), replicas.unwrap_or(1)))))
 }
 
-/// By the `scale` of whatever kind it is.
+/// Reads the number from the `scale` subresource of any kind.
 async fn of_other(
     namespace: &str,
     owner: &OwnerReference,

@@ -1,4 +1,4 @@
-//! What a disruption budget's status says of the pods that it selects. Pure.
+//! Computes a disruption budget's status from its pods. Pure.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -26,19 +26,19 @@ use crate::controllers::{
     },
 };
 
-/// How long an evicted pod counts as gone before it is: afterwards the eviction has come to nothing.
+/// How long an evicted pod counts as disrupted; after that the eviction has failed.
 const DELETION_TIMEOUT: SignedDuration = SignedDuration::from_mins(2);
-/// The condition that says whether any pod may be evicted now.
+/// The condition that says whether a pod may be evicted now.
 const ALLOWED: &str = "DisruptionAllowed";
 
-/// Whether the budget is about the pod. One without a selector is about none, an empty selector about all.
+/// Reports whether the budget selects the pod. A budget without a selector selects none, an empty selector all.
 pub(super) fn selects(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
     let selector = budget.spec.as_ref().and_then(|spec| spec.selector.clone());
     let selector = selector.and_then(|selector| Selector::try_from(selector).ok());
     selector.is_some_and(|selector| selector.matches(pod.labels()))
 }
 
-/// The selector as people write it.
+/// Formats the selector for messages.
 pub(super) fn selector_text(budget: &PodDisruptionBudget) -> String {
     let selector = budget.spec.as_ref().and_then(|spec| spec.selector.clone());
     selector
@@ -47,7 +47,7 @@ pub(super) fn selector_text(budget: &PodDisruptionBudget) -> String {
         .unwrap_or_default()
 }
 
-/// Whether a change of a pod can change a budget.
+/// Reports whether a change of a pod may change a budget.
 pub(super) fn matters(change: &Change<Pod>) -> bool {
     let facts = |pod: &Pod| {
         let meta = &pod.metadata;
@@ -57,40 +57,40 @@ pub(super) fn matters(change: &Change<Pod>) -> bool {
     change.gone || change.before.as_ref().is_none_or(|before| facts(before) != facts(&change.object))
 }
 
-/// How many pods there should be, of which the budget takes its share.
+/// The expected number of pods, from which percentages are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Expected(i32);
 
 impl Expected {
-    /// As many as there are.
+    /// Expects as many as exist.
     pub(super) fn pods(pods: &[Arc<Pod>]) -> Self {
         Self(i32::try_from(pods.len()).unwrap_or(i32::MAX))
     }
 
-    /// As many as their controllers want.
+    /// Expects as many as the controllers want.
     pub(super) fn scale(replicas: i32) -> Self {
         Self(replicas)
     }
 }
 
-/// Whether the number of expected pods comes from the pods' controllers: for a percentage, and for what may be missing.
+/// Reports whether the expected number comes from the pods' controllers: for a percentage, and for `maxUnavailable`.
 pub(super) fn needs_scale(budget: &PodDisruptionBudget) -> bool {
     let Some(spec) = &budget.spec else { return false };
     spec.max_unavailable.is_some() || matches!(spec.min_available, Some(IntOrString::String(_)))
 }
 
-/// How many pods must stay healthy.
+/// Returns how many pods must be healthy.
 fn desired(budget: &PodDisruptionBudget, Expected(expected): Expected) -> i32 {
     let Some(spec) = &budget.spec else { return 0 };
     match (&spec.max_unavailable, &spec.min_available) {
-        // a percentage of what may be missing is rounded up as well
+        // a percentage of `maxUnavailable` is rounded up as well
         (Some(most), _) => expected.saturating_sub(amount(Some(most), expected, true)).max(0),
         (None, Some(least)) => amount(Some(least), expected, true),
         (None, None) => 0,
     }
 }
 
-/// The status, and when it is to be looked at again without any event.
+/// Returns the status, and when to compute it again without an event.
 pub(super) fn status(
     budget: &PodDisruptionBudget,
     pods: &[Arc<Pod>],
@@ -107,7 +107,7 @@ pub(super) fn status(
     let allowed = if expected.0 <= 0 { 0 } else { current.saturating_sub(desired).max(0) };
     let first = disrupted.values().map(|time| time.0).min();
     let left = first.map(|first| DELETION_TIMEOUT - now.duration_since(first));
-    // a little later than due, as clocks of timers and times may differ
+    // a little later than due, since the clocks of timers and timestamps may differ
     let left =
         left.and_then(|left| Duration::try_from(left).ok()).map(|left| left + Duration::from_millis(100));
     let (holds, reason) = if allowed > 0 { (true, "SufficientPods") } else { (false, "InsufficientPods") };
@@ -123,7 +123,7 @@ pub(super) fn status(
     (status, left)
 }
 
-/// The status when it is not known how many pods there should be: none may go.
+/// Returns the status when the expected number is unknown: no pod may be evicted.
 pub(super) fn failed(
     budget: &PodDisruptionBudget,
     message: &str,
@@ -138,7 +138,7 @@ pub(super) fn failed(
     }
 }
 
-/// The pods whose eviction was allowed, and that have neither begun to go nor had too long to.
+/// Returns the pods whose eviction was allowed, and that have neither begun to terminate nor exceeded the timeout.
 fn still_disrupted(
     old: &PodDisruptionBudgetStatus,
     pods: &[Arc<Pod>],

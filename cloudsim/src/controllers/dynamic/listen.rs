@@ -1,4 +1,4 @@
-//! One watch of a node: a message for each change, beginning with all that there is.
+//! One watch of a node: a message for each change, beginning with all existing objects.
 
 use std::{collections::HashMap, pin::pin};
 
@@ -22,7 +22,7 @@ use crate::{
     delivery::{Delivery, DeliveryKey, Reply},
 };
 
-/// Tells until nobody listens.
+/// Sends changes until the receiver is closed.
 pub(super) async fn run(client: Client, call: Call, replies: mpsc::Sender<Reply>) {
     let config = watcher::Config {
         label_selector: Some(call.option_text("labelSelector")).filter(|text| !text.is_empty()),
@@ -55,7 +55,7 @@ fn api(client: Client, target: &Target) -> Api<DynamicObject> {
         group: group.clone(),
         version: version.clone(),
         api_version,
-        // only objects that are written name it
+        // only written objects have this field
         kind: String::new(),
         plural: plural.clone(),
     };
@@ -65,12 +65,12 @@ fn api(client: Client, target: &Target) -> Api<DynamicObject> {
     }
 }
 
-/// The objects that the node knows of by one watch.
+/// The objects that the node knows from one watch.
 struct WatchedObjects {
     target: Target,
-    /// The last words on each object that there is, by UID.
+    /// The last message about each existing object, by UID.
     known: HashMap<String, Value>,
-    /// During a list: the UIDs that it had so far.
+    /// During a list: the UIDs seen so far.
     listed: Option<Vec<String>>,
 }
 
@@ -130,7 +130,7 @@ impl WatchedObjects {
         Delivery { key: self.key(uid), object: None, revision: None, message }
     }
 
-    /// The same object in several watches is told once.
+    /// Returns the delivery key: the same object in several watches is sent once.
     fn key(&self, uid: &str) -> DeliveryKey {
         DeliveryKey::Watched(format!("{}.{}/{uid}", self.target.plural, self.target.group))
     }

@@ -1,15 +1,14 @@
-//! The dynamic controller: calls of the API that nodes make for what runs on them (MetaServer), and the objects that they watch.
+//! The dynamic controller: API calls of nodes for their programs (MetaServer), and the objects that they watch.
 //!
-//! In: Applications of nodes ([`Session::call`]) and the watches that they keep ([`Session::keep`]). Out: answers, and a message for
-//! each change of what is watched. A node may read itself, its pods and what they use ([`mod@permit`]); everything else somebody has
-//! to grant by roles and bindings: to the user `system:node:<name>`, the group `system:nodes`, or an account of one of its pods, of
-//! which it could have a token. Watches outlive the connection, as
-//! in KubeEdge, whose nodes do not ask again.
+//! In: Applications of nodes ([`Session::call`]) and the watches that they keep ([`Session::keep`]). Out: answers, and a message for each
+//! change of a watched object. A node may read itself, its pods and what they use ([`mod@permission`]); anything else must be granted by
+//! roles and bindings: to the user `system:node:<name>`, the group `system:nodes`, or an account of one of its pods, whose token it could
+//! have. Watches outlive the connection, as in KubeEdge, whose nodes do not request them again.
 //!
 //! Source: KubeEdge's DynamicController.
 
 mod listen;
-mod permit;
+mod permission;
 mod request;
 mod reviews;
 
@@ -34,51 +33,51 @@ use wire::{
 };
 
 use self::{
-    permit::{Business, Permit, Wanted, permit},
+    permission::{CallAttributes, NodeObjects, Permission, permission},
     request::Call,
 };
 use super::edge::Edge;
 use crate::{clock::now_ms, delivery::Reply, mailbox::ObjectPath};
 
-/// The largest outcome of a call, so that in base64 it fits into one message.
-const OUTCOME: usize = wire::json::DEFAULT_LIMIT / 4 * 3 - 64 * 1024;
+/// The largest outcome of a call, bytes; in base64 it fits into one message.
+const MAX_OUTCOME_BYTES: usize = wire::json::DEFAULT_LIMIT / 4 * 3 - 64 * 1024;
 /// Watches of one node at a time.
-const WATCHES: usize = 512;
+const MAX_WATCHES_PER_NODE: usize = 512;
 
-/// The handle; cheap to clone.
+/// The dynamic controller; cheap to clone.
 #[derive(Clone)]
 pub struct Dynamic {
     client: Client,
     edge: Edge,
-    /// What each node watches.
+    /// The watches of each node.
     watches: Arc<Mutex<HashMap<String, Watches>>>,
 }
 
-/// The part of one connection of a node.
+/// The controller's part of one session of a node.
 pub struct Session {
     dynamic: Dynamic,
     node: String,
     replies: mpsc::Sender<Reply>,
     listeners: BTreeMap<String, AbortHandle>,
-    /// Their tasks, which end with this.
+    /// The tasks of the watches, which end with this.
     listening: JoinSet<()>,
 }
 
-/// Why a call is not carried out.
-enum Refused {
-    /// For whoever asked: a `metav1.Status`.
+/// Why a call is not made.
+enum CallError {
+    /// A `metav1.Status` for the caller.
     Status(Value),
-    /// It is no call.
+    /// The call is invalid.
     Malformed(String),
 }
 
 impl Dynamic {
-    /// A controller over `client`; `edge` knows which objects are a node's.
+    /// Creates the controller; `edge` knows which objects are a node's.
     pub fn new(client: Client, edge: Edge) -> Self {
         Self { client, edge, watches: Arc::default() }
     }
 
-    /// A connection of `node` begins: it is told of what it watches.
+    /// Begins a session of `node`, which is sent changes of what it watches.
     pub fn open(&self, node: &str, replies: mpsc::Sender<Reply>) -> Session {
         let mut session = Session {
             dynamic: self.clone(),
@@ -92,70 +91,72 @@ impl Dynamic {
         session
     }
 
-    /// What a path says that names no objects.
-    async fn path(&self, path: &str) -> Result<Vec<u8>, Refused> {
+    /// Reads a path that names no objects.
+    async fn path(&self, path: &str) -> Result<Vec<u8>, CallError> {
         if !is_about_the_api(path) {
-            return Err(Refused::Malformed(format!(
+            return Err(CallError::Malformed(format!(
                 "{path:?} names no objects and says nothing about the API"
             )));
         }
         let request = http::Request::get(path).body(kube::client::Body::empty());
-        self.send(request.map_err(|error| Refused::Malformed(error.to_string()))?).await
+        self.send(request.map_err(|error| CallError::Malformed(error.to_string()))?).await
     }
 
-    /// The call as `node` may make it.
-    async fn permitted(&self, node: &str, call: Call) -> Result<Call, Refused> {
-        let business = Of { edge: &self.edge, node };
-        let wanted = Wanted { target: &call.target, verb: call.verb, part: &call.part };
-        let allowed = match permit(node, wanted, &business) {
-            Permit::Yes => true,
-            Permit::Within(selector) => {
+    /// Returns the call as `node` may make it.
+    async fn permitted(&self, node: &str, call: Call) -> Result<Call, CallError> {
+        let business = EdgeNodeObjects { edge: &self.edge, node };
+        let wanted = CallAttributes { target: &call.target, verb: call.verb, part: &call.part };
+        let allowed = match permission(node, wanted, &business) {
+            Permission::Yes => true,
+            Permission::Within(selector) => {
                 let all = self.granted_to_accounts(node, &call) || self.granted(node, &call).await?;
                 return Ok(if all { call } else { call.within(&selector) });
             }
-            Permit::AsGranted => self.granted_to_accounts(node, &call) || self.granted(node, &call).await?,
-            Permit::AsAccount => self.granted_to_accounts(node, &call),
-            Permit::Token => return self.token(node, call).await,
-            Permit::Never => false,
+            Permission::AsGranted => {
+                self.granted_to_accounts(node, &call) || self.granted(node, &call).await?
+            }
+            Permission::AsAccount => self.granted_to_accounts(node, &call),
+            Permission::Token => return self.token(node, call).await,
+            Permission::Never => false,
         };
-        if allowed { Ok(call) } else { Err(Refused::Status(forbidden(node, &call))) }
+        if allowed { Ok(call) } else { Err(CallError::Status(forbidden(node, &call))) }
     }
 
-    /// The call for a token, if the node gets it.
-    async fn token(&self, node: &str, call: Call) -> Result<Call, Refused> {
+    /// Checks a call for a token.
+    async fn token(&self, node: &str, call: Call) -> Result<Call, CallError> {
         let account = (call.target.namespace.as_str(), call.target.name.as_str());
         let refusal = self.edge.token_refusal(node, account, &call.body).await;
         let why = match refusal {
             Ok(None) => return Ok(call),
             Ok(Some(why)) => why,
-            Err(error) => return Err(Refused::Status(super::edge::status::of(&error))),
+            Err(error) => return Err(CallError::Status(super::edge::status::of(&error))),
         };
         warn!(node, why, "refused");
         let mut status = forbidden(node, &call);
         status["message"] = why.into();
-        Err(Refused::Status(status))
+        Err(CallError::Status(status))
     }
 
-    /// Whether somebody has granted it to an account of the node's pods: as which it could come itself, with their tokens.
+    /// Reports whether the call is granted to an account of the node's pods, with whose token the node could make it itself.
     fn granted_to_accounts(&self, node: &str, call: &Call) -> bool {
         self.edge.accesses_on(node).iter().any(|access| call.is_allowed_by(access))
     }
 
-    /// Whether somebody has granted it to the node.
-    async fn granted(&self, node: &str, call: &Call) -> Result<bool, Refused> {
+    /// Reports whether the call is granted to the node.
+    async fn granted(&self, node: &str, call: &Call) -> Result<bool, CallError> {
         let question = call.review(node).to_string().into_bytes();
         let request = http::Request::post("/apis/authorization.k8s.io/v1/subjectaccessreviews")
             .header(http::header::CONTENT_TYPE, "application/json")
             .body(kube::client::Body::from(question));
-        let answer = self.send(request.map_err(|error| Refused::Malformed(error.to_string()))?).await?;
+        let answer = self.send(request.map_err(|error| CallError::Malformed(error.to_string()))?).await?;
         let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
         Ok(answer.pointer("/status/allowed") == Some(&Value::Bool(true)))
     }
 
-    /// What the API answers.
-    async fn send(&self, request: http::Request<kube::client::Body>) -> Result<Vec<u8>, Refused> {
+    /// Sends a request to the API.
+    async fn send(&self, request: http::Request<kube::client::Body>) -> Result<Vec<u8>, CallError> {
         let failed = |code: u16, reason: &str, why: String| {
-            Refused::Status(
+            CallError::Status(
                 json!({"metadata": {}, "status": "Failure", "message": why, "reason": reason, "code": code}),
             )
         };
@@ -163,10 +164,11 @@ impl Dynamic {
         let answer = answer
             .map_err(|error| failed(500, "InternalError", format!("the API could not be asked: {error}")))?;
         let code = answer.status();
-        let body = match Limited::new(answer.into_body(), OUTCOME).collect().await {
+        let body = match Limited::new(answer.into_body(), MAX_OUTCOME_BYTES).collect().await {
             Ok(body) => body.to_bytes(),
             Err(error) if error.is::<LengthLimitError>() => {
-                let why = format!("the answer is larger than {OUTCOME} bytes; ask for less at a time");
+                let why =
+                    format!("the answer is larger than {MAX_OUTCOME_BYTES} bytes; ask for less at a time");
                 return Err(failed(413, "RequestEntityTooLarge", why));
             }
             Err(error) => {
@@ -179,7 +181,7 @@ impl Dynamic {
         match serde_json::from_slice::<Value>(&body) {
             Ok(Value::Object(mut status)) => {
                 status.retain(|key, _| !matches!(key.as_str(), "kind" | "apiVersion"));
-                Err(Refused::Status(status.into()))
+                Err(CallError::Status(status.into()))
             }
             _ => Err(failed(code.as_u16(), "InternalError", format!("the API answered {code}"))),
         }
@@ -187,7 +189,7 @@ impl Dynamic {
 }
 
 impl Session {
-    /// Carries out one call; the answer.
+    /// Makes one call; returns the answer.
     pub async fn call(&mut self, header: &Header, content: &Value) -> Option<Reply> {
         let mut application = match Application::read(content) {
             Ok(application) => application,
@@ -196,7 +198,7 @@ impl Session {
                 return None;
             }
         };
-        // who asks is who the connection says
+        // the node is the one that the connection has authenticated
         application.nodename.clone_from(&self.node);
         match self.outcome(&application).await {
             Ok(outcome) => {
@@ -210,7 +212,7 @@ impl Session {
         Some(direct(Downstream::Application(application.write()), header))
     }
 
-    /// Keeps these watches and no others; answers those that cannot be.
+    /// Keeps these watches and no others; answers those that are refused.
     pub async fn keep(&mut self, header: &Header, content: &Value) -> Option<Reply> {
         let wanted: Watches = match serde::Deserialize::deserialize(content) {
             Ok(wanted) => wanted,
@@ -242,25 +244,27 @@ impl Session {
         Some(direct(Downstream::WatchSync(serde_json::to_value(failed).unwrap_or_default()), header))
     }
 
-    async fn outcome(&mut self, application: &Application) -> Result<Vec<u8>, Refused> {
+    async fn outcome(&mut self, application: &Application) -> Result<Vec<u8>, CallError> {
         if application.verb == Verb::Get && Target::parse(&application.key).is_none() {
             return self.dynamic.path(&application.key).await;
         }
-        let call = Call::of(application).map_err(Refused::Malformed)?;
+        let call = Call::of(application).map_err(CallError::Malformed)?;
         if let Some(own) = reviews::question(&call) {
             return self.dynamic.review(&self.node, own, &call).await;
         }
         let call = self.dynamic.permitted(&self.node, call).await?;
         if application.verb != Verb::Watch {
-            let request = call.request().map_err(|error| Refused::Malformed(error.to_string()))?;
+            let request = call.request().map_err(|error| CallError::Malformed(error.to_string()))?;
             return self.dynamic.send(request).await;
         }
         let watch = Application { option: call.option_bytes(), ..application.clone() };
         {
             let mut all = self.dynamic.watches.lock();
             let kept = all.entry(self.node.clone()).or_default();
-            if kept.len() >= WATCHES && !kept.contains_key(&watch.id) {
-                return Err(Refused::Malformed(format!("the node keeps {WATCHES} watches already")));
+            if kept.len() >= MAX_WATCHES_PER_NODE && !kept.contains_key(&watch.id) {
+                return Err(CallError::Malformed(format!(
+                    "the node keeps {MAX_WATCHES_PER_NODE} watches already"
+                )));
             }
             kept.insert(watch.id.clone(), watch.clone());
         }
@@ -268,7 +272,7 @@ impl Session {
         Ok(Vec::new())
     }
 
-    /// Waits for watches that panic, and forgets them: the node asks for them again at its next connection. For ever.
+    /// Waits for watches that panic, and forgets them: the node requests them again at its next connection. Never returns.
     pub(crate) async fn forget_panicked(&mut self) {
         while let Some(ended) = self.listening.join_next_with_id().await {
             let Err(error) = ended else { continue };
@@ -287,7 +291,7 @@ impl Session {
         pending().await
     }
 
-    /// Tells of what is watched from now on, beginning with all that there is.
+    /// Starts a watch, beginning with all existing objects.
     fn listen(&mut self, watch: Application) {
         let Ok(call) = Call::of(&watch) else { return };
         let listening = listen::run(self.dynamic.client.clone(), call, self.replies.clone());
@@ -297,22 +301,22 @@ impl Session {
     }
 }
 
-struct Of<'a> {
+struct EdgeNodeObjects<'a> {
     edge: &'a Edge,
     node: &'a str,
 }
 
-impl Business for Of<'_> {
+impl NodeObjects for EdgeNodeObjects<'_> {
     fn holds(&self, path: &ObjectPath) -> bool {
         self.edge.concerns(self.node, path)
     }
 }
 
-fn refuse(application: &mut Application, refused: Refused) {
+fn refuse(application: &mut Application, refused: CallError) {
     application.status = Status::Rejected;
     match refused {
-        Refused::Status(status) => application.error = json!({"ErrStatus": status}),
-        Refused::Malformed(why) => application.reason = why,
+        CallError::Status(status) => application.error = json!({"ErrStatus": status}),
+        CallError::Malformed(why) => application.reason = why,
     }
 }
 
@@ -335,7 +339,7 @@ fn forbidden(node: &str, call: &Call) -> Value {
         "details": {"name": name, "group": group, "kind": plural}})
 }
 
-/// Discovery, schemas, version and health, as anybody who is known may read them.
+/// Reports whether the path is discovery, schemas, version or health, which every authenticated user may read.
 fn is_about_the_api(path: &str) -> bool {
     let is_plain =
         path.chars().all(|c| c.is_ascii_alphanumeric() || "-._/".contains(c)) && !path.contains("..");

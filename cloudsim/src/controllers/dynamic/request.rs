@@ -1,4 +1,4 @@
-//! An Application as a request of the API: pure.
+//! Converts an Application to an API request. Pure.
 
 use crds::policy::ServiceAccountAccessSpec;
 use http::{Request, header};
@@ -6,14 +6,14 @@ use kube::client::Body;
 use serde_json::{Map, Value, json};
 use wire::application::{Application, PatchInfo, Target, Verb};
 
-/// A call, read and checked.
+/// A parsed and validated call.
 #[derive(Debug)]
 pub(super) struct Call {
-    /// The objects; with a name wherever the call is about one.
+    /// The objects of the call; with a name if the call concerns a single one.
     pub(super) target: Target,
-    /// What is done with them.
+    /// The verb of the call.
     pub(super) verb: Verb,
-    /// Empty for the objects themselves.
+    /// The subresource; empty for the objects themselves.
     pub(super) part: String,
     /// The object that is written.
     pub(super) body: Value,
@@ -22,14 +22,14 @@ pub(super) struct Call {
     patch: Option<(Vec<u8>, String)>,
 }
 
-/// Selectors and pages of lists, which stand in the query under the same names.
-const LISTED: [&str; 6] =
+/// Query parameters of lists and watches.
+const LIST_PARAMETERS: [&str; 6] =
     ["labelSelector", "fieldSelector", "limit", "continue", "resourceVersion", "resourceVersionMatch"];
-/// What a write may say beside its object.
-const WRITTEN: [&str; 4] = ["dryRun", "fieldManager", "fieldValidation", "force"];
+/// Query parameters of writes.
+const WRITE_PARAMETERS: [&str; 4] = ["dryRun", "fieldManager", "fieldValidation", "force"];
 
 impl Call {
-    /// Reads the call; the text says what is wrong with it.
+    /// Parses an Application; the error says what is invalid.
     pub(super) fn of(application: &Application) -> Result<Self, String> {
         let verb = application.verb;
         let mut target = Target::parse(&application.key).ok_or("its key names no objects")?;
@@ -57,12 +57,12 @@ impl Call {
         Self { target, verb, part, body, option, patch }.checked()
     }
 
-    /// A call that nobody makes, to be asked about.
+    /// Creates a call that is not made, to check whether it would be allowed.
     pub(super) fn question(target: Target, verb: Verb, part: String) -> Self {
         Self { target, verb, part, body: Value::Null, option: Value::Null, patch: None }
     }
 
-    /// What goes into a path must not change which path it is.
+    /// Checks that no part of the call changes the path of the request.
     fn checked(self) -> Result<Self, String> {
         let Target { group, version, plural, namespace, name } = &self.target;
         let parts = [group, version, plural, namespace, name, &self.part];
@@ -81,7 +81,7 @@ impl Call {
         }
     }
 
-    /// The call within another field selector beside its own.
+    /// Adds a field selector to the call's own.
     pub(super) fn within(mut self, selector: &str) -> Self {
         let own = self.option_text("fieldSelector");
         let all = if own.is_empty() { selector.to_owned() } else { format!("{own},{selector}") };
@@ -92,17 +92,17 @@ impl Call {
         self
     }
 
-    /// The call's options, to be kept.
+    /// Returns the raw options of the call.
     pub(super) fn option_bytes(&self) -> Vec<u8> {
         self.option.to_string().into_bytes()
     }
 
-    /// A text of the call's options.
+    /// Returns a text option of the call.
     pub(super) fn option_text(&self, name: &str) -> String {
         self.option.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
     }
 
-    /// The request.
+    /// Returns the HTTP request.
     pub(super) fn request(&self) -> Result<Request<Body>, http::Error> {
         let mut target = self.target.clone();
         if self.verb == Verb::Create && self.part.is_empty() {
@@ -114,10 +114,10 @@ impl Call {
         }
         let (method, known): (_, &[&str]) = match self.verb {
             Verb::Get => ("GET", &["resourceVersion"]),
-            Verb::List | Verb::Watch => ("GET", &LISTED),
-            Verb::Create => ("POST", &WRITTEN),
-            Verb::Update | Verb::UpdateStatus => ("PUT", &WRITTEN),
-            Verb::Patch => ("PATCH", &WRITTEN),
+            Verb::List | Verb::Watch => ("GET", &LIST_PARAMETERS),
+            Verb::Create => ("POST", &WRITE_PARAMETERS),
+            Verb::Update | Verb::UpdateStatus => ("PUT", &WRITE_PARAMETERS),
+            Verb::Patch => ("PATCH", &WRITE_PARAMETERS),
             Verb::Delete => ("DELETE", &[]),
         };
         let query = query(&self.option, known);
@@ -140,7 +140,7 @@ impl Call {
         }
     }
 
-    /// Whether an account that may do this may make the call.
+    /// Reports whether an account with this access may make the call.
     pub(super) fn is_allowed_by(&self, access: &ServiceAccountAccessSpec) -> bool {
         let Target { group, plural, namespace, name, .. } = &self.target;
         let resource = if self.part.is_empty() { plural.clone() } else { format!("{plural}/{}", self.part) };
@@ -157,7 +157,7 @@ impl Call {
         }
     }
 
-    /// The question whether somebody has granted the call to the node.
+    /// Returns the SubjectAccessReview for the call of the node.
     pub(super) fn review(&self, node: &str) -> Value {
         let Target { group, version, plural, namespace, name } = &self.target;
         json!({

@@ -65,7 +65,7 @@ fn paths_that_are_passed_on_say_what_the_api_is() {
     }
 }
 
-/// With roles in force, in which everybody may ask about himself.
+/// Creates a cloud with RBAC, in which every user may make self reviews.
 #[tokio::test]
 async fn a_node_that_asks_about_itself_is_told_of_itself_and_not_of_its_cloud() {
     let api = kubeapi::Api::builder(kubeapi::store::MemoryStore::new()).rbac(true).build();

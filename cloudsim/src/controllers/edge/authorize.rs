@@ -1,4 +1,4 @@
-//! Who may do what: a node touches its own Node, Lease and pods, what those pods reference, and nothing else. Pure.
+//! Authorizes nodes' requests: a node reaches its own Node, Lease and pods, what those pods reference, and nothing else. Pure.
 
 use serde_json::Value;
 use wire::ResourceType;
@@ -14,49 +14,49 @@ use crate::mailbox::{ObjectKind, ObjectPath};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Denied(pub(super) String);
 
-/// What is stored that decides on a request.
+/// The stored objects that authorization needs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stored<'a> {
     /// The uid of the node's Node.
     pub(super) node_uid: Option<&'a str>,
-    /// The object whose status a patch is for.
+    /// The object whose status is patched.
     pub(super) object: Option<&'a Value>,
 }
 
-/// Who may make a request of some verb for some resource type.
+/// The rule for a verb on a resource type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
-    /// The node registers: under its own name, and as `NodeRestriction` lets it.
+    /// The node registers under its own name, within `NodeRestriction`.
     NewNode,
-    /// The request is about the node's own Node.
+    /// The node's own Node.
     OwnNode,
     /// A patch of the own Node's status, and of nothing else.
     NodeStatus,
-    /// The request is about the node's own Lease.
+    /// The node's own Lease.
     OwnLease,
     /// A mirror pod of this node.
     MirrorPod,
-    /// The pod is on the node.
+    /// A pod on the node.
     PodOnNode,
     /// A patch of the status of a pod on the node, and of nothing else.
     PodStatus,
-    /// A pod on the node references the object.
+    /// An object that a pod on the node references.
     Referenced(ObjectKind),
-    /// The event is about the node or a pod there.
+    /// An event about the node or a pod on it.
     OwnEvent,
-    /// The event that the patch carries is about the node or a pod there.
+    /// A patch with an event about the node or a pod on it.
     EventPatch,
-    /// A pod on the node runs as the account; `tokens` decides.
+    /// A token of an account of a pod on the node; `tokens` decides.
     PodToken,
-    /// A pod on the node claims the volume, or the attachment is the node's; `storage` decides.
+    /// A volume that a pod on the node claims, or an attachment to the node; `storage` decides.
     Storage,
-    /// The certificate is the node's own; `certificates` decides.
+    /// A certificate request of the node itself; `certificates` decides.
     OwnCertificate,
-    /// No node.
+    /// Never allowed.
     Never,
 }
 
-/// The table of who may do what. Every resource type stands in it.
+/// Returns the rule for a request. Every resource type is listed.
 pub(super) fn rule(kind: &ResourceType, verb: Verb) -> Rule {
     use ResourceType as T;
     use Verb as V;
@@ -97,7 +97,7 @@ pub(super) fn rule(kind: &ResourceType, verb: Verb) -> Rule {
     }
 }
 
-/// Checks one request of `node` by its rule, but for those on which others decide once they have read what is stored.
+/// Checks a request of `node`, except where another module decides once it has read stored objects.
 pub(super) fn authorize(
     node: &str,
     request: &Request<'_>,
@@ -112,9 +112,9 @@ pub(super) fn authorize(
         Rule::MirrorPod => is_named(request),
         Rule::PodOnNode | Rule::PodStatus => index.pod_on(node, namespace, name),
         Rule::Referenced(kind) => index.concerns(node, &ObjectPath::new(kind, *namespace, *name)),
-        Rule::OwnEvent => is_told_by(node, content, index),
-        // what the patch says of the event; what is stored under its name is looked at by whoever patches it
-        Rule::EventPatch => is_told_by(node, &content["event"], index),
+        Rule::OwnEvent => is_reported_by(node, content, index),
+        // checks the event in the patch; the stored event is checked before it is patched
+        Rule::EventPatch => is_reported_by(node, &content["event"], index),
         Rule::PodToken | Rule::Storage | Rule::OwnCertificate | Rule::Never => false,
     };
     if !is_own {
@@ -124,7 +124,7 @@ pub(super) fn authorize(
         .map_err(|why| Denied(format!("{}, so it is refused: node {node} {why}", called(request))))
 }
 
-/// What of its own a node may say.
+/// Checks what a node writes about its own objects.
 fn restricted(node: &str, rule: Rule, content: &Value, stored: Stored<'_>) -> Result<(), String> {
     match rule {
         Rule::NewNode => restriction::new_node(content),
@@ -139,7 +139,7 @@ fn restricted(node: &str, rule: Rule, content: &Value, stored: Stored<'_>) -> Re
     }
 }
 
-/// A status patch: JSON text in a string, or the patch itself.
+/// Returns a status patch: it is sent as JSON text in a string, or as an object.
 pub(super) fn patch_of(patch: &Value) -> Result<Value, serde_json::Error> {
     match patch {
         Value::String(text) => serde_json::from_str(text),
@@ -147,7 +147,7 @@ pub(super) fn patch_of(patch: &Value) -> Result<Value, serde_json::Error> {
     }
 }
 
-/// What a node is told that asks for what is not its own.
+/// Builds the refusal of a request for an object that is not the node's.
 pub(super) fn denied(node: &str, request: &Request<'_>) -> Denied {
     Denied(format!(
         "{} is not node {node}'s: a node reaches only itself, its pods and what they reference",
@@ -161,18 +161,18 @@ fn called(request: &Request<'_>) -> String {
     format!("{kind} \"{name}\"{place}")
 }
 
-/// Whether what is to be made has the name that was asked about: it would be made under the name that stands in it.
+/// Reports whether the object to create has the requested name: it would be created under its own.
 fn is_named(request: &Request<'_>) -> bool {
     request.verb != Verb::Insert || request.content["metadata"]["name"] == request.name
 }
 
-/// Whether the event is about the node or one of its pods.
-pub(super) fn is_told_by(node: &str, event: &Value, index: &Index) -> bool {
+/// Reports whether the event is about the node or one of its pods.
+pub(super) fn is_reported_by(node: &str, event: &Value, index: &Index) -> bool {
     let involved = &event["involvedObject"];
     let text = |field: &str| involved[field].as_str().unwrap_or_default();
     let owner = match involved["kind"].as_str() {
         Some("Node") => Some(text("name")),
-        // Of a pod that is gone, its end is still to be told.
+        // The end of a deleted pod may still be reported.
         Some("Pod") => index.node_of(text("namespace"), text("name")),
         _ => None,
     };

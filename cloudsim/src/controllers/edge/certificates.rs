@@ -1,5 +1,5 @@
-//! A node's requests for the certificate of its own server: made in the node's name, whatever they say themselves, and read by
-//! nobody else. Before a cluster's API server they are this cloud's own, which decides on them and approves them itself.
+//! Nodes' requests for the certificate of their own server: created in the node's name, whatever they contain, and readable by that node
+//! only. Before a cluster's API server they are created in this cloud's name, which then approves them itself.
 
 use k8s_openapi::api::certificates::v1::{CertificateSigningRequest, CertificateSigningRequestSpec};
 use kube::{
@@ -20,13 +20,13 @@ use super::{
 };
 use crate::controllers::certificates::approved;
 
-/// How many requests of one node there may be; they are deleted an hour after they were answered.
+/// The most requests of one node at a time; they are deleted an hour after they were answered.
 const MAX_REQUESTS_PER_NODE: usize = 32;
-/// The annotation of a request that this cloud has made for a node: its name.
-const ASKED_BY: &str = "cloudsim/node";
+/// The annotation of a request that this cloud created for a node, with the node's name.
+const NODE_ANNOTATION: &str = "cloudsim/node";
 
 impl Edge {
-    /// Makes the certificate request, or answers with it, if it is the node's.
+    /// Creates the certificate request, or returns it, if it is the node's.
     pub(super) async fn certificate(
         &self,
         node: &str,
@@ -36,7 +36,7 @@ impl Edge {
         let user = format!("system:node:{node}");
         let is_own = |found: &CertificateSigningRequest| match &self.approver {
             None => found.spec.username.as_deref() == Some(user.as_str()),
-            Some(_) => found.annotations().get(ASKED_BY).is_some_and(|by| by == node),
+            Some(_) => found.annotations().get(NODE_ANNOTATION).is_some_and(|by| by == node),
         };
         let forbidden = || {
             let Denied(reason) = denied(node, request);
@@ -93,14 +93,14 @@ impl Edge {
 }
 
 impl Edge {
-    /// Makes the request of a node in the name of this cloud, and approves it: its API server knows of nobody else who asks.
+    /// Creates a node's request in this cloud's name and approves it: the API server does not know the node.
     async fn create_approved(
         &self,
         node: &str,
         mut new: CertificateSigningRequest,
     ) -> Result<CertificateSigningRequest, kube::Error> {
         let api = Api::<CertificateSigningRequest>::all(self.client.clone());
-        new.annotations_mut().insert(ASKED_BY.to_owned(), node.to_owned());
+        new.annotations_mut().insert(NODE_ANNOTATION.to_owned(), node.to_owned());
         (new.spec.username, new.spec.groups) = (None, None);
         let made = api.create(&PostParams::default(), &new).await?;
         let yes = json!({"metadata": {"resourceVersion": made.resource_version()}, "status": {"conditions": [approved()]}});
@@ -108,7 +108,7 @@ impl Edge {
     }
 }
 
-/// Whether a request for a signer of nodes' certificates is for this very node.
+/// Reports whether a request for a signer of nodes' certificates is for this node.
 fn is_for_itself(node: &str, spec: &CertificateSigningRequestSpec) -> bool {
     const SIGNERS: [&str; 2] =
         ["kubernetes.io/kubelet-serving", "kubernetes.io/kube-apiserver-client-kubelet"];

@@ -1,4 +1,4 @@
-//! How many events a node may tell, and how long they may be: nobody confirms an event, so nothing else holds a node back.
+//! Limits on the rate and size of nodes' events: events are not acknowledged, so nothing else slows a node down.
 //!
 //! Source: `EventSourceObjectSpamFilter` of client-go (a burst of 25 for each object, then one in five minutes); the limits of
 //! `ValidateEventCreate` of Kubernetes.
@@ -12,26 +12,26 @@ use serde_json::Value;
 
 use crate::controllers::events::token_bucket::{PER_OBJECT, Rate, TokenBucket};
 
-/// Events of one node about all objects: each of a hundred pods may have some.
+/// The rate of one node's events about all objects: each of a hundred pods may have some.
 const NODE: Rate = Rate { burst: 1000.0, refill: Duration::from_secs(1) };
-/// Objects and nodes whose events are counted; beyond it those go of which nothing was told for longest.
+/// Objects and nodes whose events are counted; beyond it those without events for longest are forgotten.
 const REMEMBERED: usize = 4096;
-/// The longest message, bytes; the note of `events.k8s.io/v1`.
+/// The longest message, bytes; that of the note in `events.k8s.io/v1`.
 const MESSAGE_BYTES: usize = 1024;
 /// The longest of the other texts, bytes.
 const TEXT_BYTES: usize = 128;
-/// The largest event, bytes, with what annotations it has.
+/// The largest event with its annotations, bytes.
 const EVENT_BYTES: usize = 8 * 1024;
 
-/// The events of all nodes.
+/// The token buckets of all nodes and objects.
 #[derive(Debug, Default)]
 pub(super) struct EventLimits(HashMap<(String, Option<String>), (TokenBucket, Instant)>);
 
 impl EventLimits {
-    /// Whether `node` may tell this event at `now`.
+    /// Reports whether `node` may send this event at `now`.
     pub(super) fn admit(&mut self, node: &str, event: &Value, now: Instant) -> bool {
         let about = event.get("involvedObject").map(Value::to_string).unwrap_or_default();
-        // of what a name is made the node says: it is not to fill memory with it
+        // the node determines the names of objects, which must not fill the memory
         let about = about.chars().take(2 * EVENT_BYTES).collect();
         let may = self.take((node.to_owned(), Some(about)), PER_OBJECT, now);
         may && self.take((node.to_owned(), None), NODE, now)
@@ -51,7 +51,7 @@ impl EventLimits {
     }
 }
 
-/// The event with texts as long as they may be; `None` where it is too large all the same.
+/// Truncates the texts of an event; returns `None` if it is still too large.
 pub(super) fn cut(mut event: Value) -> Option<Value> {
     let fields = event.as_object_mut()?;
     let limits = [

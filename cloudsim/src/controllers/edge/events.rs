@@ -1,4 +1,4 @@
-//! What nodes tell of events. Nobody waits for an answer, so what is not taken is no more than logged.
+//! Events of nodes. Nobody waits for an answer, so refused events are only logged.
 
 use std::time::Instant;
 
@@ -7,14 +7,14 @@ use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::Value;
 use tracing::{debug, warn};
 
-use super::{Edge, authorize::is_told_by, event_limits, outcome::Outcome, requests::parse};
+use super::{Edge, authorize::is_reported_by, event_limits, outcome::Outcome, requests::parse};
 
-/// What of an event says whose it is.
-const WHOSE_IT_IS: [&str; 5] =
+/// The fields of an event that say what it is about and who reports it.
+const IDENTITY_FIELDS: [&str; 5] =
     ["metadata", "involvedObject", "source", "reportingComponent", "reportingInstance"];
 
 impl Edge {
-    /// A new one.
+    /// Creates an event.
     pub(super) async fn event(
         &self,
         node: &str,
@@ -27,7 +27,7 @@ impl Edge {
         Ok(Outcome::Nothing)
     }
 
-    /// One that `node` has told before, and that has happened again. Whose it is is looked at where it is stored, and does not change.
+    /// Patches an event that `node` has sent before. Its identity is checked in the stored event, and does not change.
     pub(super) async fn event_again(
         &self,
         node: &str,
@@ -43,7 +43,7 @@ impl Edge {
         Ok(Outcome::Nothing)
     }
 
-    /// What is written of an event, if the node may tell it.
+    /// Returns what is written of an event, if it is within the limits.
     fn within_limits(&self, node: &str, event: &Value, written: &Value) -> Option<Value> {
         let may = self.event_limits.lock().admit(node, event, Instant::now());
         let cut = event_limits::cut(written.clone()).filter(|_| may);
@@ -61,13 +61,13 @@ impl Edge {
     ) -> Result<(), kube::Error> {
         let api = self.of::<Event>(namespace);
         let stored = serde_json::to_value(api.get(name).await?).map_err(kube::Error::SerdeError)?;
-        let is_own = is_told_by(node, &stored, &self.index.read());
+        let is_own = is_reported_by(node, &stored, &self.index.read());
         if !is_own {
             warn!(node, namespace, name, "refused: a patch of an event that is not the node's");
             return Ok(());
         }
         if let Some(fields) = patch.as_object_mut() {
-            WHOSE_IT_IS.iter().for_each(|field| drop(fields.remove(*field)));
+            IDENTITY_FIELDS.iter().for_each(|field| drop(fields.remove(*field)));
         }
         api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)
     }

@@ -1,4 +1,4 @@
-//! Which node has which pod, and what its pods reference: the map that decides who gets an object and who may ask. Pure.
+//! The pods of each node and what they reference: determines which nodes get an object and which may ask for it. Pure.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -22,51 +22,51 @@ struct PodEntry {
     account: String,
     references: BTreeSet<ObjectPath>,
     claims: BTreeSet<String>,
-    /// For whom the pod asks for tokens.
+    /// The audiences of the tokens that the pod requests.
     audiences: BTreeSet<String>,
 }
 
-/// What decides on a token that is bound to a pod.
+/// What decides about a token that is bound to a pod.
 #[derive(Debug)]
 pub(super) struct PodToken<'a> {
     pub(super) uid: &'a str,
-    /// Empty for a mirror pod, which runs as nobody.
+    /// The pod's service account; empty for a mirror pod, which has none.
     pub(super) account: &'a str,
     pub(super) audiences: &'a BTreeSet<String>,
 }
 
-/// Namespace and name of a pod.
+/// The namespace and name of a pod.
 type Key = (String, String);
 
-/// The pods that are bound to a node.
+/// The index of pods that are bound to nodes.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     pods: BTreeMap<Key, PodEntry>,
     /// The pods of each node: all nodes ask for theirs when they come back at once.
     by_node: HashMap<String, BTreeSet<Key>>,
-    /// What accounts may do to which anything is granted, by namespace and name.
+    /// The rights of service accounts to which anything is granted, by namespace and name.
     granted: BTreeMap<(String, String), Arc<ServiceAccountAccessSpec>>,
 }
 
 impl Index {
-    /// This is what the account may do now.
+    /// Sets the rights of a service account.
     pub(super) fn granted(&mut self, namespace: &str, account: &str, access: ServiceAccountAccessSpec) {
         self.granted.insert((namespace.to_owned(), account.to_owned()), Arc::new(access));
     }
 
-    /// Nothing is granted to the account any more.
+    /// Removes the rights of a service account.
     pub(super) fn withdrawn(&mut self, namespace: &str, account: &str) {
         self.granted.remove(&(namespace.to_owned(), account.to_owned()));
     }
 
-    /// Keeps only the grants of `current` (after a list has started over). Answers what was dropped.
+    /// Keeps only the rights of `current`, after a new list. Returns the removed ones.
     pub(super) fn retain_granted(&mut self, current: &BTreeSet<(String, String)>) -> Vec<(String, String)> {
         let gone: Vec<_> = self.granted.keys().filter(|key| !current.contains(*key)).cloned().collect();
         self.granted.retain(|key, _| current.contains(key));
         gone
     }
 
-    /// The pods on `node`.
+    /// Returns the pods on `node`.
     fn on(&self, node: &str) -> impl Iterator<Item = (&Key, &PodEntry)> {
         self.by_node.get(node).into_iter().flatten().filter_map(|key| Some((key, self.pods.get(key)?)))
     }
@@ -87,20 +87,20 @@ impl Index {
         Some(entry)
     }
 
-    /// What the accounts of pods on `node` may do.
+    /// Returns the rights of the accounts of pods on `node`.
     pub(super) fn accesses_on(&self, node: &str) -> Vec<Arc<ServiceAccountAccessSpec>> {
         let accounts: BTreeSet<_> =
             self.on(node).map(|((namespace, _), entry)| (namespace.clone(), entry.account.clone())).collect();
         accounts.iter().filter_map(|account| self.granted.get(account).cloned()).collect()
     }
 
-    /// What the pod's account may do, where anything is granted to it.
+    /// Returns the path of the access of the pod's account, if anything is granted to it.
     fn access(&self, namespace: &str, entry: &PodEntry) -> Option<ObjectPath> {
         let key = (namespace.to_owned(), entry.account.clone());
         self.granted.contains_key(&key).then(|| ObjectPath::new(ObjectKind::Access, key.0, key.1))
     }
 
-    /// The pod was created or changed. Answers the nodes that should look at it: its own, and the one it was on before.
+    /// Adds or updates a pod. Returns the nodes to notify: its own and its previous one.
     pub(super) fn applied(&mut self, pod: &Pod) -> BTreeSet<String> {
         let key = (pod.namespace().unwrap_or_default(), pod.name_any());
         let spec = pod.spec.as_ref();
@@ -108,7 +108,7 @@ impl Index {
         let old = self.take(&key);
         let mut nodes: BTreeSet<String> = old.map(|old| old.node).into_iter().collect();
         if let Some(node) = node {
-            // a mirror pod runs as nobody and names nothing, whatever an older API has taken
+            // a mirror pod has no account and references nothing, whatever an older API has accepted
             let is_mirror = is_mirror(pod);
             let account = match spec.and_then(|spec| spec.service_account_name.clone()) {
                 _ if is_mirror => String::new(),
@@ -128,12 +128,12 @@ impl Index {
         nodes
     }
 
-    /// The pod is gone. Answers the node that had it.
+    /// Removes a pod. Returns its node.
     pub(super) fn removed(&mut self, pod: &Pod) -> Option<String> {
         self.take(&(pod.namespace().unwrap_or_default(), pod.name_any())).map(|entry| entry.node)
     }
 
-    /// Keeps only the pods of `current` (after a list has started over). Answers what the nodes of the dropped ones should look at.
+    /// Keeps only the pods of `current`, after a new list. Returns what the nodes of removed pods should look at.
     pub(super) fn retain(&mut self, current: &BTreeSet<(String, String)>) -> Vec<(String, ObjectPath)> {
         let gone: Vec<_> = self.pods.keys().filter(|key| !current.contains(*key)).cloned().collect();
         gone.into_iter()
@@ -147,7 +147,7 @@ impl Index {
             .collect()
     }
 
-    /// What `node` should hold: itself, what its pods reference, and the pods.
+    /// Returns what `node` should hold: its Node, what its pods reference, and the pods.
     pub(super) fn desired(&self, node: &str) -> BTreeSet<ObjectPath> {
         let mut paths = BTreeSet::from([ObjectPath::new(ObjectKind::Node, "", node)]);
         for ((namespace, name), entry) in self.on(node) {
@@ -158,8 +158,8 @@ impl Index {
         paths
     }
 
-    /// What the pod's node should look at because of the pod: the pod, what it references and what its account may do.
-    pub(super) fn around(&self, namespace: &str, name: &str) -> BTreeSet<ObjectPath> {
+    /// Returns what the pod's node should look at: the pod, its references and its account's access.
+    pub(super) fn related_paths(&self, namespace: &str, name: &str) -> BTreeSet<ObjectPath> {
         let mut paths = BTreeSet::from([ObjectPath::new(ObjectKind::Pod, namespace, name)]);
         if let Some(entry) = self.pods.get(&(namespace.to_owned(), name.to_owned())) {
             paths.extend(entry.references.iter().cloned());
@@ -168,7 +168,7 @@ impl Index {
         paths
     }
 
-    /// The nodes with a pod that references `path`, or runs as the account that it is about.
+    /// Returns the nodes with a pod that references `path`, or whose account it concerns.
     pub(super) fn nodes_referencing(&self, path: &ObjectPath) -> BTreeSet<String> {
         let references = |((namespace, _), entry): &(&(String, String), &PodEntry)| match path.kind {
             ObjectKind::Access => *namespace == path.namespace && entry.account == path.name,
@@ -177,13 +177,13 @@ impl Index {
         self.pods.iter().filter(references).map(|(_, entry)| entry.node.clone()).collect()
     }
 
-    /// What pods reference of this kind.
+    /// Returns the objects of this kind that pods reference.
     pub(super) fn referenced(&self, kind: ObjectKind) -> BTreeSet<ObjectPath> {
         let all = self.pods.values().flat_map(|entry| &entry.references);
         all.filter(|path| path.kind == kind).cloned().collect()
     }
 
-    /// Whether `node` holds or needs `path`.
+    /// Reports whether `node` holds or needs `path`.
     pub(super) fn concerns(&self, node: &str, path: &ObjectPath) -> bool {
         match path.kind {
             ObjectKind::Node => path.name == node,
@@ -192,32 +192,32 @@ impl Index {
             ObjectKind::ConfigMap | ObjectKind::Secret => {
                 self.on(node).any(|(_, entry)| entry.references.contains(path))
             }
-            // the device controller's
+            // handled by the device controller
             ObjectKind::DeviceModel | ObjectKind::Device => false,
         }
     }
 
-    /// The node that the pod is bound to.
+    /// Returns the node of a pod.
     pub(super) fn node_of(&self, namespace: &str, name: &str) -> Option<&str> {
         self.pods.get(&(namespace.to_owned(), name.to_owned())).map(|entry| entry.node.as_str())
     }
 
-    /// Whether the pod is bound to `node`.
+    /// Reports whether the pod is bound to `node`.
     pub(super) fn pod_on(&self, node: &str, namespace: &str, name: &str) -> bool {
         self.node_of(namespace, name) == Some(node)
     }
 
-    /// Whether a pod on `node` uses the persistent volume claim.
+    /// Reports whether a pod on `node` uses the persistent volume claim.
     pub(super) fn claim_on(&self, node: &str, namespace: &str, claim: &str) -> bool {
         self.on(node).any(|((ns, _), entry)| ns == namespace && entry.claims.contains(claim))
     }
 
-    /// Whether a pod on `node` runs as the service account.
+    /// Reports whether a pod on `node` runs as the service account.
     pub(super) fn account_on(&self, node: &str, namespace: &str, account: &str) -> bool {
         self.on(node).any(|((ns, _), entry)| ns == namespace && entry.account == account)
     }
 
-    /// The pod of this name, if it is on `node`, as far as its account's tokens go.
+    /// Returns what decides about tokens of this pod, if it is on `node`.
     pub(super) fn pod_token(&self, node: &str, namespace: &str, name: &str) -> Option<PodToken<'_>> {
         let entry = self.pods.get(&(namespace.to_owned(), name.to_owned()))?;
         let token = PodToken { uid: &entry.uid, account: &entry.account, audiences: &entry.audiences };
@@ -275,7 +275,8 @@ mod tests {
         index.granted("ns", "robot", ServiceAccountAccessSpec::default());
         index.granted("ns", "other", ServiceAccountAccessSpec::default());
         assert!(
-            index.desired("edge-1").contains(&robot_path) && index.around("ns", "a").contains(&robot_path)
+            index.desired("edge-1").contains(&robot_path)
+                && index.related_paths("ns", "a").contains(&robot_path)
         );
         assert_eq!(index.nodes_referencing(&robot_path), ["edge-1".to_owned()].into());
         assert_eq!((index.accesses_on("edge-1").len(), index.accesses_on("edge-2").len()), (1, 0));

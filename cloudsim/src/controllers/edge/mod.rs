@@ -1,8 +1,8 @@
-//! The edge controller: Kubernetes objects go down to the nodes that need them, the nodes' reports and requests go into the API.
+//! The edge controller: sends Kubernetes objects to the nodes that need them, and applies nodes' reports and requests to the API.
 //!
-//! In: events of pods, nodes, ConfigMaps, Secrets and ServiceAccountAccesses (they fill the mailboxes of the nodes concerned); messages of nodes
-//! ([`Edge::request`]). Out: the messages that a node lacks ([`Edge::deliveries`]) and answers. Every request of a node is checked
-//! against [`index::Index`]: a node touches only its own objects.
+//! In: events of pods, nodes, ConfigMaps, Secrets and ServiceAccountAccesses, which fill the mailboxes of their nodes; messages of nodes
+//! ([`Edge::request`]). Out: messages that a node lacks ([`Edge::deliveries`]), and answers. Every request of a node is checked against
+//! [`index::Index`]: a node reaches only its own objects.
 
 mod authorize;
 mod certificates;
@@ -39,7 +39,7 @@ use crate::{
     pki::NodeCertificates,
 };
 
-/// The handle; cheap to clone.
+/// The edge controller; cheap to clone.
 #[derive(Clone)]
 pub struct Edge {
     client: Client,
@@ -47,17 +47,17 @@ pub struct Edge {
     mailboxes: Mailboxes,
     root_ca: Arc<str>,
     unhandled: Unhandled,
-    /// Which certificates nodes are known by; nothing where they have shown who they are elsewhere.
+    /// The records of nodes' certificates; `None` if nodes were authenticated elsewhere.
     certificates: Option<NodeCertificates>,
     event_limits: Arc<Mutex<EventLimits>>,
-    /// Where an API server that stands elsewhere finds the kubelets of all nodes.
+    /// The port at which an external API server reaches the kubelets of all nodes.
     kubelet_port: Option<u16>,
-    /// Decides on nodes' requests for certificates that are made in this cloud's name; nothing where they are made in their own.
+    /// Approves nodes' certificate requests in this cloud's name; `None` if they are made in the nodes' names.
     approver: Option<Approver>,
 }
 
 impl Edge {
-    /// A controller over `client`; `root_ca` (PEM) answers the nodes' query for it.
+    /// Creates the controller; `root_ca` (PEM) is the answer to nodes' queries for it.
     pub fn new(client: Client, mailboxes: Mailboxes, root_ca: &str) -> Self {
         let (index, unhandled) = (Arc::default(), Unhandled::default());
         Self {
@@ -73,49 +73,49 @@ impl Edge {
         }
     }
 
-    /// A node whose Node was deleted makes no other one: its certificate ends with the Node.
+    /// Refuses to create a Node again after its deletion: the node's certificate ends with it.
     #[must_use]
     pub fn with_certificates(self, certificates: NodeCertificates) -> Self {
         Self { certificates: Some(certificates), ..self }
     }
 
-    /// The port that Nodes have in their status in the place of the nodes' own.
+    /// Sets the kubelet port in Nodes' status, in place of the nodes' own.
     #[must_use]
     pub fn with_kubelet_port(self, kubelet_port: Option<u16>) -> Self {
         Self { kubelet_port, ..self }
     }
 
-    /// Decides on nodes' CertificateSigningRequests here. A cluster's API server takes them for this cloud's own, so that nobody else
-    /// can tell whether a node asks for itself.
+    /// Approves nodes' CertificateSigningRequests here. A cluster's API server takes them for this cloud's own, so nothing else can check
+    /// whether a node requests its own certificate.
     #[must_use]
     pub fn with_approver(self, approver: Option<Approver>) -> Self {
         Self { approver, ..self }
     }
 
-    /// What becomes of messages that no controller carries out.
+    /// Returns the handler of messages that no controller handles.
     pub(super) fn unhandled(&self) -> &Unhandled {
         &self.unhandled
     }
 
-    /// Whether `node` holds or needs the object at `path`.
+    /// Reports whether `node` holds or needs the object at `path`.
     pub(crate) fn concerns(&self, node: &str, path: &ObjectPath) -> bool {
         self.index.read().concerns(node, path)
     }
 
-    /// What the service accounts of pods on `node` may do.
+    /// Returns the rights of the service accounts of pods on `node`.
     pub(crate) fn accesses_on(&self, node: &str) -> Vec<Arc<ServiceAccountAccessSpec>> {
         self.index.read().accesses_on(node)
     }
 
-    /// Everything that `node` should look at when it connects: what it should hold, and what it is known to hold.
+    /// Returns what `node` should look at when it connects: what it should hold, and what it has acknowledged.
     pub fn everything(&self, node: &str, synced: &Synced) -> BTreeSet<ObjectPath> {
         let mut paths = self.index.read().desired(node);
         paths.extend(synced.values().map(|(path, _)| path.clone()));
         paths
     }
 
-    /// The messages that bring `node` from what it has acknowledged to the newest state of the object at `path`; none where it
-    /// is up to date, or where the object is none of its business.
+    /// Returns the messages that bring `node` from the acknowledged to the newest state of the object at `path`; none if it is up to
+    /// date, or the object does not concern the node.
     pub async fn deliveries(
         &self,
         node: &str,
@@ -128,9 +128,9 @@ impl Edge {
         }
         let live = objects::get(&self.client, path).await?;
         let mine = live.filter(|object| match path.kind {
-            // a pod that was bound to another node meanwhile is gone for this one
+            // a pod that was bound to another node meanwhile counts as deleted for this one
             ObjectKind::Pod => object["spec"]["nodeName"] == node,
-            // what an account may do is nobody's business where no pod runs as it any more
+            // an account's access does not concern a node without pods of that account
             ObjectKind::Access => concerns,
             _ => true,
         });

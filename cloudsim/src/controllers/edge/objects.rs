@@ -1,4 +1,4 @@
-//! Objects as raw JSON: nothing that the API holds is lost on the way to a node.
+//! Objects as raw JSON, so that no field is lost on the way to a node.
 
 use crds::{
     devices::{Device, DeviceModel},
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::mailbox::{ObjectKind, ObjectPath};
 
-/// The object at `path`, with kind and apiVersion; `None` where there is none.
+/// Returns the object at `path` with kind and apiVersion; `None` if it does not exist.
 pub(in crate::controllers) async fn get(
     client: &Client,
     path: &ObjectPath,
@@ -26,7 +26,7 @@ pub(in crate::controllers) async fn get(
     }
 }
 
-/// Changes the status of one of `api`'s objects; the object afterwards.
+/// Patches the status of an object; returns the object.
 pub(super) async fn patch_status(
     client: &Client,
     api: &Api<DynamicObject>,
@@ -38,7 +38,7 @@ pub(super) async fn patch_status(
     client.request(request.map_err(kube::Error::BuildRequest)?).await
 }
 
-/// The API of the object's kind and namespace.
+/// Returns the API of the object's kind and namespace.
 pub(super) fn dynamic(client: &Client, path: &ObjectPath) -> Api<DynamicObject> {
     let resource = match path.kind {
         ObjectKind::Node => return Api::all_with(client.clone(), &ApiResource::erase::<Node>(&())),

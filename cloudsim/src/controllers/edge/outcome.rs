@@ -1,4 +1,4 @@
-//! What a node's request came to, and the message that tells it.
+//! The outcome of a node's request, and the message with it.
 
 use serde_json::Value;
 use wire::{Answer, Downstream, ObjectResp, ResourcePath, ResourceType};
@@ -10,14 +10,14 @@ use crate::{
     mailbox::ObjectPath,
 };
 
-/// The outcome of a request: what to answer, and the revision that the answer's header carries.
+/// The outcome of a request: the answer, and the revision in the answer's header.
 pub(super) enum Outcome {
     Nothing,
     Answer(Answer, Option<String>),
     Object(ObjectPath, Value),
 }
 
-/// A refusal in the shape in which the request's answer would have come.
+/// Builds a refusal in the form of the request's answer.
 pub(super) fn refuse(request: &Request<'_>, status: Value) -> Outcome {
     let answer = match (&request.kind, request.verb) {
         (ResourceType::Event, _) => return Outcome::Nothing,
@@ -29,7 +29,7 @@ pub(super) fn refuse(request: &Request<'_>, status: Value) -> Outcome {
     Outcome::Answer(answer, None)
 }
 
-/// The message that tells `outcome` to whoever asked `parent` for `path`.
+/// Builds the message with `outcome` for the request `parent` about `path`.
 pub(super) fn reply(outcome: Outcome, path: ResourcePath, parent: &str) -> Option<Reply> {
     match outcome {
         Outcome::Nothing => None,

@@ -1,4 +1,4 @@
-//! The ConfigMaps and Secrets that a pod names: what its node gets, and may ask for. Pure.
+//! The ConfigMaps and Secrets that a pod references: its node is sent them, and may ask for them. Pure.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{EnvFromSource, EnvVar, Pod, PodSpec, Volume};
 
 use crate::mailbox::{ObjectKind, ObjectPath};
 
-/// Every ConfigMap and Secret that `pod` references, init and ephemeral containers included.
+/// Returns every ConfigMap and Secret that `pod` references, in init and ephemeral containers as well.
 pub(super) fn references(pod: &Pod) -> BTreeSet<ObjectPath> {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     let mut found = Found { namespace, paths: BTreeSet::new() };
@@ -16,7 +16,7 @@ pub(super) fn references(pod: &Pod) -> BTreeSet<ObjectPath> {
     found.paths
 }
 
-/// The names of the persistent volume claims in the pod's namespace that it uses: those that it names, and those made for it.
+/// Returns the names of the persistent volume claims that the pod uses, including those of ephemeral volumes.
 pub(super) fn claims(pod: &Pod) -> BTreeSet<String> {
     let name = pod.metadata.name.as_deref().unwrap_or_default();
     let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
@@ -28,7 +28,7 @@ pub(super) fn claims(pod: &Pod) -> BTreeSet<String> {
     claims.collect()
 }
 
-/// The audiences of the tokens that the pod has projected into its volumes, but the API's own.
+/// Returns the audiences of the tokens in the pod's projected volumes, except the API's own.
 pub(super) fn audiences(pod: &Pod) -> BTreeSet<String> {
     let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
     let projected = volumes.flat_map(|volume| &volume.projected);

@@ -1,20 +1,20 @@
-//! One request of a node about one object.
+//! A node's request about one object.
 
 use serde_json::Value;
 use wire::{Change, Operation, ResourcePath, ResourceType};
 
-/// What a node wants done with an object.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
-    /// Make it.
+    /// Create the object.
     Insert,
-    /// Put another in its place.
+    /// Replace the object.
     Update,
-    /// Delete it, at once.
+    /// Delete the object at once.
     Delete,
-    /// Change some of it.
+    /// Patch the object.
     Patch,
-    /// Read it.
+    /// Read the object.
     Query,
 }
 
@@ -40,22 +40,22 @@ impl From<Verb> for Operation {
     }
 }
 
-/// A request about one object, its path taken apart.
+/// A request about one object, with its path parsed.
 #[derive(Debug)]
 pub(super) struct Request<'a> {
     pub(super) kind: ResourceType,
     pub(super) verb: Verb,
     pub(super) namespace: &'a str,
     pub(super) name: &'a str,
-    /// The object, DeleteOptions, the patch, or what a query says beside its path.
+    /// The object, DeleteOptions, the patch, or the parameters of a query.
     pub(super) content: &'a Value,
 }
 
 impl<'a> Request<'a> {
-    /// `None` where `path` does not name one object.
+    /// Creates a request; `None` if `path` does not name one object.
     pub(super) fn new(verb: Verb, path: &'a ResourcePath, content: &'a Value) -> Option<Self> {
         let object = path.as_object()?;
-        // the kubelet has the API make up names for these
+        // the kubelet lets the API generate names for these
         let may_be_nameless = object.kind == ResourceType::CertificateSigningRequest;
         let name = object.name.or(may_be_nameless.then_some(""))?;
         let namespace = object.namespace.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The nodes' requests about objects, carried out against the API.
+//! Nodes' requests about objects, made against the API.
 
 use k8s_openapi::api::{
     coordination::v1::Lease,
@@ -27,13 +27,13 @@ use crate::{
 };
 
 impl Edge {
-    /// The answer to a node that asks for the cluster's CA.
+    /// Answers a node's query for the cluster's CA.
     pub fn root_ca(&self, header: &Header) -> Reply {
         let answer = Downstream::RootCa(Value::from(&*self.root_ca));
         Reply::Direct(answer.into_message(now_ms()).answering(&header.msg_id))
     }
 
-    /// Carries out what `node` asks for the object at `path`, as far as the node may; the answer, where there is one.
+    /// Handles a request of `node` about the object at `path`; returns the answer, if there is one.
     pub async fn request(
         &self,
         node: &str,
@@ -58,7 +58,7 @@ impl Edge {
         outcome.unwrap_or_else(|error| refuse(request, status::of(&error)))
     }
 
-    /// A request on which is decided before anything is done.
+    /// Handles a request that can be authorized before anything is done.
     async fn object(&self, node: &str, request: &Request<'_>) -> Result<Outcome, kube::Error> {
         let (node_uid, object) = self.stored_for(node, request).await?;
         let stored = Stored { node_uid: node_uid.as_deref(), object: object.as_ref() };
@@ -82,7 +82,7 @@ impl Edge {
         outcome
     }
 
-    /// What is stored that decides on the request: the uid of the node's Node, and the object whose status is to change.
+    /// Reads the stored objects that authorization needs: the uid of the node's Node, and the object whose status is patched.
     async fn stored_for(
         &self,
         node: &str,
@@ -98,7 +98,7 @@ impl Edge {
                 Ok((uid, None))
             }
             rule @ (Rule::NodeStatus | Rule::PodStatus) => {
-                // nearly all of them say nothing but the status
+                // nearly all patches contain only the status
                 let is_plain = patch_of(request.content).is_ok_and(|patch| {
                     patch.as_object().is_some_and(|patch| patch.keys().all(|field| field == "status"))
                         && patch.pointer("/status/resourceClaimStatuses").is_none()
@@ -116,7 +116,7 @@ impl Edge {
         }
     }
 
-    /// Why a node may not make its Node: it had one since it joined, which somebody has deleted.
+    /// Returns why a node may not create its Node: it had one since it joined, which was deleted.
     async fn is_deleted(&self, node: &str, request: &Request<'_>) -> Option<String> {
         let is_new = rule(&request.kind, request.verb) == Rule::NewNode;
         let certificates = self.certificates.as_ref().filter(|_| is_new)?;
@@ -134,7 +134,7 @@ impl Edge {
         Some(format!("the Node of {node} was deleted: join anew, with a token"))
     }
 
-    /// Whether the request is about a pod that nobody has: a report that crossed with the pod's deletion is no trespass.
+    /// Reports whether the pod of the request does not exist: a report that crossed with the pod's deletion is no violation.
     async fn is_gone(&self, request: &Request<'_>) -> bool {
         let is_pod =
             matches!(request.kind, ResourceType::Pod | ResourceType::PodPatch | ResourceType::PodStatus);
@@ -205,7 +205,7 @@ impl Edge {
         Ok(Outcome::Answer(Answer::Response(ObjectResp::ok(object)), None))
     }
 
-    /// A lease, without what no node uses: it is told every ten seconds.
+    /// Removes from a lease what no node uses, since it is sent every ten seconds.
     fn renewed(&self, result: Result<DynamicObject, kube::Error>) -> Result<Outcome, kube::Error> {
         self.written(result.map(|mut lease| {
             lease.metadata.managed_fields = None;
@@ -213,7 +213,7 @@ impl Edge {
         }))
     }
 
-    /// A patch of the status.
+    /// Patches a status.
     async fn patched(
         &self,
         api: &Api<DynamicObject>,
@@ -225,7 +225,7 @@ impl Edge {
         Ok(Outcome::Answer(Answer::Response(ObjectResp::ok(object)), revision))
     }
 
-    /// Puts the cloud's own port in the place of the node's, which no API server reaches; as CloudCore does.
+    /// Replaces the node's kubelet port, which no API server reaches, by the cloud's own, as CloudCore does.
     fn redirect(&self, patch: &mut Value) {
         if let (Some(port), Some(status)) =
             (self.kubelet_port, patch.get_mut("status").and_then(Value::as_object_mut))
@@ -234,7 +234,7 @@ impl Edge {
         }
     }
 
-    /// The end of a graceful deletion. A pod that is gone already, or another one by now, is no error: what the node wants is so.
+    /// Ends a graceful deletion. It succeeds if the pod is already gone or has been replaced.
     async fn delete_pod(&self, namespace: &str, name: &str, options: &Value) -> Result<Outcome, kube::Error> {
         // older nodes send the bare UID
         let uid = options.as_str().or_else(|| options["preconditions"]["uid"].as_str());

@@ -1,7 +1,7 @@
-//! What a node may say of its own objects: Kubernetes' admission plugin `NodeRestriction`, as far as nodes can ask here. Pure.
+//! What a node may write to its own objects: Kubernetes' admission plugin `NodeRestriction`, for the requests that nodes have here. Pure.
 //!
-//! Stricter than Kubernetes in one point: a patch of a status changes the status alone. What a kubelet's patches carry beside it is
-//! let through where it changes nothing, and the few fields that a kubelet brings up to date when it registers.
+//! Stricter than Kubernetes in one point: a status patch changes only the status. What a kubelet's patches contain besides is accepted if
+//! it changes nothing, as are the few fields that a kubelet updates when it registers.
 //!
 //! Source: <https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction>.
 
@@ -13,10 +13,10 @@ use super::{mirror::is_mirror, references::references};
 /// The namespace of node leases.
 pub(in crate::controllers) const LEASES: &str = "kube-node-lease";
 
-/// The domain that is the administrators' alone, with all below it.
+/// The domain of labels that only administrators may set, including its subdomains.
 pub(crate) const RESTRICTED: &str = "node-restriction.kubernetes.io";
 
-/// Labels of Kubernetes' domains that a node may give itself when it registers.
+/// Labels of Kubernetes' domains that a node may set when it registers.
 const LABELS: [&str; 11] = [
     "kubernetes.io/hostname",
     "kubernetes.io/os",
@@ -31,15 +31,15 @@ const LABELS: [&str; 11] = [
     "failure-domain.beta.kubernetes.io/region",
 ];
 
-/// The roles that every edge node of KubeEdge gives itself; upstream's plugin knows none.
+/// The role labels that KubeEdge's nodes set; the upstream plugin does not know them.
 const EDGE_ROLES: [&str; 2] = ["node-role.kubernetes.io/edge", "node-role.kubernetes.io/agent"];
 
-/// What a kubelet brings up to date with a patch of its Node's status.
+/// The labels that a kubelet updates with a patch of its Node's status.
 const KUBELETS_LABELS: [&str; 4] =
     ["kubernetes.io/os", "kubernetes.io/arch", "beta.kubernetes.io/os", "beta.kubernetes.io/arch"];
 const KUBELETS_ANNOTATION: &str = "volumes.kubernetes.io/controller-managed-attach-detach";
 
-/// Whether the node may register with this Node.
+/// Checks whether the node may register with this Node.
 pub(super) fn new_node(node: &Value) -> Result<(), String> {
     for (label, _) in map(node, "/metadata/labels") {
         if !may_label(label) {
@@ -81,7 +81,7 @@ fn is_restricted(key: &str) -> bool {
     is_below(key.split_once('/').map_or("", |(domain, _)| domain), RESTRICTED)
 }
 
-/// Whether a node may register with this label.
+/// Reports whether a node may register with this label.
 fn may_label(label: &str) -> bool {
     let Some((domain, _)) = label.split_once('/') else { return true };
     if is_below(domain, RESTRICTED) {
@@ -95,7 +95,8 @@ fn may_label(label: &str) -> bool {
         || is_below(domain, "node.kubernetes.io")
 }
 
-/// Whether `node`, whose Node has this uid, may make the pod: a mirror pod of its own, owned by its Node, that names nothing of the API.
+/// Checks whether `node`, whose Node has this uid, may create the pod: it must be a mirror pod of its own, owned by its Node, without
+/// references to API objects.
 pub(super) fn new_pod(node: &str, uid: Option<&str>, object: &Value) -> Result<(), String> {
     let refused = |why: &str| Err(format!("can only create mirror pods of its own: {why}"));
     let Ok(pod) = serde_json::from_value::<Pod>(object.clone()) else { return refused("this is no pod") };
@@ -123,7 +124,7 @@ pub(super) fn new_pod(node: &str, uid: Option<&str>, object: &Value) -> Result<(
     if !references(&pod).is_empty() {
         return refused("it names a Secret or a ConfigMap");
     }
-    // as they came: what is not known here is not let through
+    // raw volumes: an unknown type is refused
     let volumes = object.pointer("/spec/volumes").and_then(Value::as_array).into_iter().flatten();
     let mut sources = volumes.flat_map(|volume| volume.as_object().into_iter().flatten());
     if let Some(strange) = sources.find_map(|(kind, source)| strange(kind, source)) {
@@ -132,7 +133,7 @@ pub(super) fn new_pod(node: &str, uid: Option<&str>, object: &Value) -> Result<(
     Ok(())
 }
 
-/// The kind of a volume that reaches for objects of the API, or is not known.
+/// Returns the kind of a volume that references API objects or is unknown.
 fn strange(kind: &str, source: &Value) -> Option<String> {
     match kind {
         "name" | "hostPath" | "emptyDir" | "downwardAPI" | "nfs" | "gitRepo" | "image" => None,
@@ -146,14 +147,14 @@ fn strange(kind: &str, source: &Value) -> Option<String> {
     }
 }
 
-/// Whether a patch of a status changes the status alone. `stored`: the object as it is; `is_node`: it is the node's own Node.
+/// Checks that a status patch changes only the status. `stored` is the object; `is_node` if it is the node's own Node.
 pub(super) fn status_patch(patch: &Value, stored: &Value, is_node: bool) -> Result<(), String> {
     let Some(fields) = patch.as_object() else { return Err("its patch is no object".to_owned()) };
     for (field, value) in fields {
         match field.as_str() {
             "status" => status_fields(value, stored)?,
             "metadata" => metadata(value, stored.get("metadata").unwrap_or(&Value::Null), is_node)?,
-            // a subresource leaves it alone, and a kubelet's comes empty
+            // a subresource ignores metadata, and a kubelet sends it empty
             "kind" | "apiVersion" if stored.get(field) == Some(value) => {}
             other if is_empty(Some(value)) && !other.starts_with('$') => {}
             other => return Err(only_the_status(other)),
@@ -166,7 +167,7 @@ fn only_the_status(field: &str) -> String {
     format!("may change nothing but the status with a patch of the status, and not {field}")
 }
 
-/// What of the status the cloud's controllers say, and not the node.
+/// Checks the fields of the status that the cloud's controllers own.
 fn status_fields(status: &Value, stored: &Value) -> Result<(), String> {
     for field in ["resourceClaimStatuses", "extendedResourceClaimStatus"] {
         let (new, old) = (status.get(field), stored.pointer(&format!("/status/{field}")));
@@ -185,7 +186,7 @@ fn metadata(patch: &Value, stored: &Value, is_node: bool) -> Result<(), String> 
             continue;
         }
         match field.as_str() {
-            // conditions: the patch fails where they do not hold
+            // preconditions: the patch fails if they do not hold
             "uid" | "resourceVersion" => {}
             "creationTimestamp" if value.is_null() => {}
             _ if is_map && value.is_object() => {

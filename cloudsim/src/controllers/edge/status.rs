@@ -1,8 +1,8 @@
-//! API errors as the edge reads them: a `metav1.Status` without kind and apiVersion.
+//! API errors in the form of the edge protocol: a `metav1.Status` without kind and apiVersion.
 
 use serde_json::{Value, json};
 
-/// The Status of a failed call.
+/// Converts the error of a failed call.
 pub(in crate::controllers) fn of(error: &kube::Error) -> Value {
     match error {
         kube::Error::Api(status) => {
@@ -18,7 +18,7 @@ pub(in crate::controllers) fn of(error: &kube::Error) -> Value {
     }
 }
 
-/// A Status made here.
+/// Builds a Status.
 pub(in crate::controllers) fn failure(code: u16, reason: &str, message: &str) -> Value {
     json!({"metadata": {}, "status": "Failure", "message": message, "reason": reason, "code": code})
 }

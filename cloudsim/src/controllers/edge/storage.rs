@@ -1,5 +1,5 @@
-//! What a node asks of persistent volumes: the claims of its pods, the volumes that those are bound to, and what is attached to
-//! the node. None of it is ever sent unasked, as in CloudCore.
+//! Nodes' requests about persistent volumes: claims of their pods, the bound volumes, and attachments. None of these are sent without a
+//! request, as in CloudCore.
 
 use k8s_openapi::api::{
     core::v1::{PersistentVolume, PersistentVolumeClaim},
@@ -22,7 +22,7 @@ use super::{
 };
 
 impl Edge {
-    /// Answers with the object, if it is the node's.
+    /// Returns the object, if it is the node's.
     pub(super) async fn storage(&self, node: &str, request: &Request<'_>) -> Result<Outcome, kube::Error> {
         let failed = |status: Value| Ok(Outcome::Answer(Answer::Failed(status), None));
         let refused = |Denied(reason): Denied| {
@@ -57,7 +57,7 @@ impl Edge {
         Api::all_with(self.client.clone(), &resource)
     }
 
-    /// A volume is the node's when a pod there uses the claim that has it; an attachment says its node itself.
+    /// Reports whether the object is the node's: a volume if a pod there uses its claim; an attachment names its node.
     fn is_of(&self, node: &str, object: &DynamicObject) -> bool {
         let text = |pointer: &str| object.data.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let (namespace, claim) = (text("/spec/claimRef/namespace"), text("/spec/claimRef/name"));

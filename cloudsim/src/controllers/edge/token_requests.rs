@@ -1,4 +1,4 @@
-//! Nodes' requests for tokens of service accounts, asked of the API once `tokens` or the API lets them.
+//! Nodes' requests for service account tokens, made against the API once `tokens` or a grant allows them.
 
 use k8s_openapi::api::{
     authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
@@ -19,7 +19,7 @@ use super::{
 use crate::mailbox::{ObjectKind, ObjectPath};
 
 impl Edge {
-    /// A token of an account of one of the node's pods.
+    /// Requests a token of an account of one of the node's pods.
     pub(super) async fn token(&self, node: &str, request: &Request<'_>) -> Result<Outcome, kube::Error> {
         let Request { namespace, name, content, .. } = request;
         if let Some(reason) = self.token_refusal(node, (namespace, name), content).await? {
@@ -36,14 +36,14 @@ impl Edge {
         Ok(Outcome::Answer(Answer::Found(token), None))
     }
 
-    /// Why `node` gets no token of this account with this `TokenRequest`.
+    /// Returns why `node` gets no token of this account with this `TokenRequest`.
     pub(crate) async fn token_refusal(
         &self,
         node: &str,
         (namespace, account): (&str, &str),
         request: &Value,
     ) -> Result<Option<String>, kube::Error> {
-        let verdict = tokens::judge(node, (namespace, account), request, &self.index.read());
+        let verdict = tokens::decide(node, (namespace, account), request, &self.index.read());
         let audience = match verdict {
             Verdict::Allowed => return Ok(None),
             Verdict::Refused(why) => return Ok(Some(why)),
@@ -74,7 +74,7 @@ impl Edge {
     }
 }
 
-/// The pod that a `TokenRequest` is bound to.
+/// Returns the name of the pod to which a `TokenRequest` is bound.
 fn pod_named(request: &Value) -> &str {
     let bound = request.pointer("/spec/boundObjectRef").filter(|bound| bound["kind"] == "Pod");
     bound.and_then(|bound| bound["name"].as_str()).unwrap_or_default()

@@ -1,5 +1,5 @@
-//! Whether a node gets a token of a service account: only one that is bound to a pod that the cloud has put on the node, and that
-//! runs as the account; and only for an audience that this pod asks for, or that somebody has granted. Pure.
+//! Decides whether a node gets a service account token: only one that is bound to a pod on the node with this account, and only for an
+//! audience that the pod requests or that is granted. Pure.
 //!
 //! Source: Kubernetes' node authorizer and admission plugin `NodeRestriction`.
 
@@ -7,19 +7,19 @@ use serde_json::Value;
 
 use super::index::{Index, PodToken};
 
-/// What becomes of a request.
+/// The decision about a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::controllers) enum Verdict {
-    /// The node gets it.
+    /// The node gets the token.
     Allowed,
-    /// The node gets it where it may `request-serviceaccounts-token-audience` for this audience and account.
+    /// The node gets the token if it may `request-serviceaccounts-token-audience` for this audience and account.
     IfGranted(String),
-    /// Never; the text says why.
+    /// Refused, for this reason.
     Refused(String),
 }
 
-/// Decides. `request`: the `TokenRequest` for `namespace`/`account`.
-pub(super) fn judge(
+/// Decides about the `TokenRequest` for `namespace`/`account`.
+pub(super) fn decide(
     node: &str,
     (namespace, account): (&str, &str),
     request: &Value,
@@ -87,11 +87,11 @@ mod tests {
             request["spec"]["audiences"] = audiences;
             request
         };
-        let judge = |account: &str, request: &Value| judge("edge-1", ("ns", account), request, &index);
+        let decide = |account: &str, request: &Value| decide("edge-1", ("ns", account), request, &index);
         for good in [json!(null), json!([]), json!([""]), json!(["vault"])] {
-            assert_eq!(judge("robot", &for_audiences(good.clone())), Verdict::Allowed, "{good}");
+            assert_eq!(decide("robot", &for_audiences(good.clone())), Verdict::Allowed, "{good}");
         }
-        assert_eq!(judge("robot", &for_audiences(json!(["other"]))), Verdict::IfGranted("other".to_owned()));
+        assert_eq!(decide("robot", &for_audiences(json!(["other"]))), Verdict::IfGranted("other".to_owned()));
         let mut of_a_group = own.clone();
         of_a_group["spec"]["boundObjectRef"]["apiVersion"] = "apps/v1".into();
         for (account, request) in [
@@ -112,7 +112,7 @@ mod tests {
             ("robot", for_audiences(json!(["vault", "other"]))),
             ("robot", for_audiences(json!([7]))),
         ] {
-            assert!(matches!(judge(account, &request), Verdict::Refused(_)), "{account} {request}");
+            assert!(matches!(decide(account, &request), Verdict::Refused(_)), "{account} {request}");
         }
     }
 }

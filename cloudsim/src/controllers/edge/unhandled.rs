@@ -1,5 +1,5 @@
-//! Messages of nodes that no part of this cloud carries out: whoever sent one is answered that it was not, in the form in which the
-//! protocol has its failures. Where it has none, or nobody waits, the log names the message, ever more rarely.
+//! Messages of nodes that no controller handles: the sender gets the protocol's failure message. If there is none, or nobody waits, the
+//! message is logged, at growing intervals.
 
 use std::{sync::Arc, time::Instant};
 
@@ -12,19 +12,19 @@ use wire::{Answer, Downstream, Group, Header, Message, Operation, ResourcePath, 
 use super::{request::Verb, status};
 use crate::{clock::now_ms, delivery::Reply};
 
-/// What has been said of such messages; cheap to clone.
+/// The messages that were logged; cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(in crate::controllers) struct Unhandled(Arc<Mutex<Repeated>>);
 
 impl Unhandled {
-    /// An event of `node` was not taken, of which no node is told.
+    /// Logs an event of `node` that was refused, which is not answered.
     pub(super) fn event(&self, node: &str, reason: &str) {
         if let Some(times) = self.0.lock().count("events", Instant::now()) {
             warn!(node, reason, times, "an event of a node was not taken");
         }
     }
 
-    /// A request about `path`, which names no object; it is answered as the request would have been.
+    /// Answers a request about `path`, which names no object, in the form of its regular answer.
     pub(super) fn request(
         &self,
         node: &str,
@@ -39,12 +39,12 @@ impl Unhandled {
         })
     }
 
-    /// A message of MQTT, where there are no rules.
+    /// Handles an MQTT message if there are no rules.
     pub(in crate::controllers) fn bus_upload(&self, node: &str, header: &Header) -> Option<Reply> {
         self.report((node, header), ("rules", "upload of bus"), |_| None)
     }
 
-    /// A local application's call of `target`, for which it waits; or, without a target, a service's answer.
+    /// Answers a local application's call of `target`; without a target it is a service's answer that nobody expects.
     pub(in crate::controllers) fn service_upload(
         &self,
         node: &str,
@@ -56,7 +56,7 @@ impl Unhandled {
         })
     }
 
-    /// The outcome of a job at `path`.
+    /// Handles the status of a job at `path`.
     pub(in crate::controllers) fn job_status(
         &self,
         node: &str,
@@ -68,11 +68,11 @@ impl Unhandled {
         self.report((node, header), ("node jobs", &name), |_| None)
     }
 
-    /// A message that the protocol does not have.
+    /// Handles a message that the protocol does not have.
     pub(in crate::controllers) fn unknown(&self, node: &str, header: &Header, route: Route) -> Option<Reply> {
         let name = route.summary();
         let group = route.group.clone();
-        // however many words of its own a node invents, they are counted as one
+        // unknown words count as one key, however many a node invents
         let key = if matches!(group, Group::Other(_)) { "unknown" } else { group.as_str() };
         self.report((node, header), (key, &name), |why| {
             let is_question = !matches!(route.operation, Operation::Error | Operation::Response);
@@ -80,7 +80,7 @@ impl Unhandled {
         })
     }
 
-    /// Logs a message called `name`, as one of `key`; the answer, which `answer` makes of the reason.
+    /// Logs a message under `key`; returns the answer, which `answer` builds from the reason.
     fn report(
         &self,
         (node, header): (&str, &Header),
@@ -88,7 +88,7 @@ impl Unhandled {
         answer: impl FnOnce(String) -> Option<Message>,
     ) -> Option<Reply> {
         let answer = answer(format!("this cloud does not handle {name}"));
-        // an answer to an answer would go to and fro
+        // an answer to an answer would loop
         let answer = answer.filter(|_| header.parent_msg_id.is_empty());
         let is_answered = answer.is_some();
         if let Some(times) = self.0.lock().count(key, Instant::now()) {
@@ -104,7 +104,7 @@ impl Unhandled {
     }
 }
 
-/// KubeEdge's message for a failure: operation `error`, the reason as content.
+/// Builds KubeEdge's failure message: operation `error`, with the reason as content.
 fn error(source: Source, group: Group, resource: ResourcePath, why: String) -> Message {
     let route = Route { source, group, operation: Operation::Error, resource, destination: String::new() };
     Message::new(route, Value::from(why), now_ms())

@@ -1,4 +1,4 @@
-//! Watches the kinds that nodes get, keeps the index, and tells the nodes concerned to look.
+//! Watches the kinds that nodes get, updates the index, and notifies nodes.
 
 use std::{collections::BTreeSet, fmt::Debug, hash::Hash, pin::pin};
 
@@ -52,7 +52,7 @@ impl Edge {
                 }
                 Ok(Event::InitDone) => {
                     let gone = self.index.write().retain(&listed);
-                    gone.into_iter().for_each(|(node, path)| self.mailboxes.poke(&node, path));
+                    gone.into_iter().for_each(|(node, path)| self.mailboxes.notify(&node, path));
                 }
                 Ok(Event::Apply(pod)) => self.pod_applied(&pod),
                 Ok(Event::Delete(pod)) => self.pod_removed(&pod),
@@ -65,27 +65,27 @@ impl Edge {
         let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
         let (nodes, paths) = {
             let mut index = self.index.write();
-            // another pod of this name may have run as another account
-            let mut paths = index.around(&namespace, &name);
+            // an earlier pod of this name may have had another account
+            let mut paths = index.related_paths(&namespace, &name);
             let nodes = index.applied(pod);
-            paths.extend(index.around(&namespace, &name));
+            paths.extend(index.related_paths(&namespace, &name));
             (nodes, paths)
         };
         for node in nodes {
-            paths.iter().for_each(|path| self.mailboxes.poke(&node, path.clone()));
+            paths.iter().for_each(|path| self.mailboxes.notify(&node, path.clone()));
         }
     }
 
     fn pod_removed(&self, pod: &Pod) {
         let (node, mut paths) = {
             let mut index = self.index.write();
-            let paths = index.around(&pod.namespace().unwrap_or_default(), &pod.name_any());
+            let paths = index.related_paths(&pod.namespace().unwrap_or_default(), &pod.name_any());
             (index.removed(pod), paths)
         };
         let Some(node) = node else { return };
-        // what it mounted stays on the node until it changes
+        // what the pod mounted stays on the node until it changes
         paths.retain(|path| matches!(path.kind, ObjectKind::Pod | ObjectKind::Access));
-        paths.into_iter().for_each(|path| self.mailboxes.poke(&node, path));
+        paths.into_iter().for_each(|path| self.mailboxes.notify(&node, path));
     }
 
     async fn accesses(&self) {
@@ -130,7 +130,7 @@ impl Edge {
         K::DynamicType: Eq + Hash,
     {
         let mut listed = BTreeSet::new();
-        // where they are is all that counts here
+        // only the pods' nodes matter here
         let all = Api::<PartialObjectMeta<K>>::all(self.client.clone());
         let events = watcher::watcher(all, watcher::Config::default());
         let mut events = pin!(events.default_backoff());
@@ -149,7 +149,7 @@ impl Edge {
         }
     }
 
-    /// What a new list lacks may have been deleted while nothing was watched: whoever may hold it looks.
+    /// Notifies the nodes that may hold objects missing from a new list: those may have been deleted while nothing was watched.
     fn unlisted(&self, kind: ObjectKind, listed: &BTreeSet<ObjectPath>) {
         let expected: BTreeSet<ObjectPath> = match kind {
             ObjectKind::Node => {
@@ -163,10 +163,10 @@ impl Edge {
 
     fn touched(&self, path: &ObjectPath) {
         match path.kind {
-            ObjectKind::Node => self.mailboxes.poke(&path.name, path.clone()),
+            ObjectKind::Node => self.mailboxes.notify(&path.name, path.clone()),
             _ => {
                 for node in self.index.read().nodes_referencing(path) {
-                    self.mailboxes.poke(&node, path.clone());
+                    self.mailboxes.notify(&node, path.clone());
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Which endpoints a service should have. Pure.
+//! The desired endpoints of a service. Pure.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -21,16 +21,16 @@ use crate::controllers::{
     workloads::pods::{controller_reference, is_finished, is_ready},
 };
 
-/// The label of a slice with the name of its service.
+/// The label of a slice with its service's name.
 pub(super) const SERVICE_NAME: &str = "kubernetes.io/service-name";
-/// The label of a slice with who manages it.
+/// The label of a slice with its manager.
 pub(super) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 const MANAGER: &str = "endpointslice-controller.k8s.io";
 const HEADLESS: &str = "service.kubernetes.io/headless";
-/// How many endpoints one slice has at most.
+/// The most endpoints in one slice.
 const IN_A_SLICE: usize = 100;
 
-/// Whether a change of a pod can change anybody's endpoints.
+/// Reports whether a change of a pod may change endpoints.
 pub(super) fn matters(change: &Change<Pod>) -> bool {
     let view = |pod: &Pod| {
         let hostname = pod.spec.as_ref().and_then(|spec| spec.hostname.clone());
@@ -45,8 +45,8 @@ pub(super) fn matters(change: &Change<Pod>) -> bool {
             .is_none_or(|before| Arc::ptr_eq(before, &change.object) || view(before) != view(&change.object))
 }
 
-/// Whether the service's selector selects the pod. Mirror pods are no service's: their labels and addresses are what a node says, which
-/// would draw to itself what is meant for others.
+/// Reports whether the service selects the pod. Mirror pods are never selected: a node determines their labels and addresses, and could
+/// attract traffic of others.
 pub(super) fn selects(service: &Service, pod: &Pod) -> bool {
     if is_mirror(pod) {
         return false;
@@ -55,8 +55,8 @@ pub(super) fn selects(service: &Service, pod: &Pod) -> bool {
     !selector.is_empty() && selector.iter().all(|(key, value)| pod.labels().get(key) == Some(value))
 }
 
-/// The addresses of a pod that an endpoint may have. A node says what they are: one that leads every node to itself would be refused, and
-/// the service's other pods with it.
+/// Returns the pod's addresses that an endpoint may have. A node reports them: loopback addresses and the like would be refused by the
+/// API, together with the other pods of the service.
 fn addresses(pod: &Pod) -> Vec<String> {
     let status = pod.status.clone().unwrap_or_default();
     let all: Vec<_> = status.pod_ips.into_iter().flatten().map(|address| address.ip).collect();
@@ -68,7 +68,7 @@ fn addresses(pod: &Pod) -> Vec<String> {
 /// Endpoints with the same ports.
 type Group = (Vec<EndpointPort>, Vec<Endpoint>);
 
-/// The slices of a service, whose pods are `pods`.
+/// Returns the slices of a service with these pods.
 pub(super) fn slices(service: &Service, pods: &[Arc<Pod>]) -> Vec<EndpointSlice> {
     let mut groups: BTreeMap<(&str, String), Group> = BTreeMap::new();
     for family in families(service) {
@@ -89,7 +89,7 @@ pub(super) fn slices(service: &Service, pods: &[Arc<Pod>]) -> Vec<EndpointSlice>
             .filter(|((own, _), (_, endpoints))| *own == family && !endpoints.is_empty())
             .collect();
         if full.is_empty() {
-            // those that wait for the first pod watch this one
+            // clients that wait for the first pod watch this slice
             slices.push(slice(service, family, &[], Vec::new()));
         }
         for (_, (ports, endpoints)) in full {
@@ -111,7 +111,7 @@ fn families(service: &Service) -> Vec<&'static str> {
     if families.is_empty() { vec!["IPv4"] } else { families }
 }
 
-/// The kind of address.
+/// Returns the address family.
 pub(super) fn family_of(address: &str) -> &'static str {
     if address.contains(':') { "IPv6" } else { "IPv4" }
 }
@@ -145,7 +145,7 @@ fn slice(service: &Service, family: &str, ports: &[EndpointPort], endpoints: Vec
     }
 }
 
-/// Whether `old` has all labels that `new` should have.
+/// Reports whether `old` has all labels of `new`.
 pub(super) fn has_labels(old: &EndpointSlice, new: &EndpointSlice) -> bool {
     new.labels().iter().all(|(key, value)| old.labels().get(key) == Some(value))
 }
@@ -153,7 +153,7 @@ pub(super) fn has_labels(old: &EndpointSlice, new: &EndpointSlice) -> bool {
 fn endpoint(service: &Service, pod: &Pod, address: String) -> Endpoint {
     let spec = pod.spec.clone().unwrap_or_default();
     let (serving, terminating) = (is_ready(pod), pod.metadata.deletion_timestamp.is_some());
-    // only those of the service's own name have names in its domain
+    // only pods with the service's name as subdomain have DNS names in it
     let hostname = spec.hostname.filter(|_| spec.subdomain == service.metadata.name);
     Endpoint {
         addresses: vec![address],
@@ -179,7 +179,7 @@ fn reference(pod: &Pod) -> ObjectReference {
     }
 }
 
-/// The service's ports as this pod has them: a port that is named may have another number in each pod.
+/// Returns the service's ports for this pod: a named port may have another number in each pod.
 fn ports(service: &Service, pod: &Pod) -> Vec<EndpointPort> {
     let spec = service.spec.clone().unwrap_or_default();
     let port = |port: k8s_openapi::api::core::v1::ServicePort| {
@@ -212,7 +212,7 @@ fn named_port(pod: &Pod, name: &str, protocol: &str) -> Option<i32> {
     found.map(|port| port.container_port)
 }
 
-/// The same as the older kind has it: one object for each service.
+/// Returns the same as an Endpoints object.
 pub(super) fn endpoints(service: &Service, pods: &[Arc<Pod>]) -> Endpoints {
     let family = families(service).first().copied().unwrap_or("IPv4");
     let mut subsets: BTreeMap<String, EndpointSubset> = BTreeMap::new();

@@ -1,7 +1,7 @@
-//! Endpoints go with their service, whoever wrote them.
+//! Deletes Endpoints with their service, whoever created them.
 //!
-//! Source: Kubernetes' endpoints controller. Endpoints of a name that no service ever had are somebody's own, and stay; those that are
-//! found so at the start are left over from a service that went meanwhile.
+//! Source: Kubernetes' endpoints controller. Endpoints of a name without a service are kept if no service ever had the name; at the
+//! start, ones managed by the controller are left over from a service that was deleted meanwhile.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -18,14 +18,14 @@ use crate::controllers::{
     workloads::Cluster,
 };
 
-/// The annotation of Endpoints that are no service's: older programs elect their leader with it.
+/// The annotation of Endpoints that older programs use for leader election.
 pub(super) const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
 
 type Key = (String, String);
 
 struct Context {
     cluster: Cluster,
-    /// Services that are no more, and whose Endpoints may be there.
+    /// Deleted services whose Endpoints may exist.
     ended: Arc<Mutex<HashSet<Key>>>,
 }
 

@@ -1,4 +1,4 @@
-//! Slices of services without a selector: what somebody's Endpoints of the same name say.
+//! Mirrors the Endpoints of services without a selector to slices.
 //!
 //! Source: Kubernetes' EndpointSliceMirroring controller.
 
@@ -26,13 +26,13 @@ use crate::controllers::{
     workloads::{Cluster, pods::controller_reference},
 };
 
-/// Who manages the slices.
+/// The manager of the slices.
 pub(super) const MANAGER: &str = "endpointslicemirroring-controller.k8s.io";
-/// The label of Endpoints that are not to be mirrored.
+/// The label of Endpoints that are not mirrored.
 const SKIP: &str = "endpointslice.kubernetes.io/skip-mirror";
-/// How many addresses of one subset are mirrored, ready ones first.
+/// The most addresses of one subset that are mirrored, ready ones first.
 const IN_A_SUBSET: usize = 1000;
-/// Annotations that are the Endpoints' own.
+/// Annotations that are not copied.
 const OWN: [&str; 2] =
     ["kubectl.kubernetes.io/last-applied-configuration", "endpoints.kubernetes.io/last-change-trigger-time"];
 
@@ -77,14 +77,14 @@ fn is_wanted(endpoints: &Endpoints) -> bool {
     !skips && !is_leaving && !endpoints.annotations().contains_key(LEADER)
 }
 
-/// The slices of these Endpoints: one for each subset and family of addresses.
+/// Returns the slices of Endpoints: one for each subset and address family.
 pub(super) fn slices(endpoints: &Endpoints) -> Vec<EndpointSlice> {
     let mut slices = Vec::new();
     for subset in endpoints.subsets.iter().flatten() {
         let ready = subset.addresses.iter().flatten().map(|address| endpoint(address, true));
         let rest = subset.not_ready_addresses.iter().flatten().map(|address| endpoint(address, false));
         let mut families: BTreeMap<&str, Vec<Endpoint>> = BTreeMap::new();
-        // those that were stored when the API took any
+        // stored before the API validated addresses
         let all = ready
             .chain(rest)
             .filter(|endpoint| endpoint.addresses.iter().all(|address| endpoint_address(address).is_some()));

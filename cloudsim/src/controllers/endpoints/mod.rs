@@ -1,5 +1,5 @@
-//! Endpoint slices and endpoints of services with a selector: the addresses of the pods that they select. Of services without, the
-//! slices are those of the Endpoints that somebody wrote ([`mirror`]). Endpoints go with their service ([`leftover`]).
+//! Endpoint slices and Endpoints of services with a selector, from the addresses of the selected pods. Slices of services without one are
+//! copies of Endpoints ([`mirror`]). Endpoints are deleted with their service ([`leftover`]).
 
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ async fn reconcile(service: Arc<Service>, cluster: Arc<Cluster>) -> Result<Actio
     Ok(Action::await_change())
 }
 
-/// Makes a service's slices, of which some are `there`, what they should be, with as few writes as that takes.
+/// Updates a service's slices with as few writes as possible.
 async fn write_slices(
     mut there: Vec<Arc<EndpointSlice>>,
     desired: Vec<EndpointSlice>,

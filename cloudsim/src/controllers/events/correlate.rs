@@ -1,4 +1,4 @@
-//! Which occurrences become an event of their own, which count another one up, and which are too many. Pure.
+//! Decides which occurrences become new events, which increment an earlier event, and which are dropped. Pure.
 //!
 //! Source: client-go's `EventCorrelator` and its limits.
 
@@ -15,25 +15,25 @@ use super::{
     token_bucket::{PER_OBJECT, TokenBucket},
 };
 
-/// After so many different messages of one kind about one object, the rest share an event.
-const ALIKE: usize = 10;
-/// For how long an occurrence counts an earlier event up.
-const WINDOW: SignedDuration = SignedDuration::from_mins(10);
-/// How much is remembered.
+/// Beyond this number of different messages of one kind about one object, further ones share an event.
+const MAX_SIMILAR_EVENTS: usize = 10;
+/// How long an occurrence increments an earlier event.
+const CORRELATION_WINDOW: SignedDuration = SignedDuration::from_mins(10);
+/// The number of remembered events.
 const REMEMBERED: usize = 4096;
 
-/// What to write.
+/// The decision about an occurrence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Nothing: too many.
+    /// Drop it: there are too many.
     Drop,
-    /// A new event.
+    /// Create an event.
     Create { message: String },
-    /// This event of the namespace happened again.
+    /// Increment the count of this event.
     Again { name: String, count: i32, message: String },
 }
 
-/// Component, uid (or name) of the object, reason.
+/// The component, the uid (or name) of the object, and the reason.
 type Key = (&'static str, String, &'static str);
 
 #[derive(Debug)]
@@ -43,13 +43,13 @@ struct Seen {
     last: Timestamp,
 }
 
-/// What was told lately.
+/// The recent events.
 #[derive(Debug, Default)]
 pub(super) struct Correlator {
-    /// By the message too; those that share an event have an empty one.
+    /// By key and message, which is empty for events that share one.
     seen: HashMap<(Key, String), Seen>,
     alike: HashMap<Key, (HashSet<String>, Timestamp)>,
-    /// With the time of the last occurrence.
+    /// The token buckets, with the time of the last occurrence.
     budgets: HashMap<(&'static str, String), (TokenBucket, Timestamp)>,
 }
 
@@ -59,13 +59,18 @@ fn identity(about: &ObjectReference) -> String {
 }
 
 impl Correlator {
-    /// What to write of an occurrence.
-    pub(super) fn judge(&mut self, about: &ObjectReference, told: &NewEvent, now: Timestamp) -> Verdict {
+    /// Decides about an occurrence.
+    pub(super) fn correlate(
+        &mut self,
+        about: &ObjectReference,
+        new_event: &NewEvent,
+        now: Timestamp,
+    ) -> Verdict {
         self.forget(now);
         let object = identity(about);
-        let key: Key = (told.by.name(), object.clone(), told.reason);
-        let (slot, message) = self.merged(&key, told, now);
-        if !self.may_write((told.by.name(), object), now) {
+        let key: Key = (new_event.by.name(), object.clone(), new_event.reason);
+        let (slot, message) = self.merged(&key, new_event, now);
+        if !self.may_write((new_event.by.name(), object), now) {
             return Verdict::Drop;
         }
         match self.seen.get_mut(&(key, slot)) {
@@ -78,28 +83,34 @@ impl Correlator {
         }
     }
 
-    /// The event of an occurrence was written under this name.
-    pub(super) fn wrote(&mut self, about: &ObjectReference, told: &NewEvent, name: String, now: Timestamp) {
-        let key: Key = (told.by.name(), identity(about), told.reason);
-        let (slot, _) = self.merged(&key, told, now);
+    /// Records that the event of an occurrence was written under this name.
+    pub(super) fn record_written(
+        &mut self,
+        about: &ObjectReference,
+        new_event: &NewEvent,
+        name: String,
+        now: Timestamp,
+    ) {
+        let key: Key = (new_event.by.name(), identity(about), new_event.reason);
+        let (slot, _) = self.merged(&key, new_event, now);
         self.seen.insert((key, slot), Seen { name, count: 1, last: now });
     }
 
-    /// The message by which the occurrence is known, and the one that it has.
-    fn merged(&mut self, key: &Key, told: &NewEvent, now: Timestamp) -> (String, String) {
+    /// Returns the message of the key, and the one to write.
+    fn merged(&mut self, key: &Key, new_event: &NewEvent, now: Timestamp) -> (String, String) {
         let (messages, last) = self.alike.entry(key.clone()).or_insert_with(|| (HashSet::new(), now));
         *last = now;
-        if messages.len() < ALIKE || messages.contains(&told.message) {
-            messages.insert(told.message.clone());
-            return (told.message.clone(), told.message.clone());
+        if messages.len() < MAX_SIMILAR_EVENTS || messages.contains(&new_event.message) {
+            messages.insert(new_event.message.clone());
+            return (new_event.message.clone(), new_event.message.clone());
         }
-        (String::new(), format!("(combined from similar events): {}", told.message))
+        (String::new(), format!("(combined from similar events): {}", new_event.message))
     }
 
     fn may_write(&mut self, key: (&'static str, String), now: Timestamp) -> bool {
         let full = || (TokenBucket::full(PER_OBJECT), now);
         let (bucket, last) = self.budgets.entry(key).or_insert_with(full);
-        // a clock that was set back gives nothing and takes nothing
+        // a clock that was set back neither adds nor removes tokens
         let passed = Duration::try_from(now.duration_since(*last)).unwrap_or_default();
         *last = now;
         bucket.take(PER_OBJECT, passed)
@@ -109,11 +120,11 @@ impl Correlator {
         if self.alike.len().max(self.seen.len()).max(self.budgets.len()) < REMEMBERED {
             return;
         }
-        let recent = |last: Timestamp| now.duration_since(last) < WINDOW;
+        let recent = |last: Timestamp| now.duration_since(last) < CORRELATION_WINDOW;
         self.seen.retain(|_, seen| recent(seen.last));
         self.alike.retain(|_, (_, last)| recent(*last));
         self.budgets.retain(|_, (_, last)| recent(*last));
-        // many objects at once, each told of once or twice: nothing is lost that would be counted up
+        // many objects with one or two events each: nothing is lost that would be incremented
         if self.alike.len().max(self.seen.len()).max(self.budgets.len()) >= REMEMBERED {
             *self = Self::default();
         }

@@ -1,8 +1,7 @@
 //! Events: what controllers did and why, for `kubectl describe` and `kubectl events`.
 //!
-//! Telling costs nothing and never waits: occurrences go through a bounded channel to one task, which merges those that say
-//! the same and writes the rest. When the channel is full or the task is gone, an occurrence is dropped: events are told as well
-//! as can be, as everywhere.
+//! Recording is cheap and never waits: occurrences go through a bounded channel to one task, which merges repeated ones and writes the
+//! rest. If the channel is full or the task is gone, an occurrence is dropped, as events are best-effort.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Client, Resource};
@@ -16,10 +15,10 @@ mod expire;
 pub(crate) mod token_bucket;
 mod write;
 
-/// How many occurrences may wait: those of a deployment of thousands, or of its nodes going away at once.
+/// The capacity of the channel: a deployment of thousands of pods, or its nodes' failure, causes as many at once.
 const QUEUE_LENGTH: usize = 8192;
 
-/// Who tells, by the names of Kubernetes' own programs and controllers.
+/// The reporting component, by the names of Kubernetes' programs and controllers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Component {
     Scheduler,
@@ -38,7 +37,7 @@ pub(crate) enum Component {
 }
 
 impl Component {
-    /// The name in the event.
+    /// Returns the name in events.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Scheduler => "default-scheduler",
@@ -58,7 +57,7 @@ impl Component {
     }
 }
 
-/// An event to record: who says it, whether it warns, its reason and its message.
+/// An event to record: its component, type, reason and message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NewEvent {
     by: Component,
@@ -68,12 +67,12 @@ pub(crate) struct NewEvent {
 }
 
 impl NewEvent {
-    /// As it should be.
+    /// Creates an event of type Normal.
     pub(crate) fn normal(by: Component, reason: &'static str, message: String) -> Self {
         Self { by, warns: false, reason, message }
     }
 
-    /// Something that somebody may have to see to.
+    /// Creates an event of type Warning.
     pub(crate) fn warning(by: Component, reason: &'static str, message: String) -> Self {
         Self { by, warns: true, reason, message }
     }
@@ -81,27 +80,27 @@ impl NewEvent {
 
 struct Occurrence {
     about: ObjectReference,
-    told: NewEvent,
+    new_event: NewEvent,
 }
 
-/// Tells. Cheap to clone.
+/// Records events. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Recorder(mpsc::Sender<Occurrence>);
 
 impl std::fmt::Debug for Occurrence {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:?}", self.told)
+        write!(f, "{:?}", self.new_event)
     }
 }
 
 impl Recorder {
-    /// Starts what writes events, and what deletes them after an hour, until `stop`.
+    /// Starts the writer of events, and their deletion after an hour, until `stop`.
     pub fn spawn(tasks: &Tasks, client: &Client, stop: &CancellationToken) -> Self {
         tasks.spawn("expiry of events", expire::run(client.clone(), stop.child_token()));
         Self::spawn_writer(tasks, client, stop)
     }
 
-    /// The same where events expire by themselves, as a cluster's do.
+    /// Starts only the writer, for a cluster that deletes old events itself.
     pub fn spawn_writer(tasks: &Tasks, client: &Client, stop: &CancellationToken) -> Self {
         let (sender, receiver) = mpsc::channel(QUEUE_LENGTH);
         let writer = write::run(client.clone(), receiver);
@@ -112,10 +111,10 @@ impl Recorder {
         Self(sender)
     }
 
-    /// Records an event about `object`; it is dropped where too many wait.
-    pub(crate) fn record<K: Resource<DynamicType = ()>>(&self, object: &K, told: NewEvent) {
-        // a full channel means that nobody could read them all anyway
-        let _ = self.0.try_send(Occurrence { about: object.object_ref(&()), told });
+    /// Records an event about `object`; it is dropped if too many are waiting.
+    pub(crate) fn record<K: Resource<DynamicType = ()>>(&self, object: &K, new_event: NewEvent) {
+        // if the channel is full, nobody could read all events anyway
+        let _ = self.0.try_send(Occurrence { about: object.object_ref(&()), new_event });
     }
 }
 

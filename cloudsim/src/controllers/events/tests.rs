@@ -25,12 +25,12 @@ fn created(number: usize) -> NewEvent {
     NewEvent::normal(Component::ReplicaSet, "SuccessfulCreate", format!("Created pod: {number}"))
 }
 
-/// Tells, and answers what comes of it.
-fn judge(correlator: &mut Correlator, told: &NewEvent, now: Timestamp) -> Verdict {
+/// Correlates an event, and records it as written.
+fn correlate(correlator: &mut Correlator, new_event: &NewEvent, now: Timestamp) -> Verdict {
     let about = pod("a").object_ref(&());
-    let verdict = correlator.judge(&about, told, now);
+    let verdict = correlator.correlate(&about, new_event, now);
     if let Verdict::Create { message } = &verdict {
-        correlator.wrote(&about, told, message.clone(), now);
+        correlator.record_written(&about, new_event, message.clone(), now);
     }
     verdict
 }
@@ -39,23 +39,24 @@ fn judge(correlator: &mut Correlator, told: &NewEvent, now: Timestamp) -> Verdic
 fn the_same_is_counted_and_what_is_alike_is_combined() {
     let (mut correlator, now) = (Correlator::default(), Timestamp::UNIX_EPOCH);
     for number in 0..10 {
-        assert!(matches!(judge(&mut correlator, &created(number), now), Verdict::Create { .. }));
+        assert!(matches!(correlate(&mut correlator, &created(number), now), Verdict::Create { .. }));
     }
-    assert!(matches!(judge(&mut correlator, &created(3), now), Verdict::Again { count: 2, .. }));
+    assert!(matches!(correlate(&mut correlator, &created(3), now), Verdict::Again { count: 2, .. }));
     let combined = "(combined from similar events): Created pod: 10";
-    assert_eq!(judge(&mut correlator, &created(10), now), Verdict::Create { message: combined.into() });
-    assert!(matches!(judge(&mut correlator, &created(11), now), Verdict::Again { count: 2, .. }));
+    assert_eq!(correlate(&mut correlator, &created(10), now), Verdict::Create { message: combined.into() });
+    assert!(matches!(correlate(&mut correlator, &created(11), now), Verdict::Again { count: 2, .. }));
 }
 
 #[test]
 fn who_tells_too_much_about_one_object_is_not_heard_for_a_while() {
     let (mut correlator, now) = (Correlator::default(), Timestamp::UNIX_EPOCH);
-    let heard =
-        (0..1000).filter(|number| judge(&mut correlator, &created(*number), now) != Verdict::Drop).count();
+    let heard = (0..1000)
+        .filter(|number| correlate(&mut correlator, &created(*number), now) != Verdict::Drop)
+        .count();
     assert_eq!(heard, 25);
     let later = now + SignedDuration::from_secs(300);
-    assert!(matches!(judge(&mut correlator, &created(0), later), Verdict::Again { .. }));
-    assert_eq!(judge(&mut correlator, &created(0), later), Verdict::Drop);
+    assert!(matches!(correlate(&mut correlator, &created(0), later), Verdict::Again { .. }));
+    assert_eq!(correlate(&mut correlator, &created(0), later), Verdict::Drop);
 }
 
 #[tokio::test]
@@ -76,7 +77,7 @@ async fn what_is_told_is_written_once_and_goes_after_an_hour() {
         let times = |event: &Event| event.count.or(event.series.as_ref().and_then(|series| series.count));
         events.len() == 2 && events.iter().all(|event| times(event) == Some(3))
     };
-    let told = async {
+    let recording = async {
         loop {
             let events = api.list(&ListParams::default()).await.unwrap().items;
             if is_told(&events) {
@@ -85,7 +86,7 @@ async fn what_is_told_is_written_once_and_goes_after_an_hour() {
             tokio::task::yield_now().await;
         }
     };
-    let events = tokio::time::timeout(std::time::Duration::from_secs(60), told).await.unwrap();
+    let events = tokio::time::timeout(std::time::Duration::from_secs(60), recording).await.unwrap();
     let of_pod = events.iter().find(|event| event.involved_object.kind.as_deref() == Some("Pod")).unwrap();
     assert_eq!(
         (of_pod.type_.as_deref(), of_pod.reporting_component.as_deref()),

@@ -1,32 +1,32 @@
-//! How often something may happen: a token bucket. Pure, told how much time has passed.
+//! A token bucket, which limits a rate. Pure: the elapsed time is an argument.
 //!
 //! Source: `EventSourceObjectSpamFilter` of client-go.
 
 use std::time::Duration;
 
-/// How often something may happen.
+/// A rate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rate {
-    /// So often at once.
+    /// The number of tokens in a full bucket.
     pub(crate) burst: f64,
-    /// The time in which it may happen once more.
+    /// The time in which one token is added.
     pub(crate) refill: Duration,
 }
 
-/// Events of one source about one object.
+/// The rate of events of one source about one object.
 pub(crate) const PER_OBJECT: Rate = Rate { burst: 25.0, refill: Duration::from_secs(300) };
 
-/// What is left of a rate.
+/// The remaining tokens of a bucket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TokenBucket(f64);
 
 impl TokenBucket {
-    /// Nothing has happened yet.
+    /// Creates a full bucket.
     pub(crate) fn full(rate: Rate) -> Self {
         Self(rate.burst)
     }
 
-    /// Whether it may happen, when so much time has passed since it was last asked for.
+    /// Takes a token, if there is one; `passed` is the time since the last call.
     pub(crate) fn take(&mut self, rate: Rate, passed: Duration) -> bool {
         self.0 = (self.0 + passed.as_secs_f64() / rate.refill.as_secs_f64()).min(rate.burst);
         let may = self.0 >= 1.0;

@@ -1,4 +1,4 @@
-//! Writes events: the scheduler's as it writes its own (`events.k8s.io`), the others' with `source` and counts.
+//! Writes events: the scheduler's in its own form (`events.k8s.io`), others with `source` and counts.
 
 use jiff::{Timestamp, Unit};
 use k8s_openapi::{
@@ -18,15 +18,15 @@ use super::{
     correlate::{Correlator, Verdict},
 };
 
-/// Writes until nobody can tell any more.
+/// Writes until all recorders are dropped.
 pub(super) async fn run(client: Client, mut occurrences: mpsc::Receiver<Occurrence>) {
     let mut correlator = Correlator::default();
     while let Some(occurrence) = occurrences.recv().await {
         if let Err(error) = write(&client, &mut correlator, &occurrence).await {
-            // as of a namespace that is going away
+            // fails in a terminating namespace, for example
             debug!(
                 error = &error as &dyn std::error::Error,
-                reason = occurrence.told.reason,
+                reason = occurrence.new_event.reason,
                 "an event was not written"
             );
         }
@@ -36,37 +36,37 @@ pub(super) async fn run(client: Client, mut occurrences: mpsc::Receiver<Occurren
 async fn write(
     client: &Client,
     correlator: &mut Correlator,
-    Occurrence { about, told }: &Occurrence,
+    Occurrence { about, new_event }: &Occurrence,
 ) -> Result<(), kube::Error> {
     let now = Timestamp::now();
-    // what has no namespace is told of in `default`
+    // events of cluster-scoped objects are in `default`
     let namespace = about.namespace.as_deref().unwrap_or("default");
     let api = Api::<Event>::namespaced(client.clone(), namespace);
-    let message = match correlator.judge(about, told, now) {
+    let message = match correlator.correlate(about, new_event, now) {
         Verdict::Drop => return Ok(()),
         Verdict::Create { message } => message,
         Verdict::Again { name, count, message } => {
-            let patch = Patch::Merge(again(told, count, &message, now));
+            let patch = Patch::Merge(again(new_event, count, &message, now));
             match api.patch(&name, &PatchParams::default(), &patch).await {
-                // it is too old
+                // the event has expired
                 Err(kube::Error::Api(status)) if status.code == 404 => message,
                 result => return result.map(drop),
             }
         }
     };
-    let event = event(about, told, message, now);
+    let event = event(about, new_event, message, now);
     let name = event.metadata.name.clone().unwrap_or_default();
     api.create(&PostParams::default(), &event).await?;
-    correlator.wrote(about, told, name, now);
+    correlator.record_written(about, new_event, name, now);
     Ok(())
 }
 
-fn is_series(told: &NewEvent) -> bool {
-    told.by == Component::Scheduler
+fn is_series(new_event: &NewEvent) -> bool {
+    new_event.by == Component::Scheduler
 }
 
-fn again(told: &NewEvent, count: i32, message: &str, now: Timestamp) -> serde_json::Value {
-    if is_series(told) {
+fn again(new_event: &NewEvent, count: i32, message: &str, now: Timestamp) -> serde_json::Value {
+    if is_series(new_event) {
         return json!({"message": message, "series": {"count": count, "lastObservedTime": MicroTime(micros(now))}});
     }
     json!({"message": message, "count": count, "lastTimestamp": Time(seconds(now))})
@@ -80,8 +80,8 @@ fn micros(time: Timestamp) -> Timestamp {
     time.round(Unit::Microsecond).unwrap_or(time)
 }
 
-fn event(about: &ObjectReference, told: &NewEvent, message: String, now: Timestamp) -> Event {
-    let component = told.by.name().to_owned();
+fn event(about: &ObjectReference, new_event: &NewEvent, message: String, now: Timestamp) -> Event {
+    let component = new_event.by.name().to_owned();
     let event = Event {
         metadata: ObjectMeta {
             name: Some(format!("{}.{:x}", about.name.as_deref().unwrap_or_default(), now.as_nanosecond())),
@@ -90,15 +90,15 @@ fn event(about: &ObjectReference, told: &NewEvent, message: String, now: Timesta
         },
         involved_object: about.clone(),
         message: Some(message),
-        reason: Some(told.reason.to_owned()),
-        type_: Some(if told.warns { "Warning" } else { "Normal" }.to_owned()),
+        reason: Some(new_event.reason.to_owned()),
+        type_: Some(if new_event.warns { "Warning" } else { "Normal" }.to_owned()),
         reporting_component: Some(component.clone()),
         ..Event::default()
     };
-    if is_series(told) {
+    if is_series(new_event) {
         return Event {
             event_time: Some(MicroTime(micros(now))),
-            action: Some(if told.reason == "Scheduled" { "Binding" } else { "Scheduling" }.into()),
+            action: Some(if new_event.reason == "Scheduled" { "Binding" } else { "Scheduling" }.into()),
             reporting_instance: Some(format!("{component}-cloudsim")),
             ..event
         };

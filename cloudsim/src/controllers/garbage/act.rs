@@ -1,4 +1,4 @@
-//! Doing what the graph decided.
+//! Carries out the decisions of the graph.
 
 use std::time::Duration;
 
@@ -15,18 +15,18 @@ use super::{
 };
 use crate::controllers::workloads::or_null;
 
-/// After a failed call.
-const AFTER_ERROR: Duration = Duration::from_secs(1);
+/// The wait after a failed call.
+const ERROR_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What came of dealing with an object.
-pub(super) struct Done {
+/// The result of handling an object.
+pub(super) struct ActionResult {
     pub(super) uid: String,
-    /// Owners that are no more.
+    /// Owners that do not exist.
     pub(super) absent: Vec<String>,
     pub(super) again: bool,
 }
 
-/// Who does it. Cheap to clone.
+/// Carries out decisions. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Actor {
     pub(super) client: Client,
@@ -34,13 +34,13 @@ pub(super) struct Actor {
 }
 
 impl Actor {
-    /// Does what was decided about `node`.
-    pub(super) async fn act(self, node: &Node, decision: Decision) -> Done {
-        let done = |absent, again| Done { uid: node.uid.clone(), absent, again };
+    /// Carries out the decision about `node`.
+    pub(super) async fn act(self, node: &Node, decision: Decision) -> ActionResult {
+        let done = |absent, again| ActionResult { uid: node.uid.clone(), absent, again };
         let result = match decision {
             Decision::Nothing => Ok(()),
             Decision::Verify(owners) => match self.verify(node, &owners).await {
-                // the rest is unknown to the graph and yet there: its news is on the way
+                // the graph learns of the change from the watch
                 Ok(absent) if absent.is_empty() => return done(absent, false),
                 Ok(absent) => return done(absent, true),
                 Err(error) => Err(error),
@@ -54,23 +54,24 @@ impl Actor {
         match result {
             Ok(()) => done(Vec::new(), false),
             Err(error) => {
-                let is_race = matches!(&error, kube::Error::Api(status) if matches!(status.code, 404 | 409));
-                if !is_race {
+                let is_conflict =
+                    matches!(&error, kube::Error::Api(status) if matches!(status.code, 404 | 409));
+                if !is_conflict {
                     warn!(name = %node.name, error = &error as &dyn std::error::Error, "an object could not be collected");
-                    tokio::time::sleep(AFTER_ERROR).await;
+                    tokio::time::sleep(ERROR_RETRY_INTERVAL).await;
                 }
                 done(Vec::new(), true)
             }
         }
     }
 
-    /// The uids of the owners that are no more, or are others by now.
+    /// Returns the uids of owners that do not exist, or were replaced.
     async fn verify(&self, node: &Node, owners: &[Owner]) -> Result<Vec<String>, kube::Error> {
         let mut absent = Vec::new();
         for owner in owners {
-            // a kind that nobody serves may be served later: its objects' dependents stay
+            // a kind that is not served now may be served later: dependents of its objects are kept
             let Some(kind) = self.kinds.find(&owner.api_version, &owner.kind) else { continue };
-            // what has no namespace cannot be owned by what has one
+            // a cluster-scoped object cannot be owned by a namespaced one
             let found = if kind.namespaced && node.namespace.is_empty() {
                 None
             } else {
@@ -91,10 +92,10 @@ impl Actor {
             Propagation::Orphan => DeleteParams::orphan(),
         };
         let preconditions = Some(Preconditions { uid: Some(node.uid.clone()), resource_version: None });
-        gone_is_fine(api.delete(&node.name, &DeleteParams { preconditions, ..params }).await.map(drop))
+        ignore_not_found(api.delete(&node.name, &DeleteParams { preconditions, ..params }).await.map(drop))
     }
 
-    /// Takes the references to these owners from the object.
+    /// Removes the references to these owners from the object.
     async fn disown(&self, node: &Node, owners: &[String]) -> Result<(), kube::Error> {
         let Some(api) = self.kinds.api(&self.client, node) else { return Ok(()) };
         let Some(current) = api.get_metadata_opt(&node.name).await? else { return Ok(()) };
@@ -104,12 +105,12 @@ impl Actor {
         let mut left = current.owner_references().to_vec();
         left.retain(|owner| !owners.contains(&owner.uid));
         let patch = json!({"metadata": {"uid": node.uid, "resourceVersion": current.resource_version(), "ownerReferences": or_null(&left)}});
-        gone_is_fine(
+        ignore_not_found(
             api.patch_metadata(&node.name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop),
         )
     }
 
-    /// Lets no owner of the object wait for it.
+    /// Sets `blockOwnerDeletion` to false in the object's references.
     async fn unblock(&self, node: &Node) -> Result<(), kube::Error> {
         let Some(api) = self.kinds.api(&self.client, node) else { return Ok(()) };
         let Some(current) = api.get_metadata_opt(&node.name).await? else { return Ok(()) };
@@ -119,7 +120,7 @@ impl Actor {
         let mut owners = current.owner_references().to_vec();
         owners.iter_mut().for_each(|owner| owner.block_owner_deletion = Some(false));
         let patch = json!({"metadata": {"uid": node.uid, "resourceVersion": current.resource_version(), "ownerReferences": owners}});
-        gone_is_fine(
+        ignore_not_found(
             api.patch_metadata(&node.name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop),
         )
     }
@@ -133,7 +134,7 @@ impl Actor {
         let mut left = current.finalizers().to_vec();
         left.retain(|own| own != finalizer);
         let patch = json!({"metadata": {"uid": node.uid, "resourceVersion": current.resource_version(), "finalizers": or_null(&left)}});
-        gone_is_fine(
+        ignore_not_found(
             api.patch_metadata(&node.name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop),
         )
     }
@@ -146,8 +147,8 @@ impl Actor {
     }
 }
 
-/// Who comes too late finds the work done.
-fn gone_is_fine(result: Result<(), kube::Error>) -> Result<(), kube::Error> {
+/// Ignores that the object is already gone.
+fn ignore_not_found(result: Result<(), kube::Error>) -> Result<(), kube::Error> {
     match result {
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
         result => result,

@@ -1,12 +1,12 @@
-//! Who owns whom, and what follows from it. Pure.
+//! The graph of owners and dependents, and the decisions that follow. Pure.
 //!
 //! Source: Kubernetes' garbage collector (`graph_builder.go`, `garbagecollector.go`).
 
 use std::collections::{HashMap, HashSet};
 
-/// The finalizer of an owner that goes after what it owns.
+/// The finalizer of an owner that is deleted after its dependents.
 pub(super) const FOREGROUND: &str = "foregroundDeletion";
-/// The finalizer of an owner that leaves behind what it owns.
+/// The finalizer of an owner whose dependents are kept.
 pub(super) const ORPHAN: &str = "orphan";
 
 /// The number of a kind in this process.
@@ -19,15 +19,15 @@ pub(super) struct Owner {
     pub(super) kind: String,
     pub(super) name: String,
     pub(super) uid: String,
-    /// Whether an owner that goes last waits for this one.
+    /// `blockOwnerDeletion`: a foreground deletion of the owner waits for this object.
     pub(super) blocks: bool,
 }
 
-/// An object, as far as ownership goes.
+/// An object in the graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Node {
     pub(super) kind: KindId,
-    /// Empty for kinds without.
+    /// The namespace; empty for cluster-scoped kinds.
     pub(super) namespace: String,
     pub(super) name: String,
     pub(super) uid: String,
@@ -41,13 +41,13 @@ impl Node {
         self.finalizers.iter().any(|own| own == finalizer)
     }
 
-    /// Whether it goes after what it owns, and waits for that.
+    /// Reports whether the object is being deleted in the foreground and waits for its dependents.
     fn is_waiting(&self) -> bool {
         self.deleting && self.has(FOREGROUND)
     }
 }
 
-/// What becomes of dependents of an object that is deleted.
+/// What happens to the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Propagation {
     Background,
@@ -59,17 +59,17 @@ pub(super) enum Propagation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     Nothing,
-    /// Ask the API about these owners; then decide again with what is known to be absent.
+    /// Look up these owners, and decide again with the absent ones.
     Verify(Vec<Owner>),
-    /// Delete it.
+    /// Delete the object.
     Delete(Propagation),
-    /// Let none of its owners wait for it: they wait for each other.
+    /// Let none of its owners wait for it, to break a cycle.
     Unblock,
-    /// Take the references to these uids from it.
+    /// Remove the references to these uids.
     Disown(Vec<String>),
-    /// Take this finalizer from it.
+    /// Remove this finalizer.
     Release(&'static str),
-    /// Take the references to it from these objects, then the finalizer from it.
+    /// Remove the references to it from these objects, then its finalizer.
     Orphan(Vec<Node>),
 }
 
@@ -77,7 +77,7 @@ pub(super) enum Decision {
 #[derive(Debug, Default)]
 pub(super) struct Graph {
     nodes: HashMap<String, Node>,
-    /// By the uid of the owner, whether or not that is known.
+    /// By the owner's uid, even if the owner is not known.
     dependents: HashMap<String, HashSet<String>>,
 }
 
@@ -86,18 +86,18 @@ impl Graph {
         self.nodes.get(uid)
     }
 
-    /// The uids of the known objects of a kind.
+    /// Returns the uids of the known objects of a kind.
     pub(super) fn of_kind(&self, kind: KindId) -> HashSet<String> {
         self.nodes.values().filter(|node| node.kind == kind).map(|node| node.uid.clone()).collect()
     }
 
-    /// The uids of the objects with an owner that is not known: perhaps its kind was not, when they were looked at last.
+    /// Returns the uids of objects with an unknown owner, whose kind may not have been known before.
     pub(super) fn with_unknown_owner(&self) -> Vec<String> {
         let unknown = self.dependents.iter().filter(|(owner, _)| !self.nodes.contains_key(*owner));
         unknown.flat_map(|(_, dependents)| dependents.iter().cloned()).collect()
     }
 
-    /// Takes in an object as it is now. Answers the uids of those to be looked at for it.
+    /// Adds or updates an object. Returns the uids of the objects to examine.
     pub(super) fn apply(&mut self, node: Node) -> Vec<String> {
         let mut concerned = self.forget(&node.uid);
         for owner in &node.owners {
@@ -113,7 +113,7 @@ impl Graph {
         concerned
     }
 
-    /// Takes in that an object is no more. Answers the uids of those to be looked at for it.
+    /// Removes an object. Returns the uids of the objects to examine.
     pub(super) fn remove(&mut self, uid: &str) -> Vec<String> {
         let mut concerned = self.forget(uid);
         concerned.extend(self.dependents_of(uid));
@@ -124,7 +124,7 @@ impl Graph {
         self.dependents.get(uid).into_iter().flatten().cloned().collect()
     }
 
-    /// Answers its owners that wait for it.
+    /// Removes an object. Returns its owners that wait for it.
     fn forget(&mut self, uid: &str) -> Vec<String> {
         let Some(node) = self.nodes.remove(uid) else { return Vec::new() };
         for owner in &node.owners {
@@ -139,7 +139,7 @@ impl Graph {
         node.owners.iter().filter(waits).map(|owner| owner.uid.clone()).collect()
     }
 
-    /// What to do with an object, given the uids that are known to be nobody's.
+    /// Decides what to do with an object, given the uids of absent owners.
     pub(super) fn decide(&self, uid: &str, absent: &HashSet<String>) -> Decision {
         let Some(node) = self.nodes.get(uid) else { return Decision::Nothing };
         if node.deleting {
@@ -154,7 +154,7 @@ impl Graph {
             match known.filter(|known| known.namespace.is_empty() || known.namespace == node.namespace) {
                 Some(known) if known.is_waiting() => waiting.push(owner.uid.clone()),
                 Some(_) => solid += 1,
-                // one of another namespace cannot own
+                // an object of another namespace cannot be an owner
                 None if absent.contains(&owner.uid) || known.is_some() => gone.push(owner.uid.clone()),
                 None => unknown.push(owner.clone()),
             }
@@ -167,7 +167,7 @@ impl Graph {
             return if gone.is_empty() { Decision::Nothing } else { Decision::Disown(gone) };
         }
         let has_dependents = self.dependents.contains_key(uid);
-        if !waiting.is_empty() && self.is_in_circle(node) {
+        if !waiting.is_empty() && self.is_in_cycle(node) {
             return Decision::Unblock;
         }
         Decision::Delete(if node.has(ORPHAN) {
@@ -179,8 +179,8 @@ impl Graph {
         })
     }
 
-    /// Whether something that it owns waits for what that owns, perhaps for this one, and its own owners would wait for it.
-    fn is_in_circle(&self, node: &Node) -> bool {
+    /// Reports whether the object blocks its owners while its own dependents wait, possibly in a cycle.
+    fn is_in_cycle(&self, node: &Node) -> bool {
         let mut dependents = self.dependents.get(&node.uid).into_iter().flatten();
         let waits = dependents.any(|uid| self.nodes.get(uid).is_some_and(Node::is_waiting));
         waits && node.owners.iter().any(|owner| owner.blocks)

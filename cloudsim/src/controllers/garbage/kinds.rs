@@ -1,4 +1,4 @@
-//! The kinds that the API serves and whose objects can go, and how to reach them.
+//! The served kinds whose objects can be deleted, and their APIs.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -12,14 +12,14 @@ use parking_lot::RwLock;
 
 use super::graph::{KindId, Node};
 
-/// A kind.
+/// A served kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServedKind {
     pub(crate) resource: ApiResource,
     pub(crate) namespaced: bool,
 }
 
-/// Every kind whose objects can be listed, watched and deleted.
+/// Returns every kind whose objects can be listed, watched and deleted.
 pub(crate) async fn served(client: &Client) -> Result<Vec<ServedKind>, kube::Error> {
     let discovery = Discovery::new(client.clone()).run_aggregated().await?;
     let resources = discovery.groups().flat_map(|group| group.recommended_resources());
@@ -42,18 +42,18 @@ struct Table {
     kinds: HashMap<KindId, ServedKind>,
     /// By group and kind: a reference may name another version.
     numbers: HashMap<(String, String), KindId>,
-    /// A number is never given twice: news of a kind that is gone must not be taken for another's.
+    /// The next number. Numbers are not reused: late messages of a removed kind must not be taken for another's.
     next: KindId,
 }
 
-/// What has changed since the kinds were asked for last.
+/// The difference between two discoveries.
 pub(super) struct Changes {
     pub(super) new: Vec<(KindId, ServedKind)>,
     pub(super) gone: Vec<KindId>,
 }
 
 impl Kinds {
-    /// Takes in what is served. A kind that is served in another way than before goes and comes anew.
+    /// Replaces the served kinds. A kind that is served in another way counts as removed and added.
     pub(super) fn update(&self, served: Vec<ServedKind>) -> Changes {
         let mut table = self.0.write();
         let gone = table.kinds.iter().filter(|(_, kind)| !served.contains(kind));
@@ -74,7 +74,7 @@ impl Kinds {
         Changes { new, gone }
     }
 
-    /// The kind that an owner reference names.
+    /// Returns the kind of an owner reference.
     pub(super) fn find(&self, api_version: &str, kind: &str) -> Option<ServedKind> {
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
         let table = self.0.read();
@@ -82,14 +82,14 @@ impl Kinds {
         table.kinds.get(number).cloned()
     }
 
-    /// The API of an object.
+    /// Returns the API of an object.
     pub(super) fn api(&self, client: &Client, node: &Node) -> Option<Api<PartialObjectMeta<DynamicObject>>> {
         let kind = self.0.read().kinds.get(&node.kind).cloned()?;
         Some(api(client, &kind, &node.namespace))
     }
 }
 
-/// The API of a kind's objects in a namespace, their metadata alone.
+/// Returns the API of a kind's objects in a namespace, with their metadata only.
 pub(super) fn api(
     client: &Client,
     kind: &ServedKind,

@@ -1,8 +1,7 @@
-//! Deletes what was owned by objects that are gone: in the background, before its owner (`foregroundDeletion`), or not at all
+//! Garbage collection: deletes the dependents of deleted owners in the background, before the owner (`foregroundDeletion`), or not at all
 //! (`orphan`).
 //!
-//! One watch of each kind's metadata feeds one graph, which one task owns; what follows from it is done by at most
-//! [`CONCURRENT_DELETES`] tasks.
+//! One watch of each kind's metadata updates one graph, which one task owns; up to [`CONCURRENT_DELETES`] tasks carry out its decisions.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -28,40 +27,39 @@ mod kinds;
 
 pub(crate) use self::kinds::{ServedKind, served};
 use self::{
-    act::{Actor, Done},
+    act::{ActionResult, Actor},
     graph::{Decision, Graph, KindId, Node, Owner},
     kinds::Kinds,
 };
 use crate::tasks::Tasks;
 
-/// How often it is asked which kinds there are, besides when a definition changes: a cluster may have API servers of which no
-/// definition tells.
-const REDISCOVER: Duration = Duration::from_secs(30);
-/// How many events may wait: the graph takes them in at once.
-const WAITING_EVENTS: usize = 1024;
-/// How many objects are dealt with at the same time.
+/// How often kinds are discovered, besides after changes of definitions: aggregated API servers may serve kinds without any definition.
+const DISCOVERY_INTERVAL: Duration = Duration::from_secs(30);
+/// The capacity of the channel of watch events, which the graph applies at once.
+const EVENT_QUEUE: usize = 1024;
+/// How many objects are handled at the same time.
 const CONCURRENT_DELETES: usize = 32;
-/// How many owners that are no more are remembered, to ask for each only once.
+/// How many absent owners are remembered, to look up each only once.
 const REMEMBERED: usize = 10_000;
 
 type Metadata = PartialObjectMeta<DynamicObject>;
 
-/// What a watch tells the graph.
-enum News {
+/// A message of a watch to the graph.
+enum WatchMessage {
     Event(Box<watcher::Event<Metadata>>),
-    /// It does not work, so nobody must wait for its list.
+    /// The watch fails, so nothing must wait for its list.
     Broken,
 }
 
 /// Runs until `stop`.
 pub(crate) async fn run(client: Client, tasks: Tasks, stop: CancellationToken) {
-    let (sender, mut receiver) = mpsc::channel(WAITING_EVENTS);
+    let (sender, mut receiver) = mpsc::channel(EVENT_QUEUE);
     let mut definitions = std::pin::pin!(definition_changes(client.clone()));
     let mut collector = Collector::new(client, tasks);
-    let mut discovery = tokio::time::interval(REDISCOVER);
+    let mut discovery = tokio::time::interval(DISCOVERY_INTERVAL);
     discovery.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        // every arm can be dropped at its await: a tick or message is then still there, a finished task is not yet joined
+        // every branch can be dropped at its await: ticks and messages remain, and a finished task is not yet joined
         tokio::select! {
             () = stop.cancelled() => return,
             Some(()) = definitions.next() => discovery.reset_immediately(),
@@ -73,7 +71,7 @@ pub(crate) async fn run(client: Client, tasks: Tasks, stop: CancellationToken) {
     }
 }
 
-/// An item whenever kinds may have been defined, changed or taken away.
+/// Yields an item whenever definitions may have changed.
 pub(crate) fn definition_changes(client: Client) -> impl Stream<Item = ()> {
     let all = Api::<PartialObjectMeta<CustomResourceDefinition>>::all(client);
     let events = watcher(all, watcher::Config::default()).default_backoff();
@@ -91,18 +89,18 @@ struct Collector {
     actor: Actor,
     kinds: Kinds,
     graph: Graph,
-    /// The watches, which end with these.
+    /// The watches, which end with these guards.
     watches: HashMap<KindId, DropGuard>,
-    /// Kinds whose objects are not yet all known.
+    /// Kinds that were not completely listed yet.
     unlisted: HashSet<KindId>,
-    /// While a kind is listed anew: the objects that were known and not listed so far.
+    /// While a kind is listed again: the known objects that were not listed so far.
     relisted: HashMap<KindId, HashSet<String>>,
     queue: VecDeque<String>,
     queued: HashSet<String>,
     busy: HashSet<String>,
     absent: HashSet<String>,
-    tasks: JoinSet<Done>,
-    /// The cloud's tasks, among which each kind's watch runs: a panic of one is told.
+    tasks: JoinSet<ActionResult>,
+    /// The cloud's tasks, which include each kind's watch and report its panic.
     cloud: Tasks,
 }
 
@@ -125,7 +123,7 @@ impl Collector {
         }
     }
 
-    async fn discover(&mut self, sender: &mpsc::Sender<(KindId, News)>, stop: &CancellationToken) {
+    async fn discover(&mut self, sender: &mpsc::Sender<(KindId, WatchMessage)>, stop: &CancellationToken) {
         let served = match served(&self.actor.client).await {
             Ok(served) => served,
             Err(error) => {
@@ -133,7 +131,7 @@ impl Collector {
                 return;
             }
         };
-        // events own nothing, are owned by nothing, and are many
+        // events neither own nor are owned, and are many
         let served = served.into_iter().filter(|kind| kind.resource.kind != "Event").collect();
         let changes = self.kinds.update(served);
         for number in changes.gone {
@@ -149,13 +147,13 @@ impl Collector {
             let watch = watch(self.actor.client.clone(), number, kind, sender.clone(), stop);
             self.cloud.spawn("garbage-collector", watch);
         }
-        // whether an owner of such a kind is there could not be asked before
+        // owners of such a kind could not be looked up before
         for uid in self.graph.with_unknown_owner() {
             self.enqueue(uid);
         }
     }
 
-    /// Forgets a kind that is no longer served, and its objects.
+    /// Removes a kind that is no longer served, with its objects.
     fn forget_kind(&mut self, kind: KindId) {
         self.watches.remove(&kind);
         self.unlisted.remove(&kind);
@@ -167,16 +165,16 @@ impl Collector {
         }
     }
 
-    fn observe(&mut self, kind: KindId, news: News) {
+    fn observe(&mut self, kind: KindId, news: WatchMessage) {
         if !self.watches.contains_key(&kind) {
             return;
         }
         let event = match news {
-            News::Broken => {
+            WatchMessage::Broken => {
                 self.unlisted.remove(&kind);
                 return;
             }
-            News::Event(event) => *event,
+            WatchMessage::Event(event) => *event,
         };
         let concerned = match event {
             watcher::Event::Init => {
@@ -220,12 +218,12 @@ impl Collector {
         }
     }
 
-    /// Deals with as many objects as may be dealt with at the same time, once all objects are known.
+    /// Handles as many objects as allowed at the same time, once all objects are known.
     fn work(&mut self) {
         if !self.unlisted.is_empty() {
             return;
         }
-        // those that are being dealt with come again when that is done
+        // an object that is being handled is queued again afterwards
         for _ in 0..self.queue.len() {
             if self.busy.len() >= CONCURRENT_DELETES {
                 return;
@@ -245,7 +243,7 @@ impl Collector {
         }
     }
 
-    fn finish(&mut self, done: Result<Done, tokio::task::JoinError>) {
+    fn finish(&mut self, done: Result<ActionResult, tokio::task::JoinError>) {
         let done = match done {
             Ok(done) => done,
             Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
@@ -285,7 +283,7 @@ async fn watch(
     client: Client,
     number: KindId,
     kind: ServedKind,
-    sender: mpsc::Sender<(KindId, News)>,
+    sender: mpsc::Sender<(KindId, WatchMessage)>,
     stop: CancellationToken,
 ) {
     let api: Api<Metadata> = Api::all_with(client, &kind.resource);
@@ -297,9 +295,9 @@ async fn watch(
         let news = event.map_or_else(
             |error| {
                 debug!(kind = %kind.resource.kind, error = &error as &dyn std::error::Error, "a watch began anew");
-                News::Broken
+                WatchMessage::Broken
             },
-            |event| News::Event(Box::new(event)),
+            |event| WatchMessage::Event(Box::new(event)),
         );
         if sender.send((number, news)).await.is_err() {
             return;

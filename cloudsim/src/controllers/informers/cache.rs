@@ -1,5 +1,5 @@
-//! The objects of one kind as the API last told them, with this process's own writes at once: a reconciliation that has just
-//! created pods finds them here before the watch tells of them, so it does not create them again. Pure.
+//! The objects of one kind as last reported by the API, with this process's own writes at once: a reconciliation that has just created
+//! pods finds them here before the watch reports them, so it does not create them again. Pure.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -11,17 +11,17 @@ use kube::{Resource, ResourceExt, runtime::watcher::Event};
 /// Namespace and name.
 type Key = (String, String);
 
-/// How many objects that have ended are remembered: answers to writes are late by milliseconds.
+/// How many deleted objects are remembered: answers to writes may be late by milliseconds.
 const REMEMBERED: usize = 1024;
 
-/// What a watch event changed.
+/// The change of an object.
 #[derive(Debug)]
 pub(crate) struct Change<K> {
-    /// The object as it was known before, if it was.
+    /// The object before, if it was known.
     pub(crate) before: Option<Arc<K>>,
-    /// The object as it is, or was last.
+    /// The object as it is now, or was last.
     pub(crate) object: Arc<K>,
-    /// Whether it is no more.
+    /// Whether it was deleted.
     pub(crate) gone: bool,
 }
 
@@ -32,24 +32,24 @@ impl<K> Clone for Change<K> {
 }
 
 impl<K> Change<K> {
-    /// Both states, the older one first.
+    /// Returns both states, the older one first.
     pub(crate) fn states(&self) -> impl Iterator<Item = &Arc<K>> {
         self.before.iter().chain([&self.object])
     }
 }
 
-/// The objects, found by name, by controller and by namespace.
+/// The objects, indexed by name, controller and namespace.
 #[derive(Debug)]
 pub(super) struct Cache<K> {
     objects: HashMap<Key, Arc<K>>,
-    /// By the uid of the controlling owner; under an empty one, those that have none.
+    /// By the uid of the controlling owner; empty for objects without one.
     by_controller: HashMap<String, HashSet<Key>>,
     by_namespace: HashMap<String, HashSet<Key>>,
-    /// Uids of objects that this process deleted and the watch may still tell of.
+    /// Uids of objects that this process deleted and the watch may still report.
     deleted: HashSet<String>,
-    /// Uids of objects of whose end the watch told last: an answer to a write may come after that.
+    /// Uids of recently deleted objects: an answer to a write may arrive after the deletion.
     ended: VecDeque<String>,
-    /// During a list: what it had so far, and what this process wrote meanwhile.
+    /// During a list: the objects listed so far or written by this process meanwhile.
     listed: Option<HashSet<Key>>,
 }
 
@@ -87,7 +87,7 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
         keys.into_iter().flatten().filter_map(|key| self.objects.get(key).cloned()).collect()
     }
 
-    /// Takes an event in; what it changed is for those who listen.
+    /// Applies a watch event; returns the changes for listeners.
     pub(super) fn observe(&mut self, event: Event<K>) -> Vec<Change<K>> {
         match event {
             Event::Init => {
@@ -116,9 +116,9 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
         }
     }
 
-    /// What this process wrote, as the API answered it.
+    /// Applies a write of this process, as the API answered it.
     pub(super) fn wrote(&mut self, object: K) {
-        // it has ended since, and nobody would tell of that again
+        // the object was deleted since, and its deletion would not be reported again
         if object.uid().is_some_and(|uid| self.ended.contains(&uid)) {
             return;
         }
@@ -128,7 +128,7 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
         self.apply(object);
     }
 
-    /// What this process deleted and is gone.
+    /// Applies a deletion by this process.
     pub(super) fn removed(&mut self, object: &K) {
         let known = self.objects.get(&key(object)).is_some_and(|known| known.uid() == object.uid());
         if known {
@@ -137,7 +137,7 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
         }
     }
 
-    /// The watch always tells, also of what is known already: others listen to the same events.
+    /// Applies an object from the watch. A change is reported even if it is known: others listen to the same events.
     fn apply(&mut self, object: K) -> Option<Change<K>> {
         if object.uid().is_some_and(|uid| self.deleted.contains(&uid)) {
             return None;
@@ -158,7 +158,7 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
 
     fn end_list(&mut self) -> Vec<Change<K>> {
         let listed = self.listed.take().unwrap_or_default();
-        // what it deleted before the list is not in it, and later deletions are told
+        // objects deleted before the list are not in it, and later deletions are reported
         self.deleted.clear();
         let absent: Vec<_> = self.objects.keys().filter(|key| !listed.contains(*key)).cloned().collect();
         let gone = |object: Arc<K>| Change { before: Some(Arc::clone(&object)), object, gone: true };
@@ -186,7 +186,7 @@ fn key<K: Resource>(object: &K) -> Key {
     (object.meta().namespace.clone().unwrap_or_default(), object.meta().name.clone().unwrap_or_default())
 }
 
-/// Versions of one collection are numbers that only grow.
+/// Returns the resourceVersion as a number, which only grows within a collection.
 fn version<K: Resource>(object: &K) -> u64 {
     object.meta().resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or_default()
 }

@@ -1,7 +1,7 @@
-//! One watch of each kind for all controllers of this process, and the loop that they run in.
+//! One informer of each kind for all controllers of this process, and their control loop.
 //!
-//! What comes in: watch events, and the controllers' own writes. What goes out: objects by name, owner and namespace, and
-//! changes for those who listen. Every listener's channel is bounded; a full one holds the watch back, a closed one is dropped.
+//! In: watch events, and the controllers' own writes. Out: objects by name, owner and namespace, and changes for listeners. Every
+//! listener's channel is bounded; a full one delays the watch, a closed one is dropped.
 
 use std::{fmt, fmt::Debug, pin::pin, sync::Arc};
 
@@ -21,7 +21,7 @@ mod work;
 pub(crate) use cache::Change;
 pub(crate) use work::{Failure, Triggers, work};
 
-/// How many changes may wait for one listener: the queue behind it merges those of one object, so it is soon emptied.
+/// The capacity of a listener's channel: the work queue behind it merges changes, so it is emptied quickly.
 const WAITING_CHANGES: usize = 1024;
 
 /// The objects of one kind. Cheap to clone.
@@ -30,7 +30,7 @@ pub(crate) struct Informer<K>(Arc<Inner<K>>);
 struct Inner<K> {
     cache: Mutex<cache::Cache<K>>,
     listeners: Mutex<Vec<mpsc::Sender<Change<K>>>>,
-    /// Whether everything was listed once.
+    /// Whether everything has been listed.
     complete: watch::Sender<bool>,
 }
 
@@ -75,7 +75,7 @@ where
 
     async fn observe(&self, mut event: watcher::Event<K>) {
         if let watcher::Event::Apply(object) | watcher::Event::InitApply(object) = &mut event {
-            // nobody asks for them, and they are half of a small object
+            // managed fields are not needed, and are half of a small object
             object.meta_mut().managed_fields = None;
         }
         let is_complete = matches!(event, watcher::Event::InitDone);
@@ -103,54 +103,54 @@ where
         }
     }
 
-    /// The changes from now on; what there was before is in [`Informer::all`] once that is [complete](Informer::completed).
+    /// Returns the changes from now on; earlier objects are in [`Informer::all`] once that is [complete](Informer::completed).
     pub(crate) fn listen(&self) -> mpsc::Receiver<Change<K>> {
         let (sender, receiver) = mpsc::channel(WAITING_CHANGES);
         self.0.listeners.lock().push(sender);
         receiver
     }
 
-    /// Returns when everything was listed once.
+    /// Waits until everything has been listed.
     pub(crate) async fn completed(&self) {
         let mut complete = self.0.complete.subscribe();
         // fails only when the sender is gone, which `self` has
         let _ = complete.wait_for(|complete| *complete).await;
     }
 
-    /// Every object.
+    /// Returns every object.
     pub(crate) fn all(&self) -> Vec<Arc<K>> {
         self.0.cache.lock().all()
     }
 
-    /// One object; the namespace is empty for kinds without.
+    /// Returns one object; the namespace is empty for cluster-scoped kinds.
     pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
         self.0.cache.lock().get(namespace, name)
     }
 
-    /// The objects whose controller has this uid.
+    /// Returns the objects whose controller has this uid.
     pub(crate) fn controlled_by(&self, uid: &str) -> Vec<Arc<K>> {
         self.0.cache.lock().controlled_by(uid)
     }
 
-    /// The objects of a namespace that no controller has.
+    /// Returns the objects of a namespace without a controller.
     pub(crate) fn orphans(&self, namespace: &str) -> Vec<Arc<K>> {
         let mut orphans = self.0.cache.lock().controlled_by("");
         orphans.retain(|object| object.meta().namespace.as_deref() == Some(namespace));
         orphans
     }
 
-    /// The objects of a namespace.
+    /// Returns the objects of a namespace.
     pub(crate) fn in_namespace(&self, namespace: &str) -> Vec<Arc<K>> {
         self.0.cache.lock().in_namespace(namespace)
     }
 
-    /// Takes in what this process wrote, as the API answered it.
+    /// Applies a write of this process, as the API answered it.
     pub(crate) fn wrote(&self, mut object: K) {
         object.meta_mut().managed_fields = None;
         self.0.cache.lock().wrote(object);
     }
 
-    /// Forgets what this process deleted.
+    /// Applies a deletion by this process.
     pub(crate) fn removed(&self, object: &K) {
         self.0.cache.lock().removed(object);
     }

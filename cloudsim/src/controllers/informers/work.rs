@@ -1,4 +1,4 @@
-//! The loop of a controller: a queue of objects to look at, and a reconciliation for each.
+//! The control loop: a work queue of objects, and a reconciliation for each.
 
 use std::{
     fmt::Debug,
@@ -27,42 +27,42 @@ use tracing::{debug, warn};
 use super::{Change, Informer};
 use crate::metrics::WorkQueue;
 
-/// After a failed call; the API is in this process or near it.
-const AFTER_ERROR: Duration = Duration::from_secs(1);
-/// After somebody else was faster: what they wrote is on its way here.
-const AFTER_CONFLICT: Duration = Duration::from_millis(50);
+/// The wait after a failed call.
+const ERROR_RETRY_INTERVAL: Duration = Duration::from_secs(1);
+/// The wait after a conflict: the other write is about to arrive.
+const CONFLICT_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Why an object could not be brought to where it should be.
+/// A reconciliation failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// The API refused, or did not answer.
+    /// An API call failed.
     #[error("the API did not do what it was asked")]
     Api(#[from] kube::Error),
-    /// The object cannot be understood.
+    /// The object is invalid.
     #[error("{0}")]
     Invalid(String),
 }
 
 impl Failure {
-    /// Whether somebody else was faster: what they wrote is on its way here.
-    pub(crate) fn is_race(&self) -> bool {
+    /// Reports whether it is a conflict: the other write is about to arrive.
+    pub(crate) fn is_conflict(&self) -> bool {
         matches!(self, Self::Api(kube::Error::Api(status)) if matches!(status.code, 404 | 409))
     }
 }
 
-/// What else makes a controller look at its objects.
+/// What triggers a reconciliation besides the objects themselves.
 pub(crate) struct Triggers<K: Resource> {
     streams: Vec<Pin<Box<dyn Stream<Item = ObjectRef<K>> + Send>>>,
     complete: Vec<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 impl<K: Resource<DynamicType = ()> + Send + 'static> Triggers<K> {
-    /// Nothing but the objects themselves.
+    /// Creates triggers with nothing but the objects themselves.
     pub(crate) fn none() -> Self {
         Self { streams: Vec::new(), complete: Vec::new() }
     }
 
-    /// Also changes of `informer`'s objects, for the objects that `concerned` names.
+    /// Adds changes of `informer`'s objects, for the objects that `concerned` returns.
     pub(crate) fn and<Other, I>(
         mut self,
         informer: &Informer<Other>,
@@ -83,7 +83,7 @@ impl<K: Resource<DynamicType = ()> + Send + 'static> Triggers<K> {
         self
     }
 
-    /// Also changes of objects that one of these controls.
+    /// Adds changes of objects that are controlled by the main ones.
     pub(crate) fn and_owned<Other>(self, informer: &Informer<Other>) -> Self
     where
         Other: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
@@ -103,8 +103,7 @@ impl<K: Resource<DynamicType = ()> + Send + 'static> Triggers<K> {
     }
 }
 
-/// Looks at every object of `main` once, and again whenever it or something of `triggers` changes, until `shutdown`.
-/// What comes of that is counted in `counted`.
+/// Reconciles every object of `main` once, and again whenever it or a trigger changes, until `shutdown`. Metrics go to `counted`.
 pub(crate) async fn work<K, C, F>(
     (counted, main): (WorkQueue<ObjectRef<K>>, Informer<K>),
     triggers: Triggers<K>,
@@ -129,7 +128,7 @@ pub(crate) async fn work<K, C, F>(
     let (store, queue) = own_queue(&main, changes, counted.clone());
     let (adding, failing) = (counted.clone(), counted.clone());
     let queue = stream::select(queue, stream::select_all(triggers.streams));
-    // one that is told of and is not there is no work
+    // a deleted object needs no reconciliation
     let known = store.clone();
     let queue = queue.map(move |object| {
         if known.get(&object).is_some() {
@@ -138,7 +137,7 @@ pub(crate) async fn work<K, C, F>(
         Ok::<_, Failure>(object)
     });
     let queue = queue.take_until(shutdown.cancelled_owned());
-    // the newest state, this process's own writes included: what a reconciliation wrote, the next one must know
+    // the newest state with this process's own writes, so that a reconciliation sees those of the one before
     let newest = main.clone();
     let reconcile = move |object: Arc<K>, context| {
         let namespace = object.meta().namespace.as_deref().unwrap_or_default();
@@ -169,15 +168,15 @@ pub(crate) async fn work<K, C, F>(
 }
 
 fn again(failure: &Failure) -> Action {
-    if failure.is_race() {
+    if failure.is_conflict() {
         debug!(error = failure as &dyn std::error::Error, "somebody else was faster");
-        return Action::requeue(AFTER_CONFLICT);
+        return Action::requeue(CONFLICT_RETRY_INTERVAL);
     }
     warn!(error = failure as &dyn std::error::Error, "an object could not be brought to where it should be");
-    Action::requeue(AFTER_ERROR)
+    Action::requeue(ERROR_RETRY_INTERVAL)
 }
 
-/// The main objects as the applier reads them, and the queue of those that changed.
+/// Returns the main objects for the applier, and the queue of changed ones.
 fn own_queue<K>(
     main: &Informer<K>,
     changes: mpsc::Receiver<Change<K>>,

@@ -1,4 +1,4 @@
-//! The controllers of a cluster that standalone mode lacks, each switchable: what in Kubernetes is the controller manager.
+//! The controllers of Kubernetes' controller manager that standalone mode needs, each of which can be switched off.
 
 #[cfg(test)]
 use kube::Client;
@@ -17,7 +17,7 @@ mod switches;
 pub(crate) use switches::ControllerName;
 pub use switches::{Switches, UnknownController};
 
-/// Starts the controllers that are switched on, in a cluster of which nothing is known yet.
+/// Starts the controllers that are switched on, with empty informers.
 #[cfg(test)]
 pub(crate) fn spawn(
     tasks: &Tasks,
@@ -61,7 +61,7 @@ pub(crate) fn spawn_for(cluster: Cluster, tasks: &Tasks, switches: &Switches, st
                 let lifecycle = namespace_lifecycle::run(client.clone(), stop.child_token());
                 tasks.spawn(controller.as_str(), lifecycle);
             }
-            // those that need more than the cluster are started where that is: in `cloud/standalone.rs`
+            // controllers that need more than the cluster are started in `cloud/standalone.rs`
             ControllerName::CsrApproving
             | ControllerName::CsrCleaner
             | ControllerName::CsrSigning
@@ -71,11 +71,11 @@ pub(crate) fn spawn_for(cluster: Cluster, tasks: &Tasks, switches: &Switches, st
             | ControllerName::ServiceAccount => {}
         }
     }
-    // last, so that everyone listens before there is anything to hear
+    // last, so that all controllers listen before there are changes
     cluster.spawn(tasks, stop);
 }
 
-/// What of them KubeEdge adds to a cluster, whose own controller manager does the rest; it runs until `stop`.
+/// Runs only the controllers that KubeEdge adds to a cluster with its own controller manager, until `stop`.
 pub(crate) async fn run_kubeedges(cluster: Cluster, stop: CancellationToken) {
     tokio::join!(
         policy::run(cluster.clone(), stop.child_token()),

@@ -1,20 +1,20 @@
-//! Which controllers run. Pure.
+//! The switches of controllers. Pure.
 
 use std::{collections::BTreeSet, str::FromStr};
 
 macro_rules! controllers {
     ($($controller:ident = $name:literal,)*) => {
-        /// A controller that can be switched off, by its name.
+        /// A controller that can be switched off.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub(crate) enum ControllerName {
             $(#[doc = concat!("`", $name, "`")] $controller,)*
         }
 
         impl ControllerName {
-            /// Every one.
+            /// All controllers.
             pub(crate) const ALL: &[Self] = &[$(Self::$controller,)*];
 
-            /// Its name in `--controllers`.
+            /// Returns the name in `--controllers`.
             pub(crate) fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$controller => $name,)*
@@ -51,11 +51,11 @@ controllers! {
     TaintEviction = "taint-eviction",
 }
 
-/// Which controllers run: all unless told otherwise.
+/// The controllers that run; by default all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Switches(BTreeSet<ControllerName>);
 
-/// A name that no controller has.
+/// There is no controller of this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no controller {0:?}; give `*`, a name or a name after a minus, of: {names}", names = names().join(", "))]
 pub struct UnknownController(String);
@@ -72,12 +72,12 @@ impl Default for Switches {
 }
 
 impl Switches {
-    /// None at all.
+    /// Switches all controllers off.
     pub fn none() -> Self {
         Self(BTreeSet::new())
     }
 
-    /// Whether it runs.
+    /// Reports whether the controller runs.
     pub(crate) fn is_on(&self, controller: ControllerName) -> bool {
         self.0.contains(&controller)
     }
@@ -86,8 +86,8 @@ impl Switches {
 impl FromStr for Switches {
     type Err = UnknownController;
 
-    /// Reads a list as kube-controller-manager's `--controllers`: `*` is all, `name` that one, `-name` all but that one; the
-    /// empty text is none.
+    /// Parses a list as kube-controller-manager's `--controllers`: `*` is all, `name` adds one, `-name` removes one; the empty text is
+    /// none.
     fn from_str(text: &str) -> Result<Self, UnknownController> {
         let known = |name: &str| {
             let name = name.strip_suffix("-controller").unwrap_or(name);

@@ -1,6 +1,6 @@
 //! The conditions of a namespace that is being deleted. Pure.
 //!
-//! Source: `status_condition_utils.go` of Kubernetes' namespace controller, whose words these are.
+//! Source: `status_condition_utils.go` of Kubernetes' namespace controller, which has these messages.
 
 use std::collections::BTreeMap;
 
@@ -9,21 +9,21 @@ use k8s_openapi::api::core::v1::NamespaceCondition;
 
 use crate::controllers::workloads::seconds;
 
-/// What one round of emptying found.
+/// The result of one pass over the namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
-    /// Why the kinds could not be asked for.
+    /// Why discovery failed.
     pub(super) discovery: Option<String>,
-    /// Why objects could not be deleted.
+    /// Why deletions failed.
     pub(super) failures: Vec<String>,
-    /// How many objects are left, by `<plural>.<group>`.
+    /// The number of remaining objects, by `<plural>.<group>`.
     remaining: BTreeMap<String, usize>,
-    /// How many of them have which finalizer.
+    /// The number of remaining objects with each finalizer.
     finalizers: BTreeMap<String, usize>,
 }
 
 impl Found {
-    /// Notes the finalizers of each object that is left of a kind.
+    /// Counts the remaining objects of a kind by their finalizers.
     pub(super) fn left<'a>(
         &mut self,
         plural: &str,
@@ -38,12 +38,12 @@ impl Found {
         }
     }
 
-    /// Whether nothing is left and all was asked for.
+    /// Reports whether nothing remains and nothing failed.
     pub(super) fn is_empty(&self) -> bool {
         self.discovery.is_none() && self.failures.is_empty() && self.remaining.is_empty()
     }
 
-    /// All conditions that the namespace should have, given those that it has.
+    /// Returns the namespace's conditions, given its present ones.
     pub(super) fn conditions(&self, old: &[NamespaceCondition], now: Timestamp) -> Vec<NamespaceCondition> {
         let mut conditions = old.to_vec();
         for (type_, value) in self.values() {
@@ -69,7 +69,7 @@ impl Found {
         conditions
     }
 
-    /// Each condition with reason and message, an error where it holds.
+    /// Returns each condition with reason and message; `Err` if it is true.
     fn values(&self) -> [(&'static str, Value); 5] {
         let content = match self.failures.as_slice() {
             [] => Ok(("ContentDeleted", "All content successfully deleted, may be waiting on finalization")),

@@ -1,8 +1,8 @@
-//! What nodes may do, held against what Kubernetes lets them: a table of its node authorizer, its admission plugin
-//! `NodeRestriction`, bound tokens and kubelets' certificates, a row each.
+//! What nodes may do, compared with Kubernetes: a table of its node authorizer, its admission plugin `NodeRestriction`, bound tokens and
+//! kubelets' certificates.
 //!
-//! [`rows`] has the table; here is the cluster that it is about, and how a row is asked: as messages of node `n1` over CloudHub, as
-//! calls of its MetaServer, or at the API.
+//! [`rows`] has the table; this module has its cluster, and makes the requests of a row: as messages of node `n1` over CloudHub, as calls
+//! of its MetaServer, or to the API.
 
 mod rows;
 
@@ -23,7 +23,7 @@ use wire::{
     enroll::EcKey,
 };
 
-use self::rows::{Ask, Expect};
+use self::rows::{Expect, NodeAction};
 use super::{dispatcher::tests::dispatch, dynamic::Dynamic, edge::Edge};
 use crate::{
     controllers::namespaces,
@@ -36,7 +36,7 @@ use crate::{
 /// Long enough for the slowest machine; a test that works never waits for it.
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Where `ns` is.
+/// The path of namespace `ns`.
 const NS: &str = "/api/v1/namespaces/ns";
 
 struct World {
@@ -44,12 +44,12 @@ struct World {
     client: Client,
     edge: Edge,
     dynamic: Dynamic,
-    /// By kind and name, as `pods/p1`.
+    /// UIDs by kind and name, as `pods/p1`.
     uids: HashMap<String, String>,
 }
 
 impl World {
-    /// The cluster of the table: what has a 1 in its name belongs to pods on node n1, what has a 2 to pods on n2.
+    /// The cluster of the table: objects with a 1 in their name belong to pods on node n1, those with a 2 to pods on n2.
     async fn new(shutdown: &CancellationToken) -> Self {
         let tokens = Arc::new(ServiceAccountTokens::new(Duration::from_secs(24 * 60 * 60)));
         tokens.set_key(EcKey::generate().unwrap());
@@ -116,7 +116,7 @@ impl World {
         (parts.status.as_u16(), serde_json::from_slice(&bytes).unwrap_or_default())
     }
 
-    /// `$pods/p1` is that pod's uid.
+    /// Replaces `$pods/p1` by the uid of that pod.
     fn with_uids(&self, value: Value) -> Value {
         let mut text = value.to_string();
         for (place, uid) in &self.uids {
@@ -125,10 +125,10 @@ impl World {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// The code of the answer; 0 where there is none.
-    async fn ask(&self, ask: &Ask) -> (u16, Value) {
+    /// Returns the code of the answer; 0 if there is none.
+    async fn ask(&self, ask: &NodeAction) -> (u16, Value) {
         match ask {
-            Ask::Hub(node, upstream) => {
+            NodeAction::Hub(node, upstream) => {
                 let mut message = upstream.clone().into_message(0);
                 message.content = self.with_uids(message.content);
                 // patches are JSON texts
@@ -142,13 +142,13 @@ impl World {
                     Some(Reply::Acknowledged(delivery)) => code_of(Down::from(delivery.message).body),
                 }
             }
-            Ask::Meta(verb, key, part, body) => {
+            NodeAction::Meta(verb, key, part, body) => {
                 self.meta(*verb, key, part, self.with_uids(body.clone())).await
             }
-            Ask::Api(method, path, body) => {
+            NodeAction::Api(method, path, body) => {
                 self.request(method, path, &self.with_uids(body.clone()), Some(Identity::master())).await
             }
-            Ask::As(user, groups, method, path) => {
+            NodeAction::As(user, groups, method, path) => {
                 let groups = groups.iter().map(|group| (*group).to_owned()).collect();
                 let caller = Identity { user: (*user).to_owned(), groups };
                 self.request(method, path, &Value::Null, Some(caller)).await
@@ -200,7 +200,7 @@ fn code_of(answer: Downstream) -> (u16, Value) {
     }
 }
 
-/// What is wrong with an answer.
+/// Returns what is wrong with an answer.
 fn difference(expected: &Expect, (code, body): &(u16, Value)) -> Option<String> {
     let ok = match expected {
         Expect::Allow | Expect::Wider(_) => matches!(code, 200 | 201),
@@ -241,7 +241,7 @@ async fn nodes_may_do_what_the_table_says() {
         }
     }
     assert!(wrong.is_empty(), "{}\n{}", wrong.len(), wrong.join("\n"));
-    // what the allowed ones among them have made
+    // deletes what the allowed ones have created
     let nodes = kube::Api::<Node>::all(world.client.clone());
     assert!(nodes.get("n9").await.unwrap().labels().contains_key("example.com/y"));
 }

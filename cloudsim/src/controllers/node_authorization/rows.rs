@@ -1,4 +1,4 @@
-//! The rows. N1 is node n1.
+//! The rows of the table. N1 is node n1.
 
 mod cluster;
 mod nodes;
@@ -16,41 +16,41 @@ use wire::{
 
 pub(super) use self::cluster::{ephemeral, objects};
 
-/// How something is asked.
+/// How the request of a row is made.
 #[derive(Clone, Debug)]
-pub(super) enum Ask {
+pub(super) enum NodeAction {
     /// By a node, over CloudHub.
     Hub(&'static str, Upstream),
-    /// By N1's MetaServer: what, of which objects, of which part of them, with which body (the options of a list).
+    /// By N1's MetaServer: verb, objects, subresource, and body (the options of a list).
     Meta(Verb, &'static str, &'static str, Value),
-    /// By an administrator, at the API.
+    /// By an administrator, to the API.
     Api(&'static str, &'static str, Value),
-    /// By somebody else, at the API.
+    /// By another user, to the API.
     As(&'static str, &'static [&'static str], &'static str, &'static str),
 }
 
-/// What is to come of it.
+/// The expected result.
 #[derive(Clone, Debug)]
 pub(super) enum Expect {
-    /// It is done, as Kubernetes does it.
+    /// Allowed, as in Kubernetes.
     Allow,
     /// 403, as in Kubernetes.
     Deny,
     /// This code, as in Kubernetes.
     Code(u16),
-    /// 403, where Kubernetes does it.
+    /// 403, while Kubernetes allows it.
     Stricter(&'static str),
-    /// It is done, where Kubernetes does not.
+    /// Allowed, while Kubernetes refuses it.
     Wider(&'static str),
-    /// The answer has the node's own alone, where Kubernetes answers 403.
+    /// The answer has only the node's own objects, while Kubernetes answers 403.
     Narrowed(&'static str),
 }
 
-/// A row: what it is about, what is asked, and what is tested elsewhere or does not apply.
+/// A row: its subject, its requests, and what is tested elsewhere or does not apply.
 pub(super) struct Row {
     pub(super) number: u16,
     pub(super) what: &'static str,
-    pub(super) asks: Vec<(Ask, Expect)>,
+    pub(super) asks: Vec<(NodeAction, Expect)>,
     pub(super) note: &'static str,
 }
 
@@ -62,43 +62,48 @@ const OWN_ALONE: &str = "the call is carried out within a selector of the node's
 const PROXIES: &str =
     "proxies on nodes read it as the node, through MetaServer; it says no more than addresses";
 
-fn hub(upstream: Upstream) -> Ask {
-    Ask::Hub("n1", upstream)
+fn hub(upstream: Upstream) -> NodeAction {
+    NodeAction::Hub("n1", upstream)
 }
 
-fn query(kind: T, name: &str) -> Ask {
+fn query(kind: T, name: &str) -> NodeAction {
     hub(Upstream::query("ns", &kind, name))
 }
 
-fn secret(name: &str) -> Ask {
+fn secret(name: &str) -> NodeAction {
     query(T::Secret, name)
 }
 
-fn map(name: &str) -> Ask {
+fn map(name: &str) -> NodeAction {
     query(T::ConfigMap, name)
 }
 
-fn meta(verb: Verb, key: &'static str) -> Ask {
-    Ask::Meta(verb, key, "", Value::Null)
+fn meta(verb: Verb, key: &'static str) -> NodeAction {
+    NodeAction::Meta(verb, key, "", Value::Null)
 }
 
-fn part(verb: Verb, key: &'static str, part: &'static str, body: Value) -> Ask {
-    Ask::Meta(verb, key, part, body)
+fn part(verb: Verb, key: &'static str, part: &'static str, body: Value) -> NodeAction {
+    NodeAction::Meta(verb, key, part, body)
 }
 
 fn reference(kind: &str, name: &str, uid: &str, audiences: &[&str]) -> Value {
     json!({"spec": {"audiences": audiences, "boundObjectRef": {"apiVersion": "v1", "kind": kind, "name": name, "uid": uid}}})
 }
 
-/// A token for N1: over the hub, and through MetaServer.
-fn token(account: &'static str, key: &'static str, request: &Value, expected: &Expect) -> Vec<(Ask, Expect)> {
+/// Requests a token for N1: over the hub, and through MetaServer.
+fn token(
+    account: &'static str,
+    key: &'static str,
+    request: &Value,
+    expected: &Expect,
+) -> Vec<(NodeAction, Expect)> {
     vec![
         (hub(Upstream::token("ns", account, request.clone())), expected.clone()),
         (part(Verb::Create, key, "token", request.clone()), expected.clone()),
     ]
 }
 
-fn token1(request: &Value, expected: &Expect) -> Vec<(Ask, Expect)> {
+fn token1(request: &Value, expected: &Expect) -> Vec<(NodeAction, Expect)> {
     token("sa1", "/core/v1/serviceaccounts/ns/sa1", request, expected)
 }
 
@@ -113,39 +118,39 @@ fn mirror(name: &str) -> Value {
     })
 }
 
-/// A mirror pod with something else at a place in it.
-fn mirror_with(name: &str, pointer: &str, value: Value) -> Ask {
+/// A mirror pod with another value in one place.
+fn mirror_with(name: &str, pointer: &str, value: Value) -> NodeAction {
     let mut pod = mirror(name);
     let (parent, field) = pointer.rsplit_once('/').unwrap();
     pod.pointer_mut(parent).unwrap()[field] = value;
     new_pod(pod)
 }
 
-fn new_pod(pod: Value) -> Ask {
+fn new_pod(pod: Value) -> NodeAction {
     let name = pod["metadata"]["name"].as_str().unwrap().to_owned();
     hub(Upstream::put(Change::Insert, "ns", &T::Pod, &name, pod))
 }
 
-fn new_node(node: &'static str, name: &str, labels: Value) -> Ask {
+fn new_node(node: &'static str, name: &str, labels: Value) -> NodeAction {
     let object = json!({"metadata": {"name": name, "labels": labels}, "spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}});
-    Ask::Hub(node, Upstream::put(Change::Insert, "", &T::Node, name, object))
+    NodeAction::Hub(node, Upstream::put(Change::Insert, "", &T::Node, name, object))
 }
 
-fn node_patch(name: &str, patch: Value) -> Ask {
+fn node_patch(name: &str, patch: Value) -> NodeAction {
     hub(Upstream::node_patch(name, patch.to_string()))
 }
 
-fn pod_patch(name: &str, patch: Value) -> Ask {
+fn pod_patch(name: &str, patch: Value) -> NodeAction {
     hub(Upstream::pod_patch("ns", name, patch.to_string()))
 }
 
-fn lease(change: Change, namespace: &str, name: &str) -> Ask {
+fn lease(change: Change, namespace: &str, name: &str) -> NodeAction {
     let object =
         json!({"metadata": {"name": name, "namespace": namespace}, "spec": {"holderIdentity": name}});
     hub(Upstream::put(change, namespace, &T::Lease, name, object))
 }
 
-fn csr(name: &str, node: &str, signer: &str) -> Ask {
+fn csr(name: &str, node: &str, signer: &str) -> NodeAction {
     let csr = Csr::for_server(node, &[[127, 0, 0, 1].into()]).unwrap();
     let object = json!({"metadata": {"name": name}, "spec": {
         "request": STANDARD.encode(pem_certificate_request(csr.der())), "signerName": signer,
@@ -155,15 +160,15 @@ fn csr(name: &str, node: &str, signer: &str) -> Ask {
 
 const SA1_TOKEN: &str = "/api/v1/namespaces/ns/serviceaccounts/sa1/token";
 
-fn tokens_of_admin(request: Value) -> Ask {
-    Ask::Api("POST", SA1_TOKEN, request)
+fn tokens_of_admin(request: Value) -> NodeAction {
+    NodeAction::Api("POST", SA1_TOKEN, request)
 }
 
 fn seconds(seconds: u64) -> Value {
     json!({"spec": {"expirationSeconds": seconds}})
 }
 
-fn row(number: u16, what: &'static str, asks: Vec<(Ask, Expect)>) -> Row {
+fn row(number: u16, what: &'static str, asks: Vec<(NodeAction, Expect)>) -> Row {
     Row { number, what, asks, note: "" }
 }
 
@@ -171,7 +176,7 @@ fn elsewhere(number: u16, what: &'static str, note: &'static str) -> Row {
     Row { number, what, asks: Vec::new(), note }
 }
 
-/// All rows.
+/// Returns all rows.
 pub(super) fn table() -> Vec<Row> {
     let parts: [fn() -> Vec<Row>; 18] = [
         volumes::secrets_and_maps,

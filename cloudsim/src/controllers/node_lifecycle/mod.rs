@@ -1,5 +1,5 @@
-//! A node whose Lease is no longer renewed becomes NotReady (`Ready=Unknown`, reason `NodeStatusUnknown`); a node that is not
-//! Ready, under pressure or cordoned has the taints that say so, and its pods are not ready when it stops being so.
+//! The node lifecycle: a node whose Lease is no longer renewed becomes NotReady (`Ready=Unknown`, reason `NodeStatusUnknown`); a node
+//! that is not Ready, under pressure or cordoned gets the taints for it; the pods of a node that stops being ready become not ready.
 //!
 //! Source: Kubernetes' node lifecycle controller (node monitor grace period 40 s).
 
@@ -28,32 +28,32 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+mod heartbeats;
 mod pods;
-mod seen;
 mod taints;
 
 pub use self::taints::UNREACHABLE;
 use self::{
-    seen::{News, Seen},
+    heartbeats::{Heartbeats, Observation},
     taints::ready,
 };
 use super::events::{Component, NewEvent, Recorder};
 
 /// The namespace of node leases.
 pub const LEASES: &str = "kube-node-lease";
-const AFTER_ERROR: Duration = Duration::from_secs(1);
+const ERROR_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 struct Context {
     client: Client,
     events: Recorder,
     grace: Duration,
     nodes: Store<Node>,
-    seen: Mutex<Seen>,
-    /// Nodes that stopped being ready, and whose pods may still be said to be.
+    seen: Mutex<Heartbeats>,
+    /// Nodes that stopped being ready, and whose pods are not all marked yet.
     failed: Mutex<HashSet<String>>,
 }
 
-/// Runs until `shutdown`. `grace`: how old the last renewal may get.
+/// Runs until `shutdown`. `grace` is the longest age of the last renewal.
 pub async fn run(client: Client, events: Recorder, grace: Duration, shutdown: CancellationToken) {
     let leases = Api::<Lease>::namespaced(client.clone(), LEASES);
     let controller = Controller::new(Api::<Node>::all(client.clone()), watcher::Config::default());
@@ -71,11 +71,11 @@ pub async fn run(client: Client, events: Recorder, grace: Duration, shutdown: Ca
             reconcile,
             |_, error, _| {
                 warn!(error = error as &dyn std::error::Error, "a node's state could not be written");
-                Action::requeue(AFTER_ERROR)
+                Action::requeue(ERROR_RETRY_INTERVAL)
             },
             context,
         )
-        // not kube's own graceful shutdown: begun before the first list has come, that one never ends
+        // not kube's graceful shutdown: if it begins before the first list has arrived, it never ends
         .take_until(shutdown.cancelled_owned())
         .for_each(|_| async {})
         .await;
@@ -84,7 +84,7 @@ pub async fn run(client: Client, events: Recorder, grace: Duration, shutdown: Ca
 async fn reconcile(node: Arc<Node>, context: Arc<Context>) -> Result<Action, kube::Error> {
     let name = node.name_any();
     let lease = Api::<Lease>::namespaced(context.client.clone(), LEASES).get_opt(&name).await?;
-    let News { left, is_new, has_failed } = observe(&node, lease.as_ref(), &context);
+    let Observation { left, is_new, has_failed } = observe(&node, lease.as_ref(), &context);
     let record = |reason, what: String| {
         context
             .events
@@ -102,7 +102,7 @@ async fn reconcile(node: Arc<Node>, context: Arc<Context>) -> Result<Action, kub
     let is_unknown = ready(&node).is_some_and(|condition| condition.status == "Unknown");
     if left.is_none() && !is_unknown {
         info!(node = %name, "the node's lease ran out: NotReady");
-        // the change that this makes leads back here, for the taints
+        // this change leads here again, for the taints
         mark_unknown(&node, &context.client, now).await?;
         return Ok(Action::await_change());
     }
@@ -112,7 +112,7 @@ async fn reconcile(node: Arc<Node>, context: Arc<Context>) -> Result<Action, kub
     Ok(left.map_or_else(Action::await_change, Action::requeue))
 }
 
-/// Says of the pods of a node that stopped being ready that they are not either, until all are marked or the node is back.
+/// Marks the pods of a node that stopped being ready, until all are marked or the node is back.
 async fn mark_pods(node: &Node, context: &Context) -> Result<(), kube::Error> {
     let name = node.name_any();
     if !context.failed.lock().contains(&name) {
@@ -125,8 +125,8 @@ async fn mark_pods(node: &Node, context: &Context) -> Result<(), kube::Error> {
     Ok(())
 }
 
-/// A node's signs of life are a renewed lease and a reported status.
-fn observe(node: &Node, lease: Option<&Lease>, context: &Context) -> News {
+/// Records the node's heartbeats: the renewal of its lease and the report of its status.
+fn observe(node: &Node, lease: Option<&Lease>, context: &Context) -> Observation {
     let renewed = lease.and_then(|lease| lease.spec.as_ref()?.renew_time.as_ref()).map(|time| time.0);
     let condition = ready(node);
     let reported = condition.and_then(|condition| condition.last_heartbeat_time.as_ref()).map(|time| time.0);
@@ -149,7 +149,7 @@ async fn mark_unknown(node: &Node, client: &Client, now: jiff::Timestamp) -> Res
                 "message": "Kubelet stopped posting node status.", "lastTransitionTime": at})
         })
         .collect();
-    // as below: what the node has said meanwhile is not written over
+    // as below: a newer status of the node is not overwritten
     let patch = json!({
         "metadata": {"resourceVersion": node.resource_version()},
         "status": {"conditions": conditions},
@@ -159,13 +159,13 @@ async fn mark_unknown(node: &Node, client: &Client, now: jiff::Timestamp) -> Res
 }
 
 async fn set_taints(node: &Node, client: &Client, taints: &[Taint]) -> Result<(), kube::Error> {
-    // the resource version makes the write fail, and be tried anew, where somebody else changed the taints meanwhile
+    // the resource version makes the write fail if the taints were changed meanwhile; it is then tried again
     let patch = json!({"metadata": {"resourceVersion": node.resource_version()}, "spec": {"taints": taints}});
     let api = Api::<Node>::all(client.clone());
     written(api.patch(&node.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await)
 }
 
-/// What has changed meanwhile leads here again.
+/// Ignores a conflict: the other change leads here again.
 fn written(result: Result<Node, kube::Error>) -> Result<(), kube::Error> {
     match result {
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),

@@ -1,4 +1,4 @@
-//! The pods of a node that is not ready: nobody can rely on what they said last.
+//! Marks the pods of a node that is not ready, whose last report is no longer reliable.
 //!
 //! Source: `MarkPodsNotReady` of Kubernetes' node lifecycle controller.
 
@@ -14,10 +14,10 @@ use crate::controllers::{
     workloads::pods::is_ready,
 };
 
-/// How often a pod is looked at again that somebody else wrote meanwhile.
-const ATTEMPTS: usize = 5;
+/// How often marking a pod is tried when others write meanwhile.
+const MAX_ATTEMPTS: usize = 5;
 
-/// Sets the condition `Ready` of the node's pods to false. A node that is back says anew how its pods are.
+/// Sets the condition `Ready` of the node's pods to false. A node that is back reports its pods again.
 pub(super) async fn mark_not_ready(
     node: &str,
     client: &Client,
@@ -34,10 +34,10 @@ pub(super) async fn mark_not_ready(
     Ok(())
 }
 
-/// Whether the pod was said to be ready, and is not any more.
+/// Sets the condition of a pod; returns whether it was ready.
 async fn mark(api: &Api<Pod>, mut pod: Pod) -> Result<bool, kube::Error> {
     let (name, uid) = (pod.name_any(), pod.uid());
-    for _ in 0..ATTEMPTS {
+    for _ in 0..MAX_ATTEMPTS {
         if !is_ready(&pod) || pod.uid() != uid {
             return Ok(false);
         }

@@ -1,4 +1,4 @@
-//! The taints that follow from a node's state. Pure.
+//! The taints that follow from a node's conditions. Pure.
 //!
 //! Source: Kubernetes' node lifecycle controller and the well-known taints.
 
@@ -7,16 +7,16 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::Time,
 };
 
-/// The taint of a node that is not heard of.
+/// The taint of a node without heartbeats.
 pub const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
-/// The taint of a node that says that it cannot run pods.
+/// The taint of a node that reports that it is not ready.
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 /// The taint of a cordoned node.
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 const NO_SCHEDULE: &str = "NoSchedule";
 const NO_EXECUTE: &str = "NoExecute";
 
-/// Conditions that keep new pods away while they hold.
+/// Conditions that keep new pods away.
 const PRESSURES: [(&str, &str); 4] = [
     ("MemoryPressure", "node.kubernetes.io/memory-pressure"),
     ("DiskPressure", "node.kubernetes.io/disk-pressure"),
@@ -29,16 +29,16 @@ fn condition<'a>(node: &'a Node, type_: &str) -> Option<&'a NodeCondition> {
     conditions.find(|condition| condition.type_ == type_)
 }
 
-/// The condition that says whether the node can run pods.
+/// Returns the condition `Ready`.
 pub(super) fn ready(node: &Node) -> Option<&NodeCondition> {
     condition(node, "Ready")
 }
 
-/// The taints that the node should have of those that follow from its state: key and effect.
+/// Returns the wanted taints among those that follow from conditions: key and effect.
 fn wanted(node: &Node) -> Vec<(&'static str, &'static str)> {
     let mut wanted = Vec::new();
     let state = ready(node).map(|ready| ready.status.as_str());
-    // a node that never said anything is given time to
+    // a node that has not reported yet is given time
     if let Some(key) = state.and_then(|state| match state {
         "True" => None,
         "False" => Some(NOT_READY),
@@ -59,7 +59,7 @@ fn is_ours(taint: &Taint) -> bool {
     keys.contains(&taint.key.as_str()) || PRESSURES.iter().any(|(_, key)| *key == taint.key)
 }
 
-/// All taints that the node should have, or `None` where it has them. Those that it has keep their times.
+/// Returns all taints that the node should have, or `None` if it has them. Existing ones keep their times.
 pub(super) fn due(node: &Node, now: jiff::Timestamp) -> Option<Vec<Taint>> {
     let has = node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
     let wanted = wanted(node);

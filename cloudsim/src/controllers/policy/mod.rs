@@ -1,10 +1,9 @@
-//! What service accounts may do, written down for the nodes that run their pods: a ServiceAccountAccess of the account's name for
-//! each to which anything is granted and that a pod on an edge node runs as. The edge controller brings it there, and MetaServer
-//! goes by it.
+//! The rights of service accounts for nodes: a ServiceAccountAccess for each account to which anything is granted and that a pod on an
+//! edge node uses. The edge controller sends it to the nodes, where MetaServer enforces it.
 //!
 //! Source: KubeEdge's PolicyController.
 
-mod grants;
+mod granted_roles;
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -20,18 +19,18 @@ use kube::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::grants::{Grants, grants};
+use self::granted_roles::{GrantedRoles, granted_roles};
 use super::{
     informers::{Change, Failure, Informer, Triggers, work},
     workloads::{Cluster, pods::controller_reference},
 };
 
-/// What edge nodes are labelled with.
-const EDGE: &str = "node-role.kubernetes.io/edge";
+/// The label of edge nodes.
+const EDGE_LABEL: &str = "node-role.kubernetes.io/edge";
 
-/// What is known of the cluster. Cheap to clone.
+/// The informers of the controller. Cheap to clone.
 #[derive(Clone)]
-struct Known {
+struct Caches {
     cluster: Cluster,
     accounts: Informer<ServiceAccount>,
     roles: Informer<Role>,
@@ -43,7 +42,7 @@ struct Known {
 
 /// Runs until `stop`.
 pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
-    let known = Known {
+    let known = Caches {
         cluster,
         accounts: Informer::default(),
         roles: Informer::default(),
@@ -53,7 +52,7 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
         accesses: Informer::default(),
     };
     let (client, here) = (known.cluster.client.clone(), known.clone());
-    // first, so that it listens before there is anything to hear
+    // first, so that it listens before there are changes
     let queue = (known.cluster.queues.named("serviceaccountaccess"), known.accounts.clone());
     let reconciling = work(queue, triggers(&known), known, reconcile, stop.child_token());
     tokio::join!(
@@ -67,8 +66,8 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
     );
 }
 
-/// Roles and bindings change rarely: all accounts are looked at then.
-fn triggers(known: &Known) -> Triggers<ServiceAccount> {
+/// Roles and bindings change rarely: all accounts are then reconciled.
+fn triggers(known: &Caches) -> Triggers<ServiceAccount> {
     let accounts = known.accounts.clone();
     let all = move || -> Vec<ObjectRef<ServiceAccount>> {
         accounts.all().iter().map(|account| ObjectRef::from_obj(&**account)).collect()
@@ -76,7 +75,7 @@ fn triggers(known: &Known) -> Triggers<ServiceAccount> {
     let [of_nodes, of_roles, of_cluster_roles, of_bindings] =
         [all.clone(), all.clone(), all.clone(), all.clone()];
     Triggers::none()
-        .and(&known.cluster.pods, moved)
+        .and(&known.cluster.pods, accounts_of_moved_pod)
         .and(&known.cluster.nodes, move |change: &Change<Node>| {
             let became = change.before.as_ref().is_some_and(|node| is_edge(node))
                 != (is_edge(&change.object) && !change.gone);
@@ -93,10 +92,10 @@ fn triggers(known: &Known) -> Triggers<ServiceAccount> {
         })
 }
 
-/// The accounts of a pod that came to a node or went.
-fn moved(change: &Change<Pod>) -> Vec<ObjectRef<ServiceAccount>> {
-    let before = change.before.as_ref().and_then(|pod| place(pod));
-    let now = place(&change.object).filter(|_| !change.gone);
+/// Returns the accounts of a pod that was bound to or removed from a node.
+fn accounts_of_moved_pod(change: &Change<Pod>) -> Vec<ObjectRef<ServiceAccount>> {
+    let before = change.before.as_ref().and_then(|pod| account_and_node(pod));
+    let now = account_and_node(&change.object).filter(|_| !change.gone);
     if before == now {
         return Vec::new();
     }
@@ -105,20 +104,20 @@ fn moved(change: &Change<Pod>) -> Vec<ObjectRef<ServiceAccount>> {
     accounts.into_iter().map(|account| ObjectRef::new(account).within(&namespace)).collect()
 }
 
-/// The account that the pod runs as, and its node.
-fn place(pod: &Pod) -> Option<(&str, &str)> {
+/// Returns the pod's account and node.
+fn account_and_node(pod: &Pod) -> Option<(&str, &str)> {
     let spec = pod.spec.as_ref()?;
     let node = spec.node_name.as_deref().filter(|node| !node.is_empty())?;
     Some((spec.service_account_name.as_deref().unwrap_or("default"), node))
 }
 
 fn is_edge(node: &Node) -> bool {
-    node.labels().contains_key(EDGE)
+    node.labels().contains_key(EDGE_LABEL)
 }
 
-impl Known {
-    fn grants(&self, account: &ServiceAccount) -> Grants {
-        grants(
+impl Caches {
+    fn granted_roles(&self, account: &ServiceAccount) -> GrantedRoles {
+        granted_roles(
             account,
             &self.bindings.all(),
             &self.roles.all(),
@@ -127,16 +126,16 @@ impl Known {
         )
     }
 
-    /// The edge nodes with pods of the account, in the order of their names.
+    /// Returns the edge nodes with pods of the account, sorted.
     fn nodes_of(&self, namespace: &str, account: &str) -> Vec<String> {
         let pods = self.cluster.pods.in_namespace(namespace);
-        let places = pods.iter().filter_map(|pod| place(pod));
+        let places = pods.iter().filter_map(|pod| account_and_node(pod));
         let nodes: BTreeSet<&str> = places.filter(|(own, _)| *own == account).map(|(_, node)| node).collect();
         let is_known_edge = |node: &&str| self.cluster.nodes.get("", node).is_some_and(|node| is_edge(&node));
         nodes.into_iter().filter(is_known_edge).map(str::to_owned).collect()
     }
 
-    /// The object with another specification; conflicts are found.
+    /// Replaces the object's specification; fails on a conflict.
     async fn replace(&self, old: &ServiceAccountAccess, new: ServiceAccountAccess) -> Result<(), Failure> {
         let api = Api::<ServiceAccountAccess>::namespaced(
             self.cluster.client.clone(),
@@ -149,11 +148,11 @@ impl Known {
     }
 }
 
-async fn reconcile(account: Arc<ServiceAccount>, known: Arc<Known>) -> Result<Action, Failure> {
+async fn reconcile(account: Arc<ServiceAccount>, known: Arc<Caches>) -> Result<Action, Failure> {
     let (namespace, name) = (account.namespace().unwrap_or_default(), account.name_any());
-    let grants = known.grants(&account);
-    // most accounts may do nothing: their pods are not even looked for
-    let is_going = grants.is_empty() || account.metadata.deletion_timestamp.is_some();
+    let granted_roles = known.granted_roles(&account);
+    // most accounts have no rights: their pods are not looked up
+    let is_going = granted_roles.is_empty() || account.metadata.deletion_timestamp.is_some();
     let nodes = if is_going { Vec::new() } else { known.nodes_of(&namespace, &name) };
     match (nodes.is_empty(), known.accesses.get(&namespace, &name)) {
         (true, None) => return Ok(Action::await_change()),
@@ -162,11 +161,11 @@ async fn reconcile(account: Arc<ServiceAccount>, known: Arc<Known>) -> Result<Ac
             return Ok(Action::await_change());
         }
         (false, None) => {
-            let new = grants.access(&account, controller_reference(&*account));
+            let new = granted_roles.access(&account, controller_reference(&*account));
             known.cluster.create(&known.accesses, &new).await?;
         }
         (false, Some(old)) => {
-            let new = grants.access(&account, controller_reference(&*account));
+            let new = granted_roles.access(&account, controller_reference(&*account));
             if old.spec != new.spec {
                 known.replace(&old, new).await?;
             }

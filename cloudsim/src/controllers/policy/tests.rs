@@ -1,4 +1,4 @@
-//! Accounts, pods, roles and bindings in an API in memory: what is written down for nodes.
+//! Accounts, pods, roles and bindings in an API in memory, and the ServiceAccountAccesses for them.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ impl World {
         let world = Self { client, stop };
         world.create("v1", "Namespace", "", json!({"metadata": {"name": "ns"}})).await;
         for (name, labels) in
-            [("edge-1", json!({EDGE: ""})), ("edge-2", json!({EDGE: ""})), ("big", json!({}))]
+            [("edge-1", json!({EDGE_LABEL: ""})), ("edge-2", json!({EDGE_LABEL: ""})), ("big", json!({}))]
         {
             world.create("v1", "Node", "", json!({"metadata": {"name": name, "labels": labels}})).await;
         }
@@ -128,7 +128,7 @@ async fn what_is_granted_to_accounts_of_pods_on_edge_nodes_is_written_down() {
     let roles = world.api("rbac.authorization.k8s.io/v1", "ClusterRole", "");
     let patch = kube::api::Patch::Merge(rules);
     roles.patch("reads", &kube::api::PatchParams::default(), &patch).await.unwrap();
-    // three writes of its specification and no more: what stands there is recognised
+    // three writes of its specification and no more: an unchanged one is recognised
     world
         .until("another rule", |access| {
             access.is_some_and(|access| {

@@ -1,4 +1,4 @@
-//! Addresses that no rule may call: those of one link, where clouds have the metadata and the credentials of their machines.
+//! Addresses that no rule may call: link-local ones, where clouds serve the metadata and credentials of their machines.
 
 use std::{
     io,
@@ -12,26 +12,27 @@ use http::Uri;
 use hyper_util::client::legacy::connect::dns::{GaiResolver, Name};
 use tower::Service;
 
-/// Amazon's metadata, which is not link-local in IPv6.
-const METADATA: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
-/// What is said of them.
-pub(super) const WHY: &str = "a rule calls no link-local address, where machines have their metadata";
+/// Amazon's metadata service, which is not link-local in IPv6.
+const AMAZON_METADATA: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
+/// The message about a refused address.
+pub(super) const LINK_LOCAL_REFUSED: &str =
+    "a rule calls no link-local address, where machines have their metadata";
 
-/// Whether a rule may not call this address.
+/// Reports whether a rule may not call this address.
 pub(super) fn is_refused(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => address.is_link_local(),
-        IpAddr::V6(address) => address.is_unicast_link_local() || address == METADATA,
+        IpAddr::V6(address) => address.is_unicast_link_local() || address == AMAZON_METADATA,
     }
 }
 
-/// Whether a URL has such an address, as it is written; of a name that is seen only when it is called.
+/// Reports whether a URL contains such an address literally; host names are checked when they are resolved.
 pub(super) fn has_refused(url: &Uri) -> bool {
     let host = url.host().unwrap_or_default().trim_matches(['[', ']']);
     host.parse().is_ok_and(is_refused)
 }
 
-/// Finds the addresses of a target's name, without those that no rule may call.
+/// Resolves host names, without the addresses that no rule may call.
 #[derive(Clone, Debug)]
 pub(super) struct Resolver(GaiResolver);
 
@@ -59,7 +60,7 @@ impl Service<Name> for Resolver {
 fn allowed(found: impl Iterator<Item = SocketAddr>) -> io::Result<vec::IntoIter<SocketAddr>> {
     let (refused, allowed): (Vec<_>, Vec<_>) = found.partition(|address| is_refused(address.ip()));
     if allowed.is_empty() && !refused.is_empty() {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, WHY));
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, LINK_LOCAL_REFUSED));
     }
     Ok(allowed.into_iter())
 }

@@ -1,4 +1,4 @@
-//! Requests for nodes: from the router's REST listener through a rule to MQTT or a local HTTP service at a node, and back.
+//! Requests for nodes: from the router's REST listener through a rule to MQTT or a local HTTP service on a node, and back.
 
 use std::time::Duration;
 
@@ -13,45 +13,45 @@ use wire::{
     topic::check_publication,
 };
 
-use super::{Rules, check::Target, nodes::NotSent, pending::NodeAnswer, table::ActiveRule};
+use super::{Rules, check::Target, nodes::SendError, pending::NodeAnswer, table::ActiveRule};
 use crate::clock::now_ms;
 
-/// How long a node that was disconnected may take to come back with an answer.
+/// How long a disconnected node may take to reconnect with an answer.
 const RETURN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often a path may be encoded in itself.
-const DECODINGS: usize = 4;
+/// How often a path may be percent-encoded repeatedly.
+const MAX_DECODINGS: usize = 4;
 
 /// A request for a node.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
-    /// The node.
+    /// The name of the node.
     pub(crate) node: String,
     /// The namespace of the rule.
     pub(crate) namespace: String,
-    /// What follows the namespace, as it was written, without a slash in front.
+    /// The rest of the path after the namespace, as it was written, without a leading slash.
     pub(crate) path: String,
-    /// What follows the question mark.
+    /// The query.
     pub(crate) query: Option<String>,
     /// The method.
     pub(crate) method: Method,
-    /// The headers, without those that were for the router.
+    /// The headers, without those for the router.
     pub(crate) headers: HeaderMap,
     /// The body.
     pub(crate) body: Bytes,
 }
 
-/// What comes back.
+/// The answer to a request.
 #[derive(Debug)]
 pub(crate) struct CallAnswer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    /// Why the node's agent answers in place of the service; `None`: this is what was asked for.
+    /// Why the node's agent answers instead of the service; `None` for an answer of the service.
     pub(crate) failed: Option<String>,
 }
 
-/// Why nothing comes back: a status, a word for programs, and a sentence for people.
+/// The failure of a request: a status, a reason for programs, and a message for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CallError {
     pub(crate) status: StatusCode,
@@ -66,12 +66,12 @@ impl CallError {
 }
 
 impl Rules {
-    /// The rule's name for a request, by which somebody may be allowed to make it.
+    /// Returns the name of the rule for a request, by which it is authorized.
     pub(crate) fn rule_for(&self, namespace: &str, path: &str) -> Option<String> {
         self.table().rest(namespace, path).map(|(rule, _)| rule.name.clone())
     }
 
-    /// Carries a request out and counts it.
+    /// Makes a request and counts it.
     pub(crate) async fn call(&self, call: Call) -> Result<CallAnswer, CallError> {
         if !self.is_complete() {
             let why = "this cloud has not read its rules yet; try again";
@@ -113,7 +113,7 @@ impl Rules {
 
     async fn publish(&self, call: Call, topic: &str, rest: &str) -> Result<CallAnswer, CallError> {
         let topic = topic_of(topic, rest)?;
-        let is_ours = self.speaks_our_forms(&call.node);
+        let is_ours = self.is_own_agent(&call.node);
         let payload = Payload::from(call.body.to_vec());
         if matches!(payload, Payload::Bytes(_)) && !is_ours {
             let why = format!(
@@ -123,7 +123,7 @@ impl Rules {
             return Err(CallError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "NoText", why));
         }
         let body = Downstream::Publish { topic, payload: payload.content() };
-        // EdgeCore does not tell what becomes of it
+        // EdgeCore does not report the result
         let answered = if is_ours {
             self.ask(&call.node, body).await?
         } else {
@@ -153,7 +153,7 @@ impl Rules {
 
     async fn request(&self, call: Call, port: u16, path: &str, rest: &str) -> Result<CallAnswer, CallError> {
         let mut path = path.to_owned();
-        if leads_out(rest) {
+        if escapes_prefix(rest) {
             let why = "a path may not lead out of the rule's own";
             return Err(CallError::new(StatusCode::BAD_REQUEST, "PathRefused", why));
         }
@@ -178,8 +178,8 @@ impl Rules {
             request: content,
         };
         match self.ask(&call.node, body).await? {
-            // EdgeCore marks its own in another way, and hands a service's headers on as they are
-            NodeAnswer::Service(response) if response.is_failure() && self.speaks_our_forms(&call.node) => {
+            // EdgeCore marks its own answers in another way, and passes a service's headers on unchanged
+            NodeAnswer::Service(response) if response.is_failure() && self.is_own_agent(&call.node) => {
                 refused(&call.node, response)
             }
             NodeAnswer::Service(response) => relayed(&call.node, response),
@@ -193,7 +193,7 @@ impl Rules {
 
     async fn ask(&self, node: &str, body: Downstream) -> Result<NodeAnswer, CallError> {
         if !self.nodes().has(node) {
-            return Err(not_sent(node, NotSent::NoSession));
+            return Err(not_sent(node, SendError::NoSession));
         }
         let message = body.into_message(now_ms());
         let mut pending = self.pending().begin(node, &message.header.msg_id).ok_or_else(|| {
@@ -207,7 +207,7 @@ impl Rules {
             sleep(RETURN_TIMEOUT).await;
         };
         let answered = tokio::select! {
-            // cancel-safe, all: nothing is taken but by the one that wins, and the call ends with it
+            // cancel-safe, all: only the winning branch takes anything, and the call ends with it
             answered = timeout(patience, pending.answer()) => answered,
             () = ended => {
                 let why = format!("node {node} was disconnected before it answered, and did not come back with an answer");
@@ -227,13 +227,13 @@ impl Rules {
     }
 }
 
-fn not_sent(node: &str, error: NotSent) -> CallError {
+fn not_sent(node: &str, error: SendError) -> CallError {
     match error {
-        NotSent::NoSession => {
+        SendError::NoSession => {
             let why = format!("node {node} is not connected; `cloudsim nodes` lists those that are");
             CallError::new(StatusCode::BAD_GATEWAY, "NodeNotConnected", why)
         }
-        NotSent::Stuck => {
+        SendError::Stuck => {
             CallError::new(StatusCode::GATEWAY_TIMEOUT, "NodeStuck", format!("node {node} takes no messages"))
         }
     }
@@ -247,7 +247,7 @@ fn failed_at(node: &str, why: &str) -> CallError {
     )
 }
 
-/// The topic to publish on: the rule's, and what of the request's path is beyond the rule's.
+/// Returns the topic to publish on: the rule's, and the part of the request's path beyond the rule's.
 fn topic_of(topic: &str, rest: &str) -> Result<String, CallError> {
     let bad = |why: &str| {
         CallError::new(
@@ -265,9 +265,9 @@ fn topic_of(topic: &str, rest: &str) -> Result<String, CallError> {
     Ok(topic)
 }
 
-/// Whether a part of the path is `..`, however it is written: in percent signs once or more often, or with parameters, which servers of
-/// Java take off (`..;a=b`), or before a zero byte, where programs in C end it.
-fn leads_out(path: &str) -> bool {
+/// Reports whether a segment of the path is `..` in any form: percent-encoded once or repeatedly, with parameters that Java servers strip
+/// (`..;a=b`), or before a zero byte at which C programs stop.
+fn escapes_prefix(path: &str) -> bool {
     let is_up = |text: &str| {
         text.contains(char::is_control)
             || text
@@ -275,7 +275,7 @@ fn leads_out(path: &str) -> bool {
                 .any(|part| part.split(';').next().is_some_and(|name| name.trim() == ".."))
     };
     let mut path = path.to_owned();
-    for _ in 0..DECODINGS {
+    for _ in 0..MAX_DECODINGS {
         if is_up(&path) {
             return true;
         }
@@ -285,11 +285,11 @@ fn leads_out(path: &str) -> bool {
         }
         path = decoded;
     }
-    // nobody needs a path like that
+    // no legitimate path is like that
     true
 }
 
-/// Headers as Go writes them, but for those of their connection.
+/// Converts headers to Go's form, without hop-by-hop headers.
 pub(super) fn headers_for(headers: &HeaderMap) -> Headers {
     let own = connection_headers(headers);
     let mut written = Headers::new();
@@ -302,19 +302,19 @@ pub(super) fn headers_for(headers: &HeaderMap) -> Headers {
     written
 }
 
-/// The headers that stay with the connection on which these came.
+/// Returns the hop-by-hop headers.
 fn connection_headers(headers: &HeaderMap) -> ConnectionHeaders {
     let values = headers.get_all(header::CONNECTION).into_iter().filter_map(|value| value.to_str().ok());
     ConnectionHeaders::named_in(values)
 }
 
-/// The agent's own answer as HTTP: whoever called is told what it says, and it has failed.
+/// Converts the agent's own answer: the caller gets its message, and the request has failed.
 fn refused(node: &str, response: ServiceResponse) -> Result<CallAnswer, CallError> {
     let why = wire::text::printable(&response.reason());
     relayed(node, response).map(|answer| CallAnswer { failed: Some(why), ..answer })
 }
 
-/// A service's answer as HTTP. What is none is refused: a node says what it will.
+/// Converts a service's answer. An invalid one is refused, since the node determines its contents.
 fn relayed(node: &str, response: ServiceResponse) -> Result<CallAnswer, CallError> {
     let status = StatusCode::from_u16(response.status_code).ok().filter(|status| !status.is_informational());
     let status = status
@@ -376,10 +376,10 @@ mod tests {
             "a/..%2500b/x",
             "a%0d%0ab",
         ] {
-            assert!(leads_out(path), "{path}");
+            assert!(escapes_prefix(path), "{path}");
         }
         for path in ["", "a/..b/c...d/e", "a;..b/c", "a;b=../c", "%", "50%25", "a%20b/%c3%a4", "...;/x"] {
-            assert!(!leads_out(path), "{path}");
+            assert!(!escapes_prefix(path), "{path}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! What a Rule and its RuleEndpoints may say, read once: [`Source`] and [`Target`] are what a rule means. Pure.
+//! Validates and parses Rules and RuleEndpoints: [`Source`] and [`Target`] are the ends of a rule. Pure.
 //!
 //! Source: KubeEdge's `cloud/pkg/router` and its admission webhook.
 
@@ -13,97 +13,97 @@ use wire::{
 
 use super::addresses;
 
-/// The setting of a RuleEndpoint of type servicebus.
+/// The property of a RuleEndpoint of type servicebus.
 const SERVICE_PORT: &str = "service_port";
 /// The longest path or URL of a rule, bytes.
 const MAX_LENGTH: usize = 1024;
 
-/// Where messages of a rule come from.
+/// The source of a rule's messages.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Source {
     /// Requests to the router below `/<node>/<namespace>/<path>`.
     Rest {
-        /// Without slashes at its ends.
+        /// The path, without slashes at its ends.
         path: String,
     },
     /// MQTT messages of a node.
     EventBus {
-        /// The node.
+        /// The name of the node.
         node: String,
         /// The topic below the namespace; it may have wildcards.
         topic: String,
     },
     /// Calls of applications on a node.
     ServiceBus {
-        /// The node.
+        /// The name of the node.
         node: String,
-        /// The URL that they call.
+        /// The URL of the calls.
         url: String,
     },
 }
 
-/// Where messages of a rule go.
+/// The target of a rule's messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// A server that the cloud calls.
     Rest {
-        /// Its URL.
+        /// The URL of the server.
         url: Uri,
     },
-    /// MQTT at the node of the request.
+    /// MQTT on the node of the request.
     EventBus {
-        /// The topic, as it is.
+        /// The topic.
         topic: String,
     },
-    /// A local HTTP service at the node of the request.
+    /// A local HTTP service on the node of the request.
     ServiceBus {
-        /// Its port.
+        /// The port of the service.
         port: u16,
-        /// The path, with a slash in front.
+        /// The path, with a leading slash.
         path: String,
     },
 }
 
-/// What is wrong with a Rule or a RuleEndpoint.
+/// An invalid field of a Rule or a RuleEndpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Fault {
-    /// Where it stands: `spec.sourceResource[path]`.
+pub(crate) struct FieldError {
+    /// The path of the field: `spec.sourceResource[path]`.
     pub(crate) field: String,
-    /// What stands there.
+    /// The value of the field.
     pub(crate) value: String,
     /// What is wrong with it.
     pub(crate) why: String,
 }
 
-impl Fault {
+impl FieldError {
     pub(super) fn new(field: impl Into<String>, value: &str, why: impl Into<String>) -> Self {
         Self { field: field.into(), value: value.to_owned(), why: why.into() }
     }
 }
 
-/// What is wrong with an endpoint.
-pub(crate) fn endpoint(spec: &RuleEndpointSpec) -> Vec<Fault> {
+/// Validates an endpoint.
+pub(crate) fn endpoint(spec: &RuleEndpointSpec) -> Vec<FieldError> {
     match spec.rule_endpoint_type {
         RuleEndpointType::ServiceBus => service_port(spec).err().into_iter().collect(),
         RuleEndpointType::Rest | RuleEndpointType::EventBus => Vec::new(),
     }
 }
 
-fn service_port(spec: &RuleEndpointSpec) -> Result<u16, Fault> {
+fn service_port(spec: &RuleEndpointSpec) -> Result<u16, FieldError> {
     let text = spec.properties.get(SERVICE_PORT).map(String::as_str);
     let port = text.unwrap_or_default().parse().ok().filter(|port| *port != 0);
     port.ok_or_else(|| {
         let why = "a servicebus needs the port of the local HTTP service, 1 to 65535";
-        Fault::new(format!("spec.properties[{SERVICE_PORT}]"), text.unwrap_or_default(), why)
+        FieldError::new(format!("spec.properties[{SERVICE_PORT}]"), text.unwrap_or_default(), why)
     })
 }
 
-/// What is wrong with a rule between these endpoints, as far as they are there.
+/// Validates a rule between these endpoints, as far as they exist.
 pub(crate) fn rule(
     spec: &RuleSpec,
     source: Option<&RuleEndpointSpec>,
     target: Option<&RuleEndpointSpec>,
-) -> Vec<Fault> {
+) -> Vec<FieldError> {
     let mut faults = Vec::new();
     faults.extend(source.and_then(|end| self::source(spec, end).err()));
     faults.extend(target.and_then(|end| self::target(spec, end).err()));
@@ -112,14 +112,14 @@ pub(crate) fn rule(
         && (from == RuleEndpointType::Rest) == (to == RuleEndpointType::Rest)
     {
         let why = "one end of a rule is rest and the other is eventbus or servicebus";
-        faults.push(Fault::new("spec.target", &spec.target, why));
+        faults.push(FieldError::new("spec.target", &spec.target, why));
     }
     faults
 }
 
-/// Where the messages of a rule come from.
-pub(super) fn source(spec: &RuleSpec, endpoint: &RuleEndpointSpec) -> Result<Source, Fault> {
-    let keys = Keys { field: "spec.sourceResource", all: &spec.source_resource };
+/// Parses the source of a rule.
+pub(super) fn source(spec: &RuleSpec, endpoint: &RuleEndpointSpec) -> Result<Source, FieldError> {
+    let keys = EndpointKeys { field: "spec.sourceResource", all: &spec.source_resource };
     match endpoint.rule_endpoint_type {
         RuleEndpointType::Rest => {
             let path = keys.only(&["path"])?.get("path")?;
@@ -147,14 +147,14 @@ pub(super) fn source(spec: &RuleSpec, endpoint: &RuleEndpointSpec) -> Result<Sou
     }
 }
 
-/// Where the messages of a rule go.
-pub(super) fn target(spec: &RuleSpec, endpoint: &RuleEndpointSpec) -> Result<Target, Fault> {
-    let keys = Keys { field: "spec.targetResource", all: &spec.target_resource };
+/// Parses the target of a rule.
+pub(super) fn target(spec: &RuleSpec, endpoint: &RuleEndpointSpec) -> Result<Target, FieldError> {
+    let keys = EndpointKeys { field: "spec.targetResource", all: &spec.target_resource };
     match endpoint.rule_endpoint_type {
         RuleEndpointType::Rest => {
             let url = keys.only(&["resource"])?.url("resource")?;
             if addresses::has_refused(&url) {
-                return Err(keys.wrong("resource", addresses::WHY));
+                return Err(keys.wrong("resource", addresses::LINK_LOCAL_REFUSED));
             }
             Ok(Target::Rest { url })
         }
@@ -174,22 +174,22 @@ pub(super) fn target(spec: &RuleSpec, endpoint: &RuleEndpointSpec) -> Result<Tar
     }
 }
 
-/// The settings of one end.
-struct Keys<'a> {
+/// The properties of one end of a rule.
+struct EndpointKeys<'a> {
     field: &'static str,
     all: &'a BTreeMap<String, String>,
 }
 
-impl<'a> Keys<'a> {
-    fn only(&self, known: &[&str]) -> Result<&Self, Fault> {
+impl<'a> EndpointKeys<'a> {
+    fn only(&self, known: &[&str]) -> Result<&Self, FieldError> {
         let Some((key, value)) = self.all.iter().find(|(key, _)| !known.contains(&key.as_str())) else {
             return Ok(self);
         };
         let why = format!("this end has the settings {} alone", known.join(" and "));
-        Err(Fault::new(format!("{}[{}]", self.field, wire::text::short(key)), value, why))
+        Err(FieldError::new(format!("{}[{}]", self.field, wire::text::short(key)), value, why))
     }
 
-    fn get(&self, key: &str) -> Result<&'a str, Fault> {
+    fn get(&self, key: &str) -> Result<&'a str, FieldError> {
         match self.all.get(key).map(String::as_str) {
             None | Some("") => Err(self.wrong(key, "it is missing")),
             Some(value) if value.len() > MAX_LENGTH => {
@@ -199,7 +199,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    fn node(&self) -> Result<String, Fault> {
+    fn node(&self) -> Result<String, FieldError> {
         let node = self.get("node_name")?;
         if is_node_name(node) {
             Ok(node.to_owned())
@@ -208,7 +208,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    fn url(&self, key: &str) -> Result<Uri, Fault> {
+    fn url(&self, key: &str) -> Result<Uri, FieldError> {
         let url: Option<Uri> = self.get(key)?.parse().ok();
         let is_sound = |url: &Uri| {
             matches!(url.scheme_str(), Some("http" | "https"))
@@ -220,8 +220,8 @@ impl<'a> Keys<'a> {
         })
     }
 
-    fn wrong(&self, key: &str, why: &str) -> Fault {
+    fn wrong(&self, key: &str, why: &str) -> FieldError {
         let value = self.all.get(key).map(String::as_str).unwrap_or_default();
-        Fault::new(format!("{}[{key}]", self.field), &wire::text::short(value), why)
+        FieldError::new(format!("{}[{key}]", self.field), &wire::text::short(value), why)
     }
 }

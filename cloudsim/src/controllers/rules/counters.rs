@@ -1,5 +1,5 @@
-//! What has gone the way of each rule since it was written last: counted here, and added to the rules' statuses by whoever asks for it.
-//! The sums stand in the statuses alone, since there may be several clouds that count. No IO.
+//! Counts the messages of each rule between two writes of its status. Totals are only in the statuses, since several clouds may count. No
+//! I/O.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -8,37 +8,37 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use wire::text::printable_lines;
 
-/// How many reasons of failures a status keeps, the last ones.
-const ERRORS: usize = 10;
-/// The longest of them, characters.
-const ERROR_LENGTH: usize = 300;
-/// What the reason begins with for which a rule is not in force.
+/// The number of last errors in a status.
+const MAX_ERRORS: usize = 10;
+/// The longest error, characters.
+const MAX_ERROR_LENGTH: usize = 300;
+/// The prefix of the error for a rule that is not in force.
 const NOT_IN_FORCE: &str = "not in force: ";
 
-/// Where a rule's object is.
+/// Identifies a rule's object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    /// The uid, by which it is counted.
+pub(super) struct RuleRef {
+    /// The uid, by which messages are counted.
     pub(super) uid: String,
-    /// The namespace.
+    /// The namespace of the rule.
     pub(super) namespace: String,
-    /// The name.
+    /// The name of the rule.
     pub(super) name: String,
 }
 
 /// What is to be added to a rule's status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Addition {
+pub(super) struct StatusDelta {
     successes: i64,
     failures: i64,
-    /// Newest first.
+    /// The newest first.
     errors: VecDeque<String>,
     /// Why the rule is not in force.
     problem: Option<String>,
 }
 
-impl Addition {
-    /// The status with this.
+impl StatusDelta {
+    /// Returns the status with this added.
     pub(super) fn to(&self, status: &RuleStatus) -> RuleStatus {
         let problem = self.problem.iter().map(|why| format!("{NOT_IN_FORCE}{why}"));
         let before = status.errors.iter().filter(|error| !error.starts_with(NOT_IN_FORCE));
@@ -48,7 +48,7 @@ impl Addition {
                 status.success_messages.unwrap_or_default().saturating_add(self.successes),
             ),
             fail_messages: Some(status.fail_messages.unwrap_or_default().saturating_add(self.failures)),
-            errors: problem.chain(errors).take(ERRORS).collect(),
+            errors: problem.chain(errors).take(MAX_ERRORS).collect(),
         }
     }
 
@@ -57,9 +57,9 @@ impl Addition {
             Ok(()) => self.successes += 1,
             Err(why) => {
                 self.failures += 1;
-                let short: String = printable_lines(why).chars().take(ERROR_LENGTH).collect();
+                let short: String = printable_lines(why).chars().take(MAX_ERROR_LENGTH).collect();
                 self.errors.push_front(format!("{:.0} {short}", Timestamp::now()));
-                self.errors.truncate(ERRORS);
+                self.errors.truncate(MAX_ERRORS);
             }
         }
     }
@@ -67,27 +67,27 @@ impl Addition {
 
 #[derive(Debug)]
 struct Count {
-    place: Place,
-    unwritten: Addition,
+    place: RuleRef,
+    put_back: StatusDelta,
     is_changed: bool,
 }
 
-/// The counts of all rules.
+/// The counters of all rules.
 #[derive(Debug, Default)]
 pub(super) struct Counters(Mutex<HashMap<String, Count>>);
 
 impl Counters {
-    /// These are the rules, each with its status as it was read and why it is not in force. What is known of others is forgotten;
-    /// a status counts only where nothing was counted yet.
+    /// Replaces the set of rules, each with its status as read and why it is not in force. Other rules are forgotten. A status is used
+    /// only for a rule that was not counted yet.
     pub(super) fn update<'a>(
         &self,
-        rules: impl Iterator<Item = (Place, Option<&'a RuleStatus>, Option<&'a String>)>,
+        rules: impl Iterator<Item = (RuleRef, Option<&'a RuleStatus>, Option<&'a String>)>,
     ) {
         let mut all = self.0.lock();
         let mut before = std::mem::take(&mut *all);
         for (place, status, problem) in rules {
             let mut count = before.remove(&place.uid).unwrap_or_else(|| first(place.clone(), status));
-            let known = &mut count.unwritten.problem;
+            let known = &mut count.put_back.problem;
             if known.as_ref() != problem {
                 *known = problem.cloned();
                 count.is_changed = true;
@@ -96,46 +96,46 @@ impl Counters {
         }
     }
 
-    /// A message of the rule arrived, or did not: why.
+    /// Counts a message of the rule that was delivered, or why it was not.
     pub(super) fn count(&self, uid: &str, outcome: Result<(), &str>) {
         let mut all = self.0.lock();
-        // the rule may be gone by now
+        // the rule may be deleted by now
         let Some(count) = all.get_mut(uid) else { return };
         count.is_changed = true;
-        count.unwritten.note(outcome);
+        count.put_back.note(outcome);
     }
 
-    /// What has changed since this was asked for last.
-    pub(super) fn take_changed(&self) -> Vec<(Place, Addition)> {
+    /// Takes what has changed since the last call.
+    pub(super) fn take_changed(&self) -> Vec<(RuleRef, StatusDelta)> {
         let mut all = self.0.lock();
         let taken = |count: &mut Count| {
             let is_changed = std::mem::take(&mut count.is_changed);
             is_changed.then(|| {
-                let kept = Addition { problem: count.unwritten.problem.clone(), ..Addition::default() };
-                (count.place.clone(), std::mem::replace(&mut count.unwritten, kept))
+                let kept = StatusDelta { problem: count.put_back.problem.clone(), ..StatusDelta::default() };
+                (count.place.clone(), std::mem::replace(&mut count.put_back, kept))
             })
         };
         all.values_mut().filter_map(taken).collect()
     }
 
-    /// It could not be written, and is to be written with what has come since.
-    pub(super) fn unwritten(&self, uid: &str, addition: Addition) {
+    /// Puts back what could not be written; it is added to what was counted since.
+    pub(super) fn put_back(&self, uid: &str, addition: StatusDelta) {
         let mut all = self.0.lock();
         let Some(count) = all.get_mut(uid) else { return };
         count.is_changed = true;
-        let new = &mut count.unwritten;
+        let new = &mut count.put_back;
         new.successes += addition.successes;
         new.failures += addition.failures;
         new.errors.extend(addition.errors);
-        new.errors.truncate(ERRORS);
+        new.errors.truncate(MAX_ERRORS);
     }
 }
 
-/// A rule without a status is given one.
-fn first(place: Place, status: Option<&RuleStatus>) -> Count {
+/// Begins counting; a rule without a status gets one.
+fn first(place: RuleRef, status: Option<&RuleStatus>) -> Count {
     let errors = status.map(|status| &status.errors[..]).unwrap_or_default();
     let problem = errors.iter().find_map(|error| error.strip_prefix(NOT_IN_FORCE)).map(str::to_owned);
-    Count { place, unwritten: Addition { problem, ..Addition::default() }, is_changed: status.is_none() }
+    Count { place, put_back: StatusDelta { problem, ..StatusDelta::default() }, is_changed: status.is_none() }
 }
 
 #[cfg(test)]
@@ -144,7 +144,7 @@ mod tests {
 
     fn counted() -> Counters {
         let (counters, place) =
-            (Counters::default(), Place { uid: "u".into(), namespace: "n".into(), name: "r".into() });
+            (Counters::default(), RuleRef { uid: "u".into(), namespace: "n".into(), name: "r".into() });
         counters.update([(place, Some(&RuleStatus::default()), None)].into_iter());
         counters
     }
@@ -175,7 +175,7 @@ mod tests {
         let (_, addition) = counters.take_changed().remove(0);
         counters.count("u", Ok(()));
         counters.count("u", Err("new"));
-        counters.unwritten("u", addition);
+        counters.put_back("u", addition);
         let (_, addition) = counters.take_changed().remove(0);
         let status = addition.to(&RuleStatus { success_messages: Some(40), ..RuleStatus::default() });
         assert_eq!((status.success_messages, status.fail_messages), (Some(41), Some(2)));
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn counts_that_somebody_has_written_do_not_overflow() {
-        let addition = Addition { successes: 1, failures: 1, ..Addition::default() };
+        let addition = StatusDelta { successes: 1, failures: 1, ..StatusDelta::default() };
         let most = RuleStatus {
             success_messages: Some(i64::MAX),
             fail_messages: Some(i64::MAX),
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn a_problem_stands_first_and_goes() {
         let counters = counted();
-        let place = || Place { uid: "u".into(), namespace: "n".into(), name: "r".into() };
+        let place = || RuleRef { uid: "u".into(), namespace: "n".into(), name: "r".into() };
         let why = "no endpoint".to_owned();
         counters.count("u", Err("a"));
         counters.update([(place(), None, Some(&why))].into_iter());

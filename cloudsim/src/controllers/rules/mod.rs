@@ -1,22 +1,22 @@
-//! The router: Rules say which messages go between REST in the cloud, MQTT and HTTP services at nodes.
+//! The router: Rules carry messages between REST in the cloud, and MQTT and HTTP services on nodes.
 //!
-//! In: Rules and RuleEndpoints, requests to the router ([`Rules::call`]), messages of nodes ([`Rules::bus_upload`], [`Rules::service_upload`]). Out: messages to nodes,
-//! calls of the servers that are rules' targets, and the rules' statuses. A rule whose endpoints are missing or that says what none
-//! may ([`check`]) is not in force, and its status says why.
+//! In: Rules and RuleEndpoints, requests to the router ([`Rules::call`]), messages of nodes ([`Rules::bus_upload`],
+//! [`Rules::service_upload`]). Out: messages to nodes, calls of rules' target servers, and rules' statuses. A rule that is invalid
+//! ([`check`]) or without its endpoints is not in force; its status has the reason.
 //!
-//! Source: KubeEdge's `cloud/pkg/router`. Differences: an agent of ours answers what it is asked to publish, and is answered what it
-//! uploads; redirects are not followed; a target that answers anything but 2xx to a message of MQTT has failed.
+//! Source: KubeEdge's `cloud/pkg/router`. Differences: `edge-agent` acknowledges what it publishes, and gets an answer for what it
+//! uploads; redirects are not followed; an MQTT message fails if its target does not answer with 2xx.
 
 mod addresses;
 mod calls;
 pub(crate) mod check;
 mod counters;
+mod manual_send;
 mod nodes;
 mod pending;
 mod status;
 mod table;
 mod targets;
-mod trial;
 mod upload_queue;
 mod uploads;
 mod via;
@@ -39,7 +39,7 @@ pub(crate) use self::{
     via::Via,
 };
 use self::{
-    counters::{Counters, Place},
+    counters::{Counters, RuleRef},
     nodes::Nodes,
     pending::Pending,
     table::Table,
@@ -49,27 +49,27 @@ use self::{
 use super::informers::{Change, Informer};
 use crate::delivery::Reply;
 
-/// KubeEdge's `restTimeout`: how long a node's answer is waited for.
+/// How long to wait for a node's answer; KubeEdge's `restTimeout`.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(60);
-/// The table is built anew with each change, and rests so many times as long as that took: many changes at once are read together.
+/// The pause after rebuilding the table, as a multiple of its duration, so that many changes are handled together.
 const REBUILD_SHARE: u32 = 9;
-/// And no longer than this.
+/// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-/// How long the end of the cloud waits for calls that are under way.
+/// How long shutdown waits for calls under way.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The handle; cheap to clone. One for all replicas of the hub.
+/// The router; cheap to clone. One serves all replicas of the hub.
 #[derive(Clone)]
 pub struct Rules(Arc<Inner>);
 
-/// Whether a node's agent is one of ours.
+/// Reports whether a node's agent is `edge-agent`.
 type OwnAgents = Box<dyn Fn(&str) -> bool + Send + Sync>;
 
 struct Inner {
     client: Client,
     own_agents: OwnAgents,
     call_timeout: Duration,
-    /// Nothing before all rules were read once.
+    /// `None` before all rules have been listed.
     table: watch::Sender<Option<Arc<Table>>>,
     nodes: Nodes,
     pending: Pending,
@@ -81,8 +81,8 @@ struct Inner {
 }
 
 impl Rules {
-    /// Over `client`, of the cloud with this name; `own_agents` knows whether a node's agent is one of ours. A node's answer is waited for
-    /// `call_timeout`.
+    /// Creates the router of the cloud with this `Via` name. `own_agents` reports whether a node's agent is `edge-agent`; `call_timeout`
+    /// is the time for a node's answer.
     pub fn new(
         client: Client,
         via: Via,
@@ -104,7 +104,7 @@ impl Rules {
         }))
     }
 
-    /// A session of `node` begins; `replies` leads to it.
+    /// Begins a session of `node`; `replies` sends to it.
     pub(crate) fn open(&self, node: &str, replies: mpsc::Sender<Reply>) -> OpenNode {
         let open = self.nodes().open(node, replies);
         let (this, node) = (self.clone(), node.to_owned());
@@ -112,7 +112,7 @@ impl Rules {
         open
     }
 
-    /// The name that this cloud has in `Via`.
+    /// Returns this cloud's name in `Via`.
     pub(crate) fn via(&self) -> &Via {
         self.targets().via()
     }
@@ -120,7 +120,7 @@ impl Rules {
     /// Runs until `stop`.
     pub async fn run(self, stop: CancellationToken) {
         let (rules, endpoints) = (Informer::<Rule>::default(), Informer::<RuleEndpoint>::default());
-        // before anything is listed, so that no change falls between
+        // before anything is listed, so that no change is missed
         let (changes, ends) = (rules.listen(), endpoints.listen());
         let client = self.0.client.clone();
         tokio::join!(
@@ -165,7 +165,7 @@ impl Rules {
                 () = sleep(pause), if is_new => true,
                 // cancel-safe: a change is taken only when this arm wins
                 Some(change) = changes.recv() => {
-                    // statuses are this controller's own
+                    // only this controller writes statuses
                     change.gone || change.before.is_none_or(|before| before.spec != change.object.spec)
                 }
                 // cancel-safe, as above
@@ -180,7 +180,7 @@ impl Rules {
     fn rebuild(&self, rules: Vec<Arc<Rule>>, endpoints: &[Arc<RuleEndpoint>]) {
         let table = Table::new(rules, endpoints);
         self.counters().update(table.all().map(|(rule, problem)| {
-            let place = Place {
+            let place = RuleRef {
                 uid: rule.uid().unwrap_or_default(),
                 namespace: rule.namespace().unwrap_or_default(),
                 name: rule.name_any(),
@@ -190,26 +190,26 @@ impl Rules {
         self.0.table.send_replace(Some(Arc::new(table)));
     }
 
-    /// Whether all rules were read once.
+    /// Reports whether all rules have been listed.
     fn is_complete(&self) -> bool {
         self.0.table.borrow().is_some()
     }
 
-    /// Returns when all rules were read once.
+    /// Waits until all rules have been listed.
     pub(crate) async fn complete(&self) {
         // fails only when the sender is gone, which `self` has
         let _ = self.0.table.subscribe().wait_for(Option::is_some).await;
     }
 
-    /// Tells a node what it is to listen to; nothing before it is known.
+    /// Sends a node its subscriptions, once they are known.
     async fn subscribe(&self, node: &str) {
         if self.is_complete() {
             self.nodes().subscribe(node, || self.table().subscriptions(node)).await;
         }
     }
 
-    /// Whether the node's agent is one of ours: it answers what it is asked to publish, and takes bytes that are no text.
-    fn speaks_our_forms(&self, node: &str) -> bool {
+    /// Reports whether the node's agent is `edge-agent`: it acknowledges what it publishes, and accepts bytes that are not UTF-8.
+    fn is_own_agent(&self, node: &str) -> bool {
         (self.0.own_agents)(node)
     }
 

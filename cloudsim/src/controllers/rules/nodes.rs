@@ -1,4 +1,4 @@
-//! The nodes that are connected, as far as rules go: a way to send to each, and what each was told to listen to.
+//! The connected nodes for rules: the channel to each, and the subscriptions that each was sent.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -17,44 +17,44 @@ use wire::{Downstream, Message, bus::Terms};
 use super::table::Subscription;
 use crate::delivery::Reply;
 
-/// How long a node may take none of its messages before one is given up.
+/// How long a node may accept no message before sending fails.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why a message does not go to a node.
+/// A message cannot be sent to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NotSent {
+pub(super) enum SendError {
     /// The node is not connected.
     NoSession,
-    /// It takes no messages.
+    /// Its channel is full.
     Stuck,
 }
 
 /// The subscriptions that one node was sent.
 #[derive(Debug, Default)]
 struct SentSubscriptions {
-    /// The session to which it was told.
+    /// The session in which they were sent.
     session: u64,
     subscriptions: BTreeSet<Subscription>,
 }
 
 #[derive(Debug)]
 struct Node {
-    /// Of the session that runs, with its number.
+    /// The running session with its number.
     sender: Option<(mpsc::Sender<Reply>, u64)>,
     told: Arc<AsyncMutex<SentSubscriptions>>,
 }
 
 #[derive(Debug, Default)]
-struct All {
+struct NodeTable {
     sessions: u64,
     nodes: HashMap<String, Node>,
 }
 
 /// The nodes; cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Nodes(Arc<Mutex<All>>);
+pub(super) struct Nodes(Arc<Mutex<NodeTable>>);
 
-/// A node's session, until this is dropped; a newer one of the same node stays then.
+/// A node's session. Dropping it removes it, unless a newer one of the node has replaced it.
 #[derive(Debug)]
 pub(crate) struct OpenNode {
     nodes: Nodes,
@@ -63,7 +63,7 @@ pub(crate) struct OpenNode {
 }
 
 impl Nodes {
-    /// A session of `node` begins; `sender` leads to it.
+    /// Begins a session of `node`; `sender` sends to it.
     pub(super) fn open(&self, node: &str, sender: mpsc::Sender<Reply>) -> OpenNode {
         let mut all = self.0.lock();
         all.sessions += 1;
@@ -74,7 +74,7 @@ impl Nodes {
         OpenNode { nodes: self.clone(), node: node.to_owned(), session }
     }
 
-    /// Who is connected.
+    /// Returns the connected nodes.
     pub(super) fn connected(&self) -> Vec<String> {
         let all = self.0.lock();
         all.nodes.iter().filter(|(_, node)| node.sender.is_some()).map(|(name, _)| name.clone()).collect()
@@ -84,25 +84,25 @@ impl Nodes {
         self.0.lock().nodes.get(node)?.sender.clone()
     }
 
-    /// Whether the node is connected.
+    /// Reports whether the node is connected.
     pub(super) fn has(&self, node: &str) -> bool {
         self.sender(node).is_some_and(|(sender, _)| !sender.is_closed())
     }
 
-    /// Sends a message; the session over which it went.
-    pub(super) async fn send(&self, node: &str, message: Message) -> Result<SessionEnd, NotSent> {
-        let (sender, _) = self.sender(node).ok_or(NotSent::NoSession)?;
+    /// Sends a message; returns the end of the session that was used.
+    pub(super) async fn send(&self, node: &str, message: Message) -> Result<SessionEnd, SendError> {
+        let (sender, _) = self.sender(node).ok_or(SendError::NoSession)?;
         send(&sender, message).await?;
         Ok(SessionEnd(sender))
     }
 
-    /// Tells `node` what of `wanted` it was not told, and what of what it was told is no more wanted. To a new session all is told
-    /// again: nodes may have lost it.
+    /// Sends `node` the difference between the wanted subscriptions and those it was sent. A new session is sent all of them, since the
+    /// node may have lost them.
     pub(super) async fn subscribe(&self, node: &str, wanted: impl Fn() -> BTreeSet<Subscription>) {
         let Some(told) = self.0.lock().nodes.get(node).map(|node| Arc::clone(&node.told)) else { return };
         let mut told = told.lock().await;
         let Some((sender, session)) = self.sender(node) else { return };
-        // read now: what was wanted when this was called may be out of date
+        // read now: the value at the time of the call may be outdated
         let wanted = wanted();
         let is_new = told.session != session;
         let gone: Vec<_> = told.subscriptions.difference(&wanted).cloned().collect();
@@ -124,26 +124,26 @@ impl Nodes {
     }
 }
 
-/// The end of a session can be waited for.
+/// The end of a session, for waiting.
 #[derive(Debug)]
 pub(super) struct SessionEnd(mpsc::Sender<Reply>);
 
 impl SessionEnd {
-    /// Returns when the session has ended.
+    /// Waits until the session has ended.
     pub(super) async fn ended(&self) {
         self.0.closed().await;
     }
 }
 
-async fn send(sender: &mpsc::Sender<Reply>, message: Message) -> Result<(), NotSent> {
+async fn send(sender: &mpsc::Sender<Reply>, message: Message) -> Result<(), SendError> {
     match timeout(SEND_TIMEOUT, sender.send(Reply::Direct(message))).await {
         Ok(Ok(())) => Ok(()),
-        Ok(Err(_)) => Err(NotSent::NoSession),
-        Err(_) => Err(NotSent::Stuck),
+        Ok(Err(_)) => Err(SendError::NoSession),
+        Err(_) => Err(SendError::Stuck),
     }
 }
 
-/// The message that tells a node to listen, or not to.
+/// Builds the message that subscribes a node, or unsubscribes it.
 pub(super) fn announcement(on: bool, one: &Subscription) -> Message {
     let body = match one {
         Subscription::Topic(topic) => {
@@ -160,7 +160,7 @@ impl Drop for OpenNode {
         let mut all = self.nodes.0.lock();
         let Some(node) = all.nodes.get_mut(&self.node) else { return };
         node.sender.take_if(|(_, session)| *session == self.session);
-        // what it was told is remembered, to be taken back when it comes again
+        // kept, to be unsubscribed when the node connects again
         let is_told = node.told.try_lock().is_ok_and(|told| !told.subscriptions.is_empty());
         if node.sender.is_none() && !is_told {
             all.nodes.remove(&self.node);

@@ -1,4 +1,4 @@
-//! Messages to nodes whose answers somebody waits for, by their ids. A node answers its own alone.
+//! Calls of nodes that wait for an answer, by the message's id. Only the called node can answer.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -11,16 +11,16 @@ const MAX_CALLS_PER_NODE: usize = 256;
 /// Calls of all nodes at a time.
 const MAX_CALLS: usize = 4096;
 
-/// What a node answered.
+/// The answer of a node.
 #[derive(Debug, PartialEq)]
 pub(super) enum NodeAnswer {
-    /// A service's answer.
+    /// The answer of the service.
     Service(ServiceResponse),
-    /// What EdgeCore answers in place of a service.
+    /// EdgeCore's answer in place of the service.
     Refused(ServiceResponse),
-    /// The message is at the node's broker.
+    /// The message was published to the node's broker.
     Published,
-    /// Why it is not.
+    /// Publishing failed, for this reason.
     Failed(String),
 }
 
@@ -30,11 +30,11 @@ struct Waiting {
     by_node: HashMap<String, usize>,
 }
 
-/// The calls; cheap to clone.
+/// The waiting calls; cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pending(Arc<Mutex<Waiting>>);
 
-/// One call, which is forgotten with this.
+/// A waiting call. Dropping it forgets the call.
 #[derive(Debug)]
 pub(super) struct PendingCall {
     pending: Pending,
@@ -44,7 +44,7 @@ pub(super) struct PendingCall {
 }
 
 impl Pending {
-    /// Waits for the answer to message `id` of `node`; `None` where too much is waited for.
+    /// Registers a call with message `id` of `node`; returns `None` if there are too many.
     pub(super) fn begin(&self, node: &str, id: &str) -> Option<PendingCall> {
         let mut waiting = self.0.lock();
         let own = waiting.by_node.get(node).copied().unwrap_or_default();
@@ -57,7 +57,7 @@ impl Pending {
         Some(PendingCall { pending: self.clone(), node: node.to_owned(), id: id.to_owned(), answer })
     }
 
-    /// Takes an answer of `node`; gives the message back where nobody waits for it.
+    /// Handles an answer of `node`; returns the message if no call waits for it.
     pub(super) fn answer(&self, node: &str, up: Up) -> Option<Up> {
         let parent = &up.header.parent_msg_id;
         if parent.is_empty() {
@@ -71,14 +71,14 @@ impl Pending {
             }
         };
         let Some((_, sender)) = sender else { return Some(up) };
-        // whoever waited may have gone
+        // the caller may have gone
         let _ = sender.send(read(up.body));
         None
     }
 }
 
 impl PendingCall {
-    /// The answer; `None` if there will be none.
+    /// Waits for the answer; `None` if there will be none.
     pub(super) async fn answer(&mut self) -> Option<NodeAnswer> {
         (&mut self.answer).await.ok()
     }
@@ -97,7 +97,7 @@ impl Drop for PendingCall {
     }
 }
 
-/// Failures of EdgeCore's ServiceBus have no operation: the parent alone says what they are, and no service's answer comes like that.
+/// Failures of EdgeCore's ServiceBus have no operation: only the parent identifies them, and no service's answer has that form.
 fn read(body: Upstream) -> NodeAnswer {
     if let Upstream::BusAnswer { failed, content, .. } = &body {
         let reason = || content.as_str().unwrap_or("it says no reason").to_owned();

@@ -1,4 +1,4 @@
-//! Writes the rules' statuses: at most once in [`INTERVAL`] for each rule, and all that has changed at the end.
+//! Writes the rules' statuses: at most once in [`INTERVAL`] for each rule, and all changes at shutdown.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use tracing::warn;
 
 use super::{
     DRAIN_TIMEOUT, Rules,
-    counters::{Addition, Place},
+    counters::{RuleRef, StatusDelta},
 };
 
-/// How often a status is written at most.
+/// The shortest interval between two writes of a status.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// How often it is tried again to add to a status that others write.
-const TRIES: u32 = 5;
+/// How often adding to a status is tried when others write it.
+const MAX_ATTEMPTS: u32 = 5;
 
 impl Rules {
     pub(super) async fn write_statuses(self, stop: CancellationToken) {
@@ -44,11 +44,11 @@ impl Rules {
             match self.add_to_status(&place, &addition).await {
                 Ok(()) => {}
                 Err(kube::Error::Api(refused)) if refused.code == 404 => {
-                    // deleted, and perhaps made anew: the watch tells
+                    // deleted, and possibly created again: the watch reports it
                 }
                 Err(error) => {
-                    self.counters().unwritten(&place.uid, addition);
-                    let Place { namespace, name, .. } = &place;
+                    self.counters().put_back(&place.uid, addition);
+                    let RuleRef { namespace, name, .. } = &place;
                     warn!(
                         namespace,
                         name,
@@ -60,13 +60,13 @@ impl Rules {
         }
     }
 
-    /// Adds to what stands in the status. Whoever else has written meanwhile, another replica most often, is read again.
-    async fn add_to_status(&self, place: &Place, addition: &Addition) -> Result<(), kube::Error> {
+    /// Adds to the stored status. After a conflict, mostly with another replica, it is read again.
+    async fn add_to_status(&self, place: &RuleRef, addition: &StatusDelta) -> Result<(), kube::Error> {
         let api = Api::<Rule>::namespaced(self.0.client.clone(), &place.namespace);
         let mut tries = 0;
         loop {
             let rule = api.get(&place.name).await?;
-            // one of the same name is another one, and these are not its counts
+            // another rule of the same name: these are not its counts
             if rule.uid().as_ref() != Some(&place.uid) {
                 return Ok(());
             }
@@ -75,14 +75,14 @@ impl Rules {
                 return Ok(());
             }
             match write(&api, &rule, &status).await {
-                Err(kube::Error::Api(refused)) if refused.code == 409 && tries < TRIES => tries += 1,
+                Err(kube::Error::Api(refused)) if refused.code == 409 && tries < MAX_ATTEMPTS => tries += 1,
                 written => return written,
             }
         }
     }
 }
 
-/// Writes the status where the rule is still as it was read.
+/// Writes the status if the rule has not changed since it was read.
 async fn write(api: &Api<Rule>, rule: &Rule, status: &RuleStatus) -> Result<(), kube::Error> {
     let RuleStatus { success_messages, fail_messages, errors } = status;
     let patch = json!({
@@ -91,7 +91,7 @@ async fn write(api: &Api<Rule>, rule: &Rule, status: &RuleStatus) -> Result<(), 
     });
     let (name, parameters, patch) = (rule.name_any(), PatchParams::default(), Patch::Merge(&patch));
     match api.patch_status(&name, &parameters, &patch).await {
-        // KubeEdge's definition has no subresource of the status: CloudCore writes it into the object
+        // KubeEdge's definition has no status subresource: CloudCore writes the status into the object
         Err(kube::Error::Api(refused)) if refused.code == 404 => {
             api.patch(&name, &parameters, &patch).await.map(drop)
         }

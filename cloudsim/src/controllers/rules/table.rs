@@ -1,4 +1,4 @@
-//! The rules that are in force, found by what a message says of itself; and why others are not. Pure.
+//! The rules in force, indexed by what identifies their messages, and why other rules are not in force. Pure.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -11,56 +11,56 @@ use mqtt::filter_matches;
 
 use super::check::{self, Source, Target};
 
-/// URLs that programs of one node may call: its agent keeps so many …
+/// The most URLs for applications of one node, which is the agent's limit …
 const MAX_URLS: usize = 4096;
-/// … of which rules of one namespace have a quarter.
+/// … of which the rules of one namespace have at most a quarter.
 const MAX_URLS_OF_NAMESPACE: usize = MAX_URLS / 4;
 
-/// A rule that is in force.
+/// A rule in force.
 #[derive(Clone, Debug)]
 pub(crate) struct ActiveRule {
-    /// The object's uid.
+    /// The uid of the rule.
     pub(super) uid: String,
-    /// Its namespace.
+    /// The namespace of the rule.
     pub(super) namespace: String,
-    /// Its name.
+    /// The name of the rule.
     pub(crate) name: String,
-    /// Where messages come from.
+    /// The source of messages.
     pub(super) source: Source,
-    /// Where they go.
+    /// The target of messages.
     pub(super) target: Target,
 }
 
-/// What a node is told to listen to.
+/// A subscription of a node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Subscription {
-    /// The MQTT topic, with its namespace.
+    /// An MQTT topic, with its namespace.
     Topic(String),
     /// Calls of local applications for this URL.
     Url(String),
 }
 
-/// Every rule, as it was last built.
+/// All rules.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     /// By namespace and path.
     rest: HashMap<(String, String), Arc<ActiveRule>>,
-    /// The longest path of these, bytes.
+    /// The longest of these paths, bytes.
     longest_path: usize,
     /// By node.
     topics: HashMap<String, Vec<Arc<ActiveRule>>>,
     /// By node and URL.
     urls: HashMap<(String, String), Arc<ActiveRule>>,
-    /// How many of these each namespace has, by node.
+    /// The number of URLs of each namespace, by node.
     shares: HashMap<String, HashMap<String, usize>>,
-    /// Why a rule is not in force, by its uid.
+    /// Why rules are not in force, by uid.
     problems: HashMap<String, String>,
-    /// All of them, the older first.
+    /// All rules, the oldest first.
     rules: Vec<Arc<Rule>>,
 }
 
 impl Table {
-    /// From what there is. Of two rules with the same source the older is in force.
+    /// Builds the table. Of two rules with the same source the older is in force.
     pub(super) fn new(mut rules: Vec<Arc<Rule>>, endpoints: &[Arc<RuleEndpoint>]) -> Self {
         rules.sort_by_cached_key(|rule| {
             let created = rule.creation_timestamp().map(|time| time.0);
@@ -86,7 +86,7 @@ impl Table {
                 {
                     return Err(format!("{}: {}", fault.field, fault.why));
                 }
-                let read = |fault: check::Fault| format!("{}: {}", fault.field, fault.why);
+                let read = |fault: check::FieldError| format!("{}: {}", fault.field, fault.why);
                 Ok((
                     check::source(&rule.spec, &from.spec).map_err(read)?,
                     check::target(&rule.spec, &to.spec).map_err(read)?,
@@ -151,8 +151,8 @@ impl Table {
         Ok(())
     }
 
-    /// Takes out of force what publishes on topics from which rules of another namespace take messages: it would pass for what that
-    /// namespace's programs and devices say.
+    /// Disables rules that publish on topics which rules of another namespace subscribe to: they could impersonate that namespace's
+    /// programs and devices.
     fn keep_topics_apart(&mut self) {
         let Self { rest, topics, problems, .. } = self;
         let listening: HashSet<&str> =
@@ -169,11 +169,11 @@ impl Table {
         });
     }
 
-    /// The rule for a request, and what of its path is beyond the rule's; the longest path counts.
+    /// Returns the rule for a request, and the rest of its path; the rule with the longest path wins.
     pub(super) fn rest<'a>(&self, namespace: &str, path: &'a str) -> Option<(Arc<ActiveRule>, &'a str)> {
         let mut end = path.len();
         loop {
-            // whoever calls makes the path as long as he likes
+            // the caller determines the length of the path
             if end <= self.longest_path {
                 let key = (namespace.to_owned(), path[..end].to_owned());
                 if let Some(rule) = self.rest.get(&key) {
@@ -184,7 +184,7 @@ impl Table {
         }
     }
 
-    /// The rules for a message of `node` on `topic`. A node's messages meet no rules but those that name it.
+    /// Returns the rules for a message of `node` on `topic`. Only rules with this node match.
     pub(super) fn topic(&self, node: &str, topic: &str) -> Vec<Arc<ActiveRule>> {
         let Some((namespace, rest)) = topic.split_once('/') else { return Vec::new() };
         let matches = |rule: &&Arc<ActiveRule>| {
@@ -194,12 +194,12 @@ impl Table {
         self.topics.get(node).into_iter().flatten().filter(matches).map(Arc::clone).collect()
     }
 
-    /// The rule for a call of an application of `node` for `url`.
+    /// Returns the rule for a call of `url` by an application on `node`.
     pub(super) fn url(&self, node: &str, url: &str) -> Option<Arc<ActiveRule>> {
         self.urls.get(&(node.to_owned(), url.to_owned())).map(Arc::clone)
     }
 
-    /// What `node` is to listen to.
+    /// Returns the subscriptions of `node`.
     pub(super) fn subscriptions(&self, node: &str) -> BTreeSet<Subscription> {
         let topics = self.topics.get(node).into_iter().flatten().filter_map(|rule| match &rule.source {
             Source::EventBus { topic, .. } => {
@@ -212,7 +212,7 @@ impl Table {
         topics.chain(urls).collect()
     }
 
-    /// Every rule, with why it is not in force.
+    /// Returns every rule, with the reason if it is not in force.
     pub(super) fn all(&self) -> impl Iterator<Item = (&Arc<Rule>, Option<&String>)> {
         self.rules
             .iter()

@@ -1,4 +1,4 @@
-//! Calls of the servers that rules have as their targets: HTTP and HTTPS, no redirects, within limits.
+//! Calls of the servers that are targets of rules: HTTP and HTTPS, without redirects, within limits.
 
 use std::{error::Error, sync::OnceLock, time::Duration};
 
@@ -20,20 +20,20 @@ use super::{
     via::Via,
 };
 
-/// For a connection to a target.
+/// The time for connecting to a target.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// For a whole call of a target, as KubeEdge has it.
+/// The time for a call of a target; KubeEdge's.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a connection is kept for the next call.
-const IDLE: Duration = Duration::from_secs(30);
-/// The header by which a target tells a message that comes again: the message's id.
-const ID: &str = "x-request-id";
-/// The header that names the node from which a message comes.
-const NODE: &str = "x-kubeedge-node";
+/// How long an idle connection is kept.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// The header with the message's id, by which a target recognizes repetitions.
+const REQUEST_ID_HEADER: &str = "x-request-id";
+/// The header with the node of a message.
+const NODE_HEADER: &str = "x-kubeedge-node";
 
 type HttpClient = Client<HttpsConnector<HttpConnector<Resolver>>, Full<Bytes>>;
 
-/// What is said to a target.
+/// A call of a target.
 #[derive(Clone, Debug)]
 pub(super) struct TargetCall {
     pub(super) url: Uri,
@@ -44,7 +44,7 @@ pub(super) struct TargetCall {
     pub(super) node: String,
 }
 
-/// What a target answered.
+/// The answer of a target.
 #[derive(Debug)]
 pub(super) struct TargetAnswer {
     pub(super) status: StatusCode,
@@ -52,12 +52,12 @@ pub(super) struct TargetAnswer {
     pub(super) body: Bytes,
 }
 
-/// What calls them.
+/// The client for targets.
 #[derive(Debug)]
 pub(super) struct Targets {
-    /// The name that this cloud has in `Via`.
+    /// This cloud's name in `Via`.
     via: Via,
-    /// The client, made with the first call: it reads the machine's trusted authorities.
+    /// The HTTP client, created with the first call: it reads the machine's trusted CAs.
     client: OnceLock<HttpClient>,
 }
 
@@ -66,7 +66,7 @@ impl Targets {
         Self { via, client: OnceLock::new() }
     }
 
-    /// The name that this cloud has in `Via`.
+    /// Returns this cloud's name in `Via`.
     pub(super) fn via(&self) -> &Via {
         &self.via
     }
@@ -75,7 +75,7 @@ impl Targets {
     pub(super) async fn call(&self, call: TargetCall) -> Result<TargetAnswer, String> {
         let url = call.url.clone();
         if addresses::has_refused(&url) {
-            return Err(format!("{url} cannot be called: {}", addresses::WHY));
+            return Err(format!("{url} cannot be called: {}", addresses::LINK_LOCAL_REFUSED));
         }
         let request =
             request(call, self.via.value()).map_err(|error| format!("{url} cannot be called: {error}"))?;
@@ -101,8 +101,8 @@ fn request(call: TargetCall, via: HeaderValue) -> Result<Request<Full<Bytes>>, h
         .header(header::CONTENT_TYPE, call.content_type)
         .header(header::VIA, via)
         .header(header::USER_AGENT, concat!("cloudsim/", env!("CARGO_PKG_VERSION")))
-        .header(ID, id)
-        .header(NODE, call.node)
+        .header(REQUEST_ID_HEADER, id)
+        .header(NODE_HEADER, call.node)
         .body(Full::new(call.body))
 }
 
@@ -124,12 +124,12 @@ fn client() -> HttpClient {
         .enable_http1()
         .wrap_connector(connector);
     Client::builder(TokioExecutor::new())
-        .pool_idle_timeout(IDLE)
+        .pool_idle_timeout(IDLE_TIMEOUT)
         .pool_timer(TokioTimer::new())
         .build(connector)
 }
 
-/// An error with its causes in one line.
+/// Formats an error with its causes.
 fn causes(error: &(dyn Error + 'static)) -> String {
     std::iter::successors(Some(error), |&error| error.source())
         .map(ToString::to_string)

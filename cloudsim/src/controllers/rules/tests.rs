@@ -29,7 +29,7 @@ async fn a_request_reaches_a_local_service_and_its_answer_comes_back() {
     assert_eq!((&*method, &*target), ("POST", "6666:/api/a:b/c"));
     let request: ServiceRequest = serde_json::from_value(request).unwrap();
     assert_eq!((&*request.body, &request.header["Accept"][..]), (&b"body"[..], &["*/*".to_owned()][..]));
-    // another node's answer is none
+    // an answer of another node is ignored
     let other = Node::connect(&world, "edge-2");
     let answer = |status_code, body: &[u8]| Upstream::ServiceUpload {
         target: "".into(),
@@ -49,8 +49,8 @@ async fn a_request_reaches_a_local_service_and_its_answer_comes_back() {
     world.counts("call", 1, 0).await;
 }
 
-/// What the agent answers in place of the service has failed, though whoever called is told what it says. EdgeCore's ServiceBus sends
-/// its own failures without an operation, and a service beside it may say what it likes.
+/// If the agent answers instead of the service, the call has failed, though the caller gets its message. EdgeCore's ServiceBus sends its
+/// failures without an operation; a service beside it may send anything.
 #[tokio::test]
 async fn an_answer_of_the_agent_itself_is_a_failure() {
     let world = World::new().await;
@@ -170,7 +170,7 @@ async fn nodes_listen_to_what_rules_want_and_no_longer() {
     let told = early.next().await.body;
     assert_eq!(told, Downstream::ServiceTarget { on: true, url: "http://a/b".into(), content: Value::Null });
     drop(early);
-    // a rule that goes while the node is away is taken back when it comes again
+    // a rule that is deleted while the node is away is unsubscribed when it comes back
     world.api().delete("up", &Default::default()).await.unwrap();
     until("the rule is gone", || async { world.rules.table().topic("edge-1", "default/up/a").is_empty() })
         .await;
@@ -195,7 +195,7 @@ async fn a_rule_that_goes_while_a_call_is_under_way_leaves_it_alone() {
     let asked = node.next().await;
     world.api().delete("call", &Default::default()).await.unwrap();
     until("the rule is gone", || async { world.rules.rule_for("default", "a").is_none() }).await;
-    // the node has joined anew meanwhile
+    // the node has reconnected meanwhile
     let again = Node::connect(&world, "edge-1");
     let content = json!(ServiceResponse { status_code: 200, ..ServiceResponse::default() });
     again.say(Upstream::ServiceUpload { target: "".into(), content }, "r", &asked.header.msg_id);
@@ -300,7 +300,7 @@ async fn a_thousand_rules_are_found() {
     calling.await.unwrap().unwrap();
 }
 
-/// Two clouds on one cluster count what each of them carries.
+/// Two clouds on one cluster each count what they deliver.
 #[tokio::test]
 async fn the_counts_of_two_replicas_are_added_up() {
     let world = World::new().await;

@@ -1,5 +1,5 @@
-//! What is under way of each node to the targets of rules: a message once, however often it comes; those of one topic one after the
-//! other, in the order in which they came; and no rule with more than its share, so that a target that is slow holds up its own. No IO.
+//! Queues nodes' messages for the targets of rules: each message is delivered once, even if it is sent repeatedly; those of one topic in
+//! order; and each rule has a limited share, so that a slow target delays only its own. No I/O.
 
 use std::{
     borrow::Cow,
@@ -19,39 +19,39 @@ use tokio::{
 };
 use wire::enroll::sha256_hex;
 
-/// What became of a message: the content of its answer, or why it failed for good.
+/// The result of a message: the content of its answer, or why it has failed for good.
 pub(super) type Outcome = Result<Value, String>;
 
 /// Calls of targets for one node at a time.
 const MAX_CALLS_PER_NODE: usize = 64;
-/// The part of these that one rule may have.
+/// Calls of these for one rule.
 const MAX_CALLS_PER_RULE: usize = 16;
-/// Kilobytes of messages of one node that wait for their turn; each message counts for one at least.
+/// Kilobytes of waiting messages of one node; each message counts for at least one.
 const MAX_WAITING_KIB: usize = 32 * 1024;
-/// The part of these that one rule may have.
+/// Kilobytes of these for one rule.
 const MAX_WAITING_KIB_PER_RULE: usize = MAX_WAITING_KIB / 4 * 3;
-/// How many ids of a node are remembered with what became of them.
+/// The number of message ids of a node that are remembered with their results.
 const MAX_REMEMBERED_IDS: usize = 1024;
-/// The longest id that is remembered as it is, bytes; those of agents are UUIDs.
+/// The longest id that is remembered unhashed, bytes; agents send UUIDs.
 const MAX_ID_BYTES: usize = 64;
-/// How long a message may wait for its turn where its sender waits for the answer: with the call itself less than it waits.
+/// How long a message may wait if its sender waits for the answer; with the call itself less than the sender waits.
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// What is under way for one node.
+/// The messages of one node.
 #[derive(Debug)]
 struct NodeUploads {
     running: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
     /// By the rule's uid.
     rules: HashMap<String, Share>,
-    /// By topic and the rule's uid: who has the one permit is on its way.
+    /// By topic and the rule's uid; its one permit is held by the message being delivered.
     by_topic: HashMap<(String, String), Arc<Semaphore>>,
-    /// What became of each message; nothing yet of those that are under way.
+    /// The result of each message; `None` while it is being delivered.
     known: HashMap<String, Option<Outcome>>,
     order: VecDeque<String>,
 }
 
-/// What one rule may have of a node's room.
+/// The share of one rule.
 #[derive(Clone, Debug)]
 struct Share {
     running: Arc<Semaphore>,
@@ -71,39 +71,39 @@ impl Default for NodeUploads {
     }
 }
 
-/// What is under way for each node.
+/// The messages of all nodes.
 #[derive(Debug, Default)]
 pub(super) struct UploadQueues(Mutex<HashMap<String, NodeUploads>>);
 
-/// What decides on a message of a node: whose it is, how large, and whether its order counts.
+/// What decides whether a message of a node is admitted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UploadInfo<'a> {
     pub(super) node: &'a str,
     pub(super) id: &'a str,
-    /// Bytes.
+    /// The size in bytes.
     pub(super) size: usize,
-    /// Where its order counts.
+    /// The topic, if order matters.
     pub(super) topic: Option<&'a str>,
     /// Whether its sender waits for an answer.
     pub(super) is_answered: bool,
 }
 
-/// What is to be done with a message.
+/// Whether a message is admitted.
 #[derive(Debug)]
 pub(super) enum Admitted {
-    /// It is carried out: its place in the queue of each rule.
+    /// Admitted, with its place in the queue of each rule.
     New(Vec<QueuedUpload>),
-    /// It has come before.
+    /// Received before, with its result if it is known.
     Known(Option<Outcome>),
-    /// Too much waits.
+    /// Refused: too many messages wait.
     Full,
 }
 
 type Acquiring = Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>> + Send>>;
 
-/// One message in the queue for one rule's target. Whoever comes later on the same way waits until this is dropped.
+/// A message in the queue of one rule. Later ones of the same topic wait until this is dropped.
 pub(super) struct QueuedUpload {
-    /// `None` where no order counts.
+    /// `None` if order does not matter.
     lane: Option<Acquiring>,
     share: Arc<Semaphore>,
     of_node: Arc<Semaphore>,
@@ -118,7 +118,7 @@ impl std::fmt::Debug for QueuedUpload {
 }
 
 impl UploadQueues {
-    /// A message asks to be carried out by the rules of these uids.
+    /// Admits a message for the rules with these uids.
     pub(super) fn admit(&self, message: UploadInfo<'_>, rules: &[&str]) -> Admitted {
         let id = remembered(message.id);
         let mut all = self.0.lock();
@@ -156,12 +156,12 @@ impl UploadQueues {
         Admitted::New(queued)
     }
 
-    /// A message was carried out, and its places in the queues are dropped.
+    /// Records the result of a message, whose places in the queues were dropped.
     pub(super) fn done(&self, message: UploadInfo<'_>, rules: &[&str], outcome: &Outcome) {
         let mut all = self.0.lock();
         let Some(own) = all.get_mut(message.node) else { return };
         if let Some(known) = own.known.get_mut(&*remembered(message.id)) {
-            // the body of an answer may be large; whoever asks again is told that it was carried out
+            // an answer may be large; a repeated message is only told that it was delivered
             *known = Some(outcome.as_ref().map(|_| "OK".into()).map_err(Clone::clone));
         }
         for &rule in rules {
@@ -178,12 +178,12 @@ impl UploadQueues {
 }
 
 impl NodeUploads {
-    /// A place at the end of the lane.
+    /// Queues at the end of the topic's lane.
     fn lane(&mut self, topic: &str, rule: &str) -> Acquiring {
         let key = (topic.to_owned(), rule.to_owned());
         let lane = self.by_topic.entry(key).or_insert_with(|| Arc::new(Semaphore::new(1))).clone();
         let mut place = Box::pin(unconstrained(lane.acquire_owned()));
-        // the queue is by who asks first
+        // queued by the order of the first poll
         match (&mut place).now_or_never() {
             Some(acquired) => Box::pin(std::future::ready(acquired)),
             None => place,
@@ -205,7 +205,7 @@ impl Share {
 }
 
 impl QueuedUpload {
-    /// Waits until the message may go; why it never will.
+    /// Waits until the message may be delivered. The error is why it never will be.
     pub(super) async fn ready(&mut self) -> Result<(), String> {
         let Some(timeout_after) = self.timeout_after else { return self.acquire().await };
         timeout(timeout_after, self.acquire()).await.unwrap_or_else(|_| {
@@ -216,7 +216,7 @@ impl QueuedUpload {
     }
 
     async fn acquire(&mut self) -> Result<(), String> {
-        // closed by nobody
+        // never closed
         let closed = |error: AcquireError| error.to_string();
         if let Some(lane) = &mut self.lane {
             let place = lane.await.map_err(closed)?;
@@ -230,7 +230,7 @@ impl QueuedUpload {
     }
 }
 
-/// What is kept of an id: itself, or its hash where it is longer than any that an agent makes.
+/// Returns what is remembered of an id: the id itself, or its hash if it is too long.
 fn remembered(id: &str) -> Cow<'_, str> {
     if id.len() <= MAX_ID_BYTES { Cow::Borrowed(id) } else { Cow::Owned(sha256_hex(id.as_bytes())) }
 }

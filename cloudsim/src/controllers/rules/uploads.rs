@@ -1,8 +1,8 @@
 //! Messages of nodes: from MQTT or a local application through a rule to a server that the cloud calls, and back.
 //!
-//! A node's message meets the rules alone that name this node. Each is carried out once, however often it is sent, and those of one topic
-//! in their order ([`upload_queue`](super::upload_queue)). Where too much of a node waits already, a message is left unanswered, and an
-//! agent of ours sends it again.
+//! Only rules with this node match a message. Each message is delivered once, even if it is sent repeatedly, and those of one topic in
+//! order ([`upload_queue`](super::upload_queue)). If too many messages of a node wait, a further one is not answered, and `edge-agent`
+//! sends it again.
 
 use std::{sync::Arc, time::Instant};
 
@@ -32,14 +32,14 @@ use crate::clock::now_ms;
 const JSON: &str = "application/json";
 const BYTES: &str = "application/octet-stream";
 
-/// A message, as rules look at it.
+/// A message of a node for rules.
 #[derive(Clone, Debug)]
 struct Upload {
     node: String,
     id: String,
     /// `bus` or `servicebus`.
     origin: Source,
-    /// The topic or the URL.
+    /// The topic or URL.
     resource: String,
     method: Method,
     content_type: &'static str,
@@ -48,7 +48,7 @@ struct Upload {
 
 impl Upload {
     fn info(&self, is_answered: bool) -> UploadInfo<'_> {
-        // programs call each for itself
+        // calls of programs are independent
         let topic = (self.origin == Source::Bus).then_some(self.resource.as_str());
         UploadInfo {
             node: &self.node,
@@ -61,12 +61,12 @@ impl Upload {
 }
 
 impl Rules {
-    /// Takes an answer of `node` for which somebody waits; gives other messages back.
+    /// Handles an answer of `node` for which a call waits; returns other messages.
     pub(crate) fn answered(&self, node: &str, up: Up) -> Option<Up> {
         self.pending().answer(node, up)
     }
 
-    /// Takes a message that `node`'s broker has got on `topic`.
+    /// Handles a message that `node`'s broker has received on `topic`.
     pub(crate) fn bus_upload(&self, node: &str, header: Header, topic: &ResourcePath, payload: &Value) {
         let resource = topic.as_str().to_owned();
         match message(payload) {
@@ -83,7 +83,7 @@ impl Rules {
         }
     }
 
-    /// Takes a call of `target`, a URL, by a program on `node`. An answer for which nobody waits any more is nothing.
+    /// Handles a call of the URL `target` by a program on `node`. An answer for which no call waits is ignored.
     pub(crate) fn service_upload(&self, node: &str, header: Header, target: &ResourcePath, content: &Value) {
         if target.is_empty() || !header.parent_msg_id.is_empty() {
             return;
@@ -105,7 +105,7 @@ impl Rules {
 
     fn upload(&self, upload: Upload) {
         if !self.is_complete() {
-            // unanswered, it comes again
+            // unanswered, it is sent again
             return;
         }
         let rules = match upload.origin {
@@ -145,12 +145,12 @@ impl Rules {
         }
     }
 
-    /// Whether the message's sender waits for an answer; EdgeCore does not for those of its bus.
+    /// Reports whether the message's sender waits for an answer; EdgeCore does not for MQTT messages.
     fn is_answered(&self, upload: &Upload) -> bool {
-        upload.origin != Source::Bus || self.speaks_our_forms(&upload.node)
+        upload.origin != Source::Bus || self.is_own_agent(&upload.node)
     }
 
-    /// An agent of ours sends it again; what EdgeCore sent is lost, and counted.
+    /// Handles a message that does not fit in the queue: `edge-agent` sends it again; EdgeCore's is lost, and counted.
     fn full(&self, upload: &Upload, rules: &[Arc<ActiveRule>]) {
         if upload.origin == Source::Bus && self.is_answered(upload) {
             return;
@@ -162,7 +162,7 @@ impl Rules {
         self.refuse(&upload.node, &upload.id, (upload.origin.clone(), &upload.resource), why.to_owned());
     }
 
-    /// Carries a message to the targets of all its rules, each when its turn has come.
+    /// Delivers a message to the targets of its rules, each in its turn.
     async fn deliver(
         &self,
         upload: &Upload,
@@ -191,7 +191,7 @@ impl Rules {
         outcome
     }
 
-    /// Carries a message to the rule's target and counts it.
+    /// Delivers a message to the rule's target and counts it.
     async fn deliver_one(&self, upload: &Upload, rule: &ActiveRule) -> Result<TargetAnswer, String> {
         let delivered = self.call_target(upload, rule).await;
         let counted = delivered.as_ref().map(drop).map_err(|why| format!("{}: {why}", upload.node));
@@ -214,7 +214,7 @@ impl Rules {
                 node: upload.node.clone(),
             })
             .await?;
-        // an application reads what its target answers; a message on a topic only arrives, or does not
+        // an application gets the target's answer; an MQTT message is only delivered, or not
         if answer.status.is_redirection() {
             return Err(format!("{url} answered {}, and redirects are not followed", answer.status));
         }
@@ -224,9 +224,9 @@ impl Rules {
         Ok(answer)
     }
 
-    /// What an application is answered.
+    /// Builds the answer to an application.
     fn answer_for(&self, node: &str, answer: &TargetAnswer) -> Value {
-        if !self.speaks_our_forms(node) {
+        if !self.is_own_agent(node) {
             return String::from_utf8_lossy(&answer.body).into_owned().into();
         }
         let response = ServiceResponse {
@@ -238,7 +238,7 @@ impl Rules {
         serde_json::to_value(response).unwrap_or_default()
     }
 
-    /// A message of `node`, by hand; `None` where no rule has `place`, a topic or a URL, as its source.
+    /// Delivers a message of `node` by hand; `None` if no rule has the topic or URL `place` as its source.
     pub(super) async fn try_upload(
         &self,
         node: &str,
@@ -278,9 +278,9 @@ impl Rules {
         self.spawn(async move { this.reply(&node, &id, (origin, &resource), Err(why)).await });
     }
 
-    /// Answers a message; EdgeCore expects no answer to those of its bus.
+    /// Answers a message; EdgeCore expects no answer to MQTT messages.
     async fn reply(&self, node: &str, id: &str, (origin, resource): (Source, &str), outcome: Outcome) {
-        if origin == Source::Bus && !self.speaks_our_forms(node) {
+        if origin == Source::Bus && !self.is_own_agent(node) {
             return;
         }
         let (failed, content) = match outcome {
@@ -288,15 +288,15 @@ impl Rules {
             Err(why) => (true, why.into()),
         };
         let body = Downstream::UploadAnswer { origin, failed, path: resource.into(), content };
-        // who is not there asks again
+        // a disconnected node asks again
         let _ = self.nodes().send(node, body.into_message(now_ms()).answering(id)).await;
     }
 
-    /// The node listens to what no rule wants any more: rules that went while it, or this cloud, was away.
+    /// Unsubscribes the node from what no rule wants: rules were deleted while it, or this cloud, was away.
     fn stop(&self, upload: &Upload) {
         let resource = upload.resource.clone();
         let one = match upload.origin {
-            // every agent listens to these by itself
+            // every agent subscribes to these by itself
             Source::Bus if matches!(Topic::parse(&resource), Topic::Upload(_)) => return,
             Source::Bus => Subscription::Topic(resource),
             _ => Subscription::Url(resource),
@@ -308,7 +308,7 @@ impl Rules {
     }
 }
 
-/// A message's media type and bytes.
+/// Returns a message's media type and bytes.
 fn message(payload: &Value) -> Result<(&'static str, Bytes), String> {
     match Payload::read(payload) {
         Some(Payload::Text(text)) if serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok() => {
@@ -320,7 +320,7 @@ fn message(payload: &Value) -> Result<(&'static str, Bytes), String> {
     }
 }
 
-/// An application's call: its method, the payload's media type and bytes.
+/// Returns the method, media type and bytes of an application's call.
 fn local_call(content: &Value) -> Result<(Method, &'static str, Bytes), String> {
     let text = content.as_str().unwrap_or_default();
     let decoded = STANDARD.decode(text).map_err(|error| format!("its content is not base64: {error}"))?;

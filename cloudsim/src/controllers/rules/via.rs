@@ -1,31 +1,31 @@
-//! The header `Via` (RFC 9110 7.6.3) of this cloud's calls, by which its router knows what a rule has sent round: rules that lead to the
-//! router would go on for ever, and reach rules of other namespaces without a token.
+//! The header `Via` (RFC 9110 7.6.3) of this cloud's calls, by which its router detects loops: rules that lead to the router would repeat
+//! forever, and reach rules of other namespaces without a token.
 
 use http::{HeaderMap, HeaderValue, header};
 use wire::enroll::sha256_hex;
 
-/// So much of the authority's digest names a cloud, hex digits.
+/// The number of hex digits of the CA's digest in a cloud's name.
 const DIGITS: usize = 16;
 
-/// The name that the cloud has in `Via`; cheap to clone.
+/// The cloud's name in `Via`; cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Via(HeaderValue);
 
 impl Via {
-    /// Of the cloud with this authority (DER): its replicas have it in common, and other clouds have others.
+    /// Derives the name from the cloud's CA certificate (DER), which its replicas share.
     pub fn of_authority(certificate: &[u8]) -> Self {
         let digest = sha256_hex(certificate);
         let value = format!("1.1 cloudsim-{}", digest.get(..DIGITS).unwrap_or(&digest));
-        // letters and digits alone
+        // only letters and digits
         Self(HeaderValue::from_str(&value).unwrap_or_else(|_| HeaderValue::from_static("1.1 cloudsim")))
     }
 
-    /// What the cloud's own calls say.
+    /// Returns the header's value in this cloud's calls.
     pub(super) fn value(&self) -> HeaderValue {
         self.0.clone()
     }
 
-    /// Whether a request has passed this cloud, as it is or through proxies, which add themselves.
+    /// Reports whether a request has passed this cloud, directly or through proxies, which add themselves.
     pub(crate) fn is_in(&self, headers: &HeaderMap) -> bool {
         let own = name_of(self.0.as_bytes());
         let hops = headers
@@ -37,7 +37,7 @@ impl Via {
     }
 }
 
-/// The second word of a hop: `1.1 NAME (comment)`.
+/// Returns the second word of a hop: `1.1 NAME (comment)`.
 fn name_of(hop: &[u8]) -> Option<&[u8]> {
     hop.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).nth(1)
 }

@@ -1,4 +1,4 @@
-//! Which claim gets which volume. Pure.
+//! Matches claims and volumes. Pure.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -13,38 +13,38 @@ use kubeapi::quantity;
 
 use crate::controllers::workloads::affinity;
 
-/// Says of a claim that it was bound: what it then lacks, it has lost.
+/// The annotation of a claim that was bound: without its volume it is then lost.
 const COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 
-/// What there is.
-pub(super) struct Known<'a> {
+/// The present objects.
+pub(super) struct VolumeState<'a> {
     pub(super) claims: &'a [Arc<PersistentVolumeClaim>],
     pub(super) volumes: &'a [Arc<PersistentVolume>],
     pub(super) pods: &'a [Arc<Pod>],
     pub(super) nodes: &'a [Arc<Node>],
-    /// The storage classes whose claims wait until a pod that uses them has a node.
+    /// The storage classes with `WaitForFirstConsumer`.
     pub(super) late_classes: &'a [String],
 }
 
-/// Something to write.
+/// A write.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// The volume's phase.
+    /// Set the volume's phase.
     Phase(Arc<PersistentVolume>, &'static str),
-    /// The claim's volume is gone.
+    /// Set the claim's phase to Lost: its volume is gone.
     Lost(Arc<PersistentVolumeClaim>),
-    /// These two belong together.
+    /// Bind the claim to the volume.
     Bind(Arc<PersistentVolumeClaim>, Arc<PersistentVolume>),
 }
 
-/// Whether the claim waits for a volume.
+/// Reports whether the claim waits for a volume.
 pub(super) fn is_pending(claim: &PersistentVolumeClaim) -> bool {
     let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref());
     claim.metadata.deletion_timestamp.is_none() && !matches!(phase, Some("Bound" | "Lost"))
 }
 
-/// All that is to be done, the oldest claims first.
-pub(super) fn steps(known: &Known<'_>) -> Vec<Step> {
+/// Returns all writes, for the oldest claims first.
+pub(super) fn steps(known: &VolumeState<'_>) -> Vec<Step> {
     let phases = known.volumes.iter().filter_map(|volume| {
         let is = volume.status.as_ref().and_then(|status| status.phase.as_deref());
         let phase = phase(volume, known.claims);
@@ -64,7 +64,7 @@ pub(super) fn steps(known: &Known<'_>) -> Vec<Step> {
     steps
 }
 
-/// A volume that names a claim without its uid waits for it; one whose claim is gone is released for good.
+/// Returns a volume's phase. A volume that names a claim without its uid is still available; one whose claim is gone is released.
 fn phase(volume: &PersistentVolume, claims: &[Arc<PersistentVolumeClaim>]) -> &'static str {
     let owner = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
     match owner.and_then(|owner| owner.uid.as_ref()) {
@@ -82,10 +82,10 @@ fn has_lost(claim: &PersistentVolumeClaim, volumes: &[Arc<PersistentVolume>]) ->
         && !volumes.iter().any(|volume| volume.name_any() == name)
 }
 
-/// The smallest volume that does for the claim; before all, one that was made for it.
+/// Returns the smallest matching volume for the claim; one that was pre-bound to it comes first.
 fn best(
     claim: &PersistentVolumeClaim,
-    known: &Known<'_>,
+    known: &VolumeState<'_>,
     taken: &BTreeSet<String>,
 ) -> Option<Arc<PersistentVolume>> {
     let spec = claim.spec.as_ref()?;
@@ -94,7 +94,7 @@ fn best(
         return None;
     }
     let free = known.volumes.iter().filter(|volume| !taken.contains(&volume.name_any()));
-    free.filter(|volume| is_for(claim, spec, volume) && does(spec, volume) && is_near(volume, node))
+    free.filter(|volume| is_for(claim, spec, volume) && satisfies(spec, volume) && is_near(volume, node))
         .min_by_key(|volume| {
             let made_for_it = volume.spec.as_ref().is_some_and(|spec| spec.claim_ref.is_some());
             (!made_for_it, capacity(volume), volume.name_any())
@@ -102,12 +102,12 @@ fn best(
         .cloned()
 }
 
-/// Whether the claim could have the volume, wherever its pod is.
-pub(crate) fn could_have(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
-    claim.spec.as_ref().is_some_and(|spec| is_for(claim, spec, volume) && does(spec, volume))
+/// Reports whether the volume matches the claim, regardless of the pod's node.
+pub(crate) fn is_compatible(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
+    claim.spec.as_ref().is_some_and(|spec| is_for(claim, spec, volume) && satisfies(spec, volume))
 }
 
-/// Whether the claim may have the volume: neither names another.
+/// Reports whether neither the claim nor the volume names another one.
 fn is_for(
     claim: &PersistentVolumeClaim,
     spec: &PersistentVolumeClaimSpec,
@@ -125,8 +125,8 @@ fn is_for(
         && volume.metadata.deletion_timestamp.is_none()
 }
 
-/// Whether the volume is what the claim asks for.
-fn does(spec: &PersistentVolumeClaimSpec, volume: &PersistentVolume) -> bool {
+/// Reports whether the volume has what the claim requests.
+fn satisfies(spec: &PersistentVolumeClaimSpec, volume: &PersistentVolume) -> bool {
     let Some(has) = &volume.spec else { return false };
     let text = |field: &Option<String>, default: &str| field.clone().unwrap_or_else(|| default.to_owned());
     let requests = spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());
@@ -147,7 +147,7 @@ fn capacity(volume: &PersistentVolume) -> i64 {
     capacity.and_then(|capacity| capacity.get("storage")).and_then(quantity::whole).unwrap_or(0)
 }
 
-/// The pods that use the claim.
+/// Returns the pods that use the claim.
 pub(super) fn users<'a>(
     claim: &PersistentVolumeClaim,
     pods: &'a [Arc<Pod>],
@@ -160,15 +160,15 @@ pub(super) fn users<'a>(
     })
 }
 
-/// The node of a pod that uses the claim.
-fn node_of<'a>(claim: &PersistentVolumeClaim, known: &Known<'a>) -> Option<&'a Node> {
+/// Returns the node of a pod that uses the claim.
+fn node_of<'a>(claim: &PersistentVolumeClaim, known: &VolumeState<'a>) -> Option<&'a Node> {
     let names = users(claim, known.pods).filter_map(|pod| pod.spec.as_ref()?.node_name.as_deref());
     let mut nodes =
         names.filter_map(|name| known.nodes.iter().find(|node| node.metadata.name.as_deref() == Some(name)));
     nodes.next().map(Arc::as_ref)
 }
 
-/// Whether the volume can be had on the node, if there is one yet.
+/// Reports whether the volume is accessible on the node, if there is one yet.
 fn is_near(volume: &PersistentVolume, node: Option<&Node>) -> bool {
     let affinity = volume.spec.as_ref().and_then(|spec| spec.node_affinity.as_ref());
     let required = affinity.and_then(|affinity| affinity.required.as_ref());

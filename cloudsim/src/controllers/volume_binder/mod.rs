@@ -1,4 +1,4 @@
-//! Binds claims to persistent volumes: level-triggered, all of it again at each change. No volume is made, wiped or deleted.
+//! Binds claims to persistent volumes: level-triggered, a full pass after each change. No volume is created, wiped or deleted.
 //!
 //! Source: Kubernetes, "Persistent Volumes"; kube-controller-manager's persistentvolume-binder.
 
@@ -19,15 +19,15 @@ use tracing::{info, warn};
 mod choose;
 mod unbound;
 
-pub(crate) use self::choose::could_have;
+pub(crate) use self::choose::is_compatible;
 use self::{
-    choose::{Known, Step},
-    unbound::Said,
+    choose::{Step, VolumeState},
+    unbound::RecordedEvents,
 };
 use super::{informers::Failure, workloads::Cluster};
 
-/// After a failed call; the API is in this process or near it.
-const AFTER_ERROR: Duration = Duration::from_secs(1);
+/// The wait after a failed call.
+const ERROR_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Runs until `stop`.
 pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
@@ -38,13 +38,13 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
         cluster.volumes.completed().await;
         cluster.pods.completed().await;
         cluster.nodes.completed().await;
-        let mut said = Said::default();
+        let mut recorded = RecordedEvents::default();
         loop {
-            let again = match pass(&cluster, &mut said).await {
-                Ok(some_wait) => some_wait.then_some(unbound::AGAIN),
+            let again = match pass(&cluster, &mut recorded).await {
+                Ok(some_wait) => some_wait.then_some(unbound::REPEAT_INTERVAL),
                 Err(error) => {
                     warn!(error = &error as &dyn std::error::Error, "claims are not bound yet");
-                    Some(AFTER_ERROR)
+                    Some(ERROR_RETRY_INTERVAL)
                 }
             };
             let retry = async {
@@ -53,7 +53,7 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
                     None => std::future::pending().await,
                 }
             };
-            // cancel-safe: what changed is read from the caches, whoever told of it
+            // cancel-safe: changes are read from the informers, whatever notified them
             tokio::select! {
                 _ = claims.recv() => {}
                 _ = volumes.recv() => {}
@@ -66,8 +66,8 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
     let _: Option<()> = stop.run_until_cancelled(work).await;
 }
 
-/// Whether some claims wait for what is not there.
-async fn pass(cluster: &Cluster, said: &mut Said) -> Result<bool, Failure> {
+/// Makes one pass; returns whether some claims wait.
+async fn pass(cluster: &Cluster, recorded: &mut RecordedEvents) -> Result<bool, Failure> {
     let claims = cluster.claims.all();
     let classes = if claims.iter().any(|claim| choose::is_pending(claim)) {
         Api::<StorageClass>::all(cluster.client.clone()).list(&ListParams::default()).await?.items
@@ -78,10 +78,15 @@ async fn pass(cluster: &Cluster, said: &mut Said) -> Result<bool, Failure> {
     let waiting: Vec<String> =
         classes.iter().filter(|class| late(class)).map(ResourceExt::name_any).collect();
     let (volumes, pods, nodes) = (cluster.volumes.all(), cluster.pods.all(), cluster.nodes.all());
-    let known =
-        Known { claims: &claims, volumes: &volumes, pods: &pods, nodes: &nodes, late_classes: &waiting };
+    let known = VolumeState {
+        claims: &claims,
+        volumes: &volumes,
+        pods: &pods,
+        nodes: &nodes,
+        late_classes: &waiting,
+    };
     let steps = choose::steps(&known);
-    let some_wait = said.record(&cluster.events, (&known, classes.as_slice()), &steps, Instant::now());
+    let some_wait = recorded.record(&cluster.events, (&known, classes.as_slice()), &steps, Instant::now());
     for step in steps {
         act(cluster, step).await?;
     }
@@ -96,7 +101,7 @@ async fn act(cluster: &Cluster, step: Step) -> Result<(), Failure> {
     }
 }
 
-/// The volume first: a claim that is bound has a volume that says so.
+/// Binds the volume first: a bound claim always has a volume that names it.
 async fn bind(
     cluster: &Cluster,
     claim: &PersistentVolumeClaim,
@@ -105,7 +110,7 @@ async fn bind(
     let (namespace, name) = (claim.namespace().unwrap_or_default(), claim.name_any());
     let reference = json!({"kind": "PersistentVolumeClaim", "apiVersion": "v1", "namespace": namespace, "name": name,
         "uid": claim.uid(), "resourceVersion": claim.resource_version()});
-    // the version that was looked at: another claim may have come first
+    // with the version that was examined: another claim may have been bound meanwhile
     let patch =
         json!({"metadata": {"resourceVersion": volume.resource_version()}, "spec": {"claimRef": reference}});
     let all = Api::<PersistentVolume>::all(cluster.client.clone());

@@ -1,4 +1,4 @@
-//! Why a claim is not bound, in the words of kube-controller-manager, for whoever describes it. Pure, but for what was said last.
+//! Events that say why a claim is not bound, with kube-controller-manager's messages. Pure, except for what was recorded last.
 //!
 //! Source: Kubernetes, `pkg/controller/volume/persistentvolume`, `syncUnboundClaim` and `provisionClaim`.
 
@@ -13,25 +13,25 @@ use k8s_openapi::api::{
 };
 use kube::ResourceExt;
 
-use super::choose::{Known, Step, is_pending, users};
+use super::choose::{Step, VolumeState, is_pending, users};
 use crate::controllers::events::{Component, NewEvent, Recorder};
 
-/// The same is said again after this, as events are forgotten after an hour.
-pub(super) const AGAIN: Duration = Duration::from_mins(5);
+/// The interval of a repeated event; events are deleted after an hour.
+pub(super) const REPEAT_INTERVAL: Duration = Duration::from_mins(5);
 
-/// Classes of this prefix are of plugins, of which there is none; all others are somebody else's.
-const PLUGINS: &str = "kubernetes.io/";
+/// The prefix of in-tree provisioners, which do not exist here; others are external.
+const IN_TREE_PREFIX: &str = "kubernetes.io/";
 
-/// What was said of each claim, by uid, and when.
+/// The last event of each claim, by uid, with its time.
 #[derive(Debug, Default)]
-pub(super) struct Said(BTreeMap<String, (NewEvent, Instant)>);
+pub(super) struct RecordedEvents(BTreeMap<String, (NewEvent, Instant)>);
 
-impl Said {
-    /// Says of each claim that waits and is in none of the `steps` why it does. Whether there are such claims.
+impl RecordedEvents {
+    /// Records an event for each waiting claim that is in none of the `steps`. Returns whether there are such claims.
     pub(super) fn record(
         &mut self,
         events: &Recorder,
-        (known, classes): (&Known<'_>, &[StorageClass]),
+        (known, classes): (&VolumeState<'_>, &[StorageClass]),
         steps: &[Step],
         now: Instant,
     ) -> bool {
@@ -48,8 +48,9 @@ impl Said {
         let mut before = std::mem::take(&mut self.0);
         for claim in known.claims.iter().filter(|claim| waits(claim)) {
             let (Some(uid), Some(why)) = (claim.uid(), why(claim, known, classes)) else { continue };
-            let last =
-                before.remove(&uid).filter(|(said, at)| *said == why && now.duration_since(*at) < AGAIN);
+            let last = before
+                .remove(&uid)
+                .filter(|(recorded, at)| *recorded == why && now.duration_since(*at) < REPEAT_INTERVAL);
             let at = last.map(|(_, at)| at);
             if at.is_none() {
                 events.record(&**claim, why.clone());
@@ -60,8 +61,8 @@ impl Said {
     }
 }
 
-/// Why the claim is not bound; `None` where Kubernetes says nothing either.
-fn why(claim: &PersistentVolumeClaim, known: &Known<'_>, classes: &[StorageClass]) -> Option<NewEvent> {
+/// Returns why the claim is not bound; `None` if Kubernetes records no event either.
+fn why(claim: &PersistentVolumeClaim, known: &VolumeState<'_>, classes: &[StorageClass]) -> Option<NewEvent> {
     let by = Component::PersistentVolume;
     let spec = claim.spec.as_ref()?;
     if let Some(wanted) = spec.volume_name.as_deref().filter(|name| !name.is_empty()) {
@@ -96,7 +97,7 @@ fn why(claim: &PersistentVolumeClaim, known: &Known<'_>, classes: &[StorageClass
         return Some(NewEvent::warning(by, "ProvisioningFailed", message));
     };
     let provisioner = &class.provisioner;
-    if provisioner.starts_with(PLUGINS) {
+    if provisioner.starts_with(IN_TREE_PREFIX) {
         let message = format!("no volume plugin matched name: {provisioner}");
         return Some(NewEvent::warning(by, "ProvisioningFailed", message));
     }
@@ -152,40 +153,43 @@ mod tests {
                 "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}}),
             ))
         };
-        let said = |spec: Value, pods: &[Arc<k8s_openapi::api::core::v1::Pod>]| {
+        let reason = |spec: Value, pods: &[Arc<k8s_openapi::api::core::v1::Pod>]| {
             let late = ["late".to_owned()];
-            let known = Known { claims: &[], volumes: &volumes, pods, nodes: &[], late_classes: &late };
+            let known = VolumeState { claims: &[], volumes: &volumes, pods, nodes: &[], late_classes: &late };
             why(&claim(spec), &known, &classes)
         };
         let by = Component::PersistentVolume;
         let normal = |reason, message: &str| Some(NewEvent::normal(by, reason, message.into()));
         let warning = |reason, message: &str| Some(NewEvent::warning(by, reason, message.into()));
         assert_eq!(
-            said(json!({}), &[]),
+            reason(json!({}), &[]),
             normal(
                 "FailedBinding",
                 "no persistent volumes available for this claim and no storage class is set"
             )
         );
         assert_eq!(
-            said(json!({"volumeName": "taken"}), &[]),
+            reason(json!({"volumeName": "taken"}), &[]),
             warning("FailedBinding", "volume \"taken\" already bound to a different claim.")
         );
-        assert_eq!(said(json!({"volumeName": "free"}), &[]), None);
-        assert_eq!(said(json!({"volumeName": "none"}), &[]), None, "it may come");
+        assert_eq!(reason(json!({"volumeName": "free"}), &[]), None);
+        assert_eq!(reason(json!({"volumeName": "none"}), &[]), None, "it may come");
         let late = || json!({"storageClassName": "late"});
         let first = "waiting for first consumer to be created before binding";
-        assert_eq!(said(late(), &[]), normal("WaitForFirstConsumer", first));
+        assert_eq!(reason(late(), &[]), normal("WaitForFirstConsumer", first));
         let scheduled = "waiting for pod p to be scheduled";
-        assert_eq!(said(late(), &[user(Value::Null)]), normal("WaitForPodScheduled", scheduled));
+        assert_eq!(reason(late(), &[user(Value::Null)]), normal("WaitForPodScheduled", scheduled));
         let no_plugin = "no volume plugin matched name: kubernetes.io/no-provisioner";
-        assert_eq!(said(late(), &[user("edge-1".into())]), warning("ProvisioningFailed", no_plugin));
-        assert_eq!(said(json!({"storageClassName": "local"}), &[]), warning("ProvisioningFailed", no_plugin));
+        assert_eq!(reason(late(), &[user("edge-1".into())]), warning("ProvisioningFailed", no_plugin));
         assert_eq!(
-            said(json!({"storageClassName": "none"}), &[]),
+            reason(json!({"storageClassName": "local"}), &[]),
+            warning("ProvisioningFailed", no_plugin)
+        );
+        assert_eq!(
+            reason(json!({"storageClassName": "none"}), &[]),
             warning("ProvisioningFailed", "storageclass.storage.k8s.io \"none\" not found")
         );
-        let told = said(json!({"storageClassName": "disk"}), &[]).map(|told| format!("{told:?}")).unwrap();
+        let told = reason(json!({"storageClassName": "disk"}), &[]).map(|told| format!("{told:?}")).unwrap();
         assert!(
             told.contains("ExternalProvisioning") && told.contains("provisioner 'disk.example' or"),
             "{told}"

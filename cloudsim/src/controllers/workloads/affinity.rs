@@ -1,12 +1,12 @@
-//! Whether a node is one that a pod may be on: selectors, affinity, taints. Pure.
+//! Whether a pod may be on a node: selectors, affinity, taints. Pure.
 
 use k8s_openapi::api::core::v1::{
     Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodSpec, Taint, Toleration,
 };
 use kube::ResourceExt;
 
-/// Whether the node has what the pod's `nodeSelector` and required node affinity ask for.
-pub(crate) fn wants(spec: &PodSpec, node: &Node) -> bool {
+/// Reports whether the node matches the pod's `nodeSelector` and required node affinity.
+pub(crate) fn matches_node(spec: &PodSpec, node: &Node) -> bool {
     let mut selector = spec.node_selector.iter().flatten();
     if !selector.all(|(key, value)| node.labels().get(key) == Some(value)) {
         return false;
@@ -17,12 +17,12 @@ pub(crate) fn wants(spec: &PodSpec, node: &Node) -> bool {
     required.is_none_or(|required| selects(required, node))
 }
 
-/// Whether one of the selector's terms matches the node.
+/// Reports whether one of the selector's terms matches the node.
 pub(crate) fn selects(selector: &NodeSelector, node: &Node) -> bool {
     selector.node_selector_terms.iter().any(|term| matches(term, node))
 }
 
-/// All requirements of a term; one without any matches nothing.
+/// Reports whether all requirements of a term match; an empty term matches nothing.
 pub(crate) fn matches(term: &NodeSelectorTerm, node: &Node) -> bool {
     let expressions = term.match_expressions.as_deref().unwrap_or_default();
     let fields = term.match_fields.as_deref().unwrap_or_default();
@@ -56,7 +56,7 @@ fn fits(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
     }
 }
 
-/// Whether a pod with this toleration may be on a node with this taint.
+/// Reports whether the toleration tolerates the taint.
 pub(crate) fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     let exists = toleration.operator.as_deref() == Some("Exists");
     let key = toleration.key.as_deref().unwrap_or_default();
@@ -68,7 +68,7 @@ pub(crate) fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
         && (exists || value == taint.value.as_deref().unwrap_or_default())
 }
 
-/// The node's taints with one of these effects that no toleration is for.
+/// Returns the node's taints with one of these effects that are not tolerated.
 pub(crate) fn untolerated<'a>(
     tolerations: &'a [Toleration],
     node: &'a Node,
@@ -120,7 +120,7 @@ mod tests {
             ),
             (json!({}), false),
         ] {
-            assert_eq!(wants(&spec(term.clone()), &node()), expected, "{term}");
+            assert_eq!(matches_node(&spec(term.clone()), &node()), expected, "{term}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! How long controllers wait before they replace pods that fail again and again: a node that refuses a pod refuses the next one too.
+//! Back-off before failed pods are replaced: a node that refuses a pod refuses the next one too.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -9,18 +9,18 @@ use parking_lot::Mutex;
 
 use super::pods::phase;
 
-/// The waits of replica sets: the first, which doubles, and the longest.
+/// The back-off of replica sets: the first, which doubles, and the longest.
 const REFUSED_BACKOFF: SignedDuration = SignedDuration::from_secs(10);
 const LONGEST_REFUSED_BACKOFF: SignedDuration = SignedDuration::from_mins(10);
-/// The waits of daemon sets, as Kubernetes has them.
+/// The back-off of daemon sets; Kubernetes'.
 const FAILED_BACKOFF: SignedDuration = SignedDuration::from_secs(1);
 const LONGEST_FAILED_BACKOFF: SignedDuration = SignedDuration::from_mins(15);
-/// Whoever did not fail for so long begins anew.
-const FORGIVEN: SignedDuration = SignedDuration::from_mins(30);
-/// How many places are remembered where pods fail.
+/// The back-off starts over after this long without a failure.
+const RESET_AFTER: SignedDuration = SignedDuration::from_mins(30);
+/// How many keys are remembered.
 const MAX_PLACES: usize = 10_000;
 
-/// How much is left of the wait after the last of so many failures in a row, which doubles with each.
+/// Returns the rest of the back-off after this many failures in a row; it doubles with each.
 pub(super) fn left(
     (first, longest): (SignedDuration, SignedDuration),
     failures: usize,
@@ -32,7 +32,7 @@ pub(super) fn left(
     Duration::try_from(wait - now.duration_since(last)).ok().filter(|left| !left.is_zero())
 }
 
-/// Whether its node would not have the pod, which so never ran.
+/// Reports whether the node rejected the pod, which so never ran.
 fn is_refused(pod: &Pod) -> bool {
     let status = pod.status.as_ref();
     let ran = status.is_some_and(|status| {
@@ -42,7 +42,7 @@ fn is_refused(pod: &Pod) -> bool {
     phase(pod) == "Failed" && !ran && !is_evicted
 }
 
-/// How long not to make pods beside these, of which nodes refused the newest. One that was had ends the row.
+/// Returns how long not to create pods in addition to these, of which the newest were rejected. An accepted one ends the row.
 pub(super) fn after_refusals<'a>(
     pods: impl Iterator<Item = &'a Pod> + Clone,
     now: Timestamp,
@@ -58,21 +58,21 @@ pub(super) fn after_refusals<'a>(
 #[derive(Clone, Debug)]
 struct Failures {
     count: usize,
-    /// The pod that failed last, and when that was seen.
+    /// The uid of the pod that failed last, with the time at which that was observed.
     uid: String,
     last: Timestamp,
 }
 
-/// Where pods fail: by owner and node or number. Forgotten with the process.
+/// The failures by key: owner and node, or owner and ordinal. Lost with the process.
 #[derive(Debug, Default)]
 pub(super) struct FailureBackoff(Mutex<HashMap<String, Failures>>);
 
 impl FailureBackoff {
-    /// How long this failed pod is left where it is before another one takes its place.
+    /// Returns how long this failed pod is kept before it is replaced.
     pub(super) fn left(&self, place: &str, pod: &Pod, now: Timestamp) -> Option<Duration> {
         let mut places = self.0.lock();
         if places.len() >= MAX_PLACES && !places.contains_key(place) {
-            places.retain(|_, failures| now.duration_since(failures.last) < FORGIVEN);
+            places.retain(|_, failures| now.duration_since(failures.last) < RESET_AFTER);
             if places.len() >= MAX_PLACES {
                 places.clear();
             }
@@ -81,7 +81,7 @@ impl FailureBackoff {
         let fresh = || Failures { count: 0, uid: String::new(), last: now };
         let failures = places.entry(place.to_owned()).or_insert_with(fresh);
         if failures.uid != uid {
-            let is_forgiven = now.duration_since(failures.last) >= FORGIVEN;
+            let is_forgiven = now.duration_since(failures.last) >= RESET_AFTER;
             failures.count = if is_forgiven { 1 } else { failures.count.saturating_add(1) };
             (failures.uid, failures.last) = (uid, now);
         }

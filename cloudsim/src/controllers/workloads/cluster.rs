@@ -1,4 +1,4 @@
-//! What the controllers of workloads share: a client, what is known of the cluster, and the few writes that they all do.
+//! What the workload controllers share: a client, informers, and common writes.
 
 use std::{fmt::Debug, sync::Arc};
 
@@ -38,16 +38,16 @@ use crate::{
     tasks::Tasks,
 };
 
-/// How many pods one reconciliation makes or deletes at the same time.
+/// How many pods one reconciliation creates or deletes at the same time.
 pub(super) const CONCURRENT_WRITES: usize = 16;
 
-/// What the controllers know and write. Cheap to clone.
+/// The shared state of the controllers. Cheap to clone.
 #[derive(Clone)]
 #[allow(missing_docs)]
 pub(crate) struct Cluster {
     pub(crate) client: Client,
     pub(crate) events: Recorder,
-    /// What is counted of the controllers' queues.
+    /// The metrics of the controllers' queues.
     pub(crate) queues: WorkQueues,
     pub(crate) pods: Informer<Pod>,
     pub(crate) nodes: Informer<Node>,
@@ -65,11 +65,11 @@ pub(crate) struct Cluster {
     pub(crate) slices: Informer<EndpointSlice>,
     pub(crate) endpoints: Informer<Endpoints>,
     pub(crate) budgets: Informer<PodDisruptionBudget>,
-    /// Where pods fail again and again.
+    /// The back-off of failing pods.
     pub(super) failures: Arc<FailureBackoff>,
 }
 
-/// An object in a namespace.
+/// A namespaced object.
 pub(crate) trait Namespaced:
     Resource<DynamicType = (), Scope = NamespaceResourceScope>
     + Clone
@@ -95,7 +95,7 @@ impl<K> Namespaced for K where
 }
 
 impl Cluster {
-    /// Nothing known yet.
+    /// Creates it with empty informers.
     pub(crate) fn new(client: Client, events: Recorder) -> Self {
         Self {
             client,
@@ -121,12 +121,12 @@ impl Cluster {
         }
     }
 
-    /// With its queues counted there.
+    /// Sets the metrics of queues.
     pub(crate) fn counted_in(self, queues: WorkQueues) -> Self {
         Self { queues, ..self }
     }
 
-    /// Watches pods and nodes alone, until `stop`.
+    /// Runs only the informers of pods and nodes, until `stop`.
     pub(crate) async fn run_pods_and_nodes(&self, stop: CancellationToken) {
         let (pods, nodes) = (self.pods.clone(), self.nodes.clone());
         tokio::join!(
@@ -135,11 +135,11 @@ impl Cluster {
         );
     }
 
-    /// Watches until `stop`.
+    /// Runs all informers until `stop`.
     pub(crate) fn spawn(&self, tasks: &Tasks, stop: &CancellationToken) {
         macro_rules! watch {
             ($($informer:ident),*) => {
-                // all that there are: a controller waits for ever for an informer that does not run
+                // all of them: a controller would wait forever for an informer that does not run
                 let Self { client, events: _, queues: _, failures: _, $($informer),* } = self;
                 $(tasks.spawn(concat!("informer of ", stringify!($informer)), $informer.clone().run(client.clone(), stop.child_token()));)*
             };
@@ -164,13 +164,12 @@ impl Cluster {
         );
     }
 
-    /// The API of the objects beside `object`.
+    /// Returns the API of objects in the namespace of `object`.
     pub(crate) fn beside<K: Namespaced>(&self, object: &impl ResourceExt) -> Api<K> {
         Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default())
     }
 
-    /// The objects that `owner` controls. Before that, it takes those that match its selector and that nobody controls, and
-    /// lets go of those that no longer match.
+    /// Returns the objects that `owner` controls, after it has adopted matching orphans and released objects that no longer match.
     pub(crate) async fn claimed<K, O>(
         &self,
         informer: &Informer<K>,
@@ -208,7 +207,7 @@ impl Cluster {
         owner: &O,
         orphan: &K,
     ) -> Result<(), Failure> {
-        // the live owner: one that was deleted and made anew must not get the pods of the old one
+        // checks the live owner: one that was deleted and created again must not adopt the pods of the old one
         let live = self.beside::<O>(owner).get_opt(&owner.name_any()).await?;
         let is_same =
             live.is_some_and(|live| live.uid() == owner.uid() && live.meta().deletion_timestamp.is_none());
@@ -233,7 +232,7 @@ impl Cluster {
         self.patch(informer, object, &patch).await
     }
 
-    /// Changes an object by a merge patch. One that is gone is forgotten.
+    /// Patches an object by a merge patch. A deleted one is removed from the informer.
     pub(crate) async fn patch<K: Namespaced>(
         &self,
         informer: &Informer<K>,
@@ -249,7 +248,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Makes an object.
+    /// Creates an object.
     pub(crate) async fn create<K: Namespaced>(
         &self,
         informer: &Informer<K>,
@@ -260,7 +259,7 @@ impl Cluster {
         Ok(written)
     }
 
-    /// Deletes an object, and what it owns after it.
+    /// Deletes an object, with its dependents in the background.
     pub(crate) async fn delete<K: Namespaced>(
         &self,
         informer: &Informer<K>,
@@ -273,7 +272,7 @@ impl Cluster {
                 Some(left) if left.meta().deletion_timestamp.is_some() => informer.wrote(left),
                 _ => informer.removed(object),
             },
-            // gone, or another one of this name
+            // deleted, or replaced by another one of this name
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => informer.removed(object),
             Err(error) => return Err(error.into()),
         }
@@ -292,7 +291,7 @@ impl Cluster {
         results.into_iter().collect()
     }
 
-    /// Writes a status where it differs from the one that is known.
+    /// Writes a status if it differs from the known one.
     pub(crate) async fn write_status<K: Namespaced, S: Serialize>(
         &self,
         informer: &Informer<K>,
@@ -305,9 +304,9 @@ impl Cluster {
         if old == new {
             return Ok(());
         }
-        // written over what was looked at: who counts from an older status than the stored one would count twice
+        // with the resource version: a status computed from an older one could count twice
         let patch = json!({"metadata": {"uid": object.uid(), "resourceVersion": object.resource_version()},
-            "status": clearing(&old, new)});
+            "status": with_removed_fields(&old, new)});
         let api = self.beside::<K>(object);
         match api.patch_status(&object.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await {
             Ok(written) => informer.wrote(written),
@@ -318,16 +317,16 @@ impl Cluster {
     }
 }
 
-/// The list in a merge patch: one that is empty goes, as the API has none.
+/// Returns a list for a merge patch: null if it is empty, as the API omits it.
 pub(crate) fn or_null<T: Serialize>(list: &[T]) -> Value {
     if list.is_empty() { Value::Null } else { json!(list) }
 }
 
-/// `new` as a merge patch of `old`: what is no longer there, at any depth, is said to be null. Lists replace each other whole.
-pub(crate) fn clearing(old: &Value, mut new: Value) -> Value {
+/// Makes `new` a merge patch of `old`: fields that are missing at any depth become null. Lists are replaced as a whole.
+pub(crate) fn with_removed_fields(old: &Value, mut new: Value) -> Value {
     if let (Value::Object(old), Value::Object(new)) = (old, &mut new) {
         for (key, old) in old {
-            let cleared = new.remove(key).map_or(Value::Null, |new| clearing(old, new));
+            let cleared = new.remove(key).map_or(Value::Null, |new| with_removed_fields(old, new));
             new.insert(key.clone(), cleared);
         }
     }
@@ -351,7 +350,7 @@ mod tests {
             (json!({"a": [1, 2]}), json!({"a": [2], "b": 3}), json!({"a": [2], "b": 3})),
             (Value::Null, json!({"a": 1}), json!({"a": 1})),
         ] {
-            assert_eq!(clearing(&old, new), patch, "{old}");
+            assert_eq!(with_removed_fields(&old, new), patch, "{old}");
         }
     }
 }

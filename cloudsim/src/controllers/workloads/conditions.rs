@@ -9,21 +9,21 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::Time,
 };
 
-/// This second: times of objects have no fractions.
+/// Truncates to seconds: timestamps of objects have no fractions.
 pub(crate) fn seconds(now: Timestamp) -> Time {
     Time(Timestamp::from_second(now.as_second()).unwrap_or(now))
 }
 
-/// What a condition says.
+/// A condition to set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Condition<'a> {
-    /// As in `Available`.
+    /// The type, as in `Available`.
     pub(crate) type_: &'a str,
-    /// Whether it holds.
+    /// The status.
     pub(crate) holds: bool,
-    /// One word for machines.
+    /// The reason, one word for programs.
     pub(crate) reason: &'a str,
-    /// A sentence for people.
+    /// The message for people.
     pub(crate) message: String,
 }
 
@@ -32,7 +32,7 @@ impl Condition<'_> {
         if self.holds { "True" } else { "False" }
     }
 
-    /// Sets it among a deployment's: the time of transition stays while the status does.
+    /// Sets it in a deployment's conditions; the transition time changes only with the status.
     pub(crate) fn set_deployment(self, conditions: &mut Vec<DeploymentCondition>, now: Timestamp) {
         let now = seconds(now);
         let known = conditions.iter().position(|condition| condition.type_ == self.type_);
@@ -56,7 +56,7 @@ impl Condition<'_> {
         });
     }
 
-    /// Sets it among a replica set's.
+    /// Sets it in a replica set's conditions.
     pub(crate) fn set_replica_set(self, conditions: &mut Vec<ReplicaSetCondition>, now: Timestamp) {
         let known = conditions.iter().any(|old| {
             old.type_ == self.type_
@@ -76,7 +76,7 @@ impl Condition<'_> {
         });
     }
 
-    /// Sets it among a job's.
+    /// Sets it in a job's conditions.
     pub(crate) fn set_job(self, conditions: &mut Vec<JobCondition>, now: Timestamp) {
         if conditions.iter().any(|old| old.type_ == self.type_ && old.status == self.status()) {
             return;

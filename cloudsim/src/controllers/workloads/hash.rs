@@ -1,16 +1,16 @@
-//! Short names for templates: the same template has the same. Pure.
+//! Hashes of pod templates. Pure.
 
 use serde::Serialize;
 
-/// The label by which a deployment tells the pods of its templates apart.
+/// The label of a deployment's pods with the hash of their template.
 pub(super) const POD_TEMPLATE: &str = "pod-template-hash";
-/// The label by which daemon sets and stateful sets do.
+/// The label of daemon sets' and stateful sets' pods.
 pub(super) const REVISION: &str = "controller-revision-hash";
 
-/// The characters of Kubernetes' safe encoding: no vowels, nothing that reads like another.
+/// The characters of Kubernetes' safe encoding: no vowels, and none that resemble others.
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// A name for `template`; another one when `collisions` counts up.
+/// Returns the hash of `template`, which differs for other `collisions`.
 pub(super) fn hash(template: &impl Serialize, collisions: Option<i32>) -> String {
     let mut text = serde_json::to_vec(template).unwrap_or_default();
     if let Some(collisions) = collisions {

@@ -1,4 +1,4 @@
-//! The templates that a daemon set or stateful set had, kept as `ControllerRevision`s.
+//! The revisions of a daemon set or stateful set, stored as `ControllerRevision`s.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::controllers::informers::Failure;
 
-/// What of a workload makes its history.
+/// The workload whose history it is.
 pub(super) struct Owner<'a, O> {
     pub(super) object: &'a O,
     pub(super) selector: &'a LabelSelector,
@@ -27,16 +27,16 @@ pub(super) struct Owner<'a, O> {
     pub(super) collisions: Option<i32>,
 }
 
-/// What a workload has.
+/// The pods and revisions of a workload.
 pub(super) struct Observed {
     pub(super) pods: Vec<Arc<Pod>>,
     /// The oldest first.
     pub(super) revisions: Vec<Arc<ControllerRevision>>,
-    /// That of the present template.
+    /// The revision of the present template.
     pub(super) present: Arc<ControllerRevision>,
 }
 
-/// The pods and revisions of a workload, those that it has just taken to itself included; nothing where it is being deleted.
+/// Returns the pods and revisions of a workload, including newly adopted ones; `None` if it is being deleted.
 pub(super) async fn observe<O: Namespaced>(
     owner: &Owner<'_, O>,
     cluster: &Cluster,
@@ -49,7 +49,7 @@ pub(super) async fn observe<O: Namespaced>(
     Ok(Some(Observed { pods, revisions, present }))
 }
 
-/// All revisions, the oldest first, and the one of the present template, which is made or made the newest where needed.
+/// Returns all revisions, the oldest first, and the one of the present template, which is created or made the newest if necessary.
 async fn revisions<O: Namespaced>(
     owner: &Owner<'_, O>,
     cluster: &Cluster,
@@ -73,12 +73,12 @@ async fn revisions<O: Namespaced>(
     Ok((all, present))
 }
 
-/// The name that the pods of a revision have as their label.
+/// Returns the value of the revision label of pods.
 pub(super) fn label(revision: &ControllerRevision) -> String {
     revision.labels().get(hash::REVISION).cloned().unwrap_or_default()
 }
 
-/// A patch that brings the template back: what `kubectl rollout undo` applies.
+/// Builds the patch that restores the template, which `kubectl rollout undo` applies.
 fn data(template: &PodTemplateSpec) -> Value {
     let mut template = json!(template);
     if let Value::Object(template) = &mut template {
@@ -87,7 +87,7 @@ fn data(template: &PodTemplateSpec) -> Value {
     sorted(json!({"spec": {"template": template}}))
 }
 
-/// With the keys of all objects in order: whoever makes the same patch compares its bytes.
+/// Sorts the keys of all objects, since patches are compared as bytes.
 fn sorted(value: Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -123,7 +123,7 @@ async fn create<O: Namespaced>(
     Ok(Arc::new(cluster.create(&cluster.revisions, &new).await?))
 }
 
-/// Deletes the oldest revisions beyond `limit` whose label or name, by which pods know them, is not in use.
+/// Deletes the oldest revisions beyond `limit` that no pod uses by label or name.
 pub(super) async fn clean_up(
     all: &[Arc<ControllerRevision>],
     limit: Option<i32>,

@@ -1,6 +1,6 @@
-//! Controllers of workloads: each brings one kind to where it should be, from any state.
+//! Workload controllers: each reconciles one kind, from any state.
 //!
-//! They share one watch of each kind ([`Cluster`]).
+//! They share one informer of each kind ([`Cluster`]).
 
 use std::{sync::Arc, time::Duration};
 
@@ -27,7 +27,7 @@ mod triggers;
 pub(crate) use cluster::{Cluster, or_null};
 pub(crate) use conditions::seconds;
 
-/// To look again when the next pod will have been ready for long enough, which no event tells.
+/// Returns when the next pod becomes available, which no event reports.
 fn until_available(pods: &[Arc<Pod>], min_ready: Option<i32>, now: Timestamp) -> Action {
     let min_ready = min_ready.unwrap_or_default();
     let waits =

@@ -1,4 +1,4 @@
-//! Pods made and deleted for their owner, with events about it: kube-controller-manager's `PodControl`.
+//! Creates and deletes pods for their owner, with events: kube-controller-manager's `PodControl`.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::controllers::{
 };
 
 impl Cluster {
-    /// Makes pods for `owner`, several at the same time. Answers the first failure, after all were tried.
+    /// Creates pods for `owner`, several at the same time. Returns the first failure after all were tried.
     pub(crate) async fn create_pods<O: Namespaced>(
         &self,
         owner: &O,

@@ -1,4 +1,4 @@
-//! Pods of a workload: how they are made and what state they are in. Pure.
+//! Creation and states of a workload's pods. Pure.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
@@ -7,7 +7,7 @@ use k8s_openapi::{
 };
 use kube::{Resource, ResourceExt, api::ObjectMeta};
 
-/// The reference by which an object controls those that it makes.
+/// Returns the controller reference to `owner`.
 pub(crate) fn controller_reference<K: Resource<DynamicType = ()>>(owner: &K) -> OwnerReference {
     OwnerReference {
         api_version: K::api_version(&()).into_owned(),
@@ -19,12 +19,12 @@ pub(crate) fn controller_reference<K: Resource<DynamicType = ()>>(owner: &K) -> 
     }
 }
 
-/// The reference to an object's controller.
+/// Returns the reference to an object's controller.
 pub(crate) fn controller_of<K: Resource>(object: &K) -> Option<&OwnerReference> {
     object.meta().owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
 }
 
-/// A pod as `owner`'s template has it, with a name that the API makes up.
+/// Builds a pod from `owner`'s template, with a generated name.
 pub(crate) fn from_template<K>(template: &PodTemplateSpec, owner: &K) -> Pod
 where
     K: Resource<DynamicType = ()>,
@@ -45,22 +45,22 @@ where
     }
 }
 
-/// `Running`, `Pending`, ….
+/// Returns the phase: `Running`, `Pending`, ….
 pub(crate) fn phase(pod: &Pod) -> &str {
     pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
 }
 
-/// Whether its containers ended for good.
+/// Reports whether the pod has succeeded or failed.
 pub(crate) fn is_finished(pod: &Pod) -> bool {
     matches!(phase(pod), "Succeeded" | "Failed")
 }
 
-/// Whether it is neither finished nor on its way out.
+/// Reports whether the pod is neither finished nor being deleted.
 pub(crate) fn is_active(pod: &Pod) -> bool {
     !is_finished(pod) && pod.metadata.deletion_timestamp.is_none()
 }
 
-/// Since when the pod is ready, if it is.
+/// Returns since when the pod is ready, if it is.
 pub(crate) fn ready_since(pod: &Pod) -> Option<Timestamp> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
     let ready =
@@ -68,24 +68,24 @@ pub(crate) fn ready_since(pod: &Pod) -> Option<Timestamp> {
     Some(ready.last_transition_time.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0))
 }
 
-/// Whether it is ready.
+/// Reports whether the pod is ready.
 pub(crate) fn is_ready(pod: &Pod) -> bool {
     ready_since(pod).is_some()
 }
 
-/// After how long the pod will have been ready for `min_ready` seconds; `None` while it is not ready.
+/// Returns how long until the pod has been ready for `min_ready` seconds; `None` if it is not ready.
 pub(crate) fn available_in(pod: &Pod, min_ready: i32, now: Timestamp) -> Option<SignedDuration> {
     let since = ready_since(pod)?;
     let left = SignedDuration::from_secs(min_ready.into()) - now.duration_since(since);
     Some(left.max(SignedDuration::ZERO))
 }
 
-/// Whether it has been ready for `min_ready` seconds.
+/// Reports whether the pod has been ready for `min_ready` seconds.
 pub(crate) fn is_available(pod: &Pod, min_ready: i32, now: Timestamp) -> bool {
     available_in(pod, min_ready, now).is_some_and(|left| left.is_zero())
 }
 
-/// How much is lost with the pod: the first to go sorts first. (Kubernetes' `ActivePodsWithRanks`, without the spread over nodes.)
+/// Returns the order of deletion: the first to delete sorts first. (Kubernetes' `ActivePodsWithRanks`, without the spread over nodes.)
 pub(crate) fn deletion_rank(pod: &Pod) -> impl Ord + use<> {
     let has_node =
         pod.spec.as_ref().is_some_and(|spec| spec.node_name.as_deref().is_some_and(|name| !name.is_empty()));

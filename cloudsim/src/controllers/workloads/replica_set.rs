@@ -1,4 +1,4 @@
-//! Keeps as many pods of a replica set, or of a replication controller, as it asks for: the two are the same but for their types.
+//! Maintains the number of pods of replica sets and replication controllers, which differ only in their types.
 
 use std::{sync::Arc, time::Duration};
 
@@ -32,32 +32,32 @@ use crate::controllers::{
 
 mod controller;
 
-/// The most pods that one reconciliation makes or deletes; the rest follows in the next.
+/// The most pods that one reconciliation creates or deletes; the rest follows in the next.
 const BURST: usize = 500;
 
-/// An object that keeps a number of pods of one template.
+/// An object that maintains a number of pods of one template.
 pub(super) trait Replicas: Namespaced {
-    /// Its status, as its kind has it.
+    /// The status type of the kind.
     type Status: Serialize + Send + Sync;
 
-    /// Under which name its events are recorded.
+    /// The component of its events.
     const COMPONENT: Component;
 
-    /// The objects of this kind.
+    /// Returns the informer of the kind.
     fn informer(cluster: &Cluster) -> &Informer<Self>;
-    /// Which pods are its own.
+    /// Returns the selector of its pods.
     fn selector(&self) -> Option<LabelSelector>;
-    /// How many pods it asks for.
+    /// Returns the wanted number of pods.
     fn replicas(&self) -> i32;
-    /// What its pods are made from.
+    /// Returns the template of its pods.
     fn template(&self) -> Option<&PodTemplateSpec>;
-    /// How many seconds a pod must have been ready.
+    /// Returns how many seconds a pod must have been ready to be available.
     fn min_ready_seconds(&self) -> Option<i32>;
-    /// The status that is stored.
+    /// Returns the stored status.
     fn stored_status(&self) -> &Option<Self::Status>;
-    /// The stored status in the form that both kinds share.
+    /// Returns the stored status in the form that both kinds share.
     fn common_status(&self) -> ReplicaSetStatus;
-    /// The status of its kind.
+    /// Converts a status to that of the kind.
     fn of_common(status: ReplicaSetStatus) -> Self::Status;
 }
 
@@ -148,7 +148,7 @@ async fn reconcile<R: Replicas>(set: Arc<R>, cluster: Arc<Cluster>) -> Result<Ac
     Ok(super::until_available(&pods, set.min_ready_seconds(), now))
 }
 
-/// Makes what is missing, deletes what is too much. Answers why pods could not be made, which the status says too.
+/// Creates missing pods and deletes surplus ones. Returns why pods could not be created, for the status.
 async fn scale<R: Replicas>(
     cluster: &Cluster,
     set: &R,
@@ -209,7 +209,7 @@ fn status<R: Replicas>(
     }
 }
 
-/// As the API counts.
+/// Converts a count to the API's type.
 pub(super) fn count(number: usize) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
 }

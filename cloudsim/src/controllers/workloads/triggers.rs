@@ -1,4 +1,4 @@
-//! Which workloads an object that nobody controls may belong to. Pure but for the lookup.
+//! Finds the workloads that may adopt an orphan. Pure except for the lookup.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::{
@@ -10,7 +10,7 @@ use kube::{
 use super::{cluster::Namespaced, pods::controller_of};
 use crate::controllers::informers::{Change, Informer};
 
-/// The owners in the object's namespace whose selector it matches, while it has no controller.
+/// Returns the owners in the object's namespace whose selector it matches, if it has no controller.
 pub(super) fn adopters<O: Namespaced, K: Namespaced>(
     owners: &Informer<O>,
     selector: impl Fn(&O) -> Option<LabelSelector> + Send + 'static,

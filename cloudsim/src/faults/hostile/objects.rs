@@ -1,11 +1,11 @@
-//! Objects that are none, or not this node's. Pure.
+//! Objects that are invalid, or belong to another node. Pure.
 
 use serde_json::{Value, json};
 use wire::Message;
 
-use super::{Raw, message};
+use super::{RawMessage, message};
 
-/// Every known message with this content.
+/// Returns every known message with this content.
 pub(super) fn known(node: &str, content: &Value) -> Vec<Message> {
     let mut all = Vec::new();
     for kind in ["pod", "configmap", "secret", "serviceaccounttoken", "persistentvolumeclaim", "unicorn"] {
@@ -47,7 +47,7 @@ pub(super) fn known(node: &str, content: &Value) -> Vec<Message> {
     all
 }
 
-/// Objects whose fields have other types than they should.
+/// Returns objects whose fields have the wrong types.
 pub(super) fn wrong_types(node: &str) -> Vec<Message> {
     let metadata =
         json!({"name": "hostile", "namespace": "default", "uid": "hostile-uid", "resourceVersion": "1"});
@@ -65,7 +65,7 @@ pub(super) fn wrong_types(node: &str) -> Vec<Message> {
     bodies.iter().flat_map(|body| known(node, body)).collect()
 }
 
-/// Names, keys and paths with dots and slashes.
+/// Returns names, keys and paths with dots and slashes.
 pub(super) fn path_traversal(node: &str) -> Vec<Message> {
     let up = "../../../../../../../../tmp/outrigger-was-here";
     let meta = |name: &str, uid: &str| json!({"name": name, "namespace": "default", "uid": uid, "resourceVersion": "1"});
@@ -104,7 +104,7 @@ pub(super) fn path_traversal(node: &str) -> Vec<Message> {
         let object = json!({"metadata": meta("..", "hostile-dots"), "spec": spec});
         all.push(message("edgecontroller", "resource", "insert", resource, object));
     }
-    // and gone again: what was taken of it must not stay
+    // and deleted again: what was stored of it must not stay
     all.push(message(
         "edgecontroller",
         "resource",
@@ -122,16 +122,16 @@ pub(super) fn path_traversal(node: &str) -> Vec<Message> {
     all
 }
 
-/// Numbers that no type holds, in places where numbers are read.
-pub(super) fn wild_numbers(node: &str) -> Vec<Raw> {
-    let mut all: Vec<Raw> = ["99999999999999999999", "-1", "1e9", "NaN", "0x10", "", "१"]
+/// Returns numbers that no type can hold, in fields that are read as numbers.
+pub(super) fn wild_numbers(node: &str) -> Vec<RawMessage> {
+    let mut all: Vec<RawMessage> = ["99999999999999999999", "-1", "1e9", "NaN", "0x10", "", "१"]
         .into_iter()
         .map(|revision| {
             let object = json!({"metadata": {"name": "wild", "namespace": "default", "uid": "wild-uid",
                 "resourceVersion": revision, "generation": -1, "deletionGracePeriodSeconds": i64::MIN,
                 "creationTimestamp": "9999999-99-99T99:99:99Z"}, "data": {"k": revision}});
             let path = "default/configmap/wild";
-            Raw::Message(Box::new(
+            RawMessage::Message(Box::new(
                 message("edgecontroller", "resource", "update", path, object).at_revision(revision),
             ))
         })
@@ -140,7 +140,7 @@ pub(super) fn wild_numbers(node: &str) -> Vec<Raw> {
         "priority": i64::MAX, "containers": [{"name": "c", "image": "registry.example/app:1",
             "resources": {"limits": {"cpu": "1e999999999", "memory": "-9223372036854775809Ki"}}}]});
     let pod = json!({"metadata": {"name": "wild", "namespace": "default", "uid": "wild-pod", "resourceVersion": "2"}, "spec": spec});
-    all.push(Raw::Message(Box::new(message(
+    all.push(RawMessage::Message(Box::new(message(
         "edgecontroller",
         "resource",
         "insert",
@@ -148,22 +148,22 @@ pub(super) fn wild_numbers(node: &str) -> Vec<Raw> {
         pod,
     ))));
     let gone = json!({"metadata": {"name": "wild", "namespace": "default", "uid": "wild-pod"}});
-    all.push(Raw::Message(Box::new(message(
+    all.push(RawMessage::Message(Box::new(message(
         "edgecontroller",
         "resource",
         "delete",
         "default/pod/wild",
         gone,
     ))));
-    // no program of the cloud's writes such a timestamp
-    all.push(Raw::Text(
+    // no program of the cloud writes such a timestamp
+    all.push(RawMessage::Text(
         r#"{"header":{"msg_id":"t","timestamp":1e999},"route":{},"content":99999999999999999999999999}"#
             .to_owned(),
     ));
     all
 }
 
-/// What belongs to others, and what is not what its path says.
+/// Returns objects of other nodes, and objects that contradict their path.
 pub(super) fn foreign(node: &str) -> Vec<Message> {
     let meta = |name: &str| json!({"name": name, "namespace": "default", "uid": format!("{name}-uid"), "resourceVersion": "1"});
     let pod = |name: &str, node: &str| {

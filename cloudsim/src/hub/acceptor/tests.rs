@@ -1,4 +1,4 @@
-//! Sessions in which something panics: each ends alone, and its node may come back.
+//! Sessions in which a task panics: each ends alone, and its node may come back.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,7 +22,7 @@ use crate::{controllers::events::Recorder, tasks::Tasks};
 /// Long enough for the slowest machine; a test that works never waits for it.
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A hub whose calls of the API panic when their path ends as told.
+/// A hub whose API calls panic if their path ends as configured.
 struct World {
     acceptor: Acceptor,
     mailboxes: Mailboxes,
@@ -49,7 +49,7 @@ impl World {
         let service = tower::service_fn(move |request: http::Request<Body>| {
             let is_fatal = is_fatal.lock().is_some_and(|end| request.uri().path().ends_with(end));
             let stored = stored.clone();
-            // in the answer's future, which is polled by whoever has asked
+            // in the answer's future, which the caller polls
             async move {
                 assert!(!is_fatal, "on purpose, at {}", request.uri().path());
                 stored.send(request).await
@@ -103,7 +103,7 @@ impl Connected {
         self.socket.send(tungstenite::Message::text(text)).await.expect("the hub reads");
     }
 
-    /// Waits for the answer to a question about its own node.
+    /// Waits for the answer to a query for its own Node.
     async fn is_served(&mut self) {
         let question = Upstream::query("default", &ResourceType::Node, self.node).into_message(0);
         let id = question.header.msg_id.clone();

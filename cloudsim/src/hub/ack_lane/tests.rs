@@ -1,4 +1,4 @@
-//! The lane's rules, one by one.
+//! The rules of the lane, one by one.
 
 use super::*;
 use crate::{
@@ -103,7 +103,7 @@ fn what_is_never_acknowledged_keeps_nobody_from_his_turn() {
         lane.offer(delivery(uid, Some(1)));
     }
     assert!(!lane.is_repeating());
-    // everything has been tried in vain
+    // every message has used up its attempts
     let mut tried = Vec::new();
     for _ in 0..4 * ATTEMPTS {
         tried.extend(sent(&mut lane, now));
@@ -112,7 +112,7 @@ fn what_is_never_acknowledged_keeps_nobody_from_his_turn() {
     assert!(lane.is_repeating());
     assert_eq!(tried.len(), 20);
     assert!(tried[15..].iter().all(|id| id == "a@Some(1)"), "{tried:?}");
-    // a new one waits for one attempt of an old one at most
+    // a new one waits for at most one attempt of an old one
     lane.offer(delivery("new", Some(1)));
     assert_eq!(sent(&mut lane, now).as_deref(), Some("new@Some(1)"));
     assert!(lane.acknowledged("new@Some(1)").is_some());

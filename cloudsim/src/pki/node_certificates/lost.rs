@@ -1,9 +1,8 @@
-//! Records that a repair of the database has lost: what stands in their place keeps their names closed until an administrator opens
-//! them. Pure.
+//! Records that a repair of the database has lost: placeholders keep their names closed until an administrator frees them. Pure.
 //!
-//! A record says which certificates of a name count; without it a certificate that was taken back would count again, and a token would
-//! give a name that a node has. Where the key of the authority is lost as well, no certificate and no token of before can be verified
-//! any more: names are free then, and no certificate of before counts, also where the key is put back.
+//! A record determines which certificates of a name are valid. Without it, a revoked certificate would be valid again, and a token would
+//! give a name that a node has. If the CA's key is lost as well, no earlier certificate or token can be verified: the names are then
+//! free, and earlier certificates stay invalid even if the key is restored.
 
 use std::collections::BTreeSet;
 
@@ -18,10 +17,10 @@ use super::{
     resource,
 };
 
-/// What a repaired database says of the nodes' certificates.
+/// What a repaired database must record of nodes' certificates.
 #[derive(Clone, Debug)]
 pub struct LostRecords {
-    /// Where the authority's key is kept.
+    /// The store's key of the CA.
     pub authority: Key,
 }
 
@@ -38,10 +37,10 @@ impl Amend for LostRecords {
         let mut others = is_torn;
         for lost in lost {
             match name_of(lost) {
-                Whose::Nobody => {}
-                // one that is there twice was another name's
-                Whose::Node(name) if !kept.contains(&*name) => drop(names.insert(name)),
-                Whose::Node(_) | Whose::Unknown => others = true,
+                RecordOwner::Nobody => {}
+                // a duplicate had another name
+                RecordOwner::Node(name) if !kept.contains(&*name) => drop(names.insert(name)),
+                RecordOwner::Node(_) | RecordOwner::Unknown => others = true,
             }
         }
         if others || lost.iter().any(|lost| lost.key == key(UNKNOWN)) {
@@ -53,30 +52,31 @@ impl Amend for LostRecords {
     }
 }
 
-/// Whose record an object was.
-enum Whose {
-    /// It was none.
+/// The owner of a lost object.
+enum RecordOwner {
+    /// The object was not a record.
     Nobody,
     Node(String),
-    /// It was one, or may have been.
+    /// It was a record, or may have been.
     Unknown,
 }
 
-/// The place of a damaged object may be what is damaged; its bytes say its name as well, where they are what was written.
-fn name_of(lost: &Lost) -> Whose {
+/// Returns the owner of a damaged object. Its key may be what is damaged; its bytes contain the name as well, if they are intact.
+fn name_of(lost: &Lost) -> RecordOwner {
     let is_name = |name: &str| is_node_name(name) || name == UNKNOWN;
     let said: Option<Value> = serde_json::from_slice(&lost.bytes).ok();
     let said = said.filter(|said| said.get("record").is_some());
     let name = said.as_ref().and_then(|said| said.pointer("/metadata/name")?.as_str());
     match (lost.key.resource == resource(), name) {
-        (_, Some(name)) if is_name(name) => Whose::Node(name.to_owned()),
-        (true, _) if is_name(&lost.key.name) => Whose::Node(lost.key.name.clone()),
-        (true, _) => Whose::Unknown,
-        (false, _) => Whose::Nobody,
+        (_, Some(name)) if is_name(name) => RecordOwner::Node(name.to_owned()),
+        (true, _) if is_name(&lost.key.name) => RecordOwner::Node(lost.key.name.clone()),
+        (true, _) => RecordOwner::Unknown,
+        (false, _) => RecordOwner::Nobody,
     }
 }
 
-/// The record of a node whose Node is not in the new file. One that was lost was not deleted, and the node makes it anew; where it
+/// Returns the record of a node whose Node is not in the new file. A Node that was lost is created again by the node; if it may have been
+/// deleted, it counts as deleted.
 /// cannot be known whether it was lost or deleted, it may have been deleted.
 fn without_node(kept: &Object, lost: &[Lost], is_torn: bool, left: &[Object]) -> Option<(String, Record)> {
     if kept.key.resource != resource() {
@@ -96,7 +96,7 @@ fn without_node(kept: &Object, lost: &[Lost], is_torn: bool, left: &[Object]) ->
 }
 
 impl NodeCertificates {
-    /// Says in the log which names are closed.
+    /// Logs the names that are closed.
     pub async fn warn_of_lost(&self) -> Result<(), RecordError> {
         let lost = self.lost().await?;
         if lost.is_empty() {

@@ -1,4 +1,4 @@
-//! What is known of a name: pure.
+//! The record of a name. Pure.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -6,55 +6,55 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use wire::enroll::{key_sha256_of, sha256_hex, validity_of};
 
-/// Certificates of a name that are remembered, the newest: a node that has renewed its own may still come with the one before.
+/// The newest certificates of a name that are kept: a node that has renewed its own may still connect with the one before.
 pub(super) const MAX_CERTIFICATES: usize = 16;
 
-/// What is known of a name.
+/// The record of a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
-    /// The certificates that it may show, the newest last.
+    /// The certificates that the node may show, the newest last.
     pub(super) certificates: Vec<IssuedCertificate>,
-    /// The uid of the Node that the node has, once it has one: when that is gone, so is the right to the name.
+    /// The uid of the node's Node, once there is one: when that Node is deleted, the name is free.
     #[serde(default)]
     pub(super) registered: Option<String>,
-    /// What was on record was lost with the cloud's database: no certificate counts, since it may have been taken back, and no token
-    /// gives another one, since the name may have been a node's.
+    /// Whether the record was lost with the cloud's database: no certificate is valid, since it may have been revoked, and no token gives
+    /// another one, since a node may have the name.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) withheld: bool,
 }
 
-/// A certificate that was given.
+/// An issued certificate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct IssuedCertificate {
-    /// Of the whole certificate, hex.
+    /// The SHA-256 of the certificate, hex.
     pub(super) sha256: String,
-    /// The authority that signed it, the same of its certificate.
+    /// The SHA-256 of the CA certificate that signed it.
     pub(super) authority: String,
-    /// When it expires, seconds since 1970.
+    /// Its expiry, seconds since 1970.
     pub(super) not_after: u64,
-    /// Whether a node has come with it.
+    /// Whether a node has connected with it.
     pub(super) used: bool,
-    /// The join token that it was given for, where that one has a name.
+    /// The id of the join token for which it was issued, if it has one.
     #[serde(default)]
     pub(super) token: Option<String>,
-    /// Of the public key that it is for, hex; older records do not have it.
+    /// The SHA-256 of its public key, hex; older records lack it.
     #[serde(default)]
     pub(super) key: Option<String>,
 }
 
 impl Record {
-    /// Of a name whose record was lost. `closed`: certificates of it may be shown and verified.
+    /// Creates the placeholder of a lost record. `closed` if certificates of the name can still be verified.
     pub(super) fn lost(closed: bool) -> Self {
         Self { withheld: closed, ..Self::default() }
     }
 
-    /// With one certificate.
+    /// Creates a record with one certificate.
     pub(super) fn of(given: IssuedCertificate) -> Self {
         Self { certificates: vec![given], ..Self::default() }
     }
 
-    /// Whether there is anything to take back.
+    /// Reports whether there is anything to revoke.
     pub(super) fn has_any(&self) -> bool {
         self.withheld || !self.certificates.is_empty()
     }
@@ -63,15 +63,15 @@ impl Record {
         self.certificates.iter_mut().find(|given| given.sha256 == sha256).filter(|_| !self.withheld)
     }
 
-    /// Whether a node of this name is alive: one that has come with a certificate of `authority` that is good at `now`, or was
-    /// `grace` ago.
+    /// Reports whether a node of this name is alive: it has connected with a certificate of `authority` that is valid at `now`, or
+    /// expired less than `grace` ago.
     pub(super) fn is_held(&self, authority: &str, grace: Duration, now: u64) -> bool {
         let good = |given: &IssuedCertificate| given.not_after.saturating_add(grace.as_secs()) > now;
         let alive = |given: &IssuedCertificate| given.used && given.authority == authority && good(given);
         self.withheld || self.certificates.iter().any(alive)
     }
 
-    /// Whether the newest certificate was given for this join token and this key, and has not been used.
+    /// Reports whether the newest certificate was issued for this join token and key, and was not used.
     pub(super) fn is_repeated(&self, token: &str, key: &str) -> bool {
         let is_same = |given: &IssuedCertificate| {
             !given.used && given.token.as_deref() == Some(token) && given.key.as_deref() == Some(key)
@@ -87,17 +87,17 @@ impl Record {
     }
 }
 
-/// The record as it is stored.
+/// Returns the record as it is stored.
 pub(super) fn object(node: &str, record: &Record) -> Value {
     json!({"metadata": {"name": node}, "record": record})
 }
 
-/// What is stored as a record.
+/// Reads a stored record.
 pub(super) fn read(object: &Value) -> Result<Record, serde_json::Error> {
     Record::deserialize(object.get("record").unwrap_or(&Value::Null))
 }
 
-/// A certificate (DER, as its authority's) that nobody has come with.
+/// Returns an unused certificate (DER, as its authority's).
 pub(super) fn given(certificate: &[u8], authority: &[u8]) -> IssuedCertificate {
     let end = validity_of(certificate).ok().and_then(|(_, end)| end.duration_since(UNIX_EPOCH).ok());
     IssuedCertificate {
@@ -110,7 +110,7 @@ pub(super) fn given(certificate: &[u8], authority: &[u8]) -> IssuedCertificate {
     }
 }
 
-/// Seconds since 1970.
+/// Returns the seconds since 1970.
 pub(super) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }

@@ -9,7 +9,7 @@ use super::*;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A certificate for `node` that was signed so long ago, for a year.
+/// A certificate for `node` that was signed at this age, for a year.
 fn certificate(ca: &Ca, node: &str, ago: Duration) -> Vec<u8> {
     let (csr, usages) = (Csr::for_node(node).unwrap(), Usage::parse_header(None).unwrap());
     ca.sign_edge(csr.der(), &usages, DAY * 365, SystemTime::now() - ago).unwrap()
@@ -59,14 +59,14 @@ async fn a_name_is_held_from_the_first_connection_until_it_is_reset() {
 async fn a_certificate_that_has_expired_holds_no_name_and_another_authoritys_neither() {
     let (all, ca, other) = (NodeCertificates::new(MemoryStore::new()), ca(), ca());
     let old = certificate(&ca, "edge-1", DAY * 370);
-    // it came before there were records
+    // it was issued before there were records
     assert!(all.admit("edge-1", &old, ca.cert_der()).await.unwrap());
     for (authority, grace, expected) in
         [(&ca, Duration::ZERO, Name::Free), (&ca, DAY * 30, Name::Held), (&other, DAY * 30, Name::Free)]
     {
         assert_eq!(all.name("edge-1", authority.cert_der(), grace).await.unwrap(), expected);
     }
-    // of a name on record nothing else is taken
+    // other certificates of a recorded name are refused
     let strange = certificate(&ca, "edge-1", Duration::ZERO);
     assert!(!all.admit("edge-1", &strange, ca.cert_der()).await.unwrap());
 }
@@ -92,7 +92,7 @@ async fn a_renewal_after_the_name_was_reset_is_worth_nothing() {
     let (all, ca) = (NodeCertificates::new(MemoryStore::new()), ca());
     let (old, new) = (certificate(&ca, "edge-1", Duration::ZERO), certificate(&ca, "edge-1", Duration::ZERO));
     assert!(all.admit("edge-1", &old, ca.cert_der()).await.unwrap());
-    // between the moment that the old one was shown and the one that the new one is recorded
+    // between showing the old one and recording the new one
     all.reset("edge-1").await.unwrap();
     assert!(!all.renewed("edge-1", &old, (&new, ca.cert_der())).await.unwrap());
     assert!(!all.admit("edge-1", &new, ca.cert_der()).await.unwrap());
@@ -119,7 +119,7 @@ async fn a_name_whose_record_was_lost_is_closed_until_it_is_reset() {
     };
     put("edge-1").await;
     assert!(is_closed("edge-1").await);
-    // the others are as ever, until it is not known which are lost
+    // the others are unchanged, until it is not known which are lost
     assert!(all.admit("edge-2", &shown, ca.cert_der()).await.unwrap());
     put(UNKNOWN).await;
     assert!(all.admit("edge-2", &shown, ca.cert_der()).await.unwrap(), "it is known");

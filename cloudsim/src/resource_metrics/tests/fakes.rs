@@ -1,4 +1,4 @@
-//! An API with nodes whose kubelets are not there: what they answer is said by the test.
+//! An API with fake nodes, whose answers the test determines.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -31,18 +31,18 @@ use tokio_util::sync::CancellationToken;
 use super::super::{ResourceMetrics, ensure_role};
 use crate::{controllers::namespaces, kinds};
 
-/// What a node does when it is asked for its page.
+/// How a node answers a request for its page.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Answers {
-    /// It answers with what it uses: half of a processor and half a GiB, each container a quarter and 64 MiB.
+    /// With its usage: half a CPU and half a GiB, each container a quarter and 64 MiB.
     Well,
     NotConnected,
     Never,
     Code(StatusCode),
     Text(&'static str),
-    /// More and more.
+    /// With an endless body.
     Endless,
-    /// Some of it, and then nothing more.
+    /// With a part of the body, and then nothing more.
     HalfOfAPage,
 }
 
@@ -159,7 +159,7 @@ impl World {
         self.fakes.answers.lock().insert(node.to_owned(), answers);
     }
 
-    /// How often the node has been asked.
+    /// Returns how often the node was scraped.
     pub(super) fn asked(&self, node: &str) -> usize {
         self.fakes.asked.lock().get(node).copied().unwrap_or_default()
     }
@@ -168,7 +168,7 @@ impl World {
         Api::default_namespaced(self.api.client("default"))
     }
 
-    /// A pod that runs on the node, with the label `app` of its name.
+    /// Creates a pod on the node, whose label `app` is its name.
     pub(super) async fn pod(&self, name: &str, node: &str, containers: &[&str]) {
         let specs: Vec<_> = containers.iter().map(|name| json!({"name": name, "image": "one"})).collect();
         let pod = json!({"metadata": {"name": name, "labels": {"app": name}},
@@ -179,7 +179,7 @@ impl World {
         self.claim(node, name, containers);
     }
 
-    /// The node says that it has this pod.
+    /// Lets the node report this pod.
     pub(super) fn claim(&self, node: &str, pod: &str, containers: &[&str]) {
         let containers = containers.iter().map(|name| (*name).to_owned()).collect();
         self.fakes.pods.lock().entry(node.to_owned()).or_default().insert(pod.to_owned(), containers);
@@ -190,7 +190,7 @@ impl World {
         self.pods().patch_status(pod, &PatchParams::default(), &patch).await.unwrap();
     }
 
-    /// Gives a person a role in the namespace `default`.
+    /// Grants a user a role in the namespace `default`.
     pub(super) async fn bind(&self, user: &str, role: &str) {
         const GROUP: &str = "rbac.authorization.k8s.io";
         let binding = json!({

@@ -1,4 +1,4 @@
-//! `kubectl top` itself, and what else kubectl makes of the group.
+//! `kubectl top` and other kubectl commands about the group.
 
 use std::{net::SocketAddr, path::Path, process::Command};
 
@@ -12,7 +12,7 @@ use crate::{
     pki::{self, Pki},
 };
 
-/// What kubectl prints, and whether it ends well.
+/// Returns kubectl's output, and whether it succeeded.
 async fn run(kubeconfig: &Path, line: &str) -> (bool, String) {
     let mut command = Command::new("kubectl");
     let home = kubeconfig.with_file_name("home");
@@ -22,7 +22,7 @@ async fn run(kubeconfig: &Path, line: &str) -> (bool, String) {
     (output.status.success(), String::from_utf8(text).unwrap())
 }
 
-/// The printed words, line by line.
+/// Returns the printed words, line by line.
 async fn words(kubeconfig: &Path, line: &str) -> Vec<String> {
     let (well, text) = run(kubeconfig, line).await;
     assert!(well, "kubectl {line}: {text}");

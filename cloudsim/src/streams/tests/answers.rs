@@ -1,4 +1,4 @@
-//! What a node answers, in whatever pieces.
+//! Answers of a node, in arbitrary pieces.
 
 use super::*;
 
@@ -11,7 +11,7 @@ async fn an_answer_is_read_whatever_its_form_and_its_pieces() {
         "Transfer-Encoding: chunked\r\n\r\n4\r\n0123\r\n6\r\n456789\r\n0\r\n\r\n",
         "\r\n0123456789",
     ];
-    // EdgeCore sends 256 bytes at a time, and others what they like
+    // EdgeCore sends 256 bytes at a time, others any number
     for size in [1, 7, 256, 4096] {
         for (number, body) in bodies.iter().enumerate() {
             let asked = world.get("/metrics?x=1");
@@ -43,7 +43,7 @@ async fn a_followed_log_comes_piece_by_piece_and_its_end_is_told() {
     }
     drop(body);
     node.removed(id).await;
-    // what was on its way
+    // data that was on its way
     node.data(id, "4\r\nthr\n\r\n").await;
     node.frame(id, Kind::RemoveConnect, b"").await;
     node.is_alive().await;

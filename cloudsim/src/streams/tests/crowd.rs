@@ -1,4 +1,4 @@
-//! Many streams in one tunnel, one of which nobody reads.
+//! Many streams in one tunnel, one of which is not read.
 
 use super::*;
 use crate::streams::{inbox::BUFFER, stream::STALL_TIMEOUT};
@@ -15,7 +15,7 @@ async fn of_200_followed_logs_one_that_is_not_read_is_ended_and_the_others_go_on
     }
     let (stuck, held) = logs.pop().unwrap();
     let begun = tokio::time::Instant::now();
-    // as much as nobody takes; hyper itself holds some
+    // as much as fits unread; hyper holds some itself
     let chunk = format!("4000\r\n{}\r\n", "x".repeat(0x4000));
     for _ in 0..3 * BUFFER / 0x4000 {
         node.data(stuck, &chunk).await;

@@ -10,7 +10,7 @@ async fn a_node_without_a_tunnel_is_not_connected() {
     let mut node = world.dial();
     assert!(world.tunnels.has(NODE));
     node.is_alive().await;
-    assert!(matches!(node.ended().await, Ended::Closed));
+    assert!(matches!(node.ended().await, TunnelEnd::Closed));
     assert!(!world.tunnels.has(NODE));
 }
 
@@ -44,7 +44,7 @@ async fn a_stream_that_ends_before_its_head_is_no_answer() {
 #[tokio::test(start_paused = true)]
 async fn a_body_that_was_cut_off_is_seen_to_be() {
     let world = World::new();
-    // the node ends a stream within a body, or the tunnel itself goes: a body until the end of the connection shows the latter
+    // the node ends a stream within a body, or the tunnel ends: a body that lasts until the connection's end shows the latter
     for (head, is_told) in [(CHUNKED, true), (CHUNKED, false), (UNTIL_CLOSE, false)] {
         let mut node = world.dial();
         let (id, mut body) = world.body(&mut node, head).await;
@@ -74,7 +74,7 @@ async fn an_upgraded_connection_ends_cleanly_by_the_node_alone() {
     assert_eq!(read, "last words");
     io.write_all(b"late").await.unwrap_err();
     drop(io);
-    // it is not told what it has told
+    // it is not told what it has sent itself
     node.is_alive().await;
 
     let (_, mut io) = world.upgraded(&mut node, SWITCHING).await;
@@ -92,7 +92,7 @@ async fn a_newer_tunnel_takes_the_place_of_the_older() {
     assert_eq!(piece(&mut body).await, "body");
     let mut newer = world.dial();
     assert!(matches!(older.next().await, Some(Message::Close(_))));
-    assert!(matches!(older.ended().await, Ended::Stopped));
+    assert!(matches!(older.ended().await, TunnelEnd::Stopped));
     whole(body).await.unwrap_err();
     let (_, body) = world.body(&mut newer, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await;
     assert_eq!(whole(body).await.unwrap(), "ok");
@@ -106,7 +106,7 @@ async fn a_node_that_may_have_no_tunnel_any_more_is_told_why() {
     let frame = node.next_frame().await;
     assert_eq!((frame.id, frame.kind, &frame.data[..]), (0, Kind::CloseConnect, &b"taken back"[..]));
     assert!(matches!(node.next().await, Some(Message::Close(_))));
-    assert!(matches!(node.ended().await, Ended::Stopped));
+    assert!(matches!(node.ended().await, TunnelEnd::Stopped));
     assert!(!world.tunnels.has(NODE));
 }
 
@@ -118,7 +118,7 @@ async fn a_shutdown_ends_tunnels_and_tells_nodes() {
     world.shutdown.cancel();
     assert!(matches!(node.next().await, Some(Message::Close(_))));
     assert_eq!(node.next().await, None);
-    assert!(matches!(node.ended().await, Ended::Stopped));
+    assert!(matches!(node.ended().await, TunnelEnd::Stopped));
 }
 
 #[tokio::test(start_paused = true)]
@@ -126,11 +126,11 @@ async fn a_silent_node_is_given_up_and_one_that_takes_nothing_too() {
     let mut world = World::new();
     world.timing.read = Duration::from_secs(5);
     let node = world.dial();
-    assert!(matches!(soon(node.run).await.unwrap(), Ended::Lost(_)));
+    assert!(matches!(soon(node.run).await.unwrap(), TunnelEnd::Lost(_)));
     world.timing = Timing { ping: Duration::from_millis(1), read: LIMIT, write: Duration::from_secs(5) };
     let mut node = world.dial();
     let mut seconds = tokio::time::interval(Duration::from_secs(1));
-    // pings fill what is between, and nobody reads them
+    // pings fill the buffers, and nobody reads them
     let ended = loop {
         tokio::select! {
             ended = &mut node.run => break ended.unwrap(),
@@ -141,7 +141,7 @@ async fn a_silent_node_is_given_up_and_one_that_takes_nothing_too() {
             }
         }
     };
-    let Ended::Lost(error) = ended else { panic!("{ended:?}") };
+    let TunnelEnd::Lost(error) = ended else { panic!("{ended:?}") };
     assert!(error.to_string().contains("took nothing"), "{error}");
 }
 
@@ -150,7 +150,7 @@ async fn a_cut_link_ends_the_tunnel_and_a_half_open_one_lets_nothing_through() {
     let world = World::new();
     let node = world.dial();
     world.faults.cut(NODE);
-    assert!(matches!(soon(node.run).await.unwrap(), Ended::Cut));
+    assert!(matches!(soon(node.run).await.unwrap(), TunnelEnd::Cut));
     world.faults.restore(NODE);
     let mut node = world.dial();
     node.is_alive().await;

@@ -1,4 +1,4 @@
-//! Nodes that do what none should.
+//! Nodes that violate the protocol.
 
 use wire::tunnel::MAX_DATA;
 
@@ -66,7 +66,7 @@ async fn a_message_that_is_too_large_or_no_websocket_ends_the_tunnel() {
     let world = World::new();
     let mut node = world.dial();
     let (id, mut io) = world.upgraded(&mut node, SWITCHING).await;
-    // the largest that may be is more than a stream holds
+    // the largest allowed frame is more than a stream buffers
     let sending = async {
         node.data(id, vec![7; MAX_DATA]).await;
         node
@@ -78,13 +78,13 @@ async fn a_message_that_is_too_large_or_no_websocket_ends_the_tunnel() {
     };
     let (mut node, _io) = soon(async { tokio::join!(sending, reading) }).await;
     node.is_alive().await;
-    // a head alone: it says 2 MiB
+    // only the head: it announces 2 MiB
     node.io.write_all(&[0x81, 0xff, 0, 0, 0, 0, 0, 0x20, 0, 0]).await.unwrap();
-    assert!(matches!(soon(node.run).await.unwrap(), Ended::Lost(_)));
-    // bytes that are not masked
+    assert!(matches!(soon(node.run).await.unwrap(), TunnelEnd::Lost(_)));
+    // unmasked bytes
     let mut node = world.dial();
     node.io.write_all(&[0x81, 0]).await.unwrap();
-    assert!(matches!(soon(node.run).await.unwrap(), Ended::Lost(_)));
+    assert!(matches!(soon(node.run).await.unwrap(), TunnelEnd::Lost(_)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -104,10 +104,10 @@ async fn a_head_without_end_is_no_answer() {
 async fn there_are_so_many_tunnels_and_a_node_that_has_one_may_come_again() {
     let world = World::new();
     let _node = world.dial();
-    assert!(world.tunnels.begin("edge-2", Said::default(), 1, &world.shutdown).is_none());
+    assert!(world.tunnels.begin("edge-2", DialHeaders::default(), 1, &world.shutdown).is_none());
     let mut newer = world.dial();
     newer.is_alive().await;
-    assert!(world.tunnels.begin("edge-2", Said::default(), 2, &world.shutdown).is_some());
+    assert!(world.tunnels.begin("edge-2", DialHeaders::default(), 2, &world.shutdown).is_some());
 }
 
 #[tokio::test(start_paused = true)]
@@ -123,7 +123,7 @@ async fn there_are_so_many_streams_of_a_node_and_an_ended_one_makes_room() {
     let (id, body) = bodies.pop().unwrap();
     drop(body);
     node.removed(id).await;
-    // its place is free when that has been written
+    // its slot is free once that was written
     node.is_alive().await;
     bodies.push(world.body(&mut node, CHUNKED).await);
     assert_eq!(world.tunnels.count(), (1, MAX_STREAMS));

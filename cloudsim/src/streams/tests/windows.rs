@@ -1,11 +1,11 @@
-//! A node that has windows: streams that are read slowly, beside others.
+//! A node with windows: streams that are read slowly, beside others.
 
 use tokio::{io::ReadHalf, time::Instant};
 use wire::tunnel::window::WINDOW;
 
 use super::*;
 
-/// What a followed log and a copy say.
+/// The contents of a followed log and of a copy.
 const SLOW: usize = 1024 * 1024;
 const FAST: usize = 20 * SLOW;
 
@@ -13,9 +13,9 @@ fn pattern(bytes: usize) -> Vec<u8> {
     (0..=250).cycle().take(bytes).collect()
 }
 
-/// A node that sends what streams are to say, of each as much as was taken, in turns.
+/// A node that sends the contents of streams in turns, each within its window.
 struct Sender {
-    /// Numbers, what is left of each, and what may be sent of it.
+    /// For each stream, the rest of its contents and its credit.
     streams: Vec<(u64, Vec<u8>, usize)>,
 }
 
@@ -48,7 +48,7 @@ impl Sender {
     }
 }
 
-/// Reads all, so many bytes a second.
+/// Reads everything, at this rate in bytes per second.
 async fn read(mut io: ReadHalf<Box<dyn NodeIo>>, rate: Option<usize>) -> (Vec<u8>, Duration) {
     let (begun, mut all, mut part) = (Instant::now(), Vec::new(), vec![0; 4096]);
     loop {
@@ -79,10 +79,10 @@ async fn a_log_that_is_read_slowly_slows_neither_a_copy_nor_a_command_beside_it(
     let credit = WINDOW - SWITCHING.len();
     let streams = vec![(slow, sent.clone(), credit), (fast, copied.clone(), credit)];
     let sending = tokio::spawn(Sender { streams }.run(node));
-    // the copy is whole before the log is read at all
+    // the copy is complete before the log is read at all
     let (came, _) = soon(read(fast_io, None)).await;
     assert!(came == copied, "the copy in its order");
-    // nobody may wait for whoever reads 20 kB/s: the log ends after the time that this takes, with all of its bytes
+    // a reader with 20 kB/s delays nobody: the log ends after the time that it takes, with all of its bytes
     let (came, took) = read(slow_io, Some(20_000)).await;
     assert!(came == sent, "the log in its order");
     assert!(took >= Duration::from_secs(50), "{took:?}");
@@ -108,7 +108,7 @@ async fn what_a_node_does_not_take_is_not_sent_and_others_go_on() {
             came.extend_from_slice(&frame.data);
         }
         assert_eq!(came.len(), bound);
-        // nothing comes of it until it is taken
+        // nothing arrives until it is acknowledged
         let (other, body) = world.body(&mut node, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await;
         assert_eq!(whole(body).await.unwrap(), "ok");
         node.removed(other).await;
@@ -121,7 +121,7 @@ async fn what_a_node_does_not_take_is_not_sent_and_others_go_on() {
     assert_eq!(came, sent);
     drop(soon(writing).await.unwrap());
     node.removed(full).await;
-    // one that waits ends with the stream
+    // a waiting stream ends with it
     let (id, mut io) = world.upgraded(&mut node, SWITCHING).await;
     let writing = tokio::spawn(async move { io.write_all(&[7; 5000]).await });
     assert_eq!(node.next_frame().await.data.len(), 1000);

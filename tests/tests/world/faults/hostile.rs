@@ -6,7 +6,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-use cloudsim::faults::{NotSent, Shape};
+use cloudsim::faults::{SendHostileError, Shape};
 use tests::{World, eventually, manifests::pod};
 
 use super::{NODES, both};
@@ -26,7 +26,7 @@ async fn send(world: &World, number: usize, shape: Shape) {
     eventually(&format!("{what} is sent to {node}"), async || {
         match world.cloud().faults().send_hostile(node, shape).await {
             // the session may end while it is written: an agent does not wait for the end of what it refuses
-            Err(NotSent::NotWritten(_)) if shape.may_end_session() => Ok(()),
+            Err(SendHostileError::NotWritten(_)) if shape.may_end_session() => Ok(()),
             sent => sent,
         }
     })

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use cloudsim::faults::{Profile, Whom};
+use cloudsim::faults::{FaultTarget, Profile};
 use serde_json::json;
 use tests::manifests::{config_map, pod};
 
@@ -97,7 +97,7 @@ async fn a_throttled_link_takes_its_time() {
     world.apply(&config_map("large", json!({"key": "first"}))).await;
     let web = world.run(&manifest).await;
     let slow = conditions(json!({"throttle": 50_000}));
-    world.cloud().faults().set(&Whom::Node("edge-1".to_owned()), slow).unwrap();
+    world.cloud().faults().set(&FaultTarget::Node("edge-1".to_owned()), slow).unwrap();
     let large = "x".repeat(100_000);
     let begun = Instant::now();
     world.apply(&config_map("large", json!({"key": large}))).await;

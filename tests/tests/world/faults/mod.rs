@@ -14,7 +14,7 @@ use agent::{
     config::{HostPort, Transport},
     edgehub::Link,
 };
-use cloudsim::faults::{Conditions, Faults, Whom};
+use cloudsim::faults::{Conditions, FaultTarget, Faults};
 use tests::{Setup, World, within};
 
 /// A cloud with two nodes that are Ready: `edge-1` by WebSocket, `edge-2` by QUIC.
@@ -62,7 +62,7 @@ fn conditions(value: serde_json::Value) -> Conditions {
 }
 
 fn set(faults: &Faults, value: serde_json::Value) {
-    faults.set(&Whom::All, conditions(value)).unwrap();
+    faults.set(&FaultTarget::All, conditions(value)).unwrap();
 }
 
 /// Waits until the agent has had another connection than `before`.

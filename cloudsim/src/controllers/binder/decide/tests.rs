@@ -1,4 +1,4 @@
-//! Tests of [`super`]: nodes, pods that are there, a pod, and what becomes of it.
+//! Tests of scheduling: nodes, existing pods, a pod, and the decision about it.
 
 use k8s_openapi::api::core::v1::Namespace;
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ fn node(name: &str, patch: Value) -> Value {
     node
 }
 
-/// A pod with this specification beside its one container.
+/// A pod with one container and this specification.
 fn pod(name: &str, spec: Value) -> Value {
     let mut pod = json!({"metadata": {"name": name, "uid": name, "namespace": "default", "labels": {"app": "web"}},
         "spec": {"containers": [{"name": "c"}], "priority": 0}, "status": {"phase": "Pending"}});
@@ -74,7 +74,7 @@ fn decided(state: &State, wanted: &Value) -> Decision {
     decide(&wanted, snapshot, &[])
 }
 
-/// `-> node`, or the message, or the message and who goes.
+/// The decision as text: `-> node`, or the message, or the message and the victims.
 fn outcome(state: &State, wanted: &Value) -> String {
     match decided(state, wanted) {
         Decision::Bind(node) => format!("-> {node}"),
@@ -341,7 +341,7 @@ fn less_important_pods_make_room() {
     let expected = format!("{short} preemption: not eligible due to preemptionPolicy=Never.");
     assert_eq!(outcome(&full, &pod("p", never)), expected);
 
-    // room that is being made is for the one that it is made for
+    // room is made only for the pod that preempts
     let mut waiting = pod("important", with("1", 100, ""));
     waiting["status"]["nominatedNodeName"] = json!("a");
     let mut made = state(&nodes[..1], &there[..1]);
@@ -379,7 +379,7 @@ fn a_pod_goes_where_it_would_rather_be() {
     let mut full = there.to_vec();
     full.push(pod("another", on("a", json!({}))));
     assert_eq!(goes(&nodes, &full, near("podAntiAffinity")), "c");
-    // what others would rather have of it counts as well
+    // other pods' preferences about this one count as well
     let welcoming = [pod("other", on("c", near("podAffinity")))];
     assert_eq!(goes(&nodes, &welcoming, json!({})), "c");
 

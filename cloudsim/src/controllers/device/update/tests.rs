@@ -1,4 +1,4 @@
-//! The order of messages, as CloudCore has it, and what is said again after a connection.
+//! The order of messages, as in CloudCore, and what is repeated after a reconnection.
 
 use crds::devices::Device;
 use wire::{Down, Downstream};
@@ -35,7 +35,7 @@ fn synced(rows: &[(&str, ObjectKind, &str, u64)]) -> Synced {
     rows.collect()
 }
 
-/// Looks at an object; what was said.
+/// Plans for an object; returns the messages.
 fn update(
     index: &Index,
     synced: &Synced,
@@ -44,7 +44,7 @@ fn update(
 ) -> (Vec<String>, bool) {
     let before = UpdatePlanner { node: "a", path, synced, index, now: 1 };
     let update = match path.kind {
-        ObjectKind::Device => before.device(live.map(|(device, model)| Live { device, model })),
+        ObjectKind::Device => before.device(live.map(|(device, model)| LiveDevice { device, model })),
         _ => before.model(live.map(|(model, _)| model)),
     };
     let said = update.replies.into_iter().map(|reply| {
@@ -75,11 +75,11 @@ fn membership_then_model_then_device() {
     let membership = r#"+Some("ns/d") -None"#;
     assert_eq!(said, [membership, "Insert ns/devicemodel/m m1", "Insert ns/device/d d1"]);
     assert!(!again);
-    // the second device of a model comes without it
+    // the second device of a model is sent without it
     let known = synced(&[("m1", ObjectKind::DeviceModel, "m", 5)]);
     let (said, _) = update(&index, &known, &path(ObjectKind::Device, "d"), live.clone());
     assert_eq!(said, [membership, "Insert ns/device/d d1"]);
-    // the connection broke before the device was acknowledged: all of it again; after: nothing
+    // the connection broke before the device was acknowledged: everything is sent again; afterwards nothing
     let all = synced(&[("m1", ObjectKind::DeviceModel, "m", 5), ("d1", ObjectKind::Device, "d", 7)]);
     assert_eq!(update(&index, &all, &path(ObjectKind::Device, "d"), live).0, Vec::<String>::new());
     assert_eq!(
@@ -106,7 +106,7 @@ fn a_device_waits_for_its_model() {
     let index = index(std::slice::from_ref(&live));
     let (said, again) = update(&index, &Synced::new(), &path(ObjectKind::Device, "d"), Some((live, None)));
     assert!(said.is_empty() && !again);
-    // and the model for a device of it
+    // with the model, for a device that uses it
     let live = Some((model("m1", "5"), None));
     assert!(update(&index, &Synced::new(), &path(ObjectKind::DeviceModel, "m"), live).0.is_empty());
 }
@@ -143,7 +143,7 @@ fn a_model_that_was_deleted_stays_with_its_devices() {
     assert!(update(&index, &known, &path(ObjectKind::DeviceModel, "m"), NONE).0.is_empty());
     let (said, _) = update(&index, &known, &path(ObjectKind::Device, "d"), Some((live, None)));
     assert_eq!(said, ["Update ns/device/d d1"]);
-    // made anew under its name
+    // created again under its name
     let again = Some((model("m2", "9"), None));
     let (said, _) = update(&index, &known, &path(ObjectKind::DeviceModel, "m"), again);
     assert_eq!(said, ["Delete ns/devicemodel/m m1", "Insert ns/devicemodel/m m2"]);

@@ -26,7 +26,7 @@ fn pod(name: &str, state: &str) -> Arc<Pod> {
 
 #[test]
 fn so_many_may_go_as_are_more_than_needed() {
-    // what the budget says, how many are expected, states of the pods; desired, healthy, allowed
+    // columns: the budget's field, the expected pods, the states of the pods; desired, healthy, allowed
     for (spec, expected, states, numbers) in [
         (json!({"minAvailable": 1}), 3, vec!["ok", "ok", "ok"], (1, 3, 2)),
         (json!({"minAvailable": 3}), 3, vec!["ok", "ok", "ok"], (3, 3, 0)),

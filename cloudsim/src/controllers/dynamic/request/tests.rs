@@ -1,4 +1,4 @@
-//! Every verb as a request, and what is none.
+//! Every verb as a request, and invalid calls.
 
 use super::*;
 

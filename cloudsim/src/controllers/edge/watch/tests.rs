@@ -1,4 +1,4 @@
-//! What is told of objects that were deleted while their watch listed anew.
+//! Notifications about objects that were deleted while their watch was listing again.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::*;
 use crate::mailbox::{Mailbox, Mailboxes};
 
-/// Changes that a watcher may lag behind.
+/// The number of changes that a watcher may lag behind.
 const LOG: LogLimits = LogLimits { events: 4, bytes: 1 << 16 };
 
 fn write(plural: &str, namespace: &str, name: &str, value: Option<Value>) -> Write {
@@ -30,7 +30,7 @@ fn pod() -> Write {
     write("pods", "ns", "web", Some(object))
 }
 
-/// Waits until the node of the mailbox was told to look at all of them.
+/// Waits until the node of the mailbox was notified of all of them.
 async fn until<const N: usize>(mailbox: &Mailbox, wanted: [&ObjectPath; N]) {
     let mut left: BTreeSet<ObjectPath> = wanted.into_iter().cloned().collect();
     let seen = async {
@@ -65,7 +65,7 @@ async fn what_is_deleted_while_nothing_is_watched_is_looked_at() {
     until(&mailbox, [&settings]).await;
     mailbox.take();
 
-    // more than any watcher can follow, and none of it runs in between
+    // more changes than any watcher can follow, with nothing running in between
     let mut writes = vec![write("configmaps", "ns", "settings", None), write("nodes", "", "edge-1", None)];
     writes.extend((0..8).map(|number| config(&format!("other-{number}"))));
     store.commit(writes).await.unwrap();

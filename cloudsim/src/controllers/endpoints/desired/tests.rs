@@ -79,7 +79,7 @@ fn only_what_is_told_of_a_pod_matters() {
     assert!(!matters(&change(&pods[0], &pods[2])));
 }
 
-/// A node says where its pods are.
+/// A node reports the addresses of its pods.
 #[test]
 fn a_pod_at_an_address_that_leads_every_node_to_itself_is_no_endpoint() {
     let service = service(json!({"selector": {"app": "web"}, "ports": [{"port": 80}]}));
@@ -92,7 +92,7 @@ fn a_pod_at_an_address_that_leads_every_node_to_itself_is_no_endpoint() {
     assert_eq!(addresses.collect::<Vec<_>>(), ["10.0.0.1"]);
 }
 
-/// A node makes mirror pods with any labels, and says their addresses.
+/// A node creates mirror pods with any labels, and reports their addresses.
 #[test]
 fn a_mirror_pod_is_no_services() {
     let service = service(json!({"selector": {"app": "web"}, "ports": [{"port": 80}]}));

@@ -1,11 +1,11 @@
-//! The cluster that the rows are about.
+//! The cluster of the rows.
 
 use serde_json::{Value, json};
 
-/// An object and the collection that it is made in.
+/// An object and its collection.
 type Made = (&'static str, Value);
 
-/// The cluster, in the order in which it is made.
+/// The objects of the cluster, in the order of their creation.
 pub(in super::super) fn objects() -> Vec<Made> {
     [named_objects(), volumes(), pods(), roles()].concat()
 }
@@ -116,7 +116,7 @@ fn roles() -> Vec<Made> {
     let rbac = "rbac.authorization.k8s.io";
     let rule = json!({"apiGroups": [""], "resources": ["granted"], "resourceNames": ["sa1"],
         "verbs": ["request-serviceaccounts-token-audience"]});
-    // a grant to nodes that NodeRestriction does not let through
+    // a grant to nodes that NodeRestriction overrides
     let more = json!({"apiGroups": ["", "coordination.k8s.io"], "resources": ["pods", "nodes", "leases", "serviceaccounts", "serviceaccounts/token"],
         "verbs": ["create", "update", "patch", "delete"]});
     vec![
@@ -132,7 +132,7 @@ fn roles() -> Vec<Made> {
     ]
 }
 
-/// What p1's ephemeral container adds.
+/// The patch that adds p1's ephemeral container.
 pub(in super::super) fn ephemeral() -> Value {
     json!({"spec": {"ephemeralContainers": [{"name": "debug", "image": "i",
         "env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "ephemeral1", "key": "k"}}}]}]}})

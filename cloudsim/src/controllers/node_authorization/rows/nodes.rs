@@ -1,4 +1,4 @@
-//! Rows 97 to 134: Nodes and all else.
+//! Rows 97 to 134: Nodes and the rest.
 
 use serde_json::{Value, json};
 
@@ -198,7 +198,7 @@ pub(super) fn certificates() -> Vec<Row> {
             122,
             "approval",
             vec![(
-                Ask::Meta(
+                NodeAction::Meta(
                     Update,
                     "/certificates.k8s.io/v1/certificatesigningrequests/null/csr1",
                     "approval",
@@ -260,13 +260,16 @@ pub(super) fn hubs() -> Vec<Row> {
         row(
             133,
             "a node's name without its group",
-            vec![(Ask::As("system:node:n1", &[], "GET", "/api/v1/namespaces/ns/secrets/s1"), Code(403))],
+            vec![(
+                NodeAction::As("system:node:n1", &[], "GET", "/api/v1/namespaces/ns/secrets/s1"),
+                Code(403),
+            )],
         ),
         row(
             134,
             "a node without a name",
             vec![(
-                Ask::As(
+                NodeAction::As(
                     "system:node:",
                     groups,
                     "POST",

@@ -1,4 +1,4 @@
-//! Rows 1 to 41: what pods use.
+//! Rows 1 to 41: ConfigMaps, Secrets and volumes.
 
 use serde_json::{Value, json};
 use wire::{Change, ResourceType as T, Upstream, application::Verb};
@@ -69,7 +69,10 @@ pub(super) fn more_secrets() -> Vec<Row> {
         row(
             15,
             "of a mirror pod",
-            vec![(Ask::Api("POST", "/api/v1/namespaces/ns/pods", named), Code(403)), (secret("s2"), Deny)],
+            vec![
+                (NodeAction::Api("POST", "/api/v1/namespaces/ns/pods", named), Code(403)),
+                (secret("s2"), Deny),
+            ],
         ),
         row(16, "envFrom", vec![(map("c1"), Allow), (meta(Get, "/core/v1/configmaps/ns/c1"), Allow)]),
         row(17, "projected", vec![(map("kube-root-ca.crt"), Allow)]),

@@ -1,4 +1,4 @@
-//! Rules that lead to the router that leads to them.
+//! Loops: rules whose target is the router.
 
 use http::StatusCode;
 use kubeapi::serve::Server;
@@ -8,7 +8,7 @@ use wire::{Downstream, Upstream};
 use super::world::{Node, Target, World};
 use crate::router::Router;
 
-/// A node whose programs send each message on: from one topic to the other.
+/// A node whose programs send each message on, from one topic to the other.
 #[tokio::test]
 async fn a_rule_that_leads_to_the_router_does_not_go_round() {
     let world = World::new().await;

@@ -1,4 +1,4 @@
-//! Messages of nodes on their way to rules' targets.
+//! Messages of nodes to rules' targets.
 
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -53,7 +53,7 @@ async fn a_message_of_mqtt_reaches_its_target_once_however_often_it_comes() {
     world.counts("up", 2, 0).await;
 }
 
-/// The table of who may: a node's message meets the rules alone that name this node.
+/// A node's message matches only the rules that name this node.
 #[tokio::test]
 async fn a_node_uses_no_rule_of_another_node() {
     let world = World::new().await;
@@ -99,7 +99,7 @@ async fn a_node_uses_no_rule_of_another_node() {
     assert_eq!((&heard[1].0, &*heard[1].2), (&Method::PUT, &b"{\"x\":1}"[..]));
 }
 
-/// CVE-2022-31073 and 31078 have bodies without a bound; redirects would lead a call anywhere.
+/// CVE-2022-31073 and 31078 have unbounded bodies; redirects would lead a call anywhere.
 #[tokio::test]
 async fn a_target_that_does_not_behave_has_failed() {
     let world = World::new().await;
@@ -129,7 +129,7 @@ async fn a_target_that_does_not_behave_has_failed() {
     assert_eq!(elsewhere.bodies().await.len(), 1);
 }
 
-/// The target of one rule takes its time: what goes to another one does not wait for it, and each topic keeps its order.
+/// A slow target does not delay messages to another one, and each topic keeps its order.
 #[tokio::test]
 async fn a_slow_target_holds_up_its_own_messages_alone() {
     let world = World::new().await;
@@ -169,7 +169,7 @@ async fn a_slow_target_holds_up_its_own_messages_alone() {
     }
 }
 
-/// The program's connection is another one than the target's.
+/// The hop-by-hop headers of the target's answer are not passed on.
 #[tokio::test]
 async fn headers_of_the_targets_connection_are_not_handed_to_programs() {
     let world = World::new().await;
@@ -189,7 +189,7 @@ async fn headers_of_the_targets_connection_are_not_handed_to_programs() {
     assert_eq!(answer.header["Location"], ["http://127.0.0.1:1/"]);
 }
 
-/// What a node floods with is bounded, and nothing of it is lost without being counted.
+/// A flooding node is limited, and nothing of it is lost without being counted.
 #[tokio::test]
 async fn a_flood_of_a_node_is_counted() {
     let world = World::new().await;

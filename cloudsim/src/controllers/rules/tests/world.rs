@@ -21,7 +21,7 @@ use wire::{Down, Header, Up, Upstream};
 use super::super::{Call, CallError, OpenNode, Rules, Via};
 use crate::{admission, controllers::namespaces, delivery::Reply, kinds};
 
-/// What came of a call.
+/// The result of a call.
 pub(super) type Called = Result<(StatusCode, HeaderMap, Bytes), CallError>;
 
 pub(super) const LONG: Duration = Duration::from_secs(20);
@@ -38,14 +38,14 @@ pub(super) struct World {
 }
 
 impl World {
-    /// A cloud; nodes whose name begins with `own` have an agent of ours.
+    /// A cloud; nodes whose name begins with `own` run `edge-agent`.
     pub(super) async fn new() -> Self {
         Self::with(Duration::from_secs(10)).await
     }
 
     pub(super) async fn with(call_timeout: Duration) -> Self {
         let api = kubeapi::Api::builder(MemoryStore::new()).registry(kinds::registry());
-        let client = api.admission(Arc::new(admission::OfKubeEdge)).build().client("default");
+        let client = api.admission(Arc::new(admission::KubeEdgeAdmission)).build().client("default");
         namespaces::ensure_initial(&client).await.unwrap();
         let rules = Rules::new(client.clone(), via(), |node| node.starts_with("own"), call_timeout);
         let stop = CancellationToken::new();
@@ -90,7 +90,7 @@ impl World {
         self.api().create(&PostParams::default(), &Rule::new(name, spec)).await
     }
 
-    /// A rule that is in force when this returns.
+    /// Creates a rule, and returns when it is in force.
     pub(super) async fn rule(&self, name: &str, from: (&str, &[(&str, &str)]), to: (&str, &[(&str, &str)])) {
         let uid = self.try_rule(name, from, to).await.unwrap().uid().unwrap();
         until("the rule is in force", || async {
@@ -159,7 +159,7 @@ pub(super) async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl 
     timeout(LONG, waiting).await.unwrap_or_else(|_| panic!("in vain: {what}"));
 }
 
-/// A node's end of the wire.
+/// The node's end of a session.
 pub(super) struct Node {
     name: String,
     pub(super) rules: Rules,
@@ -177,7 +177,7 @@ impl Node {
     pub(super) async fn next(&mut self) -> Down {
         let reply = timeout(LONG, self.messages.recv()).await.expect("a message").unwrap();
         let Reply::Direct(message) = reply else { panic!("a message of the acknowledged lane") };
-        // as it would be read at the other end
+        // encoded and decoded, as at the other end
         message.into()
     }
 
@@ -204,7 +204,7 @@ impl Node {
     }
 }
 
-/// A server on this machine that remembers what it was told and answers as it is told.
+/// A server on this machine that records its requests and answers as configured.
 pub(super) struct Target {
     pub(super) url: String,
     pub(super) heard: Arc<Mutex<Vec<(Method, HeaderMap, Bytes)>>>,
@@ -216,7 +216,7 @@ impl Target {
         Self::when(status, answer, watch::channel(true).1).await
     }
 
-    /// One that answers nobody until it is told to.
+    /// A server that answers only when it is told to.
     pub(super) async fn closed(status: StatusCode) -> (Self, watch::Sender<bool>) {
         let (opened, open) = watch::channel(false);
         (Self::when(status, Vec::new(), open).await, opened)
@@ -233,7 +233,7 @@ impl Target {
                 all.lock().await.push((head.method, head.headers, body));
                 let body: Body =
                     Full::new(Bytes::from(answer)).map_err(|never| match never {}).boxed_unsync();
-                // fails where whoever would open it is gone
+                // fails if the receiver is gone
                 let _ = open.wait_for(|open| *open).await;
                 let response = Response::builder()
                     .status(status)

@@ -34,7 +34,7 @@ impl World {
     }
 
     fn told(&self) -> Vec<String> {
-        let known = Known {
+        let known = VolumeState {
             claims: &self.claims,
             volumes: &self.volumes,
             pods: &self.pods,

@@ -1,4 +1,4 @@
-//! Cron jobs: jobs by the clock.
+//! Cron jobs: create jobs on a schedule.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,10 +22,10 @@ use crate::controllers::{
     informers::{Failure, Triggers, work},
 };
 
-/// The annotation of a job: the time for which it was made.
+/// The annotation of a job with its scheduled time.
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
-/// How many missed times are looked through; who missed more missed them for longer than anybody wants them back.
-const MISSED: usize = 100;
+/// How many missed times are examined; beyond it the earlier ones are skipped.
+const MAX_MISSED: usize = 100;
 
 /// Runs until `stop`.
 pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
@@ -70,11 +70,11 @@ async fn reconcile(cron: Arc<CronJob>, cluster: Arc<Cluster>) -> Result<Action, 
         return Ok(Action::await_change());
     }
     let next = next.map(|time| Duration::try_from(time.duration_since(now)).unwrap_or_default());
-    // a little later than due, as clocks of timers and times may differ
+    // a little later than due, since the clocks of timers and timestamps may differ
     Ok(next.map_or_else(Action::await_change, |left| Action::requeue(left + Duration::from_millis(100))))
 }
 
-/// The schedule; whoever wrote one that cannot be read is told so.
+/// Returns the schedule; records an event if it is invalid.
 fn read(cron: &CronJob, spec: &CronJobSpec, cluster: &Cluster) -> Option<Schedule> {
     let (reason, message) = match parse(spec) {
         Ok(schedule) => return Some(schedule),
@@ -84,7 +84,7 @@ fn read(cron: &CronJob, spec: &CronJobSpec, cluster: &Cluster) -> Option<Schedul
     None
 }
 
-/// The schedule, or reason and message of the event about it.
+/// Returns the schedule, or reason and message of the event about it.
 fn parse(spec: &CronJobSpec) -> Result<Schedule, (&'static str, String)> {
     let zone = match spec.time_zone.as_deref() {
         None | Some("") => TimeZone::UTC,
@@ -96,8 +96,7 @@ fn parse(spec: &CronJobSpec) -> Result<Schedule, (&'static str, String)> {
     })
 }
 
-/// What is told of a schedule that can be read and never comes, as February 31, in the words of Kubernetes, which finds the next time and
-/// the one after it at no distance.
+/// Builds the event about a valid schedule that never comes, as February 31, with the message of Kubernetes.
 fn never(spec: &CronJobSpec) -> NewEvent {
     let why = "time difference between two schedules is less than 1 second";
     NewEvent::warning(
@@ -107,7 +106,7 @@ fn never(spec: &CronJobSpec) -> NewEvent {
     )
 }
 
-/// The latest time that is due and was not taken, unless it is too late for it, and whether very many were missed.
+/// Returns the latest time that is due, was not started and has not missed its deadline, and whether very many were missed.
 fn due(
     cron: &CronJob,
     spec: &CronJobSpec,
@@ -122,19 +121,19 @@ fn due(
         from = from.max(earliest);
     }
     let mut latest = None;
-    for _ in 0..MISSED {
+    for _ in 0..MAX_MISSED {
         match schedule.next(latest.unwrap_or(from)).filter(|time| *time <= now) {
             Some(time) => latest = Some(time),
             None => return (latest, false),
         }
     }
-    // very many: begin again with the present
+    // very many: start again at the present
     let recent = now.checked_sub(SignedDuration::from_hours(24)).unwrap_or(from).max(from);
     let times = std::iter::successors(schedule.next(recent), |time| schedule.next(*time));
     (times.take_while(|time| *time <= now).last().or(latest), true)
 }
 
-/// Makes the job of a time, as the policy about those still running allows. Answers whether the time is taken.
+/// Creates the job of a time, if the concurrency policy allows. Returns whether the time is handled.
 async fn start(
     cron: &CronJob,
     spec: &CronJobSpec,
@@ -165,7 +164,7 @@ async fn start(
             cluster.events.record(cron, NewEvent::normal(Component::CronJob, "SuccessfulCreate", message));
             Ok(true)
         }
-        // made before, and not written down
+        // created before, and not recorded in the status
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(true),
         Err(error) => {
             let message = format!("Error creating job: {error}");
@@ -182,7 +181,7 @@ fn job(cron: &CronJob, spec: &CronJobSpec, time: Timestamp) -> Job {
     annotations.insert(SCHEDULED.into(), time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
     Job {
         metadata: ObjectMeta {
-            // minutes since 1970, as Kubernetes names them
+            // minutes since 1970, as in Kubernetes' names
             name: Some(format!("{}-{}", cron.name_any(), time.as_second() / 60)),
             namespace: cron.namespace(),
             labels: metadata.labels,
@@ -195,14 +194,14 @@ fn job(cron: &CronJob, spec: &CronJobSpec, time: Timestamp) -> Job {
     }
 }
 
-/// How a job ended, if it did.
+/// Returns how a job has finished, if it has.
 fn end(job: &Job) -> Option<&str> {
     let conditions = job.status.as_ref()?.conditions.as_ref()?;
     let ended = conditions.iter().find(|condition| matches!(condition.type_.as_str(), "Complete" | "Failed"));
     ended.filter(|condition| condition.status == "True").map(|condition| condition.type_.as_str())
 }
 
-/// Tells of the jobs that ended since the status was last written.
+/// Records events for jobs that finished since the last status.
 fn record_completed(cron: &CronJob, jobs: &[Arc<Job>], cluster: &Cluster) {
     let active = cron.status.iter().flat_map(|status| status.active.iter().flatten());
     let active: Vec<_> = active.map(|job| job.uid.clone()).collect();

@@ -1,45 +1,45 @@
-//! When a CronJob is due: schedules as `github.com/robfig/cron` v3 reads them for Kubernetes, which is not quite crontab(5): no 7 for
-//! Sunday, `*/2` restricts a day, and in a changing clock every minute that really comes counts once. Pure.
+//! CronJob schedules as `github.com/robfig/cron` v3 parses them for Kubernetes, which differs from crontab(5): no 7 for Sunday, `*/2`
+//! restricts a day, and when clocks change every minute that occurs counts once. Pure.
 
 use jiff::{SignedDuration, Timestamp, ToSpan, Zoned, civil::Weekday, tz::TimeZone};
 
-/// How many years a time is looked for: February 29 comes within eight.
+/// How many years ahead to search: February 29 comes within eight.
 const HORIZON_YEARS: i16 = 9;
 
-/// Why a schedule cannot be read.
+/// The schedule is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ScheduleError {
-    /// Not five fields, and no descriptor.
+    /// It has neither five fields nor a descriptor.
     #[error(
         "the schedule {0:?} has not five fields (minute, hour, day of month, month, day of week), nor is it @daily or the like"
     )]
     Fields(String),
-    /// A field that cannot be read.
+    /// A field is invalid.
     #[error(
         "{field:?} is no {name} in a schedule; give numbers from {least} to {most}, ranges, lists, steps or *"
     )]
     Field {
-        /// What it says.
+        /// The text of the field.
         field: String,
-        /// Which one it is.
+        /// The name of the field.
         name: &'static str,
-        /// The least number.
+        /// The smallest allowed number.
         least: u8,
-        /// The largest number.
+        /// The largest allowed number.
         most: u8,
     },
 }
 
-/// When something is due.
+/// A schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Schedule {
-    /// At these readings of a clock.
+    /// At these clock times.
     Clock(Box<Clock>),
-    /// So long after the last time: `@every 90m`.
+    /// At this interval after the last time: `@every 90m`.
     Every(SignedDuration),
 }
 
-/// The readings of a clock, down to the minute, at which something is due.
+/// The allowed clock times, to the minute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Clock {
     minutes: Set,
@@ -50,12 +50,12 @@ pub(super) struct Clock {
     zone: TimeZone,
 }
 
-/// The numbers that a field allows.
+/// The allowed numbers of a field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Set {
-    /// Each number as a bit.
+    /// One bit for each number.
     bits: u64,
-    /// Whether one of its parts is `*` or `?` with no step, or with step 1: such a field does not restrict the days.
+    /// Whether a part is `*` or `?` without a step, or with step 1: such a field does not restrict days.
     is_any: bool,
 }
 
@@ -64,7 +64,7 @@ const MONTHS: [&str; 12] =
 const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
 impl Schedule {
-    /// Reads a schedule, for the clock of a time zone.
+    /// Parses a schedule in a time zone.
     pub(super) fn parse(text: &str, zone: TimeZone) -> Result<Self, ScheduleError> {
         let spelled = match text {
             "@yearly" | "@annually" => "0 0 1 1 *",
@@ -91,7 +91,7 @@ impl Schedule {
         })))
     }
 
-    /// The first time after `after`; `None` where it never comes.
+    /// Returns the first time after `after`; `None` if there is none.
     pub(super) fn next(&self, after: Timestamp) -> Option<Timestamp> {
         match self {
             Self::Clock(clock) => clock.next(after),
@@ -103,7 +103,7 @@ impl Schedule {
     }
 }
 
-/// A duration in Go's notation, in whole seconds, at least one.
+/// Parses a duration in Go's notation, in whole seconds, at least one.
 fn period(text: &str) -> Option<SignedDuration> {
     let is_go = text.bytes().all(|byte| b"0123456789.hmsnu+-".contains(&byte));
     let period = is_go.then(|| text.parse::<SignedDuration>().ok())??;
@@ -136,7 +136,7 @@ impl Clock {
         None
     }
 
-    /// Whether the day is one of them: with both days restricted, either is enough.
+    /// Reports whether the day matches: if both day fields are restricted, either is enough.
     fn is_day(&self, time: &Zoned) -> bool {
         let weekday = match time.weekday() {
             Weekday::Sunday => 0,
@@ -147,7 +147,7 @@ impl Clock {
     }
 }
 
-/// The full hour that comes next, or the next minute where the clock is changed before.
+/// Returns the next full hour, or the next minute if the clock changes before.
 fn next_hour(time: &Zoned) -> Option<Zoned> {
     let hour = time.checked_add((60 - i64::from(time.minute())).minutes()).ok()?;
     if hour.offset() == time.offset() { Some(hour) } else { time.checked_add(1.minute()).ok() }
@@ -174,14 +174,14 @@ impl Field {
             least: self.least,
             most: self.most,
         };
-        // as in Kubernetes, nothing between commas is nothing
+        // as in Kubernetes, empty parts between commas are ignored
         text.split(',').filter(|part| !part.is_empty()).try_fold(Set::default(), |set, part| {
             let part = self.part(part).ok_or_else(error)?;
             Ok(Set { bits: set.bits | part.bits, is_any: set.is_any || part.is_any })
         })
     }
 
-    /// `*`, `5`, `1-5`, each perhaps with `/2`; a step without an end goes to the end.
+    /// Parses `*`, `5`, `1-5`, each optionally with `/2`; a step without an end goes to the largest number.
     fn part(&self, text: &str) -> Option<Set> {
         let (range, step) = match text.split_once('/') {
             Some((range, step)) => (range, Some(step.parse().ok().filter(|step: &usize| *step > 0)?)),

@@ -1,4 +1,4 @@
-//! Daemon sets: one pod on each node that fits.
+//! Daemon sets: one pod on each matching node.
 
 use std::{sync::Arc, time::Duration};
 
@@ -69,7 +69,7 @@ async fn reconcile(set: Arc<DaemonSet>, cluster: Arc<Cluster>) -> Result<Action,
     Ok(wait.map_or_else(|| super::until_available(&pods, spec.min_ready_seconds, now), Action::requeue))
 }
 
-/// A failed pod keeps its place for a while: where it failed, the next one may too. Answers how long at least.
+/// Keeps failed pods during their back-off, since the next one may fail too. Returns the shortest rest of a back-off.
 fn delay_failed(
     set: &DaemonSet,
     plan: &mut plan::Plan,

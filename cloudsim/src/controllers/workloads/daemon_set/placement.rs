@@ -1,4 +1,4 @@
-//! On which nodes the pods of a daemon set belong, and what such a pod is like. Pure.
+//! The nodes of a daemon set's pods, and the pods for them. Pure.
 
 use k8s_openapi::api::{
     apps::v1::DaemonSet,
@@ -14,14 +14,14 @@ use crate::controllers::{
     workloads::{affinity, hash, pods::from_template},
 };
 
-/// Whether a change of a node can change where pods should be: heartbeats cannot.
+/// Reports whether a change of a node may change placements: heartbeats do not.
 pub(super) fn concerns_daemons(change: &Change<Node>) -> bool {
     let placement =
         |node: &Node| (node.metadata.labels.clone(), node.spec.clone().and_then(|spec| spec.taints));
     change.gone || change.before.as_ref().is_none_or(|before| placement(before) != placement(&change.object))
 }
 
-/// The node of a pod, or the one that it is meant for.
+/// Returns the node of a pod, or the one to which its affinity binds it.
 pub(super) fn node_of(pod: &Pod) -> Option<&str> {
     let spec = pod.spec.as_ref()?;
     if let Some(node) = spec.node_name.as_deref().filter(|name| !name.is_empty()) {
@@ -33,18 +33,18 @@ pub(super) fn node_of(pod: &Pod) -> Option<&str> {
     field.values.as_ref()?.first().map(String::as_str)
 }
 
-/// Whether the set's pod belongs on the node.
+/// Reports whether the node should run the set's pod.
 pub(super) fn should_run(set: &DaemonSet, node: &Node) -> bool {
     let Some(spec) = set.spec.as_ref().and_then(|spec| spec.template.spec.clone()) else { return false };
     if spec.node_name.as_ref().is_some_and(|name| !name.is_empty() && *name != node.name_any()) {
         return false;
     }
     let tolerations = tolerations(&spec);
-    affinity::wants(&spec, node)
+    affinity::matches_node(&spec, node)
         && affinity::untolerated(&tolerations, node, &["NoSchedule", "NoExecute"]).next().is_none()
 }
 
-/// A daemon's pod is to stay whatever happens to its node.
+/// Returns the template's tolerations and those of all daemon pods, which stay whatever happens to their node.
 fn tolerations(spec: &PodSpec) -> Vec<Toleration> {
     let mut tolerations = spec.tolerations.clone().unwrap_or_default();
     let mut always = vec![
@@ -55,7 +55,7 @@ fn tolerations(spec: &PodSpec) -> Vec<Toleration> {
         ("pid-pressure", "NoSchedule"),
         ("unschedulable", "NoSchedule"),
     ];
-    // a node that is not heard of is no reason to count its pod as wrong
+    // pods on an unreachable node are not misplaced
     always.extend([("unreachable", "NoSchedule"), ("not-ready", "NoSchedule")]);
     if spec.host_network == Some(true) {
         always.push(("network-unavailable", "NoSchedule"));
@@ -74,14 +74,14 @@ fn tolerations(spec: &PodSpec) -> Vec<Toleration> {
     tolerations
 }
 
-/// The set's pod for a node.
+/// Builds the set's pod for a node.
 pub(super) fn pod(set: &DaemonSet, revision: &str, node: &str) -> Pod {
     let template = set.spec.as_ref().map(|spec| spec.template.clone()).unwrap_or_default();
     let mut pod = from_template(&template, set);
     pod.labels_mut().insert(hash::REVISION.into(), revision.to_owned());
     let spec = pod.spec.get_or_insert_default();
     spec.tolerations = Some(tolerations(spec));
-    // bound at once, as it may be nowhere else; the affinity says so to those who look for it
+    // bound at once; the affinity is for clients that look for it
     spec.node_name = Some(node.to_owned());
     let field = NodeSelectorRequirement {
         key: "metadata.name".into(),

@@ -1,4 +1,4 @@
-//! Which pods of a daemon set are missing, too many or of an old template. Pure.
+//! Plans the pods of a daemon set to create and delete. Pure.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -19,7 +19,7 @@ use crate::controllers::workloads::{
     pods::{is_available, is_finished},
 };
 
-/// What to do.
+/// The pods to create and delete.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     pub(super) delete: Vec<Arc<Pod>>,
@@ -27,7 +27,7 @@ pub(super) struct Plan {
     pub(super) create: Vec<String>,
 }
 
-/// What to do with the set's `pods`, given the nodes; `revision` is the present template's.
+/// Plans for the set's `pods`, given the nodes; `revision` is the present template's.
 pub(super) fn plan(
     set: &DaemonSet,
     revision: &str,
@@ -62,7 +62,7 @@ pub(super) fn plan(
         plan.delete.extend(kept.iter().skip(1).map(|pod| Arc::clone(pod)));
         match kept.first() {
             Some(pod) => running.push(Arc::clone(pod)),
-            // the next one begins when this one is gone
+            // the next one is created when this one is gone
             None if ending.is_empty() => plan.create.push(name),
             None => {}
         }
@@ -76,7 +76,7 @@ pub(super) fn plan(
     plan
 }
 
-/// The pods of old templates that may go now: as many as may be missing, and those that do not work anyway.
+/// Returns the pods of old revisions to delete now: as many as may be unavailable, and those that are not available anyway.
 fn outdated(
     set: &DaemonSet,
     revision: &str,

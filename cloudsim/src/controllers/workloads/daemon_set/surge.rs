@@ -1,4 +1,4 @@
-//! Rolling updates with `maxSurge`: the new pod of a node works before the old one goes. Pure.
+//! Rolling updates with `maxSurge`: a node's new pod is available before the old one is deleted. Pure.
 //!
 //! Source: <https://kubernetes.io/docs/tasks/manage-daemon/update-daemon-set/>.
 
@@ -13,20 +13,20 @@ use k8s_openapi::api::{
 use super::placement::should_run;
 use crate::controllers::workloads::{deployment::amount, hash, pods::is_available};
 
-/// An update under way in which nodes may have two pods.
+/// An update during which nodes may have two pods.
 #[derive(Debug)]
 pub(super) struct Surge<'a> {
     revision: &'a str,
     min_ready: i32,
     now: Timestamp,
-    /// How many nodes may still get a second pod.
+    /// How many more nodes may get a second pod.
     room: usize,
-    /// The nodes that have an old pod that works, and no new one.
+    /// The nodes with an available old pod and without a new one.
     waiting: Vec<String>,
 }
 
 impl<'a> Surge<'a> {
-    /// The set's way to update, if it allows more pods than nodes.
+    /// Returns the state of the update, if the set has `maxSurge`.
     pub(super) fn of(
         set: &DaemonSet,
         revision: &'a str,
@@ -46,8 +46,8 @@ impl<'a> Surge<'a> {
         Some(Self { revision, min_ready, now, room, waiting: Vec::new() })
     }
 
-    /// Plans for a node with the pods `kept`, the oldest first; `free` names it where no other pod is on its way out. Adds pods to delete,
-    /// and the node if it gets a pod.
+    /// Plans for a node with the pods `kept`, the oldest first; `free` names the node if no other pod there is being deleted. Adds pods
+    /// to delete, and the node if it gets a pod.
     pub(super) fn plan_node(
         &mut self,
         kept: &[&Arc<Pod>],
@@ -63,19 +63,19 @@ impl<'a> Surge<'a> {
         };
         let works = |pod: &Pod| is_available(pod, self.min_ready, self.now);
         let (new, old): (Vec<_>, Vec<_>) = kept.iter().copied().partition(|pod| is_new(pod));
-        // one of each at most
+        // at most one of each
         delete.extend(new.iter().skip(1).chain(old.iter().skip(1)).map(|pod| Arc::clone(pod)));
         match (old.first(), new.first()) {
             (Some(old), Some(new)) if works(new) => delete.push(Arc::clone(old)),
             (Some(_), Some(_)) => self.room = self.room.saturating_sub(1),
-            // nothing is lost by a second one where the first does not work
+            // a second pod can be created at once if the first is not available
             (Some(old), None) if !works(old) => create.extend(free),
             (Some(_), None) => self.waiting.extend(free),
             (None, _) => {}
         }
     }
 
-    /// The nodes that get their new pod now.
+    /// Returns the nodes that get their new pod now.
     pub(super) fn next(self) -> impl Iterator<Item = String> {
         self.waiting.into_iter().take(self.room)
     }

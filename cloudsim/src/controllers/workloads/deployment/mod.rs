@@ -1,4 +1,4 @@
-//! Deployments: one replica set for each template, and the way from one to the next.
+//! Deployments: one replica set for each template, and the rollout from one to the next.
 
 use std::{sync::Arc, time::Duration};
 
@@ -39,13 +39,15 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
             deployment.spec.as_ref().map(|spec| spec.selector.clone())
         }),
     );
-    let triggers = triggers.and(&cluster.pods, last_pods(&cluster));
+    let triggers = triggers.and(&cluster.pods, on_last_pod_deleted(&cluster));
     let queue = (cluster.queues.named("deployment"), cluster.deployments.clone());
     work(queue, triggers, cluster, reconcile, stop).await;
 }
 
-/// Recreation waits for the last pod to be gone, which no replica set tells.
-fn last_pods(cluster: &Cluster) -> impl Fn(&Change<Pod>) -> Option<ObjectRef<Deployment>> + Send + use<> {
+/// `Recreate` waits until the last pod is deleted, which no replica set reports.
+fn on_last_pod_deleted(
+    cluster: &Cluster,
+) -> impl Fn(&Change<Pod>) -> Option<ObjectRef<Deployment>> + Send + use<> {
     let cluster = cluster.clone();
     move |change| {
         let namespace = change.object.namespace()?;
@@ -59,7 +61,7 @@ fn last_pods(cluster: &Cluster) -> impl Fn(&Change<Pod>) -> Option<ObjectRef<Dep
 
 /// The replica sets of a deployment.
 struct Sets {
-    /// The one of the present template.
+    /// The replica set of the present template.
     new: Option<Arc<ReplicaSet>>,
     /// The others, the oldest first.
     old: Vec<Arc<ReplicaSet>>,
@@ -122,7 +124,7 @@ async fn roll(
     find(deployment, cluster).await
 }
 
-/// All old pods end before the first new one begins.
+/// The strategy `Recreate`: all old pods end before the first new one is created.
 async fn recreate(
     deployment: &Arc<Deployment>,
     sets: Sets,
@@ -150,7 +152,7 @@ async fn recreate(
     find(deployment, cluster).await
 }
 
-/// Tells that a replica set of this name was given another number of pods.
+/// Records the event that a replica set was scaled.
 fn record_scaled(deployment: &Deployment, name: &str, (from, to): (i32, i32), cluster: &Cluster) {
     if from != to {
         let way = if from < to { "up" } else { "down" };
@@ -161,7 +163,7 @@ fn record_scaled(deployment: &Deployment, name: &str, (from, to): (i32, i32), cl
     }
 }
 
-/// Gives replica sets their numbers, and notes what the deployment wanted when it did.
+/// Scales replica sets, and annotates them with the deployment's wanted number.
 async fn scale(
     deployment: &Deployment,
     (limits, sets): (Limits, &Sets),
@@ -175,7 +177,7 @@ async fn scale(
             "metadata": {"resourceVersion": set.resource_version(), "annotations": annotations},
             "spec": {"replicas": replicas},
         });
-        // fails where the replica set's own controller wrote its status meanwhile: what that says counts
+        // fails if the replica set's controller wrote its status meanwhile, which then counts
         cluster.patch(&cluster.replica_sets, &**set, &patch).await?;
         record_scaled(deployment, &name, (Set::of(set).wanted, replicas), cluster);
     }

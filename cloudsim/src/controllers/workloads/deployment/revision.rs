@@ -1,4 +1,4 @@
-//! Which replica set belongs to which template, in which order they were wanted, and how many old ones are kept.
+//! Revisions of deployments: the replica set of each template, their numbers, and how many old ones are kept.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -18,14 +18,14 @@ use crate::controllers::{
     workloads::{cluster::Cluster, hash, pods::controller_reference},
 };
 
-/// The annotation that numbers revisions, of a deployment and of its replica sets.
+/// The annotation with the revision's number, of a deployment and of its replica sets.
 const REVISION: &str = "deployment.kubernetes.io/revision";
-/// The numbers that a replica set had before, when its template was wanted again.
+/// The annotation with earlier numbers of a replica set whose template was restored.
 const HISTORY: &str = "deployment.kubernetes.io/revision-history";
-/// kubectl's own note about a deployment; not for its replica sets.
+/// kubectl's annotation of a deployment, which its replica sets do not inherit.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Whether the replica set was made from this template.
+/// Reports whether the replica set has this template.
 pub(super) fn is_of(set: &ReplicaSet, template: &PodTemplateSpec) -> bool {
     let Some(own) = set.spec.as_ref().and_then(|spec| spec.template.clone()) else { return false };
     without_hash(own) == without_hash(template.clone())
@@ -47,7 +47,7 @@ fn number(annotations: &BTreeMap<String, String>) -> i64 {
     annotations.get(REVISION).and_then(|number| number.parse().ok()).unwrap_or_default()
 }
 
-/// The replica set of the present template, made where it is missing; it and the deployment have the newest number.
+/// Returns the replica set of the present template, created if it is missing; it and the deployment get the newest number.
 pub(super) async fn ensure(
     deployment: &Arc<Deployment>,
     sets: &Sets,
@@ -89,7 +89,7 @@ async fn renumbered(
     Ok(now.unwrap_or_else(|| Arc::clone(set)))
 }
 
-/// What a replica set takes over from its deployment's annotations.
+/// Returns the annotations that a replica set inherits from its deployment.
 fn inherited(deployment: &Deployment) -> BTreeMap<String, String> {
     let own = [REVISION, HISTORY, DESIRED, MAXIMUM, LAST_APPLIED, "deprecated.deployment.rollback.to"];
     let annotations = deployment.annotations().iter().filter(|(key, _)| !own.contains(&key.as_str()));
@@ -122,7 +122,7 @@ async fn create(
                 cluster.replica_sets.wrote(set.clone());
                 return Ok(Arc::new(set));
             }
-            // another template has the same hash: the count makes the next one differ
+            // another template has the same hash: the count changes the next one
             let patch = json!({"status": {"collisionCount": collisions.unwrap_or_default() + 1}});
             let api = cluster.beside::<Deployment>(&**deployment);
             api.patch_status(
@@ -174,7 +174,7 @@ fn new_set(deployment: &Deployment, revision: i64, replicas: i32, collisions: Op
     }
 }
 
-/// Deletes the oldest replica sets without pods, but for as many as are to be kept.
+/// Deletes the oldest replica sets without pods beyond the history limit.
 pub(super) async fn clean_up(
     deployment: &Deployment,
     old: &[Arc<ReplicaSet>],

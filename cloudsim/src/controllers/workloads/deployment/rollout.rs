@@ -1,4 +1,4 @@
-//! How many pods each replica set of a deployment should have next. Pure.
+//! Plans the numbers of pods of a deployment's replica sets. Pure.
 //!
 //! Source: Kubernetes' deployment controller (`rolling.go`, `recreate.go`, `util/deployment_util.go`).
 
@@ -8,24 +8,24 @@ use k8s_openapi::{
 };
 use kube::ResourceExt;
 
-/// The annotation of a replica set: how many pods its deployment wanted when it was last scaled.
+/// The annotation of a replica set with its deployment's wanted number when it was last scaled.
 pub(super) const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
-/// The annotation of a replica set: the same with the surge.
+/// The annotation of a replica set with that number and the surge.
 pub(super) const MAXIMUM: &str = "deployment.kubernetes.io/max-replicas";
 
-/// What a rolling update may do.
+/// The limits of a rolling update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limits {
-    /// How many pods are wanted.
+    /// The wanted number of pods.
     pub(super) desired: i32,
-    /// How many more there may be for a while.
+    /// How many more pods may exist for a while.
     pub(super) surge: i32,
-    /// How many of the wanted ones may be missing for a while.
+    /// How many of the wanted pods may be unavailable for a while.
     pub(super) unavailable: i32,
 }
 
 impl Limits {
-    /// Of a deployment.
+    /// Returns the limits of a deployment.
     pub(super) fn of(deployment: &Deployment) -> Self {
         let spec = deployment.spec.clone().unwrap_or_default();
         let desired = spec.replicas.unwrap_or(1);
@@ -36,18 +36,18 @@ impl Limits {
         let rolling = strategy.rolling_update.unwrap_or_default();
         let amount = |value: Option<IntOrString>, up| amount(value.as_ref(), desired, up);
         let (surge, unavailable) = (amount(rolling.max_surge, true), amount(rolling.max_unavailable, false));
-        // with both 0 nothing could ever move
+        // with both 0 there could be no progress
         let unavailable = if surge == 0 && unavailable == 0 { 1 } else { unavailable };
         Self { desired, surge, unavailable: unavailable.min(desired) }
     }
 
-    /// The most pods at any time.
+    /// Returns the largest number of pods at any time.
     pub(super) fn maximum(self) -> i32 {
         if self.desired == 0 { 0 } else { self.desired + self.surge }
     }
 }
 
-/// A number of pods, or a percentage of all: rounded up where that is kinder, else down.
+/// Resolves a number or percentage; `up` rounds percentages up.
 pub(crate) fn amount(value: Option<&IntOrString>, of: i32, up: bool) -> i32 {
     match value {
         None => 0,
@@ -61,7 +61,7 @@ pub(crate) fn amount(value: Option<&IntOrString>, of: i32, up: bool) -> i32 {
     }
 }
 
-/// A replica set, as far as a rollout looks at it.
+/// The numbers of a replica set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Set {
     pub(super) name: String,
@@ -71,14 +71,14 @@ pub(super) struct Set {
     pub(super) there: i32,
     /// `status.availableReplicas`
     pub(super) available: i32,
-    /// What [`MAXIMUM`] says.
+    /// The annotation [`MAXIMUM`].
     pub(super) maximum: Option<i32>,
-    /// What [`DESIRED`] says.
+    /// The annotation [`DESIRED`].
     pub(super) desired: Option<i32>,
 }
 
 impl Set {
-    /// Of a replica set.
+    /// Returns the numbers of a replica set.
     pub(super) fn of(set: &ReplicaSet) -> Self {
         let status = set.status.clone().unwrap_or_default();
         let number = |name| set.annotations().get(name).and_then(|number| number.parse().ok());
@@ -93,10 +93,10 @@ impl Set {
     }
 }
 
-/// A replica set and how many pods it should have.
+/// The name of a replica set and its new number of pods.
 pub(super) type Scaling = (String, i32);
 
-/// The next step of a rolling update; `old` are those of earlier templates, the oldest first. Nothing when the step is done.
+/// Returns the next step of a rolling update, `None` if nothing is to be done now; `old` has the earlier templates, the oldest first.
 pub(super) fn rolling(limits: Limits, new: &Set, old: &[Set]) -> Option<Vec<Scaling>> {
     let total = new.wanted + old.iter().map(|set| set.wanted).sum::<i32>();
     if new.wanted != limits.desired {
@@ -114,12 +114,12 @@ pub(super) fn rolling(limits: Limits, new: &Set, old: &[Set]) -> Option<Vec<Scal
     (!scaled.is_empty()).then_some(scaled)
 }
 
-/// Takes pods from the old sets: first those that do not work anyway, then as many as may be missing.
+/// Scales old sets down: first pods that are not available anyway, then as many as may be unavailable.
 fn shrink(limits: Limits, new: &Set, old: &[Set]) -> Vec<Scaling> {
     let mut left: Vec<Set> = old.iter().filter(|set| set.wanted > 0).cloned().collect();
     let minimum = limits.desired - limits.unavailable;
     let total = new.wanted + left.iter().map(|set| set.wanted).sum::<i32>();
-    // new pods that are not yet available must not be counted on
+    // new pods that are not available yet must not be counted on
     let mut budget = total - minimum - (new.wanted - new.available);
     if budget <= 0 {
         return Vec::new();
@@ -143,8 +143,8 @@ fn shrink(limits: Limits, new: &Set, old: &[Set]) -> Vec<Scaling> {
         .collect()
 }
 
-/// What becomes of the sets when the deployment itself was scaled during a rollout, or while it is paused: each gets its share.
-/// `sets` has the new one, if there is one, and the old ones; `None` where the rollout goes on by its own rules.
+/// Scales proportionally when the deployment itself was scaled during a rollout, or is paused. `sets` has the new one, if there is one,
+/// and the old ones; returns `None` if the rollout goes on by its own rules.
 pub(super) fn proportional(limits: Limits, sets: &[Set]) -> Option<Vec<Scaling>> {
     let mut active: Vec<&Set> = sets.iter().filter(|set| set.wanted > 0).collect();
     let scaled = active.iter().any(|set| set.desired.is_some_and(|desired| desired != limits.desired));

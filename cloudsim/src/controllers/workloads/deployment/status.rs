@@ -1,4 +1,4 @@
-//! What a deployment says of itself. Pure.
+//! Computes a deployment's status. Pure.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use super::rollout::Limits;
 use crate::controllers::workloads::conditions::Condition;
 
 const PROGRESSING: &str = "Progressing";
-/// The reason of one that is through.
-const DONE: &str = "NewReplicaSetAvailable";
-/// The reason of one that is stuck.
+/// The reason of a complete rollout.
+const NEW_REPLICA_SET_AVAILABLE: &str = "NewReplicaSetAvailable";
+/// The reason of a rollout without progress.
 const TIMED_OUT: &str = "ProgressDeadlineExceeded";
-/// The reason of one that waits for its user.
+/// The reason of a paused rollout.
 const PAUSED: &str = "DeploymentPaused";
-/// A deadline that means none.
+/// The deadline that means none.
 const NO_DEADLINE: i32 = i32::MAX;
 
-/// The status, from those of the replica sets: the present template's, if there is one, and the others.
+/// Returns the status from the replica sets: that of the present template, if there is one, and the others.
 pub(super) fn status(
     deployment: &Deployment,
     new: Option<&ReplicaSet>,
@@ -71,7 +71,7 @@ fn availability(
     Condition { type_: "Available", holds, reason, message: message.into() }.set_deployment(conditions, now);
 }
 
-/// Pods that cannot be made are told here too, where people look first.
+/// Copies the replica sets' failures to create pods, since users look here first.
 fn failure<'a>(
     sets: impl Iterator<Item = &'a ReplicaSet>,
     conditions: &mut Vec<DeploymentCondition>,
@@ -106,9 +106,9 @@ fn progress(
     let subject = new
         .map_or_else(|| format!("Deployment \"{name}\""), |set| format!("ReplicaSet \"{}\"", set.name_any()));
     if deployment.spec.as_ref().is_some_and(|spec| spec.paused == Some(true)) {
-        // its deadline stands still meanwhile
+        // the deadline does not run while it is paused
         let current = conditions.iter().find(|condition| condition.type_ == PROGRESSING);
-        if current.is_none_or(|condition| condition.reason.as_deref() != Some(DONE)) {
+        if current.is_none_or(|condition| condition.reason.as_deref() != Some(NEW_REPLICA_SET_AVAILABLE)) {
             set_unknown(conditions, PAUSED, "Deployment is paused", now);
         }
         return;
@@ -116,7 +116,7 @@ fn progress(
     let current = conditions.iter().find(|condition| condition.type_ == PROGRESSING);
     let reason = current.and_then(|condition| condition.reason.as_deref());
     if is_complete(deployment, status) {
-        set(true, DONE, format!("{subject} has successfully progressed."), conditions);
+        set(true, NEW_REPLICA_SET_AVAILABLE, format!("{subject} has successfully progressed."), conditions);
     } else if current.is_none() && new.is_some() {
         set(
             true,
@@ -126,9 +126,9 @@ fn progress(
         );
     } else if has_progressed(before, status)
         || reason == Some(PAUSED)
-        || (reason == Some(DONE) && started(before, status))
+        || (reason == Some(NEW_REPLICA_SET_AVAILABLE) && started(before, status))
     {
-        // progress counts from now, also when the words stay the same
+        // the time of progress is updated, even if the message stays the same
         conditions.retain(|condition| {
             condition.type_ != PROGRESSING
                 || condition.status == "True" && condition.reason.as_deref() != Some(TIMED_OUT)
@@ -181,13 +181,13 @@ fn has_progressed(before: &DeploymentStatus, status: &DeploymentStatus) -> bool 
         || number(status.available_replicas) > number(before.available_replicas)
 }
 
-/// Whether a new rollout began.
+/// Reports whether a new rollout began.
 fn started(before: &DeploymentStatus, status: &DeploymentStatus) -> bool {
     before.observed_generation != status.observed_generation
         && status.updated_replicas.unwrap_or_default() < before.updated_replicas.unwrap_or_default()
 }
 
-/// How long the deployment has until it says that it makes no progress; `None` where no deadline runs.
+/// Returns how long until the progress deadline; `None` if no deadline runs.
 pub(super) fn deadline_in(
     deployment: &Deployment,
     status: &DeploymentStatus,
@@ -199,7 +199,7 @@ pub(super) fn deadline_in(
         return None;
     }
     let condition = status.conditions.iter().flatten().find(|condition| condition.type_ == PROGRESSING)?;
-    if matches!(condition.reason.as_deref(), Some(DONE | TIMED_OUT)) {
+    if matches!(condition.reason.as_deref(), Some(NEW_REPLICA_SET_AVAILABLE | TIMED_OUT)) {
         return None;
     }
     let since = condition.last_update_time.as_ref()?.0;

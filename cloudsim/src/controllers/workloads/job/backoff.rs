@@ -1,4 +1,4 @@
-//! When the next pod may follow one that failed. Pure.
+//! The back-off of failed pods of jobs. Pure.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,12 +7,12 @@ use k8s_openapi::api::core::v1::Pod;
 
 use crate::controllers::workloads::{backoff, pods::phase};
 
-/// The longest wait before a failed pod is replaced.
+/// The longest back-off.
 const LONGEST_BACKOFF: SignedDuration = SignedDuration::from_mins(10);
-/// The wait after the first failure; it doubles with each.
+/// The back-off after the first failure; it doubles with each.
 const BACKOFF: SignedDuration = SignedDuration::from_secs(10);
 
-/// When a pod ended: its last container, else when it was no longer ready, else when it was deleted.
+/// Returns when a pod ended: its last container, else when it was no longer ready, else its deletion.
 pub(super) fn ended_at(pod: &Pod) -> Option<Timestamp> {
     let status = pod.status.as_ref();
     let containers = status.iter().flat_map(|status| status.container_statuses.iter().flatten());
@@ -32,12 +32,12 @@ pub(super) fn ended_at(pod: &Pod) -> Option<Timestamp> {
     ends.map(|time| time.0).max().or_else(not_ready).or_else(deleted).or_else(created)
 }
 
-/// How much is left of the wait after the last of so many failures in a row.
+/// Returns the rest of the back-off after this many failures in a row.
 pub(super) fn left(failures: usize, last: Option<Timestamp>, now: Timestamp) -> Option<Duration> {
     backoff::left((BACKOFF, LONGEST_BACKOFF), failures, last?, now)
 }
 
-/// How much is left of the wait after the pods that failed since the last success. A pod `has_failed` also when it only ends.
+/// Returns the rest of the back-off after the failures since the last success. `has_failed` decides whether a pod that ended has failed.
 pub(super) fn of_job(
     pods: &[Arc<Pod>],
     has_failed: impl Fn(&Pod) -> bool,

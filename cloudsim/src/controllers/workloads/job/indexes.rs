@@ -1,14 +1,14 @@
-//! Sets of an indexed job's numbers, as statuses and policies write them: `0-3,7`. Pure.
+//! Sets of completion indexes of indexed jobs, in the form of statuses and policies: `0-3,7`. Pure.
 
 use std::{collections::BTreeMap, fmt};
 
-/// Numbers of an indexed job, as ranges: the first number of each with its last. No two of them touch, so that a range of two thousand
-/// million numbers, which anybody may write, takes no more room than one number.
+/// Completion indexes as ranges: the first index of each with its last. No two of them touch, so that a range of two thousand million
+/// indexes, which any user may write, takes no more memory than one index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Indexes(BTreeMap<i32, i32>);
 
 impl Indexes {
-    /// Reads `0-3,7`. Numbers that are not below `completions` are left out, as is what is not a number or range.
+    /// Parses `0-3,7`. Indexes that are not below `completions` are left out, as is anything invalid.
     pub(super) fn parse(text: &str, completions: i32) -> Self {
         let mut all = Self::default();
         for part in text.split(',') {
@@ -20,18 +20,18 @@ impl Indexes {
         all
     }
 
-    /// The last number of the range that has this one; `None` where it is not among them.
+    /// Returns the last index of the range with this one; `None` if it is not in the set.
     pub(super) fn end_of_range(&self, index: i32) -> Option<i32> {
         let (_, last) = self.0.range(..=index).next_back()?;
         Some(*last).filter(|last| *last >= index)
     }
 
-    /// Whether the number is among them.
+    /// Reports whether the index is in the set.
     pub(super) fn contains(&self, index: i32) -> bool {
         self.end_of_range(index).is_some()
     }
 
-    /// One more.
+    /// Adds an index.
     pub(super) fn insert(&mut self, index: i32) {
         self.insert_range(index, index);
     }
@@ -40,7 +40,7 @@ impl Indexes {
         if first > last {
             return;
         }
-        // those that it meets or touches become one with it
+        // adjacent ranges are merged
         while let Some((&start, &end)) = self.0.range(..=last.saturating_add(1)).next_back() {
             if end < first.saturating_sub(1) {
                 break;
@@ -51,12 +51,12 @@ impl Indexes {
         self.0.insert(first, last);
     }
 
-    /// How many they are.
+    /// Returns the number of indexes.
     pub(super) fn count(&self) -> i32 {
         number(self.0.iter().map(|(first, last)| (*first, *last)))
     }
 
-    /// How many are in both.
+    /// Returns the number of common indexes.
     pub(super) fn common(&self, other: &Self) -> i32 {
         let (mut mine, mut theirs) = (self.0.iter().peekable(), other.0.iter().peekable());
         let mut both = Vec::new();
@@ -64,19 +64,19 @@ impl Indexes {
             if first.max(start) <= last.min(end) {
                 both.push((first.max(start), last.min(end)));
             }
-            // whichever ends first meets no more of the other
+            // the range that ends first meets no more of the other set
             let _ = if last < end { mine.next() } else { theirs.next() };
         }
         number(both.into_iter())
     }
 
-    /// The text of a status, which has none for no numbers.
+    /// Returns the text for a status; `None` for an empty set.
     pub(super) fn text(&self) -> Option<String> {
         (!self.0.is_empty()).then(|| self.to_string())
     }
 }
 
-/// How many numbers are in ranges that do not meet.
+/// Returns the number of indexes in disjoint ranges.
 fn number(ranges: impl Iterator<Item = (i32, i32)>) -> i32 {
     let count: i64 = ranges.map(|(first, last)| i64::from(last) - i64::from(first) + 1).sum();
     i32::try_from(count).unwrap_or(i32::MAX)

@@ -1,7 +1,7 @@
-//! Jobs: pods that end, as often as they should end well.
+//! Jobs: run pods until enough of them have succeeded.
 //!
-//! Each pod has a finalizer until it is counted, so that none is counted twice and none that was deleted is missed: its uid is
-//! first written to `status.uncountedTerminatedPods`, then the finalizer goes, then it is added to the number.
+//! Each pod has a finalizer until it is counted, so that none is counted twice or missed when it is deleted: its uid is first written to
+//! `status.uncountedTerminatedPods`, then the finalizer is removed, then it is added to the counts.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,9 +15,9 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 mod backoff;
-mod ending;
 mod indexes;
 mod orphans;
+mod outcome;
 mod plan;
 mod pod;
 mod policy;
@@ -51,13 +51,13 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
     tokio::join!(orphans, work(queue, triggers, cluster, reconcile, stop));
 }
 
-/// Whether another controller brings the job about.
+/// Reports whether another controller manages the job.
 fn is_foreign(job: &Job) -> bool {
     let manager = job.spec.as_ref().and_then(|spec| spec.managed_by.as_deref());
     manager.is_some_and(|manager| manager != "kubernetes.io/job-controller")
 }
 
-/// Brings a job one step further.
+/// Reconciles a job.
 async fn sync(job: Arc<Job>, cluster: &Cluster, now: Timestamp) -> Result<Action, Failure> {
     let selector = job.spec.as_ref().and_then(|spec| spec.selector.clone());
     let Some(selector) = selector.filter(|_| !is_foreign(&job)) else { return Ok(Action::await_change()) };
@@ -66,7 +66,7 @@ async fn sync(job: Arc<Job>, cluster: &Cluster, now: Timestamp) -> Result<Action
         untrack(cluster, &pods).await?;
         return Ok(Action::await_change());
     }
-    if ending::is_finished(&job) {
+    if outcome::is_finished(&job) {
         untrack(cluster, &pods).await?;
         return expire(&job, cluster, now).await;
     }
@@ -84,16 +84,16 @@ async fn sync(job: Arc<Job>, cluster: &Cluster, now: Timestamp) -> Result<Action
     cluster.write_status(&cluster.jobs, &*job, &job.status, &status).await?;
     record(&job, &status, cluster);
     untrack(cluster, &free).await?;
-    // what could be written is; the rest is tried again
+    // the writes that succeeded are kept; the rest is tried again
     created?;
     if !free.is_empty() {
-        // the counting goes on with what was just written
+        // counting continues with what was just written
         return Ok(Action::requeue(Duration::ZERO));
     }
     Ok(look_again.map_or_else(Action::await_change, Action::requeue))
 }
 
-/// Tells what the new status says and the old one did not.
+/// Records events for what is new in the status.
 fn record(job: &Job, status: &JobStatus, cluster: &Cluster) {
     let old = job.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
     for new in status.conditions.iter().flatten() {
@@ -122,10 +122,10 @@ fn record(job: &Job, status: &JobStatus, cluster: &Cluster) {
     }
 }
 
-/// Takes the finalizer from pods that are counted, or need no more counting.
+/// Removes the finalizer from pods that are counted, or need no counting.
 async fn untrack(cluster: &Cluster, pods: &[Arc<Pod>]) -> Result<(), Failure> {
     for pod in pods {
-        // as it is known now: this pass may have changed it
+        // the present version: this pass may have changed the pod
         let Some(pod) = cluster.pods.get(&pod.namespace().unwrap_or_default(), &pod.name_any()) else {
             continue;
         };
@@ -142,7 +142,7 @@ async fn untrack(cluster: &Cluster, pods: &[Arc<Pod>]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Deletes a finished job when its time is over.
+/// Deletes a finished job after its `ttlSecondsAfterFinished`.
 async fn expire(job: &Job, cluster: &Cluster, now: Timestamp) -> Result<Action, Failure> {
     let seconds = job.spec.as_ref().and_then(|spec| spec.ttl_seconds_after_finished);
     let finished = job.status.iter().flat_map(|status| status.conditions.iter().flatten());

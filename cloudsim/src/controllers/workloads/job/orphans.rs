@@ -1,5 +1,5 @@
-//! Takes the finalizer from pods whose job is gone, has ended or no longer controls them: nobody counts them, and with it they
-//! would stay for ever.
+//! Removes the finalizer from pods whose job is deleted, finished or no longer their controller: nothing counts them, and they could
+//! never be deleted.
 //!
 //! Source: Kubernetes' job controller (`syncOrphanPod`).
 
@@ -12,7 +12,7 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::{ending::is_finished, is_foreign, tally::is_tracked, untrack};
+use super::{is_foreign, outcome::is_finished, tally::is_tracked, untrack};
 use crate::controllers::{
     informers::{Change, Failure},
     workloads::{
@@ -21,8 +21,8 @@ use crate::controllers::{
     },
 };
 
-/// After a failed call; the API is in this process or near it.
-const AFTER_ERROR: Duration = Duration::from_secs(1);
+/// The wait after a failed call.
+const ERROR_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Namespace and name of a pod.
 type Key = (String, String);
@@ -37,13 +37,13 @@ pub(super) async fn run(cluster: Cluster, stop: CancellationToken) {
     if stop.run_until_cancelled(complete).await.is_none() {
         return;
     }
-    let mut again = tokio::time::interval(AFTER_ERROR);
+    let mut again = tokio::time::interval(ERROR_RETRY_INTERVAL);
     again.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut pending: BTreeSet<Key> =
         cluster.pods.all().iter().filter(|pod| is_tracked(pod)).map(|pod| key(pod)).collect();
     loop {
         release_all(&cluster, &mut pending).await;
-        // every arm can be dropped at its await: what waits in a channel stays there, and a tick comes again
+        // every branch can be dropped at its await: messages stay in their channel, and ticks come again
         tokio::select! {
             () = stop.cancelled() => return,
             Some(change) = pods.recv() => pending.extend(of_pod(&change)),
@@ -61,7 +61,7 @@ fn of_pod(change: &Change<Pod>) -> Option<Key> {
     (!change.gone && is_tracked(&change.object)).then(|| key(&change.object))
 }
 
-/// The pods of a job that is no more. Its end is noted by its own reconciliation.
+/// Returns the pods of a deleted job. A finished one is handled by its own reconciliation.
 fn of_job(cluster: &Cluster, change: &Change<Job>) -> Vec<Key> {
     if !change.gone {
         return Vec::new();
@@ -70,7 +70,7 @@ fn of_job(cluster: &Cluster, change: &Change<Job>) -> Vec<Key> {
     pods.iter().filter(|pod| is_tracked(pod)).map(|pod| key(pod)).collect()
 }
 
-/// Takes the finalizer off pods whose job is gone; those of which that fails stay in `pending`.
+/// Removes the finalizer from pods whose job is gone; those for which that fails stay in `pending`.
 async fn release_all(cluster: &Cluster, pending: &mut BTreeSet<Key>) {
     let looked = stream::iter(std::mem::take(pending)).map(|key| async move {
         let done = release_one(cluster, &key).await;
@@ -79,7 +79,7 @@ async fn release_all(cluster: &Cluster, pending: &mut BTreeSet<Key>) {
     let looked: Vec<_> = looked.buffer_unordered(CONCURRENT_WRITES).collect().await;
     for (key, done) in looked {
         let Err(error) = done else { continue };
-        if !error.is_race() {
+        if !error.is_conflict() {
             warn!(
                 pod = key.1,
                 error = &error as &dyn std::error::Error,
@@ -99,7 +99,7 @@ async fn release_one(cluster: &Cluster, (namespace, name): &Key) -> Result<(), F
         if cluster.jobs.get(namespace, &owner.name).is_some_and(|job| needs_it(&job)) {
             return Ok(());
         }
-        // the cache may be late
+        // the cache may be behind
         let live = cluster.beside::<Job>(&*pod).get_opt(&owner.name).await?;
         if live.is_some_and(|job| needs_it(&job)) {
             return Ok(());

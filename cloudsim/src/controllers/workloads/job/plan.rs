@@ -1,4 +1,4 @@
-//! Which pods of a job come or go next, and what its status says of it. Pure.
+//! Plans the pods of a job to create and delete, and its status. Pure.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -11,10 +11,10 @@ use kube::ResourceExt;
 
 use super::{
     backoff,
-    ending::{self, Ending},
+    outcome::{self, JobOutcome},
     pod::{NewPod, index},
     tally::{self, MAX_UNCOUNTED, is_terminating, is_tracked},
-    view::{End, View},
+    view::{PodOutcome, View},
 };
 use crate::controllers::workloads::{
     conditions::{Condition, seconds},
@@ -22,23 +22,23 @@ use crate::controllers::workloads::{
     replica_set::count,
 };
 
-/// The most pods that one pass makes or deletes; the rest follows in the next.
+/// The most pods that one reconciliation creates or deletes; the rest follows in the next.
 const BURST: usize = 500;
 
-/// What to do, in this order.
+/// The plan, in the order of its steps.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Plan {
-    /// Pods to delete; they count.
+    /// Pods to delete and count.
     pub(super) delete: Vec<Arc<Pod>>,
-    /// Pods that lose their finalizer and are deleted; they do not count.
+    /// Pods whose finalizer is removed and that are deleted without being counted.
     pub(super) discard: Vec<Arc<Pod>>,
-    /// Pods to make.
+    /// Pods to create.
     pub(super) create: Vec<NewPod>,
-    /// The status to write, once [`observe`] has added what the pods are then.
+    /// The status to write, after [`observe`] has added the pods' final state.
     pub(super) status: JobStatus,
-    /// Pods that lose their finalizer when the status that notes them is written.
+    /// Pods whose finalizer is removed once the status with their uids is written.
     pub(super) untrack: Vec<Arc<Pod>>,
-    /// When something is due without any event.
+    /// When to reconcile again without an event.
     pub(super) look_again: Option<Duration>,
 }
 
@@ -48,29 +48,29 @@ impl Plan {
     }
 }
 
-/// What to do with the job's `pods`.
+/// Plans for the job's `pods`.
 pub(super) fn plan(job: &Job, pods: &[Arc<Pod>], now: Timestamp) -> Plan {
     let Some(spec) = &job.spec else { return Plan::default() };
     let mut plan = Plan { status: tally::counted(job, pods), ..Plan::default() };
-    let told = Ending::told(&plan.status);
+    let told = JobOutcome::from_status(&plan.status);
     if told.is_none() {
         begin(spec, &mut plan.status, now);
     }
     let view = View::of(spec, &plan.status, pods);
-    let ending = told.or_else(|| Ending::new(&view, &plan.status, now));
-    match &ending {
-        Some(ending) if ending.well => plan.discard = owned(view.active.iter().take(BURST)),
+    let outcome = told.or_else(|| JobOutcome::new(&view, &plan.status, now));
+    match &outcome {
+        Some(outcome) if outcome.is_success => plan.discard = owned(view.active.iter().take(BURST)),
         Some(_) => plan.delete = owned(view.active.iter().take(BURST)),
         None => {
-            plan.look_again = ending::deadline(spec, &plan.status, now);
+            plan.look_again = outcome::deadline(spec, &plan.status, now);
             manage(&view, &mut plan, now);
         }
     }
-    let ending = ending.or_else(|| Ending::completed().filter(|_| is_complete(&view)));
-    count_ended(&view, ending.as_ref(), &mut plan);
-    if let Some(ending) = ending {
+    let outcome = outcome.or_else(|| JobOutcome::completed().filter(|_| is_complete(&view)));
+    count_ended(&view, outcome.as_ref(), &mut plan);
+    if let Some(outcome) = outcome {
         let conditions = plan.status.conditions.get_or_insert_default();
-        Condition { type_: ending.target(), holds: true, reason: &ending.reason, message: ending.message }
+        Condition { type_: outcome.target(), holds: true, reason: &outcome.reason, message: outcome.message }
             .set_job(conditions, now);
     }
     plan
@@ -80,7 +80,7 @@ fn owned<'a>(pods: impl Iterator<Item = &'a &'a Arc<Pod>>) -> Vec<Arc<Pod>> {
     pods.map(|pod| Arc::clone(pod)).collect()
 }
 
-/// Notes when the job began, and whether it is suspended.
+/// Sets the start time and the condition `Suspended`.
 fn begin(spec: &JobSpec, status: &mut JobStatus, now: Timestamp) {
     let suspended = spec.suspend == Some(true);
     if suspended {
@@ -102,13 +102,13 @@ fn begin(spec: &JobSpec, status: &mut JobStatus, now: Timestamp) {
 fn is_complete(view: &View<'_>) -> bool {
     let is_enough = match view.spec.completions {
         Some(completions) => view.succeeded >= completions,
-        // without a number the first success says that there is no more to do
+        // without a number of completions, the first success ends creation
         None => view.succeeded > 0,
     };
     is_enough && view.active.is_empty()
 }
 
-/// Makes what is missing, or takes away what is too much; never both.
+/// Plans missing pods to create, or surplus ones to delete; never both.
 fn manage(view: &View<'_>, plan: &mut Plan, now: Timestamp) {
     let active = view.active.len();
     if view.spec.suspend == Some(true) {
@@ -120,9 +120,10 @@ fn manage(view: &View<'_>, plan: &mut Plan, now: Timestamp) {
     if !plan.discard.is_empty() {
         return;
     }
-    // where the policy says so, an ending pod keeps its place until it is gone
-    let ending = view.pods.iter().filter(|pod| view.replaces_only_failed() && is_terminating(pod)).count();
-    let missing = wanted.saturating_sub(active.saturating_add(ending)).min(BURST);
+    // if the policy says so, a terminating pod is replaced only when it is gone
+    let terminating =
+        view.pods.iter().filter(|pod| view.replaces_only_failed() && is_terminating(pod)).count();
+    let missing = wanted.saturating_sub(active.saturating_add(terminating)).min(BURST);
     if missing == 0 {
         return;
     }
@@ -143,23 +144,23 @@ fn manage(view: &View<'_>, plan: &mut Plan, now: Timestamp) {
     };
 }
 
-/// How many pods should run.
+/// Returns how many pods should run.
 fn wanted(view: &View<'_>) -> usize {
     let parallelism = view.spec.parallelism.unwrap_or(1);
     let wanted = match view.spec.completions {
         Some(completions) => parallelism.min(completions.saturating_sub(view.succeeded)),
-        // those that run may end well too
+        // the running pods may succeed too
         None if view.succeeded > 0 => return view.active.len(),
         None => parallelism,
     };
     usize::try_from(wanted).unwrap_or_default()
 }
 
-/// The pods that go: those without a number of the job's, those whose number another has, and then as many as are too many.
+/// Returns the surplus pods: those without a valid index, those with a duplicate index, and then as many as are too many.
 fn surplus(view: &View<'_>, too_many: usize) -> Vec<Arc<Pod>> {
     let (mut gone, mut kept) = (Vec::new(), Vec::new());
     let mut taken = BTreeSet::new();
-    // from the one that is worth most
+    // from the most valuable one
     for pod in view.active.iter().rev() {
         let is_wrong = view.is_indexed() && view.index(pod).is_none_or(|index| !taken.insert(index));
         if is_wrong { &mut gone } else { &mut kept }.push(Arc::clone(pod));
@@ -170,14 +171,14 @@ fn surplus(view: &View<'_>, too_many: usize) -> Vec<Arc<Pod>> {
     gone
 }
 
-/// The lowest numbers that nothing was done about.
+/// Returns the lowest indexes without a pod.
 fn pending(view: &View<'_>, missing: usize) -> Vec<i32> {
     let keeps_place = |pod: &&Arc<Pod>| is_active(pod) || view.replaces_only_failed() && is_terminating(pod);
     let taken: BTreeSet<_> = view.pods.iter().filter(keeps_place).filter_map(|pod| index(pod)).collect();
     let done = |index| view.succeeded_indexes.end_of_range(index).or(view.failed_indexes.end_of_range(index));
     let (mut free, mut index) = (Vec::new(), 0);
     while free.len() < missing && index < view.spec.completions.unwrap_or_default() {
-        // as many as are done at once are passed over at once: nobody bounds their number
+        // ranges are skipped as a whole, since their length is unbounded
         let last = done(index).unwrap_or_else(|| {
             if !taken.contains(&index) {
                 free.push(index);
@@ -189,9 +190,9 @@ fn pending(view: &View<'_>, missing: usize) -> Vec<i32> {
     free
 }
 
-/// Makes pods whose numbers fail each for itself.
+/// Plans pods of an indexed job with `backoffLimitPerIndex`.
 fn create_independent(view: &View<'_>, missing: usize, plan: &mut Plan, now: Timestamp) {
-    let kept = view.kept_for_count();
+    let kept = view.failures_kept_for_count();
     for index in pending(view, missing) {
         let mut failures = (0, 0);
         if let Some(pod) = kept.get(&index) {
@@ -206,36 +207,38 @@ fn create_independent(view: &View<'_>, missing: usize, plan: &mut Plan, now: Tim
     }
 }
 
-/// Notes the pods that ended, and frees those that are noted or need not be.
-fn count_ended(view: &View<'_>, ending: Option<&Ending>, plan: &mut Plan) {
-    let fails = ending.is_some_and(|ending| !ending.well);
-    let rest = if fails { End::Failed } else { End::Uncounted };
+/// Adds pods that ended to the status, and releases those that are there or need no counting.
+fn count_ended(view: &View<'_>, outcome: Option<&JobOutcome>, plan: &mut Plan) {
+    let fails = outcome.is_some_and(|outcome| !outcome.is_success);
+    let rest = if fails { PodOutcome::Failed } else { PodOutcome::Uncounted };
     let mut ended = view.ended.clone();
-    if ending.is_some() {
-        // whatever is left ends with the job
+    if outcome.is_some() {
+        // all remaining pods end with the job
         let is_new =
             |pod: &&Arc<Pod>| is_tracked(pod) && !ended.iter().any(|(known, _)| known.uid() == pod.uid());
-        let (succeeded, failed) = tally::noted(&plan.status);
+        let (succeeded, failed) = tally::uncounted_uids(&plan.status);
         let is_noted =
             |pod: &&Arc<Pod>| pod.uid().is_some_and(|uid| succeeded.contains(&uid) || failed.contains(&uid));
         let left: Vec<_> = view.pods.iter().filter(is_new).filter(|pod| !is_noted(pod)).collect();
-        // those that were only now told to go are freed as they go
+        // pods that are only now deleted are released when they end
         let left = left.into_iter().filter(|pod| fails || !is_active(pod));
         ended.extend(left.map(|pod| (pod, rest)));
     }
-    let kept = if ending.is_none() { view.kept_for_count() } else { Default::default() };
+    let kept = if outcome.is_none() { view.failures_kept_for_count() } else { Default::default() };
     let kept: BTreeSet<_> = kept.values().filter_map(|pod| pod.uid()).collect();
     let room = MAX_UNCOUNTED.saturating_sub(kept.len());
     let mut free: Vec<Arc<Pod>> = Vec::new();
-    let (succeeded, failed) = tally::noted(&plan.status);
-    let noted =
+    let (succeeded, failed) = tally::uncounted_uids(&plan.status);
+    let is_uncounted =
         |pod: &&Arc<Pod>| pod.uid().is_some_and(|uid| succeeded.contains(&uid) || failed.contains(&uid));
-    free.extend(view.pods.iter().filter(noted).filter(|pod| is_tracked(pod)).cloned());
+    free.extend(view.pods.iter().filter(is_uncounted).filter(|pod| is_tracked(pod)).cloned());
     for (pod, end) in ended.into_iter().take(room.saturating_sub(free.len())) {
         match end {
-            End::Succeeded if view.is_indexed() => {}
-            End::Uncounted => {}
-            End::Succeeded | End::Failed => tally::note(&mut plan.status, pod, end == End::Succeeded),
+            PodOutcome::Succeeded if view.is_indexed() => {}
+            PodOutcome::Uncounted => {}
+            PodOutcome::Succeeded | PodOutcome::Failed => {
+                tally::add_uncounted(&mut plan.status, pod, end == PodOutcome::Succeeded)
+            }
         }
         free.push(Arc::clone(pod));
     }
@@ -248,8 +251,8 @@ fn count_ended(view: &View<'_>, ending: Option<&Ending>, plan: &mut Plan) {
     }
 }
 
-/// What of the status follows from the pods as they are after the plan was carried out. The end is told when everything is
-/// counted and no pod is left.
+/// Adds to the status what follows from the pods after the plan was carried out. The final condition is set when everything is counted
+/// and no pod is left.
 pub(super) fn observe(status: &mut JobStatus, pods: &[Arc<Pod>], is_counted: bool, now: Timestamp) {
     let count = |wanted: &dyn Fn(&Pod) -> bool| count(pods.iter().filter(|pod| wanted(pod)).count());
     let active = count(&is_active);
@@ -257,14 +260,14 @@ pub(super) fn observe(status: &mut JobStatus, pods: &[Arc<Pod>], is_counted: boo
     status.active = (active > 0).then_some(active);
     status.ready = Some(count(&|pod| is_active(pod) && is_ready(pod)));
     status.terminating = Some(terminating);
-    let Some(ending) = Ending::told(status) else { return };
-    if !is_counted || !tally::is_settled(status) || active > 0 || terminating > 0 {
+    let Some(outcome) = JobOutcome::from_status(status) else { return };
+    if !is_counted || !tally::has_no_uncounted(status) || active > 0 || terminating > 0 {
         return;
     }
-    if ending.well {
+    if outcome.is_success {
         status.completion_time = Some(seconds(now));
     }
     let conditions = status.conditions.get_or_insert_default();
-    Condition { type_: ending.condition(), holds: true, reason: &ending.reason, message: ending.message }
+    Condition { type_: outcome.condition(), holds: true, reason: &outcome.reason, message: outcome.message }
         .set_job(conditions, now);
 }

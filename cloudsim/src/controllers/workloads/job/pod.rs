@@ -1,4 +1,4 @@
-//! The pods that a job makes. Pure.
+//! The pods that a job creates. Pure.
 
 use k8s_openapi::api::{
     batch::v1::Job,
@@ -9,28 +9,28 @@ use kube::ResourceExt;
 use super::tally::TRACKING;
 use crate::controllers::workloads::pods::from_template;
 
-/// The annotation and label with the number of an indexed job's pod.
+/// The annotation and label with the completion index.
 pub(super) const INDEX: &str = "batch.kubernetes.io/job-completion-index";
-/// The annotation with how often pods of this number have failed before.
+/// The annotation with the earlier failures of the index.
 pub(super) const FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
-/// The annotation with how many failures of this number the policy ignored.
+/// The annotation with the ignored failures of the index.
 pub(super) const IGNORED_FAILURES: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
 
-/// A pod to be made.
+/// A pod to create.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct NewPod {
-    /// Its number, if the job has numbers.
+    /// The completion index, if the job is indexed.
     pub(super) index: Option<i32>,
-    /// How often pods of this number have failed, and how many failures were ignored, where each number has its own limit.
+    /// The numbers of failures and of ignored failures of the index, if each index has its own limit.
     pub(super) failures: Option<(i32, i32)>,
 }
 
-/// The number of a pod, if it says one.
+/// Returns the completion index of a pod.
 pub(super) fn index(pod: &Pod) -> Option<i32> {
     number(pod, INDEX)
 }
 
-/// How often pods of this one's number have failed before it, and how many of the failures were ignored.
+/// Returns the earlier failures of the pod's index, and how many of them were ignored.
 pub(super) fn failures(pod: &Pod) -> (i32, i32) {
     (number(pod, FAILURES).unwrap_or_default(), number(pod, IGNORED_FAILURES).unwrap_or_default())
 }
@@ -39,7 +39,7 @@ fn number(pod: &Pod, annotation: &str) -> Option<i32> {
     pod.annotations().get(annotation).and_then(|number| number.parse().ok())
 }
 
-/// The pod as it is to be made.
+/// Builds the pod.
 pub(super) fn new(job: &Job, wanted: NewPod) -> Pod {
     let template = job.spec.as_ref().map(|spec| spec.template.clone()).unwrap_or_default();
     let mut pod = from_template(&template, job);

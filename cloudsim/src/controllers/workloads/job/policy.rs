@@ -1,4 +1,4 @@
-//! What a job's policies say of pods that failed, and of numbers that succeeded. Pure.
+//! The pod failure policy and success policy of a job. Pure.
 
 use k8s_openapi::api::{
     batch::v1::{JobSpec, PodFailurePolicyRule, SuccessPolicyRule},
@@ -8,20 +8,20 @@ use kube::ResourceExt;
 
 use super::indexes::Indexes;
 
-/// What the first rule of the failure policy that a failed pod matches asks for; `Count` where none matches.
+/// The action for a failed pod: that of the first matching rule, else `Count`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Action {
-    /// It is one failure of the job.
+    /// Count it as a failure.
     Count,
-    /// It is none.
+    /// Do not count it.
     Ignore,
-    /// Its number is not tried again.
+    /// Fail its index.
     FailIndex,
-    /// The job fails; the message says why.
+    /// Fail the job, with this message.
     FailJob(String),
 }
 
-/// What the job's failure policy says of a failed pod.
+/// Returns the action for a failed pod.
 pub(super) fn on_failure(spec: &JobSpec, pod: &Pod) -> Action {
     let rules = spec.pod_failure_policy.iter().flat_map(|policy| policy.rules.iter().enumerate());
     for (index, rule) in rules {
@@ -36,7 +36,7 @@ pub(super) fn on_failure(spec: &JobSpec, pod: &Pod) -> Action {
     Action::Count
 }
 
-/// What of the failed pod the rule is about, in the words of Kubernetes.
+/// Returns what in the pod matches the rule, in the words of Kubernetes.
 fn cause(rule: &PodFailurePolicyRule, pod: &Pod) -> Option<String> {
     let status = pod.status.as_ref()?;
     let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
@@ -65,7 +65,7 @@ fn cause(rule: &PodFailurePolicyRule, pod: &Pod) -> Option<String> {
     Some(format!("Pod {namespace}/{name} has condition {}", held.type_))
 }
 
-/// The message by which the success policy ends the job, if it does.
+/// Returns the message with which the success policy ends the job, if it does.
 pub(super) fn success(spec: &JobSpec, succeeded: &Indexes) -> Option<String> {
     let rules = &spec.success_policy.as_ref()?.rules;
     let completions = spec.completions.unwrap_or_default();

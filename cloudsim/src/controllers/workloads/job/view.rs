@@ -1,4 +1,4 @@
-//! A job's pods as its plan looks at them. Pure.
+//! A job's pods, classified for planning. Pure.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -19,33 +19,33 @@ use crate::controllers::workloads::{
     replica_set::count,
 };
 
-/// What a pod that has its finalizer, and stands nowhere yet, counts as.
+/// The outcome of a pod with a finalizer that is not counted yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum PodOutcome {
     Succeeded,
     Failed,
     /// It ended, and is neither.
     Uncounted,
 }
 
-/// A job's pods, sorted by what they are to it.
+/// A job's pods by state.
 pub(super) struct View<'a> {
     pub(super) spec: &'a JobSpec,
     pub(super) pods: &'a [Arc<Pod>],
-    /// Those that run or will; the first to go are the first.
+    /// Pods that run or are pending, in the order of deletion.
     pub(super) active: Vec<&'a Arc<Pod>>,
-    /// Those that ended and are not noted.
-    pub(super) ended: Vec<(&'a Arc<Pod>, End)>,
+    /// Pods that ended and are not in `uncountedTerminatedPods`.
+    pub(super) ended: Vec<(&'a Arc<Pod>, PodOutcome)>,
     pub(super) succeeded_indexes: Indexes,
     pub(super) failed_indexes: Indexes,
-    /// How many pods succeeded, all told; numbers where the job has numbers.
+    /// The number of succeeded pods; of succeeded indexes in an indexed job.
     pub(super) succeeded: i32,
-    /// How many pods failed, all told.
+    /// The number of failed pods.
     pub(super) failed: i32,
 }
 
 impl<'a> View<'a> {
-    /// The pods of a job with this status, in which everything is counted that can be.
+    /// Classifies the pods of a job with this status, in which counting is up to date.
     pub(super) fn of(spec: &'a JobSpec, status: &JobStatus, pods: &'a [Arc<Pod>]) -> Self {
         let completions = spec.completions.unwrap_or_default();
         let parse = |text: &Option<String>| Indexes::parse(text.as_deref().unwrap_or_default(), completions);
@@ -61,43 +61,43 @@ impl<'a> View<'a> {
             succeeded: 0,
             failed: 0,
         };
-        let (succeeded, failed) = tally::noted(status);
+        let (succeeded, failed) = tally::uncounted_uids(status);
         let is_noted =
             |pod: &Pod| pod.uid().is_some_and(|uid| succeeded.contains(&uid) || failed.contains(&uid));
         let fresh = pods.iter().filter(|pod| is_tracked(pod) && !is_noted(pod));
         view.ended = fresh.filter_map(|pod| Some((pod, view.end_of(pod)?))).collect();
         view.note_indexes();
-        let new = |wanted: End| count(view.ended.iter().filter(|(_, end)| *end == wanted).count());
-        // what a status says may be anything
-        let sum = |told: Option<i32>, noted: usize, end| {
-            told.unwrap_or_default().saturating_add(count(noted)).saturating_add(new(end))
+        let new = |wanted: PodOutcome| count(view.ended.iter().filter(|(_, end)| *end == wanted).count());
+        // a status may contain anything
+        let sum = |counted: Option<i32>, uncounted: usize, end| {
+            counted.unwrap_or_default().saturating_add(count(uncounted)).saturating_add(new(end))
         };
-        view.failed = sum(status.failed, failed.len(), End::Failed);
+        view.failed = sum(status.failed, failed.len(), PodOutcome::Failed);
         view.succeeded = if view.is_indexed() {
             view.succeeded_indexes.count()
         } else {
-            sum(status.succeeded, succeeded.len(), End::Succeeded)
+            sum(status.succeeded, succeeded.len(), PodOutcome::Succeeded)
         };
         view
     }
 
-    /// Whether each pod has a number of its own.
+    /// Reports whether the job is indexed.
     pub(super) fn is_indexed(&self) -> bool {
         self.spec.completion_mode.as_deref() == Some("Indexed")
     }
 
-    /// Whether a pod is replaced only when it has ended, not already when it is told to.
+    /// Reports whether pods are replaced only when they have ended, not when they are being deleted.
     pub(super) fn replaces_only_failed(&self) -> bool {
         self.spec.pod_failure_policy.is_some()
             || self.spec.pod_replacement_policy.as_deref() == Some("Failed")
     }
 
-    /// The pod's number, if it is one of the job's.
+    /// Returns the pod's completion index, if it is valid for the job.
     pub(super) fn index(&self, pod: &Pod) -> Option<i32> {
         index(pod).filter(|index| (0..self.spec.completions.unwrap_or_default()).contains(index))
     }
 
-    /// Whether the pod counts as having failed.
+    /// Reports whether the pod counts as failed.
     pub(super) fn has_failed(&self, pod: &Pod) -> bool {
         match phase(pod) {
             "Succeeded" => false,
@@ -107,19 +107,19 @@ impl<'a> View<'a> {
         }
     }
 
-    fn end_of(&self, pod: &Pod) -> Option<End> {
+    fn end_of(&self, pod: &Pod) -> Option<PodOutcome> {
         let has_place = !self.is_indexed() || self.index(pod).is_some();
         if phase(pod) == "Succeeded" {
-            return Some(if has_place { End::Succeeded } else { End::Uncounted });
+            return Some(if has_place { PodOutcome::Succeeded } else { PodOutcome::Uncounted });
         }
         if !self.has_failed(pod) {
             return None;
         }
         let is_ignored = phase(pod) == "Failed" && policy::on_failure(self.spec, pod) == Action::Ignore;
-        Some(if has_place && !is_ignored { End::Failed } else { End::Uncounted })
+        Some(if has_place && !is_ignored { PodOutcome::Failed } else { PodOutcome::Uncounted })
     }
 
-    /// How often pods of this failed pod's number have failed with it, and how many of the failures were ignored.
+    /// Returns the failures of this failed pod's index, including its own, and how many of them were ignored.
     pub(super) fn failures_with(&self, pod: &Pod) -> (i32, i32) {
         let (failed, ignored) = failures(pod);
         match policy::on_failure(self.spec, pod) {
@@ -133,7 +133,7 @@ impl<'a> View<'a> {
             return;
         }
         for (pod, end) in &self.ended {
-            if let (End::Succeeded, Some(index)) = (end, index(pod)) {
+            if let (PodOutcome::Succeeded, Some(index)) = (end, index(pod)) {
                 self.succeeded_indexes.insert(index);
             }
         }
@@ -150,9 +150,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Where each number has its own limit: the failed pods that tell how often their number has failed, until their
-    /// successors do.
-    pub(super) fn kept_for_count(&self) -> BTreeMap<i32, &'a Arc<Pod>> {
+    /// Returns the failed pods that carry the failure count of their index until they are replaced, if each index has its own limit.
+    pub(super) fn failures_kept_for_count(&self) -> BTreeMap<i32, &'a Arc<Pod>> {
         let mut kept: BTreeMap<i32, &'a Arc<Pod>> = BTreeMap::new();
         if self.spec.backoff_limit_per_index.is_none() {
             return kept;

@@ -1,4 +1,4 @@
-//! A replication controller seen as a replica set. Pure.
+//! Replication controllers as replica sets. Pure.
 
 use k8s_openapi::{
     api::{

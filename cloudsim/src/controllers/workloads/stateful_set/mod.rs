@@ -1,4 +1,4 @@
-//! Stateful sets: pods with names and claims that stay, made and ended in order.
+//! Stateful sets: pods with stable names and claims, created and deleted in order.
 
 use std::{sync::Arc, time::Duration};
 
@@ -55,7 +55,7 @@ async fn reconcile(set: Arc<StatefulSet>, cluster: Arc<Cluster>) -> Result<Actio
         match step {
             Step::Create(ordinal) => create(&set, ordinal, &view, (&current, &update), &cluster).await?,
             Step::Delete(pod) => {
-                // a failed pod keeps its place for a while: where it failed, the next one may too
+                // a failed pod is kept during its back-off: the next one may fail too
                 let (uid, generation) =
                     (set.metadata.uid.as_deref().unwrap_or_default(), set.metadata.generation);
                 let place = format!("{uid}/{generation:?}/{}", pod.name_any());
@@ -80,7 +80,7 @@ async fn reconcile(set: Arc<StatefulSet>, cluster: Arc<Cluster>) -> Result<Actio
     Ok(wait.map_or_else(|| super::until_available(&pods, spec.min_ready_seconds, now), Action::requeue))
 }
 
-/// The revision that the set had before the present one, until all pods are of that.
+/// Returns the revision before the present one, until all pods have the present one.
 fn current(
     set: &StatefulSet,
     revisions: &[Arc<ControllerRevision>],
@@ -114,7 +114,7 @@ async fn create(
     let revision = if view.is_updated(ordinal) { update } else { current };
     let pod = plan::pod(set, ordinal, revision);
     match cluster.create(&cluster.pods, &pod).await {
-        // the name is taken: its pod is on its way out, or nobody's
+        // the name is taken: its pod is being deleted, or has another owner
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
         Err(error) => {
             let message = format!(
@@ -146,7 +146,7 @@ fn status(view: &Set<'_>, pods: &[Arc<Pod>], now: Timestamp) -> StatefulSetStatu
     let updated = count(&|pod| is_of(pod, &view.update));
     let ready = count(&is_ready);
     let some = |number: i32| (number > 0).then_some(number);
-    // when all are of the new revision, it is the current one
+    // when all pods have the new revision, it is the current one
     let complete = updated == replicas && ready == replicas && count(&|_| true) == replicas;
     let current = if complete { &view.update } else { &view.current };
     StatefulSetStatus {

@@ -1,4 +1,4 @@
-//! Which pod of a stateful set comes or goes next. Pure.
+//! Plans the next pods of a stateful set to create and delete. Pure.
 //!
 //! Source: Kubernetes' `stateful_set_control.go`.
 
@@ -21,25 +21,25 @@ use crate::controllers::workloads::{
 
 /// The label with the pod's name, for services of one pod.
 const POD_NAME: &str = "statefulset.kubernetes.io/pod-name";
-/// The label with its number.
+/// The label with the pod's ordinal.
 const POD_INDEX: &str = "apps.kubernetes.io/pod-index";
 
 /// A set and the names of its two revisions.
 #[derive(Clone, Debug)]
 pub(super) struct Set<'a> {
     pub(super) object: &'a StatefulSet,
-    /// What it had.
+    /// The current revision.
     pub(super) current: String,
-    /// What it gets.
+    /// The update revision.
     pub(super) update: String,
 }
 
-/// A thing to do.
+/// A step.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
-    /// Make the pod of this number.
+    /// Create the pod with this ordinal.
     Create(i32),
-    /// Delete this one.
+    /// Delete this pod.
     Delete(Arc<Pod>),
 }
 
@@ -53,7 +53,7 @@ impl Set<'_> {
         self.start() + self.object.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1)
     }
 
-    /// Whether a pod of this number is wanted.
+    /// Reports whether a pod with this ordinal is wanted.
     pub(super) fn has(&self, ordinal: i32) -> bool {
         (self.start()..self.end()).contains(&ordinal)
     }
@@ -63,7 +63,7 @@ impl Set<'_> {
         policy == Some("Parallel")
     }
 
-    /// The first number that gets the new revision; `None` where only deletion by hand brings it.
+    /// Returns the first ordinal that gets the new revision; `None` with the strategy `OnDelete`.
     fn partition(&self) -> Option<i32> {
         let strategy = self.object.spec.as_ref()?.update_strategy.clone().unwrap_or_default();
         if strategy.type_.as_deref() == Some("OnDelete") {
@@ -73,7 +73,7 @@ impl Set<'_> {
         Some(self.start() + partition)
     }
 
-    /// How many pods may be away at the same time while they get the new revision: at least one.
+    /// Returns how many pods may be unavailable during an update: at least one.
     fn max_unavailable(&self) -> usize {
         let strategy = self.object.spec.as_ref().and_then(|spec| spec.update_strategy.as_ref());
         let rolling = strategy.and_then(|strategy| strategy.rolling_update.as_ref());
@@ -88,18 +88,18 @@ impl Set<'_> {
         usize::try_from(wanted).unwrap_or_default().max(1)
     }
 
-    /// Whether a new pod of this number is of the new revision.
+    /// Reports whether a new pod with this ordinal has the new revision.
     pub(super) fn is_updated(&self, ordinal: i32) -> bool {
         self.partition().is_none_or(|partition| ordinal >= partition)
     }
 }
 
-/// The number in a pod's name.
+/// Returns the ordinal in a pod's name.
 pub(super) fn ordinal(set: &StatefulSet, pod: &Pod) -> Option<i32> {
     pod.name_any().strip_prefix(&set.name_any())?.strip_prefix('-')?.parse().ok()
 }
 
-/// What to do next with the set's `pods`.
+/// Returns the next steps for the set's `pods`.
 pub(super) fn steps(set: &Set<'_>, pods: &[Arc<Pod>], now: Timestamp) -> Vec<Step> {
     let mut wanted: BTreeMap<i32, &Arc<Pod>> = BTreeMap::new();
     let mut surplus: BTreeMap<i32, &Arc<Pod>> = BTreeMap::new();
@@ -137,7 +137,7 @@ pub(super) fn steps(set: &Set<'_>, pods: &[Arc<Pod>], now: Timestamp) -> Vec<Ste
     steps
 }
 
-/// The highest pods of an old revision, as many as may be away beside those above them that do not work.
+/// Returns the highest pods of an old revision, as many as may be unavailable.
 fn outdated(set: &Set<'_>, wanted: &BTreeMap<i32, &Arc<Pod>>, works: impl Fn(&Pod) -> bool) -> Vec<Step> {
     let mut steps = Vec::new();
     let Some(partition) = set.partition() else { return steps };
@@ -161,7 +161,7 @@ fn is_deleting(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_some()
 }
 
-/// The pod of this number, as the revision has it.
+/// Builds the pod with this ordinal from the revision.
 pub(super) fn pod(set: &StatefulSet, ordinal: i32, revision: &ControllerRevision) -> Pod {
     let of_revision = revision.data.as_ref().and_then(|data| data.0.pointer("/spec/template").cloned());
     let of_revision: Option<PodTemplateSpec> =
@@ -202,7 +202,7 @@ fn claim_template(claim: &PersistentVolumeClaim, pod: &str) -> String {
     name.strip_suffix(pod).and_then(|name| name.strip_suffix('-')).unwrap_or(&name).to_owned()
 }
 
-/// The claims of the pod of this number.
+/// Builds the claims of the pod with this ordinal.
 pub(super) fn claims(set: &StatefulSet, ordinal: i32) -> Vec<PersistentVolumeClaim> {
     let spec = set.spec.clone().unwrap_or_default();
     let claim = |template: PersistentVolumeClaim| {

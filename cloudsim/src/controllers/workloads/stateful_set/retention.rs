@@ -1,5 +1,5 @@
-//! What becomes of the claims of a stateful set's pods (`persistentVolumeClaimRetentionPolicy`): a claim that is to go with the set or
-//! with its pod is owned by that, and the garbage collector does the rest.
+//! The retention of stateful sets' claims (`persistentVolumeClaimRetentionPolicy`): a claim that is to be deleted with the set or its pod
+//! is owned by it, and the garbage collector deletes it.
 //!
 //! Source: `stateful_set_utils.go` of Kubernetes.
 
@@ -24,7 +24,7 @@ use crate::controllers::{
     },
 };
 
-/// Gives the claims of these pods their owners.
+/// Sets the owners of these pods' claims.
 pub(super) async fn apply(set: &Set<'_>, pods: &[Arc<Pod>], cluster: &Cluster) -> Result<(), Failure> {
     for pod in pods {
         let Some(ordinal) = plan::ordinal(set.object, pod) else { continue };
@@ -43,7 +43,7 @@ pub(super) async fn apply(set: &Set<'_>, pods: &[Arc<Pod>], cluster: &Cluster) -
     Ok(())
 }
 
-/// The owners that a claim should have; `None` where it has them, or belongs to somebody else.
+/// Returns the owners that a claim should have; `None` if it has them, or belongs to somebody else.
 fn owners(
     set: &StatefulSet,
     pod: &Pod,

@@ -21,7 +21,7 @@ fn service(name: &str, spec: Value) -> Value {
     json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec})
 }
 
-/// Addresses of the slices of a service, by whether they are ready.
+/// Returns the addresses of a service's slices by readiness.
 fn addresses(slices: &BTreeMap<String, EndpointSlice>, service: &str) -> Vec<(String, bool)> {
     let own = slices.values().filter(|slice| slice.labels().get(SERVICE).is_some_and(|name| name == service));
     let endpoints = own.flat_map(|slice| slice.endpoints.iter());
@@ -101,7 +101,7 @@ async fn every_service_has_a_slice_also_where_its_selector_matches_nothing() {
     const SERVICES: usize = 150;
     let world = World::new().await;
     let (services, slices) = (&world.api::<Service>(), &world.api::<EndpointSlice>());
-    // each is made, loses its slices, is labelled, deleted, and made anew
+    // each is created, loses its slices, is labelled, deleted, and created again
     stream::iter(0..SERVICES)
         .for_each_concurrent(16, |number| async move {
             let name = format!("s{number}");

@@ -1,4 +1,4 @@
-//! Owners of kinds that are defined while the collector runs, and owners that never were.
+//! Owners of kinds that are defined while the collector runs, and owners that never existed.
 
 use k8s_openapi::{
     api::core::v1::ConfigMap, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::world::World;
 
-/// Defines the kind, and answers its API in the namespace `default`.
+/// Defines the kind, and returns its API in the namespace `default`.
 async fn define(world: &World) -> Api<DynamicObject> {
     let names = json!({"kind": "Boat", "plural": "boats", "singular": "boat", "listKind": "BoatList"});
     let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
@@ -81,7 +81,7 @@ async fn who_is_owned_by_nobody_that_ever_was_goes() {
     sail(&world, "later", &[owner("Boat", "b", "00000000-0000-0000-0000-000000000001")]).await;
     let has_one_owner = |map: Option<&ConfigMap>| map.is_some_and(|map| map.owner_references().len() == 1);
     world.until_all::<ConfigMap>(|maps| !maps.contains_key("known") && has_one_owner(maps.get("half"))).await;
-    // nobody can tell whether it has an owner, as long as nobody serves the kind
+    // while the kind is not served, it cannot be known whether the owner exists
     assert!(world.api::<ConfigMap>().get_opt("later").await.unwrap().is_some());
     define(&world).await;
     world.until_all::<ConfigMap>(|maps| !maps.contains_key("later")).await;

@@ -1,4 +1,4 @@
-//! Jobs and cron jobs with every controller running: how many pods there were, and that none is left.
+//! Jobs and cron jobs with all controllers running: the number of pods, and that none is left.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! kubectl itself, against a cloud whose controllers run.
+//! kubectl itself, against a cloud with running controllers.
 
 use std::{collections::BTreeMap, path::Path, process::Command};
 
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::world::{NODES, kubelet};
 use crate::{Cloud, Options};
 
-/// Runs kubectl until it ends well, and answers what it printed.
+/// Runs kubectl until it succeeds; returns its output.
 async fn kubectl(kubeconfig: &Path, line: &str) -> String {
     let mut command = Command::new("kubectl");
     command
@@ -32,7 +32,7 @@ async fn kubectl(kubeconfig: &Path, line: &str) -> String {
     text
 }
 
-/// The same again and again until it prints all of this.
+/// Repeats a command until its output contains all of this.
 async fn until(kubeconfig: &Path, line: &str, wanted: &[&str]) -> String {
     let mut last = String::new();
     let told = async {
@@ -153,7 +153,7 @@ async fn a_pod_is_told_where_it_goes_and_why_it_does_not() {
     cloud.stop().await.expect("no part of it panicked");
 }
 
-/// The fewest ready pods of an app that there ever were since it had `count`, until `stop`.
+/// Returns the fewest ready pods of an app since it had `count`, until `stop`.
 async fn fewest_ready(client: kube::Client, count: usize, stop: CancellationToken) -> usize {
     let events = watcher::watcher(
         Api::<Pod>::default_namespaced(client),

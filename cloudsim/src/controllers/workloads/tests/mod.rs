@@ -301,7 +301,7 @@ async fn an_owner_goes_last_or_alone_as_it_is_told_to() {
     api.delete("last", &kube::api::DeleteParams::foreground()).await.unwrap();
     api.delete("alone", &kube::api::DeleteParams::orphan()).await.unwrap();
     world.until_all::<Deployment>(|deployments| deployments.is_empty()).await;
-    // the first took all along, the second left its replica set behind, and that its pods
+    // the first was deleted in the foreground, the second orphaned its replica set, which orphaned its pods
     let sets = world.until_all::<ReplicaSet>(|sets| sets.len() == 1).await;
     assert!(
         sets.values()

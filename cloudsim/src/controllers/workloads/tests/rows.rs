@@ -1,4 +1,4 @@
-//! What the rows of jobs, cron jobs and daemon sets in `docs/controllers.md` say and no other test shows.
+//! Rows of jobs, cron jobs and daemon sets in `docs/controllers.md` that no other test shows.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::{
@@ -23,7 +23,7 @@ fn yearly(time: Timestamp) -> String {
     time.strftime("%-M %-H %-d %-m *").to_string()
 }
 
-/// A cron job that missed the time two hours ago. Its jobs end well, or not at all where they are held.
+/// A cron job that missed a time two hours ago. Its jobs succeed, or stay running if they are held.
 async fn missed(world: &World, held: bool, spec: Value) -> Timestamp {
     let due = ago(2);
     let mut job = job("", "0", json!({}));

@@ -1,4 +1,4 @@
-//! What does not fit waits, and is made once: controllers and the binder together.
+//! Pods that do not fit wait and are created once: controllers and the binder together.
 
 use std::collections::BTreeSet;
 
@@ -30,7 +30,7 @@ fn cpu(amount: &str) -> Value {
     json!({"resources": {"requests": {"cpu": amount}}})
 }
 
-/// Why the pod has no node.
+/// Returns why the pod has no node.
 fn why(pod: &Pod) -> Option<String> {
     let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
     conditions
@@ -38,7 +38,7 @@ fn why(pod: &Pod) -> Option<String> {
         .and_then(|one| one.message.clone())
 }
 
-/// The uids of all pods that there ever are, until `stop`.
+/// Returns the uids of all pods that existed until `stop`.
 async fn ever(world: &World, stop: CancellationToken) -> tokio::task::JoinHandle<BTreeSet<String>> {
     let events = watcher::watcher(world.api::<Pod>(), watcher::Config::default()).default_backoff();
     let mut events = Box::pin(events.take_until(stop.cancelled_owned()));
@@ -72,7 +72,7 @@ async fn a_rollout_that_does_not_fit_waits_and_goes_on_when_there_is_room() {
         "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports. \
          preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
     );
-    // the old one goes, and with it what stood in the way
+    // the old one is deleted, and with it what blocked the new one
     world.patch::<Deployment>("web", json!({"spec": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}}})).await;
     world.until("web", is_rolled_out).await;
     assert!(!world.pods("web", 1).await.contains_key(&old));

@@ -1,4 +1,4 @@
-//! An API in memory, every controller, and a kubelet that runs no containers.
+//! An API in memory, all controllers, and a kubelet that runs no containers.
 
 use std::{collections::BTreeMap, fmt::Debug, time::Duration};
 
@@ -36,7 +36,7 @@ impl Drop for World {
     }
 }
 
-/// The nodes of every world.
+/// The nodes of all worlds.
 pub(super) const NODES: [&str; 2] = ["edge-1", "edge-2"];
 
 impl World {
@@ -58,7 +58,7 @@ impl World {
         world
     }
 
-    /// With the binder, which gives pods their nodes: edge nodes with two CPUs each.
+    /// With the binder: edge nodes with two CPUs each.
     pub(super) async fn scheduled(nodes: &[&str]) -> Self {
         let api = kubeapi::Api::builder(MemoryStore::new()).build();
         let client = api.client("default");
@@ -95,7 +95,7 @@ impl World {
         Api::namespaced(self.client.clone(), "default")
     }
 
-    /// Makes whatever the value says it is.
+    /// Creates the object that the value describes.
     pub(super) async fn create(&self, value: Value) {
         let object: kube::api::DynamicObject = serde_json::from_value(value).unwrap();
         let types = object.types.clone().unwrap();
@@ -130,7 +130,7 @@ impl World {
         self.api::<K>().delete(name, &DeleteParams::default()).await.unwrap();
     }
 
-    /// Waits until `condition` holds of the object, and answers it.
+    /// Waits until `condition` holds for the object, and returns it.
     pub(super) async fn until<K>(&self, name: &str, condition: impl Fn(&K) -> bool) -> K
     where
         K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
@@ -152,7 +152,7 @@ impl World {
         }
     }
 
-    /// Waits until `condition` holds of all objects of a kind, and answers them by name.
+    /// Waits until `condition` holds for all objects of a kind, and returns them by name.
     pub(super) async fn until_all<K>(
         &self,
         condition: impl Fn(&BTreeMap<String, K>) -> bool,
@@ -189,7 +189,7 @@ impl World {
         all
     }
 
-    /// The active pods with this label `app`.
+    /// Returns the active pods with this label `app`.
     pub(super) async fn pods(&self, app: &str, count: usize) -> BTreeMap<String, Pod> {
         let mine = |pod: &Pod| {
             pod.labels().get("app").is_some_and(|label| label == app) && super::super::pods::is_active(pod)
@@ -201,7 +201,7 @@ impl World {
     }
 }
 
-/// Binds pods, runs them, and ends those that are deleted. What a pod's annotation `exit` says is how it ends by itself.
+/// Binds pods, runs them, and ends those that are deleted. The annotation `exit` of a pod is its exit code.
 pub(super) async fn kubelet(client: Client, stop: CancellationToken) {
     tend_all(client, stop, true).await;
 }

@@ -1,8 +1,8 @@
-//! Schedules, held against what robfig/cron v3 answered for them.
+//! Schedules, compared with the answers of robfig/cron v3.
 
 use super::*;
 
-// as POSIX has them, so that no files of time zones are needed
+// in POSIX notation, so that no time zone files are needed
 const UTC: &str = "UTC0";
 const NEW_YORK: &str = "EST5EDT,M3.2.0,M11.1.0";
 const BERLIN: &str = "CET-1CEST,M3.5.0,M10.5.0/3";

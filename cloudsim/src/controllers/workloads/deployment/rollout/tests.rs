@@ -45,7 +45,7 @@ fn a_rolling_update_goes_step_by_step() {
         (set("new", 2, 0), vec![set("old", 3, 3)], None),
         (set("new", 2, 1), vec![set("old", 3, 3)], one("old", 2)),
         (set("new", 4, 4), vec![set("old", 0, 0)], None),
-        // the old ones that do not work go first
+        // the old ones that are not available go first
         (set("new", 1, 0), vec![set("broken", 2, 0), set("old", 2, 2)], one("broken", 1)),
         (set("new", 6, 6), vec![], one("new", 4)),
     ];

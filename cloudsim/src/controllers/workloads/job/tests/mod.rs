@@ -1,4 +1,4 @@
-//! Jobs against an API in memory, pass by pass, by a clock of their own.
+//! Jobs against an API in memory, one reconciliation at a time, with a virtual clock.
 
 mod rows;
 mod world;

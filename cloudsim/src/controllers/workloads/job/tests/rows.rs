@@ -1,10 +1,10 @@
-//! What Kubernetes documents of Jobs, by the pods that exist. The language of the scripts is [`super::world::run`]'s.
+//! The documented behaviour of Kubernetes' Jobs, by the pods that exist. The scripts are described at [`super::world::run`].
 
 use serde_json::{Value, json};
 
 use super::world::run;
 
-/// A name, what the job's spec has, and a script.
+/// A name, the job's spec, and a script.
 type Row = (&'static str, Value, &'static str);
 
 async fn run_all(rows: Vec<Row>) {
@@ -25,7 +25,7 @@ fn on_failure() -> Value {
     json!({"spec": {"restartPolicy": "OnFailure"}})
 }
 
-/// A failure policy of one rule about exit code 42.
+/// A failure policy with one rule about exit code 42.
 fn policy(action: &str) -> Value {
     json!({"rules": [{"action": action, "onExitCodes": {"operator": "In", "values": [42]}}]})
 }

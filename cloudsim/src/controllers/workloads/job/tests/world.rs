@@ -1,4 +1,4 @@
-//! One job, an API in memory, and whoever ends pods. What is done and expected is a line of words; see [`run`].
+//! One job, an API in memory, and pods that are ended by a script; see [`run`].
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -22,28 +22,28 @@ use crate::{
     tasks::Tasks,
 };
 
-/// No script needs more passes than this at once.
+/// The largest number of passes that a script needs at once.
 const MAX_PASSES: usize = 12;
 
 struct World {
     client: Client,
     cluster: Cluster,
-    /// How far the script's clock is ahead.
+    /// The offset of the script's clock.
     ahead: SignedDuration,
-    /// The pods that ever were, in the order in which they came.
+    /// All pods that ever existed, in the order of creation.
     made: Vec<String>,
     _stop: tokio_util::sync::DropGuard,
 }
 
 /// Runs a script on a job with this spec. Its lines are separated by `;`:
 ///
-/// - `sync` passes until nothing follows at once, `pass` once.
-/// - `end N CODE`, `refuse N REASON` (by its node), `disrupt N`, `restart N COUNT`, `ready N`: what happens to the pod that came as
-///   the `N`th, from 0; `end A-B CODE` to several.
-/// - `delete N` as a person does, `gone N`: its node is done with it.
+/// - `sync` reconciles until nothing follows at once, `pass` once.
+/// - `end N CODE`, `refuse N REASON` (by its node), `disrupt N`, `restart N COUNT`, `ready N`: changes the pod that was created as the
+///   `N`th, from 0; `end A-B CODE` several.
+/// - `delete N` as a user does, `gone N`: the node has stopped it.
 /// - `wait SECONDS`, `spec JSON` (a merge patch), `remove` (the job, and what it owns).
-/// - `made=`: how many pods ever came; `there=`, `live=` and `tracked=`: how many exist, are neither ended nor ending, have their
-///   finalizer; `indexes=`: the numbers of the live ones; others: fields of the status, `-` for none; `conditions=`.
+/// - `made=`: how many pods were ever created; `there=`, `live=` and `tracked=`: how many exist, are neither finished nor terminating,
+///   have their finalizer; `indexes=`: the indexes of the live ones; others: fields of the status, `-` for none; `conditions=`.
 pub(super) async fn run(row: &str, spec: &Value, script: &str) {
     let mut world = World::new(spec).await;
     for line in script.split(';').map(str::trim).filter(|line| !line.is_empty()) {
@@ -81,7 +81,7 @@ impl World {
         Timestamp::now() + self.ahead
     }
 
-    /// What a watch would tell.
+    /// Applies what a watch would report.
     async fn refresh(&mut self) -> BTreeMap<String, Pod> {
         let pods = self.pods().list(&ListParams::default()).await.unwrap().items;
         let there: BTreeMap<_, _> = pods.into_iter().map(|pod| (pod.name_any(), pod)).collect();
@@ -111,7 +111,7 @@ impl World {
             let before = self.jobs().get_opt("pi").await.unwrap().and_then(|job| job.status);
             let action = self.pass().await;
             let after = self.jobs().get_opt("pi").await.unwrap().and_then(|job| job.status);
-            // deletions and additions lead back, as the watch does
+            // deletions and additions trigger a reconciliation, as with the watch
             if action != Action::requeue(Duration::ZERO) && before == after {
                 return;
             }
@@ -218,7 +218,7 @@ impl World {
                 conditions.iter().map(text).collect::<Vec<_>>().join(",")
             }
             "failures" => {
-                // of the newest pod's number, as it says
+                // the failures of the newest pod's index, from its annotation
                 let newest = self.made.last().and_then(|name| pods.get(name)).unwrap();
                 newest
                     .annotations()

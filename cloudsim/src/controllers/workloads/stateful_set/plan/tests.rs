@@ -14,7 +14,7 @@ fn set(replicas: i32, change: Value) -> StatefulSet {
     serde_json::from_value(set).unwrap()
 }
 
-/// `name revision state`, where the state is one of `+` (works), `-` (starts), `x` (ends), `f` (failed).
+/// `name revision state`, where the state is `+` (available), `-` (starting), `x` (terminating) or `f` (failed).
 fn pods(texts: &[&str]) -> Vec<Arc<Pod>> {
     let pod = |text: &&str| {
         let parts: Vec<_> = text.split(' ').collect();

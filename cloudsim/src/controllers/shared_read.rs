@@ -1,6 +1,5 @@
-//! What takes long to read, and is asked for by many at the same time, as when all nodes come back at once: one reading, begun after
-//! they have asked, is for all of them; and the more of them there are, the more wait for one reading, since the next one begins
-//! only a while after the last.
+//! A slow read that many request at the same time, as when all nodes come back at once: one read that begins after they have asked serves
+//! all of them. After each read there is a pause, so that more requests share the next one.
 
 use std::sync::{
     Arc,
@@ -12,17 +11,17 @@ use tokio::{
     time::{Duration, Instant, sleep_until},
 };
 
-/// After a reading there is none for so many times as long as it took: all of them together take a tenth of a processor at most.
-const REST: u32 = 9;
-/// … and for no longer than this.
-const LONGEST_REST: Duration = Duration::from_millis(250);
+/// The pause after a read, as a multiple of its duration: reads take a tenth of the time at most.
+const PAUSE_FACTOR: u32 = 9;
+/// The longest pause.
+const MAX_PAUSE: Duration = Duration::from_millis(250);
 
-/// The last reading.
+/// The last result of the read.
 #[derive(Debug)]
-pub(super) struct Newest<T> {
-    /// Readings that have begun.
+pub(super) struct SharedRead<T> {
+    /// The number of reads that have begun.
     begun: AtomicU64,
-    /// The last that succeeded.
+    /// The last successful read.
     last: Mutex<Option<Reading<T>>>,
 }
 
@@ -30,18 +29,19 @@ pub(super) struct Newest<T> {
 struct Reading<T> {
     number: u64,
     value: Arc<T>,
-    /// When the next one may begin.
+    /// When the next read may begin.
     next: Instant,
 }
 
-impl<T> Default for Newest<T> {
+impl<T> Default for SharedRead<T> {
     fn default() -> Self {
         Self { begun: AtomicU64::new(0), last: Mutex::new(None) }
     }
 }
 
-impl<T> Newest<T> {
-    /// What was read after this was asked: by `read`, or by another's. Cancel-safe: who waits reads in its place.
+impl<T> SharedRead<T> {
+    /// Returns the result of a read that began after this call: of `read`, or another caller's. Cancel-safe: a waiting caller reads in
+    /// its place.
     pub(super) async fn get<E>(&self, read: impl Future<Output = Result<T, E>>) -> Result<Arc<T>, E> {
         let asked = self.begun.load(Ordering::SeqCst);
         let mut last = self.last.lock().await;
@@ -49,21 +49,21 @@ impl<T> Newest<T> {
             if last.number > asked {
                 return Ok(last.value.clone());
             }
-            // who asks meanwhile waits for the lock, and for the reading that begins then
+            // who asks meanwhile waits for the lock, and for the read that begins then
             sleep_until(last.next).await;
         }
         let number = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
         let begun = Instant::now();
         let value = Arc::new(read.await?);
-        let next = Instant::now() + rest(begun.elapsed());
+        let next = Instant::now() + pause_after(begun.elapsed());
         *last = Some(Reading { number, value: value.clone(), next });
         Ok(value)
     }
 }
 
-/// How long there is no reading after one that `took` so long.
-fn rest(took: Duration) -> Duration {
-    (took * REST).min(LONGEST_REST)
+/// Returns the pause after a read that `took` this long.
+fn pause_after(took: Duration) -> Duration {
+    (took * PAUSE_FACTOR).min(MAX_PAUSE)
 }
 
 #[cfg(test)]
@@ -77,7 +77,7 @@ mod tests {
 
     #[tokio::test]
     async fn many_share_a_reading_that_began_after_they_asked() {
-        let (newest, now, go) = (Newest::default(), AtomicU64::new(0), Notify::new());
+        let (newest, now, go) = (SharedRead::default(), AtomicU64::new(0), Notify::new());
         let read = async || {
             let read = now.load(Ordering::SeqCst);
             go.notified().await;
@@ -101,13 +101,13 @@ mod tests {
 
     #[test]
     fn readings_take_a_tenth_of_the_time_and_nobody_waits_long() {
-        let rest_of = |took| rest(Duration::from_millis(took)).as_millis();
+        let rest_of = |took| pause_after(Duration::from_millis(took)).as_millis();
         assert_eq!([0, 2, 20, 5_000].map(rest_of), [0, 18, 180, 250]);
     }
 
     #[tokio::test]
     async fn a_failure_is_one_askers_own() {
-        let newest = Newest::<u32>::default();
+        let newest = SharedRead::<u32>::default();
         let failing = newest.get(async { Err("no") });
         let (failed, read) = tokio::join!(failing, newest.get(async { Ok::<_, Infallible>(7) }));
         assert_eq!((failed.unwrap_err(), *read.unwrap()), ("no", 7));

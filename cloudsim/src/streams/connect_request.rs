@@ -1,4 +1,4 @@
-//! A request to a kubelet as CloudCore writes it: Go's `url.URL` and `http.Header` as JSON. Pure.
+//! A request to a kubelet in CloudCore's encoding: Go's `url.URL` and `http.Header` as JSON. Pure.
 
 use std::borrow::Cow;
 
@@ -7,11 +7,11 @@ use kubeapi::NodeRequest;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use wire::{headers::canonical_name, tunnel::Connect};
 
-/// Headers that belong to the connection of the client, and not to the request. Those of an upgrade are the request.
-const OWN: [HeaderName; 5] =
+/// Hop-by-hop headers. Those of an upgrade are part of the request.
+const HOP_BY_HOP_HEADERS: [HeaderName; 5] =
     [header::HOST, header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::TE, header::TRAILER];
 
-/// What Go does not leave as it is in a path.
+/// The characters that Go escapes in a path.
 const ESCAPED: AsciiSet = NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
@@ -27,7 +27,7 @@ const ESCAPED: AsciiSet = NON_ALPHANUMERIC
     .remove(b'=')
     .remove(b'@');
 
-/// The request of stream `id`.
+/// Returns the connect frame of stream `id` for a request.
 pub(super) fn connect(id: u64, request: &NodeRequest) -> Connect {
     let (written, query) = request.path_and_query.split_once('?').unwrap_or((&request.path_and_query, ""));
     let path = unescape(written);
@@ -38,13 +38,13 @@ pub(super) fn connect(id: u64, request: &NodeRequest) -> Connect {
     let is_upgrade = request.headers.contains_key(header::UPGRADE);
     for (name, value) in &request.headers {
         let Ok(value) = value.to_str() else { continue };
-        let is_own = OWN.contains(name) || (name == header::CONNECTION && !is_upgrade);
+        let is_own = HOP_BY_HOP_HEADERS.contains(name) || (name == header::CONNECTION && !is_upgrade);
         if !is_own {
             connect = connect.header(canonical_name(name.as_str()), value);
         }
     }
     if !is_upgrade {
-        // or the node would hold its connection, and the stream, open
+        // otherwise the node would keep its connection, and the stream, open
         connect = connect.header("Connection", "close");
     }
     if request.method == Method::POST {
@@ -54,7 +54,7 @@ pub(super) fn connect(id: u64, request: &NodeRequest) -> Connect {
     connect
 }
 
-/// Removes what an answer says of its own connection.
+/// Removes the hop-by-hop headers of an answer.
 pub(super) fn strip(headers: &mut HeaderMap) {
     for name in [header::CONNECTION, header::TRANSFER_ENCODING, header::TE, header::TRAILER, header::UPGRADE]
     {
@@ -63,12 +63,12 @@ pub(super) fn strip(headers: &mut HeaderMap) {
     headers.remove("keep-alive");
 }
 
-/// Decodes percent signs; what is no text then stays as it was written.
+/// Percent-decodes a path; what is not UTF-8 then stays encoded.
 fn unescape(path: &str) -> String {
     percent_decode_str(path).decode_utf8().map_or_else(|_| path.to_owned(), Cow::into_owned)
 }
 
-/// As Go's `url.URL.EscapedPath` writes a path of its own accord.
+/// Escapes a path as Go's `url.URL.EscapedPath` does by default.
 fn escape(path: &str) -> String {
     utf8_percent_encode(path, &ESCAPED).to_string()
 }

@@ -1,4 +1,4 @@
-//! One session's link: the conditions that hold for it now, and its two ways. No IO; the time is given.
+//! The link of one session: its present conditions, and its two directions. No I/O; the time is an argument.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
@@ -7,140 +7,142 @@ use std::{
 
 use wire::{Message, Up, Upstream};
 
-use super::{Conditions, Faults, Injection, Link, Set, stale::Stale, way::Way};
+use super::{
+    ActiveConditions, Conditions, Faults, Injection, Link, link_queue::LinkQueue, stale::StaleMessages,
+};
 
-/// Whether a link stands now, and when that changes by itself.
+/// The state of a link, and when it changes by its schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct LinkState {
     pub(crate) link: Link,
     pub(crate) until: Option<Instant>,
 }
 
-impl Standing {
-    /// Of a link on which these conditions are set.
-    pub(crate) fn of(set: Option<&Set>, now: Instant) -> Self {
+impl LinkState {
+    /// Returns the state of a link with these conditions.
+    pub(crate) fn of(set: Option<&ActiveConditions>, now: Instant) -> Self {
         let (link, until) = set.map_or((Link::Up, None), |set| set.lowered.link_at(set.since, now));
         Self { link, until }
     }
 }
 
-/// The link of a session of `node` that begins now: towards the cloud, and from it.
-pub(crate) fn line(faults: &Faults, node: &str) -> (Upward, Downward) {
+/// Returns the two directions of a new session of `node`: towards the cloud, and from it.
+pub(crate) fn session_link(faults: &Faults, node: &str) -> (Uplink, Downlink) {
     let number = faults.begin(node);
-    let seed = |way: &str| {
+    let seed = |direction: &str| {
         let mut hasher = DefaultHasher::new();
-        (faults.0.seed, node, number, way).hash(&mut hasher);
+        (faults.0.seed, node, number, direction).hash(&mut hasher);
         hasher.finish()
     };
-    let upward = Upward { faults: faults.clone(), node: node.to_owned(), way: Way::new(seed("up")) };
-    let downward = Downward {
+    let uplink = Uplink { faults: faults.clone(), node: node.to_owned(), queue: LinkQueue::new(seed("up")) };
+    let downlink = Downlink {
         faults: faults.clone(),
         node: node.to_owned(),
         number,
-        way: Way::new(seed("down")),
-        stale: Stale::new(seed("stale")),
+        queue: LinkQueue::new(seed("down")),
+        stale: StaleMessages::new(seed("stale")),
     };
-    (upward, downward)
+    (uplink, downlink)
 }
 
-/// What the node says.
+/// The direction from the node to the cloud.
 #[derive(Debug)]
-pub(crate) struct Upward {
+pub(crate) struct Uplink {
     faults: Faults,
     node: String,
-    way: Way<Message>,
+    queue: LinkQueue<Message>,
 }
 
-impl Upward {
-    /// Whether the link stands.
-    pub(crate) fn standing(&self, now: Instant) -> Standing {
-        Standing::of(self.faults.on(&self.node).as_ref(), now)
+impl Uplink {
+    /// Returns the state of the link.
+    pub(crate) fn link_state(&self, now: Instant) -> LinkState {
+        LinkState::of(self.faults.on(&self.node).as_ref(), now)
     }
 
-    /// A message has come out of the socket. It is given back where nothing is wrong; else it is on its way, or lost.
+    /// Takes a message from the socket. Returns it if there are no faults; otherwise it is queued or lost.
     pub(crate) fn offer(&mut self, message: Message, size: usize, now: Instant) -> Option<Message> {
         let Some(set) = self.faults.on(&self.node) else {
-            if self.way.len() == 0 {
+            if self.queue.len() == 0 {
                 return Some(message);
             }
-            // what is on its way from when something was wrong comes first
-            self.way.offer(&Conditions::default(), size, message, now);
+            // messages that were queued under a fault come first
+            self.queue.offer(&Conditions::default(), size, message, now);
             return None;
         };
         let refused = set.lowered.refuse_acknowledgements == Some(true) && is_acknowledgement(&message);
-        if !refused && Standing::of(Some(&set), now).link == Link::Up {
-            self.way.offer(&set.lowered, size, message, now);
+        if !refused && LinkState::of(Some(&set), now).link == Link::Up {
+            self.queue.offer(&set.lowered, size, message, now);
         }
         None
     }
 
-    /// The next message that has arrived.
+    /// Takes the next message that has arrived.
     pub(crate) fn arrived(&mut self, now: Instant) -> Option<Message> {
-        self.way.take(now)
+        self.queue.take(now)
     }
 
-    /// When the next message arrives.
+    /// Returns when the next message arrives.
     pub(crate) fn due(&self) -> Option<Instant> {
-        self.way.due()
+        self.queue.due()
     }
 
-    /// Everything on its way is lost.
+    /// Drops all queued messages.
     pub(crate) fn lose(&mut self) {
-        self.way.clear();
+        self.queue.clear();
     }
 }
 
-/// What the cloud says.
+/// The direction from the cloud to the node.
 #[derive(Debug)]
-pub(crate) struct Downward {
+pub(crate) struct Downlink {
     faults: Faults,
     node: String,
     number: u64,
-    way: Way<Message>,
-    stale: Stale,
+    queue: LinkQueue<Message>,
+    stale: StaleMessages,
 }
 
-impl Downward {
-    /// Whether the message passes now because nothing is wrong; else it is on its way, or lost.
+impl Downlink {
+    /// Returns whether the message can be written now because there are no faults; otherwise it is queued or lost.
     pub(crate) fn passes(&mut self, message: &Message, size: usize, now: Instant) -> bool {
         let Some(set) = self.faults.on(&self.node) else {
-            if self.way.len() == 0 {
+            if self.queue.len() == 0 {
                 return true;
             }
-            self.way.offer(&Conditions::default(), size, message.clone(), now);
+            self.queue.offer(&Conditions::default(), size, message.clone(), now);
             return false;
         };
         let refused = set.lowered.refuse_answers == Some(true) && !message.header.parent_msg_id.is_empty();
-        if !refused && Standing::of(Some(&set), now).link == Link::Up {
-            self.way.offer(&set.lowered, size, message.clone(), now);
+        if !refused && LinkState::of(Some(&set), now).link == Link::Up {
+            self.queue.offer(&set.lowered, size, message.clone(), now);
             let older = set.lowered.stale.and_then(|part| self.stale.after(message, part));
             if let Some(older) = older {
-                self.way.offer(&set.lowered, size, older, now);
+                self.queue.offer(&set.lowered, size, older, now);
             }
         }
         false
     }
 
-    /// The next message that has arrived.
+    /// Takes the next message that has arrived.
     pub(crate) fn arrived(&mut self, now: Instant) -> Option<Message> {
-        if Standing::of(self.faults.on(&self.node).as_ref(), now).link != Link::Up {
-            self.way.clear();
+        if LinkState::of(self.faults.on(&self.node).as_ref(), now).link != Link::Up {
+            self.queue.clear();
         }
-        self.way.take(now)
+        self.queue.take(now)
     }
 
-    /// When the next message arrives.
+    /// Returns when the next message arrives.
     pub(crate) fn due(&self) -> Option<Instant> {
-        self.way.due()
+        self.queue.due()
     }
 
-    /// The next hostile message.
+    /// Takes the next hostile message.
     pub(crate) fn hostile(&mut self) -> Option<Injection> {
         self.faults.next_hostile(&self.node)
     }
 }
 
-impl Drop for Downward {
+impl Drop for Downlink {
     fn drop(&mut self) {
         self.faults.end(&self.node, self.number);
     }
@@ -157,7 +159,7 @@ mod tests {
     use serde_json::json;
     use wire::{Change, Downstream, ResourceType};
 
-    use super::{super::Whom, *};
+    use super::{super::FaultTarget, *};
 
     fn object(name: &str) -> Message {
         let content = json!({"metadata": {"name": name}});
@@ -165,12 +167,12 @@ mod tests {
     }
 
     fn set(faults: &Faults, value: serde_json::Value) {
-        faults.set(&Whom::All, serde_json::from_value(value).unwrap()).unwrap();
+        faults.set(&FaultTarget::All, serde_json::from_value(value).unwrap()).unwrap();
     }
 
     #[test]
     fn where_nothing_is_wrong_messages_pass_as_they_are() {
-        let (mut up, mut down) = line(&Faults::new(1), "edge-1");
+        let (mut up, mut down) = session_link(&Faults::new(1), "edge-1");
         let now = Instant::now();
         let message = object("a");
         assert_eq!(up.offer(message.clone(), 1, now), Some(message));
@@ -180,12 +182,12 @@ mod tests {
     #[test]
     fn what_is_on_its_way_when_a_fault_ends_still_comes_first() {
         let faults = Faults::new(1);
-        let (mut up, mut down) = line(&faults, "edge-1");
+        let (mut up, mut down) = session_link(&faults, "edge-1");
         let now = Instant::now();
         set(&faults, json!({"delay": "1s"}));
         assert_eq!(up.offer(object("a"), 1, now), None);
         assert!(!down.passes(&object("a"), 1, now));
-        faults.clear(&Whom::All);
+        faults.clear(&FaultTarget::All);
         assert_eq!(up.offer(object("b"), 1, now), None);
         assert!(!down.passes(&object("b"), 1, now));
         assert!(up.arrived(now).is_none() && down.arrived(now).is_none());
@@ -199,7 +201,7 @@ mod tests {
     #[test]
     fn acknowledgements_and_answers_are_refused_and_the_rest_passes() {
         let faults = Faults::new(1);
-        let (mut up, mut down) = line(&faults, "edge-1");
+        let (mut up, mut down) = session_link(&faults, "edge-1");
         let now = Instant::now();
         set(&faults, json!({"refuseAcknowledgements": true, "refuseAnswers": true}));
         let told = object("a");
@@ -214,22 +216,22 @@ mod tests {
     #[test]
     fn a_dead_link_loses_what_is_on_it() {
         let faults = Faults::new(1);
-        let (up, mut down) = line(&faults, "edge-1");
+        let (up, mut down) = session_link(&faults, "edge-1");
         let now = Instant::now();
         set(&faults, json!({"delay": "1s"}));
         down.passes(&object("a"), 1, now);
         set(&faults, json!({"link": "halfOpen"}));
-        assert_eq!(up.standing(now).link, Link::HalfOpen);
+        assert_eq!(up.link_state(now).link, Link::HalfOpen);
         down.passes(&object("b"), 1, now);
         assert!(down.arrived(now + Duration::from_secs(2)).is_none());
-        faults.clear(&Whom::All);
+        faults.clear(&FaultTarget::All);
         assert!(down.arrived(now + Duration::from_secs(2)).is_none());
     }
 
     #[test]
     fn stale_versions_follow_newer_ones() {
         let faults = Faults::new(1);
-        let (_, mut down) = line(&faults, "edge-1");
+        let (_, mut down) = session_link(&faults, "edge-1");
         let now = Instant::now();
         set(&faults, json!({"stale": 1.0}));
         let first = object("a");

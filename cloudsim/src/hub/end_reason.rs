@@ -1,12 +1,12 @@
-//! Why sessions end.
+//! The reasons for which sessions end.
 
 use std::time::Duration;
 
 use tokio_tungstenite::tungstenite;
 
-/// Why a session ended.
+/// The reason for which a session ended.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Ended {
+pub(super) enum EndReason {
     #[error("this cloud stops, or the node has connected anew")]
     Replaced,
     #[error("the node closed the connection")]

@@ -1,4 +1,4 @@
-//! A message by hand through a rule, for `cloudsim rules send`.
+//! Sends a message through a rule by hand, for `cloudsim rules send`.
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
@@ -7,11 +7,12 @@ use super::{Call, CallAnswer, CallError, Rules};
 
 impl Rules {
     /// Sends `body` to `place` as if it had come to the router (`NAMESPACE/PATH` of a rule from rest), from the node's broker
-    /// (`NAMESPACE/TOPIC` of a rule from eventbus) or from an application on it (the URL of a rule from servicebus). It is counted.
+    /// (`NAMESPACE/TOPIC` of a rule from eventbus) or from an application on it (the URL of a rule from servicebus). The message is
+    /// counted.
     ///
     /// # Errors
-    /// No rule has it as its source, or the rule's end has failed.
-    pub(crate) async fn try_one(
+    /// Returns an error if no rule has this source, or the rule's target has failed.
+    pub(crate) async fn send_by_hand(
         &self,
         node: &str,
         place: &str,

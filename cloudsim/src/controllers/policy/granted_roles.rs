@@ -1,4 +1,4 @@
-//! What is granted to a service account, with the bindings that say so. Pure.
+//! The roles that are granted to a service account, with their bindings. Pure.
 
 use std::sync::Arc;
 
@@ -14,23 +14,23 @@ use k8s_openapi::{
 };
 use kube::{ResourceExt, api::ObjectMeta};
 
-/// What is granted.
+/// The granted roles.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Grants {
-    /// In the namespaces of the bindings.
+pub(super) struct GrantedRoles {
+    /// By bindings of single namespaces.
     within: Vec<AccessRoleBinding>,
-    /// Everywhere.
+    /// By cluster-wide bindings.
     everywhere: Vec<AccessClusterRoleBinding>,
 }
 
-/// What is granted to the account by name, or to one of the groups that it is in.
-pub(super) fn grants(
+/// Returns the roles that are granted to the account by name, or through a group.
+pub(super) fn granted_roles(
     account: &ServiceAccount,
     bindings: &[Arc<RoleBinding>],
     roles: &[Arc<Role>],
     cluster_bindings: &[Arc<ClusterRoleBinding>],
     cluster_roles: &[Arc<ClusterRole>],
-) -> Grants {
+) -> GrantedRoles {
     let of_cluster = |reference: &RoleRef| {
         let role = cluster_roles.iter().find(|role| role.name_any() == reference.name)?;
         objects_of(role.rules.as_deref())
@@ -55,29 +55,30 @@ pub(super) fn grants(
         let rules = names_it.then(|| of_cluster(&binding.role_ref)).flatten()?;
         Some(AccessClusterRoleBinding { cluster_role_binding: Some((**binding).clone()), rules })
     });
-    let mut grants = Grants { within: within.collect(), everywhere: everywhere.collect() };
-    // what comes in no order must not look like a change
-    grants.within.sort_by_key(|one| {
+    let mut granted_roles = GrantedRoles { within: within.collect(), everywhere: everywhere.collect() };
+    // sorted, since the order of the input is arbitrary and must not look like a change
+    granted_roles.within.sort_by_key(|one| {
         one.role_binding.as_ref().map(|binding| (binding.namespace(), binding.name_any()))
     });
-    grants.everywhere.sort_by_key(|one| one.cluster_role_binding.as_ref().map(ResourceExt::name_any));
-    grants
+    granted_roles.everywhere.sort_by_key(|one| one.cluster_role_binding.as_ref().map(ResourceExt::name_any));
+    granted_roles
 }
 
-/// The rules about objects; `None` where there are none. Others say which paths may be read, which MetaServer lets everybody.
+/// Returns the resource rules; `None` if there are none. Non-resource rules are not needed: MetaServer allows discovery to everybody.
 fn objects_of(rules: Option<&[PolicyRule]>) -> Option<Vec<PolicyRule>> {
     let is_about_objects = |rule: &&PolicyRule| rule.resources.as_ref().is_some_and(|all| !all.is_empty());
     let rules: Vec<_> = rules?.iter().filter(is_about_objects).cloned().collect();
     (!rules.is_empty()).then_some(rules)
 }
 
-/// Whether one of the subjects is the account, or a group that it is in. `own`: the namespace of the binding.
+/// Reports whether a subject is the account or a group of it. `own` is the binding's namespace.
 fn names(subjects: Option<&[Subject]>, account: &ServiceAccount, own: &str) -> bool {
     let (namespace, name) = (account.namespace().unwrap_or_default(), account.name_any());
     subjects.into_iter().flatten().any(|subject| match subject.kind.as_str() {
         "ServiceAccount" => {
-            let place = subject.namespace.as_deref().filter(|place| !place.is_empty()).unwrap_or(own);
-            subject.name == name && place == namespace
+            let subject_namespace =
+                subject.namespace.as_deref().filter(|namespace| !namespace.is_empty()).unwrap_or(own);
+            subject.name == name && subject_namespace == namespace
         }
         "User" => subject.name == format!("system:serviceaccount:{namespace}:{name}"),
         "Group" => {
@@ -88,13 +89,13 @@ fn names(subjects: Option<&[Subject]>, account: &ServiceAccount, own: &str) -> b
     })
 }
 
-impl Grants {
-    /// Whether nothing is granted.
+impl GrantedRoles {
+    /// Reports whether nothing is granted.
     pub(super) fn is_empty(&self) -> bool {
         self.within.is_empty() && self.everywhere.is_empty()
     }
 
-    /// The object that says so.
+    /// Builds the ServiceAccountAccess.
     pub(super) fn access(self, account: &ServiceAccount, owner: OwnerReference) -> ServiceAccountAccess {
         let metadata = ObjectMeta {
             name: account.metadata.name.clone(),
@@ -144,14 +145,19 @@ mod tests {
             [of::<Role>(role("r", &["pods"]))],
             [of::<ClusterRole>(role("c", &["pods"])), of(role("paths", &[]))],
         );
-        let grants = grants(&account, &bindings, &roles, &cluster_bindings, &cluster_roles);
+        let granted_roles = granted_roles(&account, &bindings, &roles, &cluster_bindings, &cluster_roles);
         assert!(
-            grants.within.iter().all(|one| one.rules.len() == 1)
-                && grants.everywhere.iter().all(|one| one.rules.len() == 1)
+            granted_roles.within.iter().all(|one| one.rules.len() == 1)
+                && granted_roles.everywhere.iter().all(|one| one.rules.len() == 1)
         );
-        let within = grants.within.iter().map(|one| one.role_binding.as_ref().unwrap().name_any());
+        let within = granted_roles.within.iter().map(|one| one.role_binding.as_ref().unwrap().name_any());
         within
-            .chain(grants.everywhere.iter().map(|one| one.cluster_role_binding.as_ref().unwrap().name_any()))
+            .chain(
+                granted_roles
+                    .everywhere
+                    .iter()
+                    .map(|one| one.cluster_role_binding.as_ref().unwrap().name_any()),
+            )
             .collect()
     }
 

@@ -1,4 +1,4 @@
-//! How a job ends, and why. Pure.
+//! The outcome of a job and its reason. Pure.
 
 use std::time::Duration;
 
@@ -14,53 +14,54 @@ use super::{
 };
 use crate::controllers::workloads::pods::phase;
 
-/// How a job ends. Both are first told as what is aimed at, and then, when no pod is left, as what is.
+/// The outcome of a job. Its target condition is set first, and the final condition when no pod is left.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Ending {
-    /// Whether it ends well.
-    pub(super) well: bool,
+pub(super) struct JobOutcome {
+    /// Whether the job has succeeded.
+    pub(super) is_success: bool,
     pub(super) reason: String,
     pub(super) message: String,
 }
 
-impl Ending {
+impl JobOutcome {
     fn badly(reason: &str, message: impl Into<String>) -> Option<Self> {
-        Some(Self { well: false, reason: reason.to_owned(), message: message.into() })
+        Some(Self { is_success: false, reason: reason.to_owned(), message: message.into() })
     }
 
-    fn well(reason: &str, message: impl Into<String>) -> Option<Self> {
-        Some(Self { well: true, reason: reason.to_owned(), message: message.into() })
+    fn success(reason: &str, message: impl Into<String>) -> Option<Self> {
+        Some(Self { is_success: true, reason: reason.to_owned(), message: message.into() })
     }
 
-    /// All that was to be done is done.
+    /// Returns the outcome of reaching the wanted completions.
     pub(super) fn completed() -> Option<Self> {
-        Self::well("CompletionsReached", "Reached expected number of succeeded pods")
+        Self::success("CompletionsReached", "Reached expected number of succeeded pods")
     }
 
-    /// The condition that says so while pods are left.
+    /// Returns the condition while pods are left.
     pub(super) fn target(&self) -> &'static str {
-        if self.well { "SuccessCriteriaMet" } else { "FailureTarget" }
+        if self.is_success { "SuccessCriteriaMet" } else { "FailureTarget" }
     }
 
-    /// The condition that says so in the end.
+    /// Returns the final condition.
     pub(super) fn condition(&self) -> &'static str {
-        if self.well { "Complete" } else { "Failed" }
+        if self.is_success { "Complete" } else { "Failed" }
     }
 
-    /// What the status says of it already.
-    pub(super) fn told(status: &JobStatus) -> Option<Self> {
+    /// Returns the outcome that the status has already.
+    pub(super) fn from_status(status: &JobStatus) -> Option<Self> {
         ["SuccessCriteriaMet", "FailureTarget"].into_iter().find_map(|target| {
             let mut conditions = status.conditions.iter().flatten();
-            let told = conditions.find(|told| told.type_ == target && told.status == "True")?;
+            let condition =
+                conditions.find(|condition| condition.type_ == target && condition.status == "True")?;
             Some(Self {
-                well: target == "SuccessCriteriaMet",
-                reason: told.reason.clone().unwrap_or_default(),
-                message: told.message.clone().unwrap_or_default(),
+                is_success: target == "SuccessCriteriaMet",
+                reason: condition.reason.clone().unwrap_or_default(),
+                message: condition.message.clone().unwrap_or_default(),
             })
         })
     }
 
-    /// What follows from the pods and the time; that all is done is not asked here.
+    /// Returns the outcome that follows from the pods and the time; completions are not checked here.
     pub(super) fn new(view: &View<'_>, status: &JobStatus, now: Timestamp) -> Option<Self> {
         let spec = view.spec;
         let fatal = |pod: &Pod| match policy::on_failure(spec, pod) {
@@ -87,7 +88,7 @@ impl Ending {
         if lost > 0 && view.succeeded.saturating_add(lost) >= spec.completions.unwrap_or_default() {
             return Self::badly("FailedIndexes", "Job has failed indexes");
         }
-        Self::well("SuccessPolicy", policy::success(spec, &view.succeeded_indexes)?)
+        Self::success("SuccessPolicy", policy::success(spec, &view.succeeded_indexes)?)
     }
 }
 
@@ -96,7 +97,7 @@ fn backoff_limit(spec: &JobSpec) -> i32 {
     spec.backoff_limit.unwrap_or(default)
 }
 
-/// Containers that begin again in their pod count as pods do.
+/// Reports whether restarts of containers exceed the back-off limit; they count as failed pods do.
 fn restarted_too_often(view: &View<'_>) -> bool {
     let template = view.spec.template.spec.as_ref();
     if template.is_none_or(|spec| spec.restart_policy.as_deref() != Some("OnFailure")) {
@@ -111,11 +112,11 @@ fn restarts(pod: &Pod) -> i32 {
     let Some(status) = &pod.status else { return 0 };
     let containers = [&status.container_statuses, &status.init_container_statuses];
     let counts = containers.into_iter().flatten().flatten().map(|container| container.restart_count);
-    // nodes write these: they may be anything
+    // nodes report these numbers, which may be anything
     counts.fold(0, i32::saturating_add)
 }
 
-/// How long until the job's deadline: zero when it is past. A suspended job's clock stands still.
+/// Returns how long until the job's deadline: zero if it has passed. It does not run while the job is suspended.
 pub(super) fn deadline(spec: &JobSpec, status: &JobStatus, now: Timestamp) -> Option<Duration> {
     let seconds = spec.active_deadline_seconds.filter(|_| spec.suspend != Some(true))?;
     let started = status.start_time.as_ref()?.0;
@@ -123,7 +124,7 @@ pub(super) fn deadline(spec: &JobSpec, status: &JobStatus, now: Timestamp) -> Op
     Some(Duration::try_from(left).unwrap_or_default())
 }
 
-/// Whether the job's end was told.
+/// Reports whether the job has a final condition.
 pub(super) fn is_finished(job: &Job) -> bool {
     let mut conditions = job.status.iter().flat_map(|status| status.conditions.iter().flatten());
     conditions.any(|condition| {

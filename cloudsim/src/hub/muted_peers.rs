@@ -1,5 +1,4 @@
-//! A UDP socket that does not hear and not answer some of its peers: what a half-open link is to QUIC, which asks for signs of
-//! life below every message.
+//! A UDP socket that drops all packets of some peers: a half-open link for QUIC, whose keepalives are below its messages.
 
 use std::{
     collections::HashSet,
@@ -16,12 +15,12 @@ use quinn::{
     udp::{RecvMeta, Transmit},
 };
 
-/// The peers that are not heard; cheap to clone.
+/// The peers whose packets are dropped; cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Mute(Arc<RwLock<HashSet<SocketAddr>>>);
+pub(super) struct MutedPeers(Arc<RwLock<HashSet<SocketAddr>>>);
 
-impl Mute {
-    /// Whether this peer is to be heard from now on.
+impl MutedPeers {
+    /// Sets whether this peer's packets are dropped.
     pub(super) fn set(&self, peer: SocketAddr, mute: bool) {
         let mut peers = self.0.write();
         if mute {
@@ -37,14 +36,14 @@ impl Mute {
     }
 }
 
-/// The socket.
+/// A UDP socket with muted peers.
 #[derive(Debug)]
-pub(super) struct MuteSocket {
+pub(super) struct FilteredSocket {
     pub(super) inner: Arc<dyn AsyncUdpSocket>,
-    pub(super) mute: Mute,
+    pub(super) mute: MutedPeers,
 }
 
-impl AsyncUdpSocket for MuteSocket {
+impl AsyncUdpSocket for FilteredSocket {
     fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
         self.inner.clone().create_io_poller()
     }
@@ -61,7 +60,7 @@ impl AsyncUdpSocket for MuteSocket {
     ) -> Poll<io::Result<usize>> {
         let received = self.inner.poll_recv(cx, buffers, meta);
         if let Poll::Ready(Ok(count)) = received {
-            // an empty datagram is none to QUIC
+            // QUIC ignores an empty datagram
             meta.iter_mut()
                 .take(count)
                 .filter(|meta| self.mute.has(&meta.addr))

@@ -1,5 +1,5 @@
-//! When each node was last heard of, by the clock of this process: what a node writes into its lease is only compared with
-//! what it wrote before, so that the clock of an edge may be wrong. Pure.
+//! The time of each node's last heartbeat by this process's clock: timestamps of a node's lease are only compared with its earlier ones,
+//! so its clock may be wrong. Pure.
 
 use std::{
     collections::HashMap,
@@ -8,48 +8,48 @@ use std::{
 
 use jiff::Timestamp;
 
-/// What a node writes to say that it is there: its lease's renewal, its status' heartbeat.
-pub(super) type Signs = (Option<Timestamp>, Option<Timestamp>);
+/// The timestamps of a node's heartbeats: the renewal of its lease, and the heartbeat of its status.
+pub(super) type HeartbeatTimes = (Option<Timestamp>, Option<Timestamp>);
 
 #[derive(Debug)]
 struct Node {
     uid: String,
-    signs: Signs,
+    signs: HeartbeatTimes,
     heard: Instant,
     ready: bool,
 }
 
-/// The nodes that are known.
+/// The nodes with their last heartbeats.
 #[derive(Debug, Default)]
-pub(super) struct Seen(HashMap<String, Node>);
+pub(super) struct Heartbeats(HashMap<String, Node>);
 
-/// What is new about a node.
+/// The state of a node after an observation.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct News {
-    /// How long its last sign of life still counts; `None`: it is overdue.
+pub(super) struct Observation {
+    /// How long the last heartbeat is still valid; `None` if it is overdue.
     pub(super) left: Option<Duration>,
-    /// It was not known before.
+    /// Whether the node was not known before.
     pub(super) is_new: bool,
-    /// It was ready and is not any more.
+    /// Whether it was ready before and is not now.
     pub(super) has_failed: bool,
 }
 
-impl Seen {
-    /// Takes in a node as it is at `now`. One that is new has all of `grace`: it could not be heard before.
+impl Heartbeats {
+    /// Records a node's state at `now`. A new node has the whole of `grace`: it could not be observed before.
     pub(super) fn observe(
         &mut self,
         (name, uid): (&str, &str),
-        signs: Signs,
+        signs: HeartbeatTimes,
         ready: bool,
         grace: Duration,
         now: Instant,
-    ) -> News {
+    ) -> Observation {
         let known = self.0.get_mut(name).filter(|known| known.uid == uid);
         let Some(known) = known else {
             self.0.insert(name.to_owned(), Node { uid: uid.to_owned(), signs, heard: now, ready });
-            return News { left: Some(grace), is_new: true, has_failed: false };
+            return Observation { left: Some(grace), is_new: true, has_failed: false };
         };
-        // one that was given up and says that it is ready lives, also where its status is that of before, and its lease not renewed yet
+        // a node that was marked unknown and reports Ready is alive, even if its status is an old one and its lease is not renewed yet
         if known.signs != signs || (ready && !known.ready) {
             known.signs = signs;
             known.heard = now;
@@ -57,10 +57,10 @@ impl Seen {
         let has_failed = known.ready && !ready;
         known.ready = ready;
         let age = now.saturating_duration_since(known.heard);
-        News { left: grace.checked_sub(age).filter(|left| !left.is_zero()), is_new: false, has_failed }
+        Observation { left: grace.checked_sub(age).filter(|left| !left.is_zero()), is_new: false, has_failed }
     }
 
-    /// Forgets the nodes that are no more.
+    /// Removes deleted nodes.
     pub(super) fn retain(&mut self, is_there: impl Fn(&str) -> bool) {
         self.0.retain(|name, _| is_there(name));
     }
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_node_with_a_wrong_clock_is_heard_as_well() {
-        let (mut seen, begin) = (Seen::default(), Instant::now());
+        let (mut seen, begin) = (Heartbeats::default(), Instant::now());
         let mut observe = |lease: &str, after: u64| {
             let signs = (Some(lease.parse().unwrap()), None);
             seen.observe(("n", "1"), signs, true, GRACE, begin + Duration::from_secs(after)).left
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_node_that_is_ready_again_has_been_heard() {
-        let (mut seen, begin) = (Seen::default(), Instant::now());
+        let (mut seen, begin) = (Heartbeats::default(), Instant::now());
         let mut observe = |ready, after: u64| {
             seen.observe(("n", "1"), (None, None), ready, GRACE, begin + Duration::from_secs(after)).left
         };
@@ -103,9 +103,10 @@ mod tests {
 
     #[test]
     fn what_is_new_is_told_once() {
-        let (mut seen, now) = (Seen::default(), Instant::now());
+        let (mut seen, now) = (Heartbeats::default(), Instant::now());
         let mut observe = |uid: &str, ready| {
-            let News { is_new, has_failed, .. } = seen.observe(("n", uid), (None, None), ready, GRACE, now);
+            let Observation { is_new, has_failed, .. } =
+                seen.observe(("n", uid), (None, None), ready, GRACE, now);
             (is_new, has_failed)
         };
         assert_eq!(observe("1", false), (true, false));

@@ -1,7 +1,7 @@
-//! A session ends with its certificate, whichever replica has taken that back: a Node that was deleted, a name that was reset, another
-//! machine that has joined with it.
+//! Ends sessions whose certificate was revoked by any replica: because the Node was deleted, the name was reset, or another machine has
+//! joined with it.
 //!
-//! In: events of the records of [`NodeCertificates`]. Out: the end of sessions of this replica.
+//! In: events of the records of [`NodeCertificates`]. Out: ended sessions of this replica.
 
 use std::pin::pin;
 

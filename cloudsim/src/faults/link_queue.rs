@@ -1,5 +1,5 @@
-//! One direction of a link: which messages get through, when, and in which order. No clock, no IO: chance comes from a seed, and
-//! the time is given.
+//! One direction of a link: which messages arrive, when, and in which order. No clock and no I/O: chance comes from a seed, and the time
+//! is an argument.
 
 use std::{
     collections::BTreeMap,
@@ -10,34 +10,34 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use super::Conditions;
 
-/// Messages on their way at one time; what comes beyond is lost, as in a router whose queue is full.
-const ON_THEIR_WAY: usize = 1024;
-/// So much longer than others is a message on its way that they overtake.
-const OVERTAKEN: Duration = Duration::from_millis(200);
+/// How many messages may be in flight; further ones are lost, as in a router whose queue is full.
+const MAX_IN_FLIGHT: usize = 1024;
+/// The additional delay of a message that is to be overtaken.
+const REORDER_DELAY: Duration = Duration::from_millis(200);
 
-/// The messages that are on their way.
+/// The messages in flight.
 #[derive(Debug)]
-pub(crate) struct Way<T> {
+pub(crate) struct LinkQueue<T> {
     chance: StdRng,
-    /// By when they arrive, then by when they were sent.
+    /// By arrival time, then by the order of sending.
     waiting: BTreeMap<(Instant, u64), T>,
     sent: u64,
-    /// The throttled line is busy until then.
+    /// Until when the throttled link is busy.
     busy: Option<Instant>,
-    /// No message that keeps its place arrives sooner.
+    /// The arrival time of the last message that keeps its order; none of them may arrive sooner.
     last: Option<Instant>,
 }
 
-impl<T: Clone> Way<T> {
-    /// An empty one; the same seed and the same messages make the same fate.
+impl<T: Clone> LinkQueue<T> {
+    /// Creates an empty queue; the same seed and the same messages give the same results.
     pub(crate) fn new(seed: u64) -> Self {
         let chance = StdRng::seed_from_u64(seed);
         Self { chance, waiting: BTreeMap::new(), sent: 0, busy: None, last: None }
     }
 
-    /// A message of `size` bytes sets out.
+    /// Takes a message of `size` bytes.
     pub(crate) fn offer(&mut self, conditions: &Conditions, size: usize, message: T, now: Instant) {
-        // always drawn in the same number and order: a fault switched on does not change the chances of the others
+        // always drawn in the same number and order: enabling one fault does not change the chances of the others
         let [lost, twice, overtaken, jitter] = [(); 4].map(|()| self.chance.random::<f64>());
         let happens = |part: Option<f64>, drawn: f64| part.is_some_and(|part| drawn < part);
         let passed = self.pass(conditions, size, now);
@@ -47,7 +47,7 @@ impl<T: Clone> Way<T> {
         let jitter = conditions.jitter.unwrap_or_default().get().mul_f64(jitter);
         let mut arrival = passed + conditions.delay.unwrap_or_default().get() + jitter;
         if happens(conditions.reorder, overtaken) {
-            arrival += OVERTAKEN;
+            arrival += REORDER_DELAY;
         } else {
             arrival = self.last.map_or(arrival, |last| arrival.max(last));
             self.last = Some(arrival);
@@ -58,42 +58,42 @@ impl<T: Clone> Way<T> {
         self.put(arrival, message);
     }
 
-    /// When the last byte of a message has passed a throttled line.
+    /// Returns when the last byte of a message has passed the throttled link.
     fn pass(&mut self, conditions: &Conditions, size: usize, now: Instant) -> Instant {
         let Some(rate) = conditions.throttle.filter(|rate| *rate > 0) else { return now };
         let nanos = (size as u128).saturating_mul(1_000_000_000) / u128::from(rate);
         let takes = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
         let begun = self.busy.map_or(now, |busy| busy.max(now));
-        // a line that is busy for longer than a clock can tell is busy for ever
+        // a time beyond the clock's range counts as never
         let done = begun.checked_add(takes).unwrap_or(begun);
         self.busy = Some(done);
         done
     }
 
     fn put(&mut self, arrival: Instant, message: T) {
-        if self.waiting.len() < ON_THEIR_WAY {
+        if self.waiting.len() < MAX_IN_FLIGHT {
             self.waiting.insert((arrival, self.sent), message);
             self.sent += 1;
         }
     }
 
-    /// The next message that has arrived.
+    /// Takes the next message that has arrived.
     pub(crate) fn take(&mut self, now: Instant) -> Option<T> {
         let entry = self.waiting.first_entry().filter(|entry| entry.key().0 <= now)?;
         Some(entry.remove())
     }
 
-    /// When the next message arrives.
+    /// Returns when the next message arrives.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.waiting.keys().next().map(|(arrival, _)| *arrival)
     }
 
-    /// How many messages are on their way.
+    /// Returns how many messages are in flight.
     pub(crate) fn len(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Loses everything that is on its way.
+    /// Drops all messages in flight.
     pub(crate) fn clear(&mut self) {
         self.waiting.clear();
     }
@@ -105,14 +105,14 @@ mod tests {
 
     /// Sends `count` messages of 1000 bytes, a millisecond apart; which arrive, and after how many milliseconds.
     fn arrivals(conditions: &Conditions, count: u64, seed: u64) -> Vec<(u64, u128)> {
-        let (begin, mut way) = (Instant::now(), Way::new(seed));
+        let (begin, mut queue) = (Instant::now(), LinkQueue::new(seed));
         let mut arrived = Vec::new();
         for number in 0..count {
-            way.offer(conditions, 1000, number, begin + Duration::from_millis(number));
+            queue.offer(conditions, 1000, number, begin + Duration::from_millis(number));
         }
-        while let Some(due) = way.due() {
-            assert_eq!(way.take(due - Duration::from_nanos(1)), None);
-            arrived.push((way.take(due).unwrap(), (due - begin).as_millis()));
+        while let Some(due) = queue.due() {
+            assert_eq!(queue.take(due - Duration::from_nanos(1)), None);
+            arrived.push((queue.take(due).unwrap(), (due - begin).as_millis()));
         }
         arrived
     }
@@ -180,13 +180,13 @@ mod tests {
 
     #[test]
     fn no_more_than_a_queue_of_messages_is_on_its_way() {
-        let mut way = Way::new(1);
+        let mut queue = LinkQueue::new(1);
         let endless = Conditions { delay: Some(Period::seconds(3600)), ..none() };
         for number in 0..5000 {
-            way.offer(&endless, 1, number, Instant::now());
+            queue.offer(&endless, 1, number, Instant::now());
         }
-        assert_eq!(way.len(), ON_THEIR_WAY);
-        way.clear();
-        assert_eq!((way.len(), way.due()), (0, None));
+        assert_eq!(queue.len(), MAX_IN_FLIGHT);
+        queue.clear();
+        assert_eq!((queue.len(), queue.due()), (0, None));
     }
 }
