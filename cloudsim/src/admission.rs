@@ -7,7 +7,7 @@ use crds::{
     rules::{RuleEndpointSpec, RuleSpec},
 };
 use kubeapi::{
-    Admission, Objection, Review,
+    Admission, FieldError, Review,
     store::{Key, Resource, StoreError},
 };
 use serde::de::DeserializeOwned;
@@ -25,7 +25,7 @@ pub(crate) struct OfKubeEdge;
 #[async_trait]
 impl Admission for OfKubeEdge {
     /// A write that leaves the spec as it is, is not asked about: what was admitted before its model changed stays what it is.
-    async fn review(&self, review: Review<'_>) -> Result<Vec<Objection>, StoreError> {
+    async fn review(&self, review: Review<'_>) -> Result<Vec<FieldError>, StoreError> {
         let is_new = review.old.is_none_or(|old| old.get("spec") != review.new.get("spec"));
         if is_new && review.group == RULES {
             return rules(&review).await;
@@ -43,7 +43,7 @@ impl Admission for OfKubeEdge {
             }
             _ => Vec::new(),
         };
-        let objection = |fault: devices::check::Fault| Objection {
+        let objection = |fault: devices::check::Fault| FieldError {
             field: fault.path,
             value: fault.value,
             why: fault.why,
@@ -53,7 +53,7 @@ impl Admission for OfKubeEdge {
 }
 
 /// Rules may be applied before their endpoints: those that are not there yet are not looked at, and the status tells of them.
-async fn rules(review: &Review<'_>) -> Result<Vec<Objection>, StoreError> {
+async fn rules(review: &Review<'_>) -> Result<Vec<FieldError>, StoreError> {
     let faults = match review.kind {
         "RuleEndpoint" => {
             spec::<RuleEndpointSpec>(review.new).as_ref().map(check::endpoint).unwrap_or_default()
@@ -69,7 +69,7 @@ async fn rules(review: &Review<'_>) -> Result<Vec<Objection>, StoreError> {
         _ => Vec::new(),
     };
     let objection =
-        |fault: check::Fault| Objection { field: fault.field, value: fault.value.into(), why: fault.why };
+        |fault: check::Fault| FieldError { field: fault.field, value: fault.value.into(), why: fault.why };
     Ok(faults.into_iter().map(objection).collect())
 }
 
