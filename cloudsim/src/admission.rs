@@ -7,7 +7,7 @@ use crds::{
     rules::{RuleEndpointSpec, RuleSpec},
 };
 use kubeapi::{
-    Admission, Objection, Review,
+    Admission, FieldError, Review,
     store::{Key, Resource, StoreError},
 };
 use serde::de::DeserializeOwned;
@@ -25,7 +25,7 @@ pub(crate) struct KubeEdgeAdmission;
 #[async_trait]
 impl Admission for KubeEdgeAdmission {
     /// A write that leaves the spec unchanged is not validated: an object that was admitted before its model changed stays valid.
-    async fn review(&self, review: Review<'_>) -> Result<Vec<Objection>, StoreError> {
+    async fn review(&self, review: Review<'_>) -> Result<Vec<FieldError>, StoreError> {
         let is_new = review.old.is_none_or(|old| old.get("spec") != review.new.get("spec"));
         if is_new && review.group == RULES {
             return rules(&review).await;
@@ -43,7 +43,7 @@ impl Admission for KubeEdgeAdmission {
             }
             _ => Vec::new(),
         };
-        let objection = |fault: devices::check::Fault| Objection {
+        let objection = |fault: devices::check::Fault| FieldError {
             field: fault.path,
             value: fault.value,
             why: fault.why,
@@ -53,7 +53,7 @@ impl Admission for KubeEdgeAdmission {
 }
 
 /// Rules may be applied before their endpoints: a missing endpoint is not an error here; the rule's status reports it.
-async fn rules(review: &Review<'_>) -> Result<Vec<Objection>, StoreError> {
+async fn rules(review: &Review<'_>) -> Result<Vec<FieldError>, StoreError> {
     let faults = match review.kind {
         "RuleEndpoint" => {
             spec::<RuleEndpointSpec>(review.new).as_ref().map(check::endpoint).unwrap_or_default()
@@ -68,7 +68,7 @@ async fn rules(review: &Review<'_>) -> Result<Vec<Objection>, StoreError> {
         },
         _ => Vec::new(),
     };
-    let objection = |fault: check::FieldError| Objection {
+    let objection = |fault: check::FieldError| FieldError {
         field: fault.field,
         value: fault.value.into(),
         why: fault.why,

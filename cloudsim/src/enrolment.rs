@@ -18,7 +18,7 @@ use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Incoming;
 use k8s_openapi::api::core::v1::Node;
 use kube::{Api, Client};
-use kubeapi::{Body, Identity, Unread, gather, serve::PeerCertificate};
+use kubeapi::{Body, Identity, ReadBodyError, gather, serve::PeerCertificate};
 use tower::Service;
 use tracing::{debug, info, warn};
 use wire::enroll::{
@@ -110,7 +110,8 @@ impl Enrolment {
         let proof = self.authenticate(parts, name).await?;
         let usages =
             Usage::parse_header(header(EXT_KEY_USAGES_HEADER)).map_err(|error| refused(error.to_string()))?;
-        let unreadable = |unread: Unread| (unread.code(), format!("the certificate request: {unread}"));
+        let unreadable =
+            |unread: ReadBodyError| (unread.code(), format!("the certificate request: {unread}"));
         let csr = gather(body, CSR_LIMIT).await.map_err(unreadable)?;
         let signed = self.trust.authority().sign_edge(&csr, &usages, VALIDITY, SystemTime::now());
         let signed = signed.map_err(|error| refused(error.to_string()))?;

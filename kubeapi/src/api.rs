@@ -1,4 +1,4 @@
-//! The API as a value: a store, kinds and rules.
+//! [`Api`]: a store, the kinds that it serves, and rules.
 
 use std::{fmt, sync::Arc};
 
@@ -9,13 +9,13 @@ use tokio::sync::{Mutex, OnceCell};
 
 use crate::{
     admission::{
-        configuration::Loaded,
+        configuration::ConfigurationCache,
         plugin::Admission,
         webhook::transport::{HttpsTransport, WebhookTransport},
     },
     computed::ComputedObjects,
     document::{self, Document, Documents},
-    health::Checked,
+    health::StoreCheckCache,
     metrics::{Metrics, MetricsSource},
     node_streams::NodeStreams,
     registry::{Kind, Registry},
@@ -24,13 +24,12 @@ use crate::{
     token::TokenIssuer,
 };
 
-/// How much an API makes of what it is given.
+/// How an API treats the objects that it receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rules {
-    /// As the API server: objects are checked against their schema, defaulted, pruned, validated, and stand in namespaces
-    /// that exist.
+    /// As the API server: objects are checked against their schema, defaulted, pruned and validated, and their namespaces must exist.
     Full,
-    /// As a cache of objects that an API server admitted: they are taken as they come, fields of newer versions included.
+    /// As a cache of objects that an API server has admitted: they are stored unchanged, with fields of newer versions.
     Relay,
 }
 
@@ -40,34 +39,34 @@ pub struct Api(Arc<Inner>);
 
 struct Inner {
     store: Arc<dyn Store>,
-    /// What is served now: definitions come and go.
+    /// The kinds that are served now; custom resource definitions change them.
     registry: RwLock<Registry>,
-    /// Whether the definitions that the API begins with are stored, and those stored are served.
+    /// Whether the initial definitions are stored, and all stored ones are served.
     definitions_loaded: OnceCell<()>,
-    /// One decision on definitions at a time.
-    definitions_turn: Mutex<()>,
-    /// Whether the roles that every cluster begins with are stored.
+    /// Serializes decisions on definitions.
+    definitions_lock: Mutex<()>,
+    /// Whether the default roles of every cluster are stored.
     default_roles_stored: OnceCell<()>,
     metrics: Metrics,
     rules: Rules,
     token_issuer: Option<Arc<dyn TokenIssuer>>,
     admission: Option<Arc<dyn Admission>>,
-    admission_configuration: Loaded,
+    admission_configuration: ConfigurationCache,
     webhooks: Arc<dyn WebhookTransport>,
     node_streams: Option<Arc<dyn NodeStreams>>,
     computed: Option<Arc<dyn ComputedObjects>>,
     slots: Slots,
     rbac: bool,
     stored_only: Vec<(String, String)>,
-    /// Who is held against a quota is stored before the next one is.
-    quota_turn: Mutex<()>,
-    /// Made when first asked for: an agent's API is never asked.
+    /// Serializes quota checks: an admitted object is stored before the next one is checked.
+    quota_lock: Mutex<()>,
+    /// Made when first requested: an agent's API never needs them.
     documents: Documents,
-    checked: Checked,
+    checked: StoreCheckCache,
 }
 
 impl Api {
-    /// Begins with the built-in kinds, [`Rules::Full`] and no issuer of tokens.
+    /// Makes a builder with the built-in kinds, [`Rules::Full`] and no issuer of tokens.
     pub fn builder(store: Arc<dyn Store>) -> Builder {
         Builder {
             store,
@@ -84,12 +83,12 @@ impl Api {
         }
     }
 
-    /// The store under it.
+    /// Returns the store.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.0.store
     }
 
-    /// The kinds that it serves at this moment.
+    /// Returns the kinds that are served now.
     pub fn registry(&self) -> Registry {
         self.0.registry.read().clone()
     }
@@ -98,15 +97,15 @@ impl Api {
         &self.0.definitions_loaded
     }
 
-    pub(crate) fn definitions_turn(&self) -> &Mutex<()> {
-        &self.0.definitions_turn
+    pub(crate) fn definitions_lock(&self) -> &Mutex<()> {
+        &self.0.definitions_lock
     }
 
     pub(crate) fn default_roles_stored(&self) -> &OnceCell<()> {
         &self.0.default_roles_stored
     }
 
-    pub(crate) fn checked(&self) -> &Checked {
+    pub(crate) fn checked(&self) -> &StoreCheckCache {
         &self.0.checked
     }
 
@@ -135,7 +134,7 @@ impl Api {
         self.0.admission.as_ref()
     }
 
-    pub(crate) fn admission_configuration(&self) -> &Loaded {
+    pub(crate) fn admission_configuration(&self) -> &ConfigurationCache {
         &self.0.admission_configuration
     }
 
@@ -151,7 +150,7 @@ impl Api {
         self.0.computed.as_ref()
     }
 
-    /// Who has how many streams to nodes.
+    /// Returns the slots for streams to nodes.
     pub(crate) fn slots(&self) -> &Slots {
         &self.0.slots
     }
@@ -160,16 +159,16 @@ impl Api {
         self.0.rbac
     }
 
-    pub(crate) fn quota_turn(&self) -> &Mutex<()> {
-        &self.0.quota_turn
+    pub(crate) fn quota_lock(&self) -> &Mutex<()> {
+        &self.0.quota_lock
     }
 
-    /// Whether objects of `kind` are kept and nothing acts on them.
+    /// Reports whether objects of `kind` are only stored, and no controller acts on them.
     pub(crate) fn only_stores(&self, kind: &Kind) -> bool {
         self.0.stored_only.iter().any(|(group, name)| *group == kind.group && *name == kind.kind)
     }
 
-    /// A document about what is served, made by `make` when it is first asked for.
+    /// Returns a document about what is served, made by `make` when it is first requested.
     pub(crate) fn document(
         &self,
         name: document::Name,
@@ -190,7 +189,7 @@ impl fmt::Debug for Api {
     }
 }
 
-/// An API in the making.
+/// Builds an [`Api`].
 pub struct Builder {
     store: Arc<dyn Store>,
     registry: Registry,
@@ -206,68 +205,68 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// The kinds to serve.
+    /// Sets the kinds to serve.
     #[must_use]
     pub fn registry(self, registry: Registry) -> Self {
         Self { registry, ..self }
     }
 
-    /// How much to make of what comes in.
+    /// Sets how received objects are treated.
     #[must_use]
     pub fn rules(self, rules: Rules) -> Self {
         Self { rules, ..self }
     }
 
-    /// Who issues service account tokens; without one the `token` subresource answers 501.
+    /// Sets the issuer of service account tokens; without one the `token` subresource answers 501.
     #[must_use]
     pub fn token_issuer(self, issuer: Arc<dyn TokenIssuer>) -> Self {
         Self { token_issuer: Some(issuer), ..self }
     }
 
-    /// Further rules, beside those of schemas and of kinds.
+    /// Sets further admission rules, besides those of schemas and of kinds.
     #[must_use]
     pub fn admission(self, admission: Arc<dyn Admission>) -> Self {
         Self { admission: Some(admission), ..self }
     }
 
-    /// How admission webhooks are called; over HTTPS unless something else is said.
+    /// Sets how admission webhooks are called; the default is HTTPS.
     #[must_use]
     pub fn webhooks(self, webhooks: Arc<dyn WebhookTransport>) -> Self {
         Self { webhooks, ..self }
     }
 
-    /// How the kubelets of nodes are reached; without one, logs, exec, attach, port-forward and `nodes/proxy` answer 501.
+    /// Sets how kubelets are reached; without it, logs, exec, attach, port-forward and `nodes/proxy` answer 501.
     #[must_use]
     pub fn node_streams(self, streams: Arc<dyn NodeStreams>) -> Self {
         Self { node_streams: Some(streams), ..self }
     }
 
-    /// Who computes the objects of further kinds, which are served beside those of the registry.
+    /// Sets the provider of computed objects, whose kinds are served besides those of the registry.
     #[must_use]
     pub fn computed(self, source: Arc<dyn ComputedObjects>) -> Self {
         Self { computed: Some(source), ..self }
     }
 
-    /// Whether callers other than masters get in as far as stored roles and bindings allow; else they do not get in at all.
+    /// Enforces RBAC: callers are allowed what stored roles and bindings grant. Without it, only `system:masters` is served.
     #[must_use]
     pub fn rbac(self, rbac: bool) -> Self {
         Self { rbac, ..self }
     }
 
-    /// The kinds (group, kind) on which nothing acts: whoever writes an object of one is warned that it is only stored.
+    /// Sets the kinds (group, kind) on which no controller acts: whoever writes an object of one is warned that it is only stored.
     #[must_use]
     pub fn stored_only<'a>(self, kinds: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let kinds = kinds.into_iter().map(|(group, kind)| (group.to_owned(), kind.to_owned()));
         Self { stored_only: kinds.collect(), ..self }
     }
 
-    /// What is to stand on `/metrics` behind what the API counts itself; its names are others than the API's.
+    /// Sets a source of further metrics for `/metrics`; their names must differ from the API's own.
     #[must_use]
     pub fn metrics(self, source: MetricsSource) -> Self {
         Self { metrics: Some(source), ..self }
     }
 
-    /// The API.
+    /// Builds the API.
     pub fn build(self) -> Api {
         let Self {
             store,
@@ -288,22 +287,22 @@ impl Builder {
             store,
             registry: RwLock::new(registry),
             definitions_loaded: OnceCell::default(),
-            definitions_turn: Mutex::default(),
+            definitions_lock: Mutex::default(),
             default_roles_stored: OnceCell::default(),
             metrics: Metrics::new(metrics),
             rules,
             token_issuer,
             admission,
-            admission_configuration: Loaded::default(),
+            admission_configuration: ConfigurationCache::default(),
             webhooks,
             node_streams,
             computed,
             slots: Slots::default(),
             rbac,
             stored_only,
-            quota_turn: Mutex::default(),
+            quota_lock: Mutex::default(),
             documents: Documents::default(),
-            checked: Checked::default(),
+            checked: StoreCheckCache::default(),
         }))
     }
 }

@@ -1,5 +1,5 @@
-//! Work that takes as long as the author of a schema, policy or object likes: it is done beside the workers of the runtime, a few
-//! at a time, with a deadline for its turn.
+//! Runs work whose duration the author of a schema, policy or object controls on blocking threads: a few jobs at a time, with a
+//! deadline for getting a permit.
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use tokio::{sync::Semaphore, task::spawn_blocking, time::timeout};
 
 use crate::status::StatusError;
 
-/// How much of it runs at once.
-static TURNS: Semaphore = Semaphore::const_new(4);
+/// How many jobs run at the same time.
+static BLOCKING_PERMITS: Semaphore = Semaphore::const_new(4);
 
-/// How long it waits for its turn.
-const TURN_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long a job waits for a permit.
+const PERMIT_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Does `work` beside the workers.
+/// Runs `work` on a blocking thread.
 ///
 /// # Errors
-/// 504 where no turn comes in time, 500 where the work panics.
+/// 504 where no permit becomes free in time, 500 where the work panics.
 pub(crate) async fn run<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, StatusError> {
-    let turn = timeout(TURN_TIMEOUT, TURNS.acquire()).await;
+    let turn = timeout(PERMIT_TIMEOUT, BLOCKING_PERMITS.acquire()).await;
     let _turn = turn
         .map_err(|_| StatusError::timeout("request did not complete within requested timeout"))?
         .map_err(|_| StatusError::internal("the checks have ended"))?;

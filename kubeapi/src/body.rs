@@ -1,4 +1,4 @@
-//! Bodies: those that come in, within limits, and those that go out.
+//! Reads the bodies of requests, within limits, and makes those of responses.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -13,22 +13,22 @@ use tokio::time::timeout;
 
 use crate::{object::text_or_empty, proto, status::StatusError};
 
-/// What a service or body may fail with.
+/// The error of a service or of a body.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The body of an answer.
+/// The body of a response.
 pub type Body = UnsyncBoxBody<Bytes, BoxError>;
 
-/// The body of a request. Boxed, as that of an answer: everything behind it is there once, for all kinds of bodies and in all crates.
-pub(crate) type Received = UnsyncBoxBody<Bytes, Broken>;
+/// The body of a request. It is boxed, as that of a response, so that the code behind it is compiled once for all kinds of bodies.
+pub(crate) type RequestBody = UnsyncBoxBody<Bytes, Broken>;
 
-/// Why no more of it came.
+/// The body ended with an error of its connection.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub(crate) struct Broken(BoxError);
 
 /// Boxes the body of a request.
-pub(crate) fn received<B>(body: B) -> Received
+pub(crate) fn received<B>(body: B) -> RequestBody
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
@@ -36,93 +36,94 @@ where
     body.map_err(|error| Broken(error.into())).boxed_unsync()
 }
 
-/// The real server's limit of a request's body, in bytes.
+/// The largest body of a request in bytes: the API server's limit.
 pub(crate) const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 
-/// Characters of all warnings of an answer, as the real server has them; beyond it each is cut …
+/// Characters of all warnings of a response, as in the API server. Beyond it, each warning is truncated to [`WARNING_CHARACTERS`].
 const WARNINGS_CHARACTERS: usize = 4 * 1024;
 
-/// … to so many, and told as long as the first limit allows.
+/// Characters of a truncated warning. Truncated warnings are sent until [`WARNINGS_CHARACTERS`] is reached.
 const WARNING_CHARACTERS: usize = 256;
 
-/// The media types of objects that come in.
-const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+/// The media types accepted for objects in requests.
+const ACCEPTED_MEDIA_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
-/// How long a body may take: the real server's limit of a request. Whoever sends a byte now and then would hold a connection for ever.
-const ARRIVAL: Duration = Duration::from_secs(60);
+/// How long reading a body may take: the API server's request timeout. Without it, a client that sends a byte now and then would hold a
+/// connection for ever.
+const BODY_READ_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Why a body was not read.
+/// Why a body could not be read.
 #[derive(Debug, thiserror::Error)]
-pub enum Unread {
-    /// It is too large.
+pub enum ReadBodyError {
+    /// The body is larger than this many bytes.
     #[error("the body is larger than {0} bytes")]
     TooLarge(usize),
-    /// It takes too long.
+    /// The body was not complete within this time.
     #[error("the body did not come within {0:?}")]
-    Late(Duration),
-    /// The connection ended.
+    Timeout(Duration),
+    /// The connection ended before the body.
     #[error("the body broke off: {0}")]
     Broken(BoxError),
 }
 
-impl Unread {
-    /// The status of a refusal.
+impl ReadBodyError {
+    /// Returns the HTTP status for this error.
     pub fn code(&self) -> StatusCode {
         match self {
             Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Late(_) => StatusCode::REQUEST_TIMEOUT,
+            Self::Timeout(_) => StatusCode::REQUEST_TIMEOUT,
             Self::Broken(_) => StatusCode::BAD_REQUEST,
         }
     }
 }
 
-/// All of a body from outside: so many bytes at most, within a minute.
+/// Reads a whole body from outside: at most `limit` bytes, within a minute.
 ///
 /// # Errors
-/// It is not all there by then.
-pub async fn gather<B>(body: B, limit: usize) -> Result<Bytes, Unread>
+/// Fails where the body is larger, late, or breaks off.
+pub async fn gather<B>(body: B, limit: usize) -> Result<Bytes, ReadBodyError>
 where
     B: http_body::Body<Data = Bytes> + Send,
     B::Error: Into<BoxError>,
 {
-    gather_within(body, limit, ARRIVAL).await
+    gather_within(body, limit, BODY_READ_TIMEOUT).await
 }
 
-async fn gather_within<B>(body: B, limit: usize, patience: Duration) -> Result<Bytes, Unread>
+async fn gather_within<B>(body: B, limit: usize, patience: Duration) -> Result<Bytes, ReadBodyError>
 where
     B: http_body::Body<Data = Bytes> + Send,
     B::Error: Into<BoxError>,
 {
     match timeout(patience, Limited::new(body, limit).collect()).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Unread::TooLarge(limit)),
-        Ok(Err(error)) => Err(Unread::Broken(error)),
-        Err(_) => Err(Unread::Late(patience)),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(ReadBodyError::TooLarge(limit)),
+        Ok(Err(error)) => Err(ReadBodyError::Broken(error)),
+        Err(_) => Err(ReadBodyError::Timeout(patience)),
     }
 }
 
-/// All of a request's body.
+/// Reads the whole body of a request.
 pub(crate) async fn read<B>(body: B) -> Result<Bytes, StatusError>
 where
     B: http_body::Body<Data = Bytes> + Send,
     B::Error: Into<BoxError>,
 {
     gather(body, MAX_BODY_BYTES).await.map_err(|unread| match unread {
-        Unread::TooLarge(limit) => StatusError::too_large(limit),
-        late @ Unread::Late(_) => StatusError::late(late.to_string()),
-        broken @ Unread::Broken(_) => StatusError::bad_request(broken.to_string()),
+        ReadBodyError::TooLarge(limit) => StatusError::too_large(limit),
+        late @ ReadBodyError::Timeout(_) => StatusError::late(late.to_string()),
+        broken @ ReadBodyError::Broken(_) => StatusError::bad_request(broken.to_string()),
     })
 }
 
-/// An object that came in, as JSON, YAML or protobuf, for services that take requests before the API does.
+/// Reads the object in a request's body (JSON, YAML or protobuf), for services that handle requests before the API does.
 ///
 /// # Errors
-/// What is wrong with it, for whoever has sent it.
+/// Says what is wrong with the body, for the client.
 pub fn object_of(headers: &HeaderMap, body: &Bytes) -> Result<Value, String> {
     parse(headers, body).map_err(|error| text_or_empty(&error.body(), "/message").to_owned())
 }
 
-/// An object that came in, as JSON, YAML or protobuf.
+/// Reads the object in a request's body: JSON, YAML or protobuf.
 pub(crate) fn parse(headers: &HeaderMap, body: &Bytes) -> Result<Value, StatusError> {
     let value = match media_type(headers) {
         "application/json" | "" => json(body)?,
@@ -130,7 +131,7 @@ pub(crate) fn parse(headers: &HeaderMap, body: &Bytes) -> Result<Value, StatusEr
         proto::MEDIA_TYPE => {
             proto::decode(body).map_err(|error| StatusError::bad_request(error.to_string()))?
         }
-        _ => return Err(StatusError::unsupported_media_type(ACCEPTED)),
+        _ => return Err(StatusError::unsupported_media_type(ACCEPTED_MEDIA_TYPES)),
     };
     if value.is_object() {
         Ok(value)
@@ -139,26 +140,26 @@ pub(crate) fn parse(headers: &HeaderMap, body: &Bytes) -> Result<Value, StatusEr
     }
 }
 
-/// The media type of a request's body, without parameters.
+/// Returns the media type of a request's body, without parameters.
 pub(crate) fn media_type(headers: &HeaderMap) -> &str {
     let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     value.split(';').next().unwrap_or_default().trim()
 }
 
-/// Whether a request's body is JSON: an object or a patch. One without a type is.
+/// Reports whether a request's body is JSON (an object or a patch). A body without a media type is.
 pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     let media_type = media_type(headers);
     media_type.is_empty() || media_type.ends_with("json")
 }
 
-/// JSON; nesting is limited by the parser.
+/// Parses JSON; the parser limits the nesting.
 pub(crate) fn json(body: &[u8]) -> Result<Value, StatusError> {
     serde_json::from_slice(body).map_err(|error| {
         StatusError::bad_request(format!("the body is not JSON: {}", excerpt(&error.to_string())))
     })
 }
 
-/// YAML, of which JSON is a part.
+/// Parses YAML, which includes JSON.
 pub(crate) fn yaml(body: &[u8]) -> Result<Value, StatusError> {
     let text = std::str::from_utf8(body).map_err(|_| StatusError::bad_request("the body is not UTF-8"))?;
     // of a key that stands twice the last one counts, as in JSON; whoever wants to know is told
@@ -178,7 +179,7 @@ pub(crate) fn yaml(body: &[u8]) -> Result<Value, StatusError> {
     })
 }
 
-/// A JSON answer. Each warning becomes a header that kubectl prints.
+/// Makes a JSON response. Each warning becomes a header that kubectl prints.
 pub(crate) fn answer(code: StatusCode, json: Bytes, warnings: &[String]) -> Response<Body> {
     let mut response = Response::new(Full::new(json).map_err(|never| match never {}).boxed_unsync());
     *response.status_mut() = code;
@@ -205,12 +206,12 @@ pub(crate) fn answer(code: StatusCode, json: Bytes, warnings: &[String]) -> Resp
     response
 }
 
-/// The answer to a request that is refused.
+/// Makes the response to a request that is refused.
 pub(crate) fn refusal(error: &StatusError) -> Response<Body> {
     answer(error.code, Bytes::from(error.body().to_string()), &[])
 }
 
-/// Adds a warning to an answer.
+/// Adds a warning header to a response.
 pub(crate) fn warn(response: &mut Response<Body>, warning: &str) {
     let quoted = warning.replace(char::is_control, " ").replace('\\', "\\\\").replace('"', "\\\"");
     if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{quoted}\"").as_bytes()) {
@@ -218,7 +219,7 @@ pub(crate) fn warn(response: &mut Response<Body>, warning: &str) {
     }
 }
 
-/// A plain text answer, as of the health endpoints.
+/// Makes a plain text response, as of the health endpoints.
 pub(crate) fn text(text: String) -> Response<Body> {
     let mut response = Response::new(Full::from(text).map_err(|never| match never {}).boxed_unsync());
     response
@@ -227,7 +228,7 @@ pub(crate) fn text(text: String) -> Response<Body> {
     response
 }
 
-/// An answer that goes on until the stream ends.
+/// Makes a response whose body lasts until the stream ends.
 pub(crate) fn stream(stream: impl Stream<Item = Result<Bytes, BoxError>> + Send + 'static) -> Response<Body> {
     let mut response = Response::new(StreamBody::new(stream.map_ok(Frame::data)).boxed_unsync());
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

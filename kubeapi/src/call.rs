@@ -1,15 +1,15 @@
-//! A request on a collection, an object or a part of one, as the verbs and all who judge it know it.
+//! A request on a collection, an object or a subresource, as the verbs and admission see it.
 
 use bytes::Bytes;
 use http::HeaderMap;
 
 use crate::{accept::Shape, identity::Identity, path::Target, query::Query, warnings::Warnings};
 
-/// Marks a request that is held against no policies and webhooks, in its extensions. Nobody outside of this crate can make one.
+/// Marks a request in its extensions that skips policies and webhooks. Only this crate can make one.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Unreviewed;
+pub(crate) struct SkipAdmission;
 
-/// One request on a collection, an object or a part of one.
+/// A request on a collection, an object or a subresource.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) target: Target,
@@ -18,14 +18,14 @@ pub(crate) struct Call {
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
     pub(crate) caller: Option<Identity>,
-    /// Whether policies and webhooks are asked about what it writes.
+    /// Whether policies and webhooks review its writes.
     pub(crate) is_reviewed: bool,
-    /// What the caller should know, whatever comes of the request.
+    /// Warnings for the caller, sent with any response.
     pub(crate) warnings: Warnings,
 }
 
 impl Call {
-    /// The same, without what came in.
+    /// Copies the request without its body.
     pub(crate) fn bodyless(&self) -> Self {
         Self {
             target: self.target.clone(),

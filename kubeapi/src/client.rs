@@ -7,7 +7,7 @@ use http::{HeaderValue, Request, Response, header};
 use kube::{Client, client::Body as ClientBody};
 use tower::{Service, util::MapRequest};
 
-use crate::{api::Api, body::BoxError, call::Unreviewed, identity::Identity};
+use crate::{api::Api, body::BoxError, call::SkipAdmission, identity::Identity};
 
 impl Api {
     /// A client in the same process, without socket, that may do everything.
@@ -19,7 +19,7 @@ impl Api {
     /// everything can still be taken away. Everything else that the API asks of a write holds.
     pub fn unreviewed_client(&self, default_namespace: &str) -> Client {
         let marked = MapRequest::new(self.service(), |mut request: Request<ClientBody>| {
-            request.extensions_mut().insert(Unreviewed);
+            request.extensions_mut().insert(SkipAdmission);
             request
         });
         client_of(marked, default_namespace)

@@ -1,4 +1,4 @@
-//! What a deletion makes of the object that stands: pure.
+//! Computes the effect of a deletion on an object. Pure.
 
 use jiff::{Timestamp, ToSpan};
 use serde_json::{Value, json};
@@ -16,43 +16,43 @@ use crate::{
 /// Kubernetes' default of `terminationGracePeriodSeconds`.
 const DEFAULT_GRACE: i64 = 30;
 
-/// The finalizer by which the garbage collector lets dependents be.
+/// The finalizer by which the garbage collector orphans dependents.
 const ORPHAN: &str = "orphan";
 
 /// The finalizer by which the garbage collector deletes dependents first.
 const FOREGROUND: &str = "foregroundDeletion";
 
-/// What a deletion asks for.
+/// The options of a deletion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Deletion {
-    /// Seconds of grace.
+    /// The grace period in seconds.
     pub(crate) grace: Option<i64>,
-    /// What becomes of dependents; nothing said leaves it as it was.
+    /// The propagation policy; `None` keeps the object's finalizers.
     pub(crate) policy: Option<Policy>,
 }
 
-/// What becomes of the objects that an object owns.
+/// The propagation policy: what happens to dependents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Policy {
-    /// They are deleted afterwards.
+    /// Dependents are deleted afterwards.
     Background,
-    /// They are deleted before.
+    /// Dependents are deleted first.
     Foreground,
-    /// They stay.
+    /// Dependents are kept.
     Orphan,
 }
 
-/// What becomes of an object.
+/// The effect of a deletion on an object.
 pub(crate) enum Next {
-    /// It stays as it is; nothing is written.
+    /// The object is unchanged; nothing is written.
     Same,
-    /// This takes its place.
+    /// The object is replaced by this one.
     Replace(Value),
-    /// It goes.
+    /// The object is removed.
     Remove,
 }
 
-/// The state after a deletion of `current`: often none.
+/// Returns the effect of a deletion of `current`.
 pub(crate) fn deleted(kind: &Kind, asked: &Deletion, current: &Value, now: Timestamp) -> Next {
     let mut next = current.clone();
     finalize(kind, asked.policy, &mut next);
@@ -80,12 +80,12 @@ pub(crate) fn deleted(kind: &Kind, asked: &Deletion, current: &Value, now: Times
     Next::Replace(deleting)
 }
 
-/// Whether something still wants to be heard before the object goes; a namespace has a list of its own for that.
+/// Reports whether a finalizer still blocks the removal; a namespace has a list of its own in its spec.
 pub(crate) fn is_awaited(kind: &Kind, object: &Value) -> bool {
     has_finalizers(object) || (kind.is(Builtin::Namespace) && !items(object, "/spec/finalizers").is_empty())
 }
 
-/// Notes who must be heard: the garbage collector as the policy has it, and whoever empties what a definition defines.
+/// Adds finalizers: those of the propagation policy, and that of a definition's cleanup.
 fn finalize(kind: &Kind, policy: Option<Policy>, object: &mut Value) {
     let before = items(object, "/metadata/finalizers");
     let mut finalizers: Vec<_> = before.to_vec();
@@ -107,7 +107,8 @@ fn finalize(kind: &Kind, policy: Option<Policy>, object: &mut Value) {
     }
 }
 
-/// A deletion under way can only come sooner. `next` is `current` with the finalizers that this deletion asks for.
+/// Returns the object after a second deletion, which can only shorten the grace period. `next` is `current` with the finalizers that
+/// this deletion asks for.
 fn hastened(kind: &Kind, asked: Option<i64>, current: &Value, next: Value, now: Timestamp) -> Next {
     let pending = current.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64);
     let pending = pending.unwrap_or_default();
@@ -133,7 +134,7 @@ fn marked(mut deleting: Value, grace: i64, end: Timestamp) -> Value {
     deleting
 }
 
-/// How many seconds a pod gets to end: none where nothing runs.
+/// Returns the grace period of a pod in seconds: 0 where no container runs.
 fn grace_of_pod(asked: Option<i64>, pod: &Value) -> i64 {
     let is_over = matches!(text(pod, "/status/phase"), Some("Succeeded" | "Failed"));
     if is_over || text_or_empty(pod, "/spec/nodeName").is_empty() {
@@ -143,7 +144,7 @@ fn grace_of_pod(asked: Option<i64>, pod: &Value) -> i64 {
     shortest(asked.or(own).unwrap_or(DEFAULT_GRACE))
 }
 
-/// A negative period is an old way to ask for the shortest that still is graceful.
+/// A negative period is a legacy way to ask for the shortest graceful one.
 fn shortest(grace: i64) -> i64 {
     if grace < 0 { 1 } else { grace }
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     access::review_kind::ReviewKind,
     registry::{Builtin, Kind, Registry, version_priority},
-    subresource::Part,
+    subresource::Subresource,
 };
 
 /// `/version`: the Kubernetes that this API speaks.
@@ -132,7 +132,7 @@ fn listed(kind: &Kind) -> Vec<Value> {
     resource.insert("kind".into(), kind.kind.as_str().into());
     resource.insert("verbs".into(), json!(verbs(kind)));
     names(kind, &mut resource);
-    let part = |part: Part| {
+    let part = |part: Subresource| {
         let own = part.kind(kind);
         let mut body = json!({
             "name": format!("{}/{}", kind.plural, part.name()),
@@ -147,7 +147,7 @@ fn listed(kind: &Kind) -> Vec<Value> {
         }
         body
     };
-    std::iter::once(Value::Object(resource)).chain(Part::of(kind).into_iter().map(part)).collect()
+    std::iter::once(Value::Object(resource)).chain(Subresource::of(kind).into_iter().map(part)).collect()
 }
 
 /// The same for a question.
@@ -207,7 +207,7 @@ fn aggregated_resource(kind: &Kind) -> Value {
     resource.insert("singularResource".into(), kind.singular.as_str().into());
     resource.insert("verbs".into(), json!(verbs(kind)));
     names(kind, &mut resource);
-    let parts: Vec<_> = Part::of(kind)
+    let parts: Vec<_> = Subresource::of(kind)
         .into_iter()
         .map(|part| {
             let answered = response(part.kind(kind).unwrap_or(own));

@@ -1,4 +1,4 @@
-//! Fields that stand twice in one object of a body: the last one counts, but the writer should hear of it.
+//! Finds duplicate fields in bodies: the last value counts, but the client is warned.
 
 use std::{collections::HashSet, fmt};
 
@@ -6,37 +6,39 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 
 mod yaml;
 
-pub(crate) use yaml::TOLD;
+pub(crate) use yaml::MAX_FIELD_ERRORS;
 
-/// Nor is more told once so many bytes were: a path may be nearly as long as the body, and stand before each of its fields.
-const TOLD_BYTES: usize = 64 * 1024;
+/// The most bytes of reported field errors: a path may be nearly as long as the body, and is repeated for each of its fields.
+const MAX_FIELD_ERROR_BYTES: usize = 64 * 1024;
 
-/// A body whose repeated fields are to be told.
+/// A body to be searched for duplicate fields.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Repeated<'a> {
-    /// Nobody wants to know, or the format has no names of fields.
-    Untold,
-    /// JSON: fields are told by their path.
+pub(crate) enum DuplicateFields<'a> {
+    /// The check is disabled, or the format has no field names.
+    Ignored,
+    /// JSON: errors name the path.
     Json(&'a [u8]),
-    /// A patch of JSON: its repeated fields are told before what is unknown of the object that it makes.
+    /// A JSON patch: its duplicate fields are listed before the unknown fields of the patched object.
     Patch(&'a [u8]),
-    /// YAML: fields are told by their line.
+    /// YAML: errors name the line.
     Yaml(&'a [u8]),
 }
 
-impl Repeated<'_> {
-    /// What is to say of repeated fields, and of `unknown` ones, in the order in which the body has them. A field that is both is
-    /// only said to be unknown, as by a Go decoder.
-    pub(crate) fn told_with(self, unknown: &[String]) -> Vec<String> {
+impl DuplicateFields<'_> {
+    /// Returns the messages for duplicate fields and for `unknown` ones, in the order of the body. A field that is both is only
+    /// reported as unknown, as by a Go decoder.
+    pub(crate) fn messages_with_unknown(self, unknown: &[String]) -> Vec<String> {
         let unknown_told = |path: &String| format!("unknown field \"{path}\"");
         let mut told: Vec<String> = match self {
-            Self::Untold | Self::Patch(_) => {
-                self.told().into_iter().chain(unknown.iter().take(TOLD).map(unknown_told)).collect()
-            }
+            Self::Ignored | Self::Patch(_) => self
+                .messages()
+                .into_iter()
+                .chain(unknown.iter().take(MAX_FIELD_ERRORS).map(unknown_told))
+                .collect(),
             Self::Json(body) => {
                 let told = faults(body, &unknown.iter().map(String::as_str).collect());
                 // defaults of older clients, a patch: what is not in this body is told behind
-                let more = TOLD.saturating_sub(told.len());
+                let more = MAX_FIELD_ERRORS.saturating_sub(told.len());
                 let rest = unknown.iter().map(unknown_told).filter(|text| !told.contains(text)).take(more);
                 let rest: Vec<_> = rest.collect();
                 told.into_iter().chain(rest).collect()
@@ -45,23 +47,23 @@ impl Repeated<'_> {
             Self::Yaml(_) => {
                 let mut unknown = unknown.to_vec();
                 unknown.sort_unstable();
-                self.told().into_iter().chain(unknown.iter().map(unknown_told)).collect()
+                self.messages().into_iter().chain(unknown.iter().map(unknown_told)).collect()
             }
         };
-        told.truncate(TOLD);
+        told.truncate(MAX_FIELD_ERRORS);
         told
     }
 
-    /// What is to say of repeated fields alone.
-    pub(crate) fn told(self) -> Vec<String> {
+    /// Returns the messages for duplicate fields alone.
+    pub(crate) fn messages(self) -> Vec<String> {
         match self {
-            Self::Untold => Vec::new(),
+            Self::Ignored => Vec::new(),
             Self::Json(body) | Self::Patch(body) => faults(body, &HashSet::new()),
             Self::Yaml(body) => yaml::find(body),
         }
     }
 
-    /// The same as one text, for a refusal.
+    /// Joins the messages into the text of an error.
     pub(crate) fn refused(self, told: &[String]) -> String {
         let is_line = |text: &&String| text.starts_with("line ");
         let lines: Vec<_> = told.iter().take_while(is_line).map(|line| format!("\n  {line}")).collect();
@@ -74,9 +76,9 @@ impl Repeated<'_> {
     }
 }
 
-/// What is to say of repeated and unknown fields of a JSON body. Empty for what is not JSON, which others say better.
+/// Returns the messages for duplicate and unknown fields of a JSON body; empty for invalid JSON, which the parser reports.
 fn faults(json: &[u8], unknown: &HashSet<&str>) -> Vec<String> {
-    let mut found = Found { unknown, told_unknown: HashSet::new(), told: Vec::new(), bytes: 0 };
+    let mut found = FieldErrors { unknown, told_unknown: HashSet::new(), told: Vec::new(), bytes: 0 };
     let mut path = String::new();
     let seed = Seed { path: &mut path, found: &mut found };
     // the error is the parser's to tell
@@ -84,17 +86,17 @@ fn faults(json: &[u8], unknown: &HashSet<&str>) -> Vec<String> {
     found.told
 }
 
-struct Found<'a> {
+struct FieldErrors<'a> {
     unknown: &'a HashSet<&'a str>,
     told_unknown: HashSet<String>,
     told: Vec<String>,
-    /// Of what is told.
+    /// The bytes of `told`.
     bytes: usize,
 }
 
-impl Found<'_> {
+impl FieldErrors<'_> {
     fn key(&mut self, path: &str, is_repeated: bool) {
-        if self.told.len() >= TOLD || self.bytes >= TOLD_BYTES {
+        if self.told.len() >= MAX_FIELD_ERRORS || self.bytes >= MAX_FIELD_ERROR_BYTES {
             return;
         }
         let before = self.told.len();
@@ -111,7 +113,7 @@ impl Found<'_> {
 
 struct Seed<'a, 'b> {
     path: &'a mut String,
-    found: &'a mut Found<'b>,
+    found: &'a mut FieldErrors<'b>,
 }
 
 impl<'de> DeserializeSeed<'de> for Seed<'_, '_> {
@@ -198,16 +200,16 @@ mod tests {
         for (json, expected) in cases {
             let expected: Vec<_> =
                 expected.iter().map(|path| format!("duplicate field \"{path}\"")).collect();
-            assert_eq!(Repeated::Json(json.as_bytes()).told(), expected, "{json}");
+            assert_eq!(DuplicateFields::Json(json.as_bytes()).messages(), expected, "{json}");
         }
-        assert_eq!(Repeated::Json("[".repeat(100_000).as_bytes()).told(), Vec::<String>::new());
+        assert_eq!(DuplicateFields::Json("[".repeat(100_000).as_bytes()).messages(), Vec::<String>::new());
     }
 
     #[test]
     fn unknown_and_repeated_fields_are_told_in_the_order_of_the_body() {
         let body = br#"{"x": 1, "a": 1, "x": 2, "a": 2, "b": [{"y": 1, "c": 1, "c": 2}]}"#;
         let unknown = ["b[0].y".to_owned(), "x".to_owned(), "z".to_owned()];
-        let told = Repeated::Json(body).told_with(&unknown);
+        let told = DuplicateFields::Json(body).messages_with_unknown(&unknown);
         let expected = [
             "unknown field \"x\"",
             "duplicate field \"a\"",
@@ -216,8 +218,8 @@ mod tests {
             "unknown field \"z\"",
         ];
         assert_eq!(told, expected);
-        let yaml = Repeated::Yaml(b"a: 1\nx: 1\na: 2\nb:\n- c: 1\n  c: 2\n");
-        let told = yaml.told_with(&["x".to_owned()]);
+        let yaml = DuplicateFields::Yaml(b"a: 1\nx: 1\na: 2\nb:\n- c: 1\n  c: 2\n");
+        let told = yaml.messages_with_unknown(&["x".to_owned()]);
         assert_eq!(
             yaml.refused(&told),
             "yaml: unmarshal errors:\n  line 3: key \"a\" already set in map\n  line 6: key \"c\" already set in map, unknown field \"x\""

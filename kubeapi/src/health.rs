@@ -16,18 +16,18 @@ use crate::{
     store::Store,
 };
 
-/// The checks of each page, in the order in which they are told.
+/// The checks of each page, in the order of its output.
 const CHECKS: [&str; 2] = ["ping", "store"];
-/// How long a result holds: whoever asks often writes no more often.
+/// How long a result is cached, so that frequent requests cause no more writes.
 const VALIDITY: Duration = Duration::from_secs(5);
-/// A store that has not answered by then does not take writes.
+/// How long the check of the store may take until it counts as failed.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The last result of the check of the store.
+/// Caches the last result of the check of the store.
 #[derive(Debug, Default)]
-pub(crate) struct Checked(tokio::sync::Mutex<Option<(Instant, Result<(), String>)>>);
+pub(crate) struct StoreCheckCache(tokio::sync::Mutex<Option<(Instant, Result<(), String>)>>);
 
-impl Checked {
+impl StoreCheckCache {
     async fn store(&self, store: &dyn Store) -> Result<(), String> {
         let mut last = self.0.lock().await;
         if let Some((at, result)) = &*last
@@ -46,9 +46,9 @@ impl Checked {
     }
 }
 
-/// The answer to a health page: `which` is the page, `one` the check that is asked for.
+/// Answers a health page: `which` is the page, `one` the requested check.
 pub(crate) async fn answer(
-    checked: &Checked,
+    checked: &StoreCheckCache,
     store: &dyn Store,
     (which, one): (&str, Option<&str>),
     query: &str,

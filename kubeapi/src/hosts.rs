@@ -1,19 +1,19 @@
-//! The names under which a server for programs of this machine is asked: a web page reaches the loopback interface by a name of its
-//! own that is made to resolve to it (DNS rebinding), and says its origin where it sends more than a plain read.
+//! Protects a server on the loopback interface from web pages: a page can reach it by a name of its own that resolves to the loopback
+//! address (DNS rebinding), and names its origin where it sends more than a plain read.
 
 use std::net::IpAddr;
 
 use http::{HeaderMap, StatusCode, Uri, header, uri::Authority};
 
-/// The names that are accepted: the loopback interface's own, and these.
+/// The host names that are accepted: those of the loopback interface, and the configured ones.
 #[derive(Clone, Debug)]
 pub struct Hosts {
     names: Vec<String>,
-    /// By which the server is reached: pages of no other are its own.
+    /// The scheme of the server's URLs; a page of another scheme is foreign.
     scheme: Scheme,
 }
 
-/// Plain or not.
+/// The scheme of a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     /// `http`
@@ -40,24 +40,23 @@ impl Scheme {
 
 /// Why a request is refused: 421 for one that was sent to another name, 403 for one of a page from elsewhere.
 #[derive(Debug)]
-pub struct NotOurs {
-    /// The code to answer with.
+pub struct HostError {
+    /// The status of the response.
     pub code: StatusCode,
-    /// What is wrong.
+    /// What is wrong with the request.
     pub why: String,
 }
 
 impl Hosts {
-    /// The loopback interface's own names, and these, of a server of this scheme.
+    /// Accepts the loopback interface's own names and `names`, for a server of this scheme.
     pub fn new(names: Vec<String>, scheme: Scheme) -> Self {
         Self { names, scheme }
     }
 
-    /// Whether a request may go on: it names this server, and comes from no page, or from one that this very server has given (the same
-    /// scheme, host and port, so that no other server of this machine can lend its pages). HTTP/2 and requests to proxies name the host in
-    /// `uri`.
-    pub fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), NotOurs> {
-        let misdirected = |why: String| Err(NotOurs { code: StatusCode::MISDIRECTED_REQUEST, why });
+    /// Checks that a request names this server, and comes from no web page, or from a page of this very server (the same scheme, host
+    /// and port, so that no other server of this machine is trusted). HTTP/2 and requests to proxies name the host in `uri`.
+    pub fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), HostError> {
+        let misdirected = |why: String| Err(HostError { code: StatusCode::MISDIRECTED_REQUEST, why });
         let named = headers.get_all(header::HOST).iter().map(|host| host.to_str().unwrap_or_default());
         let named: Vec<&str> = named.chain(uri.authority().map(Authority::as_str)).collect();
         if named.is_empty() {
@@ -70,13 +69,13 @@ impl Hosts {
             let origin = origin.to_str().unwrap_or_default();
             if !named.iter().all(|host| self.is_same(origin, host)) {
                 let why = format!("pages of {origin:?} may not use this server");
-                return Err(NotOurs { code: StatusCode::FORBIDDEN, why });
+                return Err(HostError { code: StatusCode::FORBIDDEN, why });
             }
         }
         Ok(())
     }
 
-    /// Whether the origin is that of this server, asked as `host`.
+    /// Reports whether the origin is this server, reached as `host`.
     fn is_same(&self, origin: &str, host: &str) -> bool {
         let place = |text: &str| {
             let authority = text.parse::<Authority>().ok()?;
@@ -91,7 +90,7 @@ impl Hosts {
         scheme == self.scheme.name() && place(from).is_some_and(|from| Some(from) == place(host))
     }
 
-    /// Whether `host`, with a port or without, is one of the names.
+    /// Reports whether `host`, with or without a port, is one of the accepted names.
     fn is_accepted(&self, host: &str) -> bool {
         let Ok(authority) = host.parse::<Authority>() else { return false };
         // what stands before an `@` is no part of the name, and no client sends it

@@ -3,14 +3,14 @@
 use http::{Uri, request::Parts, uri::PathAndQuery};
 
 use crate::{
-    path::{self, Place},
+    path::{self, RequestPath},
     registry::Registry,
 };
 
 /// Rewrites such a request as one with `watch=true`, with the object's name as a field selector. Others stay as they are.
 pub(crate) fn rewrite(registry: &Registry, parts: &mut Parts) {
     let Some(plain) = without_watch(parts.uri.path()) else { return };
-    let Place::Objects(target) = path::parse(registry, &plain) else { return };
+    let RequestPath::Objects(target) = path::parse(registry, &plain) else { return };
     if target.part.is_some() {
         return;
     }

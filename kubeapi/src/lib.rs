@@ -67,9 +67,9 @@ mod warnings;
 mod yaml;
 
 pub use access::rule_allows;
-pub use admission::{Admission, HttpsTransport, Objection, Review, WebhookCall, WebhookTransport};
+pub use admission::{Admission, FieldError, HttpsTransport, Review, WebhookCall, WebhookTransport};
 pub use api::{Api, Builder, Rules};
-pub use body::{Body, BoxError, Unread, gather, object_of};
+pub use body::{Body, BoxError, ReadBodyError, gather, object_of};
 pub use client::client_of;
 pub use computed::ComputedObjects;
 pub use identity::Identity;

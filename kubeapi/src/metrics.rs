@@ -1,4 +1,4 @@
-//! What the API counts about itself, under the real server's names.
+//! The metrics of the API, with the API server's names.
 
 use std::{
     collections::BTreeMap,
@@ -20,16 +20,16 @@ use crate::{
     store::Resource,
 };
 
-/// Bounds of a request's duration, in seconds: the real server's, and finer ones below, since nothing here crosses a network.
-const BOUNDS: &[f64] = &[
+/// The bucket bounds of request durations in seconds: the API server's, and finer ones below, since nothing here crosses a network.
+const LATENCY_BUCKETS: &[f64] = &[
     0.0005, 0.001, 0.0025, 0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0,
     6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0,
 ];
 
-/// Writes more families behind those of the API.
+/// Writes further metric families after those of the API.
 pub type MetricsSource = Arc<dyn Fn(&mut Text) + Send + Sync>;
 
-/// What requests are told apart by. All of it is of a kind that is served: there are as many as there are kinds, parts and verbs.
+/// The labels of a series. They are limited to served kinds, subresources and verbs, so the number of series is bounded.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Series {
     resource: Resource,
@@ -50,7 +50,7 @@ impl Series {
     }
 }
 
-/// The verb as the real server's metrics have it: that of HTTP, but for what HTTP has no word for.
+/// The verb as in the API server's metrics: the HTTP method, or `LIST`, `WATCH` and the like.
 fn named(verb: &'static str) -> &'static str {
     match verb {
         "create" => "POST",
@@ -64,10 +64,10 @@ fn named(verb: &'static str) -> &'static str {
     }
 }
 
-/// What became of the requests of one series.
+/// The results of the requests of one series.
 #[derive(Debug)]
-struct Tally {
-    /// Few: how often each was answered.
+struct RequestStats {
+    /// The number of responses by status code; there are few codes.
     codes: Vec<(u16, u64)>,
     took: Histogram,
 }
@@ -78,8 +78,8 @@ pub(crate) struct Metrics(Arc<Counters>);
 
 #[derive(Default)]
 struct Counters {
-    requests: Mutex<BTreeMap<Series, Tally>>,
-    /// Requests under way that read, and that write.
+    requests: Mutex<BTreeMap<Series, RequestStats>>,
+    /// Requests in progress that read, and that write.
     in_flight: [AtomicI64; 2],
     watchers: Mutex<BTreeMap<Series, i64>>,
     source: Option<MetricsSource>,
@@ -92,12 +92,12 @@ impl fmt::Debug for Metrics {
 }
 
 impl Metrics {
-    /// With what others count beside the API.
+    /// Makes the counters, with a source of further metrics.
     pub(crate) fn new(source: Option<MetricsSource>) -> Self {
         Self(Arc::new(Counters { source, ..Counters::default() }))
     }
 
-    /// Counts a request from now on. What names no object of a kind is not counted: there would be as many series as typing errors.
+    /// Counts a request from now on. A path that names no served kind is not counted: there would be as many series as typing errors.
     pub(crate) fn begin(&self, target: &Target, verb: &'static str) -> Request {
         let series = Series::of(target, verb);
         let is_reading = matches!(series.verb, "GET" | "LIST" | "WATCH");
@@ -110,13 +110,13 @@ impl Metrics {
     }
 
     /// Counts a watcher until the guard is dropped.
-    pub(crate) fn watcher(&self, target: &Target) -> Watching {
+    pub(crate) fn watcher(&self, target: &Target) -> WatcherGuard {
         let series = Series::of(target, "watch");
         *self.0.watchers.lock().entry(series.clone()).or_default() += 1;
-        Watching { metrics: self.clone(), series }
+        WatcherGuard { metrics: self.clone(), series }
     }
 
-    /// All of it as text; `stored`: how many objects there are of each resource.
+    /// Returns all metrics as text; `stored` is the number of objects by resource.
     pub(crate) fn text(&self, registry: &Registry, stored: &[(Resource, usize)]) -> String {
         let mut text = Text::default();
         self.requests(registry, &mut text);
@@ -161,7 +161,7 @@ impl Metrics {
     }
 }
 
-/// Gives the labels of a series to `write`. Those of a kind that is not served any more are left out.
+/// Passes the labels of a series to `write`; series of kinds no longer served are skipped.
 fn labelled(registry: &Registry, series: &Series, mut write: impl FnMut(&[Label<'_>])) {
     let Series { resource, part, verb, scope } = series;
     let Some(kind) = registry.kinds().iter().find(|kind| kind.resource() == resource) else { return };
@@ -182,24 +182,24 @@ fn signed(count: i64) -> f64 {
     count as f64
 }
 
-/// A request under way.
+/// A request in progress.
 #[derive(Debug)]
 pub(crate) struct Request {
     metrics: Metrics,
     series: Series,
-    /// Which of those in flight it is.
+    /// The index of its counter of requests in progress.
     slot: Option<usize>,
     begun: Instant,
 }
 
 impl Request {
-    /// It was answered.
+    /// Records the status of the response.
     pub(crate) fn end(self, code: StatusCode) {
         let (took, code) = (self.begun.elapsed(), code.as_u16());
         let mut requests = self.metrics.0.requests.lock();
         let tally = requests
             .entry(self.series.clone())
-            .or_insert_with(|| Tally { codes: Vec::new(), took: Histogram::new(BOUNDS) });
+            .or_insert_with(|| RequestStats { codes: Vec::new(), took: Histogram::new(LATENCY_BUCKETS) });
         tally.took.observe(took);
         match tally.codes.iter_mut().find(|(known, _)| *known == code) {
             Some((_, count)) => *count += 1,
@@ -216,14 +216,14 @@ impl Drop for Request {
     }
 }
 
-/// A watcher that is counted.
+/// Counts a watcher until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Watching {
+pub(crate) struct WatcherGuard {
     metrics: Metrics,
     series: Series,
 }
 
-impl Drop for Watching {
+impl Drop for WatcherGuard {
     fn drop(&mut self) {
         if let Some(count) = self.metrics.0.watchers.lock().get_mut(&self.series) {
             *count -= 1;

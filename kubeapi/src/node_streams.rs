@@ -1,4 +1,4 @@
-//! The way from an API to the kubelet API of a node: logs, exec, attach, port-forward, and the pages that `nodes/proxy` reaches.
+//! The connection from an API to the kubelet API of a node: logs, exec, attach, port-forward, and the pages that `nodes/proxy` reaches.
 
 use async_trait::async_trait;
 use http::{HeaderMap, Method, Response, StatusCode, response::Parts};
@@ -11,11 +11,11 @@ use crate::body::Body;
 /// Source: the kubelet's server, `pkg/kubelet/server`.
 #[derive(Clone, Debug)]
 pub struct NodeRequest {
-    /// The method; for an upgrade the one by which the kubelet is to be asked.
+    /// The method; for an upgrade the one that the kubelet expects.
     pub method: Method,
-    /// Path and encoded query, from the slash on.
+    /// The path and the encoded query, with the leading slash.
     pub path_and_query: String,
-    /// The headers; those of an upgrade say to what.
+    /// The headers; those of an upgrade name the protocol.
     pub headers: HeaderMap,
 }
 
@@ -24,11 +24,11 @@ pub trait NodeIo: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> NodeIo for T {}
 
-/// What a node answers.
+/// The response of a node.
 pub enum NodeAnswer {
-    /// An ordinary answer, whose body comes as the node sends it.
+    /// An ordinary response, whose body is streamed.
     Response(Response<Body>),
-    /// The head of a 101, and the connection behind it.
+    /// The head of a 101 response, and the upgraded connection.
     Upgraded(Parts, Box<dyn NodeIo>),
 }
 
@@ -41,27 +41,27 @@ impl std::fmt::Debug for NodeAnswer {
     }
 }
 
-/// Why a node gave no answer.
+/// Why a node did not respond.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
-    /// There is no way to the node now.
+    /// The node is not connected.
     #[error(
         "node {0:?} has no stream tunnel to this cloud; check that it is up and that modules.edgeStream is enabled on it"
     )]
     NotConnected(String),
-    /// It did not answer in time.
+    /// The node did not respond in time.
     #[error("node {0:?} did not answer in time")]
     Timeout(String),
-    /// Its streams are all in use.
+    /// All streams of the node are in use.
     #[error("node {0:?} has no room for another stream; end one of those that are open")]
     Full(String),
-    /// What came is no HTTP, or the way ended before a head.
+    /// The response is not HTTP, or the connection ended before its head.
     #[error("node {0:?} gave no valid answer: {1}")]
     Broken(String, String),
 }
 
 impl NodeError {
-    /// The status by which a client of the API is told.
+    /// Returns the status for the client of the API.
     pub fn code(&self) -> StatusCode {
         match self {
             Self::NotConnected(_) => StatusCode::SERVICE_UNAVAILABLE,
@@ -72,9 +72,9 @@ impl NodeError {
     }
 }
 
-/// Reaches nodes.
+/// Sends requests to the kubelets of nodes.
 #[async_trait]
 pub trait NodeStreams: Send + Sync + 'static {
-    /// Asks `node`'s kubelet. It returns when the head of the answer is there; what it gives ends the stream when it is dropped.
+    /// Sends a request to `node`'s kubelet. Returns when the head of the response has arrived; dropping the result ends the stream.
     async fn ask(&self, node: &str, request: NodeRequest) -> Result<NodeAnswer, NodeError>;
 }

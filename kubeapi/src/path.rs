@@ -1,4 +1,4 @@
-//! From a request's path to what it names.
+//! Parses the path of a request.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use percent_encoding::percent_decode_str;
 use crate::{
     access::review_kind::ReviewKind,
     registry::{Kind, Registry},
-    subresource::{Part, Remote},
+    subresource::{Remote, Subresource},
 };
 
-/// What a path names.
+/// A parsed path.
 #[derive(Clone, Debug)]
-pub(crate) enum Place {
+pub(crate) enum RequestPath {
     /// `/healthz`, `/livez`, `/readyz`: which of them, and which of its checks.
     Health(String, Option<String>),
     /// `/metrics`.
@@ -33,15 +33,15 @@ pub(crate) enum Place {
     OpenApiIndex,
     /// `/openapi/v3/api/v1`, `/openapi/v3/apis/<group>/<version>`.
     OpenApi(String, String),
-    /// A collection, an object or a part of one.
+    /// A collection, an object or a subresource.
     Objects(Target),
-    /// A question about access, and the namespace in which it is asked (empty for none).
+    /// A review kind and its namespace (empty for none).
     Review(ReviewKind, String),
-    /// None of these.
+    /// Any other path.
     Unknown,
 }
 
-/// A collection, an object or a part of one.
+/// A collection, an object or a subresource.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) kind: Arc<Kind>,
@@ -49,59 +49,59 @@ pub(crate) struct Target {
     pub(crate) namespace: String,
     /// Empty for collections.
     pub(crate) name: String,
-    pub(crate) part: Option<Part>,
+    pub(crate) part: Option<Subresource>,
 }
 
 impl Target {
     /// The subresource in managed fields: empty for the object itself.
     pub(crate) fn part_name(&self) -> &'static str {
-        self.part.map_or("", Part::name)
+        self.part.map_or("", Subresource::name)
     }
 
     fn is_proxied(&self) -> bool {
-        self.part == Some(Part::Remote(Remote::Proxy))
+        self.part == Some(Subresource::Remote(Remote::Proxy))
     }
 }
 
-/// What is no escape stands for itself.
+/// Decodes percent escapes; an invalid escape is kept unchanged.
 fn decode(segment: &str) -> String {
     percent_decode_str(segment).decode_utf8_lossy().into_owned()
 }
 
-/// Reads `path`.
-pub(crate) fn parse(registry: &Registry, path: &str) -> Place {
+/// Parses `path`.
+pub(crate) fn parse(registry: &Registry, path: &str) -> RequestPath {
     let segments: Vec<String> = path.split('/').filter(|segment| !segment.is_empty()).map(decode).collect();
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     match segments.as_slice() {
-        [which @ ("healthz" | "livez" | "readyz")] => Place::Health((*which).to_owned(), None),
+        [which @ ("healthz" | "livez" | "readyz")] => RequestPath::Health((*which).to_owned(), None),
         [which @ ("healthz" | "livez" | "readyz"), check] => {
-            Place::Health((*which).to_owned(), Some((*check).to_owned()))
+            RequestPath::Health((*which).to_owned(), Some((*check).to_owned()))
         }
-        ["metrics"] => Place::Metrics,
-        ["openapi", "v2"] => Place::OpenApiV2,
-        ["version"] => Place::Version,
-        ["api"] => Place::CoreVersions,
-        ["apis"] => Place::Groups,
-        ["apis", group] => Place::Group((*group).to_owned()),
-        ["api", version] => Place::GroupVersion(String::new(), (*version).to_owned()),
-        ["apis", group, version] => Place::GroupVersion((*group).to_owned(), (*version).to_owned()),
-        ["openapi", "v3"] => Place::OpenApiIndex,
-        ["openapi", "v3", "api", version] => Place::OpenApi(String::new(), (*version).to_owned()),
+        ["metrics"] => RequestPath::Metrics,
+        ["openapi", "v2"] => RequestPath::OpenApiV2,
+        ["version"] => RequestPath::Version,
+        ["api"] => RequestPath::CoreVersions,
+        ["apis"] => RequestPath::Groups,
+        ["apis", group] => RequestPath::Group((*group).to_owned()),
+        ["api", version] => RequestPath::GroupVersion(String::new(), (*version).to_owned()),
+        ["apis", group, version] => RequestPath::GroupVersion((*group).to_owned(), (*version).to_owned()),
+        ["openapi", "v3"] => RequestPath::OpenApiIndex,
+        ["openapi", "v3", "api", version] => RequestPath::OpenApi(String::new(), (*version).to_owned()),
         ["openapi", "v3", "apis", group, version] => {
-            Place::OpenApi((*group).to_owned(), (*version).to_owned())
+            RequestPath::OpenApi((*group).to_owned(), (*version).to_owned())
         }
         ["api", version, rest @ ..] => objects(registry, "", version, rest),
         ["apis", group, version, rest @ ..] => objects(registry, group, version, rest),
-        _ => Place::Unknown,
+        _ => RequestPath::Unknown,
     }
 }
 
-fn objects(registry: &Registry, group: &str, version: &str, rest: &[&str]) -> Place {
+fn objects(registry: &Registry, group: &str, version: &str, rest: &[&str]) -> RequestPath {
     let target = |namespace: &str, plural: &str, name: &str, part: Option<&str>| {
         let kind = registry.find(group, version, plural)?;
         let part = match part {
             None => None,
-            Some(part) => Some(Part::find(kind, part)?),
+            Some(part) => Some(Subresource::find(kind, part)?),
         };
         // a namespace in the path of a cluster-scoped kind, or an object of a namespaced kind without one
         let fits =
@@ -126,17 +126,17 @@ fn objects(registry: &Registry, group: &str, version: &str, rest: &[&str]) -> Pl
         [plural, name, part, ..] => target("", plural, name, Some(part)).filter(Target::is_proxied),
         _ => None,
     };
-    found.map_or_else(|| review(group, version, rest), Place::Objects)
+    found.map_or_else(|| review(group, version, rest), RequestPath::Objects)
 }
 
-fn review(group: &str, version: &str, rest: &[&str]) -> Place {
+fn review(group: &str, version: &str, rest: &[&str]) -> RequestPath {
     let (namespace, plural) = match rest {
         ["namespaces", namespace, plural] => (*namespace, *plural),
         [plural] => ("", *plural),
-        _ => return Place::Unknown,
+        _ => return RequestPath::Unknown,
     };
     let fits =
         |review: &ReviewKind| review.plural() == plural && (review.namespaced() || namespace.is_empty());
     let found = ReviewKind::of(group, version).find(fits);
-    found.map_or(Place::Unknown, |review| Place::Review(review, namespace.to_owned()))
+    found.map_or(RequestPath::Unknown, |review| RequestPath::Review(review, namespace.to_owned()))
 }

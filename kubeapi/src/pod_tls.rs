@@ -1,5 +1,5 @@
-//! TLS to pods: for the API's proxies, and for probes and hooks of a node. Their certificates are not verified, as by the real API server and
-//! every kubelet: a pod's own certificate names the service that it is part of, not the address or node by which it is reached here.
+//! TLS connections to pods: for the API's proxies, and for a node's probes and hooks. Certificates are not verified, as by the API
+//! server and the kubelet: a pod's certificate names its service, not the address or node by which it is reached here.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,10 +11,10 @@ use rustls::{
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio_rustls::TlsConnector;
 
-/// A connector for pods.
+/// Makes a connector for pods.
 ///
 /// # Errors
-/// What is wrong with the cryptography that was compiled in, in words.
+/// Fails where the compiled-in cryptography cannot be used.
 pub fn connector() -> Result<TlsConnector, String> {
     static CONFIG: OnceLock<Result<Arc<ClientConfig>, String>> = OnceLock::new();
     CONFIG.get_or_init(config).clone().map(TlsConnector::from)
@@ -26,16 +26,16 @@ fn config() -> Result<Arc<ClientConfig>, String> {
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(AnyPod(provider)))
+        .with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider)))
         .with_no_client_auth();
     Ok(Arc::new(config))
 }
 
-/// Takes every certificate whose key the server has.
+/// Accepts any certificate; only the proof that the server has its key is verified.
 #[derive(Debug)]
-struct AnyPod(Arc<CryptoProvider>);
+struct AcceptAnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for AnyPod {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _end_entity: &CertificateDer<'_>,

@@ -1,10 +1,10 @@
-//! Subresources: the parts of objects that have paths of their own.
+//! Subresources of objects.
 
 use crate::registry::{Builtin, Kind};
 
 /// A subresource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum Subresource {
     /// `…/status`.
     Status,
     /// `…/scale`: how many replicas, the same for all kinds that have some.
@@ -25,7 +25,7 @@ pub(crate) enum Part {
     Remote(Remote),
 }
 
-/// A part that is not in the store but behind the API.
+/// A subresource that is not stored: the API connects the client to a node or into the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub(crate) enum Remote {
@@ -37,10 +37,10 @@ pub(crate) enum Remote {
 }
 
 /// Group, version and kind.
-type Named = (&'static str, &'static str, &'static str);
+type GroupVersionKind = (&'static str, &'static str, &'static str);
 
-impl Part {
-    /// The parts that objects of `kind` have, in alphabetical order.
+impl Subresource {
+    /// Returns the subresources of `kind`, in alphabetical order.
     pub(crate) fn of(kind: &Kind) -> Vec<Self> {
         use Builtin as B;
         let mut parts = match kind.builtin {
@@ -65,12 +65,12 @@ impl Part {
         parts
     }
 
-    /// The part at `…/<name>` of objects of `kind`.
+    /// Returns the subresource `name` of `kind`.
     pub(crate) fn find(kind: &Kind, name: &str) -> Option<Self> {
         Self::of(kind).into_iter().find(|part| part.name() == name)
     }
 
-    /// The last step of its path.
+    /// Returns the last segment of its path.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Status => "status",
@@ -89,7 +89,7 @@ impl Part {
         }
     }
 
-    /// What can be done with it.
+    /// Returns the verbs that it supports.
     pub(crate) fn verbs(self) -> &'static [&'static str] {
         match self {
             Self::Status | Self::Scale | Self::Approval | Self::EphemeralContainers => {
@@ -103,8 +103,8 @@ impl Part {
         }
     }
 
-    /// Group, version and kind of what is sent and answered, unless they are the object's own.
-    pub(crate) fn kind(self, kind: &Kind) -> Option<Named> {
+    /// Returns the group, version and kind of its representation, unless they are the object's own.
+    pub(crate) fn kind(self, kind: &Kind) -> Option<GroupVersionKind> {
         match self {
             Self::Status
             | Self::Finalize

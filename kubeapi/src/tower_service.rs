@@ -13,19 +13,19 @@ use tower::Service;
 
 use crate::{
     Api, Body, BoxError, Identity, accept, access, admission,
-    body::{self, Received},
-    call::{Call, Unreviewed},
+    body::{self, RequestBody},
+    call::{Call, SkipAdmission},
     definitions, discovery,
     document::{Document, Name},
     exposition, gzip, health, legacy_watch, openapi,
-    path::{self, Place, Target},
+    path::{self, RequestPath, Target},
     query::Query,
     quota,
     registry::{Builtin, Registry},
     status::StatusError,
     store::{Page, Scope},
     streams,
-    subresource::Part,
+    subresource::Subresource,
     verbs,
     warnings::Warnings,
     yaml,
@@ -50,7 +50,7 @@ where
 {
     type Response = Response<Body>;
     type Error = Infallible;
-    type Future = Answer;
+    type Future = ResponseFuture;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
@@ -63,9 +63,9 @@ where
 }
 
 /// What comes of a request.
-type Answer = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+type ResponseFuture = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
-fn answer(api: Api, parts: Parts, body: Received) -> Answer {
+fn answer(api: Api, parts: Parts, body: RequestBody) -> ResponseFuture {
     Box::pin(async move {
         let takes_gzip = gzip::accepts(&parts.headers);
         let wants_yaml = yaml::wanted(&parts.headers);
@@ -75,16 +75,16 @@ fn answer(api: Api, parts: Parts, body: Received) -> Answer {
     })
 }
 
-async fn handle(api: &Api, mut parts: Parts, body: Received) -> Result<Response<Body>, StatusError> {
+async fn handle(api: &Api, mut parts: Parts, body: RequestBody) -> Result<Response<Body>, StatusError> {
     definitions::ready(api).await?;
     access::ready(api).await?;
     legacy_watch::rewrite(&api.registry(), &mut parts);
     let place = path::parse(&api.registry(), parts.uri.path());
-    if !matches!(place, Place::Health(..) | Place::Version) {
+    if !matches!(place, RequestPath::Health(..) | RequestPath::Version) {
         let caller = access::admit(api, &parts, &place).await?;
         parts.extensions.insert(caller);
     }
-    if let Place::Review(review, namespace) = &place {
+    if let RequestPath::Review(review, namespace) = &place {
         // There is no table of these, as in Kubernetes, whose registries of them have no TableConvertor: what the caller takes next counts.
         if !accept::takes_objects(&parts.headers) {
             return Err(StatusError::not_acceptable());
@@ -94,9 +94,9 @@ async fn handle(api: &Api, mut parts: Parts, body: Received) -> Result<Response<
         return access::review(api, *review, namespace, caller, (&parts, body)).await;
     }
     let target = match place {
-        Place::Objects(target) => target,
+        RequestPath::Objects(target) => target,
         place if parts.method == Method::GET => return describe(api, &place, &parts).await,
-        Place::Unknown => return Err(StatusError::no_resource()),
+        RequestPath::Unknown => return Err(StatusError::no_resource()),
         _ => return Err(StatusError::method_not_allowed()),
     };
     let counted = api.metrics().begin(&target, access::verb(&parts, &target));
@@ -109,16 +109,16 @@ async fn call(
     api: &Api,
     target: Target,
     parts: Parts,
-    body: Received,
+    body: RequestBody,
 ) -> Result<Response<Body>, StatusError> {
-    if let Some(Part::Remote(part)) = target.part {
+    if let Some(Subresource::Remote(part)) = target.part {
         return streams::answer(api, (target, part), parts, body).await;
     }
     let shape = accept::shape(&parts.headers).ok_or_else(StatusError::not_acceptable)?;
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     let body = body::read(body).await?;
     let caller = parts.extensions.get().cloned();
-    let is_reviewed = parts.extensions.get::<Unreviewed>().is_none();
+    let is_reviewed = parts.extensions.get::<SkipAdmission>().is_none();
     let (headers, warnings) = (parts.headers, Warnings::default());
     let call = Call { target, query, shape, headers, body, caller, is_reviewed, warnings };
     let kind = &call.target.kind;
@@ -135,11 +135,11 @@ async fn call(
         Err(error) if call.warnings.is_empty() => return Err(error),
         Err(error) => {
             let mut answer = body::refusal(&error);
-            call.warnings.told(&mut answer);
+            call.warnings.write_headers(&mut answer);
             return Ok(answer);
         }
     };
-    call.warnings.told(&mut answer);
+    call.warnings.write_headers(&mut answer);
     if let Some(warning) = kind.defined.as_ref().and_then(|defined| defined.deprecation_warning.as_deref()) {
         body::warn(&mut answer, warning);
     }
@@ -172,22 +172,32 @@ async fn objects(api: &Api, method: &Method, call: &Call) -> Result<Response<Bod
         }
         ("GET", None, false) if call.query.flag("watch") => verbs::watch(api, call).await,
         ("GET", None, false) => verbs::list(api, call).await,
-        ("GET", None | Some(Part::Status | Part::Approval | Part::EphemeralContainers), true) => {
-            verbs::get(api, call).await
-        }
-        ("GET" | "PUT" | "PATCH", Some(Part::Scale), true) => verbs::scale(api, call, method).await,
-        ("POST", Some(Part::Eviction), true) => verbs::evict(api, call).await,
+        (
+            "GET",
+            None | Some(Subresource::Status | Subresource::Approval | Subresource::EphemeralContainers),
+            true,
+        ) => verbs::get(api, call).await,
+        ("GET" | "PUT" | "PATCH", Some(Subresource::Scale), true) => verbs::scale(api, call, method).await,
+        ("POST", Some(Subresource::Eviction), true) => verbs::evict(api, call).await,
         ("POST", None, false) => verbs::create(api, call).await,
-        ("POST", Some(Part::Binding), true) => verbs::bind(api, call).await,
-        ("POST", Some(Part::Token), true) => verbs::token(api, call).await,
+        ("POST", Some(Subresource::Binding), true) => verbs::bind(api, call).await,
+        ("POST", Some(Subresource::Token), true) => verbs::token(api, call).await,
         (
             "PUT",
-            None | Some(Part::Status | Part::Finalize | Part::Approval | Part::EphemeralContainers),
+            None
+            | Some(
+                Subresource::Status
+                | Subresource::Finalize
+                | Subresource::Approval
+                | Subresource::EphemeralContainers,
+            ),
             true,
         ) => verbs::update(api, call).await,
-        ("PATCH", None | Some(Part::Status | Part::Approval | Part::EphemeralContainers), true) => {
-            verbs::patch(api, call).await
-        }
+        (
+            "PATCH",
+            None | Some(Subresource::Status | Subresource::Approval | Subresource::EphemeralContainers),
+            true,
+        ) => verbs::patch(api, call).await,
         ("DELETE", None, true) => verbs::delete(api, call).await,
         ("DELETE", None, false) => verbs::delete_collection(api, call).await,
         _ => Err(StatusError::method_not_allowed()),
@@ -195,47 +205,51 @@ async fn objects(api: &Api, method: &Method, call: &Call) -> Result<Response<Bod
 }
 
 /// What the API says about itself.
-async fn describe(api: &Api, place: &Place, parts: &Parts) -> Result<Response<Body>, StatusError> {
+async fn describe(api: &Api, place: &RequestPath, parts: &Parts) -> Result<Response<Body>, StatusError> {
     let headers = &parts.headers;
     let document = match place {
-        Place::Health(which, one) => {
+        RequestPath::Health(which, one) => {
             let query = parts.uri.query().unwrap_or_default();
             return health::answer(api.checked(), &**api.store(), (which, one.as_deref()), query).await;
         }
-        Place::Metrics => return metrics(api, &api.registry()).await,
-        Place::Version => return Ok(answered(&discovery::version())),
-        Place::CoreVersions if accept::wants_aggregated(headers) => {
+        RequestPath::Metrics => return metrics(api, &api.registry()).await,
+        RequestPath::Version => return Ok(answered(&discovery::version())),
+        RequestPath::CoreVersions if accept::wants_aggregated(headers) => {
             let document =
                 api.document(Name::AggregatedCore, |registry| Some(discovery::aggregated_core(registry)));
             return aggregated(document, headers);
         }
-        Place::Groups if accept::wants_aggregated(headers) => {
+        RequestPath::Groups if accept::wants_aggregated(headers) => {
             let document = api.document(Name::Aggregated, |registry| Some(discovery::aggregated(registry)));
             return aggregated(document, headers);
         }
-        Place::CoreVersions => return Ok(answered(&discovery::core_versions())),
-        Place::Groups => api.document(Name::Groups, |registry| Some(discovery::groups(registry))),
-        Place::Group(group) => {
+        RequestPath::CoreVersions => return Ok(answered(&discovery::core_versions())),
+        RequestPath::Groups => api.document(Name::Groups, |registry| Some(discovery::groups(registry))),
+        RequestPath::Group(group) => {
             api.document(Name::Group(group.clone()), |registry| discovery::group(registry, group))
         }
-        Place::GroupVersion(group, version) => {
+        RequestPath::GroupVersion(group, version) => {
             let name = Name::Resources(group.clone(), version.clone());
             api.document(name, |registry| discovery::resources(registry, group, version))
         }
-        Place::OpenApiV2 if accept::wants_protobuf_openapi(headers) => {
+        RequestPath::OpenApiV2 if accept::wants_protobuf_openapi(headers) => {
             let mut answer = body::answer(StatusCode::OK, Bytes::from(openapi::v2_protobuf()), &[]);
             let media_type = http::HeaderValue::from_static(openapi::V2_PROTOBUF);
             answer.headers_mut().insert(http::header::CONTENT_TYPE, media_type);
             return Ok(answer);
         }
-        Place::OpenApiV2 if accept::shape(headers).is_none() => return Err(StatusError::not_acceptable()),
-        Place::OpenApiV2 => api.document(Name::OpenApiV2, |registry| Some(openapi::v2(registry))),
-        Place::OpenApiIndex => api.document(Name::OpenApiIndex, |registry| Some(openapi::index(registry))),
-        Place::OpenApi(group, version) => {
+        RequestPath::OpenApiV2 if accept::shape(headers).is_none() => {
+            return Err(StatusError::not_acceptable());
+        }
+        RequestPath::OpenApiV2 => api.document(Name::OpenApiV2, |registry| Some(openapi::v2(registry))),
+        RequestPath::OpenApiIndex => {
+            api.document(Name::OpenApiIndex, |registry| Some(openapi::index(registry)))
+        }
+        RequestPath::OpenApi(group, version) => {
             let name = Name::OpenApi(group.clone(), version.clone());
             api.document(name, |registry| openapi::document(registry, group, version))
         }
-        Place::Objects(_) | Place::Review(..) | Place::Unknown => None,
+        RequestPath::Objects(_) | RequestPath::Review(..) | RequestPath::Unknown => None,
     };
     Ok(document.ok_or_else(StatusError::no_resource)?.answer(headers))
 }

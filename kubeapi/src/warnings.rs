@@ -1,4 +1,4 @@
-//! What callers are told beside the answer.
+//! Warnings that are sent with a response.
 
 use std::sync::Arc;
 
@@ -7,15 +7,15 @@ use parking_lot::Mutex;
 
 use crate::body::{self, Body};
 
-/// Texts that are told with the answer, each once.
+/// The warnings of a request, each once.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Warnings(Arc<Mutex<Vec<String>>>);
 
-/// How many warnings are told.
+/// The most warnings of a response.
 const MAX_WARNINGS: usize = 64;
 
 impl Warnings {
-    /// Adds one.
+    /// Adds a warning.
     pub(crate) fn add(&self, warning: String) {
         let mut all = self.0.lock();
         if all.len() < MAX_WARNINGS && !all.contains(&warning) {
@@ -23,13 +23,13 @@ impl Warnings {
         }
     }
 
-    /// Whether there is none.
+    /// Reports whether there is no warning.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.lock().is_empty()
     }
 
-    /// Tells them with an answer.
-    pub(crate) fn told(&self, answer: &mut Response<Body>) {
+    /// Writes the warnings into the headers of a response.
+    pub(crate) fn write_headers(&self, answer: &mut Response<Body>) {
         self.0.lock().iter().for_each(|warning| body::warn(answer, warning));
     }
 }

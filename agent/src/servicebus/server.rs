@@ -8,7 +8,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use kubeapi::{
     Body,
-    hosts::{Hosts, NotOurs, Scheme},
+    hosts::{HostError, Hosts, Scheme},
     serve::{BindError, ClientLimits, Server, ServerLimits},
 };
 use limits::ConnectionLimits;
@@ -151,7 +151,7 @@ impl RequestHandler {
         request: Request<Incoming>,
         hosts: Option<&Hosts>,
     ) -> Result<(StatusCode, serde_json::Value), CallError> {
-        if let Some(NotOurs { code, why }) =
+        if let Some(HostError { code, why }) =
             hosts.and_then(|hosts| hosts.check(request.uri(), request.headers()).err())
         {
             return Err(CallError::new(code, format!("{why}; ask for it by a loopback address")));

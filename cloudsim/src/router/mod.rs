@@ -20,7 +20,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::{Body as _, Incoming};
 use kubeapi::{
     Body,
-    hosts::{Hosts, NotOurs, Scheme},
+    hosts::{HostError, Hosts, Scheme},
     serve::{BindError, PeerAddress, Server},
 };
 use serde_json::json;
@@ -91,7 +91,7 @@ impl Router {
         let (mut head, body) = request.into_parts();
         if let Some(hosts) = &self.hosts {
             let ours = hosts.check(&head.uri, &head.headers);
-            ours.map_err(|NotOurs { code, why }| CallError::new(code, "NotOurs", why))?;
+            ours.map_err(|HostError { code, why }| CallError::new(code, "NotOurs", why))?;
         }
         if self.rules.via().is_in(&head.headers) {
             let why = "a rule of this cloud has sent this; rules may not lead to the router, where they would go round without an end";

@@ -9,7 +9,7 @@ use cloudsim::{
     seal,
 };
 use kubeapi::store::{
-    Health, Inspection, Repaired, Seal, SqliteOptions, SqliteStore, Store, StoreError, StoreLock,
+    Health, Inspection, RepairReport, Seal, SqliteOptions, SqliteStore, Store, StoreError, StoreLock,
 };
 
 use super::print_line;
@@ -80,7 +80,7 @@ async fn repair(place: &DbPlace) -> anyhow::Result<ExitCode> {
         print_line("whole: nothing was done");
         return Ok(ExitCode::SUCCESS);
     };
-    let Repaired { set_aside, kept, lost, is_torn, is_finished } = repaired;
+    let RepairReport { set_aside, kept, lost, is_torn, is_finished } = repaired;
     if is_finished {
         print_line(&format!(
             "an earlier repair was cut off, and is finished now: {kept} objects are in the new file"

@@ -1,5 +1,5 @@
-//! Cluster roles made of others (`aggregationRule`): their rules are written anew after every write of a cluster role, before its
-//! writer hears of it. A real cluster's controller manager does so a moment later.
+//! Aggregated cluster roles (`aggregationRule`): their rules are updated after each write of a cluster role, before the write is
+//! answered. In a real cluster the controller manager does so a moment later.
 
 use serde_json::Value;
 
@@ -11,15 +11,15 @@ use crate::{
     store::{Expect, Key, Resource, StoreError, Write},
 };
 
-/// How often the rules are gone through: roles may be made of roles that are made of others, and others write meanwhile.
-const ROUNDS: usize = 8;
+/// The most rounds of updates: aggregated roles may select other aggregated roles, and other writers may interfere.
+const MAX_ROUNDS: usize = 8;
 
-/// Brings all of them up to date. What does not settle (two roles made of each other do) is left to the next write.
+/// Updates all aggregated roles. What does not settle (two roles that select each other) is left to the next write.
 pub(crate) async fn refresh(api: &Api) -> Result<(), StatusError> {
     if !api.is_full() {
         return Ok(());
     }
-    for _ in 0..ROUNDS {
+    for _ in 0..MAX_ROUNDS {
         let roles = listed(api, "clusterroles", None).await?;
         let writes = changed(&roles);
         if writes.is_empty() {
@@ -36,7 +36,7 @@ pub(crate) async fn refresh(api: &Api) -> Result<(), StatusError> {
     Ok(())
 }
 
-/// The roles whose rules are others now. `roles` stand in the order of their names.
+/// Returns the roles whose rules have changed. `roles` is in the order of names.
 fn changed(roles: &[Value]) -> Vec<Write> {
     let writes = roles.iter().filter_map(|role| {
         let selectors = items(role, "/aggregationRule/clusterRoleSelectors");

@@ -1,8 +1,8 @@
-//! What a request wants, as those who decide on access see it.
+//! The attributes of a request that the authorizer decides on.
 
 use crate::path::Target;
 
-/// What a request wants, as access rules name it.
+/// The attributes of a request, named as in RBAC rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Attributes {
     pub(crate) verb: String,
@@ -13,12 +13,12 @@ pub(crate) struct Attributes {
     pub(crate) namespace: String,
     /// Empty for collections.
     pub(crate) name: String,
-    /// Only for what is no object's.
+    /// The path of a non-resource request; else `None`.
     pub(crate) path: Option<String>,
 }
 
 impl Attributes {
-    /// Of a request on objects.
+    /// Returns the attributes of a resource request.
     pub(super) fn of_objects(verb: &str, target: &Target) -> Self {
         let Target { kind, namespace, name, part } = target;
         let resource =
@@ -35,7 +35,7 @@ impl Attributes {
         }
     }
 
-    /// Of a request on what is no object's.
+    /// Returns the attributes of a non-resource request.
     pub(super) fn of_path(verb: &str, path: &str) -> Self {
         Self { verb: verb.to_lowercase(), path: Some(path.to_owned()), ..Self::default() }
     }

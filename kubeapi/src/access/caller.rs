@@ -1,4 +1,4 @@
-//! The caller of a request: from its certificate, its bearer token, or whom a master wants to be taken for.
+//! Authenticates the caller of a request: by certificate, by bearer token, or by impersonation.
 
 use http::{HeaderMap, header, request::Parts};
 
@@ -8,7 +8,7 @@ use crate::{Api, Identity, status::StatusError};
 const USER: &str = "impersonate-user";
 const GROUP: &str = "impersonate-group";
 
-/// Who calls.
+/// Returns the identity of the caller.
 pub(super) async fn of(api: &Api, parts: &Parts) -> Result<Identity, StatusError> {
     let caller = match parts.extensions.get::<Identity>() {
         Some(identity) => identity.clone(),
@@ -30,7 +30,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim()).filter(|token| !token.is_empty())
 }
 
-/// Whom the headers name, for those who may be anybody.
+/// Returns the impersonated identity in the headers, for `system:masters`.
 fn impersonated(caller: Identity, headers: &HeaderMap) -> Result<Identity, StatusError> {
     let text = |name| headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).map(str::to_owned);
     let user = text(USER).next().filter(|user| !user.is_empty());

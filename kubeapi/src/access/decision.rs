@@ -1,12 +1,12 @@
-//! Whether somebody may do something: the decision of the roles in force, which masters and nodes are beyond.
+//! The authorizer: decides by RBAC; `system:masters` may do everything, nodes nothing.
 
 use super::{attributes::Attributes, roles, rules};
 use crate::{api::Api, identity::Identity, status::StatusError};
 
-/// The group of the nodes, who have CloudHub and no business here.
+/// The group of nodes, which use CloudHub and not this API.
 const NODES: &str = "system:nodes";
 
-/// Why `caller` may do this; `None` if not.
+/// Returns why `caller` is allowed; `None` where it is not.
 pub(crate) async fn decide(
     api: &Api,
     caller: &Identity,
@@ -21,12 +21,12 @@ pub(crate) async fn decide(
     granted(api, caller, wanted).await
 }
 
-/// Whether the caller is a node, which gets in through CloudHub only.
+/// Reports whether the caller is a node; nodes may use CloudHub only.
 pub(super) fn is_node(caller: &Identity) -> bool {
     caller.groups.iter().any(|group| group == NODES)
 }
 
-/// The stored binding that allows it.
+/// Returns the stored binding that grants the request.
 pub(super) async fn granted(
     api: &Api,
     caller: &Identity,

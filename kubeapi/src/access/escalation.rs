@@ -1,4 +1,4 @@
-//! Nobody gives away by a role or binding what they do not have themselves, unless they may `escalate` or `bind`:
+//! Prevents privilege escalation: a caller cannot grant by a role or binding what it does not have, unless it may `escalate` or `bind`:
 //! <https://kubernetes.io/docs/reference/access-authn-authz/rbac/#privilege-escalation-prevention-and-bootstrapping>.
 
 use std::collections::BTreeSet;
@@ -14,10 +14,10 @@ use crate::{
     status::StatusError,
 };
 
-/// Where a single rule holds: fields of a rule, with one value each.
-type Place = Vec<(&'static str, String)>;
+/// A rule reduced to one value for each field, without the verb.
+type SingleRule = Vec<(&'static str, String)>;
 
-/// Refuses `new` in place of `old` where the caller would give away too much.
+/// Refuses an update from `old` to `new` that grants more than the caller has.
 pub(crate) async fn check(
     api: &Api,
     call: &Call,
@@ -98,9 +98,9 @@ fn asked(verb: &str, resource: &str, namespace: &str, object: &Value, name: &str
     }
 }
 
-/// What of `given` none of the rules `held` covers, each as the real server writes it.
+/// Returns the parts of `given` that no rule in `held` covers, formatted as by the API server.
 fn missing(held: &[Value], given: &[Value]) -> BTreeSet<String> {
-    let mut missing: Vec<(Place, Vec<String>)> = Vec::new();
+    let mut missing: Vec<(SingleRule, Vec<String>)> = Vec::new();
     for (place, verb) in given.iter().flat_map(single) {
         if held.iter().any(|rule| covers(rule, &place, &verb)) {
             continue;
@@ -110,7 +110,7 @@ fn missing(held: &[Value], given: &[Value]) -> BTreeSet<String> {
             None => missing.push((place, vec![verb])),
         }
     }
-    let text = |(place, verbs): (Place, Vec<String>)| {
+    let text = |(place, verbs): (SingleRule, Vec<String>)| {
         let named =
             |(field, value): &(&str, String)| format!("{field}:{}", quoted(std::slice::from_ref(value)));
         let mut parts: Vec<_> = place.iter().map(named).collect();
@@ -120,8 +120,8 @@ fn missing(held: &[Value], given: &[Value]) -> BTreeSet<String> {
     missing.into_iter().map(text).collect()
 }
 
-/// A rule taken apart: where (as the fields of a rule, one value each), and a verb.
-fn single(rule: &Value) -> Vec<(Place, String)> {
+/// Splits a rule into single rules, each with a verb.
+fn single(rule: &Value) -> Vec<(SingleRule, String)> {
     let texts = |field| -> Vec<String> {
         items(rule, field).iter().filter_map(Value::as_str).map(str::to_owned).collect()
     };
@@ -146,7 +146,7 @@ fn single(rule: &Value) -> Vec<(Place, String)> {
     with_verbs.collect()
 }
 
-/// Whether `rule` allows all that the single rule does. A star in that one wants a star here.
+/// Reports whether `rule` covers the single rule. A star there needs a star here.
 fn covers(rule: &Value, place: &[(&str, String)], verb: &str) -> bool {
     let of = |wanted: &str| {
         place.iter().find(|(field, _)| *field == wanted).map(|(_, value)| value.clone()).unwrap_or_default()
@@ -163,7 +163,7 @@ fn covers(rule: &Value, place: &[(&str, String)], verb: &str) -> bool {
     rules::allows(rule, &wanted)
 }
 
-/// As Go's `%q` writes a list of texts.
+/// Formats a list of texts as Go's `%q`.
 fn quoted(texts: &[String]) -> String {
     let texts: Vec<_> = texts.iter().map(|text| format!("{text:?}")).collect();
     format!("[{}]", texts.join(" "))

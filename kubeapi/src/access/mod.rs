@@ -1,10 +1,10 @@
-//! Who calls, and what the caller may do: in · a request and the place that it names; out · an [`Identity`] that may, or a refusal.
+//! Authentication and authorization: finds the [`Identity`] of a request's caller and checks that it may do what the request asks for.
 
 use http::request::Parts;
 
 use crate::{
     Api, Identity,
-    path::{Place, Target},
+    path::{RequestPath, Target},
     query::Query,
     status::StatusError,
 };
@@ -33,8 +33,8 @@ use attributes::Attributes;
 use decision::{decide, is_node};
 use review_kind::ReviewKind;
 
-/// The caller of a request that may do what it asks for.
-pub(crate) async fn admit(api: &Api, parts: &Parts, place: &Place) -> Result<Identity, StatusError> {
+/// Returns the caller of a request, or an error where the caller may not do what it asks for.
+pub(crate) async fn admit(api: &Api, parts: &Parts, place: &RequestPath) -> Result<Identity, StatusError> {
     let caller = caller::of(api, parts).await?;
     if caller.is_master() {
         return Ok(caller);
@@ -56,11 +56,11 @@ pub(crate) async fn admit(api: &Api, parts: &Parts, place: &Place) -> Result<Ide
     Ok(caller)
 }
 
-/// What a request wants.
-fn wanted(parts: &Parts, place: &Place) -> Attributes {
+/// Returns the attributes of a request for the authorizer.
+fn wanted(parts: &Parts, place: &RequestPath) -> Attributes {
     match place {
-        Place::Objects(target) => Attributes::of_objects(verb(parts, target), target),
-        Place::Review(review, namespace) => Attributes {
+        RequestPath::Objects(target) => Attributes::of_objects(verb(parts, target), target),
+        RequestPath::Review(review, namespace) => Attributes {
             verb: "create".to_owned(),
             group: review.group().to_owned(),
             resource: review.plural().to_owned(),
@@ -71,7 +71,7 @@ fn wanted(parts: &Parts, place: &Place) -> Attributes {
     }
 }
 
-/// Whether this is what a WebSocket's request for a stream into a pod is; through `nodes/proxy` only what is upgraded.
+/// Reports whether this is a WebSocket request for a stream into a pod; through `nodes/proxy` only an upgrade counts.
 fn is_streaming_get(wanted: &Attributes, is_upgrade: bool) -> bool {
     let is_stream = match wanted.resource.as_str() {
         "pods/exec" | "pods/attach" | "pods/portforward" => true,
@@ -83,13 +83,15 @@ fn is_streaming_get(wanted: &Attributes, is_upgrade: bool) -> bool {
 
 /// Who am I, and what may I do: where roles are not in force nobody else could be allowed to ask, and the answer is that
 /// they may do nothing.
-fn asks_about_itself(api: &Api, caller: &Identity, place: &Place) -> bool {
-    let own =
-        matches!(place, Place::Review(ReviewKind::Subject | ReviewKind::OwnAccess | ReviewKind::OwnRules, _));
+fn asks_about_itself(api: &Api, caller: &Identity, place: &RequestPath) -> bool {
+    let own = matches!(
+        place,
+        RequestPath::Review(ReviewKind::Subject | ReviewKind::OwnAccess | ReviewKind::OwnRules, _)
+    );
     own && !api.enforces_rbac() && !is_node(caller)
 }
 
-/// The verb of a request, as access rules name it.
+/// Returns the verb of a request, as access rules name it.
 pub(crate) fn verb(parts: &Parts, target: &Target) -> &'static str {
     let is_named = !target.name.is_empty();
     let watches = || Query::parse(parts.uri.query().unwrap_or_default()).flag("watch");

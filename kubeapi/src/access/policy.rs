@@ -1,5 +1,6 @@
-//! The roles and bindings that every cluster begins with, stored as others are: <https://kubernetes.io/docs/reference/access-authn-authz/rbac/#default-roles-and-role-bindings>.
-//! One that is there already is left as it is, so what somebody took away stays away.
+//! The default roles and bindings of every cluster:
+//! <https://kubernetes.io/docs/reference/access-authn-authz/rbac/#default-roles-and-role-bindings>.
+//! They are stored as others are. An existing one is not changed, so removed rights stay removed.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +35,7 @@ struct Binding {
     subjects: Vec<Value>,
 }
 
-/// Stores what is missing, once, where roles are in force.
+/// Stores the missing ones once, where RBAC is enforced.
 pub(crate) async fn ready(api: &Api) -> Result<(), StatusError> {
     if !api.is_full() || !api.enforces_rbac() || api.default_roles_stored().initialized() {
         return Ok(());
@@ -48,7 +49,7 @@ pub(crate) async fn ready(api: &Api) -> Result<(), StatusError> {
     api.default_roles_stored().get_or_try_init(store).await.map(drop)
 }
 
-/// All of them, with their collections.
+/// Returns all of them, with their collections.
 fn objects() -> Result<Vec<(&'static str, Value)>, StatusError> {
     let unreadable = |error| StatusError::internal(format!("the default roles cannot be read: {error}"));
     let roles: Vec<Role> = serde_saphyr::from_str(include_str!("policy/roles.yaml")).map_err(unreadable)?;

@@ -1,4 +1,4 @@
-//! Questions about access, which are asked as objects are created and never stored: who am I, whose is this token, may they.
+//! Answers reviews (`SubjectAccessReview`, `TokenReview` and so on), which are created and never stored.
 
 use bytes::Bytes;
 use http::{Method, Response, StatusCode, request::Parts};
@@ -17,7 +17,7 @@ use crate::{
     status::StatusError,
 };
 
-/// The question with its answer in `status`.
+/// Returns the review with its result in `status`.
 pub(crate) async fn answer(
     api: &Api,
     review: ReviewKind,
@@ -75,7 +75,7 @@ async fn token(api: &Api, question: &Value) -> Result<Value, StatusError> {
     }
 }
 
-/// What a token says beside whose it is, as Kubernetes names it.
+/// Returns the extra information of a token, with Kubernetes' keys.
 fn extra(token: &VerifiedToken) -> Map<String, Value> {
     let mut extra = Map::new();
     let mut add = |name: &str, value: &str| {

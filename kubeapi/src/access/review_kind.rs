@@ -1,42 +1,42 @@
-//! The kinds of questions about access: they are asked as objects are created, and never stored.
+//! The review kinds (`SubjectAccessReview`, `TokenReview` and so on), which are created as objects and never stored.
 
-/// A kind of question.
+/// A review kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReviewKind {
-    /// Whose is this token?
+    /// `TokenReview`: whose is this token?
     Token,
-    /// Who am I?
+    /// `SelfSubjectReview`: who am I?
     Subject,
-    /// May they, in this namespace?
+    /// `LocalSubjectAccessReview`: may a user do this in this namespace?
     LocalAccess,
-    /// May I?
+    /// `SelfSubjectAccessReview`: may I do this?
     OwnAccess,
-    /// What may I?
+    /// `SelfSubjectRulesReview`: what may I do?
     OwnRules,
-    /// May they?
+    /// `SubjectAccessReview`: may a user do this?
     Access,
 }
 
 impl ReviewKind {
-    /// All of them, as discovery lists them.
+    /// All review kinds, in the order of discovery.
     pub(crate) const ALL: [Self; 6] =
         [Self::Subject, Self::Token, Self::LocalAccess, Self::OwnAccess, Self::OwnRules, Self::Access];
 
-    /// The groups that they stand in, in version `v1`.
+    /// The API groups of review kinds, all in version `v1`.
     pub(crate) const GROUPS: [&str; 2] = ["authentication.k8s.io", "authorization.k8s.io"];
 
-    /// The questions of a group in a version.
+    /// Returns the review kinds of a group and version.
     pub(crate) fn of(group: &str, version: &str) -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().filter(move |review| review.group() == group && version == "v1")
     }
 
-    /// Its API group.
+    /// Returns the API group.
     pub(crate) fn group(self) -> &'static str {
         let [authentication, authorization] = Self::GROUPS;
         if matches!(self, Self::Token | Self::Subject) { authentication } else { authorization }
     }
 
-    /// Its kind.
+    /// Returns the kind.
     pub(crate) fn kind(self) -> &'static str {
         match self {
             Self::Token => "TokenReview",
@@ -48,7 +48,7 @@ impl ReviewKind {
         }
     }
 
-    /// Its name in paths.
+    /// Returns the plural, the name in paths.
     pub(crate) fn plural(self) -> &'static str {
         match self {
             Self::Token => "tokenreviews",
@@ -60,7 +60,7 @@ impl ReviewKind {
         }
     }
 
-    /// Whether it is asked in a namespace.
+    /// Reports whether the kind is namespaced.
     pub(crate) fn namespaced(self) -> bool {
         self == Self::LocalAccess
     }

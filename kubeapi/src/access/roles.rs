@@ -1,4 +1,4 @@
-//! Which rules hold for a caller: bindings and the roles that they name.
+//! Finds the rules that bindings and their roles grant to a caller.
 
 use serde_json::Value;
 
@@ -13,20 +13,20 @@ use crate::{
 /// The API group of roles and bindings.
 pub(super) const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// The group of everybody who is known.
+/// The group of all authenticated users.
 pub(super) const AUTHENTICATED: &str = "system:authenticated";
 
-/// Rules that hold for a caller.
+/// The rules that a binding grants.
 #[derive(Debug)]
 pub(super) struct Grant {
-    /// In the words of the real server.
+    /// The reason, in the API server's words.
     pub(super) reason: String,
     pub(super) rules: Vec<Value>,
-    /// Whether they hold in every namespace and for paths.
+    /// Whether they apply to the whole cluster and to non-resource paths.
     pub(super) everywhere: bool,
 }
 
-/// What holds for `caller` everywhere and, where one is given, in `namespace`.
+/// Returns what is granted to `caller` in the cluster and, if given, in `namespace`.
 pub(super) async fn grants(api: &Api, caller: &Identity, namespace: &str) -> Result<Vec<Grant>, StatusError> {
     let mut grants = Vec::new();
     let mut bindings = listed(api, "clusterrolebindings", None).await?;
@@ -53,7 +53,7 @@ pub(super) async fn grants(api: &Api, caller: &Identity, namespace: &str) -> Res
     Ok(grants)
 }
 
-/// `namespace`: where the binding stands.
+/// Reports whether a subject of a binding is the caller. `namespace` is the binding's.
 fn is_subject(subject: &Value, namespace: &str, caller: &Identity) -> bool {
     let name = text_or_empty(subject, "/name");
     match text_or_empty(subject, "/kind") {
@@ -68,7 +68,7 @@ fn is_subject(subject: &Value, namespace: &str, caller: &Identity) -> bool {
     }
 }
 
-/// The rules of a role; `None` if there is no such role.
+/// Returns the rules of a role; `None` if there is no such role.
 pub(super) async fn rules_of(
     api: &Api,
     kind: &str,
@@ -85,12 +85,12 @@ pub(super) async fn rules_of(
     Ok(role.map(|role| items(&role, "/rules").to_vec()))
 }
 
-/// Whether a `LabelSelector` selects the object. One that cannot be read selects nothing.
+/// Reports whether a `LabelSelector` selects the object. An invalid one selects nothing.
 pub(super) fn selects(selector: &Value, object: &Value) -> bool {
     Selection::of_labels(selector).is_some_and(|selection| selection.matches(object))
 }
 
-/// The roles or bindings of a collection, in the order of their names.
+/// Lists the roles or bindings of a collection in the order of their names.
 pub(super) async fn listed(
     api: &Api,
     plural: &str,

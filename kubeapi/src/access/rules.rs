@@ -1,11 +1,11 @@
-//! Whether a rule of a role allows something: pure.
+//! Matches rules of roles. Pure.
 
 use serde_json::Value;
 
 use super::attributes::Attributes;
 use crate::object::items;
 
-/// Whether `rule` (a `PolicyRule`) allows it.
+/// Reports whether `rule` (a `PolicyRule`) allows the request.
 pub(super) fn allows(rule: &Value, wanted: &Attributes) -> bool {
     let has = |field: &str, value: &str| any(rule, field, |own| own == "*" || own == value);
     if !has("/verbs", &wanted.verb) {
@@ -26,8 +26,8 @@ pub(super) fn allows(rule: &Value, wanted: &Attributes) -> bool {
         && (items(rule, "/resourceNames").is_empty() || any(rule, "/resourceNames", |own| own == wanted.name))
 }
 
-/// Whether `rule` (a `PolicyRule`) allows `verb` on objects of `group`: of `resource`, as in `pods` or `pods/status`, and `name`,
-/// empty for collections. For services that hold rules of an API server.
+/// Reports whether `rule` (a `PolicyRule`) allows `verb` on objects of `group`: of `resource`, such as `pods` or `pods/status`, and
+/// `name`, which is empty for collections. For services that evaluate rules of an API server.
 pub fn rule_allows(rule: &Value, verb: &str, group: &str, (resource, name): (&str, &str)) -> bool {
     let text = str::to_owned;
     let (verb, group, resource, name) = (text(verb), text(group), text(resource), text(name));

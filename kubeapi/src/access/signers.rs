@@ -1,4 +1,4 @@
-//! Who may have certificates signed: `approve` and `sign` on the signer that a request is for, beside the right to write the request.
+//! Checks `approve` and `sign` on the signer of a certificate request, besides the right to write the request.
 //!
 //! Source: Kubernetes' admission plugins `CertificateApproval` and `CertificateSigning`.
 
@@ -6,20 +6,20 @@ use serde_json::Value;
 
 use super::{attributes::Attributes, roles, rules};
 use crate::{
-    Api, call::Call, object::text_or_empty, registry::Builtin, status::StatusError, subresource::Part,
+    Api, call::Call, object::text_or_empty, registry::Builtin, status::StatusError, subresource::Subresource,
 };
 
 const GROUP: &str = "certificates.k8s.io";
 
-/// Refuses `new` in place of `old` where the caller may write certificate requests, and not what it writes.
+/// Refuses an update from `old` to `new` for which the caller lacks `approve` or `sign`.
 pub(crate) async fn check(api: &Api, call: &Call, old: &Value, new: &Value) -> Result<(), StatusError> {
     let Some(caller) = call.caller.as_ref().filter(|caller| !caller.is_master()) else { return Ok(()) };
     if !call.target.kind.is(Builtin::CertificateSigningRequest) {
         return Ok(());
     }
     let verb = match call.target.part {
-        Some(Part::Approval) => "approve",
-        Some(Part::Status) if old.get("status") != new.get("status") => "sign",
+        Some(Subresource::Approval) => "approve",
+        Some(Subresource::Status) if old.get("status") != new.get("status") => "sign",
         _ => return Ok(()),
     };
     let signer = text_or_empty(old, "/spec/signerName");

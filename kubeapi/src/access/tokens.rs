@@ -1,4 +1,4 @@
-//! Whose a bearer token is: the issuer knows its signature, the store whether what it was issued to is still there.
+//! Verifies bearer tokens: the issuer checks the signature, the store whether the bound objects still exist.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -10,8 +10,8 @@ use crate::{
     store::{Key, Resource, Store},
 };
 
-/// A token outlives the end of what it was issued to by so much; Kubernetes' leeway for clocks.
-const LEEWAY: SignedDuration = SignedDuration::from_secs(60);
+/// How long a token outlives the deletion of its bound object: Kubernetes' allowance for clock skew.
+const CLOCK_LEEWAY: SignedDuration = SignedDuration::from_secs(60);
 
 /// The token, if it is good for one of `audiences` (none given: for this API) and its account still there, with what the token
 /// is bound to; else why not.
@@ -47,7 +47,7 @@ fn is_over(object: &Value, uid: &str, now: Timestamp) -> bool {
     let end = text(object, "/metadata/deletionTimestamp").map(str::parse::<Timestamp>);
     let has_ended = match end {
         None => false,
-        Some(Ok(end)) => now.duration_since(end) > LEEWAY,
+        Some(Ok(end)) => now.duration_since(end) > CLOCK_LEEWAY,
         Some(Err(_)) => true,
     };
     has_ended || text_or_empty(object, "/metadata/uid") != uid

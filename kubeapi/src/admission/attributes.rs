@@ -1,4 +1,4 @@
-//! A write as policies and webhooks see it.
+//! The attributes of a request that policies and webhooks see.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use crate::{
     path::Target,
     registry::{Kind, Registry},
     scale::scale_of,
-    subresource::Part,
+    subresource::Subresource,
 };
 
-/// What is done.
+/// The operation of an admission request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Create,
     Update,
     Delete,
-    /// A stream or a proxy is opened.
+    /// `CONNECT`: a stream or a proxy is opened.
     Connect,
 }
 
@@ -35,24 +35,24 @@ impl Operation {
     }
 }
 
-/// A request that is about to be carried out.
+/// The attributes of an admission request.
 #[derive(Clone, Debug)]
 pub(super) struct Attributes {
     pub(super) kind: Arc<Kind>,
-    pub(super) part: Option<Part>,
+    pub(super) part: Option<Subresource>,
     pub(super) namespace: String,
     pub(super) name: String,
     pub(super) operation: Operation,
-    /// What is to stand; null for a deletion.
+    /// The new object; null for a deletion.
     pub(super) object: Arc<Value>,
-    /// What stands; null for a creation.
+    /// The old object; null for a creation.
     pub(super) old: Arc<Value>,
     pub(super) caller: Identity,
     pub(super) dry_run: bool,
     pub(super) options: Value,
 }
 
-/// Which version of a kind a rule is about.
+/// A version of a kind that a rule may match.
 #[derive(Clone, Debug)]
 pub(super) struct Version {
     pub(super) kind: Arc<Kind>,
@@ -70,7 +70,7 @@ impl Attributes {
         let kind = Arc::clone(&target.kind);
         // whoever scales writes a scale
         let scaled = |object: &Value| match (target.part, kind.scale()) {
-            (Some(Part::Scale), Some(paths)) => scale_of(&paths, object),
+            (Some(Subresource::Scale), Some(paths)) => scale_of(&paths, object),
             _ => object.clone(),
         };
         Self {
@@ -89,15 +89,15 @@ impl Attributes {
 
     /// As in `pods` or `pods/status`.
     pub(super) fn part_name(&self) -> &'static str {
-        self.part.map_or("", Part::name)
+        self.part.map_or("", Subresource::name)
     }
 
-    /// Whether its objects are namespaces.
+    /// Reports whether the objects are namespaces.
     pub(super) fn is_namespace(&self) -> bool {
         self.kind.group.is_empty() && self.kind.plural == "namespaces"
     }
 
-    /// The versions in which the objects are served too, the request's own first.
+    /// Returns all served versions of the kind, the request's own first.
     pub(super) fn versions(&self, registry: &Registry) -> Vec<Version> {
         let own = Version { kind: Arc::clone(&self.kind) };
         let others = registry.kinds().iter().filter(|kind| {
@@ -108,7 +108,7 @@ impl Attributes {
         std::iter::once(own).chain(others.map(|kind| Version { kind: Arc::clone(kind) })).collect()
     }
 
-    /// The same with its objects in another version.
+    /// Returns the attributes with the objects converted to another version.
     pub(super) fn in_version(&self, version: &Version) -> Self {
         if version.kind.version == self.kind.version {
             return self.clone();
@@ -133,8 +133,8 @@ impl Attributes {
         }
     }
 
-    /// The `AdmissionRequest`, without the objects. `self` is the request in the version in which it is judged, `asked` that in
-    /// which it came in.
+    /// Returns the `AdmissionRequest` without the objects. `self` is the request in the version in which it is reviewed, `asked` the
+    /// one that was received.
     pub(super) fn request(&self, asked: &Kind) -> Map<String, Value> {
         let kind = |kind: &Kind| match self.part.and_then(|part| part.kind(kind)) {
             Some((group, version, name)) => json!({"group": group, "version": version, "kind": name}),
@@ -159,7 +159,7 @@ impl Attributes {
         }
     }
 
-    /// The labels that a selector of objects is held against: the new ones, and those that were.
+    /// Returns the labels that an object selector is matched against: of the new and of the old object.
     pub(super) fn labelled(&self) -> impl Iterator<Item = &Value> {
         [&*self.object, &*self.old].into_iter().filter(|object| object.is_object())
     }

@@ -1,4 +1,4 @@
-//! `authorizer` in expressions: the roles in force.
+//! The `authorizer` of expressions, which decides by RBAC.
 
 use std::sync::Arc;
 
@@ -7,23 +7,23 @@ use tokio::runtime::Handle;
 use crate::{
     access::{attributes::Attributes, decision::decide},
     api::Api,
-    cel::{Authorize, Question},
+    cel::{AuthorizationAttributes, Authorize},
     identity::Identity,
 };
 
-/// The roles in force. Asked beside the workers, where waiting holds up nobody.
-struct Roles {
+/// Decides by the stored roles. It is called on blocking threads, where it may wait.
+struct RbacAuthorizer {
     api: Api,
     caller: Identity,
 }
 
-/// Answers what `caller` may do.
+/// Returns the authorizer for `caller`.
 pub(super) fn authorizer(api: &Api, caller: &Identity) -> Arc<dyn Authorize> {
-    Arc::new(Roles { api: api.clone(), caller: caller.clone() })
+    Arc::new(RbacAuthorizer { api: api.clone(), caller: caller.clone() })
 }
 
-impl Authorize for Roles {
-    fn authorize(&self, question: &Question) -> Result<Option<String>, String> {
+impl Authorize for RbacAuthorizer {
+    fn authorize(&self, question: &AuthorizationAttributes) -> Result<Option<String>, String> {
         let caller = match &question.account {
             None => self.caller.clone(),
             Some((namespace, name)) => Identity {

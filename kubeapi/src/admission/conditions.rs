@@ -1,18 +1,18 @@
-//! `matchConditions`: expressions that all must hold for a policy or webhook to be asked.
+//! `matchConditions`: expressions that must all be true for a policy or webhook to apply.
 
 use serde_json::Value;
 
-use super::variables::Input;
+use super::variables::ExpressionInput;
 use crate::{
     cause::Cause,
     cel::{Budget, Decl, Program, Val},
     object::{items, text_or_empty},
 };
 
-/// What the conditions may cost together.
+/// The most that the conditions may cost together.
 const COST: u64 = 2_500_000;
 
-/// How many conditions a policy or webhook may have, as in Kubernetes.
+/// The most conditions of a policy or webhook, as in Kubernetes.
 const MAX_CONDITIONS: usize = 64;
 
 /// A condition: its name, and the expression.
@@ -22,7 +22,7 @@ pub(super) struct Condition {
     program: Program,
 }
 
-/// Reads the conditions of a policy or webhook at `path`.
+/// Compiles the conditions of a policy or webhook at `path`.
 pub(super) fn compile(spec: &Value, path: &str, variables: &[(&str, Decl)]) -> (Vec<Condition>, Vec<Cause>) {
     let (mut conditions, mut causes) = (Vec::new(), Vec::new());
     let all = items(spec, "/matchConditions");
@@ -64,11 +64,11 @@ pub(super) fn compiled(
     Err(Some(otherwise.to_owned()))
 }
 
-/// Whether all hold.
+/// Reports whether all conditions are true.
 ///
 /// # Errors
-/// Those that cannot be told, where none is known not to hold.
-pub(super) fn hold(conditions: &[Condition], input: &Input) -> Result<bool, String> {
+/// Returns the errors of conditions, where none is false.
+pub(super) fn hold(conditions: &[Condition], input: &ExpressionInput) -> Result<bool, String> {
     if conditions.is_empty() {
         return Ok(true);
     }

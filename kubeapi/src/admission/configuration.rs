@@ -18,7 +18,7 @@ use super::{
 };
 use crate::object::{items, text, text_or_empty};
 
-/// What is asked about a write.
+/// The policies and webhooks in force.
 #[derive(Debug, Default)]
 pub(crate) struct Configuration {
     pub(super) policies: Vec<Policy>,
@@ -32,7 +32,7 @@ pub(super) struct Policy {
     pub(super) name: String,
     pub(super) spec: Value,
     pub(super) programs: Arc<Programs>,
-    /// Why it cannot be evaluated.
+    /// The compiled programs, or why they cannot be evaluated.
     pub(super) fault: Option<String>,
     /// By name.
     pub(super) bindings: Vec<(String, Value)>,
@@ -44,42 +44,42 @@ pub(super) struct Webhook {
     pub(super) name: String,
     pub(super) spec: Value,
     pub(super) conditions: Arc<Vec<Condition>>,
-    /// Why it cannot be asked.
+    /// Its endpoint, or why it cannot be called.
     pub(super) fault: Option<String>,
 }
 
 impl Webhook {
-    /// Whether a write passes where the webhook cannot be asked.
+    /// Reports whether a write passes where the webhook fails (`failurePolicy: Ignore`).
     pub(super) fn fails_open(&self) -> bool {
         text(&self.spec, "/failurePolicy") == Some("Ignore")
     }
 
-    /// Whether it is asked again about what others changed after it.
+    /// Reports whether it is called again where later webhooks changed the object (`reinvocationPolicy`).
     pub(super) fn is_asked_again(&self) -> bool {
         text(&self.spec, "/reinvocationPolicy") == Some("IfNeeded")
     }
 }
 
-/// The configuration that was read last.
+/// Caches the configuration until one of its objects is written.
 #[derive(Debug, Default)]
-pub(crate) struct Loaded {
+pub(crate) struct ConfigurationCache {
     known: Mutex<Option<Arc<Configuration>>>,
-    /// How often it changed: what was read before a change is not kept.
+    /// The number of changes: a configuration read before a change is not cached.
     changes: AtomicU64,
 }
 
-impl Loaded {
-    /// What is known, unless something in it has been written since.
+impl ConfigurationCache {
+    /// Returns the cached configuration, unless one of its objects has been written since.
     pub(super) fn known(&self) -> Option<Arc<Configuration>> {
         self.known.lock().clone()
     }
 
-    /// How often it has changed.
+    /// Returns the number of changes.
     pub(super) fn changes(&self) -> u64 {
         self.changes.load(Ordering::SeqCst)
     }
 
-    /// Keeps what was read when it had changed `changes` times, unless it has changed since.
+    /// Caches what was read after `changes` changes, unless there was another one since.
     pub(super) fn keep(&self, changes: u64, read: &Arc<Configuration>) {
         let mut known = self.known.lock();
         if self.changes() == changes {
@@ -87,7 +87,7 @@ impl Loaded {
         }
     }
 
-    /// Something in it has been written.
+    /// Drops the cached configuration, since one of its objects was written.
     pub(crate) fn forget(&self) {
         self.changes.fetch_add(1, Ordering::SeqCst);
         *self.known.lock() = None;
@@ -141,7 +141,7 @@ fn webhooks(configurations: &[Value]) -> Vec<Webhook> {
     specs.map(webhook).collect()
 }
 
-/// The name of the policy that a binding puts in force.
+/// Returns the name of the policy that a binding refers to.
 fn bound(binding: &Value) -> &str {
     text_or_empty(binding, "/spec/policyName")
 }

@@ -1,4 +1,4 @@
-//! Reads the policies and webhooks in force: again after every write of one.
+//! Loads the policies and webhooks in force: again after each write of one.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::{
     store::{Page, Scope},
 };
 
-/// The policies and webhooks in force now.
+/// Returns the policies and webhooks in force.
 pub(super) async fn current(api: &Api) -> Result<Arc<Configuration>, StatusError> {
     let loaded = api.admission_configuration();
     if let Some(known) = loaded.known() {
@@ -32,7 +32,7 @@ pub(super) async fn current(api: &Api) -> Result<Arc<Configuration>, StatusError
     Ok(read)
 }
 
-/// The objects of a kind, by name.
+/// Reads the objects of a kind, by name.
 async fn stored(api: &Api, builtin: Builtin) -> Result<Vec<Value>, StatusError> {
     let registry = api.registry();
     let Some(kind) = registry.of(builtin) else { return Ok(Vec::new()) };

@@ -1,4 +1,4 @@
-//! Which requests a policy or webhook is about: rules, and selectors of namespaces and objects. Pure but for what is given.
+//! Decides which requests a policy or webhook matches: rules, and selectors of namespaces and objects. Pure.
 
 use serde_json::Value;
 
@@ -9,11 +9,11 @@ use crate::{
     selector::Selection,
 };
 
-/// Whether `spec` (a webhook, `matchConstraints`, or `matchResources`) is about the request, and in which version it wants to
-/// see it. `rules` is the name of the list of rules; one that is not there is about everything.
+/// Reports whether `spec` (a webhook, `matchConstraints`, or `matchResources`) matches the request, and in which version it wants to
+/// see it. `rules` is the name of the list of rules; a missing list matches all.
 ///
 /// # Errors
-/// A selector that cannot be read.
+/// A selector is invalid.
 pub(super) fn matches(
     spec: &Value,
     rules: &str,

@@ -1,4 +1,4 @@
-//! Who else is asked about a write: rules that need other objects than the one that is written ([`Admission`]); policies; webhooks.
+//! Admission: plugins with rules that need other objects than the written one ([`Admission`]), policies and webhooks.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::{
     cause::Cause,
     conversion::stored_form,
     defaults,
-    duplicates::Repeated,
+    duplicates::DuplicateFields,
     object::{as_map, assign, child, default_to, metadata},
     path::Target,
     registry::{Builtin, Kind},
@@ -34,11 +34,11 @@ pub(crate) mod webhook;
 
 use attributes::{Attributes, Operation, name_of};
 use namespace::namespace;
-pub use plugin::{Admission, Objection, Review};
+pub use plugin::{Admission, FieldError, Review};
 pub(crate) use rules::check as check_rules;
 pub use webhook::transport::{HttpsTransport, WebhookCall, WebhookTransport};
 
-/// 422 where something stands against it. Statuses and other parts are not asked about.
+/// Runs the plugins; 422 for invalid fields. Subresources are not reviewed.
 pub(crate) async fn check(
     api: &Api,
     target: &Target,
@@ -68,7 +68,7 @@ pub(crate) async fn check(
     Err(StatusError::invalid(&kind.group, &kind.kind, &target.name, causes))
 }
 
-/// Metadata that webhooks cannot change.
+/// The metadata that webhooks cannot change.
 const SERVERS: [&str; 7] = [
     "name",
     "namespace",
@@ -79,17 +79,17 @@ const SERVERS: [&str; 7] = [
     "generation",
 ];
 
-/// Whether policies and webhooks are asked about a write on `target`.
+/// Reports whether policies and webhooks review a write on `target`.
 fn is_reviewed(api: &Api, call: &Call, target: &Target) -> bool {
     api.is_full() && call.is_reviewed && !is_exempt(&target.kind)
 }
 
-/// Whether nobody is asked about objects of this kind: what policies and webhooks are made of could not be mended otherwise.
+/// Reports whether objects of this kind are exempt: policies and webhooks themselves, which could not be repaired otherwise.
 fn is_exempt(kind: &Kind) -> bool {
     kind.group == "admissionregistration.k8s.io"
 }
 
-/// What mutating webhooks make of `new`, in place of `old`.
+/// Calls the mutating webhooks on `new`, which replaces `old`, and returns the result.
 pub(crate) async fn mutate(
     api: &Api,
     call: &Call,
@@ -119,12 +119,12 @@ pub(crate) async fn mutate(
         let value = new.pointer("/metadata").and_then(|metadata| metadata.get(name)).cloned();
         assign(metadata(&mut changed), name, value);
     }
-    validate::decode(&target.kind, &mut changed, Repeated::Untold, FieldValidation::Ignore)?;
+    validate::decode(&target.kind, &mut changed, DuplicateFields::Ignored, FieldValidation::Ignore)?;
     defaults::fill(&target.kind, &mut changed);
     Ok(changed)
 }
 
-/// Asks the namespace's labels, policies and validating webhooks about `new`, in place of `old`.
+/// Reviews `new`, which replaces `old`, by Pod Security, policies and validating webhooks.
 pub(crate) async fn review(
     api: &Api,
     call: &Call,
@@ -139,7 +139,7 @@ pub(crate) async fn review(
     judge(api, call, target, operation, (old, Some(new))).await
 }
 
-/// Asks policies and webhooks whether `old` may go.
+/// Reviews the deletion of `old` by policies and webhooks.
 pub(crate) async fn review_deletion(
     api: &Api,
     call: &Call,
@@ -158,7 +158,7 @@ pub(crate) async fn review_deletion(
     judge(api, call, target, Operation::Delete, (Some(old), None)).await
 }
 
-/// Asks policies and webhooks whether a stream or proxy may be opened; `options` say what for, and are not changed.
+/// Reviews the opening of a stream or proxy by policies and webhooks; `options` are its parameters, which cannot be changed.
 pub(crate) async fn connect(api: &Api, call: &Call, options: &Value) -> Result<(), StatusError> {
     if !api.is_full() {
         return Ok(());
@@ -206,14 +206,14 @@ fn attributes(
     attributes
 }
 
-/// What follows a write of policies and webhooks: they hold from now on.
+/// Drops the cached configuration after a write of a policy or webhook.
 pub(crate) fn refresh(api: &Api, target: &Target) {
     if is_exempt(&target.kind) {
         api.admission_configuration().forget();
     }
 }
 
-/// Says in the status of a policy that it has been read as it is written: what cannot be is refused.
+/// Sets `observedGeneration` in the status of a policy: an invalid policy is refused when it is written.
 pub(crate) fn observe(kind: &Kind, policy: &mut Value) {
     if kind.is(Builtin::ValidatingAdmissionPolicy) {
         let generation = policy.pointer("/metadata/generation").cloned();

@@ -1,4 +1,4 @@
-//! The namespace that a request is about.
+//! The namespace of a request.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::{
     store::{Key, Resource, Store},
 };
 
-/// The namespace of the request, as far as there is one.
+/// Returns the namespace of the request, if there is one.
 pub(super) async fn namespace(api: &Api, target: &Target) -> Result<Arc<Value>, StatusError> {
     if !target.kind.namespaced || target.namespace.is_empty() {
         return Ok(Arc::default());

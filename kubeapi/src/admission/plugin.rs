@@ -1,4 +1,4 @@
-//! Rules that need other objects than the one that is written, given to the API by whoever builds it.
+//! Admission plugins: rules that need other objects than the written one, provided by the program that builds the API.
 
 use std::fmt;
 
@@ -7,37 +7,37 @@ use serde_json::Value;
 
 use crate::store::{Store, StoreError};
 
-/// A write that is about to take place.
+/// A write under review.
 #[derive(Debug)]
 pub struct Review<'a> {
     /// The API group.
     pub group: &'a str,
-    /// The kind, whose objects are reviewed in the version in which they are stored.
+    /// The kind; its objects are reviewed in their storage version.
     pub kind: &'a str,
-    /// Empty for kinds without.
+    /// The namespace; empty for cluster-scoped kinds.
     pub namespace: &'a str,
-    /// What stands; `None` for something new.
+    /// The old object; `None` for a creation.
     pub old: Option<&'a Value>,
-    /// What is to stand.
+    /// The new object.
     pub new: &'a Value,
-    /// The other objects.
+    /// The store with the other objects.
     pub store: &'a dyn Store,
 }
 
-/// A field that is wrong.
+/// An invalid field (`field.Error`).
 #[derive(Clone, Debug, PartialEq)]
-pub struct Objection {
-    /// Where it stands: `spec.properties[0].name`.
+pub struct FieldError {
+    /// The path of the field: `spec.properties[0].name`.
     pub field: String,
-    /// What stands there.
+    /// The invalid value.
     pub value: Value,
-    /// What is wrong with it.
+    /// What is wrong with the value.
     pub why: String,
 }
 
-/// Says what stands against a write.
+/// Reviews writes.
 #[async_trait]
 pub trait Admission: Send + Sync + fmt::Debug + 'static {
-    /// Nothing, or each field that is wrong.
-    async fn review(&self, review: Review<'_>) -> Result<Vec<Objection>, StoreError>;
+    /// Returns each invalid field of the new object.
+    async fn review(&self, review: Review<'_>) -> Result<Vec<FieldError>, StoreError>;
 }

@@ -1,4 +1,4 @@
-//! What policies and webhooks must be like where they are written. Pure.
+//! Validates policies, bindings and webhook configurations. Pure.
 
 use serde_json::Value;
 use url::Url;
@@ -10,7 +10,7 @@ use crate::{
     registry::Builtin,
 };
 
-/// What stands against a policy, a binding or a configuration of webhooks.
+/// Returns what is invalid in a policy, a binding or a webhook configuration.
 pub(crate) fn check(builtin: Builtin, object: &Value) -> Vec<Cause> {
     let nothing = Value::Null;
     let spec = object.get("spec").unwrap_or(&nothing);
@@ -186,7 +186,7 @@ fn rules(spec: &Value, list: &str, path: &str) -> Vec<Cause> {
     causes
 }
 
-/// A text that is there and none of these.
+/// Returns a cause where a text is set and is none of these.
 fn one_of(spec: &Value, path: &str, name: &str, known: &[&str]) -> Vec<Cause> {
     match text(spec, &format!("/{name}")) {
         Some(other) if !known.contains(&other) => {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::attributes::Attributes;
 use crate::{
-    cel::{Activation, Authorize, Check, Decl, Question, Val},
+    cel::{Activation, AuthorizationAttributes, Authorize, Check, Decl, Val},
     registry::Kind,
 };
 
@@ -54,9 +54,9 @@ pub(super) fn declared(has_params: bool) -> Vec<(&'static str, Decl)> {
     declared
 }
 
-/// A request with all that expressions see of it.
+/// The values of the variables that expressions can use.
 #[derive(Clone, Debug)]
-pub(super) struct Input {
+pub(super) struct ExpressionInput {
     pub(super) object: Arc<Value>,
     pub(super) old: Arc<Value>,
     pub(super) request: Value,
@@ -66,7 +66,7 @@ pub(super) struct Input {
     pub(super) request_resource: Check,
 }
 
-impl Input {
+impl ExpressionInput {
     /// `attributes` in the version in which the request is judged, `asked` is that in which it came in.
     /// `authorizer` answers what its caller may do.
     pub(super) fn new(
@@ -75,13 +75,13 @@ impl Input {
         asked: &Kind,
         namespace: &Arc<Value>,
     ) -> Self {
-        let question = Question {
+        let question = AuthorizationAttributes {
             group: asked.group.clone(),
             resource: asked.plural.clone(),
             subresource: attributes.part_name().to_owned(),
             namespace: attributes.namespace.clone(),
             name: attributes.name.clone(),
-            ..Question::default()
+            ..AuthorizationAttributes::default()
         };
         Self {
             object: Arc::clone(&attributes.object),

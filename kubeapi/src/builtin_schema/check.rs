@@ -1,37 +1,37 @@
-//! Holding an object against its schema.
+//! Checks an object against its schema.
 
 use std::fmt::Write;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
 
-use super::{Node, Others, Schema, Type};
+use super::{AdditionalFields, Node, Schema, Type};
 use crate::quantity::Quantity;
 
-/// What stands against an object. A path is as in messages: `spec.containers[0].image`.
+/// The findings about an object. Paths are as in messages: `spec.containers[0].image`.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Findings {
     /// Values of the wrong type.
-    pub(crate) mismatches: Vec<Mismatch>,
-    /// Fields that the kind does not have.
+    pub(crate) mismatches: Vec<TypeMismatch>,
+    /// Unknown fields.
     pub(crate) unknown: Vec<String>,
-    /// Bytes of both.
+    /// The bytes of both lists.
     bytes: usize,
 }
 
-/// Bytes of what is told of one object: a path may be nearly as long as the object, and stand before each of its fields.
-const FINDINGS_BYTES: usize = 1024 * 1024;
+/// The most bytes of the findings about one object: a path may be nearly as long as the object, and is repeated for each of its fields.
+const MAX_FINDINGS_BYTES: usize = 1024 * 1024;
 
 /// A value of the wrong type.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Mismatch {
+pub(crate) struct TypeMismatch {
     pub(crate) path: String,
     pub(crate) found: String,
     pub(crate) expected: &'static str,
 }
 
 impl Schema {
-    /// All findings about `object`.
+    /// Returns the findings about `object`.
     pub(crate) fn check(&self, object: &Value) -> Findings {
         let mut findings = Findings::default();
         self.walk(self.root, object, &mut String::new(), &mut findings);
@@ -44,9 +44,9 @@ impl Schema {
             (Node::Object { fields, others, .. }, Value::Object(map)) => {
                 for (name, value) in map {
                     let node = match (fields.get(name.as_str()), others) {
-                        (Some(node), _) | (None, Others::Map(node)) => *node,
-                        (None, Others::Kept) => continue,
-                        (None, Others::Unknown) => {
+                        (Some(node), _) | (None, AdditionalFields::Map(node)) => *node,
+                        (None, AdditionalFields::Kept) => continue,
+                        (None, AdditionalFields::Unknown) => {
                             findings.unknown(path, name);
                             continue;
                         }
@@ -80,7 +80,7 @@ impl Schema {
 }
 
 impl Type {
-    /// What it wanted instead of `value`.
+    /// Returns the expected type where `value` has another one.
     fn refuses(self, value: &Value) -> Option<&'static str> {
         let (fits, expected) = match self {
             Self::String => (value.is_string(), "string"),
@@ -109,7 +109,7 @@ fn is_quantity(value: &Value) -> bool {
 impl Findings {
     fn unknown(&mut self, path: &str, name: &str) {
         // one is told in any case: it says that there are unknown fields
-        if self.unknown.is_empty() || self.bytes < FINDINGS_BYTES {
+        if self.unknown.is_empty() || self.bytes < MAX_FINDINGS_BYTES {
             let unknown = joined(path, name);
             self.bytes += unknown.len();
             self.unknown.push(unknown);
@@ -117,7 +117,7 @@ impl Findings {
     }
 
     fn mismatch(&mut self, path: &str, value: &Value, expected: &'static str) {
-        if self.bytes >= FINDINGS_BYTES && !self.mismatches.is_empty() {
+        if self.bytes >= MAX_FINDINGS_BYTES && !self.mismatches.is_empty() {
             return;
         }
         self.bytes += path.len();
@@ -129,17 +129,17 @@ impl Findings {
             Value::Array(_) => "array".to_owned(),
             Value::Object(_) => "object".to_owned(),
         };
-        self.mismatches.push(Mismatch { path: path.to_owned(), found, expected });
+        self.mismatches.push(TypeMismatch { path: path.to_owned(), found, expected });
     }
 }
 
-/// A value in a message helps; all of a large one does not.
+/// Truncates a value for a message.
 fn shortened(text: &str) -> String {
-    const SHOWN: usize = 40;
-    if text.chars().count() <= SHOWN {
+    const MAX_SHOWN_CHARACTERS: usize = 40;
+    if text.chars().count() <= MAX_SHOWN_CHARACTERS {
         text.to_owned()
     } else {
-        text.chars().take(SHOWN).chain("…".chars()).collect()
+        text.chars().take(MAX_SHOWN_CHARACTERS).chain("…".chars()).collect()
     }
 }
 
@@ -156,15 +156,15 @@ fn push_field(path: &mut String, name: &str) {
     path.push_str(name);
 }
 
-/// Kept here so that both walks agree on what a map is.
+/// Returns the schema of a field, for the check and for pruning alike.
 pub(super) fn known<'a>(
     fields: &'a std::collections::BTreeMap<Box<str>, usize>,
-    others: &Others,
+    others: &AdditionalFields,
     map: &'a mut Map<String, Value>,
 ) -> impl Iterator<Item = (usize, &'a mut Value)> {
     let rest = match others {
-        Others::Map(node) => Some(*node),
-        Others::Unknown | Others::Kept => None,
+        AdditionalFields::Map(node) => Some(*node),
+        AdditionalFields::Unknown | AdditionalFields::Kept => None,
     };
     map.iter_mut()
         .filter_map(move |(name, value)| Some((fields.get(name.as_str()).copied().or(rest)?, value)))

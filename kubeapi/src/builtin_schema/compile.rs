@@ -1,16 +1,16 @@
-//! From an OpenAPI v3 schema document to a compiled schema.
+//! Compiles an OpenAPI v3 schema.
 
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 
 use super::{
-    Node, Others, Scalar, Schema, Type,
+    AdditionalFields, Node, Scalar, Schema, Type,
     published::{shape, type_name},
 };
 
 impl Schema {
-    /// Of a published type, such as `io.k8s.api.core.v1.Pod`.
+    /// Compiles the schema of a published type, such as `io.k8s.api.core.v1.Pod`.
     pub(crate) fn published(name: &str) -> Self {
         let mut compiler = Compiler::default();
         let root = compiler.add_named(name);
@@ -18,8 +18,8 @@ impl Schema {
     }
 }
 
-/// Published types that are not what their schema says: it can only say that they are objects.
-const ANYTHING: [&str; 6] = [
+/// Suffixes of published types that accept any JSON value although their schema says object.
+const UNTYPED_SCHEMAS: [&str; 6] = [
     ".RawExtension",
     ".FieldsV1",
     ".JSON",
@@ -30,7 +30,7 @@ const ANYTHING: [&str; 6] = [
 
 #[derive(Default)]
 struct Compiler {
-    /// Types compiled or in work, by name: one that contains itself meets its own place here.
+    /// Types that are compiled or being compiled, by name: a recursive type finds its own index here.
     named: HashMap<String, usize>,
     nodes: Vec<Node>,
 }
@@ -55,7 +55,7 @@ impl Compiler {
         self.named.insert(name.to_owned(), at);
         if name.ends_with(".Quantity") {
             self.set(at, Node::Scalar(Scalar { type_: Type::Quantity, nullable: true }));
-        } else if ANYTHING.iter().any(|end| name.ends_with(end)) {
+        } else if UNTYPED_SCHEMAS.iter().any(|end| name.ends_with(end)) {
             self.set(at, Node::Any);
         } else if let Some(schema) = shape(name) {
             self.fill(at, &schema);
@@ -95,11 +95,11 @@ impl Compiler {
         let properties = schema.get("properties").and_then(Value::as_object);
         let additional = schema.get("additionalProperties").filter(|value| value.is_object());
         let others = match (properties, additional) {
-            (_, Some(values)) => Others::Map(self.add(values)),
-            _ if flag(schema, "additionalProperties") => Others::Kept,
-            (Some(_), None) => Others::Unknown,
+            (_, Some(values)) => AdditionalFields::Map(self.add(values)),
+            _ if flag(schema, "additionalProperties") => AdditionalFields::Kept,
+            (Some(_), None) => AdditionalFields::Unknown,
             // an object of which nothing is said
-            (None, None) => Others::Kept,
+            (None, None) => AdditionalFields::Kept,
         };
         let fields: BTreeMap<_, _> = properties
             .into_iter()
@@ -125,7 +125,7 @@ fn scalar(schema: &Value, type_: &str, nullable: bool) -> Node {
     Node::Scalar(Scalar { type_, nullable })
 }
 
-/// `$ref`, also where a description beside it made it `allOf: [{$ref}]`.
+/// Returns the `$ref`, also where a description beside it made it `allOf: [{$ref}]`.
 fn reference(schema: &Value) -> Option<&str> {
     let direct = schema.get("$ref").and_then(Value::as_str);
     direct.or_else(|| schema.pointer("/allOf/0/$ref").and_then(Value::as_str))

@@ -1,5 +1,4 @@
-//! The schema of a published type, compiled small: what a field may hold, which fields there are. Checks objects, prunes and
-//! normalises them.
+//! The compact compiled schema of a published type: checks objects, prunes and normalises them.
 
 mod check;
 mod compile;
@@ -8,16 +7,16 @@ mod shape;
 
 use std::collections::BTreeMap;
 
-pub(crate) use check::{Findings, Mismatch};
+pub(crate) use check::{Findings, TypeMismatch};
 
-/// A compiled schema: nodes that name each other by place, since some types contain themselves.
+/// A compiled schema: nodes that refer to each other by index, since some types are recursive.
 #[derive(Debug)]
 pub(crate) struct Schema {
     nodes: Vec<Node>,
     root: usize,
 }
 
-/// What one value may be.
+/// The schema of one value.
 #[derive(Debug)]
 enum Node {
     /// Anything.
@@ -26,24 +25,24 @@ enum Node {
     Object {
         /// Its known fields.
         fields: BTreeMap<Box<str>, usize>,
-        /// What stands under other names.
-        others: Others,
+        /// The schema of other fields.
+        others: AdditionalFields,
         nullable: bool,
     },
-    /// A list of these.
+    /// A list of values of this node.
     List { items: usize, nullable: bool },
-    /// Neither.
+    /// A scalar.
     Scalar(Scalar),
 }
 
-/// What an object may hold beside its known fields.
+/// The schema of fields besides the known ones.
 #[derive(Clone, Copy, Debug)]
-enum Others {
-    /// Nothing.
+enum AdditionalFields {
+    /// None are allowed.
     Unknown,
     /// Anything.
     Kept,
-    /// Values of this kind: the object is a map.
+    /// Values of this node: the object is a map.
     Map(usize),
 }
 
@@ -67,7 +66,7 @@ enum Type {
     Int64,
     Number,
     IntOrString,
-    /// A number is taken and turned into the string that typed clients expect.
+    /// A quantity; a number is accepted and turned into the string that typed clients expect.
     Quantity,
 }
 

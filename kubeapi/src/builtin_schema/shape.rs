@@ -1,13 +1,12 @@
-//! Bringing an object into the shape in which it is stored: nulls gone, quantities in canonical form, unknown fields
-//! pruned.
+//! Normalises an object for storage: removes nulls, writes quantities in canonical form and prunes unknown fields.
 
 use serde_json::Value;
 
-use super::{Node, Others, Scalar, Schema, Type, check::known};
+use super::{AdditionalFields, Node, Scalar, Schema, Type, check::known};
 use crate::quantity::canonical;
 
 impl Schema {
-    /// Drops nulls of known fields (Go reads them as absent) and writes quantities in the one way in which the real server answers them.
+    /// Removes nulls of known fields (Go reads them as absent) and writes quantities in the canonical form of the API server.
     pub(crate) fn normalise(&self, object: &mut Value) {
         self.normalise_at(self.root, object);
     }
@@ -16,8 +15,8 @@ impl Schema {
         match (self.node(at), value) {
             (Node::Object { fields, others, .. }, Value::Object(map)) => {
                 let rest = match others {
-                    Others::Map(node) => Some(node),
-                    Others::Unknown | Others::Kept => None,
+                    AdditionalFields::Map(node) => Some(node),
+                    AdditionalFields::Unknown | AdditionalFields::Kept => None,
                 };
                 map.retain(|name, value| {
                     let node = fields.get(name.as_str()).or(rest);
@@ -49,7 +48,7 @@ impl Schema {
         }
     }
 
-    /// Removes the fields that the schema does not have.
+    /// Removes unknown fields.
     pub(crate) fn prune(&self, object: &mut Value) {
         self.prune_at(self.root, object);
     }
@@ -57,7 +56,7 @@ impl Schema {
     fn prune_at(&self, at: usize, value: &mut Value) {
         match (self.node(at), value) {
             (Node::Object { fields, others, .. }, Value::Object(map)) => {
-                if matches!(others, Others::Unknown) {
+                if matches!(others, AdditionalFields::Unknown) {
                     map.retain(|name, _| fields.contains_key(name.as_str()));
                 }
                 for (node, value) in known(fields, others, map) {

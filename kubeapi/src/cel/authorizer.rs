@@ -1,17 +1,17 @@
-//! Questions about access, as expressions put them together: may somebody do something?
+//! Authorization checks that expressions build step by step.
 
 use std::{fmt, sync::Arc};
 
-/// Answers whether access is granted, and why.
+/// Decides whether access is granted, and why.
 pub(crate) trait Authorize: Send + Sync {
-    /// The reason why it is allowed; `None` if it is not; the outer error: nobody knows.
-    fn authorize(&self, question: &Question) -> Result<Option<String>, String>;
+    /// Returns why access is granted, or `None` where it is not; fails where it cannot be decided.
+    fn authorize(&self, question: &AuthorizationAttributes) -> Result<Option<String>, String>;
 }
 
-/// What is asked.
+/// The attributes of an access check.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Question {
-    /// The name of a service account that asks in place of the caller: its namespace and name.
+pub(crate) struct AuthorizationAttributes {
+    /// The service account that is checked in place of the caller: its namespace and name.
     pub(crate) account: Option<(String, String)>,
     pub(crate) path: Option<String>,
     pub(crate) group: String,
@@ -22,8 +22,8 @@ pub(crate) struct Question {
     pub(crate) verb: String,
 }
 
-impl Question {
-    /// Of all its texts, in bytes.
+impl AuthorizationAttributes {
+    /// Returns the length of all texts in bytes.
     fn length(&self) -> usize {
         let account = self.account.as_ref().map_or(0, |(namespace, name)| namespace.len() + name.len());
         let texts = [&self.group, &self.resource, &self.subresource, &self.namespace, &self.name, &self.verb];
@@ -33,7 +33,7 @@ impl Question {
     }
 }
 
-/// How far a question has been asked.
+/// The stage of a check under construction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     Authorizer,
@@ -42,10 +42,10 @@ pub(crate) enum Stage {
     Resource,
 }
 
-/// A question about access, or the answer to one.
+/// An authorization check, or its decision.
 #[derive(Clone)]
 pub(crate) enum Check {
-    Asking(Arc<dyn Authorize>, Stage, Box<Question>),
+    Asking(Arc<dyn Authorize>, Stage, Box<AuthorizationAttributes>),
     Answered(Result<Option<String>, String>),
 }
 
@@ -54,12 +54,12 @@ impl Check {
         Self::Asking(who, Stage::Authorizer, Box::default())
     }
 
-    /// About the resource of a request.
-    pub(crate) fn resource(who: Arc<dyn Authorize>, question: Question) -> Self {
+    /// Makes a check of the resource of a request.
+    pub(crate) fn resource(who: Arc<dyn Authorize>, question: AuthorizationAttributes) -> Self {
         Self::Asking(who, Stage::Resource, Box::new(question))
     }
 
-    /// How many bytes of text it has, which are copied with every step of it.
+    /// Returns the length of its texts in bytes, which each step copies.
     pub(super) fn length(&self) -> usize {
         match self {
             Self::Asking(_, _, question) => question.length(),

@@ -1,52 +1,58 @@
-//! What an evaluation may cost, in the units of Kubernetes: about one for each step, more for what reads much.
+//! The cost limit of evaluations, in the units of Kubernetes: about one for each step, more for reading large values.
 
 use std::time::{Duration, Instant};
 
 use super::{error::EvalError, value::Val, weight};
 
-/// What one expression may cost.
-pub(crate) const PER_CALL: u64 = 1_000_000;
+/// The most that one expression may cost.
+pub(crate) const MAX_EXPRESSION_COST: u64 = 1_000_000;
 
-/// What all expressions for one object may cost.
-pub(crate) const PER_OBJECT: u64 = 10_000_000;
+/// The most that all expressions for one object may cost together.
+pub(crate) const MAX_OBJECT_COST: u64 = 10_000_000;
 
 /// How long all expressions for one object may take, whatever they cost.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(5);
 
-/// What is spent between two looks at the clock: a few milliseconds' work.
-const CLOCK: u64 = 4096;
+/// The cost between two checks of the clock: a few milliseconds' work.
+const COST_BETWEEN_CLOCK_CHECKS: u64 = 4096;
 
-/// How deep an evaluation goes down: as deep as one expression may be, which the expressions of variables in it share.
-const DEEPEST: usize = 256;
+/// The greatest depth of recursion: that of one expression, shared with the expressions of its variables.
+const MAX_DEPTH: usize = 256;
 
-/// What is left to spend.
+/// The remaining budget.
 #[derive(Debug)]
 pub(crate) struct Budget {
-    /// For the object.
+    /// The rest for the object.
     total: u64,
-    /// For the expression at hand.
+    /// The rest for the current expression.
     call: u64,
     deadline: Instant,
-    /// What may be spent before the next look at the clock.
+    /// The rest until the next check of the clock.
     until_clock: u64,
     depth: usize,
 }
 
 impl Budget {
-    /// For all expressions of one object.
+    /// Makes the budget of all expressions of one object.
     pub(crate) fn new(total: u64) -> Self {
-        Self { total, call: PER_CALL, deadline: Instant::now() + DEADLINE, until_clock: CLOCK, depth: 0 }
+        Self {
+            total,
+            call: MAX_EXPRESSION_COST,
+            deadline: Instant::now() + DEADLINE,
+            until_clock: COST_BETWEEN_CLOCK_CHECKS,
+            depth: 0,
+        }
     }
 
-    /// Begins another expression.
+    /// Begins the next expression.
     pub(crate) fn begin(&mut self) {
-        self.call = PER_CALL;
+        self.call = MAX_EXPRESSION_COST;
         self.depth = 0;
     }
 
-    /// Goes down one level. What follows is within it until [`Self::ascend`].
+    /// Enters a level of recursion, until [`Self::ascend`].
     pub(super) fn descend(&mut self) -> Result<(), EvalError> {
-        if self.depth >= DEEPEST {
+        if self.depth >= MAX_DEPTH {
             return Err(EvalError::Deep);
         }
         self.depth += 1;
@@ -57,7 +63,7 @@ impl Budget {
         self.depth = self.depth.saturating_sub(1);
     }
 
-    /// Whether nothing is left for the object.
+    /// Reports whether nothing is left for the object.
     pub(crate) fn is_spent(&self) -> bool {
         self.total == 0
     }
@@ -65,10 +71,10 @@ impl Budget {
     pub(crate) fn spend(&mut self, cost: u64) -> Result<(), EvalError> {
         self.until_clock = self.until_clock.saturating_sub(cost.max(1));
         if self.until_clock == 0 {
-            self.until_clock = CLOCK;
+            self.until_clock = COST_BETWEEN_CLOCK_CHECKS;
             if Instant::now() >= self.deadline {
                 self.total = 0;
-                return Err(EvalError::Late);
+                return Err(EvalError::Timeout);
             }
         }
         if cost > self.total {
@@ -85,22 +91,22 @@ impl Budget {
         }
     }
 
-    /// For reading or writing so many bytes.
+    /// Pays for reading or writing this many bytes.
     pub(crate) fn spend_bytes(&mut self, bytes: usize) -> Result<(), EvalError> {
         self.spend(weight::of_bytes(bytes))
     }
 
-    /// For walking a value, before it is walked.
+    /// Pays for walking a value, before it is walked.
     pub(super) fn spend_on(&mut self, value: &Val<'_>) -> Result<(), EvalError> {
         self.spend(value.weight(self.left()))
     }
 
-    /// For comparing two values, before they are compared.
+    /// Pays for comparing two values, before they are compared.
     pub(super) fn spend_on_comparison(&mut self, one: &Val<'_>, two: &Val<'_>) -> Result<(), EvalError> {
         self.spend(one.comparison(two, self.left()))
     }
 
-    /// What can still be paid.
+    /// Returns how much can still be paid.
     fn left(&self) -> u64 {
         self.call.min(self.total)
     }

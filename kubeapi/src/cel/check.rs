@@ -1,4 +1,4 @@
-//! Checks an expression where it is written: every name is there, and every function takes what it is given.
+//! Type-checks an expression: each name is declared, and each call matches an overload.
 
 use cel::{
     IdedExpr,
@@ -9,17 +9,17 @@ use cel::{
 
 use super::{decl::Decl, functions::overloads, regexes};
 
-/// How deep a tree may be.
-const DEEPEST: usize = 256;
+/// The greatest depth of an expression's tree.
+const MAX_DEPTH: usize = 256;
 
-/// How many parts the type of an expression may have. Types share theirs as values do: one of a few may be written out endlessly.
-const LARGEST_TYPE: usize = 256;
+/// The most parts of an expression's type. Types share their parts as values do, so a small one could be endless when written out.
+const MAX_TYPE_PARTS: usize = 256;
 
-/// The variables of a policy. They are evaluated one by one, when they are first asked for.
+/// The variables of a policy, each evaluated on first use.
 pub(super) const VARIABLES: &str = "variables";
 
-/// How many faults are told.
-const FAULTS: usize = 10;
+/// The most faults that are reported.
+const MAX_FAULTS: usize = 10;
 
 /// The operator of `a.?b`.
 pub(super) const OPTIONAL_SELECT: &str = operators::OPT_SELECT;
@@ -47,7 +47,7 @@ pub(super) fn qualified(expr: &Expr) -> Option<String> {
     }
 }
 
-/// The name of the type that an identifier stands for.
+/// Returns the name of the type that an identifier stands for.
 pub(super) fn type_named(name: &str) -> Option<&'static str> {
     Some(match name {
         "bool" => "bool",
@@ -81,14 +81,14 @@ struct Checker<'a> {
 
 impl Checker<'_> {
     fn fault(&mut self, at: u64, what: &str) -> Decl {
-        if self.faults.len() < FAULTS {
+        if self.faults.len() < MAX_FAULTS {
             self.faults.push(located(self.source, at, what));
         }
         Decl::Dyn
     }
 
     fn expr(&mut self, expr: &IdedExpr) -> Decl {
-        if self.depth >= DEEPEST {
+        if self.depth >= MAX_DEPTH {
             return self.fault(expr.id, "the expression nests too deeply");
         }
         self.depth += 1;
@@ -107,7 +107,7 @@ impl Checker<'_> {
             Expr::Comprehension(comprehension) => self.comprehension(expr.id, comprehension),
         };
         self.depth -= 1;
-        if decl.is_larger_than(LARGEST_TYPE) {
+        if decl.is_larger_than(MAX_TYPE_PARTS) {
             return self.fault(expr.id, "the type of the expression has too many parts");
         }
         decl
@@ -136,7 +136,7 @@ impl Checker<'_> {
         self.fault(at, &format!("undeclared reference to '{name}' (in container '')"))
     }
 
-    /// Whether the name stands for the variables of a policy.
+    /// Reports whether the name stands for the variables of a policy.
     fn is_composed(&self, name: &str) -> bool {
         let is_given = self.variables.iter().any(|(own, _)| *own == VARIABLES);
         name == VARIABLES && is_given && !self.scopes.iter().any(|(own, _)| own == name)
@@ -292,7 +292,7 @@ impl Checker<'_> {
         self.fault(at, &format!("found no matching overload for '{name}' applied to '{applied}'"))
     }
 
-    /// A pattern that stands in the expression is read now.
+    /// Compiles a literal pattern, so that an invalid one is reported now.
     fn literal_pattern(&mut self, name: &str, call: &CallExpr) {
         if !matches!(name, "matches" | "find" | "findAll") {
             return;
@@ -375,7 +375,7 @@ fn literal_decl(literal: &LiteralValue) -> Decl {
     }
 }
 
-/// A fault with its place, as cel-go shows it.
+/// Formats a fault with its position, as cel-go does.
 fn located(source: &SourceInfo, at: u64, what: &str) -> String {
     let start = source.offset_for(at).map_or(0, |(start, _)| start as usize);
     let before: String = source.source.chars().take(start).collect();

@@ -1,13 +1,13 @@
-//! What is known of a value before it is there: the types by which an expression is checked.
+//! The types against which expressions are checked.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 /// A type. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Decl {
-    /// Anything; known when the expression is evaluated.
+    /// `dyn`: the type is known at evaluation only.
     Dyn,
-    /// What an empty list or map holds: it becomes what it is put together with.
+    /// The item type of an empty list or map, which unifies with any type.
     Free,
     Null,
     Bool,
@@ -18,10 +18,10 @@ pub(crate) enum Decl {
     Bytes,
     Timestamp,
     Duration,
-    /// What `type(x)` answers.
+    /// The type of `type(x)`.
     Type,
     List(Arc<Decl>),
-    /// Of keys to values.
+    /// A map: its key type and value type.
     Map(Arc<Decl>, Arc<Decl>),
     /// An object with known fields.
     Object(Arc<ObjectDecl>),
@@ -39,7 +39,7 @@ pub(crate) struct ObjectDecl {
 }
 
 impl ObjectDecl {
-    /// The field of this name of its own, with the name that expressions use.
+    /// Returns a field by its JSON name, with the name that expressions use.
     pub(crate) fn named(&self, name: &str) -> Option<(&str, &FieldDecl)> {
         let of = |used: &str| self.fields.get_key_value(used).filter(|(_, field)| *field.name == *name);
         let (used, field) = of(name).or_else(|| of(&escape(name)?))?;
@@ -47,7 +47,7 @@ impl ObjectDecl {
     }
 }
 
-/// A field: its own name, and its type.
+/// A field: its JSON name and its type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FieldDecl {
     pub(crate) name: Box<str>,
@@ -67,7 +67,7 @@ impl Decl {
         Self::Optional(Arc::new(of))
     }
 
-    /// An object with these fields; one whose name cannot be written in an expression is left out.
+    /// Makes an object type with these fields; a field whose name cannot be written in an expression is left out.
     pub(crate) fn object<N: Into<Box<str>>>(fields: impl IntoIterator<Item = (N, Self)>) -> Self {
         let fields = fields.into_iter().filter_map(|(name, decl)| {
             let name = name.into();
@@ -76,7 +76,7 @@ impl Decl {
         Self::Object(Arc::new(ObjectDecl { fields: fields.collect() }))
     }
 
-    /// The same for an object of Kubernetes itself, whose fields are named as they are.
+    /// Makes the type of a built-in Kubernetes object, whose field names are not escaped.
     pub(crate) fn native<N: Into<Box<str>>>(fields: impl IntoIterator<Item = (N, Self)>) -> Self {
         let fields = fields.into_iter().map(|(name, decl)| {
             let name = name.into();
@@ -85,12 +85,13 @@ impl Decl {
         Self::Object(Arc::new(ObjectDecl { fields: fields.collect() }))
     }
 
-    /// Whether it is told only by the value.
+    /// Reports whether the type is known at evaluation only.
     pub(crate) fn is_dyn(&self) -> bool {
         matches!(self, Self::Dyn | Self::Free)
     }
 
-    /// Whether it has more parts than `limit`, those of objects aside, which are as large as somebody wrote them. Takes as long as `limit`.
+    /// Reports whether the type has more parts than `limit`, not counting those of objects, which are as large as their schema. It
+    /// takes time in proportion to `limit`.
     pub(crate) fn is_larger_than(&self, limit: usize) -> bool {
         fn take_from(decl: &Decl, left: &mut usize) -> Option<()> {
             *left = left.checked_sub(1)?;
@@ -103,7 +104,7 @@ impl Decl {
         take_from(self, &mut { limit }).is_none()
     }
 
-    /// The type that both are of, if there is one.
+    /// Returns the common type of both, if there is one.
     pub(crate) fn join(&self, other: &Self) -> Option<Self> {
         Some(match (self, other) {
             (Self::Free | Self::Null, known) | (known, Self::Free | Self::Null) => known.clone(),
@@ -118,7 +119,7 @@ impl Decl {
         })
     }
 
-    /// Whether a value of type `found` fits here; `params` are the parameters as far as they are known.
+    /// Reports whether a value of type `found` fits; `params` holds the type parameters bound so far.
     pub(crate) fn takes(&self, found: &Self, params: &mut [Option<Self>; 2]) -> bool {
         match (self, found) {
             (Self::Param(index), found) => {
@@ -142,7 +143,7 @@ impl Decl {
         }
     }
 
-    /// With the parameters put in.
+    /// Returns the type with its parameters substituted.
     pub(crate) fn filled(&self, params: &[Option<Self>; 2]) -> Self {
         match self {
             Self::Param(index) => params.get(*index).cloned().flatten().unwrap_or(Self::Dyn),
@@ -177,7 +178,7 @@ impl fmt::Display for Decl {
     }
 }
 
-/// The words of the language, which no name may be.
+/// The reserved words of the language.
 const RESERVED: [&str; 21] = [
     "true",
     "false",
@@ -202,7 +203,7 @@ const RESERVED: [&str; 21] = [
     "while",
 ];
 
-/// The name of a field as expressions write it: `a-b` is `a__dash__b`; `None` for names that they cannot write.
+/// Returns the escaped name of a field: `a-b` is `a__dash__b`; `None` for names that expressions cannot write.
 pub(crate) fn escape(name: &str) -> Option<String> {
     if RESERVED.contains(&name) {
         return Some(format!("__{name}__"));

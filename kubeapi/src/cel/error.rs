@@ -1,18 +1,18 @@
-//! What comes of an expression: a value, or why there is none.
+//! The result of an expression: a value or an error.
 
 use super::value::Val;
 
-/// What comes of an expression.
+/// The result of an expression.
 pub(crate) type Evaluated<'a> = Result<Val<'a>, EvalError>;
 
 /// Why an evaluation has no value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum EvalError {
-    /// It cost too much; no `||` saves it.
+    /// The cost limit was exceeded; `||` and `&&` do not absorb this error.
     Cost,
-    /// It took too long; no `||` saves it.
-    Late,
-    /// It goes down too deep, from variable to variable; no `||` saves it.
+    /// The deadline has passed; `||` and `&&` do not absorb this error.
+    Timeout,
+    /// Variables are nested too deeply; `||` and `&&` do not absorb this error.
     Deep,
     /// Anything else, in the words of cel-go.
     Failed(String),
@@ -23,7 +23,7 @@ impl EvalError {
         Err(Self::Failed(why.into()))
     }
 
-    /// Whether nothing more may be evaluated.
+    /// Reports whether the evaluation must stop.
     pub(crate) fn is_final(&self) -> bool {
         !matches!(self, Self::Failed(_))
     }
@@ -33,7 +33,7 @@ impl std::fmt::Display for EvalError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Cost => "operation cancelled: actual cost limit exceeded",
-            Self::Late => "operation interrupted",
+            Self::Timeout => "operation interrupted",
             Self::Deep => "the expression and the variables in it nest too deeply",
             Self::Failed(why) => why,
         })

@@ -1,4 +1,4 @@
-//! Evaluates a checked tree, every step of it paid for.
+//! Evaluates a checked expression; every step costs a part of the budget.
 
 use std::{cell::RefCell, collections::BTreeMap, sync::Arc};
 
@@ -12,18 +12,18 @@ use super::{
     check::{OPTIONAL_SELECT, VARIABLES, qualified, type_named},
     error::{EvalError, Evaluated},
     library::{self, context::Context},
-    made,
     parse::{INSERT, INSERT_ALL},
     program::Program,
     regexes::Patterns,
     value::{Key, List, Map, Text, Val},
+    with_depth,
 };
 
 /// The values of the variables.
 #[derive(Debug, Default)]
 pub(crate) struct Activation<'a> {
     variables: Vec<(&'a str, Val<'a>)>,
-    /// What `variables.x` stands for, evaluated when first asked for.
+    /// The expressions of `variables`, evaluated on first use.
     composed: BTreeMap<&'a str, &'a Program>,
     known: RefCell<BTreeMap<&'a str, Evaluated<'a>>>,
 }
@@ -33,7 +33,7 @@ impl<'a> Activation<'a> {
         self.variables.push((name, value));
     }
 
-    /// What `variables.<name>` stands for.
+    /// Sets the expression of `variables.<name>`.
     pub(crate) fn compose(&mut self, name: &'a str, program: &'a Program) {
         self.composed.insert(name, program);
     }
@@ -44,10 +44,10 @@ impl<'a> Activation<'a> {
 }
 
 impl Program {
-    /// Its value.
+    /// Evaluates the program.
     ///
     /// # Errors
-    /// What went wrong, in the words of cel-go; that it cost too much.
+    /// Returns cel-go's message for a failure, or that the budget is spent.
     pub(crate) fn evaluate<'a>(
         &'a self,
         activation: &Activation<'a>,
@@ -81,13 +81,13 @@ impl<'a> Evaluator<'a, '_> {
         if let Expr::Select(_) | Expr::Call(_) = &expr.expr {
             self.decoded(&value)?;
         }
-        if value.depth() > made::DEEPEST {
+        if value.depth() > with_depth::MAX_DEPTH {
             return EvalError::failed("the value nests too deeply");
         }
         Ok(value)
     }
 
-    /// Pays for bytes, which are decoded each time they are read.
+    /// Pays for bytes, which are decoded at each access.
     fn decoded(&mut self, value: &Val<'a>) -> Result<(), EvalError> {
         match value {
             Val::Bytes(bytes) => self.budget.spend_bytes(bytes.len()),
@@ -183,7 +183,7 @@ impl<'a> Evaluator<'a, '_> {
         }
     }
 
-    /// What `variables.<name>` stands for; `None` where there is no such.
+    /// Returns the value of `variables.<name>`; `None` where there is no such variable.
     fn composed(&mut self, name: &str) -> Option<Evaluated<'a>> {
         let (name, program) = self.activation.composed.get_key_value(name)?;
         if let Some(known) = self.activation.known.borrow().get(name) {
@@ -371,12 +371,12 @@ impl<'a> Evaluator<'a, '_> {
                 for element in &list.elements {
                     added.push(self.expr(element)?);
                 }
-                let Val::List(List::Made(mut items)) = self.take(slot)? else {
+                let Val::List(List::Computed(mut items)) = self.take(slot)? else {
                     return EvalError::failed("no such overload");
                 };
                 let deepest = Val::deepest(&added);
                 Arc::make_mut(&mut items).part_mut(deepest).extend(added);
-                Ok(Val::List(List::Made(items)))
+                Ok(Val::List(List::Computed(items)))
             }
             (INSERT, [accumulated, key, value]) if is_accumulator(accumulated) => {
                 let (key, value) = (self.expr(key)?, self.expr(value)?);
@@ -392,7 +392,7 @@ impl<'a> Evaluator<'a, '_> {
     }
 
     fn inserted(&mut self, slot: usize, entries: Vec<(Val<'a>, Val<'a>)>) -> Evaluated<'a> {
-        let Val::Map(Map::Made(mut map)) = self.take(slot)? else {
+        let Val::Map(Map::Computed(mut map)) = self.take(slot)? else {
             return EvalError::failed("no such overload");
         };
         for (key, value) in entries {
@@ -402,7 +402,7 @@ impl<'a> Evaluator<'a, '_> {
                 return EvalError::failed("insert failed: key already exists");
             }
         }
-        Ok(Val::Map(Map::Made(map)))
+        Ok(Val::Map(Map::Computed(map)))
     }
 }
 

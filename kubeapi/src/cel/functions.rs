@@ -1,10 +1,11 @@
-//! The functions and operators, with the types that they take and answer: what is not here is refused where it is written.
+//! The functions and operators, with the types of their arguments and results. An expression that uses any other is refused by the
+//! checker.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
 use super::decl::Decl;
 
-/// One way to call a function. That of a target has it as its first argument.
+/// An overload of a function. A receiver (`target.name(…)`) is its first argument.
 #[derive(Clone, Debug)]
 pub(super) struct Overload {
     pub(super) has_target: bool,
@@ -12,7 +13,7 @@ pub(super) struct Overload {
     pub(super) result: Decl,
 }
 
-/// The ways to call `name`; none for a name that is none.
+/// Returns the overloads of `name`; none for an unknown name.
 pub(super) fn overloads(name: &str) -> &'static [Overload] {
     TABLE.get(name).map_or(&[], Vec::as_slice)
 }
@@ -40,7 +41,7 @@ fn read(line: &'static str) -> Option<(&'static str, Overload)> {
     Some((name, Overload { has_target: target.is_some(), args, result: of(result) }))
 }
 
-/// The parts between commas that stand in no brackets.
+/// Splits at commas outside of brackets.
 fn split(args: &'static str) -> Vec<&'static str> {
     let (mut parts, mut depth, mut start) = (Vec::new(), 0_usize, 0);
     for (at, char) in args.char_indices() {

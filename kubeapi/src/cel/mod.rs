@@ -1,7 +1,8 @@
-//! Kubernetes' expression language (CEL): expressions are read and checked once, and evaluated with a limit of what they cost.
+//! The Common Expression Language (CEL) as Kubernetes uses it: expressions are parsed and checked once, and evaluated with a cost
+//! limit.
 //!
-//! The parser is that of the crate `cel`. Evaluation is here: that crate's has no limit of cost, and its times are of another
-//! calendar than ours. What this evaluation cannot do is refused where an expression is written.
+//! The parser is that of the crate `cel`. The evaluator is our own: that crate's has no cost limit, and its timestamps use another
+//! calendar library. What this evaluator does not support is refused when an expression is written.
 
 mod authorizer;
 mod budget;
@@ -11,7 +12,6 @@ mod error;
 mod eval;
 mod functions;
 mod library;
-mod made;
 mod parse;
 mod program;
 mod regexes;
@@ -19,9 +19,10 @@ mod regexes;
 mod tests;
 mod value;
 mod weight;
+mod with_depth;
 
-pub(crate) use authorizer::{Authorize, Check, Question};
-pub(crate) use budget::{Budget, PER_OBJECT};
+pub(crate) use authorizer::{AuthorizationAttributes, Authorize, Check};
+pub(crate) use budget::{Budget, MAX_OBJECT_COST};
 pub(crate) use decl::{Decl, escape};
 pub(crate) use error::EvalError;
 pub(crate) use eval::Activation;

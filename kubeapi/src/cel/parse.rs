@@ -1,5 +1,5 @@
-//! From text to a tree. The parser is that of the crate `cel`; the macros that it lacks are here: comprehensions with two
-//! variables, and `cel.bind`.
+//! Parses expressions. The parser is that of the crate `cel`; macros that it lacks are defined here: comprehensions with two variables,
+//! and `cel.bind`.
 
 use std::sync::LazyLock;
 
@@ -12,30 +12,30 @@ use cel::{
 };
 
 /// The longest expression, in bytes.
-pub(crate) const LONGEST: usize = 16 * 1024;
+pub(crate) const MAX_EXPRESSION_BYTES: usize = 16 * 1024;
 
-/// Puts a key with its value into a map; only macros write it.
+/// The internal function that inserts an entry into a map; only macros emit it.
 pub(super) const INSERT: &str = "@insert";
 
-/// Puts the entries of a map of one into a map; only macros write it.
+/// The internal function that inserts the entry of a one-entry map; only macros emit it.
 pub(super) const INSERT_ALL: &str = "@insert_all";
 
-/// The variable that a comprehension builds its value in.
+/// The accumulator variable of a comprehension.
 const RESULT: &str = "@result";
 
-/// How many operators and brackets an expression may have: it is nested no deeper, and the tree is walked down to its ground.
+/// The most operators and brackets of an expression, which bounds its nesting and so the recursion over its tree.
 const MAX_OPERATORS: usize = 600;
 
-/// How many characters of relations it may have: a chain of them is a tree as deep.
+/// The most relational operator characters of an expression: a chain of them is a tree of that depth.
 const MAX_RELATIONS: usize = 1200;
 
-/// Whether an expression is short and shallow enough to be read.
+/// Checks that an expression is short and shallow enough to be parsed.
 ///
 /// # Errors
-/// It is not.
+/// Fails where it is not.
 pub(super) fn admit(source: &str) -> Result<(), String> {
-    if source.len() > LONGEST {
-        return Err(format!("the expression is longer than {LONGEST} bytes"));
+    if source.len() > MAX_EXPRESSION_BYTES {
+        return Err(format!("the expression is longer than {MAX_EXPRESSION_BYTES} bytes"));
     }
     let count = |of: &[u8]| source.bytes().filter(|byte| of.contains(byte)).count();
     let relations = count(b"=<>") + source.matches("in").count();

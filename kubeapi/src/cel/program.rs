@@ -1,28 +1,28 @@
-//! An expression, read and checked.
+//! A parsed and checked expression.
 
 use cel::IdedExpr;
 
 use super::{check, decl::Decl, parse};
 
-/// The stack of the thread that reads an expression: four times what the most deeply nested one that [`parse::admit`] lets pass was seen to
-/// take without optimisation. Only what is used of it is memory.
+/// The stack of the thread that parses an expression: four times what the most deeply nested one that [`parse::admit`] allows needs
+/// without optimisation. Only the used part takes memory.
 const STACK_BYTES: usize = 64 << 20;
 
 /// A checked expression.
 #[derive(Debug)]
 pub(crate) struct Program {
     pub(super) expr: IdedExpr,
-    /// The type of its value.
+    /// Returns the type of the result.
     decl: Decl,
     /// The names of the variables in it.
     variables: Vec<String>,
 }
 
 impl Program {
-    /// Reads and checks `source` with these variables.
+    /// Parses and checks `source` with these variables.
     ///
     /// # Errors
-    /// What is wrong with it, in the words of cel-go.
+    /// Returns the faults in the format of cel-go.
     pub(crate) fn compile(source: &str, variables: &[(&str, Decl)]) -> Result<Self, String> {
         parse::admit(source)?;
         // the parser goes down as deep as brackets are nested, and takes tens of kilobytes for each of them
@@ -39,12 +39,12 @@ impl Program {
         })
     }
 
-    /// The type of its value.
+    /// Returns the type of the result.
     pub(crate) fn decl(&self) -> &Decl {
         &self.decl
     }
 
-    /// Whether the variable occurs in it.
+    /// Reports whether the expression uses the variable.
     pub(crate) fn uses(&self, variable: &str) -> bool {
         self.variables.iter().any(|used| used == variable)
     }

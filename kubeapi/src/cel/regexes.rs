@@ -1,4 +1,4 @@
-//! Patterns of expressions, which run in time linear to the text. Those compiled are kept for the evaluation.
+//! Regular expressions, which run in time linear in the text. Compiled ones are cached during an evaluation.
 
 use std::collections::HashMap;
 
@@ -6,24 +6,24 @@ use regex::Regex;
 
 use super::{budget::Budget, error::EvalError};
 
-/// How large a compiled pattern may be, in bytes.
-const LARGEST: usize = 1 << 18;
+/// The largest compiled pattern in bytes.
+const MAX_COMPILED_BYTES: usize = 1 << 18;
 
-/// How many compiled patterns are kept.
-const KEPT: usize = 64;
+/// The most compiled patterns in the cache.
+const MAX_CACHED_PATTERNS: usize = 64;
 
-/// Reads a pattern.
+/// Compiles a pattern.
 pub(super) fn compile(pattern: &str) -> Result<Regex, String> {
-    let built = crate::go_regex::compile(pattern, LARGEST);
+    let built = crate::go_regex::compile(pattern, MAX_COMPILED_BYTES);
     built.map_err(|error| format!("error parsing regexp: {}", error.to_string().replace('\n', " ").trim()))
 }
 
-/// The patterns that an evaluation has met.
+/// The cache of an evaluation's compiled patterns.
 #[derive(Debug, Default)]
 pub(super) struct Patterns(HashMap<Box<str>, Regex>);
 
 impl Patterns {
-    /// The pattern, ready for a text of this length; it is paid for.
+    /// Pays for matching a text of this length, and returns the compiled pattern.
     pub(super) fn get(
         &mut self,
         pattern: &str,
@@ -37,7 +37,7 @@ impl Patterns {
         // as many steps as a compilation takes
         budget.spend(500 + pattern.len() as u64 * 20)?;
         let compiled = compile(pattern).map_err(EvalError::Failed)?;
-        if self.0.len() < KEPT {
+        if self.0.len() < MAX_CACHED_PATTERNS {
             self.0.insert(pattern.into(), compiled.clone());
         }
         Ok(compiled)

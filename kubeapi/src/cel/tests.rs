@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 mod attacks;
 
-use super::{Activation, Budget, Decl, PER_OBJECT, Program, Val, error::EvalError, escape};
+use super::{Activation, Budget, Decl, MAX_OBJECT_COST, Program, Val, error::EvalError, escape};
 
 /// The value of an expression without variables: as text, as the error otherwise.
 fn shown(source: &str) -> String {
@@ -18,7 +18,7 @@ fn shown_of(source: &str, object: &Value) -> String {
     };
     let mut activation = Activation::default();
     activation.set("self", Val::read(object, &Decl::Dyn));
-    match program.evaluate(&activation, &mut Budget::new(PER_OBJECT)) {
+    match program.evaluate(&activation, &mut Budget::new(MAX_OBJECT_COST)) {
         Ok(Val::Bool(value)) => value.to_string(),
         Ok(other) => format!("{other:?}"),
         Err(error) => error.to_string(),
@@ -234,8 +234,8 @@ fn what_costs_too_much_ends() {
         let mut activation = Activation::default();
         activation.set("self", Val::read(&object, &Decl::Dyn));
         let start = std::time::Instant::now();
-        let found = program.evaluate(&activation, &mut Budget::new(PER_OBJECT));
-        assert!(matches!(found, Err(EvalError::Cost | EvalError::Late)), "{source}: {found:?}");
+        let found = program.evaluate(&activation, &mut Budget::new(MAX_OBJECT_COST));
+        assert!(matches!(found, Err(EvalError::Cost | EvalError::Timeout)), "{source}: {found:?}");
         assert!(start.elapsed().as_secs() < 10, "{source}: {:?}", start.elapsed());
     }
 }

@@ -1,4 +1,4 @@
-//! Values: those of an object are read where they stand, others are made.
+//! Values: those of an object refer to its JSON, others are computed.
 
 use std::{cmp::Ordering, collections::BTreeMap, net::IpAddr, ops::Deref, sync::Arc};
 
@@ -9,11 +9,11 @@ use serde_json::Value as Json;
 use super::{
     authorizer::Check,
     decl::{Decl, FieldDecl, ObjectDecl},
-    made::Made,
+    with_depth::WithDepth,
 };
 use crate::{go_duration, quantity::Quantity};
 
-/// The longest text that is read as a time or a span of time, in bytes: it is read again with every look at it.
+/// The longest text, in bytes, that is parsed as a time or a duration: it is parsed again at each access.
 const LONGEST_TIME: usize = 256;
 
 /// A value. Cheap to clone.
@@ -32,23 +32,23 @@ pub(crate) enum Val<'a> {
     Type(&'static str),
     List(List<'a>),
     Map(Map<'a>),
-    Optional(Option<Arc<Made<Val<'a>>>>),
+    Optional(Option<Arc<WithDepth<Val<'a>>>>),
     Quantity(Quantity),
     Url(Arc<url::Url>),
     Ip(IpAddr),
-    /// An address, and how many of its bits count.
+    /// An IP network: an address and the length of its prefix.
     Cidr(IpAddr, u8),
     /// A named format of texts.
     Format(&'static str),
-    /// A question about access, as far as it is asked.
+    /// An authorization check under construction.
     Check(Arc<Check>),
 }
 
-/// Text, of an object or made.
+/// A text, of an object or computed.
 #[derive(Clone, Debug)]
 pub(crate) enum Text<'a> {
     Read(&'a str),
-    Made(Arc<str>),
+    Computed(Arc<str>),
 }
 
 impl Deref for Text<'_> {
@@ -57,30 +57,30 @@ impl Deref for Text<'_> {
     fn deref(&self) -> &str {
         match self {
             Self::Read(text) => text,
-            Self::Made(text) => text,
+            Self::Computed(text) => text,
         }
     }
 }
 
-/// A list, of an object or made.
+/// A list, of an object or computed.
 #[derive(Clone, Debug)]
 pub(crate) enum List<'a> {
     Read(&'a [Json], &'a Decl),
-    Made(Arc<Made<Vec<Val<'a>>>>),
+    Computed(Arc<WithDepth<Vec<Val<'a>>>>),
 }
 
 impl<'a> List<'a> {
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Read(items, _) => items.len(),
-            Self::Made(items) => items.len(),
+            Self::Computed(items) => items.len(),
         }
     }
 
     pub(crate) fn get(&self, index: usize) -> Option<Val<'a>> {
         match self {
             Self::Read(items, decl) => items.get(index).map(|item| Val::read(item, decl)),
-            Self::Made(items) => items.get(index).cloned(),
+            Self::Computed(items) => items.get(index).cloned(),
         }
     }
 
@@ -94,31 +94,31 @@ impl<'a> List<'a> {
 pub(crate) enum Map<'a> {
     Read(&'a serde_json::Map<String, Json>, &'a Decl),
     Object(&'a serde_json::Map<String, Json>, &'a ObjectDecl),
-    Made(Arc<Made<BTreeMap<Key<'a>, Val<'a>>>>),
+    Computed(Arc<WithDepth<BTreeMap<Key<'a>, Val<'a>>>>),
 }
 
 impl<'a> Map<'a> {
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Read(map, _) | Self::Object(map, _) => map.len(),
-            Self::Made(map) => map.len(),
+            Self::Computed(map) => map.len(),
         }
     }
 
-    /// Whether their sizes say that two maps are not equal. Of an object only the known fields count.
+    /// Reports whether two maps differ in size, and so are not equal. Objects are not compared, since only their known fields count.
     pub(super) fn is_told_apart(&self, other: &Self) -> bool {
         !matches!(self, Self::Object(..)) && !matches!(other, Self::Object(..)) && self.len() != other.len()
     }
 
     pub(crate) fn get(&self, key: &Val<'a>) -> Option<Val<'a>> {
         match (self, key) {
-            (Self::Made(map), key) => map.get(&Key::of(key)?).cloned(),
+            (Self::Computed(map), key) => map.get(&Key::of(key)?).cloned(),
             (_, Val::String(name)) => self.field(name),
             _ => None,
         }
     }
 
-    /// The value under a text.
+    /// Returns the value of a field.
     pub(crate) fn field(&self, name: &str) -> Option<Val<'a>> {
         match self {
             Self::Read(map, decl) => map.get(name).map(|value| Val::read(value, decl)),
@@ -126,22 +126,22 @@ impl<'a> Map<'a> {
                 let field = decl.fields.get(name)?;
                 map.get(field.name.as_ref()).map(|value| Val::read(value, &field.decl))
             }
-            Self::Made(map) => map.get(&Key::String(Text::Made(name.into()))).cloned(),
+            Self::Computed(map) => map.get(&Key::String(Text::Computed(name.into()))).cloned(),
         }
     }
 
-    /// Whether there is a value under a text, which is not read.
+    /// Reports whether there is a field, without reading its value.
     pub(crate) fn has(&self, name: &str) -> bool {
         match self {
             Self::Read(map, _) => map.contains_key(name),
             Self::Object(map, decl) => {
                 decl.fields.get(name).is_some_and(|field| map.contains_key(field.name.as_ref()))
             }
-            Self::Made(_) => self.field(name).is_some(),
+            Self::Computed(_) => self.field(name).is_some(),
         }
     }
 
-    /// Keys with their values, the keys in order. It takes as long as the map has entries, however many fields could be there.
+    /// Returns the entries in the order of their keys. It takes time for each entry that exists, not for each that could.
     pub(crate) fn entries(&self) -> Vec<(Val<'a>, Val<'a>)> {
         match self {
             Self::Read(map, decl) => {
@@ -159,7 +159,9 @@ impl<'a> Map<'a> {
                 };
                 present.into_iter().map(entry).collect()
             }
-            Self::Made(map) => map.iter().map(|(key, value)| (key.clone().into(), value.clone())).collect(),
+            Self::Computed(map) => {
+                map.iter().map(|(key, value)| (key.clone().into(), value.clone())).collect()
+            }
         }
     }
 }
@@ -173,7 +175,7 @@ pub(crate) enum Key<'a> {
 }
 
 impl<'a> Key<'a> {
-    /// `None` for what can be no key.
+    /// Returns `None` for a value that cannot be a key.
     pub(crate) fn of(value: &Val<'a>) -> Option<Self> {
         Some(match value {
             Val::Bool(value) => Self::Bool(*value),
@@ -188,7 +190,7 @@ impl<'a> Key<'a> {
 }
 
 impl Key<'_> {
-    /// Of a text in bytes.
+    /// Returns the length of a text in bytes.
     pub(super) fn length(&self) -> usize {
         match self {
             Self::String(text) => text.len(),
@@ -237,7 +239,7 @@ impl PartialEq for Key<'_> {
 impl Eq for Key<'_> {}
 
 impl<'a> Val<'a> {
-    /// A value of an object, of this type. One that is not of it is taken as what it is.
+    /// Reads a value of an object with its declared type. A value of another type is read as what it is.
     pub(crate) fn read(json: &'a Json, decl: &'a Decl) -> Self {
         match (json, decl) {
             (Json::Null, _) => Self::Null,
@@ -275,37 +277,37 @@ impl<'a> Val<'a> {
     }
 
     pub(crate) fn text(text: impl Into<Arc<str>>) -> Self {
-        Self::String(Text::Made(text.into()))
+        Self::String(Text::Computed(text.into()))
     }
 
     pub(crate) fn list(items: Vec<Self>) -> Self {
         let deepest = Self::deepest(&items);
-        Self::List(List::Made(Arc::new(Made::new(items, deepest))))
+        Self::List(List::Computed(Arc::new(WithDepth::new(items, deepest))))
     }
 
     pub(crate) fn map(entries: BTreeMap<Key<'a>, Self>) -> Self {
         let deepest = Self::deepest(entries.values());
-        Self::Map(Map::Made(Arc::new(Made::new(entries, deepest))))
+        Self::Map(Map::Computed(Arc::new(WithDepth::new(entries, deepest))))
     }
 
     pub(crate) fn optional(value: Option<Self>) -> Self {
         Self::Optional(value.map(|value| {
             let depth = value.depth();
-            Arc::new(Made::new(value, depth))
+            Arc::new(WithDepth::new(value, depth))
         }))
     }
 
-    /// How many levels of made values it has: none where it stands in an object, which is no deeper than its reader allows.
+    /// Returns the levels of computed values: 0 for one in an object, whose depth the JSON reader limits.
     pub(super) fn depth(&self) -> usize {
         match self {
-            Self::List(List::Made(made)) => made.depth(),
-            Self::Map(Map::Made(made)) => made.depth(),
+            Self::List(List::Computed(made)) => made.depth(),
+            Self::Map(Map::Computed(made)) => made.depth(),
             Self::Optional(Some(made)) => made.depth(),
             _ => 0,
         }
     }
 
-    /// How many levels the deepest of some values has.
+    /// Returns the greatest depth of some values.
     pub(super) fn deepest<'v>(values: impl IntoIterator<Item = &'v Self>) -> usize
     where
         'a: 'v,
@@ -317,7 +319,7 @@ impl<'a> Val<'a> {
         Self::Int(i64::try_from(size).unwrap_or(i64::MAX))
     }
 
-    /// The name of its type.
+    /// Returns the name of the value's type.
     pub(crate) fn type_name(&self) -> &'static str {
         match self {
             Self::Null => "null_type",
@@ -370,7 +372,7 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// `None` for what has no order.
+    /// Compares two values; `None` where they have no order.
     pub(crate) fn compare(&self, other: &Self) -> Option<Ordering> {
         #[allow(clippy::cast_precision_loss, reason = "as CEL compares numbers of different types")]
         match (self, other) {

@@ -1,17 +1,17 @@
-//! What it costs to walk a value. Made values share their parts, so the walk that counts them ends where more is found than can be paid.
+//! The cost of walking a value. Computed values share their parts, so counting ends as soon as more is found than can be paid.
 
 use serde_json::Value as Json;
 
 use super::value::{List, Map, Val};
 
-/// What reading or writing so many bytes costs.
+/// Returns the cost of reading or writing this many bytes.
 pub(super) fn of_bytes(bytes: usize) -> u64 {
     1 + bytes as u64 / 10
 }
 
 impl Val<'_> {
-    /// How many parts it has, a long text counted as many; `limit` + 1 for more than `limit`. Takes as long as what it answers, so it
-    /// is to be paid in any case.
+    /// Counts the parts of a value, a long text as many; returns `limit` + 1 for more than `limit`. It takes time in proportion to the
+    /// result, which must be paid in any case.
     pub(super) fn weight(&self, limit: u64) -> u64 {
         let mut left = limit;
         match self.take_from(&mut left) {
@@ -20,14 +20,14 @@ impl Val<'_> {
         }
     }
 
-    /// Takes its weight from what is left; `None` where it is more.
+    /// Subtracts the value's weight from what is left; `None` where it is more.
     fn take_from(&self, left: &mut u64) -> Option<()> {
         *left = left.checked_sub(self.own_weight())?;
         match self {
             Self::List(List::Read(items, _)) => items.iter().try_for_each(|item| json(item, left)),
-            Self::List(List::Made(items)) => items.iter().try_for_each(|item| item.take_from(left)),
+            Self::List(List::Computed(items)) => items.iter().try_for_each(|item| item.take_from(left)),
             Self::Map(Map::Read(map, _) | Map::Object(map, _)) => entries(map, left),
-            Self::Map(Map::Made(map)) => map.iter().try_for_each(|(key, value)| {
+            Self::Map(Map::Computed(map)) => map.iter().try_for_each(|(key, value)| {
                 *left = left.checked_sub(key.length() as u64 / 10)?;
                 value.take_from(left)
             }),
@@ -36,7 +36,7 @@ impl Val<'_> {
         }
     }
 
-    /// Its weight without its parts.
+    /// Returns the value's weight without its parts.
     pub(super) fn own_weight(&self) -> u64 {
         match self {
             Self::String(text) => of_bytes(text.len()),
@@ -47,7 +47,7 @@ impl Val<'_> {
         }
     }
 
-    /// What it costs to compare it with another, of which `limit` can be paid: nothing much where their sizes tell them apart.
+    /// Returns the cost of comparing two values, of which at most `limit` can be paid; next to nothing where their sizes differ.
     pub(super) fn comparison(&self, other: &Self, limit: u64) -> u64 {
         match (self, other) {
             (Self::List(one), Self::List(two)) if one.len() != two.len() => 1,

@@ -1,4 +1,4 @@
-//! Bindings of roles.
+//! Defaults of role bindings.
 
 use serde_json::{Map, Value};
 

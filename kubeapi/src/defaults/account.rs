@@ -1,4 +1,4 @@
-//! The token of a pod's account, where programs in pods look for it, with the namespace and the CA of the API.
+//! The volume with a pod's service account token, its namespace and the API's CA certificate.
 //!
 //! Source: <https://kubernetes.io/docs/concepts/security/service-accounts/#assign-to-pod>.
 
@@ -7,13 +7,13 @@ use serde_json::{Map, Value, json};
 use super::fields::{maps, text_at};
 use crate::object::{as_map, child, default_to, text_or_empty};
 
-/// Where clients of the API look.
-const PLACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// What the names of such volumes begin with.
+/// The path where API clients expect the token.
+const TOKEN_MOUNT_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+/// The prefix of the names of such volumes.
 pub(crate) const VOLUME_PREFIX: &str = "kube-api-access-";
 
-/// Mounts them into each container of a new pod that has nothing there. `name` is that of the volume, unless the pod has one whose
-/// name begins as those of such volumes do. Whether the pod is to have them is decided before.
+/// Mounts the volume into each container of a new pod that mounts nothing at that path. `name` is the volume's name, unless the pod
+/// already has a volume with this prefix. The caller decides whether the pod gets a token.
 pub(crate) fn mount(pod: &mut Value, name: &str) {
     let spec = child(as_map(pod), "spec");
     let own = maps(spec, "volumes")
@@ -26,7 +26,7 @@ pub(crate) fn mount(pod: &mut Value, name: &str) {
         for container in maps(spec, list).filter(|container| !has_mount(container)) {
             default_to(container, "volumeMounts", json!([]));
             if let Some(Value::Array(mounts)) = container.get_mut("volumeMounts") {
-                mounts.push(json!({"name": name, "mountPath": PLACE, "readOnly": true}));
+                mounts.push(json!({"name": name, "mountPath": TOKEN_MOUNT_PATH, "readOnly": true}));
                 mounted = true;
             }
         }
@@ -41,10 +41,10 @@ pub(crate) fn mount(pod: &mut Value, name: &str) {
 
 fn has_mount(container: &Map<String, Value>) -> bool {
     let mounts = container.get("volumeMounts").and_then(Value::as_array);
-    mounts.into_iter().flatten().any(|mount| text_or_empty(mount, "/mountPath") == PLACE)
+    mounts.into_iter().flatten().any(|mount| text_or_empty(mount, "/mountPath") == TOKEN_MOUNT_PATH)
 }
 
-/// As the API server makes it.
+/// Makes the volume as the API server does.
 fn volume(name: &str) -> Value {
     json!({"name": name, "projected": {"defaultMode": 0o644, "sources": [
         {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn all_containers_have_it_that_have_nothing_there() {
         const NAME: &str = "kube-api-access-abcde";
-        let own = json!({"name": "own", "volumeMounts": [{"name": "x", "mountPath": PLACE}]});
+        let own = json!({"name": "own", "volumeMounts": [{"name": "x", "mountPath": TOKEN_MOUNT_PATH}]});
         let pod = json!({"spec": {"initContainers": [{"name": "first"}],
             "containers": [{"name": "main", "volumeMounts": []}, own.clone()]}});
         let mounted = |mut pod: Value, name: &str| {
@@ -71,7 +71,7 @@ mod tests {
         };
         let found = mounted(pod, NAME);
         assert_eq!(found["spec"]["volumes"], json!([volume(NAME)]));
-        let expected = json!([{"name": NAME, "mountPath": PLACE, "readOnly": true}]);
+        let expected = json!([{"name": NAME, "mountPath": TOKEN_MOUNT_PATH, "readOnly": true}]);
         for place in ["/spec/initContainers/0", "/spec/containers/0"] {
             assert_eq!(found.pointer(&format!("{place}/volumeMounts")), Some(&expected));
         }

@@ -1,4 +1,4 @@
-//! Jobs and those that make them by the clock.
+//! Defaults of jobs and cron jobs.
 
 use serde_json::{Map, Value, json};
 
@@ -10,10 +10,10 @@ use crate::object::{as_map, child, default_to, metadata, text_or_empty};
 
 /// How often a job's pods may fail.
 const BACKOFF_LIMIT: i64 = 6;
-/// The label of a job's pods that its selector asks for.
-const CONTROLLER: &str = "batch.kubernetes.io/controller-uid";
-/// The same, and the job's name, under their names of old.
-const LEGACY: [&str; 2] = ["controller-uid", "job-name"];
+/// The label of a job's pods that its selector matches.
+const CONTROLLER_UID_LABEL: &str = "batch.kubernetes.io/controller-uid";
+/// The legacy names of that label and of the one with the job's name.
+const LEGACY_LABELS: [&str; 2] = ["controller-uid", "job-name"];
 
 pub(super) fn job(spec: &mut Map<String, Value>) {
     // with neither, one pod; with one of them, it says how many the other is
@@ -45,7 +45,7 @@ pub(super) fn cron_job(spec: &mut Map<String, Value>) {
     workload::pods(child(job, "template"));
 }
 
-/// Gives a new job, unless it brings a selector of its own, one that finds no other job's pods.
+/// Sets a new job's selector, unless it has one, so that it matches this job's pods only.
 pub(super) fn select_own_pods(job: &mut Value) {
     let uid = text_or_empty(job, "/metadata/uid").to_owned();
     let name = text_or_empty(job, "/metadata/name").to_owned();
@@ -53,15 +53,15 @@ pub(super) fn select_own_pods(job: &mut Value) {
     let manual = spec.get("manualSelector").and_then(Value::as_bool).unwrap_or(false);
     let labels = child(child(child(spec, "template"), "metadata"), "labels");
     if !manual {
-        labels.insert(CONTROLLER.into(), uid.as_str().into());
+        labels.insert(CONTROLLER_UID_LABEL.into(), uid.as_str().into());
         labels.insert("batch.kubernetes.io/job-name".into(), name.as_str().into());
-        for (label, value) in LEGACY.into_iter().zip([&uid, &name]) {
+        for (label, value) in LEGACY_LABELS.into_iter().zip([&uid, &name]) {
             labels.insert(label.into(), value.as_str().into());
         }
     }
     let labels = labels.clone();
     if !manual {
-        child(spec, "selector").insert("matchLabels".into(), json!({CONTROLLER: uid}));
+        child(spec, "selector").insert("matchLabels".into(), json!({CONTROLLER_UID_LABEL: uid}));
     }
     let own = metadata(job).get("labels").and_then(Value::as_object);
     if own.is_none_or(Map::is_empty) && !labels.is_empty() {

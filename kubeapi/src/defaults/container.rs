@@ -1,4 +1,4 @@
-//! Containers.
+//! Defaults of containers.
 
 use serde_json::{Map, Value, json};
 
@@ -53,7 +53,7 @@ fn fill_http(handler: &mut Map<String, Value>) {
     }
 }
 
-/// Who limits a resource asks for as much of it.
+/// Sets each missing request to its limit.
 pub(super) fn fill_requests(container: &mut Map<String, Value>) {
     let Some(resources) = map_at(container, "resources") else { return };
     let limits = map_at(resources, "limits").map(|limits| limits.clone()).unwrap_or_default();
@@ -66,7 +66,7 @@ pub(super) fn fill_requests(container: &mut Map<String, Value>) {
     }
 }
 
-/// Whether the image may be another one the next time: its tag is `latest`, said or not.
+/// Reports whether the image's tag is `latest`, given or implied.
 fn is_latest(image: &str) -> bool {
     let name = image.rsplit('/').next().unwrap_or(image);
     let tag = name.split_once('@').map_or(name, |(name, _)| name).split_once(':').map(|(_, tag)| tag);

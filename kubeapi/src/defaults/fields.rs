@@ -1,8 +1,8 @@
-//! Reading and filling the fields of a part of an object.
+//! Helpers that read and fill the fields of an object.
 
 use serde_json::{Map, Value};
 
-/// The maps in the list under `key`.
+/// Returns the maps in the list under `key`.
 pub(super) fn maps<'a>(
     map: &'a mut Map<String, Value>,
     key: &str,
@@ -10,17 +10,17 @@ pub(super) fn maps<'a>(
     map.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
-/// The map under `key`, where there is one.
+/// Returns the map under `key`, if there is one.
 pub(super) fn map_at<'a>(map: &'a mut Map<String, Value>, key: &str) -> Option<&'a mut Map<String, Value>> {
     map.get_mut(key).and_then(Value::as_object_mut)
 }
 
-/// The text under `key`, nothing as an empty one.
+/// Returns the text under `key`, or an empty one.
 pub(super) fn text_at<'a>(map: &'a Map<String, Value>, key: &str) -> &'a str {
     map.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Sets `key` unless there is a text already; Go cannot tell an empty one from none.
+/// Sets `key` unless it is a non-empty text; Go does not distinguish an empty text from none.
 pub(super) fn default_text(map: &mut Map<String, Value>, key: &str, value: &str) {
     if text_at(map, key).is_empty() {
         map.insert(key.to_owned(), value.into());

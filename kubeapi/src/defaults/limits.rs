@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::fields::{map_at, maps, text_at};
 use crate::object::default_to;
 
-/// The greatest limit of containers is their default one, which is their default request, as is else the least.
+/// Sets the default limit of containers to the maximum, and the default request to the default limit or else the minimum.
 pub(super) fn range(spec: &mut Map<String, Value>) {
     for limit in maps(spec, "limits").filter(|limit| text_at(limit, "type") == "Container") {
         for (to, from) in [("default", "max"), ("defaultRequest", "default"), ("defaultRequest", "min")] {

@@ -1,4 +1,4 @@
-//! What the API server adds to an object.
+//! Fills in the defaults of objects, as the API server does.
 
 use serde_json::{Map, Value, json};
 
@@ -24,7 +24,7 @@ mod workload;
 
 use fields::{default_text, text_at};
 
-/// Fills in the defaults, at creation and at every change; a second time changes nothing.
+/// Fills in the defaults, at creation and at each update; idempotent.
 pub(crate) fn fill(kind: &Kind, object: &mut Value) {
     use Builtin as B;
     let Some(builtin) = kind.builtin else { return custom(kind, object) };
@@ -95,19 +95,19 @@ pub(crate) fn fill(kind: &Kind, object: &mut Value) {
     }
 }
 
-/// Moves what a caller may write in another place than where it is kept.
+/// Moves fields that clients may write elsewhere, such as `stringData`, to where they are stored.
 pub(crate) fn written(kind: &Kind, object: &mut Value) {
     if let (Some(Builtin::Secret), Value::Object(map)) = (kind.builtin, object) {
         secret::written(map);
     }
 }
 
-/// A pod's spec, without what admission adds.
+/// Fills in a pod without what admission adds.
 pub(crate) fn unadmitted_pod(spec: &mut Map<String, Value>) {
     pod::unadmitted(spec);
 }
 
-/// Sets what a new object begins with, once its defaults are filled in; what only the server may say goes.
+/// Sets the initial fields of a new object after its defaults; removes those that only the server may set.
 pub(crate) fn begin(kind: &Kind, object: &mut Value) {
     use Builtin as B;
     if kind.counts_generations() {
@@ -161,7 +161,7 @@ fn custom(kind: &Kind, object: &mut Value) {
     }
 }
 
-/// The label by which selectors find a namespace by its name.
+/// Sets the label that holds a namespace's name.
 fn namespace(namespace: &mut Map<String, Value>) {
     let metadata = child(namespace, "metadata");
     let name = text_at(metadata, "name").to_owned();
@@ -170,7 +170,7 @@ fn namespace(namespace: &mut Map<String, Value>) {
     }
 }
 
-/// A node that does not say how much of it is for pods gives all.
+/// Sets a missing `allocatable` of a node to its `capacity`.
 fn node(node: &mut Map<String, Value>) {
     let Some(Value::Object(status)) = node.get_mut("status") else { return };
     if let Some(capacity) = status.get("capacity").cloned() {

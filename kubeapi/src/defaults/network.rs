@@ -1,4 +1,4 @@
-//! Services and their endpoints.
+//! Defaults of services, endpoints and network policies.
 
 use serde_json::{Map, Value, json};
 

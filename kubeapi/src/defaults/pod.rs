@@ -1,4 +1,4 @@
-//! Pods.
+//! Defaults of pods.
 
 use serde_json::{Map, Value, json};
 
@@ -13,7 +13,7 @@ use crate::object::{default_to, text_or_empty};
 const TOLERATED_SECONDS: i64 = 300;
 const DEFAULT_MODE: i64 = 0o644;
 
-/// A pod, with what admission adds to it beyond a template's defaults. A mirror pod runs as nobody.
+/// Fills in a pod, with what admission adds beyond a template's defaults. A mirror pod has no service account.
 pub(super) fn fill(spec: &mut Map<String, Value>, is_mirror: bool) {
     unadmitted(spec);
     if !is_mirror {
@@ -25,7 +25,7 @@ pub(super) fn fill(spec: &mut Map<String, Value>, is_mirror: bool) {
     }
 }
 
-/// A pod that is not admitted.
+/// Fills in a pod without what admission adds.
 pub(super) fn unadmitted(spec: &mut Map<String, Value>) {
     template(spec);
     default_to(spec, "enableServiceLinks", true);
@@ -34,7 +34,7 @@ pub(super) fn unadmitted(spec: &mut Map<String, Value>) {
     }
 }
 
-/// The spec of a pod, or of the pods that a template is for.
+/// Fills in the spec of a pod or of a pod template.
 pub(super) fn template(spec: &mut Map<String, Value>) {
     default_text(spec, "restartPolicy", "Always");
     default_text(spec, "dnsPolicy", "ClusterFirst");
@@ -56,7 +56,7 @@ fn service_account(spec: &mut Map<String, Value>) {
     account_names(spec);
 }
 
-/// The account stands under two names, the first of them of old.
+/// Sets both fields for the service account; `serviceAccount` is the legacy one.
 fn account_names(spec: &mut Map<String, Value>) {
     let old = text_at(spec, "serviceAccount").to_owned();
     if !old.is_empty() {
@@ -125,7 +125,7 @@ fn tolerate(spec: &mut Map<String, Value>, taint: &str) {
     }
 }
 
-/// The status of a new pod.
+/// Sets the status of a new pod.
 pub(super) fn status(pod: &Value) -> Value {
     let mut status = json!({"phase": "Pending", "qosClass": qos::class(pod)});
     let gates = pod.pointer("/spec/schedulingGates").and_then(Value::as_array);

@@ -1,4 +1,4 @@
-//! How a pod is treated when its node runs short.
+//! The QoS class of a pod.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use crate::{object::items, quantity::Quantity};
 
-const COUNTED: [&str; 2] = ["cpu", "memory"];
+const QOS_RESOURCES: [&str; 2] = ["cpu", "memory"];
 
-/// `Guaranteed`, `Burstable` or `BestEffort`.
+/// Returns `Guaranteed`, `Burstable` or `BestEffort`.
 pub(super) fn class(pod: &Value) -> &'static str {
     let containers = || items(pod, "/spec/containers").iter().chain(items(pod, "/spec/initContainers"));
     let mut any = false;
@@ -18,7 +18,7 @@ pub(super) fn class(pod: &Value) -> &'static str {
         any |= !requests.is_empty() || !limits.is_empty();
         // a request that is not said is the limit
         let as_limited = |(name, limit)| requests.get(name).is_none_or(|request: &Quantity| request == limit);
-        guaranteed &= limits.len() == COUNTED.len() && limits.iter().all(as_limited);
+        guaranteed &= limits.len() == QOS_RESOURCES.len() && limits.iter().all(as_limited);
     }
     match (any, guaranteed) {
         (false, _) => "BestEffort",
@@ -31,7 +31,7 @@ fn amounts<'a>(container: &'a Value, field: &str) -> BTreeMap<&'a str, Quantity>
     let amounts =
         container.pointer(&format!("/resources/{field}")).and_then(Value::as_object).into_iter().flatten();
     amounts
-        .filter(|(name, _)| COUNTED.contains(&name.as_str()))
+        .filter(|(name, _)| QOS_RESOURCES.contains(&name.as_str()))
         .filter_map(|(name, value)| Some((name.as_str(), Quantity::parse(value.as_str()?)?)))
         .filter(|(_, amount)| amount.is_positive())
         .collect()

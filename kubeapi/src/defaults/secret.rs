@@ -1,4 +1,4 @@
-//! Secrets.
+//! Defaults of secrets.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value};
@@ -6,13 +6,13 @@ use serde_json::{Map, Value};
 use super::fields::default_text;
 use crate::object::child;
 
-/// Also moves `stringData`.
+/// Fills in a secret, and moves `stringData`.
 pub(super) fn fill(secret: &mut Map<String, Value>) {
     default_text(secret, "type", "Opaque");
     written(secret);
 }
 
-/// Moves `stringData`, which is only for writing, into `data`.
+/// Moves the write-only `stringData` into `data`.
 pub(super) fn written(secret: &mut Map<String, Value>) {
     if let Some(Value::Object(texts)) = secret.shift_remove("stringData") {
         let data = child(secret, "data");

@@ -1,4 +1,4 @@
-//! Volumes, claims and classes of them.
+//! Defaults of volumes, claims, storage classes and CSI drivers.
 
 use serde_json::{Map, Value};
 

@@ -1,4 +1,4 @@
-//! Kinds that keep pods running: what of them is not said.
+//! Defaults of workloads: deployments, replica sets, stateful sets and so on.
 
 use serde_json::{Map, Value, json};
 
@@ -8,12 +8,12 @@ use super::{
 };
 use crate::object::{child, default_to};
 
-/// How many old revisions are kept.
+/// The default `revisionHistoryLimit`.
 const REVISIONS: i64 = 10;
-/// After how long a deployment that makes no progress says so.
+/// The default `progressDeadlineSeconds`.
 const PROGRESS_SECONDS: i64 = 600;
 
-/// A template of pods.
+/// Fills in a pod template.
 pub(super) fn pods(template: &mut Map<String, Value>) {
     pod::template(child(template, "spec"));
 }
@@ -39,7 +39,7 @@ pub(super) fn replica_set(spec: &mut Map<String, Value>) {
     }
 }
 
-/// This oldest of them also takes labels and selector from its template.
+/// Fills in a replication controller, which also takes its labels and selector from its template.
 pub(super) fn replication_controller(controller: &mut Map<String, Value>) {
     let spec = child(controller, "spec");
     default_to(spec, "replicas", 1);

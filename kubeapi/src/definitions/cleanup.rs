@@ -1,4 +1,4 @@
-//! The end of a definition: first its objects go, then it does.
+//! Deletes a definition: first its objects, then itself.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -18,8 +18,8 @@ use crate::{
     timestamp,
 };
 
-/// Deletes the objects of a definition under deletion, and it as soon as there are none. Whether anything about definitions
-/// changed: objects with finalizers stay, and it with them.
+/// Deletes the objects of a definition under deletion, and the definition once there are none. Returns whether a definition changed;
+/// objects with finalizers remain, and so does the definition.
 pub(super) async fn clean(api: &Api, kind: &Kind, definition: &Value) -> Result<bool, StatusError> {
     if !items(definition, "/metadata/finalizers").iter().any(|finalizer| finalizer == FINALIZER) {
         return Ok(false);
@@ -58,7 +58,7 @@ async fn delete_all(api: &Api, scope: &Scope) -> Result<(), StatusError> {
     Ok(())
 }
 
-/// Takes the finalizer away, and with the last one the definition.
+/// Removes the finalizer, and with the last one the definition.
 async fn finish(api: &Api, kind: &Kind, definition: &Value) -> Result<bool, StatusError> {
     let mut done = definition.clone();
     let now = timestamp::now();

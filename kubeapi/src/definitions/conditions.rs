@@ -1,10 +1,10 @@
-//! The conditions of a definition.
+//! The conditions of a CustomResourceDefinition.
 
 use serde_json::{Value, json};
 
 use crate::object::{as_map, child, items, text};
 
-/// Whether the condition of this type holds.
+/// Reports whether the condition of this type is `True`.
 pub(super) fn is_true(definition: &Value, type_: &str) -> bool {
     find(definition, type_).is_some_and(|condition| text(condition, "/status") == Some("True"))
 }
@@ -13,7 +13,7 @@ fn find<'a>(definition: &'a Value, type_: &str) -> Option<&'a Value> {
     items(definition, "/status/conditions").iter().find(|condition| text(condition, "/type") == Some(type_))
 }
 
-/// Sets a condition in `definition`; its time only moves with its status.
+/// Sets a condition in `definition`; its transition time changes with its status only.
 pub(super) fn set(definition: &mut Value, type_: &str, holds: bool, reason: &str, message: &str, now: &str) {
     let status = if holds { "True" } else { "False" };
     let before = find(definition, type_).filter(|condition| text(condition, "/status") == Some(status));

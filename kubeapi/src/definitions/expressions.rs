@@ -1,4 +1,4 @@
-//! `x-kubernetes-validations` of a schema in a definition: what cannot be evaluated later is refused now. Pure.
+//! Validates the `x-kubernetes-validations` in a definition's schema: what could not be evaluated later is refused. Pure.
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ const LONGEST_MESSAGE: usize = 2048;
 const REASONS: [&str; 4] =
     ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
-/// What stands against the rules of the schema at `path`; `uncorrelatable` is the path of a list around it whose items have no
+/// Checks the rules of the schema at `path`; `uncorrelatable` is the path of an enclosing list whose items cannot be correlated with
 /// old ones.
 pub(super) fn check(schema: &Value, path: &str, is_root: bool, uncorrelatable: Option<&str>) -> Vec<Cause> {
     let rules = schema.get("x-kubernetes-validations").and_then(Value::as_array).into_iter().flatten();
@@ -67,7 +67,7 @@ fn text<'a>(rule: &'a Value, name: &str) -> &'a str {
     rule.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The rule as Go writes it.
+/// Formats a rule as Go does.
 fn written(rule: &Value) -> String {
     let pointer = |name: &str, type_: &str| match rule.get(name) {
         Some(value) => format!("(*{type_})({value})"),

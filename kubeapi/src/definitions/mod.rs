@@ -1,7 +1,7 @@
-//! CustomResourceDefinitions as objects: those in the store are what the API serves, from the moment of their write.
+//! Serves the kinds of the stored CustomResourceDefinitions, from the moment of their write.
 //!
-//! [`refresh`] follows every write of a definition: it decides on names, serves what was accepted, and ends the definitions
-//! under deletion whose objects are gone. It starts from what is stored, so it can be called at any time.
+//! [`refresh`] runs after each write of a definition: it accepts names, serves accepted kinds, and removes the definitions under
+//! deletion whose objects are gone. It starts from the stored state, so it can be called at any time.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde::Deserialize;
@@ -28,10 +28,10 @@ mod structural_check;
 
 use self::store::{committed, write};
 
-/// How often a round of decisions begins anew because somebody wrote a definition meanwhile.
+/// How often a round is retried after a conflict with another write of a definition.
 const ATTEMPTS: usize = 16;
 
-/// Serves what is stored; the first call brings the definitions that the API was built with into the store.
+/// Serves the stored definitions; the first call stores the API's initial definitions.
 pub(crate) async fn ready(api: &Api) -> Result<(), StatusError> {
     if !api.is_full() || api.definitions_loaded().initialized() {
         return Ok(());
@@ -45,9 +45,9 @@ pub(crate) async fn ready(api: &Api) -> Result<(), StatusError> {
     api.definitions_loaded().get_or_try_init(load).await.map(drop)
 }
 
-/// Decides anew on all definitions, and serves what comes of it.
+/// Updates the status of all definitions, and serves the accepted ones.
 pub(crate) async fn refresh(api: &Api) -> Result<(), StatusError> {
-    let _turn = api.definitions_turn().lock().await;
+    let _turn = api.definitions_lock().lock().await;
     let mut attempts = ATTEMPTS;
     loop {
         let settled = round(api).await?;
@@ -58,7 +58,7 @@ pub(crate) async fn refresh(api: &Api) -> Result<(), StatusError> {
     }
 }
 
-/// Whether nothing is left to do.
+/// Runs one round; returns whether nothing is left to do.
 async fn round(api: &Api) -> Result<bool, StatusError> {
     let Some(kind) = api.registry().of(Builtin::CustomResourceDefinition).cloned() else { return Ok(true) };
     let scope = Scope { resource: kind.resource().clone(), namespace: None };
@@ -93,7 +93,7 @@ async fn round(api: &Api) -> Result<bool, StatusError> {
     Ok(settled)
 }
 
-/// A definition in the store was admitted; one that cannot be read all the same is not served.
+/// Parses a stored definition; one that cannot be parsed is not served.
 fn typed(definition: &Value) -> Option<CustomResourceDefinition> {
     let name = text_or_empty(definition, "/metadata/name");
     CustomResourceDefinition::deserialize(definition)
@@ -103,7 +103,7 @@ fn typed(definition: &Value) -> Option<CustomResourceDefinition> {
         .ok()
 }
 
-/// Stores a definition that the API was built with, unless it is there and says the same.
+/// Stores an initial definition, unless the stored one is the same.
 async fn seed(api: &Api, definition: &CustomResourceDefinition) -> Result<(), StatusError> {
     let Some(kind) = api.registry().of(Builtin::CustomResourceDefinition).cloned() else { return Ok(()) };
     let mut new = serde_json::to_value(definition)

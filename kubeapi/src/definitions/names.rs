@@ -1,4 +1,4 @@
-//! Which names a definition gets: those that no other kind of its group has. Pure.
+//! Decides which names a definition gets: those that no other kind of its group has. Pure.
 
 use std::collections::BTreeSet;
 
@@ -12,14 +12,14 @@ use crate::{
 
 /// The names that are taken in a group.
 #[derive(Default)]
-struct Taken {
+struct TakenNames {
     /// Plurals, singulars and short names.
     resources: BTreeSet<String>,
     /// Kinds and kinds of lists.
     kinds: BTreeSet<String>,
 }
 
-/// The definitions, by place, whose status must change, and to what. Earlier ones have the first choice.
+/// Returns the definitions, by index, whose status changes, with the new state. Earlier ones have precedence.
 pub(super) fn decided(registry: &Registry, definitions: &[Value], now: &str) -> Vec<(usize, Value)> {
     // without the schemas, which can be large
     let mut standing: Vec<_> = definitions.iter().map(named).collect();
@@ -37,7 +37,7 @@ pub(super) fn decided(registry: &Registry, definitions: &[Value], now: &str) -> 
     changed
 }
 
-/// What of a definition matters here.
+/// The fields of a definition that matter here.
 fn named(definition: &Value) -> Value {
     json!({
         "spec": {"group": definition.pointer("/spec/group"), "names": definition.pointer("/spec/names")},
@@ -45,11 +45,11 @@ fn named(definition: &Value) -> Value {
     })
 }
 
-/// What the others in the group of the definition at `index` have.
-fn taken(registry: &Registry, definitions: &[Value], index: usize) -> Taken {
+/// Returns the names of the other kinds in the group of the definition at `index`.
+fn taken(registry: &Registry, definitions: &[Value], index: usize) -> TakenNames {
     let group = definitions.get(index).map(|definition| text_or_empty(definition, "/spec/group"));
     let group = group.unwrap_or_default();
-    let mut taken = Taken::default();
+    let mut taken = TakenNames::default();
     for kind in registry.kinds().iter().filter(|kind| kind.builtin.is_some() && kind.group == group) {
         taken.resources.extend([kind.plural.clone(), kind.singular.clone()]);
         taken.resources.extend(kind.short_names.iter().cloned());
@@ -73,7 +73,7 @@ fn taken(registry: &Registry, definitions: &[Value], index: usize) -> Taken {
     taken
 }
 
-fn decide(definition: &mut Value, taken: &Taken, now: &str) {
+fn decide(definition: &mut Value, taken: &TakenNames, now: &str) {
     let asked = definition.pointer("/spec/names").cloned().unwrap_or_else(|| json!({}));
     let mut accepted = definition.pointer("/status/acceptedNames").cloned().unwrap_or_else(|| json!({}));
     let mut conflict = None;
@@ -116,7 +116,7 @@ fn decide(definition: &mut Value, taken: &Taken, now: &str) {
     }
 }
 
-/// A message for each name of `wanted`, a text or a list of them, that others have.
+/// Returns a message for each name in `wanted` (a text or a list of texts) that is taken.
 fn clashes(wanted: &Value, accepted: Option<&Value>, taken: &BTreeSet<String>) -> Vec<String> {
     if accepted == Some(wanted) {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! What a definition must be like, with the real server's texts. Pure.
+//! Validates definitions, with the API server's texts. Pure.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use crate::{
     validate::names::{dns_1035_label, dns_subdomain},
 };
 
-/// What stands against a definition.
+/// Returns what is invalid in a definition.
 pub(crate) fn check(definition: &Value) -> Vec<Cause> {
     let text = |pointer| text_or_empty(definition, pointer);
     let (group, plural) = (text("/spec/group"), text("/spec/names/plural"));
@@ -41,7 +41,7 @@ pub(crate) fn check(definition: &Value) -> Vec<Cause> {
     causes
 }
 
-/// What stands against a change, beside what stands against the new state.
+/// Returns what is invalid in an update, besides the faults of the new state.
 pub(crate) fn update(old: &Value, new: &Value) -> Vec<Cause> {
     let is_established = super::conditions::is_true(old, "Established");
     let fixed = [
@@ -69,7 +69,7 @@ pub(crate) fn update(old: &Value, new: &Value) -> Vec<Cause> {
     causes
 }
 
-/// What its author should know that this API does not do.
+/// Returns warnings about features that this API does not support.
 pub(crate) fn warnings(definition: &Value) -> Vec<String> {
     let mut warnings = Vec::new();
     if text_or_empty(definition, "/spec/conversion/strategy") == "Webhook" {

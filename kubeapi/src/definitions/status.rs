@@ -1,21 +1,21 @@
-//! What the server notes in a definition at its writes: the versions in which objects may be stored, and its deletion.
+//! The status of a definition that the server maintains: the stored versions, and the deletion.
 
 use serde_json::{Value, json};
 
 use super::conditions::set;
 use crate::object::{as_map, child, default_to, items, text};
 
-/// What keeps a definition under deletion until its objects are gone.
+/// The finalizer that keeps a definition until its objects are gone.
 pub(crate) const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// The status of a new definition.
+/// Sets the status of a new definition.
 pub(crate) fn begin(definition: &mut Value) {
     let names = json!({"kind": "", "plural": ""});
     child(as_map(definition), "status").insert("acceptedNames".into(), names);
     follow(definition);
 }
 
-/// Notes the version in which objects are stored from now on.
+/// Adds the storage version to `storedVersions`.
 pub(crate) fn follow(definition: &mut Value) {
     let is_storage = |version: &&Value| version.get("storage").and_then(Value::as_bool).unwrap_or(false);
     let storage = items(definition, "/spec/versions").iter().find(is_storage);
@@ -29,7 +29,7 @@ pub(crate) fn follow(definition: &mut Value) {
     }
 }
 
-/// Says that the objects of a definition are going to be deleted, and it after them.
+/// Sets the condition `Terminating`.
 pub(crate) fn terminate(definition: &mut Value, now: &str) {
     let message =
         "CustomResourceDefinition marked for deletion; CustomResource deletion will be initiated soon";

@@ -1,4 +1,4 @@
-//! Writes of definitions.
+//! Writes definitions to the store.
 
 use serde_json::Value;
 
@@ -10,14 +10,14 @@ use crate::{
     store::{Expect, Key, StoreError, Write},
 };
 
-/// Writes a definition that stands at the version that it names, unless somebody else was faster: then another round follows.
+/// Writes a definition at the revision that it names. A conflict is not an error: another round follows.
 pub(super) async fn write(api: &Api, kind: &Kind, definition: Value) -> Result<(), StatusError> {
     let revision = text_or_empty(&definition, "/metadata/resourceVersion").parse().unwrap_or_default();
     let key = Key::new(kind.resource().clone(), "", text_or_empty(&definition, "/metadata/name"));
     committed(api, Write { key, expect: Expect::Revision(revision), value: Some(definition) }).await
 }
 
-/// Where somebody else was faster, their write is followed by a round of its own.
+/// Treats a conflict as success, since the other write is followed by a round of its own.
 pub(super) async fn committed(api: &Api, write: Write) -> Result<(), StatusError> {
     match api.store().commit(vec![write]).await {
         Ok(_) | Err(StoreError::Conflict { .. } | StoreError::Missing(_) | StoreError::Exists(_)) => Ok(()),

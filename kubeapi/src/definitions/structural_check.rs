@@ -1,4 +1,4 @@
-//! Whether an `openAPIV3Schema` is structural: whether it says of every field what it is. Pure.
+//! Validates that an `openAPIV3Schema` is structural: that it declares the type of each field. Pure.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use crate::{
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 
-/// What only schemas of fields say, not those under `allOf`, `anyOf`, `oneOf` and `not`.
+/// Keywords that are allowed in schemas of fields only, not under `allOf`, `anyOf`, `oneOf` and `not`.
 const ONLY_OF_FIELDS: [&str; 7] = [
     "type",
     "description",
@@ -21,7 +21,7 @@ const ONLY_OF_FIELDS: [&str; 7] = [
     "x-kubernetes-validations",
 ];
 
-/// What stands against the schema at `path`.
+/// Returns what is invalid in the schema at `path`.
 pub(super) fn check(schema: &Value, path: &str) -> Vec<Cause> {
     let mut causes = Vec::new();
     match schema.get("type").and_then(Value::as_str) {
@@ -33,22 +33,22 @@ pub(super) fn check(schema: &Value, path: &str) -> Vec<Cause> {
             causes.push(Cause::invalid(format!("{path}.type"), &other.into(), "must be object at the root"));
         }
     }
-    let root = Place { needs_type: None, is_root: true, uncorrelatable: None };
+    let root = SchemaContext { needs_type: None, is_root: true, uncorrelatable: None };
     field(schema, path, root, &mut causes);
     causes
 }
 
-/// Where a field's schema stands.
+/// The context of a field's schema.
 #[derive(Clone, Copy)]
-struct Place<'a> {
-    /// What is said where its type is missing; the root has said so itself.
+struct SchemaContext<'a> {
+    /// The message where the type is missing; `None` at the root, which is checked separately.
     needs_type: Option<&'static str>,
     is_root: bool,
-    /// The list around it in which no item can be told to be the same as an old one.
+    /// The path of the enclosing list whose items cannot be correlated with old ones.
     uncorrelatable: Option<&'a str>,
 }
 
-fn field(schema: &Value, path: &str, place: Place<'_>, causes: &mut Vec<Cause>) {
+fn field(schema: &Value, path: &str, place: SchemaContext<'_>, causes: &mut Vec<Cause>) {
     let flag = |name: &str| schema.get(name).and_then(Value::as_bool).unwrap_or(false);
     let type_ = schema.get("type").and_then(Value::as_str).unwrap_or_default();
     let is_free = flag("x-kubernetes-int-or-string") || flag("x-kubernetes-preserve-unknown-fields");
@@ -91,7 +91,7 @@ fn field(schema: &Value, path: &str, place: Place<'_>, causes: &mut Vec<Cause>) 
         let path = format!("{path}.{step}");
         match step.split(['[', '.']).next().unwrap_or_default() {
             "properties" | "additionalProperties" => {
-                let place = Place {
+                let place = SchemaContext {
                     needs_type: Some("must not be empty for specified object fields"),
                     is_root: false,
                     uncorrelatable,
@@ -99,7 +99,7 @@ fn field(schema: &Value, path: &str, place: Place<'_>, causes: &mut Vec<Cause>) 
                 field(inner, &path, place, causes);
             }
             "items" => {
-                let place = Place {
+                let place = SchemaContext {
                     needs_type: Some("must not be empty for specified array items"),
                     is_root: false,
                     uncorrelatable,
@@ -111,8 +111,8 @@ fn field(schema: &Value, path: &str, place: Place<'_>, causes: &mut Vec<Cause>) 
     }
 }
 
-/// A schema under `allOf`, `anyOf`, `oneOf` or `not` only narrows values. `is_free`: the types of an `int-or-string` may be
-/// named there.
+/// Checks a schema under `allOf`, `anyOf`, `oneOf` or `not`, which may only narrow values. `is_free`: the types of an `int-or-string`
+/// may be named there.
 fn junction(schema: &Value, path: &str, is_free: bool, causes: &mut Vec<Cause>) {
     for name in ONLY_OF_FIELDS.into_iter().filter(|name| !(is_free && *name == "type")) {
         if schema.get(name).is_some_and(|value| value != &Value::Bool(false)) {
@@ -125,7 +125,7 @@ fn junction(schema: &Value, path: &str, is_free: bool, causes: &mut Vec<Cause>) 
     }
 }
 
-/// The schemas within, each with the step to it.
+/// Returns the nested schemas, each with the step to it.
 fn inner(schema: &Value) -> Vec<(String, &Value)> {
     let mut inner = Vec::new();
     let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
@@ -181,7 +181,7 @@ fn pattern(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// A default that the schema itself refuses would make every object invalid.
+/// Checks that a default satisfies the schema; else each object would be invalid.
 fn default(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     let Some(default) = schema.get("default").filter(|default| !default.is_null()) else { return };
     let compiled = Structural::new(schema);
@@ -192,7 +192,7 @@ fn default(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
         Ok(found) => {
             causes.extend(found.causes.into_iter().map(|cause| cause.at(&format!("{path}.default"))))
         }
-        Err(structural_schema::Late) => {
+        Err(structural_schema::DeadlineExceeded) => {
             causes.push(Cause::invalid(format!("{path}.default"), default, "takes too long to be checked"));
         }
     }

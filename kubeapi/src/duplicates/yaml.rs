@@ -5,16 +5,16 @@ use std::{collections::HashSet, fmt};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{DuplicateKeyPolicy, Spanned};
 
-/// Who repeats so many fields need not have them all told.
-pub(crate) const TOLD: usize = 100;
+/// The most field errors that are reported.
+pub(crate) const MAX_FIELD_ERRORS: usize = 100;
 
-/// What is to say of them. Empty for what is not YAML, which others say better.
+/// Returns the messages for duplicate fields; empty for invalid YAML, which the parser reports.
 pub(super) fn find(yaml: &[u8]) -> Vec<String> {
     let Ok(text) = std::str::from_utf8(yaml) else { return Vec::new() };
     let options =
         serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::LastWins, with_snippet: false };
     let Keys(mut found) = serde_saphyr::from_str_with_options(text, options).unwrap_or_default();
-    found.truncate(TOLD);
+    found.truncate(MAX_FIELD_ERRORS);
     found.into_iter().map(|(line, key)| format!("line {line}: key {key:?} already set in map")).collect()
 }
 
@@ -40,7 +40,7 @@ impl<'de> Visitor<'de> for KeysVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Keys, A::Error> {
         let (mut known, mut found) = (HashSet::new(), Vec::new());
         while let Some(key) = map.next_key::<Spanned<String>>()? {
-            if !known.insert(key.value.clone()) && found.len() < TOLD {
+            if !known.insert(key.value.clone()) && found.len() < MAX_FIELD_ERRORS {
                 found.push((key.referenced.line(), key.value));
             }
             found.extend(map.next_value::<Keys>()?.0);

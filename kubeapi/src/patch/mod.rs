@@ -1,7 +1,7 @@
-//! Patches: pure functions from (what stands, what the client sent) to what shall stand, with the real API server's answers.
+//! Patches: pure functions from the stored object and the client's patch to the new object, with the API server's results.
 //!
-//! Comes in: a patch body as JSON (the caller reads YAML) and the object as it stands. Goes out: the new object, or a
-//! [`PatchError`] whose variants are HTTP answers. [`track_update`] keeps `metadata.managedFields` for ordinary writes.
+//! Input: a patch body as JSON (the caller parses YAML) and the stored object. Output: the new object, or a [`PatchError`] whose
+//! variants are HTTP responses. [`track_update`] maintains `metadata.managedFields` for ordinary writes.
 
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ pub(crate) enum PatchKind {
 }
 
 impl PatchKind {
-    /// From a `Content-Type`, whose parameters do not matter.
+    /// Returns the type for a `Content-Type`, whose parameters are ignored.
     pub(crate) fn from_content_type(value: &str) -> Option<Self> {
         match value.split(';').next().unwrap_or_default().trim() {
             "application/json-patch+json" => Some(Self::Json),
@@ -45,7 +45,7 @@ impl PatchKind {
     }
 }
 
-/// `current` after the operations of a JSON patch, whoever sent it: with bounds of how much it copies and how deep it nests.
+/// Applies a JSON patch to `current`, with limits of copied bytes and nesting.
 pub(crate) fn json(current: &Value, body: &Value) -> Result<Value, PatchError> {
     json::apply(current, body)
 }

@@ -2,17 +2,17 @@
 //! and server-side apply differ in where the two meet.
 
 /// An item of a merged list.
-pub(super) struct Placed<T> {
+pub(super) struct OrderedItem<T> {
     pub(super) item: T,
-    /// Its place in the list that stood.
+    /// Its index in the old list.
     pub(super) stood: Option<usize>,
-    /// Its place in the order that the client wants.
+    /// Its index in the order that the client requests.
     pub(super) wanted: Option<usize>,
 }
 
 /// The order of a strategic merge. Those that the client names stand in its order; the others are put before the first of these
 /// that they stood before.
-pub(super) fn interleave<T>(items: Vec<Placed<T>>) -> Vec<T> {
+pub(super) fn interleave<T>(items: Vec<OrderedItem<T>>) -> Vec<T> {
     let (mut named, mut others): (Vec<_>, Vec<_>) = items.into_iter().partition(|item| item.wanted.is_some());
     named.sort_by_key(|item| item.wanted);
     others.sort_by_key(|item| item.stood);
@@ -20,7 +20,7 @@ pub(super) fn interleave<T>(items: Vec<Placed<T>>) -> Vec<T> {
     let mut all = Vec::with_capacity(named.len() + others.len());
     for item in named {
         let before =
-            |other: &Placed<T>| other.stood.zip(item.stood).is_some_and(|(other, item)| other < item);
+            |other: &OrderedItem<T>| other.stood.zip(item.stood).is_some_and(|(other, item)| other < item);
         while let Some(other) = others.next_if(before) {
             all.push(other.item);
         }
@@ -32,7 +32,7 @@ pub(super) fn interleave<T>(items: Vec<Placed<T>>) -> Vec<T> {
 
 /// The order of a server-side apply, as in sigs.k8s.io/structured-merge-diff: both lists are walked side by side, and what only
 /// stands goes before what is new at the same place.
-pub(super) fn applied<T>(items: Vec<Placed<T>>) -> Vec<T> {
+pub(super) fn applied<T>(items: Vec<OrderedItem<T>>) -> Vec<T> {
     let mut stood: Vec<_> = (0..items.len()).filter(|index| items[*index].stood.is_some()).collect();
     let mut wanted: Vec<_> = (0..items.len()).filter(|index| items[*index].wanted.is_some()).collect();
     stood.sort_by_key(|index| items[*index].stood);
@@ -81,7 +81,8 @@ mod tests {
         ];
         for (standing, sent, expected) in cases {
             let all: std::collections::BTreeSet<_> = standing.chars().chain(sent.chars()).collect();
-            let placed = |item: char| Placed { item, stood: standing.find(item), wanted: sent.find(item) };
+            let placed =
+                |item: char| OrderedItem { item, stood: standing.find(item), wanted: sent.find(item) };
             let merged: String = applied(all.into_iter().map(placed).collect()).into_iter().collect();
             assert_eq!(merged, expected, "{sent:?} applied to {standing:?}");
         }

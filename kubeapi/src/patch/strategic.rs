@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::{
     error::PatchError,
     merge_schema::{MergeSchema, builtin::ListMerge},
-    order::{Placed, interleave},
+    order::{OrderedItem, interleave},
 };
 
 const DIRECTIVE: &str = "$patch";
@@ -176,16 +176,16 @@ fn merge_items(original: &mut Vec<Value>, list: &List<'_>, at: MergeSchema<'_>) 
         let key = list.key_of(&item);
         if !replaced && key.as_ref().is_none_or(|key| !deleted.contains(key)) {
             places.entry(key).or_insert(items.len());
-            items.push(standing((place, item)));
+            items.push(existing_item((place, item)));
         }
     }
     for patch in list.patch.iter().filter(|patch| patch.get(DIRECTIVE).is_none()) {
         let place = *places.entry(list.key_of(patch)).or_insert(items.len());
         match (items.get_mut(place), patch) {
-            (Some(Placed { item: Value::Object(item), .. }), Value::Object(patch)) => {
+            (Some(OrderedItem { item: Value::Object(item), .. }), Value::Object(patch)) => {
                 merge_maps(item, patch, at)?;
             }
-            _ => items.push(Placed { item: plain(patch), stood: None, wanted: None }),
+            _ => items.push(OrderedItem { item: plain(patch), stood: None, wanted: None }),
         }
     }
     if let Some(order) = list.order {
@@ -202,11 +202,11 @@ fn merge_values(
     patch: &[Value],
     order: Option<&Vec<Value>>,
 ) -> Result<(), PatchError> {
-    let mut items: Vec<_> = std::mem::take(original).into_iter().enumerate().map(standing).collect();
+    let mut items: Vec<_> = std::mem::take(original).into_iter().enumerate().map(existing_item).collect();
     let mut known: HashSet<_> = items.iter().map(|item| item.item.to_string()).collect();
     for value in patch {
         if known.insert(value.to_string()) {
-            items.push(Placed { item: value.clone(), stood: None, wanted: None });
+            items.push(OrderedItem { item: value.clone(), stood: None, wanted: None });
         }
     }
     let mut wanted: Vec<_> = patch.iter().map(Value::to_string).collect();
@@ -218,11 +218,11 @@ fn merge_values(
     Ok(())
 }
 
-fn standing((place, item): (usize, Value)) -> Placed<Value> {
-    Placed { item, stood: Some(place), wanted: None }
+fn existing_item((place, item): (usize, Value)) -> OrderedItem<Value> {
+    OrderedItem { item, stood: Some(place), wanted: None }
 }
 
-fn place(items: &mut [Placed<Value>], wanted: &[String], key: impl Fn(&Value) -> Option<String>) {
+fn place(items: &mut [OrderedItem<Value>], wanted: &[String], key: impl Fn(&Value) -> Option<String>) {
     let mut places = HashMap::new();
     for (place, key) in wanted.iter().enumerate() {
         places.entry(key.as_str()).or_insert(place);

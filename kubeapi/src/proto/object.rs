@@ -1,4 +1,4 @@
-//! Objects: messages walked by their fields' tables into the JSON that Go would write of them.
+//! Decodes messages by their field tables into the JSON that Go would write.
 
 use serde_json::{Map, Value};
 
@@ -10,18 +10,18 @@ use super::{
     wire::{Fields, Raw},
 };
 
-/// Reads one body.
+/// Decodes one body.
 pub(super) struct Decoder {
     schema: &'static Schema,
     depth: usize,
     values: usize,
 }
 
-/// What came for a field. Which part is in use depends on the field's shape and type.
+/// The encoded values of a field. Which member is used depends on the field's shape and type.
 #[derive(Clone, Default)]
-struct Slot<'a> {
+struct FieldValues<'a> {
     seen: bool,
-    /// A message can come in parts, which count as if they were joined.
+    /// The parts of a message, which count as if they were joined.
     parts: Vec<&'a [u8]>,
     values: Vec<Value>,
     entries: Map<String, Value>,
@@ -56,7 +56,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// The JSON of a message.
+    /// Returns the JSON of a message.
     fn value(&mut self, id: MessageId, parts: &[&[u8]]) -> Result<Value, Error> {
         if self.schema.message(id).union {
             return self.variant(id, parts);
@@ -66,7 +66,7 @@ impl Decoder {
         Ok(Value::Object(object))
     }
 
-    /// The JSON of a union's last field that is there, or else of its first.
+    /// Returns the JSON of a union's last field that is present, or else of its first.
     fn variant(&mut self, id: MessageId, parts: &[&[u8]]) -> Result<Value, Error> {
         let message = self.schema.message(id);
         let mut slots: Vec<_> = message.fields.iter().zip(self.slots(message, parts)?).collect();
@@ -81,21 +81,25 @@ impl Decoder {
         Ok(value.unwrap_or_default())
     }
 
-    /// What the bytes have for each field of a message. Unknown fields are skipped: newer clients have more.
-    fn slots<'a>(&mut self, message: &'static Message, parts: &[&'a [u8]]) -> Result<Vec<Slot<'a>>, Error> {
-        let mut slots = vec![Slot::default(); message.fields.len()];
+    /// Collects the values of each field of a message. Unknown fields, which newer clients send, are skipped.
+    fn slots<'a>(
+        &mut self,
+        message: &'static Message,
+        parts: &[&'a [u8]],
+    ) -> Result<Vec<FieldValues<'a>>, Error> {
+        let mut slots = vec![FieldValues::default(); message.fields.len()];
         for item in parts.iter().flat_map(|part| Fields::of(part)) {
             let (number, raw) = item.map_err(|fault| damaged(message, fault))?;
             let known = message.fields.iter().zip(&mut slots).find(|(field, _)| field.number == number);
             if let Some((field, slot)) = known {
                 slot.seen = true;
-                self.take(Place { message, field }, raw, slot)?;
+                self.take(FieldRef { message, field }, raw, slot)?;
             }
         }
         Ok(slots)
     }
 
-    fn take<'a>(&mut self, at: Place, raw: Raw<'a>, slot: &mut Slot<'a>) -> Result<(), Error> {
+    fn take<'a>(&mut self, at: FieldRef, raw: Raw<'a>, slot: &mut FieldValues<'a>) -> Result<(), Error> {
         match (at.field.shape, at.field.of) {
             (Shape::Map, of) => {
                 let (key, value) = self.entry(at, of, raw)?;
@@ -131,8 +135,8 @@ impl Decoder {
         Ok(())
     }
 
-    /// A map's entry is a message of a key and a value, either of which may be absent.
-    fn entry<'a>(&mut self, at: Place, of: Type, raw: Raw<'a>) -> Result<(&'a str, Value), Error> {
+    /// Decodes the entry of a map: a message of a key and a value, each optional.
+    fn entry<'a>(&mut self, at: FieldRef, of: Type, raw: Raw<'a>) -> Result<(&'a str, Value), Error> {
         let (mut key, mut value) = ("", None);
         for item in Fields::of(at.check(raw.bytes())?) {
             match at.check(item)? {
@@ -153,8 +157,8 @@ impl Decoder {
         Ok((key, value))
     }
 
-    /// The JSON of a field; `None` when JSON leaves it out.
-    fn json(&mut self, field: &Field, mut slot: Slot<'_>) -> Result<Option<Value>, Error> {
+    /// Returns the JSON of a field; `None` where JSON omits it.
+    fn json(&mut self, field: &Field, mut slot: FieldValues<'_>) -> Result<Option<Value>, Error> {
         let always = field.always;
         Ok(match (field.shape, field.of) {
             // Go's nil
@@ -181,14 +185,14 @@ impl Decoder {
     }
 }
 
-/// Where a value stands.
+/// The message and field of a value.
 #[derive(Clone, Copy)]
-struct Place {
+struct FieldRef {
     message: &'static Message,
     field: &'static Field,
 }
 
-impl Place {
+impl FieldRef {
     fn check<T>(self, result: Result<T, Fault>) -> Result<T, Error> {
         result.map_err(|fault| Error::Damaged {
             at: format!("{}.{}", self.message.name, self.field.name),

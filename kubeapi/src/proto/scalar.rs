@@ -1,4 +1,4 @@
-//! Values that are no objects of fields: what their JSON is, and what it is when they are zero.
+//! Scalar values: their JSON, and that of their zero values.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
@@ -36,7 +36,7 @@ pub(super) enum Scalar {
 }
 
 impl Scalar {
-    /// As the tables name it.
+    /// Returns the type with this name in the tables.
     pub(super) fn named(name: &str) -> Option<Self> {
         Some(match name {
             "string" => Self::String,
@@ -54,7 +54,7 @@ impl Scalar {
         })
     }
 
-    /// The JSON of a value that is absent.
+    /// Returns the JSON of an absent value.
     pub(super) fn zero(self) -> Value {
         match self {
             Self::String | Self::Bytes => "".into(),
@@ -65,7 +65,7 @@ impl Scalar {
         }
     }
 
-    /// Whether optional JSON leaves `value` out. Go's `omitempty` does not for structures, whatever their JSON.
+    /// Reports whether `omitempty` omits `value`. Go never omits structures.
     pub(super) fn omits(self, value: &Value) -> bool {
         match self {
             Self::String | Self::Bytes | Self::Bool | Self::Int32 | Self::Int64 | Self::Double => {
@@ -75,7 +75,7 @@ impl Scalar {
         }
     }
 
-    /// The JSON of a value.
+    /// Returns the JSON of a value.
     pub(super) fn read(self, raw: Raw<'_>) -> Result<Value, Fault> {
         Ok(match self {
             Self::String => raw.text()?.into(),
@@ -92,7 +92,7 @@ impl Scalar {
         })
     }
 
-    /// The values of a list in one run of bytes, as some encoders write numbers; `None` when `raw` is a single value.
+    /// Returns the values of a packed list; `None` where `raw` is a single value.
     pub(super) fn packed(self, raw: Raw<'_>) -> Option<Packed<'_>> {
         match (self, raw) {
             (Self::Bool | Self::Int32 | Self::Int64, Raw::Bytes(rest)) => Some(Packed { rest }),
@@ -101,7 +101,7 @@ impl Scalar {
     }
 }
 
-/// Integers without tags.
+/// An iterator over packed integers, which have no tags.
 pub(super) struct Packed<'a> {
     rest: &'a [u8],
 }
@@ -121,7 +121,7 @@ impl<'a> Iterator for Packed<'a> {
     }
 }
 
-/// The last field of this number.
+/// Returns the last field of this number.
 fn member<'a>(raw: Raw<'a>, number: u32) -> Result<Option<Raw<'a>>, Fault> {
     let mut found = None;
     for field in Fields::of(raw.bytes()?) {

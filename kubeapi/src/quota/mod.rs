@@ -1,7 +1,7 @@
-//! The quotas of a namespace: what new objects may still use, and how much is used. Source: Kubernetes' admission plugin and
+//! Resource quotas: limits new objects, and maintains the usage in the quotas' status. Source: Kubernetes' admission plugin and
 //! controller `ResourceQuota`.
 //!
-//! What is used is counted from the objects themselves, each time: nothing has to be kept in step.
+//! Usage is counted from the objects each time, so there is no state to keep consistent.
 
 use serde_json::{Map, Value, json};
 use tokio::sync::MutexGuard;
@@ -20,25 +20,25 @@ mod usage;
 
 use usage::Usage;
 
-/// How often a status is written anew because somebody else wrote the quota meanwhile.
+/// How often the write of a status is retried after a conflict.
 const ATTEMPTS: usize = 8;
 
-/// Held until an admitted object is stored: the next one counts it.
-pub(crate) type Turn<'a> = Option<MutexGuard<'a, ()>>;
+/// A lock that is held until an admitted object is stored, so that the next check counts it. `None` where no quota applies.
+pub(crate) type QuotaLock<'a> = Option<MutexGuard<'a, ()>>;
 
-/// 403 for a new object that would use more than a quota of its namespace leaves.
+/// Refuses with 403 a new object that exceeds a quota of its namespace.
 pub(crate) async fn admit<'a>(
     api: &'a Api,
     target: &Target,
     object: &Value,
-) -> Result<Turn<'a>, StatusError> {
+) -> Result<QuotaLock<'a>, StatusError> {
     if !api.is_full() || !target.kind.namespaced || target.kind.is(Builtin::ResourceQuota) {
         return Ok(None);
     }
     if quotas(api, &target.namespace).await?.is_empty() {
         return Ok(None);
     }
-    let turn = api.quota_turn().lock().await;
+    let turn = api.quota_lock().lock().await;
     let wanted = usage::of(&target.kind, object);
     for quota in quotas(api, &target.namespace).await? {
         let quota = quota.value()?;
@@ -53,13 +53,13 @@ pub(crate) async fn admit<'a>(
     Ok(Some(turn))
 }
 
-/// 403 for a change by which an object would use more than a quota of its namespace leaves: of a service or a claim. (Pods change what
-/// they ask for by their `resize` alone.)
+/// Refuses with 403 a change by which a service or a claim exceeds a quota of its namespace. (Pods change their requests by their
+/// `resize` alone.)
 pub(crate) async fn admit_change<'a>(
     api: &'a Api,
     target: &Target,
     (old, new): (&Value, &Value),
-) -> Result<Turn<'a>, StatusError> {
+) -> Result<QuotaLock<'a>, StatusError> {
     let counts = target.kind.is(Builtin::Service) || target.kind.is(Builtin::PersistentVolumeClaim);
     if !api.is_full() || target.part.is_some() || !counts {
         return Ok(None);
@@ -68,7 +68,7 @@ pub(crate) async fn admit_change<'a>(
     if more.is_empty() || quotas(api, &target.namespace).await?.is_empty() {
         return Ok(None);
     }
-    let turn = api.quota_turn().lock().await;
+    let turn = api.quota_lock().lock().await;
     for quota in quotas(api, &target.namespace).await? {
         let quota = quota.value()?;
         if !usage::concerns(&quota, &target.kind, new) {
@@ -82,7 +82,7 @@ pub(crate) async fn admit_change<'a>(
     Ok(Some(turn))
 }
 
-/// Why a quota does not let an object in.
+/// Returns why a quota refuses an object, if it does.
 async fn refusal(
     api: &Api,
     target: &Target,
@@ -92,7 +92,7 @@ async fn refusal(
 ) -> Result<Option<String>, StatusError> {
     let name = text_or_empty(quota, "/metadata/name");
     if target.kind.is(Builtin::Pod) {
-        let silent = hard.keys().map(|resource| (resource, usage::unsaid(object, resource)));
+        let silent = hard.keys().map(|resource| (resource, usage::containers_without(object, resource)));
         let silent: Vec<_> = silent
             .filter(|(_, containers)| !containers.is_empty())
             .map(|(resource, containers)| format!("{resource} for: {}", containers.join(",")))
@@ -133,7 +133,7 @@ async fn refusal(
     )))
 }
 
-/// Writes what is used of each quota of a namespace, after a write in it.
+/// Updates the status of each quota of a namespace, after a write in it.
 pub(crate) async fn refresh(api: &Api, target: &Target) -> Result<(), StatusError> {
     if !api.is_full() || target.namespace.is_empty() {
         return Ok(());
@@ -149,7 +149,7 @@ pub(crate) async fn refresh(api: &Api, target: &Target) -> Result<(), StatusErro
     Ok(())
 }
 
-/// Writes one status where it is not so already; answers the quota as it is now if somebody else wrote it meanwhile.
+/// Updates one status if it has changed; returns the current quota after a conflict.
 async fn write_status(api: &Api, quota: Object) -> Result<Option<Object>, StatusError> {
     let mut value = quota.value()?;
     let hard = usage::amounts(&value, "/spec/hard");
@@ -177,7 +177,7 @@ async fn write_status(api: &Api, quota: Object) -> Result<Option<Object>, Status
     }
 }
 
-/// What the objects of a namespace use of what a quota limits.
+/// Counts the usage in a namespace of the resources that a quota limits.
 async fn used(api: &Api, namespace: &str, quota: &Value, hard: &Usage) -> Result<Usage, StatusError> {
     let mut sum = Usage::new();
     let registry = api.registry();
@@ -198,7 +198,7 @@ async fn used(api: &Api, namespace: &str, quota: &Value, hard: &Usage) -> Result
     Ok(sum)
 }
 
-/// Whether a quota limits anything that objects of `kind` use.
+/// Reports whether a quota limits a resource that objects of `kind` use.
 fn is_limited(kind: &Kind, hard: &Usage) -> bool {
     let counted = usage::of(kind, &Value::Null);
     hard.keys().any(|name| {

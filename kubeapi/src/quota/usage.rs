@@ -1,4 +1,4 @@
-//! How much of which resources an object uses, and which quotas are about it. Pure.
+//! Computes the resource usage of an object, and which quotas match it. Pure.
 //!
 //! Source: `pkg/quota/v1/evaluator/core` of Kubernetes.
 
@@ -12,10 +12,10 @@ use crate::{
     registry::{Builtin, Kind},
 };
 
-/// Amounts by the name that quotas have for them.
+/// Amounts by the resource names of quotas.
 pub(super) type Usage = BTreeMap<String, Quantity>;
 
-/// What `object` uses, under every name by which a quota may limit it.
+/// Returns the usage of `object` by each resource name that a quota can limit.
 pub(super) fn of(kind: &Kind, object: &Value) -> Usage {
     let mut usage = Usage::new();
     let group = if kind.group.is_empty() { String::new() } else { format!(".{}", kind.group) };
@@ -32,7 +32,7 @@ pub(super) fn of(kind: &Kind, object: &Value) -> Usage {
     usage
 }
 
-/// A pod that has ended uses nothing but its place in the store.
+/// Returns the usage of a pod; one that has ended only counts as an object.
 fn pod(pod: &Value, usage: &mut Usage) {
     if matches!(text_or_empty(pod, "/status/phase"), "Succeeded" | "Failed") {
         return;
@@ -48,7 +48,7 @@ fn pod(pod: &Value, usage: &mut Usage) {
     }
 }
 
-/// The sum of the containers, or the largest init container where that is more; the pod's overhead comes on top.
+/// Returns the sum of the containers or the largest init container, whichever is greater, plus the pod's overhead.
 fn of_containers(pod: &Value, field: &str) -> Usage {
     let of = |container: &Value| amounts(container, &format!("/resources/{field}"));
     let mut sum = Usage::new();
@@ -97,7 +97,7 @@ fn claim(claim: &Value, usage: &mut Usage) {
     }
 }
 
-/// Whether a quota is about an object: its scopes choose among pods.
+/// Reports whether a quota's scopes match an object; scopes select pods only.
 pub(super) fn concerns(quota: &Value, kind: &Kind, object: &Value) -> bool {
     let is_of_pods = kind.is(Builtin::Pod);
     let mut scopes = items(quota, "/spec/scopes").iter().filter_map(Value::as_str);
@@ -135,8 +135,8 @@ fn has_scope(pod: &Value, scope: &str, operator: &str, values: &[Value]) -> bool
     }
 }
 
-/// The containers that do not say how much they need of what a quota limits.
-pub(super) fn unsaid(pod: &Value, name: &str) -> Vec<String> {
+/// Returns the names of the containers that do not set the request or limit `name`.
+pub(super) fn containers_without(pod: &Value, name: &str) -> Vec<String> {
     let (field, resource) = match name.split_once('.') {
         Some((field @ ("requests" | "limits"), resource)) => (field, resource),
         None if matches!(name, "cpu" | "memory") => ("requests", name),
@@ -151,7 +151,7 @@ pub(super) fn unsaid(pod: &Value, name: &str) -> Vec<String> {
     silent.map(|container| text_or_empty(container, "/name").to_owned()).collect()
 }
 
-/// What `new` uses beyond `old`.
+/// Returns the usage of `new` beyond that of `old`.
 pub(super) fn more(old: &Usage, new: &Usage) -> Usage {
     let beyond = |(name, amount): (&String, &Quantity)| {
         let more = amount.minus(old.get(name).copied().unwrap_or(Quantity::ZERO));
@@ -168,7 +168,7 @@ pub(super) fn add(sum: &mut Usage, more: &Usage) {
     }
 }
 
-/// The amounts at `pointer`.
+/// Returns the amounts at `pointer`.
 pub(super) fn amounts(object: &Value, pointer: &str) -> Usage {
     let map = object.pointer(pointer).and_then(Value::as_object).into_iter().flatten();
     map.filter_map(|(name, amount)| {

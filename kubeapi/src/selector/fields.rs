@@ -23,7 +23,7 @@ impl FieldRequirement {
         (found.as_deref().unwrap_or(self.absent()) == self.value) != self.negated
     }
 
-    /// How a field reads that is not there.
+    /// Returns the value of an absent field.
     fn absent(&self) -> &'static str {
         match self.label.as_str() {
             "spec.unschedulable" | "spec.hostNetwork" => "false",
@@ -42,12 +42,12 @@ fn text<'a>(object: &'a Value, pointer: &str) -> Cow<'a, str> {
     }
 }
 
-/// Reads a field selector.
+/// Parses a field selector.
 pub(super) fn parse(kind: &Kind, text: &str) -> Result<Vec<FieldRequirement>, String> {
     terms(text).filter(|term| !term.is_empty()).map(|term| requirement(kind, text, term)).collect()
 }
 
-/// Cuts at commas that no backslash stands before.
+/// Splits at commas that are not escaped.
 fn terms(text: &str) -> impl Iterator<Item = &str> {
     let mut escaped = false;
     text.split(move |char| {
@@ -101,7 +101,7 @@ fn unescaped(value: &str) -> Result<String, String> {
     Ok(out)
 }
 
-/// Where `label` stands in objects of this kind.
+/// Returns the pointers of the field `label` in objects of this kind.
 fn pointers(kind: &Kind, label: &str) -> Result<Vec<String>, String> {
     let known: Option<&[&str]> = match kind.builtin {
         Some(Builtin::Pod) => Some(&[

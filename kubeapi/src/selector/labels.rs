@@ -11,11 +11,11 @@ use crate::validate::names;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LabelRequirement {
     key: String,
-    test: Test,
+    test: Operator,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Test {
+enum Operator {
     Exists,
     Absent,
     In(BTreeSet<String>),
@@ -30,17 +30,17 @@ impl LabelRequirement {
         let label = labels.and_then(|labels| labels.get(&self.key)).and_then(Value::as_str);
         let number = || label.and_then(|label| label.parse::<i64>().ok());
         match &self.test {
-            Test::Exists => label.is_some(),
-            Test::Absent => label.is_none(),
-            Test::In(values) => label.is_some_and(|label| values.contains(label)),
-            Test::NotIn(values) => label.is_none_or(|label| !values.contains(label)),
-            Test::Above(bound) => number().is_some_and(|number| number > *bound),
-            Test::Below(bound) => number().is_some_and(|number| number < *bound),
+            Operator::Exists => label.is_some(),
+            Operator::Absent => label.is_none(),
+            Operator::In(values) => label.is_some_and(|label| values.contains(label)),
+            Operator::NotIn(values) => label.is_none_or(|label| !values.contains(label)),
+            Operator::Above(bound) => number().is_some_and(|number| number > *bound),
+            Operator::Below(bound) => number().is_some_and(|number| number < *bound),
         }
     }
 }
 
-/// Reads a label selector.
+/// Parses a label selector.
 pub(super) fn parse(text: &str) -> Result<Vec<LabelRequirement>, String> {
     let mut lexer = Lexer::new(text);
     let mut requirements = Vec::new();
@@ -82,7 +82,7 @@ fn requirement(lexer: &mut Lexer<'_>) -> Result<LabelRequirement, String> {
         return Err(format!("<nil>: Invalid value: {key:?}: {}", faults.join("; ")));
     }
     if matches!(lexer.peek(), Token::End | Token::Symbol(",")) {
-        let test = if negated { Test::Absent } else { Test::Exists };
+        let test = if negated { Operator::Absent } else { Operator::Exists };
         return Ok(LabelRequirement { key, test });
     }
     // as the real server: `!key=value` reads as `key=value`
@@ -90,15 +90,15 @@ fn requirement(lexer: &mut Lexer<'_>) -> Result<LabelRequirement, String> {
     Ok(LabelRequirement { key, test })
 }
 
-fn test(lexer: &mut Lexer<'_>, key: &str) -> Result<Test, String> {
+fn test(lexer: &mut Lexer<'_>, key: &str) -> Result<Operator, String> {
     let operator = lexer.next();
     match operator.text() {
-        "in" => Ok(Test::In(value_set(lexer, key)?)),
-        "notin" => Ok(Test::NotIn(value_set(lexer, key)?)),
-        "=" | "==" => Ok(Test::In(BTreeSet::from([one_value(lexer, key)?]))),
-        "!=" => Ok(Test::NotIn(BTreeSet::from([one_value(lexer, key)?]))),
-        ">" => Ok(Test::Above(number(lexer, key)?)),
-        "<" => Ok(Test::Below(number(lexer, key)?)),
+        "in" => Ok(Operator::In(value_set(lexer, key)?)),
+        "notin" => Ok(Operator::NotIn(value_set(lexer, key)?)),
+        "=" | "==" => Ok(Operator::In(BTreeSet::from([one_value(lexer, key)?]))),
+        "!=" => Ok(Operator::NotIn(BTreeSet::from([one_value(lexer, key)?]))),
+        ">" => Ok(Operator::Above(number(lexer, key)?)),
+        "<" => Ok(Operator::Below(number(lexer, key)?)),
         _ => Err(found(&operator, ": in, notin, =, ==, !=, gt, lt")),
     }
 }

@@ -1,15 +1,15 @@
-//! The words of a label selector.
+//! Splits a label selector into tokens.
 
 use std::{iter::Peekable, str::Chars};
 
-/// A word; the texts of messages name it as it was written.
+/// A token; messages quote it as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Token {
     /// A key, a value, `in` or `notin`.
     Word(String),
     /// `(`, `)`, `,`, `!`, `=`, `==`, `!=`, `>`, `<`.
     Symbol(&'static str),
-    /// Nothing more.
+    /// The end of the selector.
     End,
 }
 
@@ -23,7 +23,7 @@ impl Token {
     }
 }
 
-/// Cuts a selector into its words.
+/// The lexer of a selector.
 pub(super) struct Lexer<'a> {
     rest: Peekable<Chars<'a>>,
     ahead: Option<Token>,
@@ -34,7 +34,7 @@ impl<'a> Lexer<'a> {
         Self { rest: text.chars().peekable(), ahead: None }
     }
 
-    /// The next word, left in place.
+    /// Returns the next token without consuming it.
     pub(super) fn peek(&mut self) -> &Token {
         if self.ahead.is_none() {
             self.ahead = Some(self.read());
@@ -42,7 +42,7 @@ impl<'a> Lexer<'a> {
         self.ahead.as_ref().unwrap_or(&Token::End)
     }
 
-    /// The next word.
+    /// Returns and consumes the next token.
     pub(super) fn next(&mut self) -> Token {
         match self.ahead.take() {
             Some(token) => token,

@@ -23,7 +23,7 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// Of the query parameters `labelSelector` and `fieldSelector`.
+    /// Parses the query parameters `labelSelector` and `fieldSelector`.
     pub(crate) fn parse(
         kind: &Kind,
         labels: Option<&str>,
@@ -35,7 +35,7 @@ impl Selection {
         Ok(Self { labels: labels.unwrap_or_default(), fields: fields.unwrap_or_default() })
     }
 
-    /// Of a `LabelSelector`; `None` for one that cannot be read.
+    /// Parses a `LabelSelector`; `None` for an invalid one.
     pub(crate) fn of_labels(selector: &Value) -> Option<Self> {
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let mut terms = Vec::new();
@@ -58,13 +58,13 @@ impl Selection {
         Some(Self { labels, fields: Vec::new() })
     }
 
-    /// Whether `object` is asked for.
+    /// Reports whether `object` is selected.
     pub(crate) fn matches(&self, object: &Value) -> bool {
         self.labels.iter().all(|requirement| requirement.matches(object))
             && self.fields.iter().all(|requirement| requirement.matches(object))
     }
 
-    /// Whether every object is.
+    /// Reports whether every object is selected.
     pub(crate) fn is_everything(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
     }

@@ -1,4 +1,4 @@
-//! The body of an answer on its way: piece by piece, and seen to be taken.
+//! The body of a response while it is sent: in small pieces, and watched for clients that stop reading.
 
 use std::{
     collections::HashMap,
@@ -17,47 +17,47 @@ use parking_lot::Mutex;
 use super::{limits::CHUNK_BYTES, share::Request};
 use crate::{Body, BoxError};
 
-/// The answers under way on one connection whose last piece was given and not yet written; cheap to clone.
+/// The responses in progress on one connection whose last piece was handed over and not yet written; cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Writing(Arc<Mutex<HashMap<u64, Instant>>>);
+pub(super) struct PendingWrites(Arc<Mutex<HashMap<u64, Instant>>>);
 
-impl Writing {
-    /// Whether the client has not taken a piece of an answer for so long.
+impl PendingWrites {
+    /// Reports whether the client has not read a piece of a response for this long.
     pub(super) fn is_stalled(&self, limit: Duration) -> bool {
         let now = Instant::now();
         self.0.lock().values().any(|since| now.saturating_duration_since(*since) >= limit)
     }
 }
 
-/// A body, with what its request holds until it has ended.
-struct Served {
+/// A body, with the resources that its request holds until the body has ended.
+struct TrackedBody {
     inner: Body,
-    /// What is left of the last frame.
+    /// The rest of the last frame.
     rest: Bytes,
     number: u64,
-    writing: Writing,
+    writing: PendingWrites,
     _active: ActiveRequest,
     _share: Request,
 }
 
-/// The body, number `number` of those on its connection, that gives free what its request holds when it ends.
+/// Wraps the body with the number `number` on its connection; it frees what its request holds when it ends.
 pub(super) fn served(
     inner: Body,
     number: u64,
-    writing: Writing,
+    writing: PendingWrites,
     active: ActiveRequest,
     share: Request,
 ) -> Body {
-    Served { inner, rest: Bytes::new(), number, writing, _active: active, _share: share }.boxed_unsync()
+    TrackedBody { inner, rest: Bytes::new(), number, writing, _active: active, _share: share }.boxed_unsync()
 }
 
-impl Drop for Served {
+impl Drop for TrackedBody {
     fn drop(&mut self) {
         self.writing.0.lock().remove(&self.number);
     }
 }
 
-impl http_body::Body for Served {
+impl http_body::Body for TrackedBody {
     type Data = Bytes;
     type Error = BoxError;
 

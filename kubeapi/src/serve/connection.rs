@@ -1,4 +1,4 @@
-//! One connection: TLS, then HTTP, each with its deadline.
+//! Serves one connection: TLS, then HTTP, each with its deadline.
 
 use std::{
     convert::Infallible,
@@ -29,36 +29,36 @@ use tower::Service;
 
 use super::{
     ServerLimits,
-    body::Writing,
+    body::PendingWrites,
     limits::CHUNK_BYTES,
     peer,
     share::Shares,
-    tracked::{Connection, Tracked},
+    tracked::{Connection, TrackedService},
 };
 use crate::{Body, streams::Tasks};
 
-/// How often an HTTP/2 client is asked whether it is still there: one that vanished would hold its watches for ever.
+/// How often an HTTP/2 client is pinged: a vanished one would hold its watches for ever.
 const PROBE_INTERVAL: Duration = Duration::from_secs(30);
 
-/// How long the answer to that may take.
+/// How long the answer to a ping may take.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long connections may finish what they are at when the server ends; watches would go on for ever.
+/// How long requests in progress may take when the server shuts down; watches would never end.
 pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The largest head of a request, in bytes.
 const HEAD_LIMIT: usize = 64 * 1024;
 
-/// Requests of one HTTP/2 connection at a time; the real server's.
+/// The most concurrent requests of one HTTP/2 connection, as in the API server.
 const STREAMS: u32 = 250;
 
-/// What a connection needs of its server.
+/// The parts of the server that a connection needs.
 #[derive(Clone)]
 pub(super) struct Deps<S> {
     pub(super) service: S,
     pub(super) limits: ServerLimits,
     pub(super) shares: Shares,
-    /// What goes on beside HTTP, and when it ends.
+    /// The tasks of upgraded connections.
     pub(super) tasks: Tasks,
 }
 
@@ -80,7 +80,7 @@ pub(super) async fn serve<S>(
         address: address.ip().to_canonical(),
         identity,
         shares: deps.shares.clone(),
-        writing: Writing::default(),
+        writing: PendingWrites::default(),
         answers: AtomicU64::new(0),
         upgraded: Mutex::new(None),
         tasks: deps.tasks.clone(),
@@ -110,7 +110,7 @@ where
 {
     let Deps { service, limits, tasks, .. } = deps;
     let connection = Arc::new(connection);
-    let service = Tracked { inner: service, connection: connection.clone() };
+    let service = TrackedService { inner: service, connection: connection.clone() };
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.idle).max_buf_size(HEAD_LIMIT);
     let mut http2 = builder.http2();
@@ -119,7 +119,7 @@ where
         .max_header_list_size(HEAD_LIMIT as u32)
         .max_concurrent_streams(STREAMS)
         .max_send_buf_size(CHUNK_BYTES);
-    let io = TokioIo::new(Held { io, _connection: connection.clone() });
+    let io = TokioIo::new(CountedConnection { io, _connection: connection.clone() });
     let serving = builder.serve_connection_with_upgrades(io, TowerToHyperService::new(service));
     let mut serving = std::pin::pin!(serving);
     let ended = tokio::select! {
@@ -147,7 +147,7 @@ where
     }
 }
 
-/// Waits until the client has kept the server waiting for too long; why.
+/// Waits until the client exceeds a timeout, and returns which one.
 async fn overdue(connection: &Connection, limits: &ServerLimits) -> &'static str {
     loop {
         // a request may begin at any time
@@ -161,13 +161,13 @@ async fn overdue(connection: &Connection, limits: &ServerLimits) -> &'static str
     }
 }
 
-/// The bytes of a connection, which has its place as long as there are any: also when it is no HTTP any more.
-struct Held<I> {
+/// The I/O of a connection, which counts as long as it exists, also after an upgrade.
+struct CountedConnection<I> {
     io: I,
     _connection: Arc<Connection>,
 }
 
-impl<I: AsyncRead + Unpin> AsyncRead for Held<I> {
+impl<I: AsyncRead + Unpin> AsyncRead for CountedConnection<I> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -177,7 +177,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for Held<I> {
     }
 }
 
-impl<I: AsyncWrite + Unpin> AsyncWrite for Held<I> {
+impl<I: AsyncWrite + Unpin> AsyncWrite for CountedConnection<I> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

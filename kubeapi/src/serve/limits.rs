@@ -1,42 +1,42 @@
-//! What a server allows.
+//! The limits of a server.
 
 use std::time::Duration;
 
 use limits::ConnectionLimits;
 
-/// The largest piece of an answer, bytes: what is not read is held in pieces of this size, and a slow client shows that it reads.
+/// The largest piece of a response in bytes: responses are sent in such pieces, so that a slow client still shows that it reads.
 pub(super) const CHUNK_BYTES: usize = 64 * 1024;
 
-/// What a [`Server`](super::Server) allows.
+/// The limits of a [`Server`](super::Server).
 #[derive(Clone, Copy, Debug)]
 pub struct ServerLimits {
-    /// Connections at one time.
+    /// The most concurrent connections.
     pub connections: ConnectionLimits,
-    /// From the connection to the end of the TLS handshake.
+    /// The timeout from the connection to the end of the TLS handshake.
     pub handshake: Duration,
-    /// From the connection to the end of the first request's head, the handshake included.
+    /// The timeout from the connection to the end of the first request's head, the handshake included.
     pub first_request: Duration,
-    /// Without a request on a connection that has had one. Longer than clients keep theirs, or they would send into connections that are
-    /// just being closed.
+    /// How long a connection may be idle after a request. It is longer than clients keep idle connections, or they would send into
+    /// connections that are being closed.
     pub idle: Duration,
-    /// For a piece of an answer, 64 KiB at most, until the client takes the next one.
+    /// How long a client may take to read a piece of a response, at most 64 KiB.
     pub write: Duration,
-    /// What one client may have at a time.
+    /// The limits of one client.
     pub client: ClientLimits,
-    /// Bytes of answers that are written and not yet read, of all clients.
+    /// The most bytes of responses that all clients have not yet read.
     pub unread_bytes: usize,
 }
 
-/// What one client may have at a time: a user with a certificate, or else whoever calls from one address.
+/// The limits of one client: a user with a certificate, or else an address.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientLimits {
-    /// Requests under way that have an end; more of them wait, for [`Self::queue`]. Administrators have no bound here.
+    /// The most concurrent requests that end by themselves; further ones wait for [`Self::queue`]. Administrators are exempt.
     pub requests: usize,
     /// How long a request waits for others of the same client.
     pub queue: Duration,
-    /// Requests without an end: watches, logs that are followed, commands.
+    /// The most concurrent long-running requests: watches, followed logs, commands.
     pub streams: usize,
-    /// Bytes of answers that it has not read. One answer of any size is always given.
+    /// The most bytes of responses that it has not yet read. One response of any size is always allowed.
     pub unread_bytes: usize,
 }
 

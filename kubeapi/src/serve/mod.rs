@@ -1,4 +1,4 @@
-//! A service on a TCP socket, over TLS where it has a certificate: HTTP/1.1 and HTTP/2, within limits, ending gracefully.
+//! Serves HTTP/1.1 and HTTP/2 on a TCP socket, over TLS where there is a certificate, with limits and a graceful shutdown.
 
 use std::{
     convert::Infallible,
@@ -35,18 +35,18 @@ pub use self::{
     peer::{PeerAddress, PeerCertificate},
 };
 
-/// A pause after a failed accept: without it a process out of file descriptors would do nothing else.
+/// The pause after a failed accept: without it, a process out of file descriptors would do nothing else.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Why a server cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// The port is taken.
+    /// The port is in use.
     #[error(
         "{address} is in use by another program; stop that one, or choose another port (0 takes any that is free)"
     )]
     InUse {
-        /// What was asked for.
+        /// The address to listen at.
         address: SocketAddr,
     },
     /// Listening is refused for another reason.
@@ -54,14 +54,14 @@ pub enum BindError {
         "cannot listen on {address}; check that the address is this machine's and the port above 1023 or allowed"
     )]
     Refused {
-        /// What was asked for.
+        /// The address to listen at.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// What a server shows and demands of a connection that begins now.
+/// The TLS configuration for new connections.
 type Keys = Arc<dyn Fn() -> Arc<ServerConfig> + Send + Sync>;
 
 /// The protocols that a server speaks over TLS, for configurations of [`Server::bind_changing`].
@@ -102,8 +102,7 @@ where
         Self::listen(address, tls, service).await
     }
 
-    /// The same over TLS, with keys that may change: `tls` is asked at the beginning of each connection. What it gives should
-    /// offer [`ALPN`].
+    /// Listens over TLS with keys that may change: `tls` is called for each new connection. Its configurations should offer [`ALPN`].
     pub async fn bind_changing(
         address: SocketAddr,
         tls: impl Fn() -> Arc<ServerConfig> + Send + Sync + 'static,
@@ -112,7 +111,7 @@ where
         Self::listen(address, Some(Arc::new(tls)), service).await
     }
 
-    /// The same over TLS on a socket that listens already.
+    /// Serves over TLS on a listening socket.
     ///
     /// # Errors
     /// The socket's address cannot be read.
@@ -132,13 +131,13 @@ where
         Ok(Self { listener, tls, address, limits: ServerLimits::default(), service })
     }
 
-    /// With other limits than the usual ones.
+    /// Sets other limits than the default ones.
     #[must_use]
     pub fn limits(self, limits: ServerLimits) -> Self {
         Self { limits, ..self }
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens at.
     pub fn local_addr(&self) -> SocketAddr {
         self.address
     }

@@ -1,4 +1,4 @@
-//! The caller, from the client certificate that TLS verified.
+//! The identity of a client from its verified TLS certificate.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -11,7 +11,7 @@ use crate::Identity;
 #[derive(Clone, Debug)]
 pub struct PeerCertificate(pub Arc<[u8]>);
 
-/// Where a request comes from, in its extensions.
+/// The address of the client, in the extensions of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct PeerAddress(pub IpAddr);
 

@@ -1,4 +1,5 @@
-//! What each client has under way, within its share: an answer beyond it is 429 with `Retry-After`, as of API priority and fairness.
+//! Limits the requests in progress of each client: one beyond its share is answered with 429 and `Retry-After`, as by API priority and
+//! fairness.
 
 use std::{collections::HashMap, net::IpAddr, sync::Arc};
 
@@ -11,7 +12,7 @@ use tokio::{
 use super::limits::ServerLimits;
 use crate::Identity;
 
-/// Who shares: a user with a certificate, or else whoever calls from one address.
+/// The owner of a share: a user with a client certificate, or else an address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Client {
     User(String),
@@ -27,27 +28,27 @@ impl Client {
     }
 }
 
-/// The client has as much under way as it may.
+/// The client has as many requests in progress as it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Busy;
+pub(super) struct TooManyRequests;
 
-/// The clients of a server; cheap to clone.
+/// The shares of all clients of a server; cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Shares {
     limits: ServerLimits,
-    all: Arc<Mutex<All>>,
+    all: Arc<Mutex<ClientTable>>,
 }
 
 #[derive(Debug, Default)]
-struct All {
+struct ClientTable {
     clients: HashMap<Client, Share>,
     unread: usize,
 }
 
-/// What one client has.
+/// The share of one client.
 #[derive(Debug)]
 struct Share {
-    /// Requests on it, those that wait included; it is forgotten with the last one.
+    /// The number of its requests, waiting ones included; the share is removed with the last one.
     users: usize,
     requests: Arc<Semaphore>,
     streams: usize,
@@ -59,8 +60,8 @@ impl Shares {
         Self { limits, all: Arc::default() }
     }
 
-    /// A request begins; it waits for others of the same client. `exempt`: not.
-    pub(super) async fn begin(&self, client: Client, exempt: bool) -> Result<Request, Busy> {
+    /// Begins a request, which waits for others of the same client unless it is `exempt`.
+    pub(super) async fn begin(&self, client: Client, exempt: bool) -> Result<Request, TooManyRequests> {
         let (mut request, requests) = {
             let mut all = self.all.lock();
             let limit = self.limits.client.requests;
@@ -77,19 +78,19 @@ impl Shares {
             drop(all);
             if is_over {
                 // what it has asked for is to be read first
-                return Err(Busy);
+                return Err(TooManyRequests);
             }
             (request, requests)
         };
         if !exempt {
             let waited = timeout(self.limits.client.queue, requests.acquire_owned()).await;
-            request.permit = Some(waited.map_err(|_| Busy)?.map_err(|_| Busy)?);
+            request.permit = Some(waited.map_err(|_| TooManyRequests)?.map_err(|_| TooManyRequests)?);
         }
         Ok(request)
     }
 }
 
-/// A request under way; its share is free when this is dropped.
+/// A request in progress; its part of the share is freed when this is dropped.
 #[derive(Debug)]
 pub(super) struct Request {
     shares: Shares,
@@ -100,14 +101,14 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// Its answer has so many bytes that stand in memory, or no end that is known.
-    pub(super) fn answer(&mut self, bytes: Option<usize>) -> Result<(), Busy> {
+    /// Counts the bytes of the response that are in memory; `None` for a response of unknown length.
+    pub(super) fn answer(&mut self, bytes: Option<usize>) -> Result<(), TooManyRequests> {
         let limits = &self.shares.limits;
         let mut all = self.shares.all.lock();
-        let All { clients, unread } = &mut *all;
-        let share = clients.get_mut(&self.client).ok_or(Busy)?;
+        let ClientTable { clients, unread } = &mut *all;
+        let share = clients.get_mut(&self.client).ok_or(TooManyRequests)?;
         match bytes {
-            None if share.streams >= limits.client.streams => return Err(Busy),
+            None if share.streams >= limits.client.streams => return Err(TooManyRequests),
             None => {
                 share.streams += 1;
                 self.streams = 1;
@@ -117,9 +118,11 @@ impl Request {
             Some(bytes) if bytes <= super::limits::CHUNK_BYTES => {}
             // the first one always goes, however large it is
             Some(bytes) if share.unread > 0 && share.unread + bytes > limits.client.unread_bytes => {
-                return Err(Busy);
+                return Err(TooManyRequests);
             }
-            Some(bytes) if *unread > 0 && *unread + bytes > limits.unread_bytes => return Err(Busy),
+            Some(bytes) if *unread > 0 && *unread + bytes > limits.unread_bytes => {
+                return Err(TooManyRequests);
+            }
             Some(bytes) => {
                 share.unread += bytes;
                 *unread += bytes;
@@ -167,11 +170,11 @@ mod tests {
         let shares = shares();
         let first = shares.begin(user("a"), false).await.unwrap();
         let mut second = shares.begin(user("a"), false).await.unwrap();
-        assert_eq!(shares.begin(user("a"), false).await.unwrap_err(), Busy);
+        assert_eq!(shares.begin(user("a"), false).await.unwrap_err(), TooManyRequests);
         assert!(shares.begin(user("b"), false).await.is_ok() && shares.begin(user("a"), true).await.is_ok());
         second.answer(None).unwrap();
         let mut third = shares.begin(user("a"), false).await.unwrap();
-        assert_eq!(third.answer(None), Err(Busy), "one watch is all that it may have");
+        assert_eq!(third.answer(None), Err(TooManyRequests), "one watch is all that it may have");
         drop((first, second, third));
         assert!(shares.all.lock().clients.is_empty());
     }
@@ -184,7 +187,11 @@ mod tests {
             request.answer(Some(bytes)).map(|()| request)
         };
         let _held = [answer("a", 200_000).await.unwrap(), answer("a", 100_000).await.unwrap()];
-        assert_eq!(answer("a", 10).await.unwrap_err(), Busy, "it is refused before anything is made");
+        assert_eq!(
+            answer("a", 10).await.unwrap_err(),
+            TooManyRequests,
+            "it is refused before anything is made"
+        );
         let large = answer("b", 400_000).await;
         assert!(large.is_err(), "all clients have a bound, too");
         let held = answer("b", 150_000).await.unwrap();

@@ -1,4 +1,4 @@
-//! The service as one connection has it: its requests are counted, and each client keeps to its share.
+//! Wraps the service for one connection: counts its requests, and enforces each client's share.
 
 use std::{
     convert::Infallible,
@@ -19,36 +19,36 @@ use parking_lot::Mutex;
 use tower::Service;
 
 use super::{
-    body::{self, Writing},
+    body::{self, PendingWrites},
     peer::{PeerAddress, PeerCertificate},
     share::{self, Client, Shares},
 };
 use crate::{Body, Identity, body::text, streams::Tasks};
 
-/// What all requests of a connection share.
+/// The state that all requests of a connection share.
 pub(super) struct Connection {
     pub(super) slot: ConnectionSlot,
     pub(super) address: IpAddr,
-    /// Who the client is by the certificate that it showed.
+    /// The client's identity by its certificate.
     pub(super) identity: Option<(Identity, PeerCertificate)>,
     pub(super) shares: Shares,
-    pub(super) writing: Writing,
-    /// Numbers its answers.
+    pub(super) writing: PendingWrites,
+    /// The number of the next response.
     pub(super) answers: AtomicU64,
-    /// Of a connection that has become something else than HTTP; it ends with it.
+    /// The slot of an upgraded connection, which is freed with it.
     pub(super) upgraded: Mutex<Option<(ActiveRequest, share::Request)>>,
-    /// What goes on beside HTTP, and when it ends.
+    /// The tasks of upgraded connections.
     pub(super) tasks: Tasks,
 }
 
 /// The service; cheap to clone.
 #[derive(Clone)]
-pub(super) struct Tracked<S> {
+pub(super) struct TrackedService<S> {
     pub(super) inner: S,
     pub(super) connection: Arc<Connection>,
 }
 
-impl<S> Service<Request<Incoming>> for Tracked<S>
+impl<S> Service<Request<Incoming>> for TrackedService<S>
 where
     S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
     S::Future: Send,
@@ -101,7 +101,7 @@ where
     }
 }
 
-/// In the real server's words.
+/// Returns the 429 response, with the API server's text.
 fn too_many() -> Response<Body> {
     let mut response = text("Too many requests, please try again later.\n".to_owned());
     *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;

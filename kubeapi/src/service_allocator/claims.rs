@@ -25,7 +25,7 @@ use crate::{
 type Spec = Map<String, Value>;
 
 /// How often chance is tried before a free one is looked for.
-const GUESSES: usize = 16;
+const MAX_RANDOM_ATTEMPTS: usize = 16;
 
 impl Claim {
     fn resource(self) -> Resource {
@@ -85,7 +85,7 @@ async fn pick(
     mut all: impl Iterator<Item = Claim> + Send,
     not: &BTreeSet<Claim>,
 ) -> Result<Option<Claim>, StoreError> {
-    for _ in 0..GUESSES {
+    for _ in 0..MAX_RANDOM_ATTEMPTS {
         let claim = any();
         if !not.contains(&claim) && is_free(api, claim).await? {
             return Ok(Some(claim));

@@ -22,7 +22,7 @@ pub(super) enum Claim {
 }
 
 /// How many addresses follow the network's own.
-const LAST: u32 = (1 << (32 - PREFIX)) - 1;
+const MAX_OFFSET: u32 = (1 << (32 - PREFIX)) - 1;
 
 fn nth(offset: u32) -> Ipv4Addr {
     Ipv4Addr::from_bits(NETWORK.to_bits() + offset)
@@ -31,7 +31,7 @@ fn nth(offset: u32) -> Ipv4Addr {
 /// Why this address cannot be had by anybody; the network's own and its broadcast address are nobody's.
 pub(super) fn refuses_address(text: &str) -> Option<String> {
     let offset = text.parse::<Ipv4Addr>().ok().and_then(|ip| ip.to_bits().checked_sub(NETWORK.to_bits()));
-    let fits = offset.is_some_and(|offset| offset > 0 && offset < LAST);
+    let fits = offset.is_some_and(|offset| offset > 0 && offset < MAX_OFFSET);
     (!fits).then(|| {
         format!(
             "the provided IP ({text}) is not in the valid range. The range of valid IPs is {NETWORK}/{PREFIX}"
@@ -50,7 +50,7 @@ pub(super) fn refuses_port(port: i64) -> Option<String> {
 
 /// Any address of those that nobody asks for.
 pub(super) fn any_address() -> Claim {
-    Claim::Address(nth(rand::rng().random_range(STATIC_ADDRESSES..LAST)))
+    Claim::Address(nth(rand::rng().random_range(STATIC_ADDRESSES..MAX_OFFSET)))
 }
 
 /// Any port of those that nobody asks for.
@@ -60,7 +60,7 @@ pub(super) fn any_port() -> Claim {
 
 /// All addresses, those that nobody asks for first.
 pub(super) fn addresses() -> impl Iterator<Item = Claim> {
-    (STATIC_ADDRESSES..LAST).chain(1..STATIC_ADDRESSES).map(|offset| Claim::Address(nth(offset)))
+    (STATIC_ADDRESSES..MAX_OFFSET).chain(1..STATIC_ADDRESSES).map(|offset| Claim::Address(nth(offset)))
 }
 
 /// All ports, those that nobody asks for first.

@@ -1,4 +1,4 @@
-//! Objects that are stored and cannot be read: what is wrong with each, and which they are.
+//! Stored objects that cannot be read: which they are, and what is wrong with each.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -9,29 +9,29 @@ use super::Key;
 /// What is wrong with a stored object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
-    /// Its checksum is that of other bytes, or of another place or revision.
+    /// Its checksum does not match its bytes, key and revision.
     #[error("its bytes are not those that were written")]
     Changed,
-    /// It was encrypted, and what is there now was not made with the key.
+    /// It was encrypted, and its bytes were not made with the key.
     #[error("it was changed after it was encrypted")]
     Forged,
-    /// It was written before objects had checksums, or by another program.
+    /// It has no checksum and is not a JSON object: it was written by another program.
     #[error("it is no JSON object: {0}")]
     NotJson(String),
 }
 
-/// The damaged objects of a store, as far as they were found.
+/// A watch of the damaged objects of a store that were found until now.
 #[derive(Clone, Debug)]
 pub struct Damaged(watch::Receiver<Arc<BTreeMap<Key, Damage>>>);
 
 impl Damaged {
-    /// Those that there are now.
+    /// Returns the current ones.
     pub fn now(&self) -> Arc<BTreeMap<Key, Damage>> {
         self.0.borrow().clone()
     }
 
-    /// Waits until others were found, or some were written anew or deleted, since the last call; for ever where nothing can change
-    /// any more. Cancel-safe: a change not returned is returned by the next call.
+    /// Waits until the set has changed since the last call, and returns it; waits for ever where it cannot change any more.
+    /// Cancel-safe: a change not returned is returned by the next call.
     pub async fn changed(&mut self) -> Arc<BTreeMap<Key, Damage>> {
         match self.0.changed().await {
             Ok(()) => self.0.borrow_and_update().clone(),
@@ -41,24 +41,24 @@ impl Damaged {
 }
 
 impl Default for Damaged {
-    /// None, for ever.
+    /// An empty set that never changes.
     fn default() -> Self {
         Self(watch::channel(Arc::default()).1)
     }
 }
 
-/// What a store notes of its damaged objects.
+/// The damaged objects that a store has found.
 #[derive(Debug, Default)]
-pub(super) struct Found(watch::Sender<Arc<BTreeMap<Key, Damage>>>);
+pub(super) struct DamagedObjectsTracker(watch::Sender<Arc<BTreeMap<Key, Damage>>>);
 
-impl Found {
-    /// The reader's end.
+impl DamagedObjectsTracker {
+    /// Returns a watch of the set.
     pub(super) fn watch(&self) -> Damaged {
         Damaged(self.0.subscribe())
     }
 
-    /// One was found. The log names it once.
-    pub(super) fn note(&self, key: &Key, damage: &Damage) {
+    /// Adds a damaged object and logs it once.
+    pub(super) fn record(&self, key: &Key, damage: &Damage) {
         let is_news = self.0.send_if_modified(|known| {
             if known.get(key) == Some(damage) {
                 return false;
@@ -71,7 +71,7 @@ impl Found {
         }
     }
 
-    /// One was written anew, or deleted.
+    /// Removes an object that was rewritten or deleted.
     pub(super) fn clear(&self, key: &Key) {
         if self.0.borrow().is_empty() {
             return;

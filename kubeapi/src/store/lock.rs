@@ -1,4 +1,5 @@
-//! One program at a time for one database: an advisory lock on a file beside it, which the kernel takes away with the program.
+//! Ensures that only one program uses a database: an advisory lock on a file beside it, which the kernel releases when the program
+//! ends.
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
@@ -7,22 +8,22 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What the lock's file is called after the database.
-const ENDING: &str = ".lock";
-/// A process id has fewer digits.
+/// The suffix of the lock's file, after the database's name.
+const LOCK_FILE_SUFFIX: &str = ".lock";
+/// The most bytes that are read of the lock's file; a process id has fewer digits.
 const MAX_DIGITS: u64 = 20;
 
-/// The right to change a database. It ends when this is dropped, or with the program, however that ends.
+/// The lock of a database. It is released when this is dropped, or when the program ends in any way.
 #[derive(Debug)]
 pub struct StoreLock {
     file: File,
     path: PathBuf,
 }
 
-/// Why a database is not this program's.
+/// Why the lock was not obtained.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another program has it.
+    /// Another program holds the lock.
     #[error(
         "{} is in use by {}; end that program first, or give this one a database of its own",
         database.display(),
@@ -31,15 +32,15 @@ pub enum LockError {
     Held {
         /// The database.
         database: PathBuf,
-        /// The program's process id, where it has written it down.
+        /// The other program's process id, if it has written it.
         holder: Option<u32>,
     },
-    /// The lock's file cannot be made or locked.
+    /// The lock's file cannot be created or locked.
     #[error("{} cannot be locked; check that its folder exists and may be written to", path.display())]
     File {
         /// The lock's file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -49,13 +50,13 @@ fn who(holder: Option<u32>) -> String {
 }
 
 impl StoreLock {
-    /// Takes the lock of the database at `database`, which need not be there yet; its folder must.
+    /// Takes the lock of the database at `database`, which need not exist yet; its directory must.
     ///
     /// # Errors
-    /// Another program has it, or the lock's file cannot be made.
+    /// Another program holds the lock, or the lock's file cannot be created.
     pub fn take(database: &Path) -> Result<Self, LockError> {
         let mut path = database.as_os_str().to_owned();
-        path.push(ENDING);
+        path.push(LOCK_FILE_SUFFIX);
         let path = PathBuf::from(path);
         let failed = |source| LockError::File { path: path.clone(), source };
         let options =
@@ -76,7 +77,7 @@ impl StoreLock {
         Ok(Self { file, path })
     }
 
-    /// Removes the lock's file, for good: the database goes, too.
+    /// Removes the lock's file, when the database is removed, too.
     ///
     /// # Errors
     /// The system refuses.

@@ -1,4 +1,4 @@
-//! The store in memory: gone with the process. Holds each object as its JSON and nothing parsed.
+//! The store in memory. It keeps each object as unparsed JSON.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -18,30 +18,30 @@ use super::{
     plan::{FIRST_REVISION, plan},
 };
 
-/// Objects in memory.
+/// A store in memory.
 pub struct MemoryStore {
     objects: RwLock<Objects>,
-    /// Written to under the lock of `objects`, so that a list and the revision that it names agree.
+    /// The log, written under the lock of `objects`, so that a list and its revision agree.
     log: Arc<Log>,
 }
 
 #[derive(Default)]
 struct Objects(HashMap<Resource, Collection>);
 
-type Collection = BTreeMap<(Box<str>, Box<str>), Stored>;
+type Collection = BTreeMap<(Box<str>, Box<str>), StoredObject>;
 
-struct Stored {
+struct StoredObject {
     revision: u64,
     json: Bytes,
 }
 
 impl MemoryStore {
-    /// An empty store.
+    /// Makes an empty store.
     pub fn new() -> Arc<Self> {
         Self::with_log(LogLimits::CLOUD)
     }
 
-    /// An empty store that keeps so much of the past for watchers.
+    /// Makes an empty store with these limits of the log.
     pub fn with_log(limits: LogLimits) -> Arc<Self> {
         Arc::new(Self { objects: RwLock::default(), log: Arc::new(Log::new(FIRST_REVISION, limits)) })
     }
@@ -98,7 +98,7 @@ impl Objects {
         let place = place(&key.namespace, &key.name);
         match event.kind {
             EventKind::Added | EventKind::Modified => {
-                collection.insert(place, Stored { revision: *revision, json: json.clone() });
+                collection.insert(place, StoredObject { revision: *revision, json: json.clone() });
             }
             EventKind::Deleted => {
                 collection.remove(&place);
@@ -106,7 +106,7 @@ impl Objects {
         }
     }
 
-    /// The page, and how many objects stand after it.
+    /// Returns the page, and how many objects follow it.
     fn list(&self, scope: &Scope, page: &Page) -> (Vec<Object>, usize) {
         let Some(collection) = self.0.get(&scope.resource) else { return (Vec::new(), 0) };
         let start_of_scope = scope.namespace.as_ref().map(|namespace| place(namespace, ""));
@@ -118,7 +118,7 @@ impl Objects {
         let covered = |namespace: &str| scope.namespace.as_deref().is_none_or(|wanted| wanted == namespace);
         let mut rest =
             collection.range((start, Bound::Unbounded)).take_while(|((namespace, _), _)| covered(namespace));
-        let object = |((namespace, name), stored): (&(Box<str>, Box<str>), &Stored)| Object {
+        let object = |((namespace, name), stored): (&(Box<str>, Box<str>), &StoredObject)| Object {
             key: Key::new(scope.resource.clone(), &**namespace, &**name),
             revision: stored.revision,
             json: stored.json.clone(),

@@ -28,7 +28,8 @@ pub use lock::{LockError, StoreLock};
 pub use log::LogLimits;
 pub use memory::MemoryStore;
 pub use sqlite::{
-    Amend, Health, Inspection, Lost, Recovered, Repaired, Seal, SealError, SqliteOptions, SqliteStore,
+    Health, Inspection, LostObject, Recovered, RepairHook, RepairReport, Seal, SealError, SqliteOptions,
+    SqliteStore,
 };
 pub use watch::Watch;
 
@@ -42,12 +43,12 @@ impl Resource {
         Self(if group.is_empty() { plural.into() } else { format!("{plural}.{group}").into() })
     }
 
-    /// From the notation itself.
+    /// Makes a resource from its notation.
     pub(crate) fn named(notation: &str) -> Self {
         Self(notation.into())
     }
 
-    /// The notation itself.
+    /// Returns the notation.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -59,7 +60,7 @@ impl fmt::Display for Resource {
     }
 }
 
-/// The place of one object. `namespace` is empty for cluster-scoped objects.
+/// The key of an object. `namespace` is empty for cluster-scoped objects.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
     /// The collection.
@@ -71,7 +72,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// A key from its three parts.
+    /// Makes a key from its three parts.
     pub fn new(resource: Resource, namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self { resource, namespace: namespace.into(), name: name.into() }
     }
@@ -98,7 +99,7 @@ pub struct Scope {
 /// An object as stored: raw JSON in which `metadata.resourceVersion` is `revision` in decimal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
-    /// Where it stands.
+    /// The object's key.
     pub key: Key,
     /// The store's revision of the commit that wrote it.
     pub revision: u64,
@@ -107,27 +108,27 @@ pub struct Object {
 }
 
 impl Object {
-    /// The object parsed. Fails only where the stored bytes were damaged.
+    /// Parses the object. Fails only where the stored bytes are damaged.
     pub fn value(&self) -> Result<Value, StoreError> {
         serde_json::from_slice(&self.json).map_err(|error| self.not_json(&error))
     }
 
-    /// An object of which no more than its place and revision can be read: what a commit finds where one is damaged.
+    /// Makes an object of which only the key and the revision could be read: what a commit finds in place of a damaged one.
     fn unreadable(key: Key, revision: u64) -> Self {
         Self { key, revision, json: Bytes::new() }
     }
 
-    /// Whether it is such a one. A JSON object has two bytes at least.
+    /// Reports whether the object could not be read. A JSON object has at least two bytes.
     fn is_unreadable(&self) -> bool {
         self.json.is_empty()
     }
 
-    /// The parser's word, as an error that names the object.
+    /// Turns the parser's error into one that names the object.
     pub(crate) fn not_json(&self, error: &serde_json::Error) -> StoreError {
         StoreError::Damaged { key: self.key.clone(), source: Damage::NotJson(error.to_string()) }
     }
 
-    /// Whether a deletion has begun; reads no more of the object than it must.
+    /// Reports whether a deletion has begun; parses no more of the object than it must.
     pub(crate) fn is_deleting(&self) -> Result<bool, StoreError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -145,24 +146,23 @@ impl Object {
     }
 }
 
-/// What a write demands of the object that it finds. Of a damaged one only the revision is known: it may be deleted, and replaced as
-/// if there were none.
+/// The precondition of a write. Of a damaged object only the revision is known: it may be deleted, and replaced as if there were none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
-    /// Nothing: create, replace, or delete what is there (a delete of nothing is [`StoreError::Missing`] all the same).
+    /// No precondition: create, replace, or delete the object (deleting a missing one is [`StoreError::Missing`] all the same).
     Anything,
-    /// That there is none yet, or a damaged one.
+    /// There is no object yet, or a damaged one.
     Absent,
-    /// That it stands at exactly this revision.
+    /// The object has exactly this revision.
     Revision(u64),
 }
 
 /// One write of a commit.
 #[derive(Clone, Debug)]
 pub struct Write {
-    /// The object written.
+    /// The key of the object.
     pub key: Key,
-    /// What must hold, or the whole commit fails.
+    /// The precondition; if it does not hold, the whole commit fails.
     pub expect: Expect,
     /// The new object (the store sets `metadata.resourceVersion` in it), or `None` to delete.
     pub value: Option<Value>,
@@ -175,27 +175,27 @@ pub struct Listing {
     pub items: Vec<Object>,
     /// The store's revision that the list shows.
     pub revision: u64,
-    /// How many more stand after the last item; 0 on the last page.
+    /// How many objects follow the last item; 0 on the last page.
     pub remaining: usize,
 }
 
-/// Where a list starts and how long it gets.
+/// Where a list starts and how many items it has at most.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
     /// Start after this (namespace, name).
     pub after: Option<(String, String)>,
-    /// At most so many items; `None` for all.
+    /// The most items; `None` for all.
     pub limit: Option<usize>,
 }
 
 /// What happened to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
-    /// It was not there before.
+    /// The object was created.
     Added,
-    /// It replaced an older state.
+    /// The object replaced an older state.
     Modified,
-    /// It is gone; the event's object is its last state, bearing the revision of the deletion.
+    /// The object was deleted; the event holds its last state, with the revision of the deletion.
     Deleted,
 }
 
@@ -227,7 +227,7 @@ pub enum StoreError {
         key: Key,
         /// What the write expected.
         expected: u64,
-        /// What stands.
+        /// The actual revision.
         found: u64,
     },
     /// The revision asked for is no longer kept: list again and watch from there.
@@ -254,17 +254,17 @@ pub enum StoreError {
     Disk {
         /// The database file.
         path: String,
-        /// What was tried.
+        /// The operation that failed.
         step: &'static str,
-        /// What its owner can do about it.
+        /// What the user can do about it.
         cure: &'static str,
-        /// What the database said, to all whose commits shared the transaction.
+        /// The database's error, shared by all commits of the transaction.
         source: Arc<sqlx::Error>,
     },
 }
 
 impl StoreError {
-    /// Whether the file itself is damaged, or none of this program's.
+    /// Reports whether the file itself is damaged, or is not one of this program.
     pub fn is_damaged_file(&self) -> bool {
         matches!(self, Self::Disk { source, .. } if sqlite::result_code::is_damage(source))
     }
@@ -273,18 +273,18 @@ impl StoreError {
 /// The store. Cheap to share as `Arc<dyn Store>`; reads never wait for a watcher.
 #[async_trait]
 pub trait Store: Send + Sync + fmt::Debug + 'static {
-    /// The object at `key`. [`StoreError::Damaged`] where it is not what was written.
+    /// Returns the object at `key`, or [`StoreError::Damaged`] where it is not what was written.
     async fn get(&self, key: &Key) -> Result<Option<Object>, StoreError>;
 
-    /// The objects of `scope` in the order of (namespace, name).
+    /// Lists the objects of `scope` in the order of (namespace, name).
     async fn list(&self, scope: &Scope, page: &Page) -> Result<Listing, StoreError>;
 
-    /// The objects that are damaged, as far as they were found: by opening the store, and by reading since.
+    /// Returns the damaged objects that were found: by opening the store, and by reading since.
     fn damaged(&self) -> Damaged {
         Damaged::default()
     }
 
-    /// The collections that hold anything, each with the bytes that its objects take.
+    /// Returns the collections that hold objects, each with the bytes of its objects.
     async fn sizes(&self) -> Result<Vec<(Resource, u64)>, StoreError>;
 
     /// Carries out all writes or none, each at a revision of its own, in order. When it returns, the writes are as durable
@@ -293,20 +293,20 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// whether the commit takes place.
     async fn commit(&self, writes: Vec<Write>) -> Result<Vec<Object>, StoreError>;
 
-    /// Whether writes are taken.
+    /// Checks that the store accepts writes.
     async fn check(&self) -> Result<(), StoreError> {
         Ok(())
     }
 
-    /// Ends when nothing can be written any more, whatever is tried: the task that writes has ended by a fault of this program.
+    /// Completes when nothing can be written any more: the task that writes has ended by a bug of this program.
     async fn closed(&self) {
         std::future::pending().await
     }
 
-    /// Changes of `scope` after revision `after`. [`StoreError::Expired`] where they are no longer kept, and where `after` lies
-    /// in the future: whoever asks for it has seen another store.
+    /// Watches the changes of `scope` after the revision `after`. Fails with [`StoreError::Expired`] where they are no longer kept, and
+    /// where `after` lies in the future: such a client has seen another store.
     fn watch(&self, scope: Scope, after: u64) -> Result<Watch, StoreError>;
 
-    /// The revision of the newest commit.
+    /// Returns the revision of the newest commit.
     fn revision(&self) -> u64;
 }

@@ -1,4 +1,4 @@
-//! Random commits against a plain map: both stores must answer as it does.
+//! Compares both stores with a plain map under random commits.
 
 use std::collections::BTreeMap;
 
@@ -16,24 +16,24 @@ struct Model {
     events: Vec<(EventKind, Key, u64, Option<u8>)>,
 }
 
-/// A write whose expectation is relative to what stands: 0 exact, else off by so much.
+/// A write whose precondition is relative to the current object.
 #[derive(Clone, Debug)]
-struct Step {
+struct ModelWrite {
     key: Key,
-    expect: Wanted,
+    expect: Expectation,
     note: Option<u8>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Wanted {
+enum Expectation {
     Anything,
     Absent,
-    Standing,
+    Current,
     Stale,
 }
 
 #[derive(Debug, PartialEq)]
-enum Answer {
+enum CommitOutcome {
     Written(Vec<u64>),
     Exists,
     Missing,
@@ -41,24 +41,26 @@ enum Answer {
 }
 
 impl Model {
-    /// Also answers the writes with their expectations made absolute.
-    fn commit(&mut self, steps: &[Step]) -> (Vec<Write>, Answer) {
+    /// Executes a commit; also returns the writes with absolute preconditions.
+    fn commit(&mut self, steps: &[ModelWrite]) -> (Vec<Write>, CommitOutcome) {
         let (mut head, mut objects, mut events) = (self.head, self.objects.clone(), self.events.clone());
         let (mut writes, mut refusal) = (Vec::new(), None);
         for step in steps {
             let found = objects.get(&step.key).map(|(revision, _)| *revision);
             let expect = match step.expect {
-                Wanted::Anything => Expect::Anything,
-                Wanted::Absent => Expect::Absent,
-                Wanted::Standing => Expect::Revision(found.unwrap_or(1)),
-                Wanted::Stale => Expect::Revision(found.unwrap_or(1) - 1),
+                Expectation::Anything => Expect::Anything,
+                Expectation::Absent => Expect::Absent,
+                Expectation::Current => Expect::Revision(found.unwrap_or(1)),
+                Expectation::Stale => Expect::Revision(found.unwrap_or(1) - 1),
             };
             let value = step.note.map(|note| json!({ "metadata": {}, "note": note }));
             writes.push(Write { key: step.key.clone(), expect, value });
             let refused = match (step.expect, found, step.note) {
-                (Wanted::Absent, Some(_), _) => Some(Answer::Exists),
-                (Wanted::Stale, Some(_), _) => Some(Answer::Conflict),
-                (Wanted::Standing | Wanted::Stale, None, _) | (_, None, None) => Some(Answer::Missing),
+                (Expectation::Absent, Some(_), _) => Some(CommitOutcome::Exists),
+                (Expectation::Stale, Some(_), _) => Some(CommitOutcome::Conflict),
+                (Expectation::Current | Expectation::Stale, None, _) | (_, None, None) => {
+                    Some(CommitOutcome::Missing)
+                }
                 _ => None,
             };
             refusal = refusal.or(refused);
@@ -79,16 +81,16 @@ impl Model {
         }
         let revisions = (self.head + 1..=head).collect();
         (self.head, self.objects, self.events) = (head, objects, events);
-        (writes, Answer::Written(revisions))
+        (writes, CommitOutcome::Written(revisions))
     }
 }
 
-fn answer(result: Result<Vec<Object>, StoreError>) -> Answer {
+fn answer(result: Result<Vec<Object>, StoreError>) -> CommitOutcome {
     match result {
-        Ok(objects) => Answer::Written(objects.into_iter().map(|object| object.revision).collect()),
-        Err(StoreError::Exists(_)) => Answer::Exists,
-        Err(StoreError::Missing(_)) => Answer::Missing,
-        Err(StoreError::Conflict { .. }) => Answer::Conflict,
+        Ok(objects) => CommitOutcome::Written(objects.into_iter().map(|object| object.revision).collect()),
+        Err(StoreError::Exists(_)) => CommitOutcome::Exists,
+        Err(StoreError::Missing(_)) => CommitOutcome::Missing,
+        Err(StoreError::Conflict { .. }) => CommitOutcome::Conflict,
         Err(error) => panic!("{error}"),
     }
 }
@@ -99,7 +101,7 @@ fn note(object: &Object) -> Option<u8> {
     value["note"].as_u64().map(|note| u8::try_from(note).unwrap())
 }
 
-async fn compare(kind: Kind, commits: &[Vec<Step>]) {
+async fn compare(kind: Kind, commits: &[Vec<ModelWrite>]) {
     let store = kind.open(LogLimits::CLOUD).await;
     let start = store.revision();
     let mut model = Model { head: start, ..Model::default() };
@@ -140,16 +142,17 @@ async fn compare_scope(store: &dyn Store, model: &Model, scope: &Scope, start: u
     }
 }
 
-fn commits() -> impl Strategy<Value = Vec<Vec<Step>>> {
+fn commits() -> impl Strategy<Value = Vec<Vec<ModelWrite>>> {
     let key = (prop::sample::select(vec!["pods", "nodes"]), "[ab]", "[xyz]")
         .prop_map(|(plural, namespace, name)| Key::new(Resource::new("", plural), namespace, name));
-    let expect =
-        prop::sample::select(vec![Wanted::Anything, Wanted::Absent, Wanted::Standing, Wanted::Stale]);
-    let step = (key, expect, prop::option::weighted(0.7, any::<u8>())).prop_map(|(key, expect, note)| Step {
-        key,
-        expect,
-        note,
-    });
+    let expect = prop::sample::select(vec![
+        Expectation::Anything,
+        Expectation::Absent,
+        Expectation::Current,
+        Expectation::Stale,
+    ]);
+    let step = (key, expect, prop::option::weighted(0.7, any::<u8>()))
+        .prop_map(|(key, expect, note)| ModelWrite { key, expect, note });
     prop::collection::vec(prop::collection::vec(step, 0..4), 0..24)
 }
 

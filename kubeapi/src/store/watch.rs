@@ -6,7 +6,7 @@ use tokio::sync::Notify;
 
 use super::{
     Event, Scope, StoreError,
-    log::{Found, Log},
+    log::{Log, NextEvent},
 };
 
 /// A place in the log of changes.
@@ -34,11 +34,11 @@ impl Watch {
             let mut woken = pin!(self.wake.notified());
             woken.as_mut().enable();
             match self.log.read(&self.scope, self.seen)? {
-                Found::Event(event) => {
+                NextEvent::Event(event) => {
                     self.seen = event.object.revision;
                     return Ok(Event::clone(&event));
                 }
-                Found::NothingUpTo(revision) => self.seen = revision,
+                NextEvent::NothingUpTo(revision) => self.seen = revision,
             }
             woken.await;
         }
@@ -48,8 +48,8 @@ impl Watch {
     /// so that a quiet watch stays resumable.
     pub fn position(&self) -> u64 {
         match self.log.read(&self.scope, self.seen) {
-            Ok(Found::NothingUpTo(revision)) => revision,
-            Ok(Found::Event(_)) | Err(_) => self.seen,
+            Ok(NextEvent::NothingUpTo(revision)) => revision,
+            Ok(NextEvent::Event(_)) | Err(_) => self.seen,
         }
     }
 }

@@ -1,18 +1,18 @@
-//! Who reaches into which pod: a line of the log under the target `audit`.
+//! The audit log of streams into pods: a log line with the target `audit`.
 
 use crate::{Identity, path::Target};
 
-/// Characters of a command that are told.
-const LENGTH: usize = 200;
+/// The most characters of a command that are logged.
+const MAX_COMMAND_CHARACTERS: usize = 200;
 
-/// Tells what a caller begins. Of a command, values that are given by name are left out, since they may be secrets.
-pub(super) fn begins(caller: &Identity, target: &Target, container: &str, command: &[&str]) {
+/// Logs that a caller opens a stream. Values of named options are left out of commands, since they may be secrets.
+pub(super) fn stream_started(caller: &Identity, target: &Target, container: &str, command: &[&str]) {
     let (what, command) = (target.part_name(), shown(command));
     let (user, kind, namespace, name) = (&caller.user, &target.kind.plural, &target.namespace, &target.name);
     tracing::info!(target: "audit", user, what, kind, namespace, name, container, command, "a stream begins");
 }
 
-/// Whether the value that follows an option of this name is not told.
+/// Reports whether the value after an option of this name may be a secret.
 fn is_secret(option: &str) -> bool {
     let option = option.to_lowercase();
     option.starts_with('-')
@@ -31,7 +31,7 @@ fn shown(command: &[&str]) -> String {
         hides = !hides && !word.contains('=') && is_secret(word);
     }
     let text: String = words.join(" ").chars().map(|one| if one.is_control() { ' ' } else { one }).collect();
-    match text.char_indices().nth(LENGTH) {
+    match text.char_indices().nth(MAX_COMMAND_CHARACTERS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
     }
@@ -55,6 +55,6 @@ mod tests {
         for (command, expected) in table {
             assert_eq!(shown(command), expected);
         }
-        assert_eq!(shown(&["x".repeat(500).as_str()]).chars().count(), LENGTH + 1);
+        assert_eq!(shown(&["x".repeat(500).as_str()]).chars().count(), MAX_COMMAND_CHARACTERS + 1);
     }
 }

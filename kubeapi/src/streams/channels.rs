@@ -1,4 +1,4 @@
-//! The messages of exec and attach over a WebSocket: a channel, and what goes over it. Pure.
+//! The messages of exec and attach over a WebSocket: the number of a channel, and its bytes. Pure.
 //!
 //! Source: Kubernetes, `k8s.io/apimachinery/pkg/util/remotecommand` and `k8s.io/streaming/pkg/httpstream/wsstream`.
 
@@ -18,11 +18,11 @@ pub(super) const CLOSE: u8 = 255;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Protocol {
     pub(super) name: &'static str,
-    /// Whether the client can end one channel alone: `FF` and its number.
+    /// Whether the client can close a single channel: `FF` and its number.
     pub(super) can_close: bool,
-    /// Whether the end is told as a `Status`; else as a text where it is a failure.
+    /// Whether the exit is reported as a `Status`; else a failure is reported as text.
     pub(super) has_status: bool,
-    /// Whether bytes are written as text.
+    /// Whether bytes are sent as base64 text.
     base64: bool,
 }
 
@@ -30,7 +30,7 @@ const fn protocol(name: &'static str, version: u8, base64: bool) -> Protocol {
     Protocol { name, can_close: version >= 5, has_status: version >= 4, base64 }
 }
 
-/// All of them, the best first. One without a name is spoken with clients that offer none.
+/// All subprotocols, the best first. The one without a name is used with clients that offer none.
 const PROTOCOLS: [Protocol; 6] = [
     protocol("v5.channel.k8s.io", 5, false),
     protocol("v4.channel.k8s.io", 4, false),
@@ -40,12 +40,12 @@ const PROTOCOLS: [Protocol; 6] = [
     protocol("", 1, false),
 ];
 
-/// Why a message ends the connection.
+/// An invalid message, which ends the connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Malformed(pub(super) &'static str);
 
 impl Protocol {
-    /// The one to speak with a client that offers these: version 5 where it can be, else the client's favourite.
+    /// Chooses the subprotocol for a client that offers these: version 5 where possible, else the client's first choice.
     pub(super) fn choose(offered: &[String]) -> Option<Self> {
         if offered.is_empty() {
             return PROTOCOLS.into_iter().find(|protocol| protocol.name.is_empty());
@@ -55,12 +55,12 @@ impl Protocol {
         all.iter().find(|protocol| protocol.can_close).or(all.first()).copied()
     }
 
-    /// The names of all.
+    /// Returns the names of all subprotocols.
     pub(super) fn names() -> Vec<&'static str> {
         PROTOCOLS.iter().map(|protocol| protocol.name).filter(|name| !name.is_empty()).collect()
     }
 
-    /// A message to the client.
+    /// Makes a message to the client.
     pub(super) fn message(self, channel: u8, data: &[u8]) -> Message {
         if self.base64 {
             return Message::text(format!("{channel}{}", STANDARD.encode(data)));
@@ -71,7 +71,7 @@ impl Protocol {
         Message::Binary(bytes.freeze())
     }
 
-    /// What a client has sent; `None`: nothing. Clients may send bytes as text.
+    /// Parses a message of a client; `None` for an empty one. Clients may send bytes as text.
     pub(super) fn read(self, message: Bytes) -> Result<Option<(u8, Bytes)>, Malformed> {
         let Some((channel, data)) = message.split_first() else { return Ok(None) };
         if !self.base64 {

@@ -1,4 +1,4 @@
-//! Bytes from one connection to another, and how long nothing may come.
+//! Copies bytes between two connections, with an idle timeout.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -8,32 +8,32 @@ use tokio::{
     time::{Instant, sleep_until, timeout},
 };
 
-/// How long nothing may come in either direction; the real server's and the runtimes' limit.
-const IDLE: Duration = Duration::from_secs(4 * 60 * 60);
-/// Bytes read at a time.
-const CHUNK: usize = 16 * 1024;
-/// How long the end of a connection may take.
-const FAREWELL: Duration = Duration::from_secs(10);
+/// How long both directions may be idle: the limit of the API server and of container runtimes.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(4 * 60 * 60);
+/// Bytes that are read at a time.
+const BUFFER_BYTES: usize = 16 * 1024;
+/// How long closing a connection may take.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// When something came last; cheap to clone.
+/// When bytes were last received; cheap to clone.
 #[derive(Clone, Debug)]
-pub(super) struct Idle(Arc<Mutex<Instant>>);
+pub(super) struct LastActivity(Arc<Mutex<Instant>>);
 
-impl Idle {
-    /// Something came now.
+impl LastActivity {
+    /// Starts with the current time.
     pub(super) fn new() -> Self {
         Self(Arc::new(Mutex::new(Instant::now())))
     }
 
-    /// Something came.
+    /// Records that bytes were received now.
     pub(super) fn touch(&self) {
         *self.0.lock() = Instant::now();
     }
 
-    /// Waits until nothing has come for too long.
+    /// Waits until nothing was received for [`IDLE_TIMEOUT`].
     pub(super) async fn passed(&self) {
         loop {
-            let deadline = *self.0.lock() + IDLE;
+            let deadline = *self.0.lock() + IDLE_TIMEOUT;
             if deadline <= Instant::now() {
                 return;
             }
@@ -42,13 +42,13 @@ impl Idle {
     }
 }
 
-/// Copies until the end of `from`.
+/// Copies until `from` ends.
 pub(super) async fn pump(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
-    idle: &Idle,
+    idle: &LastActivity,
 ) -> io::Result<()> {
-    let mut chunk = vec![0; CHUNK];
+    let mut chunk = vec![0; BUFFER_BYTES];
     loop {
         let length = from.read(&mut chunk).await?;
         if length == 0 {
@@ -61,9 +61,10 @@ pub(super) async fn pump(
     }
 }
 
-/// Copies both ways. The direction that ends first ends both, as in the real server: there is no half of a TCP connection here.
+/// Copies in both directions. The direction that ends first ends both, as in the API server: half-closed TCP connections are not
+/// supported.
 pub(super) async fn both(one: impl AsyncRead + AsyncWrite, other: impl AsyncRead + AsyncWrite) {
-    let idle = Idle::new();
+    let idle = LastActivity::new();
     let (one_reads, mut one_writes) = split(one);
     let (other_reads, mut other_writes) = split(other);
     tokio::select! {
@@ -74,7 +75,7 @@ pub(super) async fn both(one: impl AsyncRead + AsyncWrite, other: impl AsyncRead
     }
     let farewell = async { tokio::join!(one_writes.shutdown(), other_writes.shutdown()) };
     // whoever has gone needs none
-    let _ = timeout(FAREWELL, farewell).await;
+    let _ = timeout(CLOSE_TIMEOUT, farewell).await;
 }
 
 #[cfg(test)]
@@ -105,9 +106,9 @@ mod tests {
     async fn what_is_idle_for_hours_ends() {
         let ((_client, one), (mut node, other)) = (duplex(64), duplex(64));
         let (begun, copying) = (Instant::now(), tokio::spawn(both(one, other)));
-        tokio::time::advance(IDLE / 2).await;
+        tokio::time::advance(IDLE_TIMEOUT / 2).await;
         node.write_all(b"x").await.unwrap();
         copying.await.unwrap();
-        assert!(begun.elapsed() >= IDLE + IDLE / 2);
+        assert!(begun.elapsed() >= IDLE_TIMEOUT + IDLE_TIMEOUT / 2);
     }
 }

@@ -1,4 +1,4 @@
-//! `pods/portforward`: SPDY as it is or as the payload of a WebSocket, and WebSockets with a channel for each port.
+//! `pods/portforward`: SPDY directly or tunnelled in a WebSocket, and WebSockets with a channel for each port.
 
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 
@@ -9,16 +9,16 @@ use super::{
     pod::Pod,
     remote::{spdy, spdy_accepted},
     request::StreamRequest,
-    upgrade::{Asked, Client, STREAM_PROTOCOL},
+    upgrade::{Client, STREAM_PROTOCOL, UpgradeRequest},
     websocket,
 };
 use crate::{Body, NodeAnswer, NodeRequest, call::Call, query::Query, status::StatusError};
 
-/// What stands before the protocol of streams in the subprotocol of a WebSocket that carries SPDY.
+/// The prefix of the subprotocol of a WebSocket that tunnels SPDY.
 const TUNNEL: &str = "SPDY/3.1+";
-/// Subprotocols of WebSockets with channels, which the container runtime speaks itself.
+/// Subprotocols of WebSockets with channels, which the container runtime implements.
 const CHANNELS: [&str; 2] = ["v4.channel.k8s.io", "v4.base64.channel.k8s.io"];
-/// Ports over one WebSocket; a channel's number is one byte.
+/// The most ports over one WebSocket; a channel's number is one byte.
 const PORTS: usize = 128;
 
 /// Forwards ports of a pod.
@@ -26,7 +26,7 @@ pub(super) async fn answer(wanted: StreamRequest<'_>) -> Result<Response<Body>, 
     let Call { target, query, .. } = wanted.call;
     let pod = Pod::find(wanted.api, target).await?;
     let host = pod.host()?.to_owned();
-    let asked = Asked::of(&wanted.parts.headers)?;
+    let asked = UpgradeRequest::of(&wanted.parts.headers)?;
     let ports: Vec<_> = query
         .all("ports")
         .flat_map(|list| list.split(','))
@@ -38,8 +38,8 @@ pub(super) async fn answer(wanted: StreamRequest<'_>) -> Result<Response<Body>, 
     let StreamRequest { api, streams, caller, mut parts, .. } = wanted;
     let path = format!("/portForward/{}/{}", target.namespace, target.name);
     let handshake = match &asked {
-        Asked::Spdy => None,
-        Asked::WebSocket(handshake) => Some(handshake),
+        UpgradeRequest::Spdy => None,
+        UpgradeRequest::WebSocket(handshake) => Some(handshake),
     };
     let tunnelled = handshake
         .and_then(|handshake| handshake.protocols.iter().find_map(|protocol| protocol.strip_prefix(TUNNEL)));
@@ -62,8 +62,8 @@ pub(super) async fn answer(wanted: StreamRequest<'_>) -> Result<Response<Body>, 
     };
     let client = Client::of(&mut parts)?;
     let slot = api.slots().take(caller, &host)?;
-    audit::begins(caller, target, "", &[]);
-    let (head, io) = match node::ask(streams, &host, request).await? {
+    audit::stream_started(caller, target, "", &[]);
+    let (head, io) = match node::send_request(streams, &host, request).await? {
         NodeAnswer::Response(answer) => return node::relayed(answer).await,
         NodeAnswer::Upgraded(head, io) => (head, io),
     };
@@ -90,7 +90,7 @@ pub(super) async fn answer(wanted: StreamRequest<'_>) -> Result<Response<Body>, 
     }))
 }
 
-/// The client's own handshake, for the runtime, which needs the ports in the query.
+/// Passes the client's handshake on to the runtime, which needs the ports in the query.
 fn channels(
     path: String,
     query: &Query,

@@ -8,12 +8,12 @@ use super::{
     node,
     pod::Pod,
     request::StreamRequest,
-    upgrade::{Asked, Client},
+    upgrade::{Client, UpgradeRequest},
     websocket,
 };
 use crate::{Body, NodeAnswer, call::Call, cause::Cause, query::Query, status::StatusError};
 
-/// What of a log is wanted, as the kubelet's query has it.
+/// Returns the log options as a query for the kubelet.
 fn options(query: &Query, pod: &str) -> Result<String, StatusError> {
     let [since, tail, limit] = ["sinceSeconds", "tailLines", "limitBytes"].map(|name| query.number(name));
     let (since, tail, limit) = (since?, tail?, limit?);
@@ -67,7 +67,7 @@ fn options(query: &Query, pod: &str) -> Result<String, StatusError> {
     Ok(written.finish())
 }
 
-/// The log of a container, as it comes.
+/// Streams the log of a container.
 pub(super) async fn answer(wanted: StreamRequest<'_>) -> Result<Response<Body>, StatusError> {
     let StreamRequest { api, streams, call: Call { target, query, .. }, caller, mut parts } = wanted;
     let options = options(query, &target.name)?;
@@ -84,7 +84,7 @@ pub(super) async fn answer(wanted: StreamRequest<'_>) -> Result<Response<Body>, 
     if !options.is_empty() {
         path = format!("{path}?{options}");
     }
-    let answer = match node::ask(streams, node, node::get(path)).await? {
+    let answer = match node::send_request(streams, node, node::get(path)).await? {
         NodeAnswer::Response(answer) => answer,
         NodeAnswer::Upgraded(..) => {
             return Err(StatusError::internal("the node has upgraded the request for a log"));
@@ -105,10 +105,10 @@ pub(super) async fn answer(wanted: StreamRequest<'_>) -> Result<Response<Body>, 
     Ok(answer)
 }
 
-/// The headers that accept a WebSocket, where one is asked for, and whether it wants base64.
+/// Returns the headers that accept a WebSocket, where one is requested, and whether it uses base64.
 fn socket(headers: &HeaderMap) -> Result<Option<(HeaderMap, bool)>, StatusError> {
     const PROTOCOLS: [&str; 2] = ["binary.k8s.io", "base64.binary.k8s.io"];
-    let Ok(Asked::WebSocket(handshake)) = Asked::of(headers) else { return Ok(None) };
+    let Ok(UpgradeRequest::WebSocket(handshake)) = UpgradeRequest::of(headers) else { return Ok(None) };
     let mut offered = handshake.protocols.iter();
     let chosen = match offered.find_map(|offer| PROTOCOLS.into_iter().find(|known| known == offer)) {
         Some(chosen) => chosen,
@@ -118,7 +118,7 @@ fn socket(headers: &HeaderMap) -> Result<Option<(HeaderMap, bool)>, StatusError>
     Ok(Some((handshake.accepted(chosen)?, chosen == PROTOCOLS[1])))
 }
 
-/// What a node's refusal is in the API's words.
+/// Turns a node's error into the API's.
 ///
 /// Source: `GenericHttpResponseChecker` of the real server.
 fn refused(code: StatusCode, text: String, pod: &str) -> StatusError {

@@ -1,4 +1,4 @@
-//! Parts that are not in the store: what only an object's node knows or does, and proxies into the cluster.
+//! Subresources that are not stored: those that only an object's node can serve, and proxies into the cluster.
 //!
 //! | part | what |
 //! |---|---|
@@ -7,8 +7,7 @@
 //! | `pods/portforward` | [`forward`]: the bytes of SPDY or of a WebSocket are copied |
 //! | `nodes/proxy`, `pods/proxy`, `services/proxy` | [`proxy`]: HTTP to what runs in the cluster |
 //!
-//! The node is reached through [`NodeStreams`]. A failure before the switch of protocols is a `Status`, or what the
-//! node has said.
+//! The node is reached through [`NodeStreams`]. A failure before the upgrade is answered with a `Status`, or with the node's response.
 
 mod audit;
 mod channels;
@@ -34,7 +33,7 @@ pub(crate) use self::tasks::Tasks;
 use crate::{
     Api, Body, Identity,
     accept::Shape,
-    body::{self, Received},
+    body::{self, RequestBody},
     call::Call,
     path::Target,
     query::Query,
@@ -44,7 +43,7 @@ use crate::{
     warnings::Warnings,
 };
 
-/// What may be asked for by which method.
+/// Returns the methods that a subresource allows.
 fn methods(part: Remote) -> &'static [Method] {
     match part {
         Remote::Log => &[Method::GET],
@@ -61,12 +60,12 @@ fn methods(part: Remote) -> &'static [Method] {
     }
 }
 
-/// Answers a request for what only a node knows or does.
+/// Answers a request for a subresource that is not stored.
 pub(crate) async fn answer(
     api: &Api,
     (target, part): (Target, Remote),
     parts: Parts,
-    body: Received,
+    body: RequestBody,
 ) -> Result<Response<Body>, StatusError> {
     let Some(streams) = api.node_streams() else { return Err(absent(api, &target, part).await) };
     if !methods(part).contains(&parts.method) {
@@ -92,11 +91,11 @@ pub(crate) async fn answer(
         Remote::Proxy => proxy::answer(wanted, body).await,
     };
     let mut answer = answer.unwrap_or_else(|error| body::refusal(&error));
-    call.warnings.told(&mut answer);
+    call.warnings.write_headers(&mut answer);
     Ok(answer)
 }
 
-/// The object that is proxied: its path may name a scheme and a port too, `https:<name>:<port>`.
+/// Returns the name of the proxied object; the path may add a scheme and a port: `https:<name>:<port>`.
 fn named(target: &Target, part: Remote) -> Target {
     let mut target = target.clone();
     if part == Remote::Proxy {
@@ -110,7 +109,7 @@ fn named(target: &Target, part: Remote) -> Target {
     target
 }
 
-/// 501 with what is missing; 404 where not even the object is there.
+/// Returns 501 with what is not configured; 404 where the object does not exist.
 async fn absent(api: &Api, target: &Target, part: Remote) -> StatusError {
     if let Err(error) = find(api, &named(target, part)).await {
         return error;

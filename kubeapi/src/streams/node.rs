@@ -1,4 +1,4 @@
-//! Asking a node, and telling what it has answered.
+//! Sends requests to a node's kubelet and relays its responses.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use tokio::time::timeout;
 use super::slots::Slot;
 use crate::{Body, NodeAnswer, NodeError, NodeRequest, NodeStreams, status::StatusError};
 
-/// How long a node may take to the head of its answer.
+/// How long a node may take to send the head of its response.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Bytes of a node's refusal that are told, and how long they may take.
-const REFUSAL: usize = 50_000;
+/// The most bytes of a node's error that are relayed, and how long reading them may take.
+const MAX_REFUSAL_BYTES: usize = 50_000;
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Asks a node's kubelet.
-pub(super) async fn ask(
+/// Sends a request to a node's kubelet.
+pub(super) async fn send_request(
     streams: &dyn NodeStreams,
     node: &str,
     request: NodeRequest,
@@ -27,17 +27,17 @@ pub(super) async fn ask(
     answered.map_err(|error| StatusError::of_node(error.code(), error.to_string()))
 }
 
-/// A request for something that is read.
+/// Makes a GET request.
 pub(super) fn get(path_and_query: String) -> NodeRequest {
     NodeRequest { method: Method::GET, path_and_query, headers: HeaderMap::new() }
 }
 
-/// The text of a refusal, as far as it comes.
+/// Reads the text of an error, as far as it arrives in time.
 pub(super) async fn text(body: Body) -> String {
     let mut text = Vec::new();
     let mut body = body;
     let reading = async {
-        while text.len() < REFUSAL
+        while text.len() < MAX_REFUSAL_BYTES
             && let Some(Ok(frame)) = body.frame().await
         {
             if let Ok(data) = frame.into_data() {
@@ -47,11 +47,11 @@ pub(super) async fn text(body: Body) -> String {
     };
     // what has not come by then is left out
     let _ = timeout(REFUSAL_TIMEOUT, reading).await;
-    text.truncate(REFUSAL);
+    text.truncate(MAX_REFUSAL_BYTES);
     String::from_utf8_lossy(&text).trim_end().to_owned()
 }
 
-/// What a node answered in place of an upgrade, as it is: the real server relays it, and clients show its text.
+/// Relays what a node answered in place of an upgrade unchanged, as the API server does; clients show its text.
 pub(super) async fn relayed(answer: Response<Body>) -> Result<Response<Body>, StatusError> {
     let (head, body) = answer.into_parts();
     if head.status.is_informational() || head.status.is_success() || head.status.is_redirection() {
@@ -67,12 +67,12 @@ pub(super) async fn relayed(answer: Response<Body>) -> Result<Response<Body>, St
     Ok(answer)
 }
 
-/// A body that is there.
+/// Makes a body of bytes in memory.
 pub(super) fn full_body(bytes: Bytes) -> Body {
     Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// The body, which has its place until it ends.
+/// Wraps the body so that it keeps its slot until it ends.
 pub(super) fn held(body: Body, slot: Slot) -> Body {
     body.map_frame(move |frame| {
         // moved in here, it is dropped with the body

@@ -1,4 +1,4 @@
-//! The pod of a request: its container and its node.
+//! Finds the pod of a request, its container and its node.
 
 use serde_json::Value;
 
@@ -12,13 +12,13 @@ pub(super) struct Pod {
 }
 
 impl Pod {
-    /// The pod at the request's path.
+    /// Reads the pod at the request's path.
     pub(super) async fn find(api: &Api, target: &Target) -> Result<Self, StatusError> {
         let object = find(api, target).await?.value()?;
         Ok(Self { object, namespace: target.namespace.clone(), name: target.name.clone() })
     }
 
-    /// The container that is asked for, or the only one.
+    /// Returns the requested container, or the only one.
     ///
     /// Source: `validateContainer` of the real server's registry of pods.
     pub(super) fn container(&self, asked: Option<&str>) -> Result<String, StatusError> {
@@ -56,19 +56,19 @@ impl Pod {
         &self.name
     }
 
-    /// The first port that one of its containers has.
+    /// Returns the first port of its containers.
     pub(super) fn first_port(&self) -> Option<u16> {
         let containers = self.object.pointer("/spec/containers").and_then(Value::as_array)?;
         let port = containers.iter().find_map(|one| one.pointer("/ports/0/containerPort")?.as_u64())?;
         u16::try_from(port).ok()
     }
 
-    /// The node that it is bound to.
+    /// Returns the node that the pod is bound to, if any.
     pub(super) fn node(&self) -> Option<&str> {
         self.object.pointer("/spec/nodeName").and_then(Value::as_str).filter(|node| !node.is_empty())
     }
 
-    /// The same for what is nothing without a node.
+    /// Returns the node that the pod is bound to; fails where there is none.
     pub(super) fn host(&self) -> Result<&str, StatusError> {
         let none = || StatusError::bad_request(format!("pod {} does not have a host assigned", self.name));
         self.node().ok_or_else(none)

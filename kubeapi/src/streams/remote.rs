@@ -10,17 +10,17 @@ use super::{
     copy, node,
     pod::Pod,
     request::StreamRequest,
-    translate::{self, Streams, Wants},
-    upgrade::{Asked, Client, Handshake, SPDY, STREAM_PROTOCOL},
+    translate::{self, RequestedStreams, Streams},
+    upgrade::{Client, Handshake, SPDY, STREAM_PROTOCOL, UpgradeRequest},
 };
 use crate::{
     Body, NodeAnswer, NodeRequest, call::Call, query::Query, status::StatusError, subresource::Remote,
 };
 
-/// The protocol of streams that is spoken with nodes: it tells the end as a `Status`.
+/// The stream protocol used with nodes, which reports the exit as a `Status`.
 const STREAMS: HeaderValue = HeaderValue::from_static("v4.channel.k8s.io");
 
-/// A request of an upgrade to SPDY, for these protocols of streams.
+/// Makes a request to upgrade to SPDY, with these stream protocols.
 pub(super) fn spdy<'a>(
     path_and_query: String,
     protocols: impl IntoIterator<Item = &'a HeaderValue>,
@@ -34,20 +34,20 @@ pub(super) fn spdy<'a>(
     NodeRequest { method: Method::POST, path_and_query, headers }
 }
 
-/// The streams that are asked for. A terminal has one output.
-fn wants(query: &Query) -> Wants {
+/// Returns the requested streams. A terminal has no stderr.
+fn requested_streams(query: &Query) -> RequestedStreams {
     let tty = query.flag("tty");
     let stderr = query.flag("stderr") && !tty;
-    Wants { stdin: query.flag("stdin"), stdout: query.flag("stdout"), stderr, tty }
+    RequestedStreams { stdin: query.flag("stdin"), stdout: query.flag("stdout"), stderr, tty }
 }
 
-/// The kubelet's query.
-fn options(wants: Wants, command: &[&str]) -> String {
+/// Returns the query for the kubelet.
+fn options(wants: RequestedStreams, command: &[&str]) -> String {
     let mut written = form_urlencoded::Serializer::new(String::new());
     for word in command {
         written.append_pair("command", word);
     }
-    let Wants { stdin, stdout, stderr, tty } = wants;
+    let RequestedStreams { stdin, stdout, stderr, tty } = wants;
     for (name, wanted) in [("error", stderr), ("input", stdin), ("output", stdout), ("tty", tty)] {
         if wanted {
             written.append_pair(name, "1");
@@ -56,9 +56,9 @@ fn options(wants: Wants, command: &[&str]) -> String {
     written.finish()
 }
 
-/// The same as `PodExecOptions` or `PodAttachOptions`, for policies and webhooks.
-fn described(query: &Query, wants: Wants, command: &[&str]) -> Map<String, Value> {
-    let Wants { stdin, stdout, stderr, tty } = wants;
+/// Returns the options as `PodExecOptions` or `PodAttachOptions`, for policies and webhooks.
+fn described(query: &Query, wants: RequestedStreams, command: &[&str]) -> Map<String, Value> {
+    let RequestedStreams { stdin, stdout, stderr, tty } = wants;
     let mut options = Map::new();
     for (name, wanted) in [("stdin", stdin), ("stdout", stdout), ("stderr", stderr), ("tty", tty)] {
         if wanted {
@@ -80,7 +80,7 @@ pub(super) async fn answer(wanted: StreamRequest<'_>, part: Remote) -> Result<Re
     let pod = Pod::find(wanted.api, target).await?;
     let container = pod.container(query.get("container"))?;
     let host = pod.host()?.to_owned();
-    let wants = wants(query);
+    let wants = requested_streams(query);
     let command: Vec<_> = if part == Remote::Exec { query.all("command").collect() } else { Vec::new() };
     if part == Remote::Exec && command.is_empty() {
         return Err(StatusError::bad_request("you must specify at least one command for the container"));
@@ -88,19 +88,19 @@ pub(super) async fn answer(wanted: StreamRequest<'_>, part: Remote) -> Result<Re
     if !(wants.stdin || wants.stdout || wants.stderr) {
         return Err(StatusError::bad_request("you must specify at least 1 of stdin, stdout, stderr"));
     }
-    let asked = Asked::of(&wanted.parts.headers)?;
+    let asked = UpgradeRequest::of(&wanted.parts.headers)?;
     wanted.admit(described(query, wants, &command)).await?;
     let StreamRequest { api, streams, caller, mut parts, .. } = wanted;
     let client = Client::of(&mut parts)?;
     let slot = api.slots().take(caller, &host)?;
-    audit::begins(caller, target, &container, &command);
+    audit::stream_started(caller, target, &container, &command);
     let what = if part == Remote::Exec { "exec" } else { "attach" };
     let path =
         format!("/{what}/{}/{}/{container}?{}", target.namespace, target.name, options(wants, &command));
     match asked {
-        Asked::Spdy => {
+        UpgradeRequest::Spdy => {
             let request = spdy(path, parts.headers.get_all(STREAM_PROTOCOL).iter());
-            let (headers, io) = match node::ask(streams, &host, request).await? {
+            let (headers, io) = match node::send_request(streams, &host, request).await? {
                 NodeAnswer::Response(answer) => return node::relayed(answer).await,
                 NodeAnswer::Upgraded(head, io) => (spdy_accepted(&head.headers), io),
             };
@@ -109,10 +109,10 @@ pub(super) async fn answer(wanted: StreamRequest<'_>, part: Remote) -> Result<Re
                 drop(slot);
             }))
         }
-        Asked::WebSocket(handshake) => {
+        UpgradeRequest::WebSocket(handshake) => {
             let protocol = chosen(&handshake)?;
             let headers = handshake.accepted(protocol.name)?;
-            let io = match node::ask(streams, &host, spdy(path, [&STREAMS])).await? {
+            let io = match node::send_request(streams, &host, spdy(path, [&STREAMS])).await? {
                 NodeAnswer::Response(answer) => return node::relayed(answer).await,
                 NodeAnswer::Upgraded(_, io) => io,
             };
@@ -133,7 +133,7 @@ fn chosen(handshake: &Handshake) -> Result<Protocol, StatusError> {
     Protocol::choose(&handshake.protocols).ok_or_else(|| handshake.refused(&Protocol::names()))
 }
 
-/// The headers by which SPDY is accepted, with the protocol of streams that the node has chosen.
+/// Returns the headers that accept SPDY, with the stream protocol that the node has chosen.
 pub(super) fn spdy_accepted(node: &HeaderMap) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(header::UPGRADE, SPDY);
@@ -152,7 +152,7 @@ mod tests {
         let of = |text: &str| {
             let query = Query::parse(text);
             let command: Vec<_> = query.all("command").collect();
-            options(wants(&query), &command)
+            options(requested_streams(&query), &command)
         };
         assert_eq!(
             of("command=sh&command=-c&command=echo%20a%26b&stdin=true&stdout=True&stderr=1&container=c"),

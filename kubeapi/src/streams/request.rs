@@ -1,4 +1,4 @@
-//! A request for what is not in the store.
+//! A request for a subresource that is not stored.
 
 use http::request::Parts;
 use serde_json::{Map, Value};
@@ -7,7 +7,7 @@ use crate::{
     admission, api::Api, call::Call, identity::Identity, node_streams::NodeStreams, status::StatusError,
 };
 
-/// One request for what is not in the store.
+/// A request for a subresource that is not stored.
 pub(super) struct StreamRequest<'a> {
     pub(super) api: &'a Api,
     pub(super) streams: &'a dyn NodeStreams,
@@ -17,7 +17,7 @@ pub(super) struct StreamRequest<'a> {
 }
 
 impl StreamRequest<'_> {
-    /// Asks policies and webhooks; `options` say what is opened, without their kind.
+    /// Runs policies and webhooks on the request; `options` are its parameters without their kind.
     pub(super) async fn admit(&self, mut options: Map<String, Value>) -> Result<(), StatusError> {
         let target = &self.call.target;
         if let Some((_, version, kind)) = target.part.and_then(|part| part.kind(&target.kind)) {

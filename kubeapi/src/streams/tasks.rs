@@ -1,4 +1,4 @@
-//! Connections that have become something else than HTTP: they end with the server that took them.
+//! Tasks of upgraded connections, which end with their server.
 
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -10,17 +10,17 @@ pub(crate) struct Tasks {
 }
 
 impl Tasks {
-    /// Tasks that end with `shutdown`, and are waited for by `tracker`.
+    /// Makes tasks that end with `shutdown` and are awaited by `tracker`.
     pub(crate) fn new(shutdown: CancellationToken, tracker: TaskTracker) -> Self {
         Self { shutdown, tracker }
     }
 
-    /// Waits for the server's end.
+    /// Waits until the server shuts down.
     pub(crate) async fn ended(&self) {
         self.shutdown.cancelled().await;
     }
 
-    /// Runs `work` until it or the server ends.
+    /// Spawns `work`, which runs until it or the server ends.
     pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let shutdown = self.shutdown.clone();
         self.tracker.spawn(async move {

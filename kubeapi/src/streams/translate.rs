@@ -1,5 +1,5 @@
-//! exec and attach over a WebSocket, which the node is asked for over SPDY: no container runtime speaks version 5, whose clients can
-//! end their input.
+//! Translates exec and attach between a client's WebSocket and the node's SPDY: no container runtime speaks version 5, whose clients
+//! can close their stdin.
 
 use std::{io, time::Duration};
 
@@ -20,32 +20,32 @@ use tokio_tungstenite::{WebSocketStream, tungstenite::Message};
 use super::{
     Tasks,
     channels::{CLOSE, Protocol, RESIZE, STATUS, STDERR, STDIN, STDOUT},
-    copy::Idle,
+    copy::LastActivity,
     upgrade::ClientIo,
     websocket,
 };
 use crate::NodeIo;
 
-/// Bytes that are read of a stream at a time, so that no message is larger.
-const CHUNK: usize = 32 * 1024;
-/// Messages on their way to the client, and to the command's input.
-const MESSAGES: usize = 4;
-/// The largest status of a node, bytes.
-const LARGEST_STATUS: u64 = 64 * 1024;
-/// While input waits nothing is read of the client, its pings neither; so it is told unasked that the connection lives. kubectl gives one
-/// up after a minute.
-const SIGN: Duration = Duration::from_secs(15);
+/// Bytes that are read of a stream at a time, which bounds the size of a message.
+const CHUNK_BYTES: usize = 32 * 1024;
+/// Messages that are queued for the client, and for the command's stdin.
+const CHANNEL_CAPACITY: usize = 4;
+/// The largest status of a node in bytes.
+const MAX_STATUS_BYTES: u64 = 64 * 1024;
+/// How often a ping is sent while stdin is blocked and nothing is read from the client, its pings neither: kubectl gives a silent
+/// connection up after a minute.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
-/// Which streams a client wants.
+/// The streams that a client requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Wants {
+pub(super) struct RequestedStreams {
     pub(super) stdin: bool,
     pub(super) stdout: bool,
     pub(super) stderr: bool,
     pub(super) tty: bool,
 }
 
-/// The streams of a command on its node.
+/// The SPDY streams of a command on its node.
 pub(super) struct Streams {
     session: Session,
     error: Stream,
@@ -56,8 +56,12 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    /// Opens them one after the other, as the node's end expects.
-    pub(super) async fn open(io: Box<dyn NodeIo>, wants: Wants, tasks: &Tasks) -> io::Result<Self> {
+    /// Opens the streams in the order that the node expects.
+    pub(super) async fn open(
+        io: Box<dyn NodeIo>,
+        wants: RequestedStreams,
+        tasks: &Tasks,
+    ) -> io::Result<Self> {
         let (session, incoming, driver) = session::new(io, Role::Client);
         // a node opens no streams
         drop(incoming);
@@ -74,7 +78,7 @@ impl Streams {
         Ok(Self { session, error, stdin, stdout, stderr, resize })
     }
 
-    /// The lowest channel that is written to the client: an empty message on it is the first one.
+    /// Returns the lowest channel that is written to the client: the first message is an empty one on it.
     fn first_channel(&self) -> u8 {
         match (&self.stdout, &self.stderr) {
             (Some(_), _) => STDOUT,
@@ -91,18 +95,18 @@ async fn wanted(session: &Session, name: &str, is_wanted: bool) -> io::Result<Op
     session.open(Headers::new().with("streamtype", name), false).await.map(Some)
 }
 
-/// What goes to the command's input.
+/// A message for the command's stdin.
 enum Input {
     Bytes(Bytes),
     End,
 }
 
-/// Runs until the command or the client ends.
+/// Copies until the command or the client ends.
 pub(super) async fn run(io: ClientIo, protocol: Protocol, streams: Streams, node: String) {
-    let idle = Idle::new();
+    let idle = LastActivity::new();
     let (sink, mut source) = websocket::accept(io).await.split();
-    let (out, messages) = mpsc::channel(MESSAGES);
-    let (input, inputs) = mpsc::channel(MESSAGES);
+    let (out, messages) = mpsc::channel(CHANNEL_CAPACITY);
+    let (input, inputs) = mpsc::channel(CHANNEL_CAPACITY);
     let first = protocol.message(streams.first_channel(), &[]);
     let Streams { session, error, stdin, stdout, stderr, mut resize } = streams;
     let written = write(sink, first, messages, &idle);
@@ -125,7 +129,7 @@ pub(super) async fn run(io: ClientIo, protocol: Protocol, streams: Streams, node
     tokio::select! {
         _ = ends => {
             // the client answers to the end, and reads what is before it
-            let _ = timeout(websocket::FAREWELL, heard).await;
+            let _ = timeout(websocket::CLOSE_TIMEOUT, heard).await;
         }
         () = &mut heard => tracing::debug!("a client has left a command"),
         () = fed => {}
@@ -134,12 +138,12 @@ pub(super) async fn run(io: ClientIo, protocol: Protocol, streams: Streams, node
     session.close().await;
 }
 
-/// Writes messages to the client until the last one, or until it takes none; then nobody can send any.
+/// Writes messages to the client until the last one, or until a write fails.
 async fn write(
     mut sink: SplitSink<WebSocketStream<ClientIo>, Message>,
     first: Message,
     mut messages: mpsc::Receiver<Message>,
-    idle: &Idle,
+    idle: &LastActivity,
 ) {
     let mut next = Some(first);
     while let Some(message) = next {
@@ -152,10 +156,10 @@ async fn write(
     }
 }
 
-/// What a stream of the node says, to the client.
+/// Copies a stream of the node to the client.
 async fn output(stream: Option<Stream>, channel: u8, protocol: Protocol, out: &mpsc::Sender<Message>) {
     let Some(mut stream) = stream else { return };
-    let mut chunk = vec![0; CHUNK];
+    let mut chunk = vec![0; CHUNK_BYTES];
     // one that broke off is told by the missing status
     while let Ok(length) = stream.read(&mut chunk).await
         && length > 0
@@ -166,10 +170,10 @@ async fn output(stream: Option<Stream>, channel: u8, protocol: Protocol, out: &m
     }
 }
 
-/// How the command has ended: what the node says, or that it has said nothing.
+/// Reads the exit status of the command from the node's error stream; a missing one is a failure.
 async fn status(error: Stream, node: &str) -> Value {
     let mut text = Vec::new();
-    let read = error.take(LARGEST_STATUS).read_to_end(&mut text).await;
+    let read = error.take(MAX_STATUS_BYTES).read_to_end(&mut text).await;
     if let Ok(status @ Value::Object(_)) = serde_json::from_slice(&text) {
         return status;
     }
@@ -186,7 +190,7 @@ fn failure(message: &str) -> Value {
     json!({"metadata": {}, "status": "Failure", "reason": "InternalError", "message": message, "code": 500})
 }
 
-/// Tells the client how it ended; last, since some look no further.
+/// Sends the status to the client; last, since some clients stop reading there.
 async fn end(status: Value, protocol: Protocol, out: &mpsc::Sender<Message>) {
     let text = if protocol.has_status {
         Some(status.to_string())
@@ -202,7 +206,7 @@ async fn end(status: Value, protocol: Protocol, out: &mpsc::Sender<Message>) {
     let _ = out.send(websocket::normal_end()).await;
 }
 
-/// Gives the command its input, until that or the command has ended.
+/// Copies stdin to the command, until stdin or the command ends.
 async fn feed(stdin: Option<Stream>, mut inputs: mpsc::Receiver<Input>) {
     let Some(mut stdin) = stdin else { return while inputs.recv().await.is_some() {} };
     let mut takes = true;
@@ -222,12 +226,12 @@ async fn feed(stdin: Option<Stream>, mut inputs: mpsc::Receiver<Input>) {
     std::future::pending().await
 }
 
-/// Listens to the client until it leaves, or says what cannot be.
+/// Reads the client's messages until it closes the connection or sends an invalid one.
 async fn listen(
     source: &mut SplitStream<WebSocketStream<ClientIo>>,
     protocol: Protocol,
     (input, mut resize): (&mpsc::Sender<Input>, Option<&mut Stream>),
-    (out, idle): (&mpsc::Sender<Message>, &Idle),
+    (out, idle): (&mpsc::Sender<Message>, &LastActivity),
 ) {
     while let Some(Ok(message)) = source.next().await {
         idle.touch();
@@ -261,7 +265,7 @@ async fn listen(
     }
 }
 
-/// Waits until there is room for input, and tells the client meanwhile that the connection lives.
+/// Waits for room in the queue of stdin, and pings the client meanwhile.
 async fn pass(message: Input, input: &mpsc::Sender<Input>, out: &mpsc::Sender<Message>) {
     loop {
         tokio::select! {
@@ -271,7 +275,7 @@ async fn pass(message: Input, input: &mpsc::Sender<Input>, out: &mpsc::Sender<Me
                 }
                 return;
             }
-            () = sleep(SIGN) => {
+            () = sleep(KEEPALIVE_INTERVAL) => {
                 // one that takes nothing either learns nothing
                 let _ = out.try_send(Message::Pong(Bytes::new()));
             }

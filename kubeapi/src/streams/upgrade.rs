@@ -1,4 +1,4 @@
-//! A client that wants its connection to become something else: to what, and the answer that makes it so.
+//! Protocol upgrades of clients' connections: what a client requests, and the 101 response.
 
 use http::{
     HeaderMap, HeaderName, HeaderValue, Response, StatusCode,
@@ -12,37 +12,37 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use super::Tasks;
 use crate::{Body, status::StatusError};
 
-/// Which protocols a SPDY connection is for, and which of them is spoken.
+/// The header with the stream protocols that are offered, and the one that is chosen.
 pub(super) const STREAM_PROTOCOL: HeaderName = HeaderName::from_static("x-stream-protocol-version");
-/// The protocol that connections of streams are upgraded to.
+/// The protocol of upgraded connections with streams.
 pub(super) const SPDY: HeaderValue = HeaderValue::from_static("SPDY/3.1");
 
-/// The connection behind the answer.
+/// The upgraded connection.
 pub(super) type ClientIo = TokioIo<Upgraded>;
 
-/// What a client wants.
+/// The upgrade that a client requests.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum UpgradeRequest {
     Spdy,
     WebSocket(Handshake),
 }
 
-/// A WebSocket's opening.
+/// The opening handshake of a WebSocket.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Handshake {
     key: String,
-    /// What the client offers, its favourite first.
+    /// The subprotocols that the client offers, in the order of its preference.
     pub(super) protocols: Vec<String>,
 }
 
-/// All elements of the lists under a name.
+/// Returns all elements of the list header `name`.
 fn elements<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
     let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).map(str::trim).filter(|element| !element.is_empty())
 }
 
-impl Asked {
-    /// What the headers ask for; 400 where it is nothing that is served here.
+impl UpgradeRequest {
+    /// Returns the requested upgrade; 400 where it is not supported.
     pub(super) fn of(headers: &HeaderMap) -> Result<Self, StatusError> {
         let required = || StatusError::bad_request("Upgrade request required");
         if !elements(headers, &CONNECTION).any(|element| element.eq_ignore_ascii_case("upgrade")) {
@@ -65,7 +65,7 @@ impl Asked {
 }
 
 impl Handshake {
-    /// The headers that accept it, with the subprotocol that was chosen.
+    /// Returns the headers that accept the handshake, with the chosen subprotocol.
     pub(super) fn accepted(&self, protocol: &str) -> Result<HeaderMap, StatusError> {
         let value = |text: &str| {
             HeaderValue::from_str(text).map_err(|_| StatusError::bad_request("a subprotocol has a bad name"))
@@ -79,7 +79,7 @@ impl Handshake {
         Ok(headers)
     }
 
-    /// 403: none of the subprotocols that it offers is spoken here.
+    /// Returns 403 where none of the offered subprotocols is supported.
     pub(super) fn refused(&self, spoken: &[&str]) -> StatusError {
         let why = format!(
             "unable to upgrade: unable to negotiate protocol: client supports {:?}, server accepts {spoken:?}",
@@ -89,14 +89,14 @@ impl Handshake {
     }
 }
 
-/// The client's connection.
+/// A client's connection that can be upgraded.
 pub(super) struct Client {
     upgrade: OnUpgrade,
     pub(super) tasks: Tasks,
 }
 
 impl Client {
-    /// Takes it out of a request. Only connections of HTTP/1.1 can become something else here.
+    /// Takes the upgrade out of a request. Only HTTP/1.1 connections can be upgraded.
     pub(super) fn of(parts: &mut Parts) -> Result<Self, StatusError> {
         let upgrade = parts.extensions.remove::<OnUpgrade>();
         let required = || StatusError::bad_request("Upgrade request required, over a connection of HTTP/1.1");
@@ -104,7 +104,7 @@ impl Client {
         Ok(Self { upgrade: upgrade.ok_or_else(required)?, tasks })
     }
 
-    /// Answers 101; what follows on the connection is `work`'s.
+    /// Answers 101 and runs `work` on the upgraded connection.
     pub(super) fn switch<F>(
         self,
         headers: HeaderMap,
@@ -139,9 +139,12 @@ mod tests {
             for (name, value) in headers {
                 map.append(*name, HeaderValue::from_static(value));
             }
-            Asked::of(&map).map_err(|error| error.code.as_u16())
+            UpgradeRequest::of(&map).map_err(|error| error.code.as_u16())
         };
-        assert_eq!(of(&[("connection", "keep-alive, upgrade"), ("upgrade", "spdy/3.1")]), Ok(Asked::Spdy));
+        assert_eq!(
+            of(&[("connection", "keep-alive, upgrade"), ("upgrade", "spdy/3.1")]),
+            Ok(UpgradeRequest::Spdy)
+        );
         let handshake = [
             ("connection", "Upgrade"),
             ("upgrade", "WebSocket"),
@@ -151,7 +154,10 @@ mod tests {
             ("sec-websocket-protocol", "x"),
         ];
         let protocols = ["v5.channel.k8s.io", "v4.channel.k8s.io", "x"].map(str::to_owned).to_vec();
-        assert_eq!(of(&handshake), Ok(Asked::WebSocket(Handshake { key: "a2V5".to_owned(), protocols })));
+        assert_eq!(
+            of(&handshake),
+            Ok(UpgradeRequest::WebSocket(Handshake { key: "a2V5".to_owned(), protocols }))
+        );
         for bad in [
             &handshake[1..],
             &handshake[..1],

@@ -1,4 +1,4 @@
-//! WebSockets whose messages are bytes of another connection or of a page: their bounds mean nothing.
+//! WebSockets whose messages carry a byte stream; the bounds of messages have no meaning.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
@@ -16,36 +16,36 @@ use tokio_tungstenite::{
     },
 };
 
-use super::{copy::Idle, upgrade::ClientIo};
+use super::{copy::LastActivity, upgrade::ClientIo};
 use crate::{Body, NodeIo};
 
-/// The largest message of a client, bytes: Python's client sends what it is given as one.
-const MESSAGE: usize = 8 * 1024 * 1024;
+/// The largest message of a client in bytes: Python's client sends its whole input as one message.
+const MAX_MESSAGE_BYTES: usize = 8 * 1024 * 1024;
 /// Bytes that are read or written at a time.
-const BUFFER: usize = 32 * 1024;
-/// Bytes of a message of a page, as the real server reads them.
+const BUFFER_BYTES: usize = 32 * 1024;
+/// Bytes of a message that carries a part of a body, as in the API server.
 const CHUNK_BYTES: usize = 2 * 1024;
-/// How long a client may take to answer to the end.
-pub(super) const FAREWELL: std::time::Duration = std::time::Duration::from_secs(10);
+/// How long a client may take to answer a close frame.
+pub(super) const CLOSE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
 
-/// The server's end of a WebSocket.
+/// Makes the server side of a WebSocket.
 pub(super) async fn accept(io: ClientIo) -> WebSocketStream<ClientIo> {
     let config = WebSocketConfig::default()
-        .read_buffer_size(BUFFER)
+        .read_buffer_size(BUFFER_BYTES)
         .write_buffer_size(0)
-        .max_message_size(Some(MESSAGE))
-        .max_frame_size(Some(MESSAGE));
+        .max_message_size(Some(MAX_MESSAGE_BYTES))
+        .max_frame_size(Some(MAX_MESSAGE_BYTES));
     WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await
 }
 
-/// The end that clients take for a good one.
+/// Returns the close frame of a normal closure.
 pub(super) fn normal_end() -> Message {
     Message::Close(Some(CloseFrame { code: CloseCode::Normal, reason: "".into() }))
 }
 
-/// Copies the payload of messages to a node and back.
+/// Copies the payload of messages between a client and a node.
 pub(super) async fn tunnel(io: ClientIo, node: Box<dyn NodeIo>) {
-    let idle = Idle::new();
+    let idle = LastActivity::new();
     let (mut sink, mut source) = accept(io).await.split();
     let (mut node_reads, mut node_writes) = split(node);
     let to_node = async {
@@ -64,7 +64,7 @@ pub(super) async fn tunnel(io: ClientIo, node: Box<dyn NodeIo>) {
         }
     };
     let to_client = async {
-        let mut chunk = vec![0; BUFFER];
+        let mut chunk = vec![0; BUFFER_BYTES];
         while let Ok(length) = node_reads.read(&mut chunk).await
             && length > 0
         {
@@ -80,7 +80,7 @@ pub(super) async fn tunnel(io: ClientIo, node: Box<dyn NodeIo>) {
         () = idle.passed() => {}
     }
     // whoever has gone needs none
-    let _ = timeout(FAREWELL, sink.send(normal_end())).await;
+    let _ = timeout(CLOSE_TIMEOUT, sink.send(normal_end())).await;
 }
 
 /// Sends a body as messages, behind an empty one: as bytes, or as base64 in texts.
@@ -115,5 +115,5 @@ pub(super) async fn page(io: ClientIo, mut body: Body, base64: bool) {
         () = left => {}
     }
     // whoever has gone needs none
-    let _ = timeout(FAREWELL, sink.send(normal_end())).await;
+    let _ = timeout(CLOSE_TIMEOUT, sink.send(normal_end())).await;
 }

@@ -1,4 +1,4 @@
-//! Holding an object against its schema. The texts are the real server's, which clients show.
+//! Checks an object against its schema, with the API server's texts, which clients show.
 
 use std::{
     ops::{Deref, DerefMut},
@@ -15,32 +15,32 @@ use super::{
 };
 use crate::{cause::Cause, string_formats};
 
-/// Who gets so many causes need not have them all; an answer has its limits.
-const CAUSES: usize = 500;
+/// The most causes that are reported for one object.
+const MAX_CAUSES: usize = 500;
 
-/// How long an object may take, which is a matter of the patterns that it is held against.
-const DEADLINE: Duration = Duration::from_secs(5);
+/// How long the check of an object may take; what takes time are the patterns.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The check came to no end in time.
+/// The check did not end in time.
 #[derive(Debug)]
-pub(crate) struct Late;
+pub(crate) struct DeadlineExceeded;
 
-/// What has been found until now.
+/// The causes found until now.
 struct Causes {
     found: Vec<Cause>,
     deadline: Instant,
-    is_late: bool,
+    is_past_deadline: bool,
 }
 
 impl Causes {
     fn until(deadline: Instant) -> Self {
-        Self { found: Vec::new(), deadline, is_late: false }
+        Self { found: Vec::new(), deadline, is_past_deadline: false }
     }
 
-    /// Whether there is no use in going on.
+    /// Reports whether the check can stop.
     fn is_over(&mut self) -> bool {
-        self.is_late |= Instant::now() >= self.deadline;
-        self.is_late || self.found.len() >= CAUSES
+        self.is_past_deadline |= Instant::now() >= self.deadline;
+        self.is_past_deadline || self.found.len() >= MAX_CAUSES
     }
 }
 
@@ -59,19 +59,19 @@ impl DerefMut for Causes {
 }
 
 impl Structural {
-    /// All that stands against `object` by its schema alone.
-    pub(crate) fn check(&self, object: &Value) -> Result<Vec<Cause>, Late> {
-        let mut causes = Causes::until(Instant::now() + DEADLINE);
+    /// Checks `object` against its schema without rules.
+    pub(crate) fn check(&self, object: &Value) -> Result<Vec<Cause>, DeadlineExceeded> {
+        let mut causes = Causes::until(Instant::now() + CHECK_TIMEOUT);
         self.root.check(object, &mut String::new(), &mut causes);
-        if causes.is_late {
-            return Err(Late);
+        if causes.is_past_deadline {
+            return Err(DeadlineExceeded);
         }
-        causes.truncate(CAUSES);
+        causes.truncate(MAX_CAUSES);
         Ok(causes.found)
     }
 
-    /// All that stands against `object` by its schema and rules; `old` is what it takes the place of.
-    pub(crate) fn check_all(&self, object: &Value, old: Option<&Value>) -> Result<Outcome, Late> {
+    /// Checks `object`, which replaces `old`, against its schema and rules.
+    pub(crate) fn check_all(&self, object: &Value, old: Option<&Value>) -> Result<Outcome, DeadlineExceeded> {
         let mut causes = self.check(object)?;
         if !self.has_rules() {
             return Ok(Outcome { causes, warnings: Vec::new() });
@@ -83,7 +83,7 @@ impl Structural {
         }
         let outcome = self.check_rules(object, old);
         causes.extend(outcome.causes);
-        causes.truncate(CAUSES);
+        causes.truncate(MAX_CAUSES);
         Ok(Outcome { causes, warnings: outcome.warnings })
     }
 }
@@ -132,14 +132,14 @@ impl Node {
         }
     }
 
-    /// `allOf`, `anyOf`, `oneOf` and `not`. What the alternative that came nearest lacks is told as well.
+    /// Checks `allOf`, `anyOf`, `oneOf` and `not`. The causes of the closest alternative are reported as well.
     fn composed(&self, value: &Value, path: &mut String, causes: &mut Causes) {
         let Rules { all_of, any_of, one_of, not, .. } = &self.rules;
-        let (deadline, mut is_late) = (causes.deadline, false);
+        let (deadline, mut is_past_deadline) = (causes.deadline, false);
         let mut causes_of = |node: &Self| {
             let mut causes = Causes::until(deadline);
             node.check(value, path, &mut causes);
-            is_late |= causes.is_late;
+            is_past_deadline |= causes.is_past_deadline;
             causes.found
         };
         let mut found = Vec::new();
@@ -169,7 +169,7 @@ impl Node {
         if not.as_ref().is_some_and(|not| causes_of(not).is_empty()) {
             found.push("must not validate the schema (not)".to_owned());
         }
-        causes.is_late |= is_late;
+        causes.is_past_deadline |= is_past_deadline;
         // these stand at no field, as in the real server
         causes.extend(found.into_iter().map(|why| {
             let why = format!("{path:?} {why}");
@@ -178,7 +178,7 @@ impl Node {
     }
 }
 
-/// The causes of the alternative with the fewest.
+/// Returns the causes of the alternative with the fewest.
 fn nearest(alternatives: Vec<Vec<Cause>>) -> Vec<Cause> {
     alternatives.into_iter().min_by_key(Vec::len).unwrap_or_default()
 }
@@ -269,7 +269,7 @@ impl Rules {
 }
 
 impl Type {
-    /// What it wanted instead of `value`.
+    /// Returns the expected type where `value` has another one.
     fn refuses(self, value: &Value) -> Option<&'static str> {
         let is_whole = || {
             value.as_i64().is_some()

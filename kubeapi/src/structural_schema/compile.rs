@@ -1,4 +1,4 @@
-//! From an `openAPIV3Schema` to its compiled form. What the definition's validation would have refused is passed over.
+//! Compiles an `openAPIV3Schema`. Invalid parts, which the definition's validation refuses, are skipped.
 
 use regex::Regex;
 use serde_json::Value;
@@ -8,20 +8,20 @@ use super::{
     rules::validations,
 };
 
-/// How large a compiled pattern may be, in bytes: `[a-z]{1,500}` takes 60 KiB.
+/// The largest compiled pattern in bytes: `[a-z]{1,500}` takes 60 KiB.
 const LARGEST_PATTERN: usize = 1 << 20;
 
-/// Reads a pattern, as large as patterns may be.
+/// Compiles a pattern within the size limit.
 pub(crate) fn pattern(text: &str) -> Result<Regex, regex::Error> {
     crate::go_regex::compile(text, LARGEST_PATTERN)
 }
 
-/// The schema of a whole object.
+/// Compiles the schema of a whole object.
 pub(super) fn root(schema: &Value) -> Node {
     placed(schema, true)
 }
 
-/// Schemas nest no deeper than bodies do, which the parser of JSON limits.
+/// Compiles a node. The JSON parser of bodies limits the nesting.
 pub(super) fn node(schema: &Value) -> Node {
     placed(schema, false)
 }

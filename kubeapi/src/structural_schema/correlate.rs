@@ -1,4 +1,4 @@
-//! Which value of the object as it was stands where one of the new object does.
+//! Correlates values of the new object with those of the old one.
 
 use std::collections::HashMap;
 
@@ -7,18 +7,18 @@ use serde_json::Value;
 use super::node::{ListType, Node};
 
 impl Node {
-    /// What was under `name`. What changes only as a whole has no parts to be compared.
+    /// Returns the old value of the field `name`. Parts of atomic values are not correlated.
     pub(super) fn old_field<'a>(&self, old: Option<&'a Value>, name: &str) -> Option<&'a Value> {
         old.filter(|_| !self.is_atomic)?.get(name)
     }
 
-    /// The items of the old list by their keys: only those of a list that is a map have any.
+    /// Returns the items of the old list by their keys, which only lists of type map have.
     pub(super) fn old_items<'a>(&self, old: Option<&'a Value>) -> HashMap<String, &'a Value> {
         let items = old.and_then(Value::as_array).into_iter().flatten();
         items.filter_map(|item| Some((self.key(item)?, item))).collect()
     }
 
-    /// What tells an item of this list from the others, if anything does.
+    /// Returns the key of an item, if the list has keys.
     pub(super) fn key(&self, item: &Value) -> Option<String> {
         let ListType::Map(keys) = &self.list else { return None };
         let value = |key: &str| {

@@ -1,4 +1,4 @@
-//! Holding an object against the rules of its schema (`x-kubernetes-validations`), with the real server's texts.
+//! Evaluates the rules of a schema (`x-kubernetes-validations`) on an object, with the API server's texts.
 
 use serde_json::Value;
 
@@ -9,35 +9,35 @@ use super::{
 };
 use crate::{
     cause::Cause,
-    cel::{Activation, Budget, EvalError, PER_OBJECT, Val},
+    cel::{Activation, Budget, EvalError, MAX_OBJECT_COST, Val},
 };
 
 /// The longest message that an expression may make, in bytes.
 const LONGEST_MESSAGE: usize = 5 * 1024;
 
-/// Why the rules that are left are not held against the object.
+/// The cause where the cost limit is reached and the remaining rules are not evaluated.
 const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
 
-/// What comes of the rules.
+/// The result of the rules.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) causes: Vec<Cause>,
-    /// What stands against values that did not change.
+    /// Violations by values that did not change.
     pub(crate) warnings: Vec<String>,
 }
 
 impl Structural {
-    /// Whether it has rules at all.
+    /// Reports whether the schema has rules.
     pub(crate) fn has_rules(&self) -> bool {
         self.has_rules
     }
 
-    /// Holds `object` against the rules; `old` is what it takes the place of.
+    /// Evaluates the rules on `object`, which replaces `old`.
     pub(crate) fn check_rules(&self, object: &Value, old: Option<&Value>) -> Outcome {
-        let mut walk = Walk { budget: Budget::new(PER_OBJECT), outcome: Outcome::default() };
+        let mut walk = Evaluation { budget: Budget::new(MAX_OBJECT_COST), outcome: Outcome::default() };
         if self.has_rules {
-            let place = Place { old, is_same: old == Some(object) };
+            let place = OldValue { old, is_same: old == Some(object) };
             // what ends the walk has been told
             let _ended = walk.node(&self.root, object, place, &mut String::new());
         }
@@ -45,29 +45,29 @@ impl Structural {
     }
 }
 
-/// What is known of the old object at a value.
+/// The old object's counterpart of a value.
 #[derive(Clone, Copy)]
-struct Place<'a> {
-    /// The value as it was; `None` where none can be told to be the same one.
+struct OldValue<'a> {
+    /// The old value; `None` where no old value can be correlated.
     old: Option<&'a Value>,
-    /// Whether it, or the nearest value around it of which that can be told, is as it was.
+    /// Whether the value, or the nearest enclosing one that can be correlated, is unchanged.
     is_same: bool,
 }
 
-struct Walk {
+struct Evaluation {
     budget: Budget,
     outcome: Outcome,
 }
 
-/// Nothing more is to be evaluated.
+/// The evaluation has been stopped.
 struct Ended;
 
-impl Walk {
+impl Evaluation {
     fn node<'a>(
         &mut self,
         node: &'a Node,
         value: &'a Value,
-        place: Place<'a>,
+        place: OldValue<'a>,
         path: &mut String,
     ) -> Result<(), Ended> {
         if value.is_null() || !node.has_rules_within {
@@ -106,7 +106,7 @@ impl Walk {
         &mut self,
         node: &'a Node,
         value: &'a Value,
-        place: Place<'a>,
+        place: OldValue<'a>,
         (path, step): (&mut String, &str),
     ) -> Result<(), Ended> {
         let length = path.len();
@@ -120,7 +120,7 @@ impl Walk {
         &mut self,
         validation: &'a Validation,
         value: &'a Value,
-        place: Place<'a>,
+        place: OldValue<'a>,
         path: &str,
     ) -> Result<(), Ended> {
         let program = match &validation.programs().rule {
@@ -156,7 +156,7 @@ impl Walk {
             EvalError::Cost if self.budget.is_spent() => {
                 self.push_cause(validation.invalid(path, OUT_OF_BUDGET))
             }
-            EvalError::Cost | EvalError::Late => {
+            EvalError::Cost | EvalError::Timeout => {
                 let why = format!(
                     "'{error}': no further validation rules will be run due to call cost exceeds limit for rule: {rule}"
                 );
@@ -179,7 +179,7 @@ impl Walk {
         self.outcome.causes.push(cause);
     }
 
-    /// `is_same`: what did not change is not refused, only told.
+    /// Adds a violation; with `is_same` the value is unchanged, and the violation is only a warning.
     fn refuse<'a>(
         &mut self,
         validation: &'a Validation,
@@ -196,7 +196,7 @@ impl Walk {
                     message = fits.then(|| text.to_owned());
                 }
                 Ok(_) | Err(EvalError::Failed(_) | EvalError::Deep) => {}
-                Err(EvalError::Cost | EvalError::Late) => {
+                Err(EvalError::Cost | EvalError::Timeout) => {
                     message = Some(
                         "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run"
                             .to_owned(),
@@ -216,7 +216,7 @@ impl Walk {
     }
 }
 
-impl<'a> Place<'a> {
+impl<'a> OldValue<'a> {
     /// Of a value within.
     fn of(self, old: Option<&'a Value>, value: &Value) -> Self {
         Self { old, is_same: self.is_same || old == Some(value) }

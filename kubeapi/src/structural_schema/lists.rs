@@ -1,4 +1,4 @@
-//! Lists that are sets or maps: nothing occurs in them twice.
+//! Checks that lists declared as sets or maps have no duplicate items.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::node::ListType;
 use crate::cause::Cause;
 
-/// One cause for each item of the list at `path` that was there before.
+/// Returns a cause for each duplicate item of the list at `path`.
 pub(super) fn duplicates(type_: &ListType, list: &[Value], path: &str) -> Vec<Cause> {
     let key: Box<dyn Fn(&Value) -> Value> = match type_ {
         ListType::Atomic => return Vec::new(),

@@ -1,5 +1,5 @@
-//! The schema of a kind from a definition (a structural schema): checks objects with the real server's texts, prunes them and
-//! fills in their defaults, at every level.
+//! The structural schema of a kind from a definition: checks objects with the API server's texts, prunes them and fills in their
+//! defaults, at every level.
 
 use serde_json::Value;
 
@@ -16,14 +16,14 @@ mod shape;
 mod tests;
 mod types;
 
-pub(crate) use check::Late;
+pub(crate) use check::DeadlineExceeded;
 pub(crate) use compile::pattern;
 pub(crate) use evaluate::Outcome;
 pub(crate) use node::Structural;
 pub(crate) use rules::{RuleFault, check_rules};
 
 impl Structural {
-    /// Of an `openAPIV3Schema` that was found to be one.
+    /// Compiles an `openAPIV3Schema` that has been validated.
     pub(crate) fn new(document: &Value) -> Self {
         Self { root: compile::root(document), has_rules: rules::has_rules(document) }
     }

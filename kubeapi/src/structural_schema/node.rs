@@ -1,4 +1,4 @@
-//! A compiled schema: for each value in an object what it may be.
+//! The compiled schema of each value in an object.
 
 use std::collections::BTreeMap;
 
@@ -11,54 +11,54 @@ use super::rules::Validation;
 #[derive(Debug)]
 pub(crate) struct Structural {
     pub(super) root: Node,
-    /// Whether a rule stands anywhere in it.
+    /// Whether the schema has a rule anywhere.
     pub(super) has_rules: bool,
 }
 
-/// What one value may be.
+/// The schema of one value.
 #[derive(Debug, Default)]
 pub(super) struct Node {
     pub(super) type_: Option<Type>,
     pub(super) nullable: bool,
-    /// Fields that the schema does not have stay.
+    /// Unknown fields are kept (`x-kubernetes-preserve-unknown-fields`).
     pub(super) keeps_unknown: bool,
-    /// An object of another kind: its type and metadata are known without being listed.
+    /// An embedded object (`x-kubernetes-embedded-resource`): its type and metadata are known without being listed.
     pub(super) embedded: bool,
     pub(super) fields: BTreeMap<Box<str>, Node>,
     pub(super) rest: Rest,
     pub(super) items: Option<Box<Node>>,
     pub(super) default: Option<Value>,
     pub(super) list: ListType,
-    /// Whether the object changes only as a whole.
+    /// Whether the object is atomic: it changes only as a whole.
     pub(super) is_atomic: bool,
     pub(super) rules: Rules,
     /// `x-kubernetes-validations`.
     pub(super) validations: Vec<Validation>,
-    /// Whether it, or a value within, has some.
+    /// Whether this value, or one within, has rules.
     pub(super) has_rules_within: bool,
 }
 
-/// What an object may hold beside its known fields.
+/// The schema of fields besides the known ones.
 #[derive(Debug, Default)]
 pub(super) enum Rest {
-    /// Nothing.
+    /// None are allowed.
     #[default]
     Unknown,
-    /// Anything.
+    /// Any value is allowed.
     Any,
     /// Values like this: the object is a map.
     Values(Box<Node>),
 }
 
-/// What may not occur twice in a list.
+/// Which items of a list must be unique.
 #[derive(Debug, Default)]
 pub(super) enum ListType {
-    /// Nothing is said.
+    /// Atomic: duplicates are allowed.
     #[default]
     Atomic,
-    /// No value.
+    /// A set: each value is unique.
     Set,
-    /// No combination of these fields.
+    /// A map: each combination of these fields is unique.
     Map(Vec<Box<str>>),
 }
 
@@ -74,7 +74,7 @@ pub(super) enum Type {
     IntOrString,
 }
 
-/// What a value of the right type must be like.
+/// The constraints of a value of the right type.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     pub(super) required: Vec<Box<str>>,
@@ -101,6 +101,6 @@ pub(super) struct Rules {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bound {
     pub(super) at: f64,
-    /// Whether the limit itself is out.
+    /// Whether the limit itself is excluded.
     pub(super) exclusive: bool,
 }

@@ -1,6 +1,6 @@
 //! The path of a value in an object, as causes are told at: `spec.names[0].kind`.
 
-/// Goes one step further down while `walk` runs.
+/// Appends a step to the path while `walk` runs.
 pub(super) fn within(path: &mut String, step: &str, walk: impl FnOnce(&mut String)) {
     let length = path.len();
     path.push_str(step);
@@ -8,7 +8,7 @@ pub(super) fn within(path: &mut String, step: &str, walk: impl FnOnce(&mut Strin
     path.truncate(length);
 }
 
-/// The step to the field `name` of the object at `path`.
+/// Returns the step to the field `name` of the object at `path`.
 pub(super) fn field_step(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!(".{name}") }
 }

@@ -19,16 +19,16 @@ pub(super) struct Validation {
     rule: Box<str>,
     message: Box<str>,
     reason: Box<str>,
-    /// Where a fault is told, below the node: `spec.size`.
+    /// The path that errors name, below the node: `spec.size`.
     field: Box<str>,
     pub(super) is_optional: bool,
     /// The type of the node, as the schema names it.
     type_: Box<str>,
-    /// The same, as expressions see it.
+    /// The CEL type of the node.
     pub(super) decl: Decl,
-    /// As the definition has it.
+    /// The reason, as in the definition.
     source: Value,
-    /// Compiled when first needed, which it never is where objects are taken as they come.
+    /// The compiled expressions. They are compiled on first use, which never happens under [`crate::Rules::Relay`].
     programs: OnceLock<Programs>,
 }
 
@@ -39,15 +39,15 @@ pub(super) struct Programs {
     pub(super) message: Option<Program>,
 }
 
-/// What is wrong with a rule as it stands in a definition.
+/// An error in a rule of a definition.
 #[derive(Debug)]
 pub(crate) struct RuleFault {
-    /// Which part of the rule: `rule`, `messageExpression`.
+    /// The field of the rule: `rule` or `messageExpression`.
     pub(crate) part: &'static str,
     pub(crate) why: String,
 }
 
-/// Whether the schema or one within has rules.
+/// Reports whether the schema or one within has rules.
 pub(super) fn has_rules(schema: &Value) -> bool {
     match schema {
         Value::Object(map) => map.contains_key(RULES) || map.values().any(has_rules),
@@ -56,7 +56,7 @@ pub(super) fn has_rules(schema: &Value) -> bool {
     }
 }
 
-/// The rules of a schema, compiled.
+/// Reads the rules of a schema.
 pub(super) fn validations(schema: &Value, is_root: bool) -> Vec<Validation> {
     let rules = schema.get(RULES).and_then(Value::as_array);
     let Some(rules) = rules else { return Vec::new() };
@@ -100,8 +100,7 @@ fn compiled(rule: &Value, decl: &Decl) -> Result<Program, String> {
     }
 }
 
-/// What stands against the expressions of one rule of `schema`. `uncorrelatable`: the list in which no item can be told to be
-/// the same as an old one.
+/// Checks the expressions of one rule of `schema`. `uncorrelatable`: the path of a list whose items cannot be correlated with old ones.
 pub(crate) fn check_rules(
     schema: &Value,
     rule: &Value,
@@ -147,7 +146,7 @@ pub(crate) fn check_rules(
     faults
 }
 
-/// `.spec.names['a.b']` as faults are told at: `spec.names[a.b]`.
+/// Converts a `fieldPath` such as `.spec.names['a.b']` into a path as errors name it: `spec.names[a.b]`.
 fn field_path(path: &str, schema: &Value) -> Result<String, String> {
     let (mut rest, mut at, mut told) = (path, schema, String::new());
     while !rest.is_empty() {
@@ -176,7 +175,7 @@ fn field_path(path: &str, schema: &Value) -> Result<String, String> {
 }
 
 impl Validation {
-    /// Its expressions, compiled.
+    /// Returns the compiled expressions.
     pub(super) fn programs(&self) -> &Programs {
         self.programs.get_or_init(|| {
             let message = self.source.get("messageExpression").and_then(Value::as_str).unwrap_or_default();
@@ -189,22 +188,22 @@ impl Validation {
         })
     }
 
-    /// The cause that the value at `path` is invalid.
+    /// Returns the cause that the value at `path` is invalid.
     pub(super) fn invalid(&self, path: &str, why: &str) -> Cause {
         Cause::invalid(if path.is_empty() { "<nil>" } else { path }, &self.type_.as_ref().into(), why)
     }
 
-    /// How the rule is named in texts about it.
+    /// Returns how messages name the rule.
     pub(super) fn shown(&self) -> &str {
         if self.message.is_empty() { &self.rule } else { &self.message }
     }
 
-    /// What is told of an object that breaks the rule.
+    /// Returns the message for an object that violates the rule.
     pub(super) fn message(&self) -> String {
         if self.message.is_empty() { format!("failed rule: {}", self.rule) } else { self.message.to_string() }
     }
 
-    /// The cause at the value at `path`, with the reason that the rule gives.
+    /// Returns the cause for the value at `path`, with the reason of the rule.
     pub(super) fn cause(&self, path: &str, message: &str) -> Cause {
         let field = match (path, self.field.as_ref()) {
             ("", "") => "<nil>".to_owned(),

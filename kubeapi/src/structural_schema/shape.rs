@@ -1,4 +1,4 @@
-//! Bringing an object into the shape in which it is stored: unknown fields pruned, nulls gone, defaults in.
+//! Normalises an object for storage: prunes unknown fields, removes nulls and fills in defaults.
 
 use serde_json::Value;
 
@@ -9,24 +9,24 @@ use super::{
 };
 
 impl Structural {
-    /// Removes the fields that the schema does not have, and answers their paths.
+    /// Removes unknown fields, and returns their paths.
     pub(crate) fn prune(&self, object: &mut Value) -> Vec<String> {
         let mut pruned = Vec::new();
         self.root.prune(object, true, &mut String::new(), &mut pruned);
         pruned
     }
 
-    /// Sets the defaults where the object around them is there. A null that may not be stands for an absent value.
+    /// Fills in defaults where the enclosing object exists. A null that is not allowed counts as an absent value.
     pub(crate) fn fill_defaults(&self, object: &mut Value) {
         self.root.fill_defaults(object);
     }
 }
 
-/// Fields that are told of one object. More are dropped all the same.
+/// The most removed fields that are reported. Further ones are removed all the same.
 const PRUNED: usize = 1000;
 
 impl Node {
-    /// The node of the field `name`, be it known or of a map.
+    /// Returns the schema of the field `name`, known or of a map.
     pub(super) fn field(&self, name: &str) -> Option<&Self> {
         self.fields.get(name).or(match &self.rest {
             Rest::Values(values) => Some(values),
@@ -34,7 +34,7 @@ impl Node {
         })
     }
 
-    /// `is_object`: this is a whole object, of which type and metadata are not the schema's matter.
+    /// Prunes a value. `is_object`: it is a whole object, whose type and metadata the schema does not define.
     fn prune(&self, value: &mut Value, is_object: bool, path: &mut String, pruned: &mut Vec<String>) {
         match value {
             Value::Object(map) => {

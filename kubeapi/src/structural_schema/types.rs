@@ -1,11 +1,11 @@
-//! The types that a schema gives the values of expressions.
+//! The CEL types of a schema's values.
 
 use serde_json::Value;
 
 use crate::cel::Decl;
 
-/// The type of what the schema describes; `None` where nothing is known, which expressions do not see. `is_object`: it is a whole
-/// object, of which type and name can be seen too.
+/// Returns the CEL type of a schema; `None` where it is unknown, so that expressions cannot use the value. `is_object`: it is a whole
+/// object, whose type and name are visible too.
 pub(super) fn decl(schema: &Value, is_object: bool) -> Option<Decl> {
     let flag = |name: &str| schema.get(name).and_then(Value::as_bool).unwrap_or(false);
     if flag("x-kubernetes-int-or-string") {
@@ -55,7 +55,7 @@ fn object(schema: &Value, is_object: bool) -> Decl {
     Decl::object(known.chain(meta))
 }
 
-/// The fields that every object has.
+/// Returns the fields that every object has.
 pub(super) fn is_type_meta(name: &str) -> bool {
     matches!(name, "apiVersion" | "kind" | "metadata")
 }

@@ -38,6 +38,6 @@ pub(super) const SLICE: Printer = Printer {
     },
 };
 
-/// Of templates of claims and of classes, which have no more to show.
-pub(super) const NAMED: Printer =
+/// The printer of claim templates and device classes, which show name and age only.
+pub(super) const NAME_AND_AGE: Printer =
     Printer { columns: &[NAME, AGE], cells: |object, now| vec![name(object), since_creation(object, now)] };

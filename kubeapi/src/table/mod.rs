@@ -27,9 +27,9 @@ mod workload;
 
 use printer::{Printer, definition};
 
-/// What of each object goes along with its row.
+/// What each row contains of its object (`includeObject`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Include {
+pub(crate) enum IncludeObject {
     /// Nothing.
     None,
     /// Its metadata.
@@ -38,8 +38,8 @@ pub(crate) enum Include {
     Object,
 }
 
-impl Include {
-    /// Of the query parameter `includeObject`.
+impl IncludeObject {
+    /// Parses the query parameter `includeObject`.
     pub(crate) fn parse(text: Option<&str>) -> Result<Self, StatusError> {
         match text {
             None | Some("Metadata") => Ok(Self::Metadata),
@@ -52,17 +52,17 @@ impl Include {
     }
 }
 
-/// Whether a printer column can have this path.
+/// Reports whether a printer column can have this path.
 pub(crate) fn is_json_path(path: &str) -> bool {
     json_path::is_readable(path)
 }
 
-/// The table of `objects`. A watch says the columns once (`with_columns`), with its first event.
+/// Makes the table of `objects`. A watch sends the columns once (`with_columns`), with its first event.
 pub(crate) fn table(
     kind: &Kind,
     objects: &[Value],
     list_metadata: Value,
-    include: Include,
+    include: IncludeObject,
     with_columns: bool,
     now: Timestamp,
 ) -> Value {
@@ -86,7 +86,7 @@ pub(crate) fn table(
     })
 }
 
-/// `None`: the kind says itself what its columns are.
+/// Returns the printer of a kind; `None` where its definition has the columns.
 fn printer(builtin: Builtin) -> Option<&'static Printer> {
     use Builtin as B;
     Some(match builtin {
@@ -146,11 +146,11 @@ fn printer(builtin: Builtin) -> Option<&'static Printer> {
         B::VolumeAttributesClass => &storage::ATTRIBUTES_CLASS,
         B::ResourceClaim => &devices::CLAIM,
         B::ResourceSlice => &devices::SLICE,
-        B::ResourceClaimTemplate | B::DeviceClass => &devices::NAMED,
+        B::ResourceClaimTemplate | B::DeviceClass => &devices::NAME_AND_AGE,
     })
 }
 
-fn row(kind: &Kind, object: &Value, cells: Vec<Value>, include: Include) -> Value {
+fn row(kind: &Kind, object: &Value, cells: Vec<Value>, include: IncludeObject) -> Value {
     let mut row = Map::new();
     row.insert("cells".into(), Value::Array(cells));
     match text_or_empty(object, "/status/phase") {
@@ -164,9 +164,9 @@ fn row(kind: &Kind, object: &Value, cells: Vec<Value>, include: Include) -> Valu
         _ => {}
     }
     let object = match include {
-        Include::None => Value::Null,
-        Include::Object => object.clone(),
-        Include::Metadata => json!({
+        IncludeObject::None => Value::Null,
+        IncludeObject::Object => object.clone(),
+        IncludeObject::Metadata => json!({
             "kind": "PartialObjectMetadata",
             "apiVersion": "meta.k8s.io/v1",
             "metadata": object.get("metadata").cloned().unwrap_or_default(),

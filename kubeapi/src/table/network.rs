@@ -10,7 +10,7 @@ use super::{
 use crate::object::{items, text, text_or_empty};
 
 /// How many endpoints a row shows.
-const SHOWN: usize = 3;
+const MAX_SHOWN_ENDPOINTS: usize = 3;
 
 pub(super) const SERVICE: Printer = Printer {
     columns: &[
@@ -170,9 +170,11 @@ fn joined(address: &str, port: i64) -> String {
 /// The first few, and how many more there are.
 fn some_of(all: impl Iterator<Item = String>, none: &str) -> String {
     let all: Vec<_> = all.collect();
-    match (all.is_empty(), all.get(..SHOWN)) {
+    match (all.is_empty(), all.get(..MAX_SHOWN_ENDPOINTS)) {
         (true, _) => none.to_owned(),
-        (_, Some(few)) if all.len() > SHOWN => format!("{} + {} more...", few.join(","), all.len() - SHOWN),
+        (_, Some(few)) if all.len() > MAX_SHOWN_ENDPOINTS => {
+            format!("{} + {} more...", few.join(","), all.len() - MAX_SHOWN_ENDPOINTS)
+        }
         _ => all.join(","),
     }
 }

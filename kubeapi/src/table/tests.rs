@@ -33,7 +33,7 @@ fn printed(table: &Value) -> String {
 fn print(plural: &str, objects: &[Value]) -> String {
     let registry = Registry::builtin();
     let kind = registry.kinds().iter().find(|kind| kind.plural == plural).unwrap();
-    printed(&table(kind, objects, json!({}), Include::None, true, now()))
+    printed(&table(kind, objects, json!({}), IncludeObject::None, true, now()))
 }
 
 fn pod(name: &str, spec: Value, status: Value) -> Value {
@@ -251,7 +251,7 @@ fn kinds_from_definitions_have_their_own_columns() {
     ];
     let print = |version| {
         let kind = registry.find("example.com", version, "widgets").unwrap();
-        printed(&table(kind, &objects, json!({}), Include::Metadata, true, now()))
+        printed(&table(kind, &objects, json!({}), IncludeObject::Metadata, true, now()))
     };
     insta::assert_snapshot!([print("v1"), print("v1beta1")].join("\n\n"));
 }
@@ -265,16 +265,16 @@ fn rows_carry_what_was_asked_for() {
     let table = |include, with_columns| {
         table(kind, &objects, json!({"resourceVersion": "7"}), include, with_columns, now())
     };
-    let metadata = table(Include::Metadata, false);
+    let metadata = table(IncludeObject::Metadata, false);
     insta::assert_json_snapshot!(metadata);
-    assert_eq!(table(Include::None, true)["rows"][0]["object"], Value::Null);
-    assert_eq!(table(Include::Object, true)["rows"][0]["object"], object);
+    assert_eq!(table(IncludeObject::None, true)["rows"][0]["object"], Value::Null);
+    assert_eq!(table(IncludeObject::Object, true)["rows"][0]["object"], object);
 }
 
 #[test]
 fn what_to_include_is_read_from_the_query() {
-    assert_eq!(Include::parse(None).unwrap(), Include::Metadata);
-    assert_eq!(Include::parse(Some("None")).unwrap(), Include::None);
-    assert_eq!(Include::parse(Some("Object")).unwrap(), Include::Object);
-    assert!(Include::parse(Some("Everything")).is_err());
+    assert_eq!(IncludeObject::parse(None).unwrap(), IncludeObject::Metadata);
+    assert_eq!(IncludeObject::parse(Some("None")).unwrap(), IncludeObject::None);
+    assert_eq!(IncludeObject::parse(Some("Object")).unwrap(), IncludeObject::Object);
+    assert!(IncludeObject::parse(Some("Everything")).is_err());
 }

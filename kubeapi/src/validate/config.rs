@@ -64,7 +64,7 @@ pub(super) fn secret(object: &Value) -> Vec<Cause> {
 
 /// Of both kinds; only secrets have a type.
 pub(super) fn update(old: &Value, new: &Value) -> Vec<Cause> {
-    const WHY: &str = "field is immutable when `immutable` is set";
+    const IMMUTABLE_MESSAGE: &str = "field is immutable when `immutable` is set";
     let mut causes = Vec::new();
     if let Some(type_) = new.get("type").filter(|type_| old.get("type") != Some(type_)) {
         causes.push(Cause::invalid("type", type_, "field is immutable"));
@@ -74,12 +74,12 @@ pub(super) fn update(old: &Value, new: &Value) -> Vec<Cause> {
         return causes;
     }
     if !immutable(new) {
-        causes.push(Cause::forbidden("immutable", WHY));
+        causes.push(Cause::forbidden("immutable", IMMUTABLE_MESSAGE));
     }
     for field in ["data", "binaryData"] {
         let map = |object: &Value| object.get(field).and_then(Value::as_object).cloned().unwrap_or_default();
         if map(old) != map(new) {
-            causes.push(Cause::forbidden(field, WHY));
+            causes.push(Cause::forbidden(field, IMMUTABLE_MESSAGE));
         }
     }
     causes

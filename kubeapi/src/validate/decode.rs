@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::FieldValidation;
 use crate::{
-    builtin_schema::{Findings, Mismatch, Schema},
-    duplicates::{Repeated, TOLD},
+    builtin_schema::{Findings, Schema, TypeMismatch},
+    duplicates::{DuplicateFields, MAX_FIELD_ERRORS},
     object::{as_map, default_to, text_or_empty},
     registry::{Kind, KindSchema},
     status::StatusError,
@@ -24,7 +24,7 @@ use crate::{
 pub(crate) fn decode(
     kind: &Kind,
     object: &mut Value,
-    repeated: Repeated<'_>,
+    repeated: DuplicateFields<'_>,
     fields: FieldValidation,
 ) -> Result<Vec<String>, StatusError> {
     take_kind(kind, object)?;
@@ -39,11 +39,11 @@ fn published(
     kind: &Kind,
     schema: &Schema,
     object: &mut Value,
-    (repeated, fields): (Repeated<'_>, FieldValidation),
+    (repeated, fields): (DuplicateFields<'_>, FieldValidation),
 ) -> Result<Vec<String>, StatusError> {
     schema.normalise(object);
     let Findings { mismatches, unknown, .. } = schema.check(object);
-    let told = allowed(kind, repeated.told_with(&unknown), repeated, fields)?;
+    let told = allowed(kind, repeated.messages_with_unknown(&unknown), repeated, fields)?;
     if let Some(mismatch) = mismatches.first() {
         return Err(unreadable(kind, &wrong_type(kind, mismatch)));
     }
@@ -58,7 +58,7 @@ fn defined(
     kind: &Kind,
     schema: &Structural,
     object: &mut Value,
-    (repeated, fields): (Repeated<'_>, FieldValidation),
+    (repeated, fields): (DuplicateFields<'_>, FieldValidation),
 ) -> Result<Vec<String>, StatusError> {
     let mut unknown = schema.prune(object);
     if let Some(metadata) = object.get_mut("metadata") {
@@ -67,15 +67,15 @@ fn defined(
         let inside =
             |path: &str| if path.is_empty() { "metadata".to_owned() } else { format!("metadata.{path}") };
         unknown.extend(found.unknown.iter().map(|path| inside(path)));
-        if let Some(Mismatch { path, found, expected }) = found.mismatches.into_iter().next() {
-            let mismatch = Mismatch { path: inside(&path), found, expected };
+        if let Some(TypeMismatch { path, found, expected }) = found.mismatches.into_iter().next() {
+            let mismatch = TypeMismatch { path: inside(&path), found, expected };
             return Err(unreadable(kind, &wrong_type(kind, &mismatch)));
         }
         metadata_schema().prune(metadata);
     }
     // fields that are not read as of a type are told as what stands twice first
     let unknown = unknown.iter().map(|path| format!("unknown field \"{path}\""));
-    let told = repeated.told().into_iter().chain(unknown).take(TOLD).collect();
+    let told = repeated.messages().into_iter().chain(unknown).take(MAX_FIELD_ERRORS).collect();
     let told = allowed(kind, told, repeated, fields)?;
     schema.fill_defaults(object);
     Ok(told)
@@ -85,7 +85,7 @@ fn defined(
 fn allowed(
     kind: &Kind,
     told: Vec<String>,
-    repeated: Repeated<'_>,
+    repeated: DuplicateFields<'_>,
     fields: FieldValidation,
 ) -> Result<Vec<String>, StatusError> {
     if fields == FieldValidation::Strict && !told.is_empty() {
@@ -142,7 +142,7 @@ fn unreadable(kind: &Kind, why: &str) -> StatusError {
     ))
 }
 
-fn wrong_type(kind: &Kind, mismatch: &Mismatch) -> String {
-    let Mismatch { path, found, expected } = mismatch;
+fn wrong_type(kind: &Kind, mismatch: &TypeMismatch) -> String {
+    let TypeMismatch { path, found, expected } = mismatch;
     format!("json: cannot unmarshal {found} into Go struct field {}.{path} of type {expected}", kind.kind)
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{metadata::object_name, *};
 use crate::{
     defaults,
-    duplicates::Repeated,
+    duplicates::DuplicateFields,
     object::text_or_empty,
     registry::{KindSchema, Registry},
 };
@@ -32,7 +32,7 @@ fn registry() -> Registry {
 fn decoded(plural: &str, mut object: Value, fields: FieldValidation) -> (Result<Vec<String>, String>, Value) {
     let registry = registry();
     let kind = registry.kinds().iter().find(|kind| kind.plural == plural).unwrap();
-    let mut result = decode(kind, &mut object, Repeated::Untold, fields);
+    let mut result = decode(kind, &mut object, DuplicateFields::Ignored, fields);
     if let (Ok(_), KindSchema::Defined(schema)) = (&result, kind.schema()) {
         let causes = schema.check(&object).unwrap();
         if !causes.is_empty() {
@@ -107,7 +107,7 @@ fn texts(causes: Vec<Cause>) -> Vec<String> {
 fn created(plural: &str, mut object: Value) -> Vec<String> {
     let registry = registry();
     let kind = registry.kinds().iter().find(|kind| kind.plural == plural).unwrap();
-    decode(kind, &mut object, Repeated::Untold, FieldValidation::Strict)
+    decode(kind, &mut object, DuplicateFields::Ignored, FieldValidation::Strict)
         .unwrap_or_else(|error| panic!("{}", error.body()));
     defaults::fill(kind, &mut object);
     defaults::begin(kind, &mut object);
@@ -118,7 +118,7 @@ fn updated(plural: &str, old: Value, new: Value) -> Vec<String> {
     let registry = registry();
     let kind = registry.kinds().iter().find(|kind| kind.plural == plural).unwrap();
     let [old, new] = [old, new].map(|mut object| {
-        decode(kind, &mut object, Repeated::Untold, FieldValidation::Strict)
+        decode(kind, &mut object, DuplicateFields::Ignored, FieldValidation::Strict)
             .unwrap_or_else(|error| panic!("{}", error.body()));
         defaults::fill(kind, &mut object);
         object

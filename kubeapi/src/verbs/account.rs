@@ -13,11 +13,11 @@ use crate::{
     store::{Key, Store},
 };
 
-/// The account of pods that name none. Whoever makes namespaces makes it a moment later, so a pod need not wait for it.
+/// The default account. It is created a moment after its namespace, so a pod need not wait for it.
 const DEFAULT: &str = "default";
 
-/// Gives a new pod the pull secrets of its account and, unless one of the two refuses, the account's token. 403 for an account that is
-/// not there, and for a mirror pod that names anything of the API: it runs as nobody.
+/// Adds the account's pull secrets to a new pod and, unless one of the two disables it, the account's token. 403 for a missing account,
+/// and for a mirror pod that refers to API objects: it has no account.
 pub(super) async fn admit(api: &Api, target: &Target, pod: &mut Value) -> Result<(), StatusError> {
     if is_mirror(pod) {
         return match references::of_mirror(pod) {
@@ -58,7 +58,7 @@ pub(super) async fn admit(api: &Api, target: &Target, pod: &mut Value) -> Result
     Ok(())
 }
 
-/// What the pod says counts before what its account says; without a word of either it has its token.
+/// Reports whether the token is mounted: the pod's setting takes precedence over its account's; the default is yes.
 fn mounts_token(account: &Value, pod: &Value) -> bool {
     let said = |object: &Value, pointer: &str| object.pointer(pointer).and_then(Value::as_bool);
     said(pod, "/spec/automountServiceAccountToken")

@@ -1,4 +1,4 @@
-//! `pods/<name>/binding`: how a scheduler gives a pod its node.
+//! `pods/<name>/binding`: a scheduler assigns a pod to a node.
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
@@ -40,7 +40,7 @@ pub(crate) async fn bind(api: &Api, call: &Call) -> Result<Response<Body>, Statu
     Ok(body::answer(StatusCode::CREATED, Bytes::from(status.to_string()), &[]))
 }
 
-/// The node that `binding` names, which must be for the pod `name`.
+/// Returns the node in `binding`, which must be for the pod `name`.
 fn target(binding: &Value, name: &str) -> Result<String, StatusError> {
     let own = text_or_empty(binding, "/metadata/name");
     if !own.is_empty() && own != name {
@@ -55,7 +55,7 @@ fn target(binding: &Value, name: &str) -> Result<String, StatusError> {
     Err(StatusError::invalid("", "Binding", name, vec![wrong]))
 }
 
-/// The generation stays: where a pod runs is no wish of its author.
+/// Sets the node of a pod. The generation is unchanged, since the node is not part of the author's specification.
 fn bound(pod: &Value, node: &str, now: &str) -> Value {
     let mut bound = pod.clone();
     let map = as_map(&mut bound);

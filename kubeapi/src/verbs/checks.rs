@@ -1,5 +1,5 @@
-//! Holding objects against the schemas and rules that others wrote, and definitions and policies against what such may say: work that takes
-//! as long as its author likes, so it is done beside the workers, a few at a time, with a deadline.
+//! Checks objects against schemas and rules of definitions, and validates definitions and policies: work whose duration their author
+//! controls, so it runs on blocking threads, a few jobs at a time, with a deadline.
 
 use std::sync::Arc;
 
@@ -11,14 +11,13 @@ use crate::{
     definitions,
     registry::{Builtin, Kind, KindSchema},
     status::StatusError,
-    structural_schema::{Late, Outcome},
+    structural_schema::{DeadlineExceeded, Outcome},
 };
 
-/// What is smaller than this many bytes, and is held against no rules, is checked where it is.
-const SMALL: usize = 4 * 1024;
+/// Smaller objects (in bytes) of kinds without rules are checked on the calling thread.
+const INLINE_CHECK_MAX_BYTES: usize = 4 * 1024;
 
-/// Refuses with all `causes` and what else stands against `new`, in place of `old`. Answers the object, and what its author should
-/// know.
+/// Refuses `new`, which replaces `old`, for `causes` and all further faults. Returns the object and warnings.
 pub(super) async fn check(
     kind: &Arc<Kind>,
     name: &str,
@@ -41,19 +40,20 @@ pub(super) async fn check(
         })
         .await?
     };
-    let Outcome { causes: found, warnings } = checked
-        .map_err(|Late| StatusError::timeout("the object takes too long to be held against its schema"))?;
+    let Outcome { causes: found, warnings } = checked.map_err(|DeadlineExceeded| {
+        StatusError::timeout("the object takes too long to be held against its schema")
+    })?;
     causes.extend(found);
     accept(kind, name, causes)?;
     Ok((new, warnings))
 }
 
-/// 422 for causes, if there are any.
+/// Returns 422 for causes, if there are any.
 fn accept(kind: &Kind, name: &str, causes: Vec<Cause>) -> Result<(), StatusError> {
     if causes.is_empty() { Ok(()) } else { Err(StatusError::invalid(&kind.group, &kind.kind, name, causes)) }
 }
 
-/// Compiles the schema of a kind from a definition, if nobody has yet.
+/// Compiles the schema of a defined kind, unless it is compiled.
 pub(crate) async fn compile(kind: &Arc<Kind>) -> Result<(), StatusError> {
     if kind.defined.is_none() || kind.is_compiled() {
         return Ok(());
@@ -65,7 +65,7 @@ pub(crate) async fn compile(kind: &Arc<Kind>) -> Result<(), StatusError> {
     .await
 }
 
-/// Whether objects of the kind hold expressions and patterns of their author's, which are read where they are written.
+/// Reports whether objects of the kind contain expressions and patterns, which are compiled when they are written.
 fn is_program(kind: Builtin) -> bool {
     matches!(
         kind,
@@ -82,12 +82,14 @@ fn is_light(kind: &Kind, object: &Value) -> bool {
         return false;
     }
     match kind.schema() {
-        KindSchema::Defined(schema) => !schema.has_rules() && is_smaller(object, &mut { SMALL }),
+        KindSchema::Defined(schema) => {
+            !schema.has_rules() && is_smaller(object, &mut { INLINE_CHECK_MAX_BYTES })
+        }
         KindSchema::Published(_) => false,
     }
 }
 
-/// Whether `value` takes no more than `left` bytes.
+/// Reports whether `value` takes at most `left` bytes.
 fn is_smaller(value: &Value, left: &mut usize) -> bool {
     let own = 4 + value.as_str().map_or(0, str::len);
     let Some(rest) = left.checked_sub(own) else { return false };
@@ -102,7 +104,7 @@ fn is_smaller(value: &Value, left: &mut usize) -> bool {
     }
 }
 
-fn run(kind: &Kind, old: Option<&Value>, new: &Value) -> Result<Outcome, Late> {
+fn run(kind: &Kind, old: Option<&Value>, new: &Value) -> Result<Outcome, DeadlineExceeded> {
     let causes = match kind.builtin {
         Some(Builtin::CustomResourceDefinition) => definitions::rules::check(new),
         Some(builtin) if is_program(builtin) => admission::check_rules(builtin, new),
@@ -111,7 +113,7 @@ fn run(kind: &Kind, old: Option<&Value>, new: &Value) -> Result<Outcome, Late> {
     Ok(Outcome { causes, warnings: Vec::new() })
 }
 
-fn of_schema(kind: &Kind, old: Option<&Value>, new: &Value) -> Result<Outcome, Late> {
+fn of_schema(kind: &Kind, old: Option<&Value>, new: &Value) -> Result<Outcome, DeadlineExceeded> {
     match kind.schema() {
         KindSchema::Defined(schema) => schema.check_all(new, old),
         KindSchema::Published(_) => Ok(Outcome::default()),

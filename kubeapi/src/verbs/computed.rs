@@ -15,10 +15,10 @@ use crate::{
     body,
     call::Call,
     status::StatusError,
-    table::{self, Include},
+    table::{self, IncludeObject},
 };
 
-/// The objects of the request, or the one that it names.
+/// Answers with the request's objects, or the one that it names.
 pub(crate) async fn computed(api: &Api, call: &Call) -> Result<Response<Body>, StatusError> {
     let target = &call.target;
     let source = api.computed().ok_or_else(StatusError::no_resource)?;
@@ -28,7 +28,7 @@ pub(crate) async fn computed(api: &Api, call: &Call) -> Result<Response<Body>, S
     if !target.name.is_empty() {
         let found = items.into_iter().next();
         let found = found.ok_or_else(|| StatusError::not_found(&target.kind, &target.name))?;
-        return answer(call, StatusCode::OK, Outcome::Tried(found), &[]);
+        return answer(call, StatusCode::OK, Outcome::DryRun(found), &[]);
     }
     items.retain(|item| selection.matches(item));
     let list = match call.shape {
@@ -38,14 +38,14 @@ pub(crate) async fn computed(api: &Api, call: &Call) -> Result<Response<Body>, S
             list("PartialObjectMetadataList", "meta.k8s.io/v1", items)
         }
         Shape::Table => {
-            let include = Include::parse(call.query.get("includeObject"))?;
+            let include = IncludeObject::parse(call.query.get("includeObject"))?;
             table::table(&target.kind, &items, json!({}), include, true, Timestamp::now())
         }
     };
     Ok(body::answer(StatusCode::OK, Bytes::from(list.to_string()), &[]))
 }
 
-/// What is computed has no versions, and a list of it has no pages.
+/// Lists computed objects, which have no versions and no pages.
 fn list(kind: &str, api_version: &str, items: Vec<Value>) -> Value {
     json!({"kind": kind, "apiVersion": api_version, "metadata": {}, "items": items})
 }

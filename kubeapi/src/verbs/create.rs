@@ -9,7 +9,7 @@ use super::{
     generated_name::generated,
     get::{self, Outcome, answer, key},
     limits, priority, runtime_class,
-    write::{Admitted, admit, check_namespace, store, target, writer},
+    write::{AdmittedObject, admit, check_namespace, store, target, writer},
 };
 use crate::{
     Api, Body, access, admission, body,
@@ -27,33 +27,33 @@ use crate::{
     validate,
 };
 
-/// How often a generated name may turn out to be taken, which is not the client's fault.
+/// How often a new name is generated where one is taken.
 const ATTEMPTS: usize = 8;
 
-/// Who says which fields the writer of a new object owns.
+/// How the field owners of a new object are determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// Nobody yet: all that it brings.
+    /// The writer owns all fields.
     Update,
-    /// The apply, which knows.
+    /// The apply has set them.
     Apply,
 }
 
-/// A new object in the request's collection.
+/// Creates an object in the request's collection.
 pub(crate) async fn create(api: &Api, call: &Call) -> Result<Response<Body>, StatusError> {
     if call.target.kind.namespaced && call.target.namespace.is_empty() {
         return Err(StatusError::method_not_allowed());
     }
-    let Admitted { object, warnings } = admit(api, call, body::parse(&call.headers, &call.body)?)?;
+    let AdmittedObject { object, warnings } = admit(api, call, body::parse(&call.headers, &call.body)?)?;
     let object = create_object(api, call, object, Origin::Update).await?;
     answer(call, StatusCode::CREATED, object, &warnings)
 }
 
-/// The admitted object as an update or apply makes it where none stands; `None` where one does, perhaps since a moment ago.
+/// Creates an admitted object for an update or apply; `None` where one exists already.
 pub(super) async fn create_if_missing(
     api: &Api,
     call: &Call,
-    object: impl FnOnce() -> Result<Admitted, StatusError>,
+    object: impl FnOnce() -> Result<AdmittedObject, StatusError>,
     origin: Origin,
 ) -> Result<Option<Response<Body>>, StatusError> {
     match get::find(api, &call.target).await {
@@ -61,7 +61,7 @@ pub(super) async fn create_if_missing(
         Err(error) if error.code == StatusCode::NOT_FOUND => {}
         Err(error) => return Err(error),
     }
-    let Admitted { object, warnings } = object()?;
+    let AdmittedObject { object, warnings } = object()?;
     match create_object(api, call, object, origin).await {
         Ok(object) => answer(call, StatusCode::CREATED, object, &warnings).map(Some),
         Err(error) if error.is_already_exists() => Ok(None),
@@ -69,7 +69,7 @@ pub(super) async fn create_if_missing(
     }
 }
 
-/// The new object as stored.
+/// Stores the new object and returns it.
 async fn create_object(
     api: &Api,
     call: &Call,
@@ -120,7 +120,7 @@ async fn create_object(
         let _turn = quota::admit(api, &target, &object).await?;
         if call.query.dry_run() {
             service_allocator::settle(api, &target, None, Some(&mut object)).await?;
-            return refused_if_there(api, &target, object).await.map(Outcome::Tried);
+            return refused_if_there(api, &target, object).await.map(Outcome::DryRun);
         }
         match store(api, &target, (Expect::Absent, None), Some(object)).await {
             Err(error) if error.is_already_exists() && !is_last => {}
@@ -136,7 +136,7 @@ async fn refused_if_there(api: &Api, target: &Target, object: Value) -> Result<V
     }
 }
 
-/// Sets what the server sets.
+/// Sets the metadata that the server controls.
 fn begin(api: &Api, call: &Call, object: &mut Value, origin: Origin) {
     let kind = &call.target.kind;
     let now = now();
@@ -154,7 +154,7 @@ fn begin(api: &Api, call: &Call, object: &mut Value, origin: Origin) {
     defaults::fill(kind, object);
     defaults::begin(kind, object);
     if kind.is(Builtin::CertificateSigningRequest) {
-        name_asker(call, object);
+        set_requester(call, object);
     }
     if kind.is(Builtin::CustomResourceDefinition) {
         definitions::status::begin(object);
@@ -165,8 +165,8 @@ fn begin(api: &Api, call: &Call, object: &mut Value, origin: Origin) {
     }
 }
 
-/// A certificate request says who asks for it, whatever it brought. Masters may ask for others.
-fn name_asker(call: &Call, object: &mut Value) {
+/// Sets the requester in a certificate request. `system:masters` may request for others.
+fn set_requester(call: &Call, object: &mut Value) {
     if let Some(caller) = call.caller.as_ref().filter(|caller| !caller.is_master())
         && let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut)
     {

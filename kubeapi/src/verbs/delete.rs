@@ -31,12 +31,12 @@ pub(super) struct Options {
     preconditions: Option<Preconditions>,
     pub(super) dry_run: Option<Vec<String>>,
     propagation_policy: Option<String>,
-    /// The older way to say `Orphan` or `Background`.
+    /// The deprecated form of `Orphan` or `Background`.
     orphan_dependents: Option<bool>,
 }
 
 impl Options {
-    /// Of a body.
+    /// Parses the options in a body.
     pub(super) fn read(value: Value) -> Result<Self, StatusError> {
         serde_json::from_value(value)
             .map_err(|error| StatusError::bad_request(format!("the body is not DeleteOptions: {error}")))
@@ -77,7 +77,7 @@ pub(crate) async fn delete(api: &Api, call: &Call) -> Result<Response<Body>, Sta
     let (object, gone) = delete_one(api, &call, &options).await?;
     let kind = &call.target.kind;
     if kind.answers_deleted() || !gone {
-        return answer(&call, StatusCode::OK, Outcome::Tried(object), &[]);
+        return answer(&call, StatusCode::OK, Outcome::DryRun(object), &[]);
     }
     let status = success(kind, &call.target.name, text_or_empty(&object, "/metadata/uid"));
     Ok(body::answer(StatusCode::OK, Bytes::from(status.to_string()), &[]))
@@ -111,7 +111,7 @@ pub(crate) async fn delete_collection(api: &Api, call: &Call) -> Result<Response
     Ok(body::answer(StatusCode::OK, Bytes::from(list.to_string()), &[]))
 }
 
-/// Options come in the body or else as parameters; a dry run in the body is made one of the parameters.
+/// Returns the options in the body or else in the parameters; `dryRun` in the body is copied to the parameters.
 fn options(call: &Call) -> Result<(Options, Call), StatusError> {
     let mut options = Options::default();
     if !call.body.is_empty() {
@@ -133,7 +133,7 @@ fn options(call: &Call) -> Result<(Options, Call), StatusError> {
     Ok((options, call))
 }
 
-/// The object afterwards, and whether it is gone.
+/// Deletes one object; returns it, and whether it was removed.
 pub(super) async fn delete_one(
     api: &Api,
     call: &Call,
@@ -161,7 +161,7 @@ pub(super) async fn delete_one(
     Ok((object.value()?, gone))
 }
 
-/// Whether the target's object is stored and cannot be read.
+/// Reports whether the target's object is stored and cannot be read.
 async fn is_damaged(api: &Api, call: &Call) -> Result<bool, StatusError> {
     match Store::get(&**api.store(), &key(&call.target)).await {
         Err(StoreError::Damaged { .. }) => Ok(true),
@@ -170,8 +170,8 @@ async fn is_damaged(api: &Api, call: &Call) -> Result<bool, StatusError> {
     }
 }
 
-/// Deletes an object of which no more is known than its place: no finalizer holds it, and no grace. Whoever means a certain one is
-/// refused, since nobody knows whether it is that one. Answers its place.
+/// Deletes a damaged object, of which only the key is known: finalizers and grace periods do not apply. A precondition is refused,
+/// since it cannot be checked. Returns the object's name.
 async fn delete_damaged(api: &Api, call: &Call, options: &Options) -> Result<Value, StatusError> {
     let target = &call.target;
     if options.preconditions.is_some() {
@@ -206,7 +206,7 @@ fn check(call: &Call, options: &Options, current: &Value) -> Result<(), StatusEr
     Ok(())
 }
 
-/// `Status` of a deletion done.
+/// Returns the `Status` of a completed deletion.
 fn success(kind: &Kind, name: &str, uid: &str) -> Value {
     let mut details = json!({"name": name});
     if !kind.group.is_empty() {

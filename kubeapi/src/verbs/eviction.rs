@@ -26,7 +26,7 @@ use crate::{
 
 mod budget;
 
-/// How often a budget that was written meanwhile is read anew.
+/// How often a write of a budget is retried after a conflict.
 const ATTEMPTS: usize = 20;
 
 /// Deletes the request's pod unless its disruption budget is used up.
@@ -49,7 +49,7 @@ pub(crate) async fn evict(api: &Api, call: &Call) -> Result<Response<Body>, Stat
     let counts = !matches!(text(&pod, "/status/phase"), Some("Succeeded" | "Failed" | "Pending"));
     if counts && !is_deleting(&pod) {
         take_from_budget(api, &call, &pod).await?;
-        note(api, &call).await?;
+        set_disruption_target(api, &call).await?;
     }
     delete_one(api, &call, &options).await?;
     let status =
@@ -57,8 +57,8 @@ pub(crate) async fn evict(api: &Api, call: &Call) -> Result<Response<Body>, Stat
     Ok(body::answer(StatusCode::CREATED, Bytes::from(status.to_string()), &[]))
 }
 
-/// Says in the pod's conditions why it goes.
-async fn note(api: &Api, call: &Call) -> Result<(), StatusError> {
+/// Sets the pod's condition `DisruptionTarget`.
+async fn set_disruption_target(api: &Api, call: &Call) -> Result<(), StatusError> {
     let condition = json!({
         "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting",
         "lastProbeTime": null, "lastTransitionTime": now(),
@@ -80,7 +80,7 @@ async fn note(api: &Api, call: &Call) -> Result<(), StatusError> {
     .map(drop)
 }
 
-/// Counts the disruption in the budget that covers `pod`, if one does.
+/// Counts the disruption in the budget that covers `pod`, if there is one.
 async fn take_from_budget(api: &Api, call: &Call, pod: &Value) -> Result<(), StatusError> {
     let registry = api.registry();
     let Some(kind) = registry.of(Builtin::PodDisruptionBudget) else { return Ok(()) };
@@ -105,7 +105,7 @@ async fn take_from_budget(api: &Api, call: &Call, pod: &Value) -> Result<(), Sta
     }
 }
 
-/// The budget that covers the pod: there may be one at most.
+/// Returns the budget that covers the pod; more than one is an error.
 async fn covering(
     api: &Api,
     kind: &Kind,

@@ -1,4 +1,4 @@
-//! Names that the server gives: `metadata.generateName` and what follows it.
+//! Generates names: `metadata.generateName` and a random suffix.
 
 use rand::Rng;
 
@@ -11,7 +11,7 @@ const SUFFIX: usize = 5;
 /// The longest generated name, the suffix included.
 const LONGEST: usize = 63;
 
-/// A name that begins so and is nobody's, as good as certainly.
+/// Returns a name with this prefix that is almost certainly unused.
 pub(super) fn generated(prefix: &str) -> String {
     let mut random = rand::rng();
     let kept = prefix.chars().take(LONGEST - SUFFIX);

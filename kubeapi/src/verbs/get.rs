@@ -1,4 +1,4 @@
-//! `get`, and the shapes in which any verb answers one object.
+//! `get`, and the encoding of single objects for all verbs.
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
@@ -15,46 +15,46 @@ use crate::{
     path::Target,
     status::StatusError,
     store::{Key, Object, Store, StoreError},
-    table::{self, Include},
+    table::{self, IncludeObject},
 };
 
-/// The object at the request's path.
+/// Answers with the object at the request's path.
 pub(crate) async fn get(api: &Api, call: &Call) -> Result<Response<Body>, StatusError> {
     let object = find(api, &call.target).await?;
     answer(call, StatusCode::OK, Outcome::Stored(object), &[])
 }
 
-/// Where the target's object stands.
+/// Returns the key of the target's object.
 pub(crate) fn key(target: &Target) -> Key {
     Key::new(target.kind.resource().clone(), target.namespace.as_str(), target.name.as_str())
 }
 
-/// The target's object as stored, or 404.
+/// Returns the target's stored object, or 404.
 pub(crate) async fn find(api: &Api, target: &Target) -> Result<Object, StatusError> {
     let found = Store::get(&**api.store(), &key(target)).await?;
     let found = found.ok_or_else(|| StatusError::not_found(&target.kind, &target.name))?;
     Ok(served(&target.kind, found)?)
 }
 
-/// An object at the end of a verb.
+/// The resulting object of a verb.
 pub(super) enum Outcome {
-    /// As it is stored.
+    /// The stored object.
     Stored(Object),
-    /// As it would be: the verb was only tried.
-    Tried(Value),
+    /// The object that a dry run would have stored.
+    DryRun(Value),
 }
 
 impl Outcome {
-    /// The object itself.
+    /// Returns the object.
     pub(super) fn value(self) -> Result<Value, StatusError> {
         match self {
             Self::Stored(object) => Ok(object.value()?),
-            Self::Tried(value) => Ok(value),
+            Self::DryRun(value) => Ok(value),
         }
     }
 }
 
-/// The object in the shape that the caller asked for. What is stored is mostly answered as it is stored, unread.
+/// Encodes the object in the requested representation. A stored object is mostly sent as it is stored, without parsing it.
 pub(super) fn answer(
     call: &Call,
     code: StatusCode,
@@ -74,7 +74,7 @@ pub(super) fn answer(
         Shape::Objects => object,
         Shape::Metadata => metadata_of(&object),
         Shape::Table => {
-            let include = Include::parse(call.query.get("includeObject"))?;
+            let include = IncludeObject::parse(call.query.get("includeObject"))?;
             let version = object.pointer("/metadata/resourceVersion").cloned().unwrap_or_default();
             let list_metadata = json!({"resourceVersion": version});
             table::table(&call.target.kind, &[object], list_metadata, include, true, Timestamp::now())
@@ -83,12 +83,12 @@ pub(super) fn answer(
     Ok(body::answer(code, Bytes::from(shaped.to_string()), warnings))
 }
 
-/// The object without all but its metadata.
+/// Returns the object's metadata only.
 pub(crate) fn metadata_of(object: &Value) -> Value {
     json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object.get("metadata")})
 }
 
-/// The same of a stored object, of which no more is read than it must.
+/// Returns the metadata of a stored object, parsing no more than needed.
 pub(super) fn metadata_alone(object: &Object) -> Result<String, StoreError> {
     #[derive(Deserialize)]
     struct Head<'a> {

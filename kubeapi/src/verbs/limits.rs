@@ -1,5 +1,4 @@
-//! The limit ranges of a namespace: what they add to new pods, and what they refuse. Source: Kubernetes' admission plugin
-//! `LimitRanger`.
+//! Limit ranges: defaults for new pods, and limits for pods and claims. Source: Kubernetes' admission plugin `LimitRanger`.
 
 use serde_json::{Map, Value};
 
@@ -51,7 +50,7 @@ async fn ranges(api: &Api, namespace: &str) -> Result<Vec<Value>, StatusError> {
     Ok(found.items.iter().map(Object::value).collect::<Result<_, _>>()?)
 }
 
-/// Sets what the containers do not say; a request that is not said is that of the container's own limit first.
+/// Fills in the containers' missing values; a missing request is first taken from the container's own limit.
 fn fill(pod: &mut Value, limit: &Value) {
     let (requests, limits) = (amounts(limit, "/defaultRequest"), amounts(limit, "/default"));
     let spec = child(as_map(pod), "spec");
@@ -69,7 +68,7 @@ fn fill(pod: &mut Value, limit: &Value) {
     }
 }
 
-/// Holds a pod against a limit of containers or of pods.
+/// Checks a pod against a limit of containers or of pods.
 fn pod(pod: &Value, limit: &Value, faults: &mut Vec<String>) {
     let containers = || items(pod, "/spec/containers").iter();
     let of = |container: &Value| {
@@ -105,7 +104,7 @@ fn add(sum: &mut Amounts, more: &Amounts) {
     }
 }
 
-/// Holds amounts against the least and the greatest that may be, in the real server's words.
+/// Checks amounts against the minimum and the maximum, with the API server's texts.
 fn check(limit: &Value, requests: &Amounts, limits: &Amounts, faults: &mut Vec<String>) {
     let type_ = text_or_empty(limit, "/type");
     let known =

@@ -18,10 +18,10 @@ use crate::{
     selector::Selection,
     status::StatusError,
     store::{Object, Page, Scope, StoreError},
-    table::{self, Include},
+    table::{self, IncludeObject},
 };
 
-/// Where the next page begins: opaque to clients.
+/// The continue token, which is opaque to clients.
 #[derive(Debug, Serialize, Deserialize)]
 struct Continue {
     /// The revision of the first page, that all pages name: a watch from there misses nothing. `None` when changes since then
@@ -31,16 +31,16 @@ struct Continue {
     name: String,
 }
 
-/// A page, before it takes a shape.
-struct Found {
+/// A page, before it is encoded.
+struct ListPage {
     items: Vec<Object>,
     metadata: Value,
 }
 
-/// The objects of the request's collection.
+/// Answers with the objects of the request's collection.
 pub(crate) async fn list(api: &Api, call: &Call) -> Result<Response<Body>, StatusError> {
     let selection = selection(call)?;
-    let Found { items, metadata } = find(api, call, &selection).await?;
+    let ListPage { items, metadata } = find(api, call, &selection).await?;
     let kind = &call.target.kind;
     if call.shape == Shape::Objects {
         let items: Vec<_> = items.into_iter().map(|item| item.json).collect();
@@ -53,23 +53,23 @@ pub(crate) async fn list(api: &Api, call: &Call) -> Result<Response<Body>, Statu
         return Ok(body::answer(StatusCode::OK, json, &[]));
     }
     let objects = items.iter().map(Object::value).collect::<Result<Vec<_>, _>>()?;
-    let include = Include::parse(call.query.get("includeObject"))?;
+    let include = IncludeObject::parse(call.query.get("includeObject"))?;
     let table = table::table(kind, &objects, metadata, include, true, Timestamp::now());
     Ok(body::answer(StatusCode::OK, Bytes::from(table.to_string()), &[]))
 }
 
-/// What the request's collection covers.
+/// Returns the scope of the request's collection.
 pub(super) fn scope(target: &Target) -> Scope {
     let namespace = (!target.namespace.is_empty()).then(|| target.namespace.clone());
     Scope { resource: target.kind.resource().clone(), namespace }
 }
 
-/// The request's selectors.
+/// Returns the request's selectors.
 pub(super) fn selection(call: &Call) -> Result<Selection, StatusError> {
     Selection::parse(&call.target.kind, call.query.get("labelSelector"), call.query.get("fieldSelector"))
 }
 
-/// All objects of the collection that are selected, without pages.
+/// Returns all selected objects of the collection, without pages.
 pub(super) async fn all(
     api: &Api,
     call: &Call,
@@ -81,7 +81,7 @@ pub(super) async fn all(
     Ok((items, listing.revision))
 }
 
-async fn find(api: &Api, call: &Call, selection: &Selection) -> Result<Found, StatusError> {
+async fn find(api: &Api, call: &Call, selection: &Selection) -> Result<ListPage, StatusError> {
     // 0 and less mean all
     let limit =
         call.query.number("limit")?.and_then(|limit| usize::try_from(limit).ok()).filter(|limit| *limit > 0);
@@ -102,7 +102,7 @@ async fn find(api: &Api, call: &Call, selection: &Selection) -> Result<Found, St
         items.append(&mut found);
         let full = limit.is_some_and(|limit| items.len() >= limit);
         let Some((ns, name)) = last.filter(|_| listing.remaining > 0) else {
-            return Ok(Found { items, metadata: json!({"resourceVersion": revision.to_string()}) });
+            return Ok(ListPage { items, metadata: json!({"resourceVersion": revision.to_string()}) });
         };
         if full {
             let mut metadata = Map::new();
@@ -112,7 +112,7 @@ async fn find(api: &Api, call: &Call, selection: &Selection) -> Result<Found, St
             if selection.is_everything() {
                 metadata.insert("remainingItemCount".into(), listing.remaining.into());
             }
-            return Ok(Found { items, metadata: Value::Object(metadata) });
+            return Ok(ListPage { items, metadata: Value::Object(metadata) });
         }
         after = Some((ns, name));
     }
@@ -132,8 +132,8 @@ fn retain_selected(items: &mut Vec<Object>, selection: &Selection) -> Result<(),
     Ok(())
 }
 
-/// `resourceVersion`, with `resourceVersionMatch`: a list shows the present, so it can serve what is not newer than that, and
-/// an exact revision only where that is the present.
+/// Checks `resourceVersion` with `resourceVersionMatch`: a list shows the current state, so it serves any revision that is not newer,
+/// and an exact one only where it is the current one.
 fn check_revision(api: &Api, call: &Call, continued: bool) -> Result<(), StatusError> {
     let Some(asked) = call.query.resource_version()?.filter(|asked| *asked > 0) else { return Ok(()) };
     let current = api.store().revision();
@@ -174,7 +174,7 @@ fn decode(token: &str) -> Result<Continue, StatusError> {
         .ok_or_else(|| StatusError::bad_request("continue key is not valid: list again without it"))
 }
 
-/// A list of objects that are written already, without reading them.
+/// Joins objects that are already encoded into a list.
 fn raw_list(kind: &str, api_version: &str, metadata: &Value, items: &[impl AsRef<[u8]>]) -> Bytes {
     let head = format!(
         "{{\"kind\":{},\"apiVersion\":{},\"metadata\":{metadata},\"items\":[",

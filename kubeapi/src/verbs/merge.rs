@@ -1,29 +1,29 @@
-//! What a write may change of the object that stands: pure.
+//! Merges a write into the stored object, as far as the endpoint may change it. Pure.
 
 use serde_json::{Map, Value};
 
 use crate::{
     object::{as_map, assign, child, metadata, next_generation},
     registry::{Builtin, Kind},
-    subresource::Part,
+    subresource::Subresource,
 };
 
-/// Metadata that only the server writes.
+/// The metadata that only the server writes.
 const SERVERS: [&str; 5] =
     ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"];
 
-/// `new` in place of `old` through the main resource or its part: each keeps what the other one writes, and nobody writes
-/// what the server does.
-pub(super) fn merged(kind: &Kind, part: Option<Part>, old: &Value, mut new: Value) -> Value {
+/// Returns `new` in place of `old`, written through the main resource or a subresource: each keeps what the other one writes, and both
+/// keep what only the server writes.
+pub(super) fn merged(kind: &Kind, part: Option<Subresource>, old: &Value, mut new: Value) -> Value {
     match part {
-        Some(Part::Status) => return status_merged(kind, old, &new),
-        Some(Part::Approval) => {
+        Some(Subresource::Status) => return status_merged(kind, old, &new),
+        Some(Subresource::Approval) => {
             let mut merged = part_merged(old, &new, ("status", "conditions"));
             take_metadata(&mut merged, &new);
             return merged;
         }
-        Some(Part::Finalize) => return part_merged(old, &new, ("spec", "finalizers")),
-        Some(Part::EphemeralContainers) => {
+        Some(Subresource::Finalize) => return part_merged(old, &new, ("spec", "finalizers")),
+        Some(Subresource::EphemeralContainers) => {
             let mut merged = part_merged(old, &new, ("spec", "ephemeralContainers"));
             if wanted(kind, old) != wanted(kind, &merged) {
                 next_generation(&mut merged);
@@ -50,13 +50,13 @@ pub(super) fn merged(kind: &Kind, part: Option<Part>, old: &Value, mut new: Valu
     new
 }
 
-/// Whether `…/status` writes metadata too: kubelets write labels and annotations with the status. For kinds from definitions,
-/// and definitions themselves, the real server takes the status alone.
+/// Reports whether `…/status` also writes metadata: kubelets write labels and annotations with the status. For defined kinds, and
+/// definitions themselves, the API server takes the status alone.
 pub(super) fn status_has_metadata(kind: &Kind) -> bool {
     kind.builtin.is_some_and(|builtin| builtin != Builtin::CustomResourceDefinition)
 }
 
-/// The old object with the new one's status.
+/// Returns the old object with the new one's status.
 fn status_merged(kind: &Kind, old: &Value, new: &Value) -> Value {
     let mut merged = old.clone();
     assign(as_map(&mut merged), "status", new.get("status").cloned());
@@ -67,7 +67,7 @@ fn status_merged(kind: &Kind, old: &Value, new: &Value) -> Value {
     merged
 }
 
-/// The metadata that may be written with a part.
+/// Takes over the metadata that a subresource may write.
 fn take_metadata(merged: &mut Value, new: &Value) {
     for key in ["labels", "annotations", "finalizers"] {
         let value = new.pointer("/metadata").and_then(|metadata| metadata.get(key)).cloned();
@@ -75,7 +75,7 @@ fn take_metadata(merged: &mut Value, new: &Value) {
     }
 }
 
-/// The old object with one field of the new one's spec or status.
+/// Returns the old object with one field of the new one's spec or status.
 fn part_merged(old: &Value, new: &Value, (half, field): (&str, &str)) -> Value {
     let mut merged = old.clone();
     let value = new.get(half).and_then(|half| half.get(field)).cloned();
@@ -92,7 +92,7 @@ fn keep_servers_metadata(old: &Value, new: &mut Value) {
     assign(metadata, "resourceVersion", old.pointer("/metadata/resourceVersion").cloned());
 }
 
-/// What the user wants: all but the metadata, and the status where that is apart.
+/// Returns the fields whose change increments the generation: all but the metadata, and the status where it is a subresource.
 fn wanted(kind: &Kind, object: &Value) -> Map<String, Value> {
     let mut wanted = object.as_object().cloned().unwrap_or_default();
     for key in ["metadata", "apiVersion", "kind"] {

@@ -1,4 +1,4 @@
-//! The parameters of a request (`ListOptions`, `CreateOptions` and so on), held against their rules: pure.
+//! Validates the parameters of a request (`ListOptions`, `CreateOptions` and so on). Pure.
 
 use http::Method;
 use serde_json::json;
@@ -10,7 +10,7 @@ use crate::{
 /// The longest name of a field manager.
 const MANAGER_LENGTH: usize = 128;
 
-/// 422 for parameters that cannot be, or not together.
+/// Returns 422 for invalid parameters or combinations.
 pub(crate) fn check_options(method: &Method, call: &Call) -> Result<(), StatusError> {
     let query = &call.query;
     let (kind, causes) = match method.as_str() {
@@ -26,7 +26,7 @@ pub(crate) fn check_options(method: &Method, call: &Call) -> Result<(), StatusEr
     refuse(kind, causes)
 }
 
-/// 422 for causes, if there are any.
+/// Returns 422 for causes, if there are any.
 pub(super) fn refuse(kind: &str, causes: Vec<Cause>) -> Result<(), StatusError> {
     if causes.is_empty() { Ok(()) } else { Err(StatusError::invalid("meta.k8s.io", kind, "", causes)) }
 }
@@ -104,7 +104,7 @@ fn of_patch(call: &Call) -> Vec<Cause> {
     causes
 }
 
-/// `All` is the only stage that can be left out.
+/// Checks `dryRun`, whose only value is `All`.
 pub(super) fn of_dry_run(stage: Option<&str>) -> Option<Cause> {
     let stage = stage.filter(|stage| *stage != "All")?;
     Some(Cause::unsupported("dryRun", &json!(stage), &["All"]))

@@ -1,4 +1,4 @@
-//! `patch`, in its four kinds.
+//! `patch`, in its four types.
 
 use http::{Response, StatusCode};
 use serde_json::Value;
@@ -7,14 +7,14 @@ use super::{
     create::{Origin, create_if_missing},
     get::answer,
     update::{check_expected, finish},
-    write::{Admitted, Change, admit, modify, target, writer},
+    write::{AdmittedObject, Change, admit, modify, target, writer},
 };
 use crate::{
     Api, Body,
     body::{json, media_type, yaml},
     call::Call,
     defaults,
-    duplicates::Repeated,
+    duplicates::DuplicateFields,
     object::text_or_empty,
     patch::{self, ApplyOptions, PatchKind},
     registry::{Kind, KindSchema},
@@ -27,7 +27,7 @@ use crate::{
 const ACCEPTED: &str = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml, \
                         application/strategic-merge-patch+json";
 
-/// Changes the request's object, or its status, by a patch.
+/// Patches the request's object or its status.
 pub(crate) async fn patch(api: &Api, call: &Call) -> Result<Response<Body>, StatusError> {
     let kind = PatchKind::from_content_type(media_type(&call.headers))
         .ok_or_else(|| StatusError::unsupported_media_type(ACCEPTED))?;
@@ -45,7 +45,7 @@ pub(crate) async fn patch(api: &Api, call: &Call) -> Result<Response<Body>, Stat
             check_expected(call, &body, current)?;
         }
         let new = patched(call, kind, Some(current), &body)?;
-        let Admitted { object, warnings: found } = admit(api, call, new)?;
+        let AdmittedObject { object, warnings: found } = admit(api, call, new)?;
         warnings = found;
         check_expected(call, &object, current)?;
         finish(api, call, current, object, !is_apply)
@@ -74,7 +74,7 @@ fn read(api: &Api, call: &Call, kind: PatchKind) -> Result<Value, StatusError> {
     Ok(object)
 }
 
-/// What is applied may have no field that its kind has not, whatever `fieldValidation` says: nobody could own it.
+/// Refuses unknown fields in an apply, whatever `fieldValidation` says, since they could have no owner.
 fn declared(kind: &Kind, object: &Value) -> Result<(), StatusError> {
     let mut unknown = match kind.schema() {
         KindSchema::Published(schema) => schema.check(object).unknown,
@@ -103,7 +103,7 @@ fn declared(kind: &Kind, object: &Value) -> Result<(), StatusError> {
     )))
 }
 
-/// The path as an apply says it: `.spec.containers[name="c"].image` for `spec.containers[0].image`.
+/// Returns a path in the form of server-side apply: `.spec.containers[name="c"].image` for `spec.containers[0].image`.
 fn keyed_path(object: &Value, path: &str) -> String {
     let (mut at, mut written) = (Some(object), String::new());
     for step in path.split('.') {
@@ -122,13 +122,13 @@ fn keyed_path(object: &Value, path: &str) -> String {
     written
 }
 
-/// 400 under `Strict` for keys that stand twice in what is applied.
+/// Returns 400 under `Strict` for duplicate keys in an apply.
 fn check_repeated(call: &Call) -> Result<(), StatusError> {
     if FieldValidation::parse(call.query.get("fieldValidation"))? != FieldValidation::Strict {
         return Ok(());
     }
-    let repeated = Repeated::Yaml(&call.body);
-    let told = repeated.told();
+    let repeated = DuplicateFields::Yaml(&call.body);
+    let told = repeated.messages();
     if told.is_empty() {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! What a new pod's priority class stands for. Source: Kubernetes' admission plugin `Priority`.
+//! Resolves a new pod's priority class. Source: Kubernetes' admission plugin `Priority`.
 
 use serde_json::{Value, json};
 
@@ -64,7 +64,7 @@ async fn named(api: &Api, name: &str) -> Result<Option<Value>, StatusError> {
     Ok(found.map(|class| class.value()).transpose()?)
 }
 
-/// Of several the one with the lowest value.
+/// Returns the default class; of several the one with the lowest value.
 async fn default_class(api: &Api) -> Result<Option<Value>, StatusError> {
     let Some(resource) = classes(api) else { return Ok(None) };
     let all = api.store().list(&Scope { resource, namespace: None }, &Page::default()).await?;

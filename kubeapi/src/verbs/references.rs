@@ -1,4 +1,4 @@
-//! What a mirror pod may not name: an account, and objects that whoever makes pods could read by naming them. Pure.
+//! Checks that a mirror pod names no service account, and no object that its author could read by naming it. Pure.
 //!
 //! Source: Kubernetes' admission plugin `ServiceAccount`.
 
@@ -9,7 +9,7 @@ use crate::object::{items, text_or_empty};
 const SECRETS: &str = "reference secrets";
 const CONFIG_MAPS: &str = "reference configmaps";
 
-/// Volumes that name a Secret somewhere in them, and where.
+/// Volume types that refer to a Secret, with the path of its name.
 const SECRET_VOLUMES: [&str; 10] = [
     "/secret",
     "/azureFile/secretName",
@@ -23,7 +23,7 @@ const SECRET_VOLUMES: [&str; 10] = [
     "/storageos/secretRef",
 ];
 
-/// What the pod does that a mirror pod may not; `None`: nothing.
+/// Returns what a mirror pod may not refer to; `None` where it refers to nothing.
 pub(super) fn of_mirror(pod: &Value) -> Option<&'static str> {
     for account in ["/spec/serviceAccountName", "/spec/serviceAccount"] {
         if !text_or_empty(pod, account).is_empty() {

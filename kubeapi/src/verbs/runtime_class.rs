@@ -1,4 +1,4 @@
-//! What a new pod's runtime class adds to it. Source: Kubernetes' admission plugin `RuntimeClass`.
+//! Applies a new pod's runtime class. Source: Kubernetes' admission plugin `RuntimeClass`.
 
 use serde_json::{Map, Value, json};
 
@@ -47,7 +47,7 @@ pub(super) async fn admit(api: &Api, target: &Target, pod: &mut Value) -> Result
     Ok(())
 }
 
-/// Adds the labels that the class wants of a node; the other text: the pod wants others.
+/// Merges the class's node selector into the pod's; fails where they conflict.
 fn select_nodes(spec: &mut Map<String, Value>, scheduling: &Value) -> Result<(), String> {
     let wanted = scheduling.get("nodeSelector").and_then(Value::as_object);
     for (label, value) in wanted.into_iter().flatten() {

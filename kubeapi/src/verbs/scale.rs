@@ -1,4 +1,4 @@
-//! `…/scale`: how many replicas an object has and shall have, the same for all kinds that have some.
+//! `…/scale`: the current and desired replicas of an object, in one form for all scalable kinds.
 
 use bytes::Bytes;
 use http::{Method, Response, StatusCode};
@@ -21,7 +21,7 @@ use crate::{
     status::StatusError,
 };
 
-/// Answers the request's scale, after the change that the request makes.
+/// Answers with the object's scale, after the change by the request.
 pub(crate) async fn scale(api: &Api, call: &Call, method: &Method) -> Result<Response<Body>, StatusError> {
     let paths = call.target.kind.scale().ok_or_else(StatusError::no_resource)?;
     let object = match *method {
@@ -52,7 +52,7 @@ pub(crate) async fn scale(api: &Api, call: &Call, method: &Method) -> Result<Res
     Ok(body::answer(StatusCode::OK, Bytes::from(answer.to_string()), &[]))
 }
 
-/// The object with the replicas of the scale that `change` makes of its present one.
+/// Returns the object with the replicas of its scale after `change`.
 async fn changed(
     api: &Api,
     call: &Call,

@@ -1,6 +1,6 @@
 //! `serviceaccounts/<name>/token`: `TokenRequest` (authentication.k8s.io/v1).
 //!
-//! Whose the token is, and what it is bound to, is what the server has stored: the request names objects, and says nothing of them.
+//! The account and the bound object are taken from the store: the request only names them.
 //!
 //! Source: Kubernetes' registry of service accounts (`TokenREST`).
 
@@ -24,10 +24,10 @@ use crate::{
 
 const GROUP: &str = "authentication.k8s.io";
 const KIND: &str = "TokenRequest";
-/// How long a token is good for whose request does not say.
+/// The default lifetime of a token.
 const DEFAULT_LIFETIME: i64 = 3600;
 
-/// A token for the request's service account.
+/// Issues a token for the request's service account.
 pub(crate) async fn token(api: &Api, call: &Call) -> Result<Response<Body>, StatusError> {
     let (namespace, name) = (&call.target.namespace, &call.target.name);
     let issuer = api.token_issuer().ok_or_else(|| {
@@ -70,7 +70,7 @@ pub(crate) async fn token(api: &Api, call: &Call) -> Result<Response<Body>, Stat
     Ok(body::answer(StatusCode::CREATED, Bytes::from(answer.to_string()), &warnings))
 }
 
-/// What the request says of the account must be so.
+/// Checks what the request states about the account.
 fn check_subject(call: &Call, uid: &str, request: &Value) -> Result<(), StatusError> {
     let (namespace, name) = (&call.target.namespace, &call.target.name);
     let said = |field: &str| text_or_empty(request, &format!("/metadata/{field}"));
@@ -94,7 +94,7 @@ fn check_subject(call: &Call, uid: &str, request: &Value) -> Result<(), StatusEr
     Ok(())
 }
 
-/// Tokens live ten minutes at the least, and no longer than the server allows.
+/// Returns the lifetime: at least ten minutes, at most what the server allows.
 fn lifetime(
     name: &str,
     spec: &TokenRequestSpec,
@@ -121,10 +121,10 @@ fn lifetime(
     }
 }
 
-/// What a token is bound to, and the node of the pod, where it is one.
+/// The bound object, and the node of a bound pod.
 type Bound = (Option<BoundObject>, Option<(String, Option<String>)>);
 
-/// The object that the token is to end with, as it is stored.
+/// Reads the object that the token is bound to.
 async fn bound(api: &Api, call: &Call, reference: &BoundObjectReference) -> Result<Bound, StatusError> {
     let (version, kind) =
         (reference.api_version.as_deref().unwrap_or_default(), reference.kind.as_deref().unwrap_or_default());
@@ -174,7 +174,7 @@ async fn stored(api: &Api, plural: &str, namespace: &str, name: &str) -> Result<
     Ok(Store::get(&**api.store(), &key).await?.map(|object| object.value()).transpose()?)
 }
 
-/// An absent list of audiences is an empty one: the API server's own.
+/// Sets an absent list of audiences to an empty one, which means the API server's own.
 fn with_audiences(mut spec: Value) -> Value {
     if let Value::Object(map) = &mut spec
         && map.get("audiences").is_none_or(Value::is_null)

@@ -1,4 +1,4 @@
-//! `update`, and the end that it shares with `patch`.
+//! `update`, and its common end with `patch`.
 
 use http::{Response, StatusCode};
 use serde_json::Value;
@@ -7,7 +7,7 @@ use super::{
     create::{Origin, create_if_missing},
     get::answer,
     merge::merged,
-    write::{Admitted, Change, admit, modify, target, writer},
+    write::{AdmittedObject, Change, admit, modify, target, writer},
 };
 use crate::{
     Api, Body, admission, body, call::Call, cause::Cause, defaults, definitions, deletion::Next,
@@ -17,9 +17,9 @@ use crate::{
 /// Replaces the request's object, or its status.
 pub(crate) async fn update(api: &Api, call: &Call) -> Result<Response<Body>, StatusError> {
     let kind = &call.target.kind;
-    let Admitted { object, warnings } = admit(api, call, body::parse(&call.headers, &call.body)?)?;
+    let AdmittedObject { object, warnings } = admit(api, call, body::parse(&call.headers, &call.body)?)?;
     if kind.allows_create_on_update() && call.target.part.is_none() {
-        let new = || Ok(Admitted { object: object.clone(), warnings: warnings.clone() });
+        let new = || Ok(AdmittedObject { object: object.clone(), warnings: warnings.clone() });
         if let Some(created) = create_if_missing(api, call, new, Origin::Update).await? {
             return Ok(created);
         }
@@ -38,7 +38,7 @@ pub(crate) async fn update(api: &Api, call: &Call) -> Result<Response<Body>, Sta
     answer(call, StatusCode::OK, updated, &warnings)
 }
 
-/// What an object that came in says of the one that it is for must be so: its version and its uid.
+/// Checks the version and uid in the received object, if given.
 pub(super) fn check_expected(call: &Call, object: &Value, current: &Value) -> Result<(), StatusError> {
     let (kind, name) = (&call.target.kind, &call.target.name);
     let differs = |field: &str| {

@@ -1,4 +1,4 @@
-//! `watch`: the changes of a collection as lines of JSON, pulled from the store's log at the reader's pace.
+//! `watch`: streams the changes of a collection as lines of JSON, read from the store's log at the client's pace.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -20,25 +20,25 @@ use crate::{
     body,
     call::Call,
     conversion::served,
-    metrics::Watching,
+    metrics::WatcherGuard,
     object::{as_map, metadata},
     registry::Kind,
     selector::Selection,
     status::StatusError,
     store::{Event, EventKind, Object, StoreError, Watch},
-    table::{self, Include},
+    table::{self, IncludeObject},
 };
 
-/// How often a quiet watch says how far it has come.
+/// How often a watch without changes sends a bookmark.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(30);
 
-/// The shortest time after which the server ends a watch whose client named none; the real server's `--min-request-timeout`.
+/// The shortest time after which the server ends a watch without `timeoutSeconds`: the API server's `--min-request-timeout`.
 const MIN_TIMEOUT: Duration = Duration::from_secs(1800);
 
-/// Changes of the request's collection, until the client goes, its `timeoutSeconds` are over, or it was too slow.
+/// Answers with the changes of the request's collection, until the client leaves, its `timeoutSeconds` are over, or it was too slow.
 pub(crate) async fn watch(api: &Api, call: &Call) -> Result<Response<Body>, StatusError> {
     let selection = selection(call)?;
-    let include = Include::parse(call.query.get("includeObject"))?;
+    let include = IncludeObject::parse(call.query.get("includeObject"))?;
     let bookmarks = call.query.flag("allowWatchBookmarks");
     // which parameters go together was checked before
     let wants_list = call.query.flag("sendInitialEvents");
@@ -54,7 +54,7 @@ pub(crate) async fn watch(api: &Api, call: &Call) -> Result<Response<Body>, Stat
         _ if wants_list => all(api, call, &selection).await?,
         _ => (Vec::new(), asked),
     };
-    let mut lines = Lines {
+    let mut lines = EventEncoder {
         kind: std::sync::Arc::clone(&call.target.kind),
         shape: call.shape,
         include,
@@ -85,7 +85,7 @@ pub(crate) async fn watch(api: &Api, call: &Call) -> Result<Response<Body>, Stat
     let timeout = timeout(call.query.number("timeoutSeconds")?);
     let mut ticks = interval_at(Instant::now() + BOOKMARK_EVERY, BOOKMARK_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let feed = Feed {
+    let feed = WatchResponse {
         ready,
         changes,
         lines,
@@ -100,7 +100,7 @@ pub(crate) async fn watch(api: &Api, call: &Call) -> Result<Response<Body>, Stat
     })))
 }
 
-/// 0 and less mean the server's own.
+/// Returns the watch's timeout; 0 and less mean the server's own.
 fn timeout(asked: Option<i64>) -> Duration {
     match asked.and_then(|seconds| u64::try_from(seconds).ok()) {
         // far beyond what a clock can count is as good as a year
@@ -109,20 +109,20 @@ fn timeout(asked: Option<i64>) -> Duration {
     }
 }
 
-/// An answer under way.
-struct Feed {
+/// The state of a response in progress.
+struct WatchResponse {
     ready: VecDeque<Bytes>,
     /// `None` after the line that ends the answer.
     changes: Option<Watch>,
-    lines: Lines,
+    lines: EventEncoder,
     bookmarks: Option<Interval>,
     until: Instant,
-    /// Ends when the kind is no longer served like this.
+    /// Cancelled when the kind is no longer served as it was.
     retired: CancellationToken,
-    _counted: Watching,
+    _counted: WatcherGuard,
 }
 
-impl Feed {
+impl WatchResponse {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if let Some(line) = self.ready.pop_front() {
@@ -156,18 +156,18 @@ impl Feed {
     }
 }
 
-/// Writes lines in the shape asked for.
-struct Lines {
+/// Encodes events in the representation that the client requested.
+struct EventEncoder {
     kind: std::sync::Arc<Kind>,
     shape: Shape,
-    include: Include,
+    include: IncludeObject,
     selection: Selection,
-    /// Whether a table with its columns was sent.
+    /// Whether the column definitions of the table were sent.
     headed: bool,
 }
 
-impl Lines {
-    /// The line of a change; `None` where it concerns nothing selected.
+impl EventEncoder {
+    /// Encodes a change; `None` where neither of its states is selected.
     fn event(&mut self, event: Event) -> Result<Option<Bytes>, StatusError> {
         let Event { kind, object, previous } = event;
         let object = match kind == EventKind::Deleted && previous.is_none() {
@@ -226,7 +226,7 @@ impl Lines {
         }
     }
 
-    /// `ends_list`: everything that the collection held at the start was sent.
+    /// Encodes a bookmark. `ends_list`: all initial events were sent.
     fn bookmark(&mut self, revision: u64, ends_list: bool) -> Bytes {
         let mut metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
         if ends_list {
@@ -243,7 +243,7 @@ impl Lines {
     }
 }
 
-/// The end of an object that could not be read: its place, as one of `kind`.
+/// Encodes the deletion of an object that could not be read, with its name only.
 fn placed(kind: &Kind, object: Object) -> Result<Object, StatusError> {
     let mut value = object.value()?;
     let map = as_map(&mut value);

@@ -1,4 +1,4 @@
-//! What all writes share: reading what came in, admission, and the way to the store.
+//! The common part of all writes: reading the body, admission, and storing.
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ use crate::{
     conversion::{served, stored},
     definitions,
     deletion::{Next, is_awaited},
-    duplicates::Repeated,
+    duplicates::DuplicateFields,
     object::{is_deleting, metadata, text_or_empty},
     patch::{self, ApplyOptions},
     path::Target,
@@ -22,31 +22,31 @@ use crate::{
     service_allocator,
     status::StatusError,
     store::{Expect, Key, Object, Resource, Store, StoreError, Write},
-    subresource::Part,
+    subresource::Subresource,
     validate::{self, FieldValidation},
 };
 
-/// How often a write that need not fail for others' writes begins anew.
+/// How often a write without a precondition is retried after a conflict.
 const ATTEMPTS: usize = 32;
 
-/// An object ready to be stored, and what its author should know.
-pub(super) struct Admitted {
+/// An object that is ready to be stored, with its warnings.
+pub(super) struct AdmittedObject {
     pub(super) object: Value,
     pub(super) warnings: Vec<String>,
 }
 
-/// Holds an object that came in against its schema, and gives it the type and place that the path says.
-pub(super) fn admit(api: &Api, call: &Call, mut object: Value) -> Result<Admitted, StatusError> {
+/// Checks a received object against its schema, and sets its type, name and namespace by the path.
+pub(super) fn admit(api: &Api, call: &Call, mut object: Value) -> Result<AdmittedObject, StatusError> {
     let kind = &call.target.kind;
     let mut warnings = Vec::new();
     if api.is_full() {
         let validation = FieldValidation::parse(call.query.get("fieldValidation"))?;
         let repeated = match body::media_type(&call.headers) {
-            _ if validation == FieldValidation::Ignore => Repeated::Untold,
-            "application/yaml" => Repeated::Yaml(&call.body),
-            media_type if media_type.ends_with("patch+json") => Repeated::Patch(&call.body),
-            _ if body::is_json(&call.headers) => Repeated::Json(&call.body),
-            _ => Repeated::Untold,
+            _ if validation == FieldValidation::Ignore => DuplicateFields::Ignored,
+            "application/yaml" => DuplicateFields::Yaml(&call.body),
+            media_type if media_type.ends_with("patch+json") => DuplicateFields::Patch(&call.body),
+            _ if body::is_json(&call.headers) => DuplicateFields::Json(&call.body),
+            _ => DuplicateFields::Ignored,
         };
         warnings = validate::decode(kind, &mut object, repeated, validation)?;
     }
@@ -61,7 +61,7 @@ pub(super) fn admit(api: &Api, call: &Call, mut object: Value) -> Result<Admitte
         ));
     }
     place(kind, &call.target, &mut object)?;
-    Ok(Admitted { object, warnings })
+    Ok(AdmittedObject { object, warnings })
 }
 
 fn place(kind: &Kind, target: &Target, object: &mut Value) -> Result<(), StatusError> {
@@ -97,7 +97,7 @@ fn place(kind: &Kind, target: &Target, object: &mut Value) -> Result<(), StatusE
     Ok(())
 }
 
-/// The namespace of something new must exist, and stay.
+/// Checks that the namespace of a new object exists and is not terminating.
 pub(super) async fn check_namespace(api: &Api, target: &Target) -> Result<(), StatusError> {
     if !api.is_full() || !target.kind.namespaced {
         return Ok(());
@@ -137,7 +137,7 @@ pub(super) async fn store(
     }
 }
 
-/// The first object written, or why it was not; the outer error: the fault lay in one of the others.
+/// Returns the first written object, or why it was not written; the outer error is that of another write.
 async fn commit(
     api: &Api,
     target: &Target,
@@ -166,19 +166,19 @@ async fn commit(
     if in_claim { Err(error) } else { Ok(Err(error)) }
 }
 
-/// What a change is to those who may refuse it or change it further.
+/// What kind of change admission sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    /// What the request brings.
+    /// The object of the request is updated.
     Update,
-    /// The request's object goes.
+    /// The object of the request is deleted.
     Delete,
-    /// What the server notes for the sake of another request.
+    /// The server itself updates the object, on behalf of another request.
     Note,
 }
 
-/// Changes the target's object by `change`, which is called again with the newer state when somebody else wrote meanwhile.
-/// Answers the object afterwards (its last state, if it went).
+/// Updates the target's object by `change`, which is called again with the newer state after a conflict. Returns the object afterwards
+/// (its last state, if it was deleted).
 pub(super) async fn modify(
     api: &Api,
     call: &Call,
@@ -211,7 +211,7 @@ pub(super) async fn modify(
             Next::Replace(object) if object == value => return Ok(Outcome::Stored(current)),
             Next::Replace(mut object) if dry_run => {
                 service_allocator::settle(api, target, Some(&value), Some(&mut object)).await?;
-                return Ok(Outcome::Tried(object));
+                return Ok(Outcome::DryRun(object));
             }
             Next::Remove if dry_run => return Ok(Outcome::Stored(current)),
             Next::Replace(object) => Some(object),
@@ -230,12 +230,12 @@ pub(super) async fn modify(
     }
 }
 
-/// The object that takes the place of `old`, after all who may change or refuse it.
+/// Returns the object that replaces `old`, after admission.
 async fn updated(api: &Api, call: &Call, old: &Value, new: Value) -> Result<Value, StatusError> {
     let Target { kind, name, .. } = &call.target;
     let new = admission::mutate(api, call, &call.target, Some(old), new).await?;
     let causes = match call.target.part {
-        Some(Part::EphemeralContainers) => validate::ephemeral_containers(old, &new),
+        Some(Subresource::EphemeralContainers) => validate::ephemeral_containers(old, &new),
         _ => validate::update(kind, old, &new),
     };
     let (new, warnings) = checks::check(kind, name, causes, (Some(old), new)).await?;
@@ -245,14 +245,14 @@ async fn updated(api: &Api, call: &Call, old: &Value, new: Value) -> Result<Valu
     Ok(new)
 }
 
-/// An object under deletion goes with its last finalizer; a pod waits for its grace period to be 0 as well.
+/// Reports whether an object under deletion is to be removed: it has no finalizer, and a pod's grace period is 0.
 fn is_over(kind: &Kind, object: &Value) -> bool {
     let grace =
         object.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or_default();
     is_deleting(object) && !is_awaited(kind, object) && grace == 0
 }
 
-/// The kind, as patches and managed fields know it.
+/// Returns the patch target of a request's kind.
 pub(super) fn target(kind: &Kind) -> patch::Target<'_> {
     let schema = match &kind.source {
         SchemaSource::Published { .. } => None,
@@ -261,12 +261,12 @@ pub(super) fn target(kind: &Kind) -> patch::Target<'_> {
     patch::Target { group: &kind.group, version: &kind.version, kind: &kind.kind, schema }
 }
 
-/// Who writes, and which fields this endpoint leaves alone.
+/// Returns the writer, and the fields that this endpoint does not change.
 pub(super) fn writer<'a>(call: &'a Call, now: &'a str) -> ApplyOptions<'a> {
     let kind = &call.target.kind;
     let ignored: &[&str] = match call.target.part {
-        Some(Part::Status) if !status_has_metadata(kind) => &["spec", "metadata"],
-        Some(Part::Status | Part::Approval) => &["spec"],
+        Some(Subresource::Status) if !status_has_metadata(kind) => &["spec", "metadata"],
+        Some(Subresource::Status | Subresource::Approval) => &["spec"],
         _ if kind.status => &["status"],
         _ => &[],
     };

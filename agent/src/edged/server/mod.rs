@@ -30,7 +30,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::reflector::Store;
 use kubeapi::{
     Body, exposition,
-    hosts::{Hosts, NotOurs, Scheme},
+    hosts::{HostError, Hosts, Scheme},
     serve,
 };
 use serde::Serialize;
@@ -99,7 +99,7 @@ pub(crate) async fn run(
         async move {
             let refused = hosts.and_then(|hosts| hosts.check(request.uri(), request.headers()).err());
             Ok::<_, Infallible>(match refused {
-                Some(NotOurs { code, why }) => {
+                Some(HostError { code, why }) => {
                     text(code, format!("{why}; ask for it by a loopback address\n"))
                 }
                 None => pages.answer(request.method(), request.uri()).await,

@@ -10,7 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, request::Parts};
-use kubeapi::{Body, BoxError, Unread, gather};
+use kubeapi::{Body, BoxError, ReadBodyError, gather};
 use tower::Service;
 use tracing::debug;
 use wire::application::{SelfReview, Verb};
@@ -134,8 +134,8 @@ where
     B::Error: Into<BoxError>,
 {
     gather(body, MAX_BODY_BYTES).await.map_err(|unread| match unread {
-        Unread::TooLarge(limit) => ApiError::too_large(limit),
-        late @ Unread::Late(_) => ApiError::request_timeout(&late.to_string()),
-        broken @ Unread::Broken(_) => ApiError::bad_request(&broken.to_string()),
+        ReadBodyError::TooLarge(limit) => ApiError::too_large(limit),
+        late @ ReadBodyError::Timeout(_) => ApiError::request_timeout(&late.to_string()),
+        broken @ ReadBodyError::Broken(_) => ApiError::bad_request(&broken.to_string()),
     })
 }

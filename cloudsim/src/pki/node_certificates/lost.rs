@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use kubeapi::store::{Amend, Key, Lost, Object, Resource};
+use kubeapi::store::{Key, LostObject, Object, RepairHook, Resource};
 use serde_json::Value;
 use tracing::warn;
 use wire::enroll::is_node_name;
@@ -24,12 +24,12 @@ pub struct LostRecords {
     pub authority: Key,
 }
 
-impl Amend for LostRecords {
+impl RepairHook for LostRecords {
     fn reads(&self) -> Vec<Resource> {
         vec![resource(), nodes(), self.authority.resource.clone()]
     }
 
-    fn writes(&self, lost: &[Lost], is_torn: bool, left: &[Object]) -> Vec<(Key, Value)> {
+    fn writes(&self, lost: &[LostObject], is_torn: bool, left: &[Object]) -> Vec<(Key, Value)> {
         let closed = left.iter().any(|object| object.key == self.authority);
         let kept: BTreeSet<&str> =
             left.iter().filter(|kept| kept.key.resource == resource()).map(|kept| &*kept.key.name).collect();
@@ -62,7 +62,7 @@ enum RecordOwner {
 }
 
 /// Returns the owner of a damaged object. Its key may be what is damaged; its bytes contain the name as well, if they are intact.
-fn name_of(lost: &Lost) -> RecordOwner {
+fn name_of(lost: &LostObject) -> RecordOwner {
     let is_name = |name: &str| is_node_name(name) || name == UNKNOWN;
     let said: Option<Value> = serde_json::from_slice(&lost.bytes).ok();
     let said = said.filter(|said| said.get("record").is_some());
@@ -77,8 +77,12 @@ fn name_of(lost: &Lost) -> RecordOwner {
 
 /// Returns the record of a node whose Node is not in the new file. A Node that was lost is created again by the node; if it may have been
 /// deleted, it counts as deleted.
-/// cannot be known whether it was lost or deleted, it may have been deleted.
-fn without_node(kept: &Object, lost: &[Lost], is_torn: bool, left: &[Object]) -> Option<(String, Record)> {
+fn without_node(
+    kept: &Object,
+    lost: &[LostObject],
+    is_torn: bool,
+    left: &[Object],
+) -> Option<(String, Record)> {
     if kept.key.resource != resource() {
         return None;
     }
@@ -124,9 +128,9 @@ mod tests {
 
     use super::*;
 
-    fn lost(resource: Resource, name: &str, bytes: &Value) -> Lost {
+    fn lost(resource: Resource, name: &str, bytes: &Value) -> LostObject {
         let bytes = if bytes.is_null() { b"\x01{".to_vec() } else { bytes.to_string().into_bytes() };
-        Lost { key: Key::new(resource, "", name), why: String::new(), bytes }
+        LostObject { key: Key::new(resource, "", name), why: String::new(), bytes }
     }
 
     fn left(key: Key, value: &Value) -> Object {
@@ -138,7 +142,7 @@ mod tests {
     }
 
     /// The names that are written, each with whether it is withheld and whether it has a Node.
-    fn written(lost: &[Lost], is_torn: bool, left: &[Object]) -> Vec<(String, bool, bool)> {
+    fn written(lost: &[LostObject], is_torn: bool, left: &[Object]) -> Vec<(String, bool, bool)> {
         let writes = LostRecords { authority: authority() }.writes(lost, is_torn, left);
         let told = |(key, value): (Key, Value)| {
             let record = read(&value).unwrap();

@@ -1,4 +1,4 @@
-//! The pods that a namespace has when its labels change.
+//! Warnings about the existing pods of a namespace whose labels change.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,13 +16,13 @@ use crate::{
     store::{Object, Page, Scope},
 };
 
-/// How many pods are looked at; Kubernetes' own number.
+/// The most pods that are checked, as in Kubernetes.
 const MAX_PODS: usize = 3000;
 
-/// How long they are looked at; Kubernetes' own number.
+/// How long the check may take, as in Kubernetes.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What whoever changed the labels of a namespace should know of its pods.
+/// Returns the warnings about pods that violate the new labels.
 pub(super) async fn warnings(
     api: &Api,
     namespace: &str,
@@ -39,7 +39,7 @@ pub(super) async fn warnings(
     .await
 }
 
-/// The pods that can be read, those that are one of many of the same controller last.
+/// Returns the readable pods, further ones of the same controller last.
 fn ordered(pods: &[Object]) -> Vec<Value> {
     let mut seen = BTreeSet::new();
     let (first, further): (Vec<_>, Vec<_>) = pods
@@ -49,14 +49,14 @@ fn ordered(pods: &[Object]) -> Vec<Value> {
     first.into_iter().chain(further).collect()
 }
 
-/// The uid of what controls a pod.
+/// Returns the uid of a pod's controller.
 fn controller(pod: &Value) -> Option<&str> {
     let controls = |owner: &&Value| owner.get("controller").and_then(Value::as_bool) == Some(true);
     let owners = items(pod, "/metadata/ownerReferences");
     owners.iter().find(controls).and_then(|owner| text(owner, "/uid"))
 }
 
-/// The warnings about `pods`, until `is_over`: pods that violate the same are told of once.
+/// Returns the warnings about `pods`, until `is_over`; pods with the same violations share one.
 pub(super) fn of_pods(
     namespace: &str,
     enforced: Standard,
@@ -94,13 +94,13 @@ pub(super) fn of_pods(
             "existing pods in namespace {namespace:?} violate the new PodSecurity enforce level {enforced:?}"
         ));
     }
-    let mut of_pods: Vec<_> = violating.into_iter().map(told).collect();
+    let mut of_pods: Vec<_> = violating.into_iter().map(warning_text).collect();
     of_pods.sort();
     warnings.extend(of_pods);
     warnings
 }
 
-fn told((reasons, (first, count)): (String, (String, usize))) -> String {
+fn warning_text((reasons, (first, count)): (String, (String, usize))) -> String {
     match count {
         1 => format!("{first}: {reasons}"),
         2 => format!("{first} (and 1 other pod): {reasons}"),

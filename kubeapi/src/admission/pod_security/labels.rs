@@ -1,4 +1,4 @@
-//! The labels of a namespace, and what they say.
+//! Parses the Pod Security labels of a namespace.
 
 use std::fmt;
 
@@ -6,17 +6,17 @@ use serde_json::Value;
 
 use crate::cause::Cause;
 
-/// What the names of all labels begin with.
+/// The prefix of the labels.
 const PREFIX: &str = "pod-security.kubernetes.io/";
 
-/// How much a pod may do, the least strict first.
+/// A Pod Security level, the least strict first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Level {
-    /// Anything.
+    /// `privileged`: unrestricted.
     Privileged,
-    /// What gives it no known way to more rights.
+    /// `baseline`: prevents known privilege escalations.
     Baseline,
-    /// What a hardened pod needs.
+    /// `restricted`: hardened pods.
     Restricted,
 }
 
@@ -31,7 +31,7 @@ impl Level {
     }
 }
 
-/// A minor version of Kubernetes 1, whose checks are meant, or the newest.
+/// The version of the checks: a minor version of Kubernetes 1, or the newest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Version {
     /// `v1.30`
@@ -52,7 +52,7 @@ impl Version {
     }
 }
 
-/// A level as a version of Kubernetes understood it.
+/// A level with the version of its checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Standard {
     pub(super) level: Level,
@@ -62,7 +62,7 @@ pub(super) struct Standard {
 impl Standard {
     const PRIVILEGED: Self = Self { level: Level::Privileged, version: Version::Latest };
 
-    /// Whether pods that kept to `before` may violate this.
+    /// Reports whether pods that satisfy `before` may violate this standard.
     pub(super) fn is_stricter_than(self, before: Self) -> bool {
         self != before
             && self.level != Level::Privileged
@@ -84,22 +84,22 @@ impl fmt::Display for Standard {
     }
 }
 
-/// What a namespace asks of its pods.
+/// The Pod Security policy of a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Policy {
-    /// Pods that violate it are refused.
+    /// Violating pods are refused.
     pub(super) enforce: Standard,
-    /// What violates it is noted for the audit.
+    /// Violations are logged for the audit.
     pub(super) audit: Standard,
-    /// Whoever writes what violates it is warned.
+    /// Violations cause a warning.
     pub(super) warn: Standard,
 }
 
 impl Policy {
-    /// What the labels of `namespace` say, and what is wrong with them: what cannot be read is enforced as the strictest, and neither
-    /// noted nor warned of.
+    /// Parses the labels of `namespace`, and returns the faults: an invalid level is enforced as `restricted`, and neither audited nor
+    /// warned about.
     pub(super) fn of(namespace: &Value) -> (Self, Vec<Cause>) {
-        let mut reader = Reader { labels: namespace.pointer("/metadata/labels"), faults: Vec::new() };
+        let mut reader = LabelParser { labels: namespace.pointer("/metadata/labels"), faults: Vec::new() };
         let (enforce, is_enforced) = reader.standard("enforce", Level::Restricted);
         let (audit, _) = reader.standard("audit", Level::Privileged);
         let (mut warn, _) = reader.standard("warn", Level::Privileged);
@@ -114,17 +114,17 @@ impl Policy {
     }
 }
 
-struct Reader<'a> {
+struct LabelParser<'a> {
     labels: Option<&'a Value>,
     faults: Vec<Cause>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> LabelParser<'a> {
     fn label(&self, name: &str) -> Option<&'a str> {
         self.labels?.get(format!("{PREFIX}{name}"))?.as_str()
     }
 
-    /// What is said of a mode, and whether its level is said in a word that there is.
+    /// Returns the standard of a mode, and whether its level is valid.
     fn standard(&mut self, mode: &str, otherwise: Level) -> (Standard, bool) {
         let mut standard = Standard::PRIVILEGED;
         let mut is_said = false;

@@ -1,5 +1,5 @@
-//! Pod Security admission: the labels of a namespace say which of Kubernetes' Pod Security Standards its pods keep to. Nobody and
-//! nothing is exempt. Source: `k8s.io/pod-security-admission`, whose checks and texts these are.
+//! Pod Security admission: the labels of a namespace say which of Kubernetes' Pod Security Standards its pods keep to. There are no
+//! exemptions. Source: `k8s.io/pod-security-admission`, whose checks and texts these are.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::{
     path::Target,
     registry::{Builtin, Kind},
     status::StatusError,
-    subresource::Part,
+    subresource::Subresource,
 };
 
 mod checks;
@@ -28,11 +28,11 @@ use checks::Violations;
 use labels::{Level, Policy, Standard};
 use pod::Pod;
 
-/// Holds a write against the labels of its namespace, and a namespace against what such labels may be. What only deserves a warning
-/// is added to those of the call.
+/// Checks a write against the labels of its namespace, and the labels of a namespace themselves. Warnings are added to those of the
+/// call.
 ///
 /// # Errors
-/// 403 for a pod that violates what its namespace enforces, 422 for labels with values that there are not.
+/// 403 for a pod that violates the enforced level, 422 for invalid labels.
 pub(super) async fn review(
     api: &Api,
     call: &Call,
@@ -41,13 +41,13 @@ pub(super) async fn review(
 ) -> Result<(), StatusError> {
     match (target.kind.builtin, target.part) {
         (Some(Builtin::Namespace), None) => review_namespace(api, call, target, (old, new)).await,
-        (Some(Builtin::Pod), None | Some(Part::EphemeralContainers)) => {
+        (Some(Builtin::Pod), None | Some(Subresource::EphemeralContainers)) => {
             if old.is_some_and(|old| !update::is_significant(old, new)) {
                 return Ok(());
             }
             let (policy, faults) = policy_of(api, target).await?;
             if let Some(refusal) =
-                judge(call, target, &Rules { policy, faults, enforces: true }, Pod::of(new))
+                judge(call, target, &NamespacePolicy { policy, faults, enforces: true }, Pod::of(new))
             {
                 return Err(StatusError::forbidden(&target.kind, &target.name, &refusal));
             }
@@ -58,14 +58,14 @@ pub(super) async fn review(
                 return Ok(());
             };
             let (policy, faults) = policy_of(api, target).await?;
-            judge(call, target, &Rules { policy, faults, enforces: false }, Pod::of(template));
+            judge(call, target, &NamespacePolicy { policy, faults, enforces: false }, Pod::of(template));
             Ok(())
         }
         _ => Ok(()),
     }
 }
 
-/// Where objects of a kind have the template of their pods.
+/// Returns the path of the pod template in objects of a kind.
 fn template(kind: &Kind) -> Option<&'static str> {
     use Builtin as B;
     match kind.builtin? {
@@ -78,25 +78,25 @@ fn template(kind: &Kind) -> Option<&'static str> {
     }
 }
 
-/// What the labels of a namespace ask of its pods, and what is wrong with them. A namespace that has gone meanwhile asks nothing.
+/// Returns the policy of a namespace, and the faults of its labels. A namespace that no longer exists has no policy.
 async fn policy_of(api: &Api, target: &Target) -> Result<(Policy, Vec<String>), StatusError> {
     let namespace = namespace(api, target).await?;
     let (policy, faults) = Policy::of(&namespace);
     Ok((policy, faults.iter().map(ToString::to_string).collect()))
 }
 
-/// What pods are held against.
-struct Rules {
+/// The Pod Security policy of a namespace, as applied to one kind of object.
+struct NamespacePolicy {
     policy: Policy,
-    /// What is wrong with the labels that it was read from.
+    /// Faults in the namespace's labels.
     faults: Vec<String>,
-    /// Whether a violation of what is enforced refuses: of pods, not of what pods are made from.
+    /// Whether a violation of the enforced level denies the request: for pods, not for pod templates.
     enforces: bool,
 }
 
-/// Warns of a pod, notes it for the audit, or answers why it is refused.
-fn judge(call: &Call, target: &Target, rules: &Rules, pod: Pod<'_>) -> Option<String> {
-    let Rules { policy, faults, enforces } = rules;
+/// Evaluates a pod: adds warnings, writes the audit log, or returns why it is refused.
+fn judge(call: &Call, target: &Target, rules: &NamespacePolicy, pod: Pod<'_>) -> Option<String> {
+    let NamespacePolicy { policy, faults, enforces } = rules;
     let (namespace, resource) = (target.namespace.as_str(), target.kind.plural.as_str());
     if !faults.is_empty() {
         let error = format!("Failed to parse policy: {}", faults.join(", "));
@@ -132,7 +132,7 @@ fn judge(call: &Call, target: &Target, rules: &Rules, pod: Pod<'_>) -> Option<St
     refusal
 }
 
-/// Refuses labels that cannot be read, and warns of the pods that violate what is enforced from now on.
+/// Refuses invalid labels, and warns about existing pods that violate the newly enforced level.
 async fn review_namespace(
     api: &Api,
     call: &Call,

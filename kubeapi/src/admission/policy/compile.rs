@@ -1,4 +1,4 @@
-//! A `ValidatingAdmissionPolicy`, compiled: what cannot be evaluated is refused where it is written.
+//! Compiles a `ValidatingAdmissionPolicy`; what cannot be evaluated is refused when it is written.
 
 use serde_json::Value;
 
@@ -15,23 +15,23 @@ use crate::{
 /// The reasons with which a policy may refuse.
 const REASONS: [&str; 4] = ["Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized"];
 
-/// How many variables a policy may have; each of them sees those before it.
+/// The most variables of a policy; each can use those before it.
 const MAX_VARIABLES: usize = 256;
 
-/// How many validations a policy may have. Each is read when the policy is written, and again when what is in force is.
+/// The most validations of a policy. Each is compiled when the policy is written, and again when policies are loaded.
 const MAX_VALIDATIONS: usize = 1000;
 
-/// How many annotations a policy may make, as in Kubernetes.
+/// The most audit annotations of a policy, as in Kubernetes.
 const MAX_ANNOTATIONS: usize = 20;
 
 /// The expressions of a policy.
 #[derive(Debug, Default)]
 pub(in crate::admission) struct Programs {
     pub(super) conditions: Vec<Condition>,
-    /// What `variables.<name>` stands for.
+    /// The expressions of `variables`, by name.
     pub(super) variables: Vec<(String, Program)>,
     pub(super) validations: Vec<Validation>,
-    /// Keys of annotations for the audit, with their values.
+    /// The expressions of audit annotations, by key.
     pub(super) annotations: Vec<(String, Program)>,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Validation {
 }
 
 impl Programs {
-    /// Reads the policy, and says what stands against it.
+    /// Compiles the policy, or returns what is invalid in it.
     pub(in crate::admission) fn compile(spec: &Value) -> (Self, Vec<Cause>) {
         let has_params = spec.get("paramKind").is_some_and(Value::is_object);
         let mut declared = declared(has_params);

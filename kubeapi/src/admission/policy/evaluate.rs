@@ -1,9 +1,9 @@
-//! Holding a request against a policy: decisions, pure but for what `authorizer` asks.
+//! Evaluates a policy on a request; pure except for `authorizer`.
 
 use super::compile::{Programs, Validation};
 use crate::{
-    admission::{conditions, variables::Input},
-    cel::{Activation, Budget, PER_OBJECT, Val},
+    admission::{conditions, variables::ExpressionInput},
+    cel::{Activation, Budget, MAX_OBJECT_COST, Val},
 };
 
 /// The longest message that an expression may make, in bytes.
@@ -12,13 +12,13 @@ const LONGEST_MESSAGE: usize = 5 * 1024;
 /// The longest annotation, in bytes.
 const LONGEST_ANNOTATION: usize = 10 * 1024;
 
-/// Why a request is not let through.
+/// Why a request is denied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Denial {
     pub(super) message: String,
-    /// Empty for that of what is invalid.
+    /// The reason; empty for `Invalid`.
     pub(super) reason: String,
-    /// Whether the policy could not tell, rather than refused.
+    /// Whether this is an evaluation error rather than a denial.
     pub(super) is_fault: bool,
 }
 
@@ -28,19 +28,19 @@ impl Denial {
     }
 }
 
-/// What comes of a policy.
+/// The result of evaluating a policy.
 #[derive(Debug, Default)]
-pub(super) struct Judgement {
+pub(super) struct PolicyOutcome {
     pub(super) denials: Vec<Denial>,
-    /// For the audit: keys with their values.
+    /// Audit annotations: keys with their values.
     pub(super) annotations: Vec<(String, String)>,
-    /// Annotations that could not be made.
+    /// Errors of audit annotations.
     pub(super) annotation_faults: Vec<Denial>,
 }
 
-/// Holds a request against the rules of a policy.
-pub(super) fn judge(programs: &Programs, input: &Input) -> Judgement {
-    let mut judgement = Judgement::default();
+/// Evaluates the validations of a policy on a request.
+pub(super) fn judge(programs: &Programs, input: &ExpressionInput) -> PolicyOutcome {
+    let mut judgement = PolicyOutcome::default();
     match conditions::hold(&programs.conditions, input) {
         Ok(true) => {}
         Ok(false) => return judgement,
@@ -53,7 +53,7 @@ pub(super) fn judge(programs: &Programs, input: &Input) -> Judgement {
     for (name, program) in &programs.variables {
         activation.compose(name, program);
     }
-    let mut budget = Budget::new(PER_OBJECT);
+    let mut budget = Budget::new(MAX_OBJECT_COST);
     for validation in &programs.validations {
         if budget.is_spent() {
             let why = "validation failed due to running out of cost budget, no further validation rules will be run";
@@ -62,7 +62,7 @@ pub(super) fn judge(programs: &Programs, input: &Input) -> Judgement {
         }
         judgement.denials.extend(denial(validation, &activation, &mut budget));
     }
-    let mut budget = Budget::new(PER_OBJECT);
+    let mut budget = Budget::new(MAX_OBJECT_COST);
     for (key, program) in &programs.annotations {
         match program.evaluate(&activation, &mut budget) {
             Ok(Val::String(text)) if text.trim().is_empty() => {}

@@ -1,4 +1,4 @@
-//! `ValidatingAdmissionPolicy`: requests are held against expressions.
+//! Evaluates `ValidatingAdmissionPolicy` objects on requests.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     attributes::Attributes, authorizer::authorizer, configuration::Policy, matching::matches,
-    variables::Input,
+    variables::ExpressionInput,
 };
 use crate::{
     Api, blocking,
@@ -22,14 +22,14 @@ mod params;
 
 use evaluate::{Denial, judge};
 
-/// Who refuses, and why.
-struct Denied<'a> {
+/// A denial, with its policy and binding.
+struct PolicyDenial<'a> {
     policy: &'a str,
     binding: Option<&'a str>,
     denial: Denial,
 }
 
-impl Denied<'_> {
+impl PolicyDenial<'_> {
     fn message(&self) -> String {
         let Self { policy, binding, denial } = self;
         match binding {
@@ -72,11 +72,15 @@ async fn of_policy<'a>(
     call: &Call,
     policy: &'a Policy,
     (asked, namespace): (&Attributes, &Arc<Value>),
-) -> Result<Vec<Denied<'a>>, StatusError> {
+) -> Result<Vec<PolicyDenial<'a>>, StatusError> {
     let name = policy.name.as_str();
     let misconfigured = |binding: Option<&'a str>, why: String| {
         let what = if binding.is_some() { "binding" } else { "policy" };
-        Denied { policy: name, binding, denial: Denial::fault(format!("failed to configure {what}: {why}")) }
+        PolicyDenial {
+            policy: name,
+            binding,
+            denial: Denial::fault(format!("failed to configure {what}: {why}")),
+        }
     };
     let registry = api.registry();
     let place = (&registry, Some(&**namespace).filter(|namespace| namespace.is_object()));
@@ -109,11 +113,12 @@ async fn of_policy<'a>(
             }
         };
         let seen = asked.in_version(&version);
-        let input = Input::new(authorizer(api, &seen.caller), &seen, &asked.kind, namespace);
+        let input = ExpressionInput::new(authorizer(api, &seen.caller), &seen, &asked.kind, namespace);
         let programs = Arc::clone(&policy.programs);
         let judgements = blocking::run(move || {
-            let judged =
-                params.into_iter().map(|params| judge(&programs, &Input { params, ..input.clone() }));
+            let judged = params
+                .into_iter()
+                .map(|params| judge(&programs, &ExpressionInput { params, ..input.clone() }));
             judged.collect::<Vec<_>>()
         })
         .await?;
@@ -125,7 +130,7 @@ async fn of_policy<'a>(
                 denied.extend(acted_on(call, (policy, binding, spec), &asked.kind, denial));
             }
             let faults = judgement.annotation_faults.into_iter();
-            denied.extend(faults.map(|denial| Denied { policy: name, binding: Some(binding), denial }));
+            denied.extend(faults.map(|denial| PolicyDenial { policy: name, binding: Some(binding), denial }));
         }
     }
     Ok(denied)
@@ -137,7 +142,7 @@ fn acted_on<'a>(
     (policy, binding, spec): (&'a Policy, &'a str, &Value),
     kind: &Kind,
     denial: Denial,
-) -> Option<Denied<'a>> {
+) -> Option<PolicyDenial<'a>> {
     let name = policy.name.as_str();
     // what nobody may be told of is not acted on
     if denial.is_fault && text(&policy.spec, "/failurePolicy") == Some("Ignore") {
@@ -146,7 +151,9 @@ fn acted_on<'a>(
     let mut denied = None;
     for action in items(spec, "/validationActions").iter().filter_map(Value::as_str) {
         match action {
-            "Deny" => denied = Some(Denied { policy: name, binding: Some(binding), denial: denial.clone() }),
+            "Deny" => {
+                denied = Some(PolicyDenial { policy: name, binding: Some(binding), denial: denial.clone() })
+            }
             "Warn" => call.warnings.add(format!(
                 "Validation failed for ValidatingAdmissionPolicy '{name}' with binding '{binding}': {}",
                 denial.message

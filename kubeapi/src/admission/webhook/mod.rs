@@ -1,4 +1,4 @@
-//! Validating and mutating webhooks: others who are asked about a write, and may change it.
+//! Calls validating and mutating admission webhooks.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::{
     attributes::Attributes, authorizer::authorizer, conditions, configuration::Webhook, matching::matches,
-    variables::Input,
+    variables::ExpressionInput,
 };
 use crate::{Api, blocking, call::Call, object::text_or_empty, patch, status::StatusError};
 
@@ -17,21 +17,21 @@ mod review;
 pub(crate) mod transport;
 mod verifier;
 
-use review::Answer;
+use review::AdmissionResponse;
 use transport::WebhookCall;
 
-/// How long a webhook may take that does not say so, in seconds.
+/// The default timeout of a webhook in seconds.
 const TIMEOUT: u64 = 10;
 
-/// Why a webhook lets nothing through.
-enum Refused {
-    /// It says so, or is not to be asked like this.
-    By(StatusError),
-    /// It could not be asked.
+/// Why a webhook did not allow a request.
+enum WebhookError {
+    /// The webhook denied it, or cannot handle such a request.
+    Denied(StatusError),
+    /// The call failed.
     Failed(String),
 }
 
-/// The request as this webhook wants to see it; `None` where it is not to be asked.
+/// Returns the request in the version that this webhook wants; `None` where it does not match.
 async fn concerned(
     api: &Api,
     webhook: &Webhook,
@@ -51,7 +51,7 @@ async fn concerned(
     let held = match &webhook.fault {
         Some(why) => Err(why.clone()),
         None => {
-            let input = Input::new(authorizer(api, &seen.caller), &seen, &asked.kind, namespace);
+            let input = ExpressionInput::new(authorizer(api, &seen.caller), &seen, &asked.kind, namespace);
             let conditions = Arc::clone(&webhook.conditions);
             blocking::run(move || conditions::hold(&conditions, &input)).await?
         }
@@ -65,23 +65,23 @@ async fn concerned(
 }
 
 impl Webhook {
-    async fn ask(
+    async fn call_webhook(
         &self,
         api: &Api,
         call: &Call,
         (seen, asked): (&Attributes, &Attributes),
         mutates: bool,
-    ) -> Result<Answer, Refused> {
+    ) -> Result<AdmissionResponse, WebhookError> {
         if asked.dry_run && !matches!(text_or_empty(&self.spec, "/sideEffects"), "None" | "NoneOnDryRun") {
             let why = format!("admission webhook {:?} does not support dry run", self.name);
-            return Err(Refused::By(StatusError::bad_request(why)));
+            return Err(WebhookError::Denied(StatusError::bad_request(why)));
         }
         let seconds = self.spec.get("timeoutSeconds").and_then(Value::as_u64).unwrap_or(TIMEOUT).clamp(1, 30);
         let nothing = Value::Null;
         let client = self.spec.get("clientConfig").unwrap_or(&nothing);
         let endpoint = endpoint::find(api, client, seconds)
             .await
-            .map_err(|why| Refused::Failed(format!("failed to call webhook: {why}")))?;
+            .map_err(|why| WebhookError::Failed(format!("failed to call webhook: {why}")))?;
         let uid = Uuid::new_v4().to_string();
         let body = review::question(seen, &asked.kind, &uid);
         let endpoint::Endpoint { url, addresses, ca_bundle } = endpoint;
@@ -90,18 +90,18 @@ impl Webhook {
             .webhooks()
             .call(WebhookCall { url, addresses, ca_bundle, body, timeout })
             .await
-            .map_err(|why| Refused::Failed(format!("failed to call webhook: {why}")))?;
+            .map_err(|why| WebhookError::Failed(format!("failed to call webhook: {why}")))?;
         let answer = review::read(&answer, &uid, mutates)
-            .map_err(|why| Refused::Failed(format!("received invalid webhook response: {why}")))?;
+            .map_err(|why| WebhookError::Failed(format!("received invalid webhook response: {why}")))?;
         answer.warnings.iter().for_each(|warning| call.warnings.add(warning.clone()));
-        if answer.allowed { Ok(answer) } else { Err(Refused::By(answer.refusal(&self.name))) }
+        if answer.allowed { Ok(answer) } else { Err(WebhookError::Denied(answer.refusal(&self.name))) }
     }
 
     /// What comes of a refusal: nothing, where the webhook could not be asked and that does not matter.
-    fn refused(&self, refused: Refused) -> Result<(), StatusError> {
+    fn refused(&self, refused: WebhookError) -> Result<(), StatusError> {
         match refused {
-            Refused::By(error) => Err(error),
-            Refused::Failed(why) if self.fails_open() => {
+            WebhookError::Denied(error) => Err(error),
+            WebhookError::Failed(why) if self.fails_open() => {
                 tracing::warn!(
                     webhook = self.name,
                     why,
@@ -109,7 +109,7 @@ impl Webhook {
                 );
                 Ok(())
             }
-            Refused::Failed(why) => {
+            WebhookError::Failed(why) => {
                 Err(StatusError::internal(format!("failed calling webhook {:?}: {why}", self.name)))
             }
         }
@@ -130,7 +130,7 @@ pub(super) async fn validate(
         }
     }
     let answers = concerned_ones.iter().map(|(webhook, seen)| async move {
-        match webhook.ask(api, call, (seen, asked), false).await {
+        match webhook.call_webhook(api, call, (seen, asked), false).await {
             Ok(_) => Ok(()),
             Err(refused) => webhook.refused(refused),
         }
@@ -173,7 +173,7 @@ async fn changed(
     (asked, namespace): (&Attributes, &Arc<Value>),
 ) -> Result<Option<Arc<Value>>, StatusError> {
     let Some(seen) = concerned(api, webhook, (asked, namespace)).await? else { return Ok(None) };
-    let answer = match webhook.ask(api, call, (&seen, asked), true).await {
+    let answer = match webhook.call_webhook(api, call, (&seen, asked), true).await {
         Ok(answer) => answer,
         Err(refused) => {
             webhook.refused(refused)?;

@@ -29,20 +29,20 @@ pub(super) fn question(attributes: &Attributes, asked: &Kind, uid: &str) -> Byte
     Bytes::from(json!({"kind": KIND, "apiVersion": API_VERSION, "request": request}).to_string())
 }
 
-/// What a webhook says.
+/// The response of a webhook.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct AdmissionResponse {
     pub(super) allowed: bool,
     pub(super) warnings: Vec<String>,
     pub(super) patch: Option<Value>,
     status: Value,
 }
 
-/// Reads the answer to the question `uid`.
+/// Parses the response to the request `uid`.
 ///
 /// # Errors
 /// Why it is none.
-pub(super) fn read(body: &[u8], uid: &str, mutates: bool) -> Result<Answer, String> {
+pub(super) fn read(body: &[u8], uid: &str, mutates: bool) -> Result<AdmissionResponse, String> {
     let review: Value = serde_json::from_slice(body)
         .map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))?;
     let (api_version, kind) = (text_or_empty(&review, "/apiVersion"), text_or_empty(&review, "/kind"));
@@ -76,7 +76,7 @@ pub(super) fn read(body: &[u8], uid: &str, mutates: bool) -> Result<Answer, Stri
         }
     };
     let warnings = items(response, "/warnings").iter().filter_map(Value::as_str).map(str::to_owned);
-    Ok(Answer {
+    Ok(AdmissionResponse {
         allowed: response.get("allowed").and_then(Value::as_bool).unwrap_or(false),
         warnings: warnings.collect(),
         patch,
@@ -84,7 +84,7 @@ pub(super) fn read(body: &[u8], uid: &str, mutates: bool) -> Result<Answer, Stri
     })
 }
 
-impl Answer {
+impl AdmissionResponse {
     /// The refusal of the webhook `name`.
     pub(super) fn refusal(&self, name: &str) -> StatusError {
         let denied = format!("admission webhook {name:?} denied the request");

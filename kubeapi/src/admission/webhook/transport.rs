@@ -17,10 +17,10 @@ use url::Url;
 use super::verifier::Verifier;
 
 /// The largest answer, in bytes.
-const LARGEST_ANSWER: usize = 4 * 1024 * 1024;
+const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;
 
 /// How much of an answer that refuses is told.
-const LONGEST_EXCERPT: usize = 256;
+const MAX_EXCERPT_LENGTH: usize = 256;
 
 /// A webhook that is to be called.
 #[derive(Clone, Debug)]
@@ -102,12 +102,12 @@ async fn post(call: WebhookCall) -> Result<Bytes, String> {
         .map_err(|error| error.to_string())?;
     let answer = sender.send_request(request).await.map_err(|error| error.to_string())?;
     let status = answer.status();
-    let body = Limited::new(answer.into_body(), LARGEST_ANSWER).collect().await;
+    let body = Limited::new(answer.into_body(), MAX_RESPONSE_BYTES).collect().await;
     let body = body.map_err(|error| error.to_string())?.to_bytes();
     if status.is_success() {
         return Ok(body);
     }
-    let excerpt: String = String::from_utf8_lossy(&body).chars().take(LONGEST_EXCERPT).collect();
+    let excerpt: String = String::from_utf8_lossy(&body).chars().take(MAX_EXCERPT_LENGTH).collect();
     Err(format!("the server answered {status}: {}", excerpt.trim()))
 }
 

@@ -1,18 +1,18 @@
-//! `authorizer` and what is asked of it. The answer is that of the roles in force.
+//! The functions of `authorizer`, which check access against RBAC.
 
 use std::sync::Arc;
 
 use super::context::{Context, no_overload};
 use crate::cel::{
-    authorizer::{Authorize, Check, Question, Stage},
+    authorizer::{AuthorizationAttributes, Authorize, Check, Stage},
     error::{EvalError, Evaluated},
     value::Val,
 };
 
-/// What a look at the roles costs.
+/// The cost of one access check.
 const COST: u64 = 350_000;
 
-/// The functions of [`Check`]s.
+/// Calls a function of a [`Check`].
 pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) -> Option<Evaluated<'a>> {
     let (Val::Check(check), rest) = args.split_first()? else { return None };
     let texts: Option<Vec<&str>> =
@@ -32,7 +32,7 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) 
 
 fn ask<'a>(
     name: &str,
-    (who, stage, question): (&Arc<dyn Authorize>, Stage, &Question),
+    (who, stage, question): (&Arc<dyn Authorize>, Stage, &AuthorizationAttributes),
     texts: &[&str],
     context: &mut Context<'_>,
 ) -> Evaluated<'a> {

@@ -1,4 +1,4 @@
-//! What functions need beside their arguments, and what they answer to those that they do not take.
+//! The context of a function call besides its arguments, and the error for arguments of the wrong types.
 
 use crate::cel::{
     budget::Budget,
@@ -6,13 +6,13 @@ use crate::cel::{
     regexes::Patterns,
 };
 
-/// What an evaluation has left to spend, and the patterns that it has met.
+/// The remaining budget of an evaluation, and its compiled patterns.
 pub(in crate::cel) struct Context<'b> {
     pub(in crate::cel) budget: &'b mut Budget,
     pub(in crate::cel) patterns: &'b mut Patterns,
 }
 
-/// The answer to arguments that no function of the name takes.
+/// Returns the error for arguments that no overload takes.
 pub(in crate::cel) fn no_overload<'a>() -> Evaluated<'a> {
     EvalError::failed("no such overload")
 }

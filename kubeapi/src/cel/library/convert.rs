@@ -12,7 +12,7 @@ use crate::{
     go_duration,
 };
 
-/// The functions that are named like types.
+/// Calls a conversion function, which has the name of its result's type.
 pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) -> Option<Evaluated<'a>> {
     let [arg] = args else { return None };
     Some(match name {
@@ -68,14 +68,16 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) 
 
 #[allow(clippy::cast_possible_truncation, reason = "the range is held against before")]
 fn int<'a>(arg: &Val<'a>) -> Evaluated<'a> {
-    const EDGE: f64 = 9_223_372_036_854_775_808.0;
+    const UPPER_BOUND: f64 = 9_223_372_036_854_775_808.0;
     let overflow = || EvalError::failed("integer overflow");
     match arg {
         Val::Int(_) => Ok(arg.clone()),
         Val::Uint(number) => {
             i64::try_from(*number).map_or_else(|_| overflow(), |number| Ok(Val::Int(number)))
         }
-        Val::Double(number) if *number > -EDGE && *number < EDGE => Ok(Val::Int(*number as i64)),
+        Val::Double(number) if *number > -UPPER_BOUND && *number < UPPER_BOUND => {
+            Ok(Val::Int(*number as i64))
+        }
         Val::Double(_) => overflow(),
         Val::String(text) => text.parse().map_or_else(
             |_| EvalError::failed("type conversion error from 'string' to 'int'"),
@@ -92,14 +94,14 @@ fn int<'a>(arg: &Val<'a>) -> Evaluated<'a> {
     reason = "the range is held against before"
 )]
 fn uint<'a>(arg: &Val<'a>) -> Evaluated<'a> {
-    const EDGE: f64 = 18_446_744_073_709_551_616.0;
+    const UPPER_BOUND: f64 = 18_446_744_073_709_551_616.0;
     let overflow = || EvalError::failed("unsigned integer overflow");
     match arg {
         Val::Uint(_) => Ok(arg.clone()),
         Val::Int(number) => {
             u64::try_from(*number).map_or_else(|_| overflow(), |number| Ok(Val::Uint(number)))
         }
-        Val::Double(number) if *number >= 0.0 && *number < EDGE => Ok(Val::Uint(*number as u64)),
+        Val::Double(number) if *number >= 0.0 && *number < UPPER_BOUND => Ok(Val::Uint(*number as u64)),
         Val::Double(_) => overflow(),
         Val::String(text) => text.parse().map_or_else(
             |_| EvalError::failed("type conversion error from 'string' to 'uint'"),
@@ -123,7 +125,7 @@ fn double<'a>(arg: &Val<'a>) -> Evaluated<'a> {
     }
 }
 
-/// A value as text; `None` for what has none.
+/// Returns a value as text; `None` where it has no text.
 pub(super) fn text(value: &Val<'_>) -> Option<String> {
     Some(match value {
         Val::String(text) => text.to_string(),

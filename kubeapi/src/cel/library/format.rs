@@ -1,4 +1,4 @@
-//! `format`: texts with `%s`, `%d`, `%f` and the like in them.
+//! `format`: texts with clauses such as `%s`, `%d` and `%f`.
 
 use super::{context::Context, convert};
 use crate::cel::{
@@ -9,7 +9,7 @@ use crate::cel::{
 /// The most digits after the point.
 const PRECISION: usize = 100;
 
-/// `template` with the clauses replaced by the arguments.
+/// Returns `template` with its clauses replaced by the arguments.
 pub(super) fn format<'a>(template: &str, args: &List<'a>, context: &mut Context<'_>) -> Evaluated<'a> {
     let mut result = String::new();
     let mut chars = template.chars().peekable();
@@ -109,7 +109,7 @@ fn real(clause: char, number: f64, precision: Option<usize>) -> String {
     format!("{digits}e{sign}{exponent:0>2}")
 }
 
-/// A value as `%s` writes it.
+/// Returns a value as `%s` writes it.
 fn text(arg: &Val<'_>) -> Result<String, EvalError> {
     Ok(match arg {
         Val::List(list) => {

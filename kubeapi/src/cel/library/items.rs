@@ -1,4 +1,4 @@
-//! Looking through lists, which is paid for before.
+//! Access to the items of lists, paid for in advance.
 
 use super::context::Context;
 use crate::cel::{
@@ -6,13 +6,13 @@ use crate::cel::{
     value::{List, Val},
 };
 
-/// The items, paid for.
+/// Pays for the items and returns them.
 pub(super) fn items<'a>(list: &List<'a>, context: &mut Context<'_>) -> Result<Vec<Val<'a>>, EvalError> {
     context.budget.spend_on(&Val::List(list.clone()))?;
     Ok(list.iter().collect())
 }
 
-/// Whether a value is in the list.
+/// Reports whether the list contains a value.
 pub(super) fn is_in<'a>(
     list: &List<'a>,
     wanted: &Val<'a>,
@@ -26,7 +26,7 @@ pub(super) fn is_in<'a>(
     Ok(false)
 }
 
-/// Whether two values are equal, which is paid for before.
+/// Pays for a comparison and reports whether two values are equal.
 pub(super) fn are_equal<'a>(
     one: &Val<'a>,
     two: &Val<'a>,

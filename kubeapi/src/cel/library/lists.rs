@@ -1,4 +1,4 @@
-//! Lists, maps and sets.
+//! Functions of lists, maps and sets.
 
 use std::cmp::Ordering;
 
@@ -12,7 +12,7 @@ use crate::cel::{
     value::{List, Val},
 };
 
-/// The functions of lists.
+/// Calls a function of lists.
 pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) -> Option<Evaluated<'a>> {
     Some(match (name, args) {
         ("size", [Val::List(list)]) => Ok(Val::size(list.len())),
@@ -85,7 +85,7 @@ fn index<'a>(list: &List<'a>, wanted: &Val<'a>, last: bool, context: &mut Contex
     Ok(Val::Int(-1))
 }
 
-/// Whether all of `some` are in `all`.
+/// Reports whether `all` contains each item of `some`.
 fn contains<'a>(all: &List<'a>, some: &List<'a>, context: &mut Context<'_>) -> Result<bool, EvalError> {
     for wanted in some.iter() {
         if !is_in(all, &wanted, context)? {

@@ -1,4 +1,4 @@
-//! The functions: those of the language, of cel-go's extensions and of Kubernetes.
+//! The function library: functions of the language, of cel-go's extensions and of Kubernetes.
 
 use super::{error::Evaluated, value::Val};
 
@@ -18,7 +18,7 @@ mod time;
 
 use context::{Context, no_overload};
 
-/// What stands before the dot in the names of functions.
+/// The namespaces of functions, such as `sets` in `sets.contains`.
 pub(super) const NAMESPACES: [&str; 5] = ["sets", "optional", "ip", "format", "strings"];
 
 /// Calls a function; the target is the first argument. The texts that it reads, and whatever else is as long as one, are paid for here.

@@ -1,4 +1,4 @@
-//! The formats of texts that have names.
+//! The named string formats of Kubernetes, such as `dns1123Label`.
 
 use super::context::Context;
 use crate::{

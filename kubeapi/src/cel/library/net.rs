@@ -1,4 +1,4 @@
-//! Addresses: of networks, of hosts, and URLs.
+//! Functions of IP addresses, CIDRs and URLs.
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
@@ -10,7 +10,7 @@ use crate::cel::{
     value::{Key, Text, Val},
 };
 
-/// The functions of addresses.
+/// Calls a function of addresses.
 pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) -> Option<Evaluated<'a>> {
     match args {
         [Val::String(text)] => of_text(name, text),
@@ -84,13 +84,13 @@ fn of_url<'a>(name: &str, url: &Url) -> Option<Evaluated<'a>> {
     }))
 }
 
-/// The parameters. Each is paid for as a list of its own.
+/// Returns the query parameters; each is paid for as a list of its own.
 fn query<'a>(url: &Url, context: &mut Context<'_>) -> Evaluated<'a> {
     let pairs = url.query().map_or(0, |query| 1 + query.matches('&').count());
     context.budget.spend(4 * pairs as u64)?;
     let mut query = BTreeMap::<Key<'a>, Vec<Val<'a>>>::new();
     for (key, value) in url.query_pairs() {
-        let key = Key::String(Text::Made(key.into_owned().into()));
+        let key = Key::String(Text::Computed(key.into_owned().into()));
         query.entry(key).or_default().push(Val::text(value.into_owned()));
     }
     Ok(Val::map(query.into_iter().map(|(key, values)| (key, Val::list(values))).collect()))

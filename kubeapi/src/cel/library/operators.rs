@@ -1,4 +1,4 @@
-//! Arithmetic, comparisons, and looking things up.
+//! Operators: arithmetic, comparisons, indexing and `in`.
 
 use std::cmp::Ordering;
 
@@ -13,7 +13,7 @@ use crate::cel::{
     value::{Key, Map, Val},
 };
 
-/// The operators.
+/// Evaluates an operator.
 pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) -> Option<Evaluated<'a>> {
     Some(match (name, args) {
         ("!_", [Val::Bool(value)]) => Ok(Val::Bool(!value)),
@@ -118,7 +118,7 @@ fn contains<'a>(wanted: &Val<'a>, container: &Val<'a>, context: &mut Context<'_>
     }
 }
 
-/// The position that a number is, if it can be one.
+/// Returns the list index that a number stands for, if it is one.
 fn position(index: &Val<'_>) -> Option<usize> {
     match Key::of(index)? {
         Key::Number(number) => usize::try_from(number).ok(),

@@ -1,4 +1,4 @@
-//! Values that may be absent.
+//! Functions of optional values.
 
 use super::context::Context;
 use crate::cel::{
@@ -6,7 +6,7 @@ use crate::cel::{
     value::Val,
 };
 
-/// The functions of optional values.
+/// Calls a function of optional values.
 pub(super) fn call<'a>(name: &str, args: &[Val<'a>], _: &mut Context<'_>) -> Option<Evaluated<'a>> {
     Some(match (name, args) {
         ("optional.of", [value]) => Ok(Val::optional(Some(value.clone()))),

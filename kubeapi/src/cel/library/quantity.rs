@@ -1,4 +1,4 @@
-//! Amounts of resources.
+//! The type `quantity`: amounts of resources.
 
 use std::cmp::Ordering;
 
@@ -11,7 +11,7 @@ use crate::{
     quantity::Quantity,
 };
 
-/// The functions of amounts.
+/// Calls a function of quantities.
 pub(super) fn call<'a>(name: &str, args: &[Val<'a>], _: &mut Context<'_>) -> Option<Evaluated<'a>> {
     let (own, rest) = match (name, args) {
         ("isQuantity", [Val::String(text)]) => return Some(Ok(Val::Bool(Quantity::parse(text).is_some()))),

@@ -1,4 +1,4 @@
-//! Texts, counted in characters.
+//! Functions of strings, whose indexes count characters.
 
 use super::{
     context::{Context, no_overload},
@@ -9,7 +9,7 @@ use crate::cel::{
     value::{List, Text, Val},
 };
 
-/// The functions of texts.
+/// Calls a function of strings.
 pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) -> Option<Evaluated<'a>> {
     let (text, rest) = match (name, args) {
         ("size", [Val::Bytes(bytes)]) => return Some(Ok(Val::size(bytes.len()))),
@@ -106,7 +106,7 @@ fn bounded(text: &str, index: i64, _: &str) -> Result<usize, EvalError> {
     }
 }
 
-/// The place in bytes of the n-th character.
+/// Returns the byte offset of the n-th character.
 fn byte_of(text: &str, index: usize) -> usize {
     text.char_indices().nth(index).map_or(text.len(), |(at, _)| at)
 }
@@ -121,7 +121,7 @@ fn index_of<'a>(text: &str, part: &str, from: usize) -> Val<'a> {
     found.map_or(Val::Int(-1), |found| Val::size(characters(text, start + found)))
 }
 
-/// The last that begins at `to` or before.
+/// Returns the last occurrence that begins at `to` or before.
 fn last_index_of<'a>(text: &str, part: &str, to: usize) -> Val<'a> {
     let end = if to == usize::MAX { text.len() } else { (byte_of(text, to) + part.len()).min(text.len()) };
     let end = (end..=text.len()).find(|end| text.is_char_boundary(*end)).unwrap_or(text.len());

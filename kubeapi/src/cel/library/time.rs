@@ -1,4 +1,4 @@
-//! The parts of moments and of spans of time.
+//! Functions of timestamps and durations.
 
 use jiff::{Timestamp, Zoned, tz::TimeZone};
 
@@ -8,7 +8,7 @@ use crate::cel::{
     value::Val,
 };
 
-/// The functions `get…` of moments and spans.
+/// Calls a function `get…` of a timestamp or duration.
 pub(super) fn call<'a>(name: &str, args: &[Val<'a>], _: &mut Context<'_>) -> Option<Evaluated<'a>> {
     if !name.starts_with("get") {
         return None;
@@ -46,7 +46,7 @@ fn part<'a>(name: &str, moment: &Zoned) -> Evaluated<'a> {
     }))
 }
 
-/// A zone by name, or an offset as `+02:00`.
+/// Returns a time zone by name or by an offset such as `+02:00`.
 fn time_zone(name: &str) -> Option<TimeZone> {
     if name.is_empty() || name == "UTC" {
         return Some(TimeZone::UTC);
@@ -64,7 +64,7 @@ fn time_zone(name: &str) -> Option<TimeZone> {
     TimeZone::get(name).ok()
 }
 
-/// RFC 3339, with as many digits as there are.
+/// Writes a timestamp as RFC 3339 with as many fractional digits as needed.
 pub(super) fn text(moment: Timestamp) -> String {
     moment.to_string()
 }

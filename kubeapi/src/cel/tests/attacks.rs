@@ -29,7 +29,7 @@ fn evaluated(source: &str, object: &Value, decl: &Decl, total: u64) -> Result<St
 
 #[track_caller]
 fn assert_refused(source: &str, object: &Value, decl: &Decl) {
-    let found = evaluated(source, object, decl, PER_OBJECT);
+    let found = evaluated(source, object, decl, MAX_OBJECT_COST);
     assert_eq!(found, Err(EvalError::Cost), "{source}");
 }
 
@@ -129,7 +129,7 @@ fn what_is_long_is_paid_for_as_often_as_it_is_read() {
     assert_eq!(found, Err(EvalError::Cost));
     // whether there is something is known without reading it
     let object = json!({"numbers": (0..1000).collect::<Vec<_>>(), "blob": "QUJD".repeat(25_000)});
-    let found = evaluated("self.numbers.all(x, has(self.blob))", &object, &decl, PER_OBJECT);
+    let found = evaluated("self.numbers.all(x, has(self.blob))", &object, &decl, MAX_OBJECT_COST);
     assert_eq!(found, Ok("Bool(true)".to_owned()));
 }
 
@@ -140,9 +140,9 @@ fn an_object_is_walked_as_far_as_it_has_fields_however_many_it_could_have() {
     let object = json!([{"f-1": 1, "f-2": 2, "unknown": 3}, {"f-2": 2, "f-1": 1}]);
     let source =
         "self[0] == self[1] && dyn(self[0]).all(k, v, k in ['f__dash__1', 'f__dash__2'] && v in [1, 2])";
-    assert_eq!(evaluated(source, &object, &decl, PER_OBJECT), Ok("Bool(true)".to_owned()));
+    assert_eq!(evaluated(source, &object, &decl, MAX_OBJECT_COST), Ok("Bool(true)".to_owned()));
     let object = Value::from(vec![json!({}); 100_000]);
-    assert_eq!(evaluated("self == self", &object, &decl, PER_OBJECT), Ok("Bool(true)".to_owned()));
+    assert_eq!(evaluated("self == self", &object, &decl, MAX_OBJECT_COST), Ok("Bool(true)".to_owned()));
 }
 
 /// Runs `work` on a thread with the stack that those have which evaluate.
@@ -164,7 +164,7 @@ fn composed(sources: &[String]) -> Result<String, EvalError> {
     for (name, program) in names.iter().zip(&programs) {
         activation.compose(name, program);
     }
-    let mut budget = Budget::new(PER_OBJECT);
+    let mut budget = Budget::new(MAX_OBJECT_COST);
     let mut found = Ok(String::new());
     for program in &programs {
         found = program.evaluate(&activation, &mut budget).map(|value| value.type_name().to_owned());
@@ -273,17 +273,17 @@ fn an_expression_as_deep_as_it_may_be_is_evaluated_on_a_small_stack() {
         ] {
             let Ok(program) = Program::compile(&source, &[]) else { continue };
             evaluated += 1;
-            let _ = program.evaluate(&Activation::default(), &mut Budget::new(PER_OBJECT));
+            let _ = program.evaluate(&Activation::default(), &mut Budget::new(MAX_OBJECT_COST));
         }
         assert!(evaluated >= 6, "{evaluated}");
     });
 }
 
 /// Answers at once.
-struct Anybody;
+struct AllowAll;
 
-impl crate::cel::Authorize for Anybody {
-    fn authorize(&self, _: &crate::cel::Question) -> Result<Option<String>, String> {
+impl crate::cel::Authorize for AllowAll {
+    fn authorize(&self, _: &crate::cel::AuthorizationAttributes) -> Result<Option<String>, String> {
         Ok(None)
     }
 }
@@ -296,7 +296,8 @@ fn a_long_question_about_access_is_paid_for_with_every_step() {
     let object = json!({"text": "a".repeat(100_000), "list": (0..1000).collect::<Vec<_>>()});
     let mut activation = Activation::default();
     activation.set("self", Val::read(&object, &Decl::Dyn));
-    activation.set("authorizer", Val::Check(Arc::new(crate::cel::Check::authorizer(Arc::new(Anybody)))));
-    let found = program.evaluate(&activation, &mut Budget::new(PER_OBJECT)).map(|value| format!("{value:?}"));
+    activation.set("authorizer", Val::Check(Arc::new(crate::cel::Check::authorizer(Arc::new(AllowAll)))));
+    let found =
+        program.evaluate(&activation, &mut Budget::new(MAX_OBJECT_COST)).map(|value| format!("{value:?}"));
     assert_eq!(found, Err(EvalError::Cost));
 }

@@ -8,11 +8,11 @@ use crate::{
     patch::target::{ApplyOptions, Target},
 };
 
-/// Managers of ordinary writes that are kept apart; the oldest are put together, as in the real server, so that many
-/// different clients cannot make every object large.
+/// The most managers of ordinary writes; the oldest are merged, as in the API server, so that many different clients cannot make every
+/// object large.
 const MAX_UPDATERS: usize = 10;
 
-/// What they are put together under.
+/// The name of the merged managers.
 const ANCIENT: &str = "ancient-changes";
 
 /// How a manager came to own its fields.

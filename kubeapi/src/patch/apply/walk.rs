@@ -1,4 +1,4 @@
-//! Walks over one or two objects along their structure.
+//! Compares and merges objects along their structure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::set::{Set, Step};
 use crate::patch::{
     merge_schema::{KeyField, MergeSchema, Parts},
-    order::{Placed, applied},
+    order::{OrderedItem, applied},
 };
 
 /// A list's items by the steps to them, in the list's order; `None` where an item has no key, or two have the same.
@@ -21,31 +21,31 @@ fn steps<'v>(keys: Option<&[KeyField<'_>]>, list: &'v [Value]) -> Option<Vec<(St
     (different.len() == steps.len()).then_some(steps)
 }
 
-/// A value with its parts.
-enum Parted<'v> {
+/// The children of a value.
+enum Children<'v> {
     Whole,
     Fields(&'v Map<String, Value>),
     Items(Vec<(Step, &'v Value)>),
 }
 
-/// `value` as far as it has parts. What stands may be older than the rules: a list whose items cannot be told apart is a whole.
-fn parted<'v>(value: &'v Value, at: MergeSchema<'_>) -> Parted<'v> {
+/// Returns the children of `value`. A stored list may be older than the schema: one whose items have no unique keys counts as atomic.
+fn children<'v>(value: &'v Value, at: MergeSchema<'_>) -> Children<'v> {
     match (value, at.parts(value)) {
-        (Value::Object(map), Parts::Fields) => Parted::Fields(map),
+        (Value::Object(map), Parts::Fields) => Children::Fields(map),
         (Value::Array(list), Parts::Keyed(keys)) => {
-            steps(Some(&keys), list).map_or(Parted::Whole, Parted::Items)
+            steps(Some(&keys), list).map_or(Children::Whole, Children::Items)
         }
-        (Value::Array(list), Parts::Values) => steps(None, list).map_or(Parted::Whole, Parted::Items),
-        _ => Parted::Whole,
+        (Value::Array(list), Parts::Values) => steps(None, list).map_or(Children::Whole, Children::Items),
+        _ => Children::Whole,
     }
 }
 
-/// Every field of `value`.
+/// Returns every field of `value`.
 pub(super) fn fields(value: &Value, at: MergeSchema<'_>) -> Set {
     let mut set = Set::default();
-    match parted(value, at) {
-        Parted::Whole => set.add(),
-        Parted::Fields(map) => {
+    match children(value, at) {
+        Children::Whole => set.add(),
+        Children::Fields(map) => {
             for (name, value) in map {
                 let mut inner = fields(value, at.field(name));
                 if value.as_object().is_some_and(Map::is_empty) {
@@ -54,7 +54,7 @@ pub(super) fn fields(value: &Value, at: MergeSchema<'_>) -> Set {
                 set.put(Step::field(name), inner);
             }
         }
-        Parted::Items(items) => {
+        Children::Items(items) => {
             for (step, item) in items {
                 let mut inner = fields(item, at.items());
                 inner.add();
@@ -65,33 +65,33 @@ pub(super) fn fields(value: &Value, at: MergeSchema<'_>) -> Set {
     set
 }
 
-/// What became of an object.
+/// The changes between two objects.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Changes {
-    /// Fields that are new or other ones.
+    /// Added and changed fields.
     pub(super) set: Set,
-    /// The tops of what is gone.
+    /// The roots of removed parts.
     pub(super) gone: Set,
 }
 
-/// From `old` to `new`.
+/// Returns the changes from `old` to `new`.
 pub(super) fn changes(old: &Value, new: &Value, at: MergeSchema<'_>) -> Changes {
     let mut changes = Changes::default();
-    match (parted(old, at), parted(new, at)) {
-        (Parted::Fields(old), Parted::Fields(new)) => {
+    match (children(old, at), children(new, at)) {
+        (Children::Fields(old), Children::Fields(new)) => {
             let old: Vec<_> =
                 old.iter().map(|(name, value)| (Step::field(name), at.field(name), value)).collect();
             let new: Vec<_> =
                 new.iter().map(|(name, value)| (Step::field(name), at.field(name), value)).collect();
             changes.between(&old, new, false);
         }
-        (Parted::Items(old), Parted::Items(new)) => {
+        (Children::Items(old), Children::Items(new)) => {
             let old: Vec<_> = old.into_iter().map(|(step, value)| (step, at.items(), value)).collect();
             let new: Vec<_> = new.into_iter().map(|(step, value)| (step, at.items(), value)).collect();
             changes.between(&old, new, true);
         }
         _ if old == new => {}
-        (Parted::Whole, Parted::Whole) => changes.set.add(),
+        (Children::Whole, Children::Whole) => changes.set.add(),
         _ => {
             changes.set = fields(new, at);
             changes.gone.add();
@@ -100,10 +100,10 @@ pub(super) fn changes(old: &Value, new: &Value, at: MergeSchema<'_>) -> Changes 
     changes
 }
 
-type Part<'a, 'v> = (Step, MergeSchema<'a>, &'v Value);
+type Child<'a, 'v> = (Step, MergeSchema<'a>, &'v Value);
 
 impl Changes {
-    fn between(&mut self, old: &[Part<'_, '_>], new: Vec<Part<'_, '_>>, items: bool) {
+    fn between(&mut self, old: &[Child<'_, '_>], new: Vec<Child<'_, '_>>, items: bool) {
         let before: BTreeMap<_, _> = old.iter().map(|(step, _, value)| (step, *value)).collect();
         let after: BTreeSet<_> = new.iter().map(|(step, _, _)| step).collect();
         for (step, _, _) in old.iter().filter(|(step, _, _)| !after.contains(step)) {
@@ -128,10 +128,10 @@ impl Changes {
     }
 }
 
-/// `live` with what `config` says.
+/// Merges `config` into `live`.
 pub(super) fn merge(live: &mut Value, config: &Value, at: MergeSchema<'_>) {
-    let items = match (parted(live, at), parted(config, at)) {
-        (Parted::Items(live), Parted::Items(config)) => Some(merge_items(&live, &config, at.items())),
+    let items = match (children(live, at), children(config, at)) {
+        (Children::Items(live), Children::Items(config)) => Some(merge_items(&live, &config, at.items())),
         _ => None,
     };
     match (live, config, items, at.parts(config)) {
@@ -161,10 +161,10 @@ fn merge_items(live: &[(Step, &Value)], config: &[(Step, &Value)], at: MergeSche
         if let Some((_, config)) = wanted {
             merge(&mut item, config, at);
         }
-        Placed { item, stood: Some(stood), wanted: wanted.map(|(place, _)| *place) }
+        OrderedItem { item, stood: Some(stood), wanted: wanted.map(|(place, _)| *place) }
     });
     let added = config.iter().enumerate().filter(|(_, (step, _))| !standing.contains(step));
-    let added = added.map(|(place, (_, item))| Placed {
+    let added = added.map(|(place, (_, item))| OrderedItem {
         item: without_nulls(item),
         stood: None,
         wanted: Some(place),
@@ -172,7 +172,7 @@ fn merge_items(live: &[(Step, &Value)], config: &[(Step, &Value)], at: MergeSche
     applied(kept.chain(added).collect())
 }
 
-/// Null says "nothing here", which an absent field says too.
+/// Removes nulls, which mean the same as absent fields.
 fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -211,7 +211,7 @@ pub(super) fn prune(object: &mut Value, before: &Set, owned: &Set, at: MergeSche
     }
 }
 
-/// Whether an item of a list stays. Whoever owns only fields in it does not keep it alive.
+/// Reports whether a list item is kept. Owning only fields in it does not keep it.
 fn keep(item: &mut Value, step: &Step, before: &Set, owned: &Set, at: MergeSchema<'_>) -> bool {
     let Some(before) = before.get(step).filter(|before| before.is_member()) else { return true };
     let Some(owned) = owned.get(step).filter(|owned| owned.is_member()) else { return false };
@@ -219,7 +219,7 @@ fn keep(item: &mut Value, step: &Step, before: &Set, owned: &Set, at: MergeSchem
     true
 }
 
-/// The first list in a configuration whose items cannot be told apart, with why.
+/// Returns the first list in a configuration without unique keys, with the reason.
 pub(super) fn fault(config: &Value, at: MergeSchema<'_>, path: &str) -> Option<String> {
     let mut seen = BTreeSet::new();
     match (config, at.parts(config)) {

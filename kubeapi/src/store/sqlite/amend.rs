@@ -1,5 +1,5 @@
-//! What a repair writes in the place of what it has lost: the store does not know what objects mean, and whoever does says it in the
-//! same transaction as the rest of the new file.
+//! Objects that a repair writes in place of those that were lost: the store does not know what objects mean, so its user provides them
+//! ([`RepairHook`]), in the same transaction as the rest of the new file.
 
 use futures::TryStreamExt;
 use serde_json::Value;
@@ -13,39 +13,39 @@ use super::{
 };
 use crate::store::{Key, Object, Resource, plan::stamp};
 
-/// An object that a repair has dropped.
+/// An object that could not be kept by a repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lost {
-    /// Where it stood, as far as that could be read: its place may be what is damaged.
+pub struct LostObject {
+    /// Its key, as far as it could be read: the key itself may be damaged.
     pub key: Key,
-    /// What is wrong with it.
+    /// Why it could not be read.
     pub why: String,
-    /// Its bytes as they are in the damaged file.
+    /// Its bytes in the damaged file.
     pub bytes: Vec<u8>,
 }
 
-/// Says what a repaired file is to hold because of what was lost.
-pub trait Amend: Send + Sync {
-    /// The collections that it has to know.
+/// Provides objects to write into a repaired file because of those that were lost.
+pub trait RepairHook: Send + Sync {
+    /// Returns the collections that [`Self::writes`] needs to see.
     fn reads(&self) -> Vec<Resource>;
 
-    /// The objects to write, each new or in the place of another. `lost`: what was dropped; `is_torn`: whether there may have been
-    /// others; `left`: what the new file has of the collections in [`Self::reads`].
-    fn writes(&self, lost: &[Lost], is_torn: bool, left: &[Object]) -> Vec<(Key, Value)>;
+    /// Returns the objects to write, new ones or replacements. `lost`: what was dropped; `is_torn`: whether further objects may have
+    /// been lost; `left`: the new file's objects of the collections in [`Self::reads`].
+    fn writes(&self, lost: &[LostObject], is_torn: bool, left: &[Object]) -> Vec<(Key, Value)>;
 }
 
-/// Nothing is written.
-impl Amend for () {
+/// A hook that writes nothing.
+impl RepairHook for () {
     fn reads(&self) -> Vec<Resource> {
         Vec::new()
     }
 
-    fn writes(&self, _: &[Lost], _: bool, _: &[Object]) -> Vec<(Key, Value)> {
+    fn writes(&self, _: &[LostObject], _: bool, _: &[Object]) -> Vec<(Key, Value)> {
         Vec::new()
     }
 }
 
-/// The objects of these collections.
+/// Reads the objects of these collections.
 pub(super) async fn left(
     connection: &mut SqliteConnection,
     seal: Option<&Seal>,
@@ -64,7 +64,7 @@ pub(super) async fn left(
     Ok(left)
 }
 
-/// Writes new objects at the revisions after `newest`; answers the last one.
+/// Writes new objects at the revisions after `newest`; returns the last revision.
 pub(super) async fn write(
     connection: &mut SqliteConnection,
     seal: Option<&Seal>,
@@ -81,7 +81,7 @@ pub(super) async fn write(
     Ok(revision)
 }
 
-/// Writes an object as it is.
+/// Writes an object unchanged.
 pub(super) async fn put(
     to: &mut SqliteConnection,
     seal: Option<&Seal>,
@@ -97,7 +97,7 @@ pub(super) async fn put(
     put.bind(revision.cast_signed()).bind(value).bind(checksum).execute(to).await.map(drop)
 }
 
-/// The bytes of an object in a row whose second column is its value.
+/// Returns the bytes of an object in a row whose second column is its value.
 pub(super) fn bytes(row: &sqlx::sqlite::SqliteRow) -> Vec<u8> {
     row.try_get::<Vec<u8>, _>(1).unwrap_or_default()
 }

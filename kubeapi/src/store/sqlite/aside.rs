@@ -1,5 +1,4 @@
-//! Moving a file out of the way that is damaged, or of another time, so that work can begin anew while nothing of it is lost for
-//! whoever looks into it.
+//! Moves a damaged or outdated file aside, so that work can begin with a new one and the old one can still be examined.
 
 use std::{
     io,
@@ -9,42 +8,45 @@ use std::{
 use jiff::Timestamp;
 use tokio::fs;
 
-/// Files of a kind that are kept; the disk must not fill with them.
-const KEPT: usize = 3;
+/// How many files of a kind are kept, so that they cannot fill the disk.
+const MAX_DAMAGED_FILES: usize = 3;
 
-/// What a damaged file is called.
+/// The word in the name of a damaged file that was moved aside.
 pub(super) const DAMAGED: &str = "damaged";
 
-/// The side files, in the order in which they are moved: a log without its file is ignored by SQLite, a file without its log
-/// would be an older state.
-const PARTS: [&str; 3] = ["", "-wal", "-shm"];
+/// The suffixes of the files of a database, in the order in which they are moved: a log without its file is ignored by SQLite, a file
+/// without its log would be an older state.
+const FILE_SUFFIXES: [&str; 3] = ["", "-wal", "-shm"];
 
-/// What the mark is called that stands beside a file in which something was once.
-const MARK: &str = ".initialized";
+/// The suffix of the marker file beside a database that has held objects.
+const INITIALIZED_SUFFIX: &str = ".initialized";
 
-/// What the file that a repair has made is called until it is in its place.
-pub(super) const REPAIRED: &str = ".repaired";
+/// The suffix of the file that a repair has written, until it is renamed to the database.
+pub(super) const REPAIRED_SUFFIX: &str = ".repaired";
 
-/// Whether a repair was cut off after it had moved the damaged file away: the new one is whole and not in its place yet.
+/// Reports whether a repair was interrupted after it had moved the damaged file aside: the new file is complete and not renamed yet.
 pub(super) async fn is_being_repaired(path: &Path) -> bool {
     let exists = async |path: &Path| fs::try_exists(path).await.unwrap_or(false);
-    !exists(path).await && exists(&with(path, REPAIRED)).await
+    !exists(path).await && exists(&with(path, REPAIRED_SUFFIX)).await
 }
 
-/// Whether the file was cut to nothing although it had something in it: its log still holds that, and SQLite itself would throw the log
-/// away; or the mark beside it says so. A file that somebody has moved away is no such one.
+/// Reports whether the file was truncated to nothing although it held objects: its log still holds some, which SQLite itself would
+/// throw away, or the marker file exists. A file that was moved away does not count.
 pub(super) async fn is_cut_to_nothing(path: &Path) -> bool {
     let length = async |path: PathBuf| fs::metadata(path).await.ok().map(|file| file.len());
     match length(path.to_owned()).await {
-        Some(0) => length(with(path, "-wal")).await > Some(0) || length(with(path, MARK)).await.is_some(),
+        Some(0) => {
+            length(with(path, "-wal")).await > Some(0)
+                || length(with(path, INITIALIZED_SUFFIX)).await.is_some()
+        }
         Some(_) => false,
         None => length(with(path, "-wal")).await > Some(0),
     }
 }
 
-/// Notes beside the file that there is something in it now.
+/// Creates the marker file beside a database that holds objects.
 pub(super) async fn mark(path: &Path) -> io::Result<()> {
-    let mark = with(path, MARK);
+    let mark = with(path, INITIALIZED_SUFFIX);
     if fs::try_exists(&mark).await? {
         return Ok(());
     }
@@ -52,27 +54,26 @@ pub(super) async fn mark(path: &Path) -> io::Result<()> {
     sync_directory(path).await
 }
 
-/// What was done to the names in the file's directory is on the disk.
+/// Syncs the file's directory, so that renames and removals are on the disk.
 pub(super) async fn sync_directory(path: &Path) -> io::Result<()> {
     // a path without a directory is in the working directory
     let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
     fs::File::open(directory.unwrap_or(Path::new("."))).await?.sync_all().await
 }
 
-/// Renames the file at `path` and its side files to `<file>.<word>-<time>`; answers the new name. Of several from earlier days the
-/// newest stay.
+/// Renames the file at `path` and its side files to `<file>.<word>-<time>`; returns the new name. The newest of several are kept.
 pub(super) async fn set_aside(path: &Path, word: &str, now: Timestamp) -> io::Result<PathBuf> {
     let stamp = now.strftime("%Y%m%dT%H%M%S%.6fZ");
     let aside = with(path, &format!(".{word}-{stamp}"));
-    for part in PARTS {
+    for part in FILE_SUFFIXES {
         match fs::rename(with(path, part), with(&aside, part)).await {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
     }
     let all = earlier(path, word).await?;
-    for old in all.iter().rev().skip(KEPT) {
-        for part in PARTS {
+    for old in all.iter().rev().skip(MAX_DAMAGED_FILES) {
+        for part in FILE_SUFFIXES {
             // one that cannot be removed is no reason not to begin anew
             let _ = fs::remove_file(with(old, part)).await;
         }
@@ -81,7 +82,7 @@ pub(super) async fn set_aside(path: &Path, word: &str, now: Timestamp) -> io::Re
     Ok(aside)
 }
 
-/// The files that were set aside from `path` under this word, the oldest first.
+/// Lists the files that were set aside from `path` under this word, the oldest first.
 pub(super) async fn earlier(path: &Path, word: &str) -> io::Result<Vec<PathBuf>> {
     let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else { return Ok(Vec::new()) };
     let prefix = format!("{}.{word}-", name.to_string_lossy());
@@ -93,7 +94,9 @@ pub(super) async fn earlier(path: &Path, word: &str) -> io::Result<Vec<PathBuf>>
     while let Some(entry) = entries.next_entry().await? {
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        if name.starts_with(&prefix) && !PARTS.iter().any(|part| !part.is_empty() && name.ends_with(part)) {
+        if name.starts_with(&prefix)
+            && !FILE_SUFFIXES.iter().any(|part| !part.is_empty() && name.ends_with(part))
+        {
             found.push(entry.path());
         }
     }
@@ -101,7 +104,7 @@ pub(super) async fn earlier(path: &Path, word: &str) -> io::Result<Vec<PathBuf>>
     Ok(found)
 }
 
-/// The path with this behind it.
+/// Returns the path with this suffix.
 pub(super) fn with(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
@@ -118,7 +121,7 @@ mod tests {
         let path = directory.path().join("a.db");
         let mut made = Vec::new();
         for second in 0..5 {
-            for part in PARTS {
+            for part in FILE_SUFFIXES {
                 std::fs::write(with(&path, part), part).unwrap();
             }
             made.push(set_aside(&path, DAMAGED, Timestamp::from_second(second).unwrap()).await.unwrap());

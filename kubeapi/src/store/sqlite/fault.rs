@@ -1,4 +1,4 @@
-//! From what the database said to what its owner can do about it.
+//! Turns errors of the database into [`StoreError`]s that name a cure.
 
 use std::{io, path::Path, sync::Arc};
 
@@ -10,9 +10,9 @@ use crate::store::StoreError;
 
 /// Makes errors that name the file.
 #[derive(Clone, Debug)]
-pub(super) struct Fault(Arc<str>);
+pub(super) struct ErrorContext(Arc<str>);
 
-impl Fault {
+impl ErrorContext {
     pub(super) fn of(path: &Path) -> Self {
         Self(path.display().to_string().into())
     }

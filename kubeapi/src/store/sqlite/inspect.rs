@@ -1,4 +1,4 @@
-//! Looking into a file without a change to it, also while its owner works: for people.
+//! Inspects a file without changing it, even while its owner has it open.
 
 use std::path::Path;
 
@@ -9,35 +9,34 @@ use sqlx::{
 };
 
 use super::{
-    Fault, Seal, SealError, identity,
-    read::{Read, Unreadable, object, revision, text},
+    ErrorContext, Seal, SealError, identity,
+    read::{DamagedObject, Read, object, revision, text},
 };
 use crate::store::{Key, Object, Resource, StoreError};
 
-/// How many faults are told at most.
+/// The most faults that are reported.
 const MAX_FAULTS: usize = 100;
 
-/// A file that is looked into.
+/// A file under inspection.
 #[derive(Debug)]
 pub struct Inspection {
     connection: SqliteConnection,
     seal: Option<Seal>,
-    fault: Fault,
+    fault: ErrorContext,
 }
 
-/// What a look has shown.
+/// The result of an inspection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
-    /// What is wrong with the file itself; empty for one that is whole. A hundred lines at most.
+    /// What is wrong with the file itself; empty for an intact one. At most a hundred lines.
     pub faults: Vec<String>,
-    /// The objects that cannot be read, each with what is wrong with it; a hundred at most.
+    /// The objects that cannot be read, each with the reason; at most a hundred.
     pub damaged: Vec<(Key, String)>,
-    /// Objects in it, damaged ones among them.
+    /// The number of objects, damaged ones included.
     pub objects: u64,
-    /// Those among them that are encrypted.
+    /// The number of encrypted objects.
     pub sealed: u64,
-    /// Those among the encrypted ones that cannot be opened, since their key is not among those given, or none is given: whether they are
-    /// damaged is not known.
+    /// The number of encrypted objects whose key is not given; whether they are damaged is not known.
     pub locked: u64,
     /// The newest revision.
     pub revision: u64,
@@ -51,19 +50,19 @@ impl Inspection {
     /// Opens the file at `path` for reading.
     ///
     /// # Errors
-    /// There is none, it may not be read, or it is no database.
+    /// The file is missing, not readable, or not a database.
     pub async fn open(path: &Path, seal: Option<Seal>) -> Result<Self, StoreError> {
-        let fault = Fault::of(path);
+        let fault = ErrorContext::of(path);
         let options = SqliteConnectOptions::new().filename(path).read_only(true).pragma("query_only", "1");
         let opened = options.disable_statement_logging().connect().await;
         let connection = opened.map_err(|error| fault.at("open the database", error))?;
         Ok(Self { connection, seal, fault })
     }
 
-    /// Reads all of the file.
+    /// Reads and checks the whole file.
     ///
     /// # Errors
-    /// The disk fails; a damaged file is no error but a fault in the answer.
+    /// The disk fails. Damage is not an error, but part of the result.
     pub async fn check(&mut self) -> Result<Health, StoreError> {
         let mut health = Health::default();
         let checked = self.read_all(&mut health).await;
@@ -105,7 +104,7 @@ impl Inspection {
                     Some((object.key, "it is newer than the whole".to_owned()))
                 }
                 Ok(Ok(_)) => None,
-                Ok(Err(Unreadable { key, damage, .. })) => Some((key, damage.to_string())),
+                Ok(Err(DamagedObject { key, damage, .. })) => Some((key, damage.to_string())),
                 Err(sqlx::Error::Decode(why)) if is_locked(&*why) => {
                     health.locked += 1;
                     None
@@ -120,7 +119,7 @@ impl Inspection {
         Ok(())
     }
 
-    /// The object at `key`; what was sealed is opened.
+    /// Returns the object at `key`, decrypted.
     ///
     /// # Errors
     /// The file cannot be read, or what was sealed cannot be opened.
@@ -139,14 +138,14 @@ impl Inspection {
         read.map(readable).transpose()
     }
 
-    /// Ends the look: whoever renames the file next finds nobody who has it open.
+    /// Closes the file, so that it can be renamed.
     pub async fn close(self) {
         // what was only read has nothing to lose
         let _ = self.connection.close().await;
     }
 
-    /// Every object, in the order of (collection, namespace, name); what was sealed is opened. One that is damaged is
-    /// [`StoreError::Damaged`], and others follow.
+    /// Returns all objects, decrypted, in the order of (collection, namespace, name). A damaged one is [`StoreError::Damaged`], and
+    /// others follow.
     pub fn objects(&mut self) -> impl Stream<Item = Result<Object, StoreError>> + Send {
         let (fault, seal) = (self.fault.clone(), self.seal.clone());
         all(&mut self.connection).map(move |row| {
@@ -156,16 +155,16 @@ impl Inspection {
     }
 }
 
-/// Whether the key is what is missing.
+/// Reports whether an object could not be read because its key is missing.
 fn is_locked(error: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
     matches!(error.downcast_ref(), Some(SealError::WrongKey(_) | SealError::NotGiven(_)))
 }
 
 fn readable(read: Read) -> Result<Object, StoreError> {
-    read.map_err(|Unreadable { key, damage, .. }| StoreError::Damaged { key, source: damage })
+    read.map_err(|DamagedObject { key, damage, .. }| StoreError::Damaged { key, source: damage })
 }
 
-/// The columns of an object, as [`object`] reads them: a file from before there were checksums has none.
+/// Returns the columns of an object for [`object`]; an older file has no checksums.
 pub(super) async fn columns(connection: &mut SqliteConnection) -> Result<&'static str, sqlx::Error> {
     let query = "SELECT count(*) FROM pragma_table_info('objects') WHERE name = 'checksum'";
     let has_checksums: i64 = sqlx::query_scalar(query).fetch_one(connection).await?;
@@ -176,7 +175,7 @@ fn text_of(columns: &str) -> String {
     format!("SELECT {columns}, namespace, name, resource FROM objects ORDER BY resource, namespace, name")
 }
 
-/// The rows of all objects.
+/// Returns the rows of all objects.
 fn all(connection: &mut SqliteConnection) -> impl Stream<Item = Result<SqliteRow, sqlx::Error>> + Send {
     let first = async {
         let columns = columns(connection).await?;
@@ -185,7 +184,7 @@ fn all(connection: &mut SqliteConnection) -> impl Stream<Item = Result<SqliteRow
     futures::stream::once(first).try_flatten()
 }
 
-/// The place of an object in a row of [`text_of`].
+/// Returns the key of an object in a row of [`text_of`].
 pub(super) fn key(row: &SqliteRow) -> Result<Key, sqlx::Error> {
     Ok(Key::new(Resource::named(&text(row, 5)?), text(row, 3)?, text(row, 4)?))
 }

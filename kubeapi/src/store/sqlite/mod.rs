@@ -1,8 +1,8 @@
 //! The store in a SQLite file: what [`Store::commit`] returned from survives a power cut.
 //!
-//! One task owns the only writing connection ([`writer`]); reads have a few connections of their own and, in WAL mode, never
-//! wait for it. What was written last is read from memory ([`recent`]); what another process wrote over it is noticed with the next
-//! commit. The file may hold Secrets, so it is created for its owner's eyes only.
+//! One task owns the only writing connection ([`writer`]); reads use a few connections of their own and, in WAL mode, never wait for
+//! it. Recently written objects are cached ([`recent`]); a write by another process is noticed with the next commit. The file may hold
+//! Secrets, so only its owner may read it.
 
 mod amend;
 mod aside;
@@ -35,63 +35,63 @@ use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::{
-    amend::{Amend, Lost},
+    amend::{LostObject, RepairHook},
     inspect::{Health, Inspection},
-    repair::Repaired,
+    repair::RepairReport,
     seal::{Seal, SealError},
 };
 use self::{
-    fault::Fault,
-    read::Unreadable,
+    fault::ErrorContext,
+    read::DamagedObject,
     readers::Readers,
-    recent::Recent,
+    recent::RecentObjects,
     result_code::is_damage,
     writer::{Job, Shared, Writer},
 };
 use super::{
     Damaged, Expect, Key, Listing, LogLimits, Object, Page, Resource, Scope, Store, StoreError, Watch, Write,
-    damage::Found, log::Log,
+    damage::DamagedObjectsTracker, log::Log,
 };
 
-/// Commits that wait for the writer. More than one group's worth would only hide that the disk cannot keep up; whoever comes
-/// then waits for room.
-const QUEUE: usize = 256;
+/// The most commits that are queued for the writer. More than a few groups would only hide that the disk cannot keep up; further
+/// callers wait for room.
+const COMMIT_QUEUE_CAPACITY: usize = 256;
 
-/// How a file is opened.
+/// Options for opening a file.
 #[derive(Clone, Debug)]
 pub struct SqliteOptions {
-    /// How much of the past is kept for watchers.
+    /// How many events are kept for watchers.
     pub log: LogLimits,
-    /// What is encrypted on the disk; `None` for nothing.
+    /// The encryption on the disk; `None` for none.
     pub seal: Option<Seal>,
 }
 
 impl Default for SqliteOptions {
-    /// For an edge node, with nothing encrypted.
+    /// Options for an edge node, without encryption.
     fn default() -> Self {
         Self { log: LogLimits::EDGE, seal: None }
     }
 }
 
-/// Objects in a SQLite file.
+/// A store in a SQLite file.
 pub struct SqliteStore {
-    fault: Fault,
+    fault: ErrorContext,
     readers: Readers,
     seal: Option<Seal>,
     jobs: mpsc::Sender<Job>,
     log: Arc<Log>,
-    recent: Arc<Recent>,
-    damaged: Arc<Found>,
+    recent: Arc<RecentObjects>,
+    damaged: Arc<DamagedObjectsTracker>,
 }
 
-/// A store whose file may have been damaged.
+/// A store that was opened although its file may have been damaged.
 #[derive(Debug)]
 pub struct Recovered {
     /// The store; empty where the file was damaged.
     pub store: Arc<SqliteStore>,
     /// Where the damaged file is now.
     pub set_aside: Option<PathBuf>,
-    /// Whether files that were damaged earlier stand beside it.
+    /// Whether there are other files that were set aside earlier.
     pub was_damaged_before: bool,
 }
 
@@ -101,21 +101,21 @@ impl SqliteStore {
         Self::open_with(path, SqliteOptions::default()).await
     }
 
-    /// As [`SqliteStore::open`], with options.
+    /// Opens a file as [`SqliteStore::open`] does, with options.
     pub async fn open_with(path: &Path, options: SqliteOptions) -> Result<Arc<Self>, StoreError> {
         let opened = open::open(path, options.seal.as_ref()).await;
-        let opened = opened.map_err(|(step, source)| Fault::of(path).at(step, source))?;
+        let opened = opened.map_err(|(step, source)| ErrorContext::of(path).at(step, source))?;
         Ok(Self::start(path, opened, options))
     }
 
-    /// As [`SqliteStore::open_with`], but a file that is damaged, or none of this program's, is renamed to
-    /// `<file>.damaged-<time>`, and a new one takes its place.
+    /// Opens a file as [`SqliteStore::open_with`] does, but renames a damaged or foreign file to `<file>.damaged-<time>` and begins a
+    /// new one.
     ///
     /// # Errors
-    /// The disk fails, the file is one of a newer version, or it was sealed with a key that is not given: another file would not
-    /// help, or lose what a person can still save.
+    /// The disk fails, the file is of a newer version, or it was sealed with a key that is not given: a new file would not help, or
+    /// lose what can still be saved.
     pub async fn open_or_begin_anew(path: &Path, options: SqliteOptions) -> Result<Recovered, StoreError> {
-        let fault = Fault::of(path);
+        let fault = ErrorContext::of(path);
         let failed = |error| fault.at("look for damaged files beside it", sqlx::Error::Io(error));
         let was_damaged_before = !aside::earlier(path, aside::DAMAGED).await.map_err(failed)?.is_empty();
         let (opened, set_aside) = match open::open(path, options.seal.as_ref()).await {
@@ -131,25 +131,25 @@ impl SqliteStore {
         Ok(Recovered { store: Self::start(path, opened, options), set_aside, was_damaged_before })
     }
 
-    /// Renames the file at `path`, which nobody has open, to `<file>.<word>-<time>`; answers the new name. The newest three of a
-    /// word are kept.
+    /// Renames the file at `path`, which no process may have open, to `<file>.<word>-<time>`; returns the new name. The newest three
+    /// with the same word are kept.
     ///
     /// # Errors
     /// It cannot be renamed.
     pub async fn set_aside(path: &Path, word: &str) -> Result<PathBuf, StoreError> {
         let aside = aside::set_aside(path, word, Timestamp::now()).await;
-        aside.map_err(|error| Fault::of(path).at("move the file away", sqlx::Error::Io(error)))
+        aside.map_err(|error| ErrorContext::of(path).at("move the file away", sqlx::Error::Io(error)))
     }
 
     fn start(path: &Path, opened: open::Opened, options: SqliteOptions) -> Arc<Self> {
         let SqliteOptions { log, seal } = options;
-        let fault = Fault::of(path);
+        let fault = ErrorContext::of(path);
         let log = Arc::new(Log::new(opened.revision, log));
-        let (jobs, inbox) = mpsc::channel(QUEUE);
-        let recent = Arc::new(Recent::new(log.limits()));
-        let damaged = Arc::new(Found::default());
-        for Unreadable { key, damage, .. } in &opened.damaged {
-            damaged.note(key, damage);
+        let (jobs, inbox) = mpsc::channel(COMMIT_QUEUE_CAPACITY);
+        let recent = Arc::new(RecentObjects::new(log.limits()));
+        let damaged = Arc::new(DamagedObjectsTracker::default());
+        for DamagedObject { key, damage, .. } in &opened.damaged {
+            damaged.record(key, damage);
         }
         let shared = Shared { log: log.clone(), recent: recent.clone(), damaged: damaged.clone() };
         let writer = Writer::new(opened.writer, seal.clone(), shared, fault.clone());
@@ -174,8 +174,8 @@ impl Store for SqliteStore {
         };
         let read = read.await.map_err(|source: sqlx::Error| self.fault.at("read an object", source))?;
         match read {
-            Some(Err(Unreadable { key, damage, .. })) => {
-                self.damaged.note(&key, &damage);
+            Some(Err(DamagedObject { key, damage, .. })) => {
+                self.damaged.record(&key, &damage);
                 Err(StoreError::Damaged { key, source: damage })
             }
             Some(Ok(object)) => {
@@ -200,8 +200,8 @@ impl Store for SqliteStore {
         };
         let listed = read.await.map_err(|source: sqlx::Error| self.fault.at("list objects", source));
         let (listing, damaged) = listed?;
-        for Unreadable { key, damage, .. } in &damaged {
-            self.damaged.note(key, damage);
+        for DamagedObject { key, damage, .. } in &damaged {
+            self.damaged.record(key, damage);
         }
         Ok(listing)
     }
@@ -223,7 +223,7 @@ impl Store for SqliteStore {
         answered.await.map_err(|_| stopped(()))?
     }
 
-    /// Writes a small object of its own: a disk that is full takes reads, and says nothing.
+    /// Writes a small object of its own, since a full disk still serves reads.
     async fn check(&self) -> Result<(), StoreError> {
         let key = Key::new(Resource::new("store.outrigger.dev", "checks"), "", "check");
         let value = Some(serde_json::json!({"metadata": {"name": "check"}}));

@@ -1,4 +1,4 @@
-//! Opening the file: permissions, connections, schema, health.
+//! Opens the file: permissions, connections, schema and checks.
 
 use std::{path::Path, time::Duration};
 
@@ -7,32 +7,32 @@ use tokio::fs::OpenOptions;
 
 use super::{
     Seal, aside, header, identity,
-    read::{Unreadable, revision},
+    read::{DamagedObject, revision},
     readers::Readers,
     verify,
 };
 
 static MIGRATOR: Migrator = sqlx::migrate!("./migrations");
 
-/// How long a connection waits for a lock. Only a foreign process (a backup, a curious `sqlite3`) ever holds one for long.
+/// How long a connection waits for a lock. Only another process (a backup, a `sqlite3` shell) ever holds one for long.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How the connection that writes works; its page cache is small, as those of [`Readers`]. A log of 256 pages, a megabyte, is
-/// brought into the file, and keeps a megabyte of its length.
-const WRITING: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA mmap_size = 0; PRAGMA temp_store = MEMORY; \
+/// The settings of the writing connection; its page cache is small, as those of [`Readers`]. The log is checkpointed at 256 pages (a
+/// megabyte), and truncated to a megabyte.
+const WRITER_PRAGMAS: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA mmap_size = 0; PRAGMA temp_store = MEMORY; \
     PRAGMA cache_size = -512; PRAGMA wal_autocheckpoint = 256; PRAGMA journal_size_limit = 1048576";
 
-/// An open database.
+/// The result of opening a database.
 pub(super) struct Opened {
     pub(super) writer: SqliteConnection,
     pub(super) readers: Readers,
     /// The newest revision.
     pub(super) revision: u64,
     /// Objects that cannot be read.
-    pub(super) damaged: Vec<Unreadable>,
+    pub(super) damaged: Vec<DamagedObject>,
 }
 
-/// Opens or creates the database; an error says at which step.
+/// Opens or creates the database; an error names the failed step.
 pub(super) async fn open(path: &Path, seal: Option<&Seal>) -> Result<Opened, (&'static str, sqlx::Error)> {
     if aside::is_cut_to_nothing(path).await {
         let cut = "the file is empty, although there were objects in it".to_owned();
@@ -65,12 +65,13 @@ pub(super) async fn open(path: &Path, seal: Option<&Seal>) -> Result<Opened, (&'
     Ok(Opened { writer, readers: Readers::new(options), revision, damaged })
 }
 
-/// Makes a connection the writer; answers the revision, and the objects that are damaged. The file is not written to before it has been checked.
+/// Configures a connection as the writer; returns the revision, and the damaged objects. The file is not written to before it has been
+/// checked.
 async fn prepare(
     writer: &mut SqliteConnection,
     is_new: bool,
     seal: Option<&Seal>,
-) -> Result<(u64, Vec<Unreadable>), (&'static str, sqlx::Error)> {
+) -> Result<(u64, Vec<DamagedObject>), (&'static str, sqlx::Error)> {
     let opened = async |writer: &mut SqliteConnection| {
         if is_new {
             // before anything is in the file, or it takes a rewriting of the whole
@@ -80,7 +81,7 @@ async fn prepare(
     };
     opened(writer).await.map_err(|error| ("open the database", error))?;
     identity::check(writer).await.map_err(|error| ("check the database", error))?;
-    let configured = sqlx::raw_sql(WRITING).execute(&mut *writer).await;
+    let configured = sqlx::raw_sql(WRITER_PRAGMAS).execute(&mut *writer).await;
     configured.map_err(|error| ("open the database for writing", error))?;
     let migrated = MIGRATOR.run(&mut *writer).await;
     migrated.map_err(|error| ("prepare the tables", flatten(error)))?;
@@ -90,14 +91,13 @@ async fn prepare(
     Ok((revision, damaged))
 }
 
-/// Makes sure that the file exists and can be written; SQLite gives its side files the same permissions. Answers whether it is
-/// empty.
+/// Makes sure that the file exists and is writable; SQLite gives its side files the same permissions. Returns whether it is empty.
 async fn create_private(path: &Path) -> std::io::Result<bool> {
     let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path).await?;
     Ok(file.metadata().await?.len() == 0)
 }
 
-/// A migration that failed on the disk is a failure of the disk.
+/// Turns the error of a migration that failed on the disk into that of the disk.
 fn flatten(error: sqlx::migrate::MigrateError) -> sqlx::Error {
     match error {
         sqlx::migrate::MigrateError::Execute(error)

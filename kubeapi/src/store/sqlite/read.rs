@@ -1,5 +1,5 @@
-//! Reading: every list is one snapshot of the database. An object that is not what was written is told apart from the database's
-//! own failures: it is left out, and the others are read.
+//! Reads objects: every list is one snapshot of the database. A damaged object is kept apart from failures of the database: it is left
+//! out, and the others are read.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +11,18 @@ use sqlx::{Connection, Row, SqliteConnection, sqlite::SqliteRow};
 use super::{Seal, checksum::checksum, sealing::opened};
 use crate::store::{Damage, Key, Listing, Object, Page, Resource, Scope};
 
-/// An object as it was read.
-pub(super) type Read = Result<Object, Unreadable>;
+/// An object that was read, or what is wrong with it.
+pub(super) type Read = Result<Object, DamagedObject>;
 
 /// A damaged object.
 #[derive(Debug)]
-pub(super) struct Unreadable {
+pub(super) struct DamagedObject {
     pub(super) key: Key,
     pub(super) revision: u64,
     pub(super) damage: Damage,
 }
 
-/// The object at `key`.
+/// Reads the object at `key`.
 pub(super) async fn get(
     connection: &mut SqliteConnection,
     seal: Option<&Seal>,
@@ -40,13 +40,13 @@ pub(super) async fn get(
     row.map(|row| object(seal, key.clone(), &row)).transpose()
 }
 
-/// A page of the objects of `scope`, and those that are damaged of the rows that were read for it.
+/// Reads a page of the objects of `scope`, and returns the damaged ones among the rows read for it.
 pub(super) async fn list(
     connection: &mut SqliteConnection,
     seal: Option<&Seal>,
     scope: &Scope,
     page: &Page,
-) -> Result<(Listing, Vec<Unreadable>), sqlx::Error> {
+) -> Result<(Listing, Vec<DamagedObject>), sqlx::Error> {
     let Some(limit) = page.limit else {
         let Rows { items, damaged, revision, .. } = rows(connection, seal, scope, page).await?;
         return Ok((Listing { items, revision, remaining: 0 }, damaged));
@@ -77,7 +77,7 @@ pub(super) async fn list(
     Ok((Listing { items: all.items, revision: all.revision, remaining }, all.damaged))
 }
 
-/// The collections that there are, and the bytes of their values.
+/// Returns the collections that exist, each with the bytes of its values.
 pub(super) async fn sizes(connection: &mut SqliteConnection) -> Result<Vec<(Resource, u64)>, sqlx::Error> {
     let query = sqlx::query_as("SELECT resource, sum(length(value)) FROM objects GROUP BY resource");
     let sizes: Vec<(String, i64)> = query.fetch_all(connection).await?;
@@ -87,14 +87,14 @@ pub(super) async fn sizes(connection: &mut SqliteConnection) -> Result<Vec<(Reso
         .collect())
 }
 
-/// The place after which a page begins.
-struct Start<'a> {
+/// The position after which a page begins.
+struct PageStart<'a> {
     namespace: &'a str,
     name: &'a str,
 }
 
-impl<'a> Start<'a> {
-    /// `None` where the whole scope lies before it.
+impl<'a> PageStart<'a> {
+    /// Returns `None` where the whole scope lies before the position.
     fn of(scope: &'a Scope, after: Option<&'a (String, String)>) -> Option<Self> {
         let (namespace, name) = after.map_or(("", ""), |(namespace, name)| (namespace, name));
         match &scope.namespace {
@@ -105,25 +105,25 @@ impl<'a> Start<'a> {
     }
 }
 
-/// What one statement has read.
+/// The rows that one statement has read.
 #[derive(Default)]
 struct Rows {
     items: Vec<Object>,
-    damaged: Vec<Unreadable>,
-    /// The revision that they show.
+    damaged: Vec<DamagedObject>,
+    /// The revision of the snapshot.
     revision: u64,
-    /// The place of the last one, damaged or not.
+    /// The position of the last row, damaged or not.
     last: Option<(String, String)>,
 }
 
-/// The objects of a page, and the revision that they show: one statement, and so one snapshot, and one way to the connection.
+/// Reads the objects of a page and the revision of the snapshot with one statement, in one round trip.
 async fn rows(
     connection: &mut SqliteConnection,
     seal: Option<&Seal>,
     scope: &Scope,
     page: &Page,
 ) -> Result<Rows, sqlx::Error> {
-    let Some(start) = Start::of(scope, page.after.as_ref()) else {
+    let Some(start) = PageStart::of(scope, page.after.as_ref()) else {
         return Ok(Rows { revision: revision(connection).await?, ..Rows::default() });
     };
     let limit = page.limit.map_or(i64::MAX, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
@@ -170,7 +170,7 @@ async fn count(
     scope: &Scope,
     after: Option<&(String, String)>,
 ) -> Result<usize, sqlx::Error> {
-    let Some(start) = Start::of(scope, after) else { return Ok(0) };
+    let Some(start) = PageStart::of(scope, after) else { return Ok(0) };
     let query = sqlx::query_scalar(match scope.namespace {
         Some(_) => "SELECT count(*) FROM objects WHERE resource = ?1 AND namespace = ?2 AND name > ?3",
         None => "SELECT count(*) FROM objects WHERE resource = ?1 AND (namespace, name) > (?2, ?3)",
@@ -184,29 +184,29 @@ fn place(resource: &Resource, row: &SqliteRow) -> Result<Key, sqlx::Error> {
     Ok(Key::new(resource.clone(), text(row, 3)?, text(row, 4)?))
 }
 
-/// A text of a row. One that is no UTF-8 any more is read as well as it can be: its checksum tells.
+/// Reads a text of a row. Invalid UTF-8 is read lossily: the checksum shows the damage.
 pub(super) fn text(row: &SqliteRow, column: usize) -> Result<String, sqlx::Error> {
     let bytes: &[u8] = row.try_get(column)?;
     Ok(String::from_utf8_lossy(bytes).into_owned())
 }
 
-/// The object in a row whose first columns are its revision, its value and its checksum.
+/// Reads the object in a row whose first columns are its revision, its value and its checksum.
 pub(super) fn object(seal: Option<&Seal>, key: Key, row: &SqliteRow) -> Result<Read, sqlx::Error> {
     // what is of another type than its column was not written by anybody
     let (Ok(revision), Ok(value), Ok(found)) =
         (row.try_get::<i64, _>(0), row.try_get::<Vec<u8>, _>(1), row.try_get::<Option<i64>, _>(2))
     else {
-        return Ok(Err(Unreadable { key, revision: 0, damage: Damage::Changed }));
+        return Ok(Err(DamagedObject { key, revision: 0, damage: Damage::Changed }));
     };
     let revision = revision.cast_unsigned();
     Ok(match json(seal, &key, revision, value, found)? {
         Ok(json) => Ok(Object { key, revision, json: Bytes::from(json) }),
-        Err(damage) => Err(Unreadable { key, revision, damage }),
+        Err(damage) => Err(DamagedObject { key, revision, damage }),
     })
 }
 
-/// The JSON in a value, where the value is the one that was written. One without a checksum is of before there were any, and is at
-/// least to be JSON.
+/// Returns the JSON in a value after comparing the checksum. A value without a checksum was written before there were any; it must at
+/// least be JSON.
 pub(super) fn json(
     seal: Option<&Seal>,
     key: &Key,
@@ -229,7 +229,7 @@ pub(super) fn json(
     Ok(Ok(json))
 }
 
-/// The counter as this connection sees it.
+/// Reads the revision counter.
 pub(super) async fn revision(connection: &mut SqliteConnection) -> Result<u64, sqlx::Error> {
     let revision: i64 = sqlx::query_scalar("SELECT revision FROM counter").fetch_one(connection).await?;
     Ok(revision.cast_unsigned())

@@ -1,28 +1,27 @@
-//! The connections that read: a few, each lent to one reader at a time. Not sqlx's own pool, which asks each connection for a sign
-//! of life when it comes back: one more way to its thread for every object that is read.
+//! A small pool of reading connections. sqlx's own pool pings each connection when it is returned: one more round trip to its thread
+//! for each object that is read.
 
 use parking_lot::Mutex;
 use sqlx::{ConnectOptions, SqliteConnection, sqlite::SqliteConnectOptions};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// Reads that run at the same time. Each connection is a thread and a cache; the rest of the readers queue.
+/// The most reads that run at the same time. Each connection has a thread and a cache; further readers wait.
 const CONCURRENT_READS: usize = 2;
 
-/// How they work. Page caches, in KiB as negative numbers, are small, since the system's file cache stands behind them; a temporary
-/// file would be another place where Secrets lie.
-const READING: &str =
+/// The settings of reading connections. Page caches (in KiB as negative numbers) are small, since the system caches the file; temporary
+/// files are avoided, since Secrets would be written to them.
+const READER_PRAGMAS: &str =
     "PRAGMA mmap_size = 0; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -128; PRAGMA query_only = 1";
 
-/// All of them; they are made when they are needed.
+/// The pool; connections are opened on demand.
 #[derive(Debug)]
 pub(super) struct Readers {
     options: SqliteConnectOptions,
     idle: Mutex<Vec<SqliteConnection>>,
-    turns: Semaphore,
+    permits: Semaphore,
 }
 
-/// One, lent. It is closed where it is not [given back](Self::give_back): what failed, or was given up in the middle, is not used
-/// again.
+/// A borrowed connection. It is closed unless it is [given back](Self::give_back), so that a failed or cancelled one is not used again.
 #[derive(Debug)]
 pub(super) struct Reader<'a> {
     /// The connection.
@@ -32,20 +31,20 @@ pub(super) struct Reader<'a> {
 }
 
 impl Readers {
-    /// Connections to the file that these open.
+    /// Makes a pool for the file that `options` name.
     pub(super) fn new(options: SqliteConnectOptions) -> Self {
-        Self { options, idle: Mutex::default(), turns: Semaphore::new(CONCURRENT_READS) }
+        Self { options, idle: Mutex::default(), permits: Semaphore::new(CONCURRENT_READS) }
     }
 
-    /// Waits for one.
+    /// Waits for a connection.
     pub(super) async fn lend(&self) -> Result<Reader<'_>, sqlx::Error> {
-        let turn = self.turns.acquire().await.map_err(|_| sqlx::Error::PoolClosed)?;
+        let turn = self.permits.acquire().await.map_err(|_| sqlx::Error::PoolClosed)?;
         let idle = self.idle.lock().pop();
         let connection = match idle {
             Some(connection) => connection,
             None => {
                 let mut connection = self.options.connect().await?;
-                sqlx::raw_sql(READING).execute(&mut connection).await?;
+                sqlx::raw_sql(READER_PRAGMAS).execute(&mut connection).await?;
                 connection
             }
         };
@@ -54,7 +53,7 @@ impl Readers {
 }
 
 impl Reader<'_> {
-    /// Nothing is under way on it any more.
+    /// Returns the connection to the pool; no statement may be in progress on it.
     pub(super) fn give_back(self) {
         self.home.idle.lock().push(self.connection);
     }

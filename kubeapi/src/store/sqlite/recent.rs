@@ -1,5 +1,4 @@
-//! The objects that were written last: whoever reads or writes one of them again need not ask SQLite, and its earlier state is in
-//! memory once.
+//! A cache of the objects that were written last: reading or writing one of them again needs no query.
 
 use std::{collections::HashMap, mem};
 
@@ -7,68 +6,68 @@ use parking_lot::Mutex;
 
 use crate::store::{Event, EventKind, Key, LogLimits, Object};
 
-/// Bytes of objects at most, in each of two halves, however long the log is.
-const BYTES: usize = 4 << 20;
-/// What an entry takes beside its texts.
-const ENTRY: usize = 64;
+/// The most bytes of objects in each of the two generations.
+const MAX_GENERATION_BYTES: usize = 4 << 20;
+/// The memory of an entry in bytes, without its texts.
+const ENTRY_OVERHEAD_BYTES: usize = 64;
 
-/// Shared by the writer, who alone changes it, and those who read.
+/// The cache, shared by the readers and the writer, which alone changes it.
 #[derive(Debug)]
-pub(super) struct Recent(Mutex<Halves>);
+pub(super) struct RecentObjects(Mutex<Generations>);
 
-/// When the younger one is full, it becomes the older one, whose objects are forgotten.
+/// Two generations of entries: when the younger one is full, it becomes the older one, whose entries are dropped.
 #[derive(Debug)]
-struct Halves {
+struct Generations {
     young: HashMap<Key, Object>,
     old: HashMap<Key, Object>,
-    /// Of the younger half.
+    /// Bytes in the younger generation.
     bytes: usize,
     limit: usize,
 }
 
-impl Recent {
-    /// As long as a log of these limits, which holds the same objects.
+impl RecentObjects {
+    /// Makes a cache as large as a log of these limits, which holds the same objects.
     pub(super) fn new(limits: LogLimits) -> Self {
-        let limit = limits.bytes.min(BYTES);
-        Self(Mutex::new(Halves { young: HashMap::new(), old: HashMap::new(), bytes: 0, limit }))
+        let limit = limits.bytes.min(MAX_GENERATION_BYTES);
+        Self(Mutex::new(Generations { young: HashMap::new(), old: HashMap::new(), bytes: 0, limit }))
     }
 
-    /// The object as it stands; `None`: it has to be read.
+    /// Returns the current object, or `None` where it has to be read from the file.
     pub(super) fn get(&self, key: &Key) -> Option<Object> {
-        let halves = self.0.lock();
-        halves.young.get(key).or_else(|| halves.old.get(key)).cloned()
+        let generations = self.0.lock();
+        generations.young.get(key).or_else(|| generations.old.get(key)).cloned()
     }
 
-    /// A commit is about to change this object: whoever asks meanwhile reads it, and sees it as everybody else who reads.
+    /// Drops an object that a commit is about to change: who asks meanwhile reads the file.
     pub(super) fn forget(&self, key: &Key) {
         self.0.lock().forget(key);
     }
 
-    /// What a commit has done.
-    pub(super) fn note(&self, event: &Event) {
-        self.0.lock().note(event);
+    /// Records a change that was committed.
+    pub(super) fn record(&self, event: &Event) {
+        self.0.lock().record(event);
     }
 
-    /// Nothing is known of what stands.
+    /// Drops all entries.
     pub(super) fn forget_all(&self) {
-        let mut halves = self.0.lock();
-        halves.young.clear();
-        halves.old.clear();
-        halves.bytes = 0;
+        let mut generations = self.0.lock();
+        generations.young.clear();
+        generations.old.clear();
+        generations.bytes = 0;
     }
 }
 
-impl Halves {
+impl Generations {
     fn forget(&mut self, key: &Key) {
         self.young.remove(key);
         self.old.remove(key);
     }
 
-    fn note(&mut self, Event { kind, object, .. }: &Event) {
+    fn record(&mut self, Event { kind, object, .. }: &Event) {
         if *kind == EventKind::Deleted {
             return self.forget(&object.key);
         }
-        // what it replaces is still counted, until the halves change places
+        // the entry that it replaces is still counted until the generations are swapped
         self.bytes += size(object);
         self.young.insert(object.key.clone(), object.clone());
         if self.bytes > self.limit {
@@ -80,7 +79,7 @@ impl Halves {
 
 fn size(object: &Object) -> usize {
     let Key { resource, namespace, name } = &object.key;
-    ENTRY + resource.as_str().len() + namespace.len() + name.len() + object.json.len()
+    ENTRY_OVERHEAD_BYTES + resource.as_str().len() + namespace.len() + name.len() + object.json.len()
 }
 
 #[cfg(test)]
@@ -97,26 +96,26 @@ mod tests {
 
     #[test]
     fn the_newest_are_known_and_no_more_than_there_is_room_for() {
-        let recent = Recent::new(LogLimits { events: 1, bytes: 1000 });
+        let recent = RecentObjects::new(LogLimits { events: 1, bytes: 1000 });
         for revision in 0..100 {
             let event = event(EventKind::Modified, &format!("pod-{revision}"), revision);
-            recent.note(&event);
+            recent.record(&event);
             assert_eq!(recent.get(&event.object.key).unwrap().revision, revision);
-            let halves = recent.0.lock();
-            assert!(halves.young.len() + halves.old.len() <= 2 * 1000 / 100);
+            let generations = recent.0.lock();
+            assert!(generations.young.len() + generations.old.len() <= 2 * 1000 / 100);
         }
         let gone = event(EventKind::Deleted, "pod-99", 100);
-        recent.note(&gone);
+        recent.record(&gone);
         assert!(recent.get(&gone.object.key).is_none());
         assert!(recent.get(&event(EventKind::Added, "pod-0", 0).object.key).is_none());
     }
 
     #[test]
     fn one_that_is_written_again_and_again_takes_no_room() {
-        let recent = Recent::new(LogLimits { events: 1, bytes: 1000 });
-        recent.note(&event(EventKind::Added, "quiet", 1));
+        let recent = RecentObjects::new(LogLimits { events: 1, bytes: 1000 });
+        recent.record(&event(EventKind::Added, "quiet", 1));
         for revision in 2..5 {
-            recent.note(&event(EventKind::Modified, "busy", revision));
+            recent.record(&event(EventKind::Modified, "busy", revision));
         }
         assert_eq!(recent.get(&event(EventKind::Added, "quiet", 1).object.key).unwrap().revision, 1);
         recent.forget_all();

@@ -1,6 +1,5 @@
-//! Writing a damaged file anew with all that can be read of it. The file itself is set aside, so that nothing of it is lost for whoever
-//! looks into it; a power cut at any moment leaves the one, or the other, or both, and a file that was being repaired is no new one:
-//! it is not opened before its repair is finished.
+//! Rewrites a damaged file with all that can be read of it. The old file is set aside, so that it can be examined; a power cut at any
+//! moment leaves the old file, the new one, or both. A file under repair is not opened before its repair is finished.
 
 use std::path::{Path, PathBuf};
 
@@ -11,61 +10,61 @@ use tokio::fs;
 
 use super::{
     SqliteStore,
-    amend::{self, Amend, Lost, put},
+    amend::{self, LostObject, RepairHook, put},
     aside,
-    fault::Fault,
+    fault::ErrorContext,
     inspect::{Inspection, columns, key},
     open,
-    read::{Unreadable, object},
+    read::{DamagedObject, object},
     result_code::is_damage,
     seal::Seal,
 };
 use crate::store::StoreError;
 
-/// The new file, until it is whole.
-const NEW: &str = ".repairing";
-/// What was given out since the counter was last written is not known: the next revision is beyond it.
-const FAR: u64 = 1 << 20;
+/// The suffix of the new file until it is complete.
+const REPAIRING_SUFFIX: &str = ".repairing";
+/// How far the counter is advanced: the revisions given out since it was last written are not known, and the next one must be greater.
+const REVISION_GAP: u64 = 1 << 20;
 
-/// What a repair has done.
+/// The result of a repair.
 #[derive(Debug)]
-pub struct Repaired {
+pub struct RepairReport {
     /// Where the damaged file is now.
     pub set_aside: PathBuf,
-    /// Objects that are in the new one, without what was written because of the loss of others.
+    /// Objects in the new file, without those that the [`RepairHook`] wrote.
     pub kept: u64,
-    /// Objects that are not.
-    pub lost: Vec<Lost>,
-    /// Whether pages could not be read, or are not what they should be, so that there may have been others.
+    /// Objects that could not be read.
+    pub lost: Vec<LostObject>,
+    /// Whether pages are unreadable or wrong, so that further objects may have been lost.
     pub is_torn: bool,
-    /// Whether an earlier repair was cut off when its file was whole: it was put in its place, and nothing else was done.
+    /// Whether this only finished an earlier repair, which was interrupted when its new file was complete.
     pub is_finished: bool,
 }
 
 impl SqliteStore {
-    /// Writes the file at `path`, which nobody has open, anew with all that can be read of it, and with what `amend` says because of
-    /// the rest. `None`: it is whole, and nothing was done.
+    /// Rewrites the file at `path`, which no process may have open, with all that can be read of it and with what `amend` writes in
+    /// place of the rest. Returns `None` where the file is intact, and does nothing.
     ///
     /// # Errors
     /// The disk fails, there is no such file, or what was sealed cannot be opened with the keys given: nothing is lost then.
     pub async fn repair(
         path: &Path,
         seal: Option<&Seal>,
-        amend: &dyn Amend,
-    ) -> Result<Option<Repaired>, StoreError> {
-        let fault = Fault::of(path);
+        amend: &dyn RepairHook,
+    ) -> Result<Option<RepairReport>, StoreError> {
+        let fault = ErrorContext::of(path);
         let failed = |step| {
             let fault = fault.clone();
             move |error| fault.at(step, sqlx::Error::Io(error))
         };
-        let mut repaired = Repaired {
+        let mut repaired = RepairReport {
             set_aside: PathBuf::new(),
             kept: 0,
             lost: Vec::new(),
             is_torn: aside::is_cut_to_nothing(path).await,
             is_finished: aside::is_being_repaired(path).await,
         };
-        let (new, whole) = (aside::with(path, NEW), aside::with(path, aside::REPAIRED));
+        let (new, whole) = (aside::with(path, REPAIRING_SUFFIX), aside::with(path, aside::REPAIRED_SUFFIX));
         if repaired.is_finished {
             repaired.kept = count(&whole).await.map_err(|error| fault.at("read the new file", error))?;
         } else {
@@ -98,18 +97,19 @@ impl SqliteStore {
         Ok(Some(repaired))
     }
 
-    /// Whether a repair of the file at `path` was cut off when its new file was whole, so that another repair finishes it.
+    /// Reports whether a repair of the file at `path` was interrupted when its new file was complete, so that another repair finishes
+    /// it.
     pub async fn is_being_repaired(path: &Path) -> bool {
         aside::is_being_repaired(path).await
     }
 }
 
-/// What a file is like.
+/// The state of a file.
 enum State {
     Whole,
     /// Objects in it cannot be read, and its pages are what they should be.
     Damaged,
-    /// There may be objects in it that cannot be found.
+    /// There may be objects in it that can no longer be found.
     Torn,
 }
 
@@ -132,7 +132,7 @@ async fn state(path: &Path, seal: Option<&Seal>) -> Result<State, StoreError> {
     })
 }
 
-/// The objects in a whole file.
+/// Counts the objects in an intact file.
 async fn count(path: &Path) -> Result<u64, sqlx::Error> {
     let options = SqliteConnectOptions::new().filename(path).read_only(true).disable_statement_logging();
     let mut connection = options.connect().await?;
@@ -155,8 +155,8 @@ async fn remove(file: &Path) -> std::io::Result<()> {
 async fn copy(
     path: &Path,
     new: &Path,
-    (seal, amend): (Option<&Seal>, &dyn Amend),
-    told: &mut Repaired,
+    (seal, amend): (Option<&Seal>, &dyn RepairHook),
+    told: &mut RepairReport,
 ) -> Result<(), sqlx::Error> {
     let opened = open::open(new, seal).await.map_err(|(_, error)| error)?;
     let mut to = opened.writer;
@@ -181,7 +181,7 @@ async fn copy(
         }
     }
     if told.is_torn {
-        newest = newest.saturating_add(FAR);
+        newest = newest.saturating_add(REVISION_GAP);
     }
     let kept: i64 = sqlx::query_scalar("SELECT count(*) FROM objects").fetch_one(&mut to).await?;
     told.kept = kept.cast_unsigned();
@@ -197,13 +197,13 @@ async fn copy(
     to.close().await
 }
 
-/// Answers the counter of the old file.
+/// Returns the counter of the old file.
 async fn rows(
     from: &mut SqliteConnection,
     (to, seal): (&mut SqliteConnection, Option<&Seal>),
     order: &str,
     newest: &mut u64,
-    told: &mut Repaired,
+    told: &mut RepairReport,
 ) -> Result<u64, sqlx::Error> {
     let columns = columns(from).await?;
     let query = format!(
@@ -217,8 +217,8 @@ async fn rows(
                 *newest = (*newest).max(object.revision);
                 put(to, seal, &object).await?;
             }
-            Err(Unreadable { key, damage, .. }) => {
-                let lost = Lost { key, why: damage.to_string(), bytes: amend::bytes(&row) };
+            Err(DamagedObject { key, damage, .. }) => {
+                let lost = LostObject { key, why: damage.to_string(), bytes: amend::bytes(&row) };
                 if !told.lost.contains(&lost) {
                     told.lost.push(lost);
                 }

@@ -1,5 +1,5 @@
-//! Sealing: objects of some collections lie on the disk encrypted, each bound to its place and revision, so that a copy of the
-//! file shows no Secret and a row put elsewhere is noticed.
+//! Encryption at rest: objects of some collections are encrypted (sealed), each bound to its key and revision, so that a copy of the
+//! file reveals no Secret and a moved row is detected.
 //!
 //! A sealed value is `0x01`, four bytes that name the key, a nonce of twelve bytes, and what AES-256-GCM made of the JSON; a JSON
 //! object never begins with `0x01`. The key file has one key of 32 bytes in base64 a line; `#` begins a comment. The first key
@@ -29,10 +29,10 @@ pub(super) const MARK: u8 = 1;
 const NAME_LEN: usize = 4;
 const HEAD_LEN: usize = 1 + NAME_LEN + NONCE_LEN;
 const KEY_LEN: usize = 32;
-/// A key file with more is none.
+/// The largest key file in bytes.
 const MAX_FILE: u64 = 64 * 1024;
 
-/// Why keys cannot be used, or a value not be opened.
+/// Why keys cannot be used, or a value cannot be decrypted.
 #[derive(Debug, thiserror::Error)]
 pub enum SealError {
     /// The key file cannot be read.
@@ -40,23 +40,23 @@ pub enum SealError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// Others may read it.
+    /// Other users may read the key file.
     #[error("the key file {0} may be read by others; run `chmod 600 {0}`")]
     Open(PathBuf),
-    /// What is there is no key.
+    /// A line of the key file is not a key.
     #[error(
         "line {line} of {place} is no key of 32 bytes in base64; take the line out, or restore it from a copy"
     )]
     NoKey {
         /// What holds the keys.
         place: String,
-        /// From 1.
+        /// The line number, from 1.
         line: usize,
     },
-    /// No key is there.
+    /// There is no key.
     #[error("{0} has no key; `db new-key FILE` of this program makes one")]
     Empty(String),
     /// A value was sealed with another key.
@@ -65,10 +65,10 @@ pub enum SealError {
          node's database held the cloud sends again, what a cloud's held is lost"
     )]
     WrongKey(Key),
-    /// A value was changed, or put into another's place.
+    /// A value was changed or moved to another object.
     #[error("{0} was changed after it was encrypted")]
     Forged(Key),
-    /// A value is sealed, and no key is given.
+    /// A value is encrypted, and no key is given.
     #[error(
         "{0} is encrypted and no key is given; name the key (edge-agent: database.keyFile or database.keyring in edgecore.yaml; \
          cloudsim: --key-file), or move the database away: what a node's database held the cloud sends again, what a cloud's held is lost"
@@ -79,7 +79,7 @@ pub enum SealError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The system has no random numbers.
@@ -87,12 +87,12 @@ pub enum SealError {
     NoRandomness,
 }
 
-/// Which collections are sealed, and with what. Cheap to clone.
+/// The encrypted collections and the keys. Cheap to clone.
 #[derive(Clone)]
 pub struct Seal(Arc<Inner>);
 
 struct Inner {
-    /// The first one seals; never empty.
+    /// The keys; the first one encrypts. Never empty.
     keys: Vec<NamedKey>,
     resources: Vec<Resource>,
 }
@@ -103,10 +103,10 @@ struct NamedKey {
 }
 
 impl Seal {
-    /// The keys of the file at `path`, for these collections.
+    /// Reads the keys in the file at `path`, for these collections.
     ///
     /// # Errors
-    /// The file is missing, open to others, or no key file.
+    /// The file is missing, readable by others, or not a key file.
     pub fn from_file(path: &Path, resources: Vec<Resource>) -> Result<Self, SealError> {
         let read = |source| SealError::Read { path: path.to_owned(), source };
         let file = fs::File::open(path).map_err(read)?;
@@ -118,7 +118,7 @@ impl Seal {
         Self::from_text(&format!("the key file {}", path.display()), &text, resources)
     }
 
-    /// The keys of a text, as a key file has it, for these collections. `place` is where it stands, for errors.
+    /// Parses the content of a key file, for these collections. `place` names its origin in errors.
     ///
     /// # Errors
     /// It holds no key, or something else.
@@ -137,7 +137,7 @@ impl Seal {
         Ok(Self(Arc::new(Inner { keys, resources })))
     }
 
-    /// A new key as a line of a key file.
+    /// Generates a key as a line of a key file.
     ///
     /// # Errors
     /// The system has no random numbers.
@@ -147,11 +147,11 @@ impl Seal {
         Ok(STANDARD.encode(key))
     }
 
-    /// Puts a new key on top of the key file at `path`, which is made where it is missing; the keys that are there stay below it.
-    /// Either the old file or the new one is there, whatever happens.
+    /// Adds a new key at the top of the key file at `path`, which is created where it is missing; the existing keys stay below it. The
+    /// file is replaced atomically.
     ///
     /// # Errors
-    /// What is there is no key file, or it cannot be written.
+    /// The existing file is not a key file, or it cannot be written.
     pub fn add_key(path: &Path) -> Result<(), SealError> {
         let read = |source| SealError::Read { path: path.to_owned(), source };
         let old = match fs::File::open(path) {
@@ -167,12 +167,12 @@ impl Seal {
         replace(path, &text).map_err(|source| SealError::Write { path: path.to_owned(), source })
     }
 
-    /// Whether values of this collection are sealed.
+    /// Reports whether values of this collection are encrypted.
     pub(super) fn covers(&self, resource: &Resource) -> bool {
         self.0.resources.contains(resource)
     }
 
-    /// Whether the value is as it should be on the disk.
+    /// Reports whether the value is encrypted with the current key, or rightly not at all.
     pub(super) fn is_up_to_date(&self, resource: &Resource, value: &[u8]) -> bool {
         match value {
             [MARK, rest @ ..] => self.covers(resource) && rest.starts_with(&self.0.keys[0].name),
@@ -180,7 +180,7 @@ impl Seal {
         }
     }
 
-    /// The value as it goes to the disk.
+    /// Encrypts a value for the disk, where its collection is covered.
     pub(super) fn seal(&self, key: &Key, revision: u64, json: &[u8]) -> Result<Vec<u8>, SealError> {
         let NamedKey { name, key: secret } = &self.0.keys[0];
         let mut nonce = [0; NONCE_LEN];
@@ -199,7 +199,7 @@ impl Seal {
         Ok(value)
     }
 
-    /// What was sealed.
+    /// Decrypts a value.
     pub(super) fn open(&self, key: &Key, revision: u64, mut value: Vec<u8>) -> Result<Vec<u8>, SealError> {
         let forged = || SealError::Forged(key.clone());
         let name = value.get(1..1 + NAME_LEN).ok_or_else(forged)?;
@@ -240,7 +240,7 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     fs::File::open(folder)?.sync_all()
 }
 
-/// What a sealed value belongs to.
+/// Returns the associated data, which binds a value to its key and revision.
 fn place(key: &Key, revision: u64) -> Vec<u8> {
     format!("{}\0{}\0{}\0{revision}", key.resource, key.namespace, key.name).into_bytes()
 }

@@ -1,5 +1,5 @@
-//! What the writer says to SQLite. A connection works in a thread of its own, and each way there and back wakes that thread and its
-//! caller. So several statements go together: a commit of a few objects takes two ways, one to begin and read, one to write and
+//! The SQL statements of the writer. A connection works in a thread of its own, and each round trip wakes that thread and its caller.
+//! So several statements are sent together: a commit of a few objects takes two round trips, one to begin and read, one to write and
 //! commit. sqlx's driver for SQLite takes them in one text, with their arguments one after the other.
 
 use std::{collections::HashMap, iter::repeat_n};
@@ -13,11 +13,11 @@ use sqlx::{
 use super::{Seal, checksum::checksum, read, sealing::closed};
 use crate::store::{Event, EventKind, Key, Object};
 
-/// Ends the transaction without a trace.
-pub(super) const GIVE_UP: &str = "ROLLBACK";
+/// Rolls the transaction back.
+pub(super) const ROLLBACK: &str = "ROLLBACK";
 
 const BEGIN: &str = "BEGIN IMMEDIATE; SELECT revision FROM counter";
-/// The last column says which of several it is.
+/// The last column is the index of the key among those read together.
 const READ: &str =
     "SELECT revision, value, checksum, ? FROM objects WHERE resource = ? AND namespace = ? AND name = ?";
 const PUT: &str = "INSERT INTO objects (resource, namespace, name, revision, value, checksum) VALUES (?, ?, ?, ?, ?, ?) \
@@ -25,56 +25,55 @@ const PUT: &str = "INSERT INTO objects (resource, namespace, name, revision, val
 const DELETE: &str = "DELETE FROM objects WHERE resource = ? AND namespace = ? AND name = ?";
 const COMMIT: &str = "UPDATE counter SET revision = ?; COMMIT";
 
-/// Objects that are read or written together: as many as there are of the first of these, then of the next. Most commits are of no
-/// more than the last. Each number of them is a text of its own, which the connection keeps prepared, at some kilobytes for each
-/// statement.
-const TOGETHER: [usize; 3] = [64, 16, 4];
+/// How many objects one statement text reads or writes: as many batches of the first size as there are, then of the next. Most commits
+/// fit the last. The connection keeps each text prepared, which takes some kilobytes for each statement in it.
+const BATCH_SIZES: [usize; 3] = [64, 16, 4];
 
 /// One or more statements with their arguments.
-type Words<'a> = Query<'a, Sqlite, SqliteArguments>;
+type SqliteQuery<'a> = Query<'a, Sqlite, SqliteArguments>;
 
-/// The objects that a group touches, as they stand at its current commit.
-pub(super) type Standing = HashMap<Key, Option<Object>>;
+/// The current state of the objects that a group of commits touches; `None` where there is none.
+pub(super) type CurrentObjects = HashMap<Key, Option<Object>>;
 
-/// Begins a transaction. Answers the revision, and the objects at `keys`, so that writes can be planned without waiting.
+/// Begins a transaction. Returns the revision, and the objects at `keys`, so that writes can be planned without waiting.
 pub(super) async fn begin(
     connection: &mut SqliteConnection,
     seal: Option<&Seal>,
     keys: &[&Key],
-) -> Result<(u64, Standing), sqlx::Error> {
+) -> Result<(u64, CurrentObjects), sqlx::Error> {
     let first = parts(keys).next().unwrap_or_default();
     let rows = reading(Some(BEGIN), first).fetch_all(&mut *connection).await?;
     let (revision, rows) = rows.split_first().ok_or(sqlx::Error::RowNotFound)?;
     let revision: i64 = revision.try_get(0)?;
-    let mut standing = Standing::with_capacity(keys.len());
-    stand(&mut standing, seal, first, rows)?;
+    let mut standing = CurrentObjects::with_capacity(keys.len());
+    insert_rows(&mut standing, seal, first, rows)?;
     standing.extend(standing_at(connection, seal, &keys[first.len()..]).await?);
     Ok((revision.cast_unsigned(), standing))
 }
 
-/// The objects at `keys`, within a transaction.
+/// Reads the objects at `keys`, within a transaction.
 pub(super) async fn standing_at(
     connection: &mut SqliteConnection,
     seal: Option<&Seal>,
     keys: &[&Key],
-) -> Result<Standing, sqlx::Error> {
-    let mut standing = Standing::with_capacity(keys.len());
+) -> Result<CurrentObjects, sqlx::Error> {
+    let mut standing = CurrentObjects::with_capacity(keys.len());
     for part in parts(keys) {
         let rows = reading(None, part).fetch_all(&mut *connection).await?;
-        stand(&mut standing, seal, part, &rows)?;
+        insert_rows(&mut standing, seal, part, &rows)?;
     }
     Ok(standing)
 }
 
-/// The query that reads `keys`, after another statement.
-fn reading<'a>(before: Option<&'static str>, keys: &'a [&'a Key]) -> Words<'a> {
+/// Makes the query that reads `keys`, after another statement.
+fn reading<'a>(before: Option<&'static str>, keys: &'a [&'a Key]) -> SqliteQuery<'a> {
     let query = text(before.into_iter().chain(repeat_n(READ, keys.len())));
     keys.iter().zip(0_i64..).fold(query, |query, (key, place)| at(query.bind(place), key))
 }
 
-/// Notes what the rows say of `keys`.
-fn stand(
-    standing: &mut Standing,
+/// Puts the objects in the rows into the map.
+fn insert_rows(
+    standing: &mut CurrentObjects,
     seal: Option<&Seal>,
     keys: &[&Key],
     rows: &[SqliteRow],
@@ -90,7 +89,7 @@ fn stand(
     Ok(())
 }
 
-/// Writes what `events` say and ends the transaction at the revision `end`. When it returns, all of it is on the disk.
+/// Writes the changes in `events` and commits the transaction at the revision `end`. When it returns, all of it is on the disk.
 pub(super) async fn commit(
     connection: &mut SqliteConnection,
     seal: Option<&Seal>,
@@ -107,7 +106,7 @@ fn writings<'a>(
     seal: Option<&Seal>,
     events: &'a [&'a Event],
     end: u64,
-) -> Result<Vec<Words<'a>>, sqlx::Error> {
+) -> Result<Vec<SqliteQuery<'a>>, sqlx::Error> {
     let alike = events.chunk_by(|one, other| is_deletion(one) == is_deletion(other));
     let parts: Vec<_> = alike.flat_map(parts).collect();
     let mut queries = Vec::with_capacity(parts.len());
@@ -129,10 +128,10 @@ fn writings<'a>(
     Ok(queries)
 }
 
-/// All of them, in as many parts as there are to be queries.
+/// Splits a list into the batches of one query each.
 fn parts<T>(mut all: &[T]) -> impl Iterator<Item = &[T]> {
     std::iter::from_fn(move || {
-        let size = TOGETHER.into_iter().find(|&size| size <= all.len()).unwrap_or(all.len());
+        let size = BATCH_SIZES.into_iter().find(|&size| size <= all.len()).unwrap_or(all.len());
         let (part, others) = all.split_at(size);
         all = others;
         (!part.is_empty()).then_some(part)
@@ -143,12 +142,12 @@ fn is_deletion(event: &Event) -> bool {
     event.kind == EventKind::Deleted
 }
 
-/// Statements of this file, as one text.
-fn text<'a, 's>(statements: impl Iterator<Item = &'s str>) -> Words<'a> {
+/// Marks a text made of this file's statements as safe for sqlx.
+fn text<'a, 's>(statements: impl Iterator<Item = &'s str>) -> SqliteQuery<'a> {
     // no word of anybody else's is in it
     sqlx::query(AssertSqlSafe(statements.collect::<Vec<_>>().join("; ")))
 }
 
-fn at<'a>(query: Words<'a>, key: &'a Key) -> Words<'a> {
+fn at<'a>(query: SqliteQuery<'a>, key: &'a Key) -> SqliteQuery<'a> {
     query.bind(key.resource.as_str()).bind(&key.namespace).bind(&key.name)
 }

@@ -1,5 +1,5 @@
-//! Reading all objects of a file that is opened: those that are damaged are found before anybody asks for them, and those that
-//! are not on the disk as they should be (without a checksum, not sealed, or with an older key) are written anew, all or none.
+//! Reads all objects of a file that is opened: damaged ones are found before a client asks for them, and those that are not stored as
+//! they should be (without a checksum, not sealed, or with an older key) are rewritten, all or none.
 
 use futures::TryStreamExt;
 use sqlx::{Connection, Row, SqliteConnection};
@@ -7,31 +7,31 @@ use sqlx::{Connection, Row, SqliteConnection};
 use super::{
     Seal,
     checksum::checksum,
-    read::{self, Unreadable},
+    read::{self, DamagedObject},
     sealing::{self, closed},
 };
 use crate::store::{Key, Resource};
 
-/// Beyond every revision that somebody may have seen of a file whose counter is lost.
-const FAR: i64 = 1 << 20;
+/// How far the counter is advanced where it is lost: beyond every revision that a client may have seen.
+const REVISION_GAP: i64 = 1 << 20;
 
-/// What all objects of a file have shown.
+/// The result of reading all objects of a file.
 #[derive(Default)]
-struct Seen {
-    damaged: Vec<Unreadable>,
-    /// To be written anew; whether they are to be sealed as well.
+struct ScanResult {
+    damaged: Vec<DamagedObject>,
+    /// The objects to rewrite, and whether each is to be sealed as well.
     outdated: Vec<(Key, bool)>,
     newest: i64,
 }
 
-/// Reads and settles all objects; answers those that are damaged.
+/// Reads all objects and rewrites the outdated ones; returns those that are damaged.
 ///
 /// # Errors
 /// The database fails, or what was sealed cannot be opened with the keys given.
 pub(super) async fn objects(
     connection: &mut SqliteConnection,
     seal: Option<&Seal>,
-) -> Result<Vec<Unreadable>, sqlx::Error> {
+) -> Result<Vec<DamagedObject>, sqlx::Error> {
     let seen = read_all(connection, seal).await?;
     let is_sealed_anew = seen.outdated.iter().any(|(_, seals)| *seals);
     if !seen.outdated.is_empty() {
@@ -41,16 +41,16 @@ pub(super) async fn objects(
     let counter: i64 = sqlx::query_scalar("SELECT revision FROM counter").fetch_one(&mut *connection).await?;
     if !(seen.newest..i64::MAX / 2).contains(&counter) {
         // a revision is given once only
-        let counter = seen.newest.saturating_add(FAR);
+        let counter = seen.newest.saturating_add(REVISION_GAP);
         tracing::error!(counter, "the database's counter of revisions was damaged and is set anew");
         sqlx::query("UPDATE counter SET revision = ?1").bind(counter).execute(connection).await?;
     }
     Ok(seen.damaged)
 }
 
-async fn read_all(connection: &mut SqliteConnection, seal: Option<&Seal>) -> Result<Seen, sqlx::Error> {
+async fn read_all(connection: &mut SqliteConnection, seal: Option<&Seal>) -> Result<ScanResult, sqlx::Error> {
     let all = sqlx::query("SELECT revision, value, checksum, namespace, name, resource FROM objects");
-    let mut seen = Seen::default();
+    let mut seen = ScanResult::default();
     let mut rows = all.fetch(connection);
     while let Some(row) = rows.try_next().await? {
         let resource = Resource::named(&read::text(&row, 5)?);

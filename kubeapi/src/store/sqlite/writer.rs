@@ -1,5 +1,5 @@
-//! The one writer. Commits that arrive while a transaction runs share the next one, so that many small writes at once cost
-//! one sync of the disk together; each is still carried out whole or refused alone.
+//! The single writer. Commits that arrive during a transaction share the next one, so that many small writes cost one sync of the disk
+//! together; each still succeeds or fails by itself.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -8,63 +8,65 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{
     Seal,
-    fault::Fault,
-    recent::Recent,
+    fault::ErrorContext,
+    recent::RecentObjects,
     result_code::may_be_of_one,
-    statements::{self, Standing},
-    trim::Trim,
+    statements::{self, CurrentObjects},
+    trim::IncrementalVacuum,
 };
-use crate::store::{Event, EventKind, Key, Object, StoreError, Write, damage::Found, log::Log, plan::plan};
+use crate::store::{
+    Event, EventKind, Key, Object, StoreError, Write, damage::DamagedObjectsTracker, log::Log, plan::plan,
+};
 
-/// Commits that share a transaction at most: enough that the sync no longer matters, few enough that nobody waits long.
-const GROUP: usize = 64;
+/// The most commits of one transaction: enough that the cost of the sync no longer matters, few enough that no commit waits long.
+const MAX_COMMITS_PER_TRANSACTION: usize = 64;
 
-/// A commit and who waits for it.
+/// A commit and the channel for its result.
 pub(super) struct Job {
     pub(super) writes: Vec<Write>,
     pub(super) answer: oneshot::Sender<Result<Vec<Object>, StoreError>>,
 }
 
-/// The owner of the writing connection.
+/// Owns the writing connection.
 pub(super) struct Writer {
     connection: SqliteConnection,
     seal: Option<Seal>,
     shared: Shared,
-    fault: Fault,
-    trim: Trim,
+    fault: ErrorContext,
+    trim: IncrementalVacuum,
 }
 
-/// What readers share with the writer.
+/// The state that readers share with the writer.
 pub(super) struct Shared {
     pub(super) log: Arc<Log>,
-    pub(super) recent: Arc<Recent>,
-    pub(super) damaged: Arc<Found>,
+    pub(super) recent: Arc<RecentObjects>,
+    pub(super) damaged: Arc<DamagedObjectsTracker>,
 }
 
-/// What became of one commit of a group: its events, or why it was refused.
-type Outcome = Result<Vec<Event>, StoreError>;
+/// The result of one commit of a group: its events, or why it was refused.
+type CommitResult = Result<Vec<Event>, StoreError>;
 
 impl Writer {
-    /// The owner of `connection`.
+    /// Makes the writer that owns `connection`.
     pub(super) fn new(
         connection: SqliteConnection,
         seal: Option<Seal>,
         shared: Shared,
-        fault: Fault,
+        fault: ErrorContext,
     ) -> Self {
-        Self { connection, seal, shared, fault, trim: Trim::default() }
+        Self { connection, seal, shared, fault, trim: IncrementalVacuum::default() }
     }
 
-    /// Works until the store is dropped and the last commit is answered.
+    /// Runs until the store is dropped and the last commit is answered.
     pub(super) async fn run(mut self, mut inbox: mpsc::Receiver<Job>) {
-        let mut group = Vec::with_capacity(GROUP);
-        while inbox.recv_many(&mut group, GROUP).await > 0 {
+        let mut group = Vec::with_capacity(MAX_COMMITS_PER_TRANSACTION);
+        while inbox.recv_many(&mut group, MAX_COMMITS_PER_TRANSACTION).await > 0 {
             self.settle(&mut group).await;
             self.trim.after_commit(&mut self.connection).await;
         }
     }
 
-    /// Carries out and answers a group.
+    /// Executes a group and answers its commits.
     async fn settle(&mut self, group: &mut Vec<Job>) {
         match self.transact(group).await {
             Ok(outcomes) => self.publish(group.drain(..).zip(outcomes)),
@@ -87,8 +89,8 @@ impl Writer {
         self.publish(jobs.into_iter().map(|job| (job, Err(self.fault.at("commit", error.clone())))));
     }
 
-    /// Shows the events to watchers, then tells the callers.
-    fn publish(&self, settled: impl Iterator<Item = (Job, Outcome)>) {
+    /// Publishes the events to watchers, then answers the callers.
+    fn publish(&self, settled: impl Iterator<Item = (Job, CommitResult)>) {
         for (job, outcome) in settled {
             let answer = outcome.map(|events| {
                 let written = events.iter().map(|event| event.object.clone()).collect();
@@ -100,27 +102,27 @@ impl Writer {
         }
     }
 
-    /// One transaction for the whole group; when it returns outcomes, they are on the disk.
+    /// Executes the whole group in one transaction; when it returns results, they are on the disk.
     ///
     /// Not sqlx's own `Transaction`: it counts how deep it is, and a full disk, at which SQLite ends the transaction by itself,
     /// would leave that count wrong for ever.
-    async fn transact(&mut self, group: &mut [Job]) -> Result<Vec<Outcome>, sqlx::Error> {
+    async fn transact(&mut self, group: &mut [Job]) -> Result<Vec<CommitResult>, sqlx::Error> {
         let done = self.carry_out(group).await;
         if done.is_err() {
             // Where SQLite has ended it already, there is nothing to end.
-            let _ = sqlx::query(statements::GIVE_UP).execute(&mut self.connection).await;
+            let _ = sqlx::query(statements::ROLLBACK).execute(&mut self.connection).await;
             // It may have gone through although the disk said otherwise.
             self.shared.recent.forget_all();
         }
         done
     }
 
-    async fn carry_out(&mut self, group: &mut [Job]) -> Result<Vec<Outcome>, sqlx::Error> {
+    async fn carry_out(&mut self, group: &mut [Job]) -> Result<Vec<CommitResult>, sqlx::Error> {
         let (connection, seal) = (&mut self.connection, self.seal.as_ref());
         let touched = touched(group);
         let known =
             touched.iter().filter_map(|key| Some(((*key).clone(), Some(self.shared.recent.get(key)?))));
-        let known: Standing = known.collect();
+        let known: CurrentObjects = known.collect();
         let unknown: Vec<_> = touched.iter().copied().filter(|key| !known.contains_key(*key)).collect();
         let (start, mut standing) = statements::begin(connection, seal, &unknown).await?;
         if start == self.shared.log.head() {
@@ -133,7 +135,7 @@ impl Writer {
         }
         let (end, outcomes) = plan_all(group, start, &mut standing);
         if end == start {
-            sqlx::query(statements::GIVE_UP).execute(connection).await?;
+            sqlx::query(statements::ROLLBACK).execute(connection).await?;
             return Ok(outcomes);
         }
         let events: Vec<_> = outcomes.iter().flatten().flatten().collect();
@@ -143,22 +145,22 @@ impl Writer {
         let committed = statements::commit(connection, seal, &events, end).await;
         committed.inspect_err(|_| self.shared.log.announce(start))?;
         for event in events {
-            self.shared.recent.note(event);
+            self.shared.recent.record(event);
             self.shared.damaged.clear(&event.object.key);
         }
         Ok(outcomes)
     }
 }
 
-/// What a group writes, each once.
+/// Returns the keys that a group writes, each once.
 fn touched(group: &[Job]) -> Vec<&Key> {
     let keys: BTreeSet<&Key> =
         group.iter().flat_map(|job| job.writes.iter().map(|write| &write.key)).collect();
     keys.into_iter().collect()
 }
 
-/// What becomes of each commit of a group, one after the other, and the revision after them.
-fn plan_all(group: &mut [Job], start: u64, standing: &mut Standing) -> (u64, Vec<Outcome>) {
+/// Plans each commit of a group in order; returns the results and the last revision.
+fn plan_all(group: &mut [Job], start: u64, standing: &mut CurrentObjects) -> (u64, Vec<CommitResult>) {
     let (mut head, mut outcomes) = (start, Vec::with_capacity(group.len()));
     for job in group {
         let outcome = plan(&mut job.writes, head, |key| standing.get(key).cloned().flatten());

@@ -1,4 +1,4 @@
-//! What is dialled for a pod or a service.
+//! The backend of a proxied pod or service.
 
 use crate::streams::pod::Pod;
 
@@ -6,6 +6,6 @@ use crate::streams::pod::Pod;
 pub(super) struct Backend {
     pub(super) pod: Pod,
     pub(super) port: u16,
-    /// Whether it speaks TLS.
+    /// Whether the port uses TLS.
     pub(super) is_https: bool,
 }

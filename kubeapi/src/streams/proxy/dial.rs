@@ -1,4 +1,4 @@
-//! HTTP to a port of a pod, over a port-forward to it.
+//! Sends HTTP requests to a port of a pod over a port-forward.
 
 use std::time::Duration;
 
@@ -12,25 +12,25 @@ use spdy::{
 };
 use tokio::{io::AsyncReadExt, time::timeout};
 
-use super::{backend::Backend, headers::returned, place::Place, tls};
+use super::{backend::Backend, headers::returned, path::ProxyPath, tls};
 use crate::{
     Body, NodeAnswer, NodeIo, NodeStreams,
-    body::Received,
+    body::RequestBody,
     status::StatusError,
     streams::{
         Tasks, copy, node,
         remote::spdy,
         slots::Slot,
-        upgrade::{Asked, Client},
+        upgrade::{Client, UpgradeRequest},
     },
 };
 
 /// The protocol of port-forwards.
-const FORWARD: HeaderValue = HeaderValue::from_static("portforward.k8s.io");
-/// How long a pod may take to the head of its answer.
+const PORT_FORWARD_PROTOCOL: HeaderValue = HeaderValue::from_static("portforward.k8s.io");
+/// How long a pod may take to send the head of its response.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
-/// Bytes of a reason why a port cannot be reached, and how long it may take after the connection has ended.
-const REASON: u64 = 4 * 1024;
+/// The most bytes of the reason why a port cannot be reached, and how long it may take after the connection has ended.
+const MAX_REASON_BYTES: u64 = 4 * 1024;
 const REASON_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A connection to a port.
@@ -51,10 +51,11 @@ async fn connect(
     tasks: &Tasks,
 ) -> Result<Connection, StatusError> {
     let path = format!("/portForward/{namespace}/{}", backend.pod.name());
-    let io = match node::ask(streams, backend.pod.host()?, spdy(path, [&FORWARD])).await? {
-        NodeAnswer::Upgraded(_, io) => io,
-        NodeAnswer::Response(answer) => return Err(unreachable(node::text(answer.into_body()).await)),
-    };
+    let io =
+        match node::send_request(streams, backend.pod.host()?, spdy(path, [&PORT_FORWARD_PROTOCOL])).await? {
+            NodeAnswer::Upgraded(_, io) => io,
+            NodeAnswer::Response(answer) => return Err(unreachable(node::text(answer.into_body()).await)),
+        };
     let (session, incoming, driver) = session::new(io, Role::Client);
     // a node opens no streams
     drop(incoming);
@@ -72,25 +73,25 @@ async fn connect(
     Ok(Connection { session, error, data })
 }
 
-/// Why the port could not be reached, as the node says it.
+/// Returns the node's reason why the port could not be reached.
 async fn reason(error: Stream) -> Option<String> {
     let mut text = Vec::new();
     // what has come by then is told
-    let _ = timeout(REASON_TIMEOUT, error.take(REASON).read_to_end(&mut text)).await;
+    let _ = timeout(REASON_TIMEOUT, error.take(MAX_REASON_BYTES).read_to_end(&mut text)).await;
     Some(String::from_utf8_lossy(&text).trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-/// Asks the pod, and relays its answer or the connection that it upgrades to.
+/// Sends the request to the pod, and relays its response or upgraded connection.
 pub(super) async fn answer(
     streams: &dyn NodeStreams,
     backend: &Backend,
-    (parts, headers, body): (&mut request::Parts, HeaderMap, Received),
-    place: &Place,
+    (parts, headers, body): (&mut request::Parts, HeaderMap, RequestBody),
+    place: &ProxyPath,
     slot: Slot,
 ) -> Result<Response<Body>, StatusError> {
     let namespace = backend.pod.namespace().to_owned();
     let tasks = parts.extensions.get::<Tasks>().cloned().unwrap_or_default();
-    let client = if Asked::of(&parts.headers).is_ok() { Some(Client::of(parts)?) } else { None };
+    let client = if UpgradeRequest::of(&parts.headers).is_ok() { Some(Client::of(parts)?) } else { None };
     let Connection { session, error, data } = connect(streams, backend, &namespace, &tasks).await?;
     let io: Box<dyn NodeIo> = if backend.is_https {
         match tls::connect(data).await {
@@ -155,7 +156,7 @@ pub(super) async fn answer(
     }
 }
 
-/// The headers of a 101, but for that of this connection.
+/// Returns the headers of a 101 response without hop-by-hop headers.
 fn upgraded(pod: &HeaderMap) -> HeaderMap {
     let mut headers = pod.clone();
     headers.remove("connection");

@@ -1,20 +1,20 @@
-//! The headers that go on to what is proxied, and those that come back.
+//! The headers of proxied requests and responses.
 
 use http::{
     HeaderMap, HeaderName, HeaderValue,
     header::{self, CONNECTION, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE},
 };
 
-use super::{location, place::Place};
+use super::{location, path::ProxyPath};
 
-/// Headers that are about one connection.
-const HOP: [HeaderName; 6] =
+/// Hop-by-hop headers, which are not forwarded.
+const HOP_BY_HOP_HEADERS: [HeaderName; 6] =
     [CONNECTION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, header::PROXY_AUTHENTICATE];
 
-/// The client's headers as what is proxied gets them: without those of this connection, and without who calls.
-pub(super) fn forwarded(client: &HeaderMap, place: &Place) -> HeaderMap {
+/// Returns the headers of the proxied request: the client's without hop-by-hop headers and credentials.
+pub(super) fn forwarded(client: &HeaderMap, place: &ProxyPath) -> HeaderMap {
     let mut headers = client.clone();
-    for name in HOP {
+    for name in HOP_BY_HOP_HEADERS {
         headers.remove(name);
     }
     let own: Vec<_> = headers
@@ -35,10 +35,10 @@ pub(super) fn forwarded(client: &HeaderMap, place: &Place) -> HeaderMap {
     headers
 }
 
-/// The answer of what is proxied as its client gets it.
-pub(super) fn returned(head: &http::response::Parts, place: &Place) -> HeaderMap {
+/// Returns the backend's response as it is sent to the client.
+pub(super) fn returned(head: &http::response::Parts, place: &ProxyPath) -> HeaderMap {
     let mut headers = head.headers.clone();
-    for name in HOP {
+    for name in HOP_BY_HOP_HEADERS {
         headers.remove(name);
     }
     let cors: Vec<_> =
@@ -70,7 +70,7 @@ mod tests {
         ] {
             client.insert(name, HeaderValue::from_static(value));
         }
-        let place = Place::of(&"/api/v1/nodes/n/proxy/pods".parse().unwrap(), false);
+        let place = ProxyPath::of(&"/api/v1/nodes/n/proxy/pods".parse().unwrap(), false);
         let headers = forwarded(&client, &place);
         let mut names: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
         names.sort_unstable();

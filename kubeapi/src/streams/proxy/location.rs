@@ -1,8 +1,8 @@
-//! Where a redirect of what is proxied leads to. Pure.
+//! Rewrites the `Location` of a backend's redirect. Pure.
 
 use http::{HeaderValue, Uri};
 
-/// The location for the proxy's client; `None`: as it is.
+/// Returns the location for the proxy's client; `None` where it is unchanged.
 ///
 /// Source: `rewriteURL` of the real server's transport.
 pub(super) fn rewritten(location: &str, prefix: &str) -> Option<HeaderValue> {

@@ -1,7 +1,7 @@
 //! `nodes/proxy`, `pods/proxy` and `services/proxy`: HTTP to what runs in the cluster.
 //!
-//! A node's pages are asked for through the way to it; a pod is reached by a port-forward, over which HTTP is spoken. Links in pages
-//! are left as they are; the `Location` of a redirect is the proxy's.
+//! A node's kubelet is reached through [`NodeStreams`](crate::NodeStreams), a pod by HTTP over a port-forward. Links in pages are not
+//! rewritten; the `Location` of a redirect is.
 
 mod backend;
 mod dial;
@@ -9,7 +9,7 @@ mod headers;
 mod location;
 mod name;
 mod page;
-mod place;
+mod path;
 mod service;
 mod tls;
 
@@ -20,13 +20,16 @@ use http::{
 
 use serde_json::Map;
 
-use self::{backend::Backend, headers::forwarded, name::Name, place::Place};
+use self::{backend::Backend, headers::forwarded, name::Name, path::ProxyPath};
 use super::{audit, pod::Pod, request::StreamRequest};
-use crate::{Body, body::Received, path::Target, registry::Builtin, status::StatusError};
+use crate::{Body, body::RequestBody, path::Target, registry::Builtin, status::StatusError};
 
 /// Proxies a request.
-pub(super) async fn answer(wanted: StreamRequest<'_>, body: Received) -> Result<Response<Body>, StatusError> {
-    let place = Place::of(&wanted.parts.uri, wanted.call.target.kind.namespaced);
+pub(super) async fn answer(
+    wanted: StreamRequest<'_>,
+    body: RequestBody,
+) -> Result<Response<Body>, StatusError> {
+    let place = ProxyPath::of(&wanted.parts.uri, wanted.call.target.kind.namespaced);
     let is_read = [Method::GET, Method::HEAD].contains(&wanted.parts.method);
     if place.path.is_empty() && is_read && !wanted.parts.headers.contains_key(UPGRADE) {
         return moved(&place);
@@ -49,14 +52,14 @@ pub(super) async fn answer(wanted: StreamRequest<'_>, body: Received) -> Result<
         }
     };
     let slot = wanted.api.slots().take(wanted.caller, backend.pod.host()?)?;
-    audit::begins(wanted.caller, &wanted.call.target, "", &[]);
+    audit::stream_started(wanted.caller, &wanted.call.target, "", &[]);
     let StreamRequest { streams, mut parts, .. } = wanted;
     let headers = forwarded(&parts.headers, &place);
     dial::answer(streams, &backend, (&mut parts, headers, body), &place, slot).await
 }
 
-/// 301 to the same with a slash, as of a directory: links in pages would lead nowhere.
-fn moved(place: &Place) -> Result<Response<Body>, StatusError> {
+/// Redirects (301) to the same path with a slash, so that relative links in pages work.
+fn moved(place: &ProxyPath) -> Result<Response<Body>, StatusError> {
     let mut answer = Response::new(Body::default());
     *answer.status_mut() = StatusCode::MOVED_PERMANENTLY;
     let location = HeaderValue::from_str(&format!("{}/{}", place.prefix, place.query));

@@ -1,8 +1,8 @@
-//! What is proxied, as a path names it: `name`, `name:port`, `scheme:name:port`. Pure.
+//! Parses the name of a proxied object: `name`, `name:port`, `scheme:name:port`. Pure.
 
 use crate::status::StatusError;
 
-/// A name with what may stand around it.
+/// A name with an optional scheme and port.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Name {
     /// `http` where none is given.
@@ -29,12 +29,12 @@ impl Name {
         Ok(Self { scheme: scheme.to_owned(), name: name.to_owned(), port: port.to_owned() })
     }
 
-    /// Whether TLS is to be spoken.
+    /// Reports whether the scheme is `https`.
     pub(super) fn is_https(&self) -> bool {
         self.scheme == "https"
     }
 
-    /// The port, where it is given, which must be a number then.
+    /// Returns the port, if given; it must be a number.
     pub(super) fn number(&self) -> Result<Option<u16>, StatusError> {
         if self.port.is_empty() {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! `nodes/proxy`: what a node's kubelet serves.
+//! `nodes/proxy`: requests to a node's kubelet.
 
 use http::{HeaderMap, Method, Response, header};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{
     headers::{forwarded, returned},
     name::Name,
-    place::Place,
+    path::ProxyPath,
 };
 use crate::{
     Body, NodeAnswer, NodeRequest,
@@ -15,38 +15,38 @@ use crate::{
     streams::{
         audit, copy, node,
         request::StreamRequest,
-        upgrade::{Asked, Client, STREAM_PROTOCOL},
+        upgrade::{Client, STREAM_PROTOCOL, UpgradeRequest},
     },
     verbs::get::find,
 };
 
-/// The port of kubelets, where a node's status has none.
-const KUBELET: u64 = 10250;
-/// Headers by which a node accepts to upgrade a connection.
-const ACCEPTING: [header::HeaderName; 4] =
+/// The kubelet's port where the node's status has none.
+const KUBELET_PORT: u64 = 10250;
+/// Headers of a node's response that accepts an upgrade.
+const UPGRADE_HEADERS: [header::HeaderName; 4] =
     [header::UPGRADE, STREAM_PROTOCOL, header::SEC_WEBSOCKET_ACCEPT, header::SEC_WEBSOCKET_PROTOCOL];
 
-/// A page, or a stream.
+/// Proxies a request for a page or a stream.
 pub(super) async fn answer(
     wanted: StreamRequest<'_>,
     target: &Target,
     name: &Name,
-    place: &Place,
+    place: &ProxyPath,
 ) -> Result<Response<Body>, StatusError> {
     let object = find(wanted.api, target).await?.value()?;
     let port = object.pointer("/status/daemonEndpoints/kubeletEndpoint/Port").and_then(Value::as_u64);
-    let port = port.filter(|port| *port > 0).unwrap_or(KUBELET);
-    if name.number()?.is_some_and(|asked| u64::from(asked) != port && u64::from(asked) != KUBELET) {
+    let port = port.filter(|port| *port > 0).unwrap_or(KUBELET_PORT);
+    if name.number()?.is_some_and(|asked| u64::from(asked) != port && u64::from(asked) != KUBELET_PORT) {
         let why = format!("only the kubelet of a node can be reached, on port {port}");
         return Err(StatusError::bad_request(why));
     }
-    let is_upgrade = Asked::of(&wanted.parts.headers).is_ok();
+    let is_upgrade = UpgradeRequest::of(&wanted.parts.headers).is_ok();
     if wanted.parts.method != Method::GET && !(is_upgrade && wanted.parts.method == Method::POST) {
         // a node takes no bodies
         return Err(StatusError::method_not_allowed());
     }
     let slot = wanted.api.slots().take(wanted.caller, &target.name)?;
-    audit::begins(wanted.caller, &wanted.call.target, "", &[&place.path]);
+    audit::stream_started(wanted.caller, &wanted.call.target, "", &[&place.path]);
     let StreamRequest { streams, mut parts, .. } = wanted;
     let mut headers = forwarded(&parts.headers, place);
     if is_upgrade {
@@ -58,7 +58,7 @@ pub(super) async fn answer(
     }
     let request =
         NodeRequest { method: parts.method.clone(), path_and_query: place.path_and_query(), headers };
-    match node::ask(streams, &target.name, request).await? {
+    match node::send_request(streams, &target.name, request).await? {
         NodeAnswer::Response(answer) => {
             let (mut head, body) = answer.into_parts();
             head.headers = returned(&head, place);
@@ -66,7 +66,7 @@ pub(super) async fn answer(
         }
         NodeAnswer::Upgraded(head, io) => {
             let mut headers = HeaderMap::new();
-            for name in ACCEPTING {
+            for name in UPGRADE_HEADERS {
                 if let Some(value) = head.headers.get(&name) {
                     headers.insert(name, value.clone());
                 }

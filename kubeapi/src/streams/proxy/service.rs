@@ -1,4 +1,4 @@
-//! Which pod and port stand behind a service.
+//! Finds the pod and port behind a service.
 
 use rand::seq::IteratorRandom;
 use serde_json::Value;
@@ -15,10 +15,10 @@ use crate::{
     verbs::get::find,
 };
 
-/// The label by which slices name their service.
+/// The label of endpoint slices that names their service.
 const SERVICE: &str = "kubernetes.io/service-name";
 
-/// A ready endpoint of a service; one of them, where there are several.
+/// Returns one of the ready endpoints of a service.
 pub(super) async fn backend(api: &Api, target: &Target, name: &Name) -> Result<Backend, StatusError> {
     let service = find(api, target).await?.value()?;
     let port = port_name(&service, name)?;
@@ -42,7 +42,7 @@ pub(super) async fn backend(api: &Api, target: &Target, name: &Name) -> Result<B
     Ok(Backend { port, pod: Pod::find(api, &pod).await?, is_https: name.is_https() })
 }
 
-/// The name of the port that is asked for by name or number.
+/// Returns the name of the port that is requested by name or number.
 fn port_name(service: &Value, name: &Name) -> Result<String, StatusError> {
     let Ok(Some(number)) = name.number() else { return Ok(name.port.clone()) };
     let mut ports = items(service, "/spec/ports").iter();
@@ -54,7 +54,7 @@ fn port_name(service: &Value, name: &Name) -> Result<String, StatusError> {
     Ok(text(port.ok_or_else(none)?, "/name").unwrap_or_default().to_owned())
 }
 
-/// The ready pods of a slice, with the port of this name.
+/// Returns the ready pods of a slice, with the port of this name.
 fn endpoints(slice: &Value, port: &str) -> Vec<(String, u16)> {
     let mut ports = items(slice, "/ports").iter();
     let port = ports.find(|one| text(one, "/name").unwrap_or_default() == port);

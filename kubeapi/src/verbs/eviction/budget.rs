@@ -1,4 +1,4 @@
-//! Whether a disruption budget lets a pod go. Pure.
+//! Decides whether a disruption budget allows an eviction. Pure.
 //!
 //! Source: Kubernetes' `pkg/registry/core/pod/storage/eviction.go`.
 
@@ -11,10 +11,10 @@ use crate::{
 
 /// The most pods that may be on their way out and not yet seen to be: more, and whoever counts them is gone.
 const MAX_DISRUPTED: usize = 2000;
-/// When to ask again about a budget that was not looked at since it was changed.
+/// The seconds after which a client should retry where the budget's status is outdated.
 const NOT_YET: u64 = 10;
 
-/// Whether the pod's eviction is to be counted in the budget of this name; an error where it may not go.
+/// Reports whether the pod's eviction counts in the budget of this name; an error where it is not allowed.
 pub(super) fn counts(name: &str, budget: &Value, pod: &Value) -> Result<bool, StatusError> {
     let number = |pointer: &str| budget.pointer(pointer).and_then(Value::as_i64).unwrap_or_default();
     let (healthy, desired) = (number("/status/currentHealthy"), number("/status/desiredHealthy"));
@@ -65,7 +65,7 @@ fn is_ready(pod: &Value) -> bool {
     })
 }
 
-/// The budget, in which the pod of this name is on its way out.
+/// Returns the budget with the pod of this name in `disruptedPods`.
 pub(super) fn taken(mut budget: Value, pod: &str, now: &str) -> Value {
     let status = child(as_map(&mut budget), "status");
     let left = status.get("disruptionsAllowed").and_then(Value::as_i64).unwrap_or_default().saturating_sub(1);

@@ -1,4 +1,4 @@
-//! Reading pods, and the words in which findings are told.
+//! Helpers that read pods and format findings.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::{
 };
 
 impl<'a> Pod<'a> {
-    /// All of its containers: those that run first, those that it is for, those that were added.
+    /// Returns all containers: init, regular and ephemeral ones.
     pub(super) fn containers(&self) -> impl Iterator<Item = &'a Value> + use<'a> {
         let spec = self.spec;
         ["/initContainers", "/containers", "/ephemeralContainers"]
@@ -18,7 +18,7 @@ impl<'a> Pod<'a> {
             .flat_map(|list| items(spec, list))
     }
 
-    /// The names of the containers that are like this.
+    /// Returns the names of the containers for which the predicate is true.
     pub(super) fn containers_where(&self, is_like: impl FnMut(&&'a Value) -> bool) -> Vec<&'a str> {
         self.containers().filter(is_like).map(name).collect()
     }
@@ -55,12 +55,12 @@ pub(super) fn context<'a>(of: &'a Value, pointer: &str) -> &'a Value {
     of.get("securityContext").and_then(|context| context.pointer(pointer)).unwrap_or(&NONE)
 }
 
-/// Whether something is there.
+/// Reports whether a value is set.
 pub(super) fn is_set(value: &Value) -> bool {
     !value.is_null()
 }
 
-/// What `check` finds, unless the pod is one of Windows, which has no such thing.
+/// Runs `check`, except for Windows pods.
 pub(super) fn unless_windows(
     pod: &Pod<'_>,
     check: impl Fn(&Pod<'_>) -> Option<Violation>,
@@ -68,7 +68,7 @@ pub(super) fn unless_windows(
     if text(pod.spec, "/os/name") == Some("windows") { None } else { check(pod) }
 }
 
-/// What `check` finds, unless the users of the pod are none of the host's.
+/// Runs `check`, except for pods in a user namespace of their own.
 pub(super) fn unless_own_users(
     pod: &Pod<'_>,
     check: impl Fn(&Pod<'_>) -> Option<Violation>,
@@ -92,7 +92,7 @@ pub(super) fn containers(names: &[&str]) -> String {
     format!("{} {}", plural("container", "containers", names.len()), quoted(names))
 }
 
-/// Who has set something: `pod`, containers, or both.
+/// Where a field is set: the pod, containers, or both.
 #[derive(Debug, Default)]
 pub(super) struct Setters<'a> {
     pub(super) pod: bool,

@@ -1,4 +1,4 @@
-//! What is asked of a pod, as a table: which check is of which level, and since which version of Kubernetes.
+//! The checks of Pod Security, as a table: the level of each, and the Kubernetes version in which it begins.
 
 use super::{
     labels::{Level, Standard, Version},
@@ -10,10 +10,10 @@ mod fields;
 mod restricted;
 mod seccomp;
 
-/// The minor version whose checks are the newest here: `latest` and all later ones are held against these.
-const NEWEST: u32 = 36;
+/// The newest minor version with checks of its own: `latest` and later versions use these.
+const NEWEST_MINOR_VERSION: u32 = 36;
 
-/// What all checks found, in their order.
+/// The violations that the checks found, in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Violations(Vec<Violation>);
 
@@ -121,8 +121,8 @@ const CHECKS: [Check; 19] = [
 /// What `pod` violates of `standard`.
 pub(super) fn evaluate(standard: Standard, pod: &Pod<'_>) -> Violations {
     let minor = match standard.version {
-        Version::Minor(minor) => minor.min(NEWEST),
-        Version::Latest => NEWEST,
+        Version::Minor(minor) => minor.min(NEWEST_MINOR_VERSION),
+        Version::Latest => NEWEST_MINOR_VERSION,
     };
     let asked = || {
         let checks = CHECKS.iter().filter(|check| check.level <= standard.level);

@@ -135,14 +135,14 @@ async fn an_empty_file_that_had_objects_is_no_new_one() {
 }
 
 /// Writes a pod for each that is lost, and one where there may be others.
-struct Mourner;
+struct LossRecorder;
 
-impl Amend for Mourner {
+impl RepairHook for LossRecorder {
     fn reads(&self) -> Vec<Resource> {
         vec![Resource::new("", "pods")]
     }
 
-    fn writes(&self, lost: &[Lost], is_torn: bool, left: &[Object]) -> Vec<(Key, serde_json::Value)> {
+    fn writes(&self, lost: &[LostObject], is_torn: bool, left: &[Object]) -> Vec<(Key, serde_json::Value)> {
         let torn = is_torn.then(|| pod("gone", "others"));
         let keys = lost.iter().map(|lost| pod("gone", &lost.key.name)).chain(torn);
         let value = serde_json::json!({"metadata": {}, "left": left.len(), "bytes": lost.first().map(|lost| &lost.bytes)});
@@ -163,7 +163,7 @@ async fn what_is_to_be_said_of_the_lost_is_in_the_new_file() {
             bytes[at..at + 4096].fill(0xa5);
             std::fs::write(&path, bytes).unwrap();
         }
-        let repaired = SqliteStore::repair(&path, None, &Mourner).await.unwrap().unwrap();
+        let repaired = SqliteStore::repair(&path, None, &LossRecorder).await.unwrap().unwrap();
         assert_eq!(
             (repaired.is_torn, repaired.lost.len(), &*repaired.lost[0].bytes),
             (is_torn, 1, b"{".as_slice())
@@ -184,7 +184,7 @@ async fn a_repair_that_was_cut_off_is_finished_and_leaves_no_new_file_meanwhile(
     hundred(&path).await;
     run(&path, "UPDATE objects SET value = x'7b' WHERE name = 'p-007'").await;
     let damaged = std::fs::read(&path).unwrap();
-    let repaired = SqliteStore::repair(&path, None, &Mourner).await.unwrap().unwrap();
+    let repaired = SqliteStore::repair(&path, None, &LossRecorder).await.unwrap().unwrap();
     // the power was cut between the two renames
     std::fs::rename(&path, dir.path().join("objects.db.repaired")).unwrap();
     std::fs::write(dir.path().join("objects.db-wal"), b"of the damaged one").unwrap();

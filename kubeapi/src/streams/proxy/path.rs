@@ -1,17 +1,17 @@
-//! The path of what is proxied, and the path within.
+//! The path of a proxied request: the prefix of the proxy, and the path at the backend.
 
-/// The path of what is proxied, as its clients see it.
-pub(super) struct Place {
-    /// Up to and with `/proxy`.
+/// The parts of a proxied request's path.
+pub(super) struct ProxyPath {
+    /// The prefix, up to and including `/proxy`.
     pub(super) prefix: String,
-    /// What follows, from the slash on; empty where the path ends with `/proxy`.
+    /// The path after the prefix, with its slash; empty where the path ends with `/proxy`.
     pub(super) path: String,
     /// The encoded query, with its question mark.
     pub(super) query: String,
 }
 
-impl Place {
-    /// Of the URI of a request; `namespaced`: what is proxied stands in a namespace.
+impl ProxyPath {
+    /// Splits the URI of a request; `namespaced`: the proxied object has a namespace.
     pub(super) fn of(uri: &http::Uri, namespaced: bool) -> Self {
         // api, v1, namespaces, namespace, kind, name, proxy
         let mut steps = if namespaced { 7 } else { 5 };
@@ -32,7 +32,7 @@ impl Place {
         Self { prefix: path[..end].to_owned(), path: path[end..].to_owned(), query }
     }
 
-    /// What is asked of what is proxied.
+    /// Returns the path and query for the backend.
     pub(super) fn path_and_query(&self) -> String {
         format!("{}{}", self.path, self.query)
     }
@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn the_path_behind_the_proxy_is_left_as_it_is() {
         let of = |path: &str, namespaced| {
-            let place = Place::of(&path.parse().unwrap(), namespaced);
+            let place = ProxyPath::of(&path.parse().unwrap(), namespaced);
             (place.prefix.clone(), place.path_and_query())
         };
         let pair = |prefix: &str, path: &str| (prefix.to_owned(), path.to_owned());
