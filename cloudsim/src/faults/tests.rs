@@ -41,7 +41,7 @@ async fn a_hostile_message_needs_a_session_and_does_not_outlive_it() {
     let faults = Faults::new(1);
     let nobody = faults.send_hostile("edge-1", Shape::Null).await;
     assert_eq!(nobody, Err(SendHostileError::NotConnected("edge-1".to_owned())));
-    let older = line(&faults, "edge-1");
+    let older = session_link(&faults, "edge-1");
     let sender = faults.clone();
     let sending = tokio::spawn(async move { sender.send_hostile("edge-1", Shape::Null).await });
     let mut changes = faults.changes();
@@ -49,7 +49,7 @@ async fn a_hostile_message_needs_a_session_and_does_not_outlive_it() {
         changes.changed().await.unwrap();
     }
     // a newer session begins, and the older one ends
-    let newer = line(&faults, "edge-1");
+    let newer = session_link(&faults, "edge-1");
     drop(older);
     assert_eq!(sending.await.unwrap(), Err(SendHostileError::NotWritten("edge-1".to_owned())));
     assert!(faults.0.state.lock().hostile.contains_key("edge-1"), "the newer one is there");
