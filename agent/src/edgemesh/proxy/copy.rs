@@ -180,7 +180,7 @@ mod tests {
         program.set_zero_linger().unwrap();
         drop(program);
         let ended = timeout(LIMIT, forwarding).await.expect("the connection ends").unwrap();
-        assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+        assert!(ended.is_err(), "it broke off");
     }
 
     #[tokio::test]
