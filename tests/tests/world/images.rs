@@ -34,12 +34,15 @@ async fn a_pod_recovers_from_a_wrong_image_when_it_is_mended() {
     world.run(&manifest).await;
 }
 
+/// Pulls are serialized by default, as the kubelet's: only a pod whose image is present does not wait for the slow pull.
 #[tokio::test]
-async fn a_slow_pull_holds_up_no_other_pod() {
+async fn a_slow_pull_holds_up_no_pod_whose_image_is_present() {
     let world = World::new(1).await;
+    world.run(&pod("first", Some("edge-1"))).await;
     let mut slow = pod("slow", Some("edge-1"));
     slow["spec"]["containers"][0]["image"] = "slow-1h.sim/app:1".into();
-    world.apply(&slow).await;
+    let slow = world.apply(&slow).await;
+    slow.until("waiting for its image", |pod| waiting(pod).0 == "ContainerCreating").await;
     world.run(&pod("quick", Some("edge-1"))).await;
-    assert_eq!(world.pod("slow").get().await["status"]["phase"], "Pending");
+    assert_eq!(slow.get().await["status"]["phase"], "Pending");
 }
