@@ -10,6 +10,7 @@ use tokio::{
 };
 use tracing::debug;
 use wire::{
+    enroll::is_node_name,
     relay::{Answer, HEADER_LENGTH, MAX_REPORT, Open, Report, body_length, decode, encode},
     text::{printable, short},
 };
@@ -131,15 +132,6 @@ async fn read_report(mut stream: RecvStream) -> Result<Report, Failure> {
         Some(name) => Err(format!("{name:?} is no node's name").into()),
         None => Ok(report),
     }
-}
-
-/// Reports whether a node can have this name: a DNS subdomain (RFC 1123).
-fn is_node_name(name: &str) -> bool {
-    let is_label = |label: &str| {
-        let is_inner = |letter: u8| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == b'-';
-        !label.is_empty() && !label.starts_with('-') && !label.ends_with('-') && label.bytes().all(is_inner)
-    };
-    name.len() <= 253 && name.split('.').all(is_label)
 }
 
 /// Joins a node's stream to one of the node that it names.
