@@ -1,17 +1,17 @@
-//! What the edge controller answers: an API response, an object, an error, or just `OK`.
+//! The content of the edge controller's answers: an API response, an object, an error, or `OK`.
 
 use serde_json::{Map, Value, json};
 
 use crate::Operation;
 
-/// What happened to an object.
+/// The kind of change of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Change {
-    /// It is new to the node.
+    /// The object is new to the node.
     Insert,
-    /// It has changed.
+    /// The object has changed.
     Update,
-    /// It is gone.
+    /// The object was deleted.
     Delete,
 }
 
@@ -43,33 +43,33 @@ pub enum Answer {
     Response(ObjectResp),
     /// `{"ErrStatus":…}`: a query failed; a `metav1.Status`.
     Failed(Value),
-    /// `"OK"`.
+    /// `"OK"`: the request was carried out.
     Done,
-    /// The object asked for.
+    /// The requested object.
     Found(Value),
 }
 
 /// The outcome of an API call that the cloud made for the edge.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObjectResp {
-    /// The object after the call; often without kind and apiVersion, `null` or a blank one where the call failed.
+    /// The object after the call. It often lacks kind and apiVersion; after a failed call it is `null` or blank.
     pub object: Value,
-    /// `null`, or the error as Go writes it: `{"ErrStatus": metav1.Status}`, `{}` where the error was of another kind.
+    /// `null`, or the error as Go writes it: `{"ErrStatus": metav1.Status}`, or `{}` for an error of another kind.
     pub err: Value,
 }
 
 impl ObjectResp {
-    /// The call succeeded.
+    /// Describes a call that succeeded.
     pub fn ok(object: Value) -> Self {
         Self { object, err: Value::Null }
     }
 
-    /// The call failed with this `metav1.Status`.
+    /// Describes a call that failed with this `metav1.Status`.
     pub fn failed(status: Value) -> Self {
         Self { object: Value::Null, err: json!({ "ErrStatus": status }) }
     }
 
-    /// The object, or the Status that says why not.
+    /// Returns the object, or the Status of the failed call.
     pub fn into_result(self) -> Result<Value, Value> {
         match self.err {
             Value::Null => Ok(self.object),

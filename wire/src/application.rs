@@ -1,8 +1,7 @@
-//! MetaServer's requests: an [`Application`] asks the cloud to carry out one call of the Kubernetes API and comes back with its
-//! outcome.
+//! `MetaServer` requests: an [`Application`] asks the cloud to carry out one call of the Kubernetes API and comes back with the result.
 //!
-//! Source: `pkg/metaserver` of KubeEdge. Names are written in capitals, byte fields in base64, and the id is a checksum over what
-//! is asked, so that the same question has the same id.
+//! Source: `pkg/metaserver` of KubeEdge. Field names are capitalised and byte fields are base64. The id is a checksum of the request, so
+//! that equal requests have equal ids.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -14,22 +13,22 @@ mod self_review;
 
 pub use self::self_review::SelfReview;
 
-/// What stands in a key for the core group.
+/// The word for the core group in a key.
 const CORE: &str = "core";
-/// What stands in a key for no namespace, and for no name.
+/// The word in a key for "no namespace" and for "no name".
 const NULL: &str = "null";
-/// Go's zero time: nobody reads when a request was closed.
+/// Go's zero time, written as the closing time of a request, which nobody reads.
 const NEVER: &str = "0001-01-01T00:00:00Z";
 
-/// What the call does.
+/// The kind of API call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verb {
-    /// Reads an object; or a path that is none, as `/version`.
+    /// Reads an object, or a path that names no object, such as `/version`.
     Get,
     /// Reads a collection.
     List,
-    /// Changes of a collection come as messages from now on.
+    /// Watches a collection: its changes follow as messages.
     Watch,
     /// Creates an object.
     Create,
@@ -39,70 +38,70 @@ pub enum Verb {
     Update,
     /// Replaces the status of an object.
     UpdateStatus,
-    /// Changes an object; what and how stands in the option, a [`PatchInfo`].
+    /// Patches an object; the option holds a [`PatchInfo`] with the patch.
     Patch,
 }
 
-/// How far it has come.
+/// The progress of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Status {
-    /// Made, not sent.
+    /// The request was created but not sent.
     PreApplying,
-    /// On its way to the cloud.
+    /// The request is on its way to the cloud.
     #[default]
     InApplying,
-    /// The cloud is at it.
+    /// The cloud is carrying it out.
     InProcessing,
-    /// The cloud has done it.
+    /// The cloud has carried it out.
     Approved,
-    /// The cloud has not done it.
+    /// The cloud has refused it, or the call failed.
     Rejected,
-    /// It did not get to the cloud.
+    /// The request did not reach the cloud.
     Failed,
-    /// Nobody waits for it any more.
+    /// Nobody waits for the request any more.
     Completed,
 }
 
-/// One call.
+/// One API call of an edge node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Application {
-    /// Checksum of what is asked.
+    /// A checksum of the request.
     #[serde(rename = "ID")]
     pub id: String,
-    /// A [`Target`] as text, or the path itself where it names no objects.
+    /// A [`Target`] as text, or the path itself if it names no objects.
     pub key: String,
-    /// What the call does.
+    /// The kind of call.
     pub verb: Verb,
-    /// The node that asks.
+    /// The name of the node that sends the request.
     pub nodename: String,
-    /// The call's options as JSON: `ListOptions`, `GetOptions`, …, [`PatchInfo`].
+    /// The call's options as JSON, such as `ListOptions`, `GetOptions` or [`PatchInfo`].
     #[serde(with = "crate::base64_bytes", default)]
     pub option: Vec<u8>,
-    /// The object to write, JSON.
+    /// The object to write, as JSON.
     #[serde(with = "crate::base64_bytes", default)]
     pub req_body: Vec<u8>,
-    /// As in `status`; empty for the object itself.
+    /// The subresource, such as `status`; empty for the object itself.
     #[serde(default)]
     pub subresource: String,
-    /// What came of it, JSON.
+    /// The result of the call, as JSON.
     #[serde(with = "crate::base64_bytes", default)]
     pub resp_body: Vec<u8>,
-    /// How far it has come.
+    /// The progress of the request.
     #[serde(default)]
     pub status: Status,
-    /// Why it was rejected, where that was not the API's doing.
+    /// The reason for a rejection that did not come from the API.
     #[serde(default)]
     pub reason: String,
-    /// The API's refusal: `{"ErrStatus": metav1.Status}`.
+    /// The error of the API: `{"ErrStatus": metav1.Status}`.
     #[serde(default = "no_error")]
     pub error: Value,
-    /// Of no meaning between the two.
+    /// The closing time; neither end uses it.
     #[serde(default = "never")]
     pub timestamp: String,
 }
 
-/// What a [`Verb::Patch`] does.
+/// The parameters of a [`Verb::Patch`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct PatchInfo {
@@ -116,28 +115,28 @@ pub struct PatchInfo {
     /// `PatchOptions`.
     #[serde(default)]
     pub options: Value,
-    /// The subresource, in a list of one; `None` for the object itself.
+    /// The subresource, as a list of one; `None` for the object itself.
     #[serde(default)]
     pub subresources: Option<Vec<String>>,
 }
 
-/// The objects that a call is about.
+/// The objects that a call refers to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Target {
-    /// Empty for the core group.
+    /// The API group; empty for the core group.
     pub group: String,
-    /// As in `v1`.
+    /// The API version, such as `v1`.
     pub version: String,
-    /// As in `pods`.
+    /// The plural resource name, such as `pods`.
     pub plural: String,
-    /// Empty for cluster-scoped objects and for all namespaces.
+    /// The namespace; empty for cluster-scoped objects and for all namespaces.
     pub namespace: String,
-    /// Empty for a collection.
+    /// The object's name; empty for a collection.
     pub name: String,
 }
 
 impl Target {
-    /// Reads a key; `None` where it is a path that names no objects.
+    /// Parses a key; returns `None` if it is a path that names no objects.
     pub fn parse(key: &str) -> Option<Self> {
         let parts: Vec<&str> = key.strip_prefix('/')?.split('/').collect();
         let [group, version, plural, rest @ ..] = parts.as_slice() else { return None };
@@ -159,7 +158,7 @@ impl Target {
         })
     }
 
-    /// The path of these objects at an API server.
+    /// Returns the path of these objects at an API server.
     pub fn path(&self) -> String {
         let mut path = match self.group.as_str() {
             "" => format!("/api/{}", self.version),
@@ -189,7 +188,7 @@ impl fmt::Display for Target {
 }
 
 impl Application {
-    /// A call of `node`; `option` becomes JSON, `body` is JSON already.
+    /// Creates a request of `node`. `option` is converted to JSON; `body` is JSON already.
     pub fn new(
         node: &str,
         key: String,
@@ -216,17 +215,17 @@ impl Application {
         application
     }
 
-    /// Reads the content of a message; the text says what is wrong with it.
+    /// Parses the content of a message; the error text says what is wrong with it.
     pub fn read(content: &Value) -> Result<Self, String> {
         Self::deserialize(content).map_err(|error| format!("the content is no Application: {error}"))
     }
 
-    /// The content of a message.
+    /// Returns the request as the content of a message.
     pub fn write(&self) -> Value {
         serde_json::to_value(self).unwrap_or_default()
     }
 
-    /// The API's refusal, where it came from the API; it is a `metav1.Status` without kind and apiVersion.
+    /// Returns the API's error, if there is one: a `metav1.Status` without kind and apiVersion.
     pub fn refusal(&self) -> Option<&Value> {
         let status = self.error.get("ErrStatus")?;
         status.get("code").and_then(Value::as_u64).filter(|code| *code > 0).map(|_| status)
@@ -248,7 +247,7 @@ impl Application {
     }
 }
 
-/// The watches that a node keeps, by their ids: the content of a `watchapp/sync` message, and of its answer.
+/// A node's open watches by id: the content of a `watchapp/sync` message and of its answer.
 pub type Watches = BTreeMap<String, Application>;
 
 fn no_error() -> Value {

@@ -1,4 +1,4 @@
-//! Bytes as Go writes them: base64 in a string, `null` for none.
+//! Serialises bytes as Go does: base64 in a string, `null` for no bytes.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Deserializer, Serializer, de::Error};
@@ -12,7 +12,7 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
     STANDARD.decode(text).map_err(|error| D::Error::custom(format!("a byte field is not base64: {error}")))
 }
 
-/// The same with an empty string for none, as Go writes bytes that are empty and not `nil`.
+/// Serialises bytes in the same way, but with an empty string for no bytes, as Go writes bytes that are empty and not `nil`.
 pub(crate) mod text {
     use super::{Engine, STANDARD, Serializer};
 

@@ -1,7 +1,7 @@
-//! What the messages of the router hold: requests to local HTTP services and their answers, payloads of MQTT, what the cloud promises
-//! with a subscription.
+//! Contents of the router's messages: requests to local HTTP services and their responses, MQTT payloads, and what the cloud guarantees for
+//! a subscription.
 //!
-//! Source: `cloud/pkg/router`, `edge/pkg/eventbus` and `edge/pkg/servicebus` of KubeEdge. All of it is of the group `user`:
+//! Source: `cloud/pkg/router`, `edge/pkg/eventbus` and `edge/pkg/servicebus` of KubeEdge. All these messages have the group `user`:
 //!
 //! | to    | message                                  | content |
 //! |-------|------------------------------------------|---------|
@@ -16,8 +16,8 @@
 //! | cloud | [`Upstream::ServiceUpload`] of a URL     | a [`LocalCall`] as JSON in base64 |
 //! | edge  | [`Downstream::UploadAnswer`] (`servicebus`) | the body as a string; to an agent of ours a [`ServiceResponse`]; the reason where it failed |
 //!
-//! Both ends of ours know each other: an agent names itself when it connects ([`crate::instance`]), and a cloud sends [`Terms`].
-//! EdgeCore and CloudCore ignore what is ours alone.
+//! Our two ends recognise each other: an agent identifies itself when it connects ([`crate::instance`]), and a cloud sends [`Terms`].
+//! `EdgeCore` and `CloudCore` ignore our extensions.
 //!
 //! [`Downstream::Subscription`]: crate::Downstream::Subscription
 //! [`Downstream::Publish`]: crate::Downstream::Publish
@@ -39,47 +39,47 @@ use crate::base64_bytes;
 #[cfg(test)]
 mod tests;
 
-/// The longest body of a request or an answer, bytes, both ways: KubeEdge's 5 MB.
+/// The longest body of a request or response in either direction, bytes: KubeEdge's 5 MB.
 pub const MAX_BODY: usize = 5_000_000;
 
-/// Names and values of HTTP headers as Go has them; a name may have several values.
+/// HTTP headers as Go holds them: each name may have several values.
 pub type Headers = BTreeMap<String, Vec<String>>;
 
 /// A request to a local HTTP service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceRequest {
-    /// The headers of the caller.
+    /// The caller's headers.
     #[serde(default, deserialize_with = "headers")]
     pub header: Headers,
     /// The body.
     #[serde(default, with = "base64_bytes::text")]
     pub body: Vec<u8>,
-    /// The HTTP method, as the message's operation has it too.
+    /// The HTTP method; the message's operation repeats it.
     #[serde(default)]
     pub method: String,
-    /// Empty: where the request goes is the message's resource.
+    /// Always empty: the message's resource holds the destination.
     #[serde(default)]
     pub url: String,
 }
 
-/// The answer of an HTTP service.
+/// The response of an HTTP service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceResponse {
-    /// Its headers.
+    /// The response's headers.
     #[serde(default, deserialize_with = "headers")]
     pub header: Headers,
-    /// Its status.
+    /// The HTTP status code.
     pub status_code: u16,
-    /// Its body.
+    /// The response's body.
     #[serde(default, with = "base64_bytes::text")]
     pub body: Vec<u8>,
 }
 
 impl ServiceResponse {
-    /// The header that stands in answers of an agent of ours alone: in none that a service gave.
+    /// The header that marks responses which an agent of ours generated itself; no service's response has it.
     pub const OWN: &str = "Tunnelserver";
 
-    /// An answer that the agent gives itself, as it could not call the service: `reason` as the body.
+    /// Creates the agent's own response for a service that could not be called, with `reason` as the body.
     pub fn failure(status_code: u16, reason: &str) -> Self {
         let header = [
             ("Content-Type".to_owned(), vec!["text/plain; charset=utf-8".to_owned()]),
@@ -88,49 +88,49 @@ impl ServiceResponse {
         Self { header: header.into(), status_code, body: reason.as_bytes().to_vec() }
     }
 
-    /// Whether an agent of ours gave this itself.
+    /// Reports whether an agent of ours generated this response itself.
     pub fn is_failure(&self) -> bool {
         self.header.keys().any(|name| name.eq_ignore_ascii_case(Self::OWN))
     }
 
-    /// The body as the reason of a failure.
+    /// Returns the body as the reason of a failure.
     pub fn reason(&self) -> String {
         format!("{} {}", self.status_code, String::from_utf8_lossy(&self.body).trim_end())
     }
 }
 
-/// A call of a local application for a target in the cloud.
+/// A local application's call to a target in the cloud.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LocalCall {
-    /// The HTTP method; CloudCore sends `POST` whatever it says.
+    /// The HTTP method; `CloudCore` sends `POST` whatever this says.
     #[serde(default)]
     pub method: String,
-    /// The URL that a rule has as its `target_url`.
+    /// The URL, which must be the `target_url` of a rule.
     #[serde(rename = "targetURL", default)]
     pub target_url: String,
-    /// What is said.
+    /// The body of the call.
     #[serde(default)]
     pub payload: Value,
 }
 
 impl LocalCall {
-    /// As a message's content: JSON in base64, as Go writes bytes.
+    /// Returns the call as a message's content: JSON in base64, as Go writes bytes.
     pub fn content(&self) -> Value {
         STANDARD.encode(json!(self).to_string()).into()
     }
 }
 
-/// Where a request goes at the edge: `<port>:<path>`. The path may have colons of its own.
+/// The destination of a request at the edge: `<port>:<path>`. The path may contain colons.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceAddress {
     /// The port on the loopback interface.
     pub port: u16,
-    /// Path and query, with a slash in front.
+    /// Path and query, starting with a slash.
     pub path: String,
 }
 
 impl ServiceAddress {
-    /// From a message's resource; `None` where it is not of this form.
+    /// Parses a message's resource; returns `None` if it is not of this form.
     pub fn parse(text: &str) -> Option<Self> {
         let (port, path) = text.split_once(':')?;
         let port = port.parse().ok().filter(|port| *port != 0)?;
@@ -146,17 +146,17 @@ impl fmt::Display for ServiceAddress {
     }
 }
 
-/// The payload of an MQTT message. KubeEdge knows text alone; ends of ours send other bytes as `{"base64": "…"}`.
+/// The payload of an MQTT message. KubeEdge supports text only; our own ends send other bytes as `{"base64": "…"}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Payload {
     /// Text.
     Text(String),
-    /// Bytes that are no text.
+    /// Bytes that are not UTF-8 text.
     Bytes(Vec<u8>),
 }
 
 impl Payload {
-    /// From a message's content; `None` where it is neither form.
+    /// Parses a message's content; returns `None` if it is neither form.
     pub fn read(content: &Value) -> Option<Self> {
         match content {
             Value::String(text) => Some(Self::Text(text.clone())),
@@ -164,7 +164,7 @@ impl Payload {
         }
     }
 
-    /// As a message's content.
+    /// Returns the payload as a message's content.
     pub fn content(self) -> Value {
         match self {
             Self::Text(text) => text.into(),
@@ -172,7 +172,7 @@ impl Payload {
         }
     }
 
-    /// Its bytes.
+    /// Returns the payload's bytes.
     pub fn into_bytes(self) -> Vec<u8> {
         match self {
             Self::Text(text) => text.into_bytes(),
@@ -187,34 +187,34 @@ impl From<Vec<u8>> for Payload {
     }
 }
 
-/// What a cloud promises for the messages of a subscription; CloudCore promises nothing.
+/// What a cloud guarantees for the messages of a subscription; `CloudCore` guarantees nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms {
-    /// Each [`crate::Upstream::BusUpload`] of this topic is answered; what is not, may be sent again with the same id, and is
+    /// Whether each [`crate::Upstream::BusUpload`] of this topic is answered. An unanswered one may be sent again with the same id and is
     /// carried out once.
     #[serde(default)]
     pub answered: bool,
-    /// Payloads may be [`Payload::Bytes`].
+    /// Whether payloads may be [`Payload::Bytes`].
     #[serde(default)]
     pub base64: bool,
 }
 
 impl Terms {
-    /// What our cloud promises.
+    /// The guarantees of our cloud.
     pub const OURS: Self = Self { answered: true, base64: true };
 
-    /// From the content of a subscription; nothing where there is none.
+    /// Parses the content of a subscription; without content nothing is guaranteed.
     pub fn read(content: &Value) -> Self {
         Self::deserialize(content).unwrap_or_default()
     }
 
-    /// As the content of a subscription.
+    /// Returns the guarantees as the content of a subscription.
     pub fn content(self) -> Value {
         json!(self)
     }
 }
 
-/// Go writes `null` for no headers, and for a header without values.
+/// Deserialises headers; Go writes `null` for no headers, and for a header without values.
 fn headers<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Headers, D::Error> {
     let read = Option::<BTreeMap<String, Option<Vec<String>>>>::deserialize(deserializer)?;
     let whole = |(name, values): (String, Option<Vec<String>>)| (name, values.unwrap_or_default());

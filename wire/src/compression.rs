@@ -1,9 +1,9 @@
-//! Compression of a WebSocket's messages, where both ends agree on it when they connect. Ours alone: CloudCore and EdgeCore do not
-//! name it, and nothing changes with them.
+//! Compression of WebSocket messages, used if both ends agree on it when they connect. It is our extension: `CloudCore` and `EdgeCore` do
+//! not know the header, so connections with them stay uncompressed.
 //!
-//! Each end keeps the last of what it has said, and so does the other, which has heard it: a message is an LZ4 block that refers to
-//! that. An idle node repeats itself, so that little more than ids and times is left. A compressed message is a binary frame,
-//! any other a text frame as without compression:
+//! Each end keeps the last bytes that it sent, and the receiver keeps the same bytes. A message is an LZ4 block that refers to them. An
+//! idle node repeats itself, so that little more than ids and times remains. A compressed message is a binary frame; any other is a text
+//! frame, as without compression:
 //!
 //! | offset | size | field |
 //! |---|---|---|
@@ -13,30 +13,30 @@
 use bytes::Bytes;
 use lz4_flex::block;
 
-/// The header of the upgrade in which a node offers it, and the cloud takes it.
+/// The header of the upgrade with which a node offers compression and the cloud accepts it.
 pub const HEADER: &str = "outrigger-compression";
-/// What the header says: this form, with [`REMEMBERED`] bytes.
+/// The header's value: this format, with a history of [`REMEMBERED`] bytes.
 pub const FORM: &str = "lz4-8k";
-/// Bytes of what was said that can be referred to.
+/// The bytes of history that a message may refer to.
 pub const REMEMBERED: usize = 8 * 1024;
 
 /// Why a compressed message cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum CompressionError {
-    /// Larger than the receiver allows.
+    /// The message is larger than the receiver allows.
     #[error("a compressed message of {size} bytes exceeds the limit of {limit}")]
     TooLarge {
-        /// Bytes announced.
+        /// Announced size, bytes.
         size: usize,
-        /// Bytes allowed.
+        /// Allowed size, bytes.
         limit: usize,
     },
-    /// No block, or one that refers to what was not said.
+    /// The bytes are not an LZ4 block, or the block refers to bytes outside the history.
     #[error("a compressed message cannot be decompressed")]
     Malformed(#[from] block::DecompressError),
 }
 
-/// What one end has said and the other heard.
+/// The history of one direction: the last bytes that one end sent and the other received.
 #[derive(Debug, Default)]
 struct Past(Vec<u8>);
 
@@ -49,12 +49,12 @@ impl Past {
     }
 }
 
-/// The end that speaks. Every message goes through it, in the order in which they are sent.
+/// The sending end. Every message must go through it, in the order of sending.
 #[derive(Debug, Default)]
 pub struct Compressor(Past);
 
 impl Compressor {
-    /// The message, compressed; `None` where that would not make it smaller: it is sent as it is.
+    /// Compresses a message; returns `None` if it would not get smaller and is to be sent as it is.
     pub fn compress(&mut self, text: &[u8]) -> Option<Vec<u8>> {
         let packed = block::compress_prepend_size_with_dict(text, &self.0.0);
         self.0.add(text);
@@ -62,15 +62,15 @@ impl Compressor {
     }
 }
 
-/// The end that listens. Every message goes through it, in the order in which they arrive.
+/// The receiving end. Every message must go through it, in the order of arrival.
 #[derive(Debug, Default)]
 pub struct Decompressor(Past);
 
 impl Decompressor {
-    /// The message in a frame, at most `limit` bytes where it is compressed, as binary frames are.
+    /// Returns the message in a frame. Binary frames are decompressed, to at most `limit` bytes.
     ///
     /// # Errors
-    /// The bytes are no compressed message, or that of another conversation; no later one can be read then.
+    /// The bytes are not a compressed message, or belong to another connection's history; later messages cannot be read either.
     pub fn read(&mut self, frame: Bytes, is_binary: bool, limit: usize) -> Result<Bytes, CompressionError> {
         if is_binary {
             return self.decompress(&frame, limit).map(Bytes::from);
@@ -96,7 +96,7 @@ mod tests {
 
     use super::*;
 
-    /// Says it, and what arrives; the bytes on the way.
+    /// Sends a text through both ends and returns the bytes on the wire.
     fn say(
         (compressor, decompressor): &mut (Compressor, Decompressor),
         text: &[u8],

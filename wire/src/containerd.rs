@@ -1,15 +1,14 @@
-//! containerd's service of tasks: messages, client and server of the few calls that [`proto/containerd.proto`] names. Its service of
-//! [`events`] is beside it.
+//! containerd's task service: messages, client and server of the few calls in [`proto/containerd.proto`], and its [`events`] service.
 //!
-//! It is reached over the same socket as CRI, with the header [`NAMESPACE`]: CRI's containers are in [`CRI`].
+//! The services are reached over the same socket as CRI, with the header [`NAMESPACE`]. CRI's containers are in the namespace [`CRI`].
 //!
 //! [`proto/containerd.proto`]: https://github.com/containerd/containerd/blob/v1.6.20/api/services/tasks/v1/tasks.proto
 
 pub use generated::*;
 
-/// The header that says whose containers a call is about.
+/// The header that selects the containerd namespace of a call.
 pub const NAMESPACE: &str = "containerd-namespace";
-/// Those of CRI.
+/// The namespace of CRI's containers.
 pub const CRI: &str = "k8s.io";
 
 // The generator documents only what the .proto documents, and has its own style.
@@ -25,10 +24,10 @@ mod generated {
     tonic::include_proto!("containerd.services.tasks.v1");
 }
 
-/// What happens to tasks, as containerd tells it: messages, client and server, from `proto/containerd_events.proto`.
+/// Task events as containerd publishes them: messages, client and server from `proto/containerd_events.proto`.
 pub mod events {
     pub use generated::*;
-    /// Decoding of what an envelope holds.
+    /// Decodes the contents of an event envelope.
     pub use prost::Message;
 
     #[allow(
@@ -44,8 +43,8 @@ pub mod events {
     }
 
     impl Envelope {
-        /// Whether it is about a task as a whole, and not about a process that was only executed in one. Events of other kinds are
-        /// about none.
+        /// Reports whether the event is about a task as a whole, and not about an additional process executed in it. Returns false for
+        /// other kinds of events.
         pub fn is_of_task(&self) -> bool {
             let event = self.event.as_ref().map(|event| &event.value[..]).unwrap_or_default();
             let (container, process) = match self.topic.as_str() {
@@ -70,7 +69,7 @@ pub mod events {
 
         #[test]
         fn an_event_is_of_a_task_or_of_a_process_in_it() {
-            // recorded bytes of another implementation: container_id "c", then id and, where there are some, further fields
+            // Recorded bytes of another implementation: container_id "c", then the id and, in some cases, further fields.
             let exit = |id: u8| [0x0a, 1, b'c', 0x12, 1, id, 0x18, 7, 0x20, 1];
             let delete = |id: u8| [0x0a, 1, b'c', 0x10, 7, 0x18, 1, 0x2a, 1, id];
             for (topic, value, expected) in [
@@ -78,7 +77,7 @@ pub mod events {
                 ("/tasks/exit", exit(b'e').to_vec(), false),
                 ("/tasks/delete", delete(b'c').to_vec(), true),
                 ("/tasks/delete", delete(b'e').to_vec(), false),
-                // older ones name no process
+                // Older versions name no process.
                 ("/tasks/delete", vec![0x0a, 1, b'c'], true),
                 ("/tasks/exit", vec![0x0a, 9], false),
                 ("/tasks/start", vec![], true),

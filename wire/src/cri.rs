@@ -10,7 +10,7 @@
 use std::fmt;
 
 pub use generated::*;
-/// Encoding and decoding of the messages, for whoever stores them.
+/// Encodes and decodes the messages, for callers that store them.
 pub use prost::Message;
 
 // The generator documents only what the .proto documents, and has its own style.
@@ -26,14 +26,14 @@ mod generated {
     tonic::include_proto!("runtime.v1");
 }
 
-/// Shows that there is a value, not the value: environment variables carry secrets.
+/// Shows that there is a value but not the value itself, because environment variables carry secrets.
 impl fmt::Debug for KeyValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeyValue").field("key", &self.key).finish_non_exhaustive()
     }
 }
 
-/// Shows whose credentials these are, and for which registry.
+/// Shows the user name and the registry, but no secrets.
 impl fmt::Debug for AuthConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AuthConfig")
@@ -66,7 +66,7 @@ mod tests {
         assert!(!shown.contains("hunter2") && !shown.contains("cm9i"));
     }
 
-    /// Bytes as another implementation of CRI writes them: tag, length, value, by the published numbers.
+    /// Decodes bytes that another implementation of CRI wrote: tag, length, value, with the published field numbers.
     #[test]
     fn field_numbers_are_the_published_ones() -> Result<(), prost::DecodeError> {
         // ImageSpec.user_specified_image is field 18, LinuxContainerSecurityContext.no_new_privs is 11.

@@ -1,15 +1,15 @@
 //! DMI v1beta1, the interface between the agent and the mappers of its node: messages, clients and servers.
 //!
-//! Generated from `proto/dmi.proto`, which follows KubeEdge's in names and field numbers. The agent serves
-//! [`device_manager_service_server`], each mapper [`device_mapper_service_server`]. Settings of which only the mapper knows what
-//! they mean are turned to JSON and back by [`CustomizedValue::from_json`] and [`CustomizedValue::to_json`].
+//! Generated from `proto/dmi.proto`, which has KubeEdge's names and field numbers. The agent serves [`device_manager_service_server`], each
+//! mapper [`device_mapper_service_server`]. Settings whose meaning only the mapper knows are converted to and from JSON by
+//! [`CustomizedValue::to_json`] and [`CustomizedValue::from_json`].
 
 mod value;
 
 use std::fmt;
 
 pub use generated::*;
-/// Encoding and decoding of the messages, for whoever compares or measures them.
+/// Encodes and decodes the messages, for callers that compare or measure them.
 pub use prost::Message;
 
 pub use self::value::ValueError;
@@ -27,14 +27,14 @@ mod generated {
     tonic::include_proto!("v1beta1");
 }
 
-/// Shows the names of the settings, not their values: passwords are among them.
+/// Shows the names of the settings but not their values, which may be passwords.
 impl fmt::Debug for CustomizedValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.data.keys()).finish()
     }
 }
 
-/// The same.
+/// Shows the names of the settings but not their values.
 impl fmt::Debug for AnomalyDetection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.data.keys()).finish()
@@ -45,7 +45,7 @@ impl fmt::Debug for AnomalyDetection {
 mod tests {
     use super::*;
 
-    /// Bytes as another implementation of DMI writes them: tag, length, value, by the published numbers.
+    /// Decodes bytes that another implementation of DMI wrote: tag, length, value, with the published field numbers.
     #[test]
     fn field_numbers_are_the_published_ones() -> Result<(), prost::DecodeError> {
         // Device.namespace is 4, MapperInfo.protocol 4 and .address 5, ReportDeviceStatusRequest.deviceNamespace 3.

@@ -1,5 +1,5 @@
-//! The vocabulary from cloud to edge. Every message decodes to a [`Downstream`] and encodes back to what it was; one that is
-//! not known is a value too.
+//! Messages from cloud to edge. Every message decodes to a [`Downstream`] and encodes back to the same message; unknown messages are values
+//! too.
 //!
 //! Sources: the edge, device, dynamic, policy and sync controllers, router, task manager and CSI driver of KubeEdge's CloudCore.
 
@@ -7,25 +7,25 @@ use serde_json::Value;
 
 use crate::{Answer, Change, Group, Header, Message, Operation, ResourcePath, ResourceType, Route, Source};
 
-/// A message of the cloud: its header, and what it says.
+/// A message of the cloud: header and body.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Down {
     /// Ids, time, revision.
     pub header: Header,
-    /// What it says.
+    /// The body.
     pub body: Downstream,
 }
 
-/// What a message of the cloud says.
+/// The kinds of messages that a cloud sends.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Downstream {
     /// An object was created, changed or deleted. Deletes from a resync carry a stub (name, namespace, uid) only.
     Object {
-        /// The controller that says so.
+        /// The controller that sends the message.
         origin: Source,
-        /// What happened.
+        /// The kind of change.
         change: Change,
-        /// Which object.
+        /// The object's path.
         path: ResourcePath,
         /// The object.
         object: Value,
@@ -52,7 +52,7 @@ pub enum Downstream {
         /// `{event_id, timestamp, twin}`.
         update: Value,
     },
-    /// Subscribe to an MQTT topic, or no longer.
+    /// Subscribes to an MQTT topic, or unsubscribes from it.
     Subscription {
         /// Whether to subscribe.
         on: bool,
@@ -61,14 +61,14 @@ pub enum Downstream {
         /// `null`, or [`crate::bus::Terms`].
         content: Value,
     },
-    /// Publish on an MQTT topic.
+    /// Publishes on an MQTT topic.
     Publish {
         /// The topic.
         topic: String,
         /// A [`crate::bus::Payload`].
         payload: Value,
     },
-    /// Accept calls of local applications for this URL, or no longer.
+    /// Accepts calls of local applications for this URL, or no longer accepts them.
     ServiceTarget {
         /// Whether to accept.
         on: bool,
@@ -77,7 +77,7 @@ pub enum Downstream {
         /// Always `null`.
         content: Value,
     },
-    /// Call a local HTTP service.
+    /// Calls a local HTTP service.
     ServiceCall {
         /// The HTTP method.
         method: String,
@@ -86,15 +86,15 @@ pub enum Downstream {
         /// A [`crate::bus::ServiceRequest`].
         request: Value,
     },
-    /// The answer to an upload of the edge, which the header's parent names: of a message of MQTT, or of a local application's call.
+    /// The answer to an upload of the edge, which the header's parent names: an MQTT message or a local application's call.
     UploadAnswer {
-        /// Of which module, as in the upload: `bus` or `servicebus`.
+        /// The module, as in the upload: `bus` or `servicebus`.
         origin: Source,
-        /// Whether it failed for good: operation `error`, else `response`.
+        /// Whether the upload failed for good: the operation is `error`, otherwise `response`.
         failed: bool,
-        /// As in the upload.
+        /// The path of the upload.
         path: ResourcePath,
-        /// `"OK"` or the reason; for a call a string, or a [`crate::bus::ServiceResponse`].
+        /// `"OK"` or the reason; for a call, a string or a [`crate::bus::ServiceResponse`].
         content: Value,
     },
     /// The answer to a MetaServer request: an Application.
@@ -103,7 +103,7 @@ pub enum Downstream {
     WatchSync(Value),
     /// An action of a node job (`operations.kubeedge.io`, or the older tasks).
     Job {
-        /// Who sends it.
+        /// The module that sends it.
         origin: Source,
         /// The action: `Check`, `Upgrade`, `Pull`, …
         action: String,
@@ -114,14 +114,14 @@ pub enum Downstream {
     },
     /// A CSI call: protobuf JSON in a string.
     Volume {
-        /// Which call.
+        /// The CSI call.
         operation: Operation,
         /// `default/volume/<id>`.
         path: ResourcePath,
         /// The request.
         request: Value,
     },
-    /// A message of none of these kinds.
+    /// A message of an unknown kind.
     Unknown {
         /// Its route.
         route: Route,
@@ -130,10 +130,10 @@ pub enum Downstream {
     },
 }
 
-/// What stands before and after the id in the path of a device's desired twin.
+/// The parts before and after the device id in the path of a device's desired twin.
 const TWIN_DESIRED: (&str, &str) = ("device/", "/twin/cloud_updated");
 const APPLICATION: &str = "ignore/Application/ignore";
-/// The path of the watches that MetaServer keeps.
+/// The path of the `MetaServer` watches.
 pub(crate) const WATCH_SYNC: &str = "watchapp/sync";
 /// The path of the cluster's CA.
 pub(crate) const ROOT_CA: &str = "k8s/ca.crt";
@@ -154,7 +154,7 @@ impl From<Down> for Message {
 }
 
 impl Downstream {
-    /// Which kind of message it is: for a log, in which no content is to stand.
+    /// Returns the kind of message, for logs that must not show any content.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Object { .. } => "object",
@@ -177,7 +177,7 @@ impl Downstream {
         }
     }
 
-    /// As a new message; `now` in milliseconds since the Unix epoch.
+    /// Converts the body to a new message; `now` is in milliseconds since the Unix epoch.
     pub fn into_message(self, now: i64) -> Message {
         let (route, content) = self.write();
         Message::new(route, content, now)
@@ -321,7 +321,7 @@ impl Downstream {
         }
     }
 
-    /// An object's state from the edge controller.
+    /// Creates the edge controller's message with an object's new state.
     pub fn put(change: Change, namespace: &str, kind: &ResourceType, name: &str, object: Value) -> Self {
         let path = ResourcePath::object(namespace, kind, name);
         Self::Object { origin: Source::EdgeController, change, path, object }

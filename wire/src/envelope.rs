@@ -1,6 +1,6 @@
-//! The envelope of every message: header, route, content, exactly as they stand in JSON.
+//! The envelope of every message: header, route and content, as they appear in JSON.
 //!
-//! Unknown fields are ignored, and `null` leaves a field empty, as Go's decoder has it. Source: KubeEdge's beehive message model.
+//! Unknown fields are ignored, and `null` leaves a field empty, as in Go's decoder. Source: KubeEdge's beehive message model.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -10,13 +10,13 @@ use crate::{Group, Operation, ResourcePath, Source, text::short};
 /// One message between edge and cloud.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Message {
-    /// Who sent it when, and what it answers.
+    /// Ids, time and revision of the message.
     #[serde(default, deserialize_with = "or_null")]
     pub header: Header,
-    /// From which module, about what.
+    /// The sending module and the subject of the message.
     #[serde(default, deserialize_with = "or_null")]
     pub route: Route,
-    /// What it says; `null` is written where there is nothing to say.
+    /// The content; an empty content is written as `null`.
     #[serde(default)]
     pub content: Value,
 }
@@ -54,7 +54,7 @@ pub struct Header {
     pub kind: String,
 }
 
-/// Where a message comes from and what it is about. Empty parts are absent from the JSON.
+/// The origin and the subject of a message. Empty parts are absent from the JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Route {
     /// The module that sent it.
@@ -63,19 +63,19 @@ pub struct Route {
     /// Never set by KubeEdge.
     #[serde(default, deserialize_with = "or_null", skip_serializing_if = "String::is_empty")]
     pub destination: String,
-    /// Which modules it is for.
+    /// The group of modules that receives it.
     #[serde(default, deserialize_with = "word", skip_serializing_if = "Group::is_empty")]
     pub group: Group,
-    /// The verb.
+    /// The operation.
     #[serde(default, deserialize_with = "word", skip_serializing_if = "Operation::is_empty")]
     pub operation: Operation,
-    /// The noun.
+    /// The resource path.
     #[serde(default, deserialize_with = "or_null", skip_serializing_if = "ResourcePath::is_empty")]
     pub resource: ResourcePath,
 }
 
 impl Route {
-    /// Operation, resource, source and group in one line, for logs and answers; each is cut where it is long.
+    /// Returns operation, resource, source and group in one line, for logs and answers. Long parts are cut.
     pub fn summary(&self) -> String {
         format!(
             "{} of {} ({} for {})",
@@ -100,31 +100,31 @@ where
 }
 
 impl Message {
-    /// A new unsolicited message; `now` in milliseconds since the Unix epoch.
+    /// Creates an unsolicited message; `now` is in milliseconds since the Unix epoch.
     pub fn new(route: Route, content: Value, now: i64) -> Self {
         let header = Header { msg_id: Self::new_id(), timestamp: now, ..Header::default() };
         Self { header, route, content }
     }
 
-    /// A fresh message id.
+    /// Returns a random message id.
     pub fn new_id() -> String {
         uuid::Uuid::new_v4().to_string()
     }
 
-    /// The same message as an answer to the message with this id.
+    /// Marks the message as an answer to the message with the id `parent`.
     pub fn answering(mut self, parent: &str) -> Self {
         parent.clone_into(&mut self.header.parent_msg_id);
         self
     }
 
-    /// The same message bearing an object's revision.
+    /// Sets the object's revision.
     pub fn at_revision(mut self, revision: &str) -> Self {
         revision.clone_into(&mut self.header.resource_version);
         self
     }
 
-    /// The acknowledgement that the cloud's reliable lane waits for: operation `response`, content `OK`, the request's id as
-    /// parent. Inserted and deleted devices and models are acknowledged as EdgeCore does it, from `meta` to `twin`.
+    /// Returns the acknowledgement that the cloud's reliable delivery waits for: operation `response`, content `OK`, the request's id as
+    /// parent. Inserted and deleted devices and models are acknowledged from `meta` to `twin`, as `EdgeCore` does.
     pub fn acknowledgement(&self, now: i64) -> Self {
         let twin = self.route.source == Source::DeviceController
             && matches!(self.route.operation, Operation::Insert | Operation::Delete);
@@ -143,7 +143,7 @@ impl Message {
         Self::new(route, Value::from("OK"), now).answering(&self.header.msg_id)
     }
 
-    /// The content as a receiver in Go sees its bytes: the characters of a string, else the JSON text.
+    /// Returns the content as a Go receiver sees its bytes: the characters of a string, otherwise the JSON text.
     pub fn content_bytes(&self) -> Vec<u8> {
         match &self.content {
             Value::String(text) => text.clone().into_bytes(),
@@ -151,7 +151,7 @@ impl Message {
         }
     }
 
-    /// The content as JSON, whether it was sent as a value or as a string that holds JSON text.
+    /// Returns the content as JSON, whether it was sent as a value or as a string that holds JSON text.
     pub fn content_json(&self) -> Result<Value, serde_json::Error> {
         match &self.content {
             Value::String(text) => serde_json::from_str(text),

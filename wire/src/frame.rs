@@ -1,7 +1,7 @@
-//! The QUIC codec: frames of ten bytes of header and a protobuf message, with limits applied before anything is allocated.
+//! The QUIC codec: frames of a ten-byte header and a protobuf message, with limits applied before anything is allocated.
 //!
-//! Source: KubeEdge's viaduct (packer, translator, `message.proto`). One field is ours, since the acknowledged lane cannot do
-//! without it: the header's `ResourceVersion`. Route destination and header type are not carried, as in KubeEdge.
+//! Source: KubeEdge's viaduct (packer, translator, `message.proto`). One field is our extension, because reliable delivery needs it: the
+//! header's `ResourceVersion`. Route destination and header type are not carried, as in KubeEdge.
 //!
 //! | offset | size | field |
 //! |---|---|---|
@@ -16,13 +16,13 @@ use serde_json::Value;
 
 use crate::{Header, Message, Route};
 
-/// Bytes of a frame before its message.
+/// The size of a frame's header, bytes.
 pub const HEAD: usize = 10;
 /// The largest message that KubeEdge's frames carry, bytes.
 pub const LIMIT: usize = 32 * 1024 * 1024;
-/// Our ALPN: KubeEdge's own QUIC is an older one, with which nothing of today can talk.
+/// Our ALPN protocol. KubeEdge's own QUIC is an older draft, which no current implementation can talk to.
 pub const ALPN: &[u8] = b"outrigger/1";
-/// What the first frame on the first stream is about, in operation and resource: who connects.
+/// The operation and resource of the first frame on the first stream, in which the client identifies itself.
 pub const HELLO: &str = "header";
 /// The first bytes of a stream of messages.
 pub const MESSAGES: &[u8; 3] = b"msg";
@@ -30,26 +30,26 @@ pub const MESSAGES: &[u8; 3] = b"msg";
 const VERSION: [u8; 4] = [1, 1, 1, 0];
 const MESSAGE: u8 = 1;
 
-/// Why bytes are no frame.
+/// Why bytes are not a frame.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
-    /// Larger than the receiver allows.
+    /// The frame is larger than the receiver allows.
     #[error(
         "a frame of {size} bytes exceeds the limit of {limit}; the sender must split it, or the limit be raised"
     )]
     TooLarge {
-        /// Bytes announced.
+        /// Announced size, bytes.
         size: usize,
-        /// Bytes allowed.
+        /// Allowed size, bytes.
         limit: usize,
     },
-    /// Another version, or not a message.
+    /// The frame has another version or does not hold a message.
     #[error("not a frame that holds a message; both ends must speak viaduct's framing, version 1.1.1")]
     Head,
-    /// The protobuf inside cannot be read.
+    /// The protobuf message cannot be decoded.
     #[error("a frame holds no message")]
     Malformed(#[source] prost::DecodeError),
-    /// The content is neither JSON nor text.
+    /// The content is neither JSON nor UTF-8 text.
     #[error("a message's content is neither JSON nor UTF-8 text")]
     Content,
 }
@@ -90,7 +90,7 @@ struct PackedRouter {
     resource: String,
 }
 
-/// Writes one message as a frame.
+/// Encodes one message as a frame.
 pub fn encode(message: &Message) -> Vec<u8> {
     let Message { header, route, .. } = message;
     let packed = Packed {
@@ -110,12 +110,12 @@ pub fn encode(message: &Message) -> Vec<u8> {
         content: message.content_bytes(),
     };
     let body = packed.encode_to_vec();
-    // a message of 4 GiB cannot be held; the receiver refuses far smaller ones
+    // A message of 4 GiB cannot be held in memory; the receiver refuses far smaller ones.
     let size = u32::try_from(body.len()).unwrap_or(u32::MAX);
     [&VERSION[..], &[MESSAGE, 0], &size.to_be_bytes(), &body].concat()
 }
 
-/// Frames from a stream of bytes that come in any portions.
+/// Decodes frames from a stream of bytes that arrive in any portions.
 #[derive(Debug)]
 pub struct Decoder {
     limit: usize,
@@ -123,20 +123,20 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder that takes messages of at most `limit` bytes, and never more than [`LIMIT`].
+    /// Creates a decoder for messages of at most `limit` bytes, and never more than [`LIMIT`].
     pub fn new(limit: usize) -> Self {
         Self { limit: limit.min(LIMIT), bytes: Vec::new() }
     }
 
-    /// Takes the next bytes of the stream.
+    /// Appends the next bytes of the stream.
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next message and the size of its frame, if it is whole.
+    /// Returns the next message and the size of its frame, if it is complete.
     ///
     /// # Errors
-    /// The stream holds something else; it cannot be read on.
+    /// The stream holds something else; nothing after it can be read.
     pub fn take(&mut self) -> Result<Option<(Message, usize)>, FrameError> {
         let Some(head) = self.bytes.first_chunk::<HEAD>() else { return Ok(None) };
         let [a, b, c, d, kind, _, sizes @ ..] = *head;
@@ -174,7 +174,7 @@ fn unpack(packed: Packed) -> Result<Message, FrameError> {
     Ok(Message { header, route, content: content(packed.content)? })
 }
 
-/// Objects, lists and `null` are JSON; everything else is text, also a number, which may be a payload's.
+/// Parses content: objects, lists and `null` are JSON; everything else is text, including numbers, which may be a payload's text.
 fn content(bytes: Vec<u8>) -> Result<Value, FrameError> {
     match serde_json::from_slice(&bytes) {
         Ok(value @ (Value::Object(_) | Value::Array(_) | Value::Null)) => Ok(value),

@@ -1,6 +1,6 @@
-//! Headers of HTTP that are handed on from one connection to another, as KubeEdge's messages hold them.
+//! HTTP headers that are forwarded from one connection to another inside KubeEdge's messages.
 
-/// The headers that belong to one connection and are not handed on: those that HTTP has for it, and those that `Connection` names
+/// The headers that belong to one connection and must not be forwarded: the standard hop-by-hop headers and those that `Connection` names
 /// (RFC 9110, section 7.6.1).
 #[derive(Clone, Debug, Default)]
 pub struct ConnectionHeaders {
@@ -8,13 +8,13 @@ pub struct ConnectionHeaders {
 }
 
 impl ConnectionHeaders {
-    /// From the values of `Connection`.
+    /// Reads the header names from the values of `Connection`.
     pub fn named_in<'a>(values: impl IntoIterator<Item = &'a str>) -> Self {
         let names = values.into_iter().flat_map(|value| value.split(','));
         Self { named: names.map(|name| name.trim().to_owned()).collect() }
     }
 
-    /// Whether the header called `name` is one of them.
+    /// Reports whether the header `name` is one of them.
     pub fn contains(&self, name: &str) -> bool {
         const NAMES: [&str; 9] = [
             "connection",
@@ -32,7 +32,7 @@ impl ConnectionHeaders {
     }
 }
 
-/// The name of a header as Go has it in its map: `x-stream-protocol-version` as `X-Stream-Protocol-Version`.
+/// Returns a header name in Go's canonical form: `x-stream-protocol-version` becomes `X-Stream-Protocol-Version`.
 pub fn canonical_name(name: &str) -> String {
     let mut upper = true;
     let letter = |letter: char| {

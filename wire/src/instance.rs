@@ -1,22 +1,22 @@
-//! Which run of an agent it is that connects: a header of the upgrade by which the cloud tells a node that comes back from a second
-//! one of the same name. Ours alone: CloudCore and EdgeCore do not know it, and nothing changes with them.
+//! Identifies the running instance of an agent: a header of the upgrade by which the cloud distinguishes a node that reconnects from a
+//! second node of the same name. It is our extension: `CloudCore` and `EdgeCore` ignore it.
 //!
-//! The header says `<id> <start>`: an id that is made with each start, and when that was (RFC 3339).
+//! The header's value is `<id> <start>`: an id that is new with each start of the agent, and the time of the start (RFC 3339).
 
 use std::fmt;
 
-/// The header.
+/// The header's name.
 pub const HEADER: &str = "outrigger-agent";
-/// The code with which a connection is closed that another agent of the same name has taken over. WebSocket leaves those from 4000 on
-/// to programs (RFC 6455 §7.4.2).
+/// The close code of a connection that another agent of the same name has taken over. WebSocket leaves codes from 4000 to applications (RFC
+/// 6455, section 7.4.2).
 pub const TAKEN_OVER: u16 = 4409;
-/// The status of the answer to an upgrade where another agent of the same name is connected: 409 Conflict.
+/// The response status of an upgrade while another agent of the same name is connected: 409 Conflict.
 pub const CONFLICT: u16 = 409;
 
-/// Longest id and start.
+/// The longest id and the longest start, bytes.
 const LONGEST: usize = 64;
 
-/// One run of an agent.
+/// One running instance of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Instance {
     id: String,
@@ -24,15 +24,14 @@ pub struct Instance {
 }
 
 impl Default for Instance {
-    /// A run that tells nothing of itself.
+    /// Returns the instance of an agent that does not identify itself: `unknown` as id and start.
     fn default() -> Self {
         Self { id: "unknown".to_owned(), started: "unknown".to_owned() }
     }
 }
 
 impl Instance {
-    /// A run with an id of its own, and when it started; `None` where either has letters that a header or a line of a log should
-    /// not have.
+    /// Creates an instance from its id and start. Returns `None` if either has characters that must not be in a header or a log line.
     pub fn new(id: &str, started: &str) -> Option<Self> {
         let fits = |text: &str, others: &[u8]| {
             let letter = |byte: u8| byte.is_ascii_alphanumeric() || others.contains(&byte);
@@ -42,18 +41,18 @@ impl Instance {
             .then(|| Self { id: id.to_owned(), started: started.to_owned() })
     }
 
-    /// From the header's value.
+    /// Parses the header's value.
     pub fn parse(value: &str) -> Option<Self> {
         let (id, started) = value.split_once(' ')?;
         Self::new(id, started)
     }
 
-    /// Its own, whatever else is the same.
+    /// Returns the id, which is unique to this start of the agent.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// When it started, as it says.
+    /// Returns the time of the start, as the agent reported it.
     pub fn started(&self) -> &str {
         &self.started
     }

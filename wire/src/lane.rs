@@ -1,4 +1,4 @@
-//! Which messages of the cloud are acknowledged: KubeEdge's rules, its substring searches included.
+//! Decides which messages of the cloud are acknowledged, by KubeEdge's rules, including its substring searches.
 //!
 //! Source: CloudHub's message dispatcher.
 
@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use crate::{Group, Message, Operation, ResourceType, Source};
 
-/// Text anywhere in the resource that takes a message off the acknowledged lane (object names count, as in KubeEdge).
+/// Texts which, anywhere in the resource, exempt a message from acknowledgement. Object names count, as in KubeEdge.
 const UNACKNOWLEDGED: [&str; 5] =
     ["podlist", "membership", "twin/cloud_updated", "serviceaccounttoken", "k8s/ca.crt"];
 
-/// Whether CloudCore sends this message (from cloud to edge) on the lane that waits for an acknowledgement.
+/// Reports whether `CloudCore` waits for an acknowledgement of this message from cloud to edge.
 pub fn needs_ack(message: &Message) -> bool {
     let route = &message.route;
     let resource = route.resource.as_str();
@@ -85,7 +85,7 @@ mod tests {
             ("response", "ns/podpatch/p", false),
             ("response", "kube-node-lease/lease/n", false),
             ("response", "ns/serviceaccounttoken/a", false),
-            // a name counts, as in KubeEdge
+            // the object's name counts, as in KubeEdge
             ("insert", "ns/pod/membership-7", false),
         ] {
             assert_eq!(

@@ -1,9 +1,11 @@
-//! The KubeEdge protocol between an edge node and its cloud, pure: no IO, no clock, no async runtime.
+//! The KubeEdge protocol between an edge node and its cloud, without IO, clock or async runtime.
 //!
-//! A [`Message`] is an envelope; [`Down`] and [`Up`] are the two vocabularies in it, and a message that is in neither is a value
-//! too, so nothing is lost; [`bus`] is what the messages of rules hold, [`headers`] what of HTTP is handed on in them; [`json`] is the WebSocket codec, `frame` that of QUIC, `compression` what two ends of ours do with the first; [`lane`] tells what is acknowledged; [`topic`] and
-//! [`twin`] are what devices say over MQTT and to the cloud; [`enroll`] is how a node gets its certificate; `tunnel` are the
-//! frames over which the cloud reaches logs and commands, with the `websocket` below them. Strings die at this border: inside the programs there is an exhaustive `match`.
+//! A [`Message`] is an envelope. [`Down`] and [`Up`] are the messages of each direction; unknown messages are values too, so that nothing
+//! is lost. [`bus`] has the contents of the router's messages, and [`headers`] the HTTP headers that are forwarded in them. [`json`] is the
+//! WebSocket codec, `frame` the QUIC codec, and `compression` our extension of the WebSocket codec. [`lane`] decides which messages are
+//! acknowledged. [`topic`] and [`twin`] are the device messages over MQTT and to the cloud. [`enroll`] is how a node gets its certificate.
+//! `tunnel` has the frames over which the cloud reaches logs and commands, with `websocket` below them. Strings are converted to enums in
+//! this crate, so that the programs can match exhaustively.
 
 mod answer;
 pub mod application;

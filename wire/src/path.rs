@@ -1,4 +1,4 @@
-//! The resource of a route: `<namespace>/<type>/<name>` for objects, and a few words that stand for themselves.
+//! The resource of a route: `<namespace>/<type>/<name>` for objects, and a few fixed words.
 
 use std::fmt;
 
@@ -6,43 +6,43 @@ use serde::{Deserialize, Serialize};
 
 use crate::ResourceType;
 
-/// The namespace that stands for "cluster-scoped".
+/// The namespace of cluster-scoped objects.
 pub const CLUSTER: &str = "null";
 
-/// A resource exactly as it stands on the wire.
+/// A resource exactly as it appears on the wire.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ResourcePath(String);
 
-/// A resource path that names an object, or a collection where `name` is absent.
+/// A resource path that names an object, or a collection if `name` is absent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectRef<'a> {
     /// `None` for cluster-scoped objects (`null` on the wire).
     pub namespace: Option<&'a str>,
-    /// The type token.
+    /// The resource type.
     pub kind: ResourceType,
     /// The name; absent for a collection.
     pub name: Option<&'a str>,
 }
 
 impl ResourcePath {
-    /// The path of an object; an empty namespace means cluster-scoped.
+    /// Creates the path of an object; an empty namespace means cluster-scoped.
     pub fn object(namespace: &str, kind: &ResourceType, name: &str) -> Self {
         let namespace = if namespace.is_empty() { CLUSTER } else { namespace };
         Self(format!("{namespace}/{kind}/{name}"))
     }
 
-    /// The text on the wire.
+    /// Returns the text on the wire.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether the field is absent.
+    /// Reports whether the field is absent.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The object that the path names; `None` where it is another kind of word (`membership`, a topic, a URL …).
+    /// Returns the object that the path names; `None` for other resources (`membership`, a topic, a URL …).
     pub fn as_object(&self) -> Option<ObjectRef<'_>> {
         let mut parts = self.0.splitn(3, '/');
         let (namespace, kind) = (parts.next()?, parts.next()?);

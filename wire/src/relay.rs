@@ -1,8 +1,8 @@
-//! The relay's protocol, by which nodes that cannot reach each other connect to each other's pods: messages from `edge-agent` to `cloudsim`,
-//! from `cloudsim` to the other agent, and, encrypted between the two, from agent to agent.
+//! The relay's protocol, which connects nodes that cannot reach each other to each other's pods: messages between `edge-agent` and
+//! `cloudsim`, and encrypted messages from agent to agent.
 //!
-//! Each node holds one QUIC connection to the cloud, with its certificate. A connection to a pod is a stream of it, which the cloud joins
-//! to a stream that it opens to the other node:
+//! Each node holds one QUIC connection to the cloud, authenticated with its certificate. A connection to a pod is a stream of it, which the
+//! cloud joins to a stream that it opens to the other node:
 //!
 //! | from, to | message |
 //! |---|---|
@@ -13,26 +13,26 @@
 //! | node → other node, in TLS | [`ConnectRequest`]: the endpoint of a Service |
 //! | other node → node, in TLS | [`Answer`]: whether the endpoint was reached; then the bytes of the connection |
 //!
-//! A unidirectional stream from the node to the cloud is a [`Report`]. Every other message is a [`frame`]: its length in two bytes,
-//! big-endian, then JSON. Datagrams of UDP go as such frames too, with their bytes instead of JSON.
+//! A unidirectional stream from the node to the cloud is a [`Report`]. Every other message is a [`frame`]: a two-byte big-endian length,
+//! then JSON. UDP datagrams are sent as such frames too, with their bytes instead of JSON.
 
 use std::{collections::BTreeMap, net::SocketAddr};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-/// The protocol's name between a node and the cloud.
+/// The ALPN protocol between a node and the cloud.
 pub const ALPN: &[u8] = b"outrigger-relay/1";
-/// The protocol's name between two nodes.
+/// The ALPN protocol between two nodes.
 pub const INNER_ALPN: &[u8] = b"outrigger-mesh/1";
 /// The port of EdgeMesh's own tunnel.
 pub const PORT: u16 = 20006;
-/// Bytes of a frame before its body.
+/// The size of a frame's header, bytes.
 pub const HEADER_LENGTH: usize = 2;
-/// The largest message, bytes of JSON; a datagram may fill its frame.
+/// The largest message, bytes of JSON. Datagrams may use the whole frame.
 pub const MAX_MESSAGE: usize = 4 * 1024;
-/// How many streams a node may have open at a time, in each direction. Further ones are refused.
+/// The most streams that a node may have open in each direction. Further ones are refused.
 pub const MAX_STREAMS: u32 = 512;
-/// How many bytes of a stream may wait for their reader, in each of the three programs.
+/// The flow-control window of a stream in each of the three programs, bytes.
 pub const WINDOW: u32 = 256 * 1024;
 /// The largest report, bytes.
 pub const MAX_REPORT: usize = 64 * 1024;
@@ -49,13 +49,13 @@ pub struct Open {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Protocol {
-    /// A stream.
+    /// A TCP stream.
     Tcp,
-    /// Datagrams, each a frame.
+    /// UDP datagrams, each as a frame.
     Udp,
 }
 
-/// Asks the other node to connect to one of its own endpoints of this port of this Service.
+/// Asks the other node to connect to one of its own endpoints of a Service port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConnectRequest {
@@ -63,7 +63,7 @@ pub struct ConnectRequest {
     pub namespace: String,
     /// The Service's name.
     pub service: String,
-    /// The name of the Service's port; empty for the only one.
+    /// The name of the Service's port; empty for an unnamed port.
     pub port: String,
     /// The protocol of the connection.
     pub protocol: Protocol,
@@ -75,13 +75,13 @@ pub struct ConnectRequest {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Answer {
-    /// Why it is refused; `None`: it is accepted.
+    /// Why the request is refused; `None` if it is accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
 impl Answer {
-    /// Refuses, for this reason.
+    /// Creates a refusal with this reason.
     pub fn refused(why: impl Into<String>) -> Self {
         Self { error: Some(why.into()) }
     }
@@ -91,11 +91,11 @@ impl Answer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Path {
-    /// Its pods answer directly.
+    /// The node's pods answer directly.
     Direct,
-    /// Its pods are reached over the relay.
+    /// The node's pods are reached over the relay.
     Relayed,
-    /// Its pods are reached in neither way.
+    /// The node's pods are not reached in either way.
     Unreached,
 }
 
@@ -103,17 +103,17 @@ pub enum Path {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
-    /// By the name of the other node.
+    /// The paths by the name of the other node.
     pub paths: BTreeMap<String, Path>,
 }
 
 /// Why a message is unusable.
 #[derive(Debug, thiserror::Error)]
 pub enum RelayError {
-    /// It is too long: its bytes, and the most that are allowed.
+    /// The message is too long: its size and the limit, bytes.
     #[error("the message has {0} bytes, of {1} at most")]
     TooLarge(usize, usize),
-    /// It is not JSON of its form.
+    /// The message is not JSON of the expected form.
     #[error("the message cannot be read: {0}")]
     Form(#[from] serde_json::Error),
 }
@@ -121,7 +121,7 @@ pub enum RelayError {
 /// Frames a body: its length, then its bytes.
 ///
 /// # Errors
-/// It is longer than a frame can be.
+/// The body is longer than a frame can be.
 pub fn frame(content: &[u8]) -> Result<Vec<u8>, RelayError> {
     let most = usize::from(u16::MAX);
     let length = u16::try_from(content.len()).map_err(|_| RelayError::TooLarge(content.len(), most))?;
@@ -131,7 +131,7 @@ pub fn frame(content: &[u8]) -> Result<Vec<u8>, RelayError> {
 /// Encodes a message as a frame.
 ///
 /// # Errors
-/// It is longer than [`MAX_MESSAGE`].
+/// The message is longer than [`MAX_MESSAGE`].
 pub fn encode(message: &impl Serialize) -> Result<Vec<u8>, RelayError> {
     let text = serde_json::to_vec(message)?;
     if text.len() > MAX_MESSAGE {
@@ -140,10 +140,10 @@ pub fn encode(message: &impl Serialize) -> Result<Vec<u8>, RelayError> {
     frame(&text)
 }
 
-/// Returns the length of the body after this header.
+/// Returns the length of the body that follows this header.
 ///
 /// # Errors
-/// It is longer than [`MAX_MESSAGE`].
+/// The body is longer than [`MAX_MESSAGE`].
 pub fn body_length(header: [u8; HEADER_LENGTH]) -> Result<usize, RelayError> {
     let length = usize::from(u16::from_be_bytes(header));
     if length > MAX_MESSAGE { Err(RelayError::TooLarge(length, MAX_MESSAGE)) } else { Ok(length) }
@@ -152,7 +152,7 @@ pub fn body_length(header: [u8; HEADER_LENGTH]) -> Result<usize, RelayError> {
 /// Decodes the body of a message.
 ///
 /// # Errors
-/// It is not JSON of its form.
+/// The text is not JSON of the expected form.
 pub fn decode<T: DeserializeOwned>(text: &[u8]) -> Result<T, RelayError> {
     Ok(serde_json::from_slice(text)?)
 }

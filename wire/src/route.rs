@@ -1,4 +1,4 @@
-//! The words of routes: sources, groups, operations, resource types. A word that is not known survives as `Other`.
+//! The words of routes: sources, groups, operations and resource types. Unknown words are kept as `Other`.
 
 use std::fmt;
 
@@ -10,12 +10,12 @@ macro_rules! words {
         #[derive(Clone, Debug, PartialEq, Eq, Hash)]
         pub enum $name {
             $(#[doc = concat!("`", $text, "`")] $variant,)*
-            /// A word not in this list, kept as it is. Empty where the field was absent.
+            /// A word that is not in this list, unchanged. Empty if the field was absent.
             Other(String),
         }
 
         impl $name {
-            /// The word on the wire.
+            /// Returns the word on the wire.
             pub fn as_str(&self) -> &str {
                 match self {
                     $(Self::$variant => $text,)*
@@ -23,7 +23,7 @@ macro_rules! words {
                 }
             }
 
-            /// Whether the field is absent.
+            /// Reports whether the field is absent.
             pub fn is_empty(&self) -> bool {
                 self.as_str().is_empty()
             }
@@ -98,7 +98,7 @@ words! {
 }
 
 words! {
-    /// What is done.
+    /// The operation of a message.
     Operation {
         Insert = "insert",
         Update = "update",
@@ -128,7 +128,7 @@ words! {
 }
 
 words! {
-    /// The type token of a resource path.
+    /// The resource type in a resource path.
     ResourceType {
         Pod = "pod",
         PodList = "podlist",

@@ -1,20 +1,20 @@
-//! Texts of peers, for terminals and logs: what a peer says must not move the cursor, colour lines, or hide the rest.
+//! Cleans peers' texts for terminals and logs, so that they cannot move the cursor, colour lines or hide other text.
 
-/// What stands in the place of a letter that is not shown.
+/// The replacement for a character that is not shown.
 const HIDDEN: char = '\u{FFFD}';
 
-/// The text without control characters (escape sequences begin with one) and without marks that turn the direction of writing.
+/// Replaces control characters, with which escape sequences begin, and marks that change the writing direction.
 pub fn printable(text: &str) -> String {
     text.chars().map(|letter| if is_shown(letter) { letter } else { HIDDEN }).collect()
 }
 
-/// The same of several lines: line ends and tabs stay.
+/// Cleans a text of several lines; line ends and tabs stay.
 pub fn printable_lines(text: &str) -> String {
     let shown = |letter: char| matches!(letter, '\n' | '\t') || is_shown(letter);
     text.chars().map(|letter| if shown(letter) { letter } else { HIDDEN }).collect()
 }
 
-/// The first bytes of an answer as one printable text.
+/// Returns the first `limit` bytes of a response as printable text.
 pub fn printable_bytes(bytes: &[u8], limit: usize) -> String {
     printable(String::from_utf8_lossy(&bytes[..bytes.len().min(limit)]).trim())
 }
@@ -24,10 +24,10 @@ fn is_shown(letter: char) -> bool {
     !letter.is_control() && !turns && !matches!(letter, '\u{2028}' | '\u{2029}')
 }
 
-/// The longest part of a message's words that is repeated in a log or an answer, in characters.
+/// The longest part of a message's words that is repeated in a log or an answer, characters.
 const MAX_WORD: usize = 200;
 
-/// The beginning of what a peer says, as much as is repeated in a log or an answer.
+/// Returns the beginning of a peer's text, as much as may be repeated in a log or an answer.
 pub fn short(text: &str) -> String {
     text.chars().take(MAX_WORD).collect()
 }

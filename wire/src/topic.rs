@@ -1,6 +1,6 @@
-//! The MQTT topics of devices and nodes, as types. A device stands in a topic by its name, or by namespace and name.
+//! MQTT topics of devices and nodes as types. A topic names a device by its name, or by namespace and name.
 //!
-//! Source: KubeEdge's `dtcommon` and EventBus, reference of device topics; `$ke/events` is what mappers push to applications.
+//! Source: KubeEdge's `dtcommon`, `EventBus` and reference of device topics. Mappers push readings to applications on `$ke/events`.
 
 use std::{fmt, sync::Arc};
 
@@ -12,22 +12,22 @@ mod tests;
 
 pub use rules::{TopicFault, check_publication, check_subscription};
 
-/// What every topic of a device begins with.
+/// The prefix of every device topic.
 const DEVICE: &str = "$hw/events/device/";
-/// What every topic of a node begins with.
+/// The prefix of every node topic.
 const NODE: &str = "$hw/events/node/";
-/// What the topic begins with on which a mapper pushes readings to applications.
+/// The prefix of the topics on which mappers push readings to applications.
 const DATA: &str = "$ke/events/device/";
 const DATA_UPDATE: &str = "data/update";
 const UPLOAD: &str = "$hw/events/upload/";
 const UPLOAD_RECORDS: &str = "SYS/dis/upload_records";
 const USER: &str = "user";
 
-/// The longest identifier: a namespace, a slash and the name of an object.
+/// The longest device identifier: a namespace, a slash and an object name.
 const MAX_ID: usize = 63 + 1 + 253;
 
-/// What EventBus subscribes to at a broker, beside the topics of rules. Devices with and without a namespace; what some end with may be
-/// followed by a tag of whoever asks ([`Topic::without_tag`]).
+/// The topic filters that `EventBus` subscribes to at a broker, besides the topics of rules. They cover devices with and without a
+/// namespace. Some have a second form with a further level, for a requester's tag ([`Topic::without_tag`]).
 pub const SUBSCRIPTIONS: [&str; 14] = [
     "$hw/events/upload/#",
     "$hw/events/device/+/state/update",
@@ -45,13 +45,13 @@ pub const SUBSCRIPTIONS: [&str; 14] = [
     "+/user/#",
 ];
 
-/// A device: `<namespace>/<name>`, or `<name>` alone where the cloud gave it no namespace. Cheap to clone.
+/// A device identifier: `<namespace>/<name>`, or `<name>` alone if the cloud gave it no namespace. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeviceId(Arc<str>);
 
 impl DeviceId {
-    /// From its text; `None` where that can be no device: empty or too long, more than two levels, wildcards or control
-    /// characters in it.
+    /// Parses a device identifier. Returns `None` if the text is empty or too long, has more than two levels, or has wildcards or control
+    /// characters.
     pub fn parse(text: &str) -> Option<Self> {
         let mut levels = text.split('/');
         let sound = |level: &str| {
@@ -61,22 +61,22 @@ impl DeviceId {
         (is_sound && text.len() <= MAX_ID).then(|| Self(text.into()))
     }
 
-    /// The device of this namespace (empty for none) and name.
+    /// Creates the identifier of the device with this namespace (may be empty) and name.
     pub fn new(namespace: &str, name: &str) -> Option<Self> {
         if namespace.is_empty() { Self::parse(name) } else { Self::parse(&format!("{namespace}/{name}")) }
     }
 
-    /// The text.
+    /// Returns the identifier as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The namespace; `None` where it has none.
+    /// Returns the namespace, if there is one.
     pub fn namespace(&self) -> Option<&str> {
         self.0.split_once('/').map(|(namespace, _)| namespace)
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         self.0.split_once('/').map_or(&self.0, |(_, name)| name)
     }
@@ -104,13 +104,14 @@ impl<'de> Deserialize<'de> for DeviceId {
 /// A topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Topic {
-    /// Of one device.
+    /// A topic of one device.
     Device(DeviceId, DeviceTopic),
-    /// Of one node.
+    /// A topic of one node.
     Node(String, NodeTopic),
-    /// Handed to the cloud as it is: `$hw/events/upload/…`, `SYS/dis/upload_records`, `SYS/dis/upload_records/…`, `<namespace>/user/…`.
+    /// A topic that is always forwarded to the cloud: `$hw/events/upload/…`, `SYS/dis/upload_records`, `SYS/dis/upload_records/…`,
+    /// `<namespace>/user/…`.
     Upload(String),
-    /// None of these; handed to the cloud where a rule asked for it.
+    /// Any other topic; forwarded to the cloud if a rule asks for it.
     Other(String),
 }
 
@@ -123,10 +124,10 @@ macro_rules! suffixes {
         }
 
         impl $name {
-            /// All of them, those of more levels first.
+            /// All variants, those with more levels first.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// What stands after the device or the node.
+            /// Returns the part of the topic after the device or the node.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $text,)*
@@ -137,13 +138,13 @@ macro_rules! suffixes {
 }
 
 suffixes! {
-    /// What a topic of a device is about. The longer ones stand first: the first that fits is the one.
+    /// The subject of a device topic. Longer suffixes come first, because the first match wins.
     DeviceTopic {
         /// The answer to an update: the new values, or code and reason.
         TwinUpdateResult = "twin/update/result",
         /// Each changed property before and after.
         TwinUpdateDocument = "twin/update/document",
-        /// What is wanted and is not so.
+        /// The desired values that differ from the reported ones.
         TwinUpdateDelta = "twin/update/delta",
         /// The answer to a get: the twin, or code and reason.
         TwinGetResult = "twin/get/result",
@@ -151,31 +152,31 @@ suffixes! {
         StateUpdateResult = "state/update/result",
         /// The answer to a get of the state.
         StateGetResult = "state/get/result",
-        /// Values that are, or are wanted.
+        /// Reported or desired values.
         TwinUpdate = "twin/update",
         /// Asks for the twin.
         TwinGet = "twin/get",
-        /// What the cloud wants of the device; told to mappers, and a resource of messages.
+        /// The device's desired values from the cloud: published to mappers, and a resource of messages.
         TwinCloudUpdated = "twin/cloud_updated",
-        /// What the cloud is told; a resource of messages, not spoken over MQTT.
+        /// A report to the cloud; a resource of messages that is not used over MQTT.
         TwinEdgeUpdated = "twin/edge_updated",
         /// The device's state.
         StateUpdate = "state/update",
         /// Asks for the device's state.
         StateGet = "state/get",
-        /// Attributes have changed.
+        /// Changed attributes of the device.
         Updated = "updated",
     }
 }
 
 suffixes! {
-    /// What a topic of a node is about.
+    /// The subject of a node topic.
     NodeTopic {
-        /// All devices of the node, as an answer.
+        /// The answer with all devices of the node.
         MembershipDetailResult = "membership/detail/result",
-        /// The devices of the node, as an answer.
+        /// The answer with the devices of the node.
         MembershipGetResult = "membership/get/result",
-        /// The answer to a question for credentials.
+        /// The answer to a request for credentials.
         AuthInfoGetResult = "authInfo/get/result",
         /// Asks for all devices of the node.
         MembershipDetail = "membership/detail",
@@ -189,7 +190,7 @@ suffixes! {
 }
 
 impl Topic {
-    /// Reads a topic's name; every name is one of these.
+    /// Parses a topic name; every name is one of these kinds.
     pub fn parse(text: &str) -> Self {
         let device = text.strip_prefix(DEVICE).and_then(|rest| {
             DeviceTopic::ALL
@@ -208,8 +209,8 @@ impl Topic {
         device.or_else(node).or_else(upload).unwrap_or_else(|| Self::Other(text.to_owned()))
     }
 
-    /// The topic without the tag that a client may add to a question: `…/state/update/<tag>`, `…/membership/get/<tag>`. It is answered as one
-    /// without.
+    /// Returns the topic without the tag that a client may append to a request: `…/state/update/<tag>`, `…/membership/get/<tag>`. The
+    /// request is answered as if it had no tag.
     pub fn without_tag(text: &str) -> &str {
         let is_question = |asked: &str| {
             asked.starts_with(DEVICE) && asked.ends_with("/state/update")
@@ -221,28 +222,28 @@ impl Topic {
         }
     }
 
-    /// Whether a topic is one of a device or node, known or not: such a message is never for the cloud.
+    /// Reports whether a topic is one of a device or node, known or not. Such a message is never forwarded to the cloud.
     pub fn is_of_devices(text: &str) -> bool {
         text.starts_with(DEVICE) || text.starts_with(NODE)
     }
 
-    /// The topic on which a mapper pushes readings of `device` to applications; the agent takes no part in it.
+    /// Returns the topic on which a mapper pushes readings of `device` to applications; the agent does not use it.
     pub fn data(device: &DeviceId) -> String {
         format!("{DATA}{device}/{DATA_UPDATE}")
     }
 
-    /// The device whose readings a topic carries; see [`Topic::data`].
+    /// Returns the device whose readings a topic carries; see [`Topic::data`].
     pub fn data_of(text: &str) -> Option<DeviceId> {
         before(text.strip_prefix(DATA)?, DATA_UPDATE)
     }
 }
 
-/// The device before `/suffix`.
+/// Returns the device in front of `/suffix`.
 fn before(rest: &str, suffix: &str) -> Option<DeviceId> {
     DeviceId::parse(rest.strip_suffix(suffix)?.strip_suffix('/')?)
 }
 
-/// The topic of records, or one level below it.
+/// Reports whether this is the topic of records or one level below it.
 fn is_record(text: &str) -> bool {
     text.strip_prefix(UPLOAD_RECORDS).is_some_and(|rest| {
         rest.is_empty() || rest.strip_prefix('/').is_some_and(|level| !level.contains('/'))
@@ -254,7 +255,7 @@ fn is_upload(text: &str) -> bool {
     text.starts_with(UPLOAD)
         || text == UPLOAD.trim_end_matches('/')
         || is_record(text)
-        // a wildcard does not stand for a level with a dollar in front
+        // a wildcard does not match a first level that begins with a dollar
         || levels.next().is_some_and(|first| !first.starts_with('$')) && levels.next() == Some(USER)
 }
 

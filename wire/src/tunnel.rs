@@ -1,9 +1,9 @@
 //! The frames of the stream tunnel, over which the cloud reaches logs, exec, attach and metrics of a node.
 //!
-//! The node dials `wss://<cloud>:10004/v1/kubeedge/connect`, and both ends send WebSocket *text* messages, although their bytes are
-//! arbitrary: `uvarint id`, `uvarint type`, data. The cloud makes up the ids, one for each request; id 0 is the tunnel's own. A stream
-//! begins with one of the connect frames, whose data is [`Connect`] as JSON; it ends with [`Kind::RemoveConnect`] of either end. Sources:
-//! KubeEdge `pkg/stream/{message,connection}.go`. One type is not KubeEdge's, and is sent where both ends know it alone: see [`window`].
+//! The node dials `wss://<cloud>:10004/v1/kubeedge/connect`. Both ends send WebSocket *text* messages, although their bytes are arbitrary:
+//! `uvarint id`, `uvarint type`, data. The cloud chooses the ids, one for each request; id 0 is the tunnel itself. A stream begins with one
+//! of the connect frames, whose data is [`Connect`] as JSON, and ends with [`Kind::RemoveConnect`] from either end. Sources: KubeEdge
+//! `pkg/stream/{message,connection}.go`. One type is our extension and is sent only if both ends know it: see [`window`].
 
 pub mod window;
 
@@ -14,37 +14,37 @@ use serde::{Deserialize, Serialize};
 
 /// The path that nodes dial.
 pub const PATH: &str = "/v1/kubeedge/connect";
-/// The header with the node's name.
+/// The header that holds the node's name.
 pub const NODE_HEADER: &str = "SessionHostNameOverride";
-/// The header with the node's address.
+/// The header that holds the node's address.
 pub const ADDRESS_HEADER: &str = "SessionInternalIP";
 /// The payload of EdgeCore's pings.
 pub const PING: &[u8] = b"ping you";
-/// Largest data of a frame, bytes: KubeEdge cuts what is beyond without a word.
+/// The largest data of a frame, bytes. KubeEdge silently truncates longer data.
 pub const MAX_DATA: usize = 1024 * 1024;
-/// Largest frame: two numbers, and data.
+/// The largest frame: two numbers and data, bytes.
 pub const MAX_FRAME: usize = MAX_DATA + 2 * MAX_VARINT;
-/// Bytes of the longest number.
+/// The size of the longest number, bytes.
 const MAX_VARINT: usize = 10;
 
-/// What a frame is for; its numbers are KubeEdge's, but for the last.
+/// The type of a frame. The numbers are KubeEdge's, except for the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// The cloud wants a container's log: a GET whose body comes in data frames, without its status.
+    /// Requests a container's log: a GET whose body is sent in data frames, without its status.
     Logs,
-    /// The cloud wants an exec: the bytes of an upgraded HTTP connection go both ways, heads included.
+    /// Requests an exec: the bytes of an upgraded HTTP connection are sent both ways, including the heads.
     Exec,
-    /// The cloud wants metrics, as it wants logs.
+    /// Requests metrics, in the same way as logs.
     Metrics,
-    /// Bytes of a stream.
+    /// Carries bytes of a stream.
     Data,
-    /// A stream has ended. Each end sends it once; CloudCore repeats it until the node's has come.
+    /// Ends a stream. Each end sends it once; `CloudCore` repeats it until the node's has arrived.
     RemoveConnect,
-    /// The cloud closes the tunnel, since there is no such node any more; the data is a text that says so.
+    /// Closes the tunnel, because the node was deleted; the data is a text that says so.
     CloseConnect,
-    /// The cloud wants to attach; as [`Kind::Exec`].
+    /// Requests an attach, in the same way as [`Kind::Exec`].
     Attach,
-    /// The sender has taken so many bytes of the stream, a uvarint, and takes as many more: see [`window`].
+    /// Says how many bytes of the stream the sender has taken (a uvarint), and that it accepts as many more: see [`window`].
     Window,
 }
 
@@ -60,7 +60,7 @@ impl Kind {
         Self::Window,
     ];
 
-    /// Its number.
+    /// Returns the type's number on the wire.
     pub fn number(self) -> u64 {
         match self {
             Self::Logs => 0,
@@ -70,7 +70,7 @@ impl Kind {
             Self::RemoveConnect => 4,
             Self::CloseConnect => 5,
             Self::Attach => 6,
-            // far from what KubeEdge may number next
+            // far from the numbers that KubeEdge may assign next
             Self::Window => 100,
         }
     }
@@ -83,24 +83,24 @@ impl Kind {
 /// One frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// The stream, by the cloud's number.
+    /// The id of the stream, chosen by the cloud.
     pub id: u64,
-    /// What it is for.
+    /// The type.
     pub kind: Kind,
-    /// What it carries.
+    /// The data.
     pub data: Bytes,
 }
 
-/// Why bytes are no frame.
+/// Why bytes are not a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// They end within a number.
+    /// The bytes end within a number.
     #[error("the frame ends within its head")]
     Short,
     /// A number has more than 64 bits.
     #[error("a number in the frame's head is too large")]
     Number,
-    /// No type has this number; KubeEdge ignores such frames.
+    /// The type is unknown; KubeEdge ignores such frames.
     #[error("there is no frame of type {0}")]
     Kind(u64),
     /// The data is larger than [`MAX_DATA`].
@@ -109,29 +109,29 @@ pub enum FrameError {
 }
 
 impl Frame {
-    /// A frame.
+    /// Creates a frame.
     pub fn new(id: u64, kind: Kind, data: impl Into<Bytes>) -> Self {
         Self { id, kind, data: data.into() }
     }
 
-    /// So many bytes of the stream were taken.
+    /// Creates a frame that says that `bytes` bytes of the stream were taken.
     pub fn window(id: u64, bytes: usize) -> Self {
         let mut data = Vec::with_capacity(MAX_VARINT);
         put_uvarint(&mut data, u64::try_from(bytes).unwrap_or(u64::MAX));
         Self::new(id, Kind::Window, data)
     }
 
-    /// How many bytes of the stream were taken, of a frame that says so.
+    /// Returns how many bytes of the stream were taken, if this is a window frame.
     pub fn taken(&self) -> Option<usize> {
         let mut data = self.data.clone();
         let bytes = uvarint(&mut data).ok().filter(|_| self.kind == Kind::Window && data.is_empty())?;
         usize::try_from(bytes).ok()
     }
 
-    /// From the payload of a WebSocket message.
+    /// Decodes the payload of a WebSocket message.
     ///
     /// # Errors
-    /// It is none, or too large.
+    /// The payload is not a frame, or the frame is too large.
     pub fn decode(mut payload: Bytes) -> Result<Self, FrameError> {
         let id = uvarint(&mut payload)?;
         let number = uvarint(&mut payload)?;
@@ -142,7 +142,7 @@ impl Frame {
         Ok(Self { id, kind, data: payload })
     }
 
-    /// As the payload of a WebSocket message, which is to be a text message.
+    /// Encodes the frame as the payload of a WebSocket text message.
     pub fn encode(&self) -> Vec<u8> {
         let mut payload = Vec::with_capacity(2 * MAX_VARINT + self.data.len());
         put_uvarint(&mut payload, self.id);
@@ -152,7 +152,7 @@ impl Frame {
     }
 }
 
-/// As Go's `binary.ReadUvarint` reads it.
+/// Reads a number as Go's `binary.ReadUvarint` does.
 fn uvarint(bytes: &mut Bytes) -> Result<u64, FrameError> {
     let mut value = 0_u64;
     for (place, byte) in bytes.iter().enumerate().take(MAX_VARINT) {
@@ -178,18 +178,18 @@ fn put_uvarint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value.to_le_bytes()[0]);
 }
 
-/// What a connect frame carries: the HTTP request that a stream begins with.
+/// The data of a connect frame: the HTTP request that opens a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Connect {
-    /// The stream's number once more.
+    /// The stream's id, repeated.
     #[serde(rename = "MessID")]
     pub id: u64,
-    /// What is asked for.
+    /// The requested URL.
     pub url: Url,
-    /// The request's headers. Go writes none as `null`.
+    /// The request's headers. Go writes `null` for no headers.
     #[serde(deserialize_with = "or_default")]
     pub header: BTreeMap<String, Vec<String>>,
-    /// The request's method; only of exec and attach.
+    /// The request's method; set for exec and attach only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
 }
@@ -198,32 +198,32 @@ pub struct Connect {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Url {
-    /// `http`.
+    /// Always `http`.
     pub scheme: String,
-    /// Empty.
+    /// Always empty.
     pub opaque: String,
-    /// `null`.
+    /// Always `null`.
     pub user: Option<serde_json::Value>,
-    /// The kubelet's server on the node, `127.0.0.1:10350`. Nodes do not let the cloud choose whom they call.
+    /// The kubelet's server on the node, `127.0.0.1:10350`. Nodes do not let the cloud choose the host.
     pub host: String,
     /// The path, decoded.
     pub path: String,
-    /// The path as it was written, where that is not the usual way.
+    /// The path as it was written, if that differs from the default encoding.
     pub raw_path: String,
-    /// False.
+    /// Always false.
     pub omit_host: bool,
     /// Whether a `?` is written before an empty query.
     pub force_query: bool,
     /// The query, encoded.
     pub raw_query: String,
-    /// Empty.
+    /// Always empty.
     pub fragment: String,
-    /// Empty.
+    /// Always empty.
     pub raw_fragment: String,
 }
 
 impl Connect {
-    /// A request for `path` (decoded) and `query` (encoded), as CloudCore makes it.
+    /// Creates a request for `path` (decoded) and `query` (encoded), as `CloudCore` does.
     pub fn new(id: u64, path: impl Into<String>, query: impl Into<String>) -> Self {
         let url = Url {
             scheme: "http".into(),
@@ -235,32 +235,32 @@ impl Connect {
         Self { id, url, header: BTreeMap::new(), method: None }
     }
 
-    /// The same with a method.
+    /// Sets the method.
     #[must_use]
     pub fn method(mut self, method: impl Into<String>) -> Self {
         self.method = Some(method.into());
         self
     }
 
-    /// The same with a header more; names are written as Go writes them, `X-Stream-Protocol-Version`.
+    /// Adds a header. Names are written in Go's form, such as `X-Stream-Protocol-Version`.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.header.entry(name.into()).or_default().push(value.into());
         self
     }
 
-    /// The connect frame of this request.
+    /// Returns the connect frame of this request.
     ///
     /// # Errors
-    /// It cannot be written as JSON.
+    /// The request cannot be written as JSON.
     pub fn frame(&self, kind: Kind) -> Result<Frame, serde_json::Error> {
         Ok(Frame::new(self.id, kind, serde_json::to_vec(self)?))
     }
 
-    /// From the data of a connect frame.
+    /// Decodes the data of a connect frame.
     ///
     /// # Errors
-    /// It is no JSON of that form.
+    /// The data is not JSON of this form.
     pub fn decode(data: &[u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice(data)
     }

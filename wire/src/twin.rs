@@ -1,6 +1,6 @@
-//! The bodies of messages about devices: memberships, twins, states, attributes; the same over MQTT and to the cloud.
+//! Bodies of messages about devices: memberships, twins, states and attributes. They are the same over MQTT and to the cloud.
 //!
-//! Names, what is left out and what is `null` are KubeEdge's. Times are milliseconds since the Unix epoch.
+//! Field names, omitted fields and `null` are as in KubeEdge. Times are milliseconds since the Unix epoch.
 //!
 //! Source: KubeEdge's `edge/pkg/devicetwin/dttype`.
 
@@ -13,44 +13,44 @@ use crate::topic::DeviceId;
 #[cfg(test)]
 mod tests;
 
-/// The request is wrong: [`Refusal::code`].
+/// The [`Refusal::code`] of an invalid request.
 pub const BAD_REQUEST: u16 = 400;
-/// There is no such device: [`Refusal::code`].
+/// The [`Refusal::code`] for an unknown device.
 pub const NOT_FOUND: u16 = 404;
-/// The request is larger than what is read: [`Refusal::code`].
+/// The [`Refusal::code`] of a request that is larger than the limit.
 pub const TOO_LARGE: u16 = 413;
-/// The request could not be carried out now: [`Refusal::code`].
+/// The [`Refusal::code`] of a request that could not be carried out now.
 pub const INTERNAL: u16 = 500;
 
 /// The type of a property that was deleted.
 pub const DELETED: &str = "deleted";
 
-/// Which event, and when.
+/// The id and time of an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// Chosen by whoever asks; answers repeat it.
+    /// The id, chosen by the requester; answers repeat it.
     #[serde(default, deserialize_with = "or_null")]
     pub event_id: String,
-    /// When it was made.
+    /// The time when the event was created.
     #[serde(default, deserialize_with = "or_null")]
     pub timestamp: i64,
 }
 
-/// How often a value was changed on either side.
+/// How often each side changed a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Version {
-    /// By the cloud.
+    /// Changes by the cloud.
     #[serde(default)]
     pub cloud: i64,
-    /// By the edge.
+    /// Changes by the edge.
     #[serde(default)]
     pub edge: i64,
 }
 
-/// A value, wanted or found.
+/// A desired or reported value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Value {
-    /// As text of the property's type.
+    /// The value as text of the property's type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
     /// When it was set.
@@ -58,7 +58,7 @@ pub struct Value {
     pub metadata: Option<ValueMetadata>,
 }
 
-/// What is said about a value.
+/// Metadata of a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ValueMetadata {
     /// When it was set.
@@ -66,10 +66,10 @@ pub struct ValueMetadata {
     pub timestamp: i64,
 }
 
-/// What is said about a property.
+/// Metadata of a property.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TypeMetadata {
-    /// `int`, `integer`, `float`, `boolean`, `string` or `deleted`; absent: `string`.
+    /// The type: `int`, `integer`, `float`, `boolean`, `string` or `deleted`. Absent means `string`.
     #[serde(
         rename = "type",
         default,
@@ -79,25 +79,25 @@ pub struct TypeMetadata {
     pub kind: String,
 }
 
-/// A property: what is wanted and what is.
+/// A property with its desired and its reported value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Twin {
-    /// What is wanted.
+    /// The desired value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<Value>,
-    /// What is.
+    /// The reported value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actual: Option<Value>,
-    /// Whether it may be deleted; absent: it may.
+    /// Whether the property may be deleted; absent means yes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub optional: Option<bool>,
     /// Its type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<TypeMetadata>,
-    /// The version of what is wanted; only between edge and cloud.
+    /// The version of the desired value; used only between edge and cloud.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_version: Option<Version>,
-    /// The version of what is; only between edge and cloud.
+    /// The version of the reported value; used only between edge and cloud.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actual_version: Option<Version>,
 }
@@ -108,7 +108,7 @@ pub struct Attribute {
     /// Its value.
     #[serde(default, deserialize_with = "or_null")]
     pub value: String,
-    /// Whether it may be deleted; absent: it may.
+    /// Whether the attribute may be deleted; absent means yes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub optional: Option<bool>,
     /// Its type.
@@ -116,26 +116,26 @@ pub struct Attribute {
     pub metadata: Option<TypeMetadata>,
 }
 
-/// Properties by name; `None` (`null`) deletes one, or says that it was deleted.
+/// Properties by name; `None` (`null`) deletes one, or reports its deletion.
 pub type Twins = BTreeMap<String, Option<Twin>>;
 /// Attributes by name; `None` (`null`) deletes one.
 pub type Attributes = BTreeMap<String, Option<Attribute>>;
 
-/// A device as memberships tell it.
+/// A device in a membership message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
-    /// Which.
+    /// The device's identifier.
     pub id: DeviceId,
-    /// Its name, without the namespace.
+    /// The device's name, without the namespace.
     #[serde(default, deserialize_with = "or_null", skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// What it is.
+    /// The device's description.
     #[serde(default, deserialize_with = "or_null", skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// `online`, `offline`, …
+    /// The state: `online`, `offline`, …
     #[serde(default, deserialize_with = "or_null", skip_serializing_if = "String::is_empty")]
     pub state: String,
-    /// When it was last online, RFC 3339.
+    /// When the device was last online, RFC 3339.
     #[serde(default, deserialize_with = "or_null", skip_serializing_if = "String::is_empty")]
     pub last_online: String,
     /// Its attributes.
@@ -147,7 +147,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// A device of which no more is told than that it is there.
+    /// Creates a device with an identifier only.
     pub fn new(id: DeviceId) -> Self {
         Self {
             name: id.name().to_owned(),
@@ -161,16 +161,16 @@ impl Member {
     }
 }
 
-/// Devices were bound to a node or taken from it. Either list is `null` where it is empty.
+/// Reports that devices were bound to a node or removed from it. Go writes an empty list as `null`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MembershipUpdate {
-    /// Which event, and when.
+    /// The event's id and time.
     #[serde(flatten)]
     pub event: Event,
-    /// Bound.
+    /// The bound devices.
     #[serde(rename = "added_devices", default)]
     pub added: Option<Vec<Member>>,
-    /// Taken away.
+    /// The removed devices.
     #[serde(rename = "removed_devices", default)]
     pub removed: Option<Vec<Member>>,
 }
@@ -178,31 +178,31 @@ pub struct MembershipUpdate {
 /// All devices of a node: the answer to a get, and the cloud's full list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MembershipList {
-    /// Which event, and when.
+    /// The event's id and time.
     #[serde(flatten)]
     pub event: Event,
-    /// They.
+    /// The devices.
     #[serde(default, deserialize_with = "or_null")]
     pub devices: Vec<Member>,
 }
 
-/// A node asks the cloud for all its devices; JSON in a string.
+/// A node's request for all its devices; sent as JSON in a string.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MembershipQuestion {
-    /// `group_membership_event`.
+    /// Always `group_membership_event`.
     pub event_type: String,
-    /// Which event.
+    /// The event's id.
     pub event_id: String,
-    /// The node.
+    /// The node's name.
     pub group_id: String,
-    /// `detail`.
+    /// Always `detail`.
     pub operation: String,
-    /// When.
+    /// The event's time.
     pub timestamp: i64,
 }
 
 impl MembershipQuestion {
-    /// The question of the node of this name.
+    /// Creates the request of this node.
     pub fn new(node: &str, event: Event) -> Self {
         Self {
             event_type: "group_membership_event".to_owned(),
@@ -214,52 +214,52 @@ impl MembershipQuestion {
     }
 }
 
-/// Properties of one device: an update, the answer to one, the answer to a get, a report to the cloud.
+/// Properties of one device: an update, the answer to an update or a get, or a report to the cloud.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TwinUpdate {
-    /// Which event, and when.
+    /// The event's id and time.
     #[serde(flatten)]
     pub event: Event,
-    /// They. `None` (`null`, or absent) is no update.
+    /// The properties. `None` (`null` or absent) is not an update.
     #[serde(default)]
     pub twin: Option<Twins>,
 }
 
-/// What is wanted and is not so.
+/// The desired values of a device that differ from the reported ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TwinDelta {
-    /// Which event, and when.
+    /// The event's id and time.
     #[serde(flatten)]
     pub event: Event,
     /// The properties.
     pub twin: Twins,
-    /// The wanted values.
+    /// The desired values by property.
     pub delta: BTreeMap<String, String>,
 }
 
 /// Properties before and after an update.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TwinDocument {
-    /// The event that changed them, and when.
+    /// The id and time of the event that changed the properties.
     #[serde(flatten)]
     pub event: Event,
-    /// They.
+    /// The changed properties by name.
     pub twin: BTreeMap<String, Change>,
 }
 
-/// A property before and after; `null` where it was not, or is no longer.
+/// A property before and after an update; `null` if it did not exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// Before.
+    /// The property before the update.
     pub last: Option<Twin>,
-    /// After.
+    /// The property after the update.
     pub current: Option<Twin>,
 }
 
-/// A device's state or attributes, told by whoever knows.
+/// A report of a device's state or attributes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceUpdate {
-    /// Which event, and when.
+    /// The event's id and time.
     #[serde(flatten)]
     pub event: Event,
     /// The state.
@@ -273,7 +273,7 @@ pub struct DeviceUpdate {
 /// A device's state: the answer to an update, and the report to the cloud.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateResult {
-    /// Which event, and when.
+    /// The event's id and time.
     #[serde(flatten)]
     pub event: Event,
     /// The device.
@@ -283,12 +283,12 @@ pub struct StateResult {
 /// A device's name and state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceState {
-    /// Its name, without the namespace.
+    /// The device's name, without the namespace.
     pub name: String,
-    /// `online`, `offline`, …
+    /// The state: `online`, `offline`, …
     #[serde(default, deserialize_with = "or_null", skip_serializing_if = "String::is_empty")]
     pub state: String,
-    /// When it was last online, RFC 3339.
+    /// When the device was last online, RFC 3339.
     #[serde(
         rename = "lastOnlineTime",
         default,
@@ -301,12 +301,12 @@ pub struct DeviceState {
 /// Why a request was not carried out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
-    /// Which event, and when.
+    /// The event's id and time.
     #[serde(flatten)]
     pub event: Event,
-    /// [`BAD_REQUEST`] and so on.
+    /// The code, such as [`BAD_REQUEST`].
     pub code: u16,
-    /// In words.
+    /// The reason in words.
     pub reason: String,
 }
 

@@ -1,8 +1,8 @@
-//! The vocabulary from edge to cloud. Every message decodes to an [`Upstream`] and encodes back to what it was; one that is
-//! not known is a value too.
+//! Messages from edge to cloud. Every message decodes to an [`Upstream`] and encodes back to the same message; unknown messages are values
+//! too.
 //!
-//! Sources: EdgeD's client bridge, MetaManager, DeviceTwin, EventBus, ServiceBus, MetaServer and TaskManager of KubeEdge's
-//! EdgeCore.
+//! Sources: EdgeD's client bridge, `MetaManager`, `DeviceTwin`, `EventBus`, `ServiceBus`, `MetaServer` and `TaskManager` of KubeEdge's
+//! `EdgeCore`.
 
 use serde_json::{Value, json};
 
@@ -11,23 +11,23 @@ use crate::{
     down::{ROOT_CA, WATCH_SYNC, route},
 };
 
-/// A message of the edge: its header, and what it says.
+/// A message of the edge: header and body.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Up {
     /// Ids, time, revision.
     pub header: Header,
-    /// What it says.
+    /// The body.
     pub body: Upstream,
 }
 
-/// What a message of the edge says.
+/// The kinds of messages that an edge node sends.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Upstream {
     /// The session is alive (`"ping"`).
     Keepalive(Value),
-    /// The empty message that EdgeCore may emit while it shuts down.
+    /// The empty message that `EdgeCore` may send while it shuts down.
     Shutdown,
-    /// A message of the cloud arrived and is stored; which one, the header's parent says.
+    /// Confirms that a message of the cloud was received and stored; the header's parent names it.
     Ack {
         /// Copied from the message, or `meta`.
         source: Source,
@@ -38,11 +38,11 @@ pub enum Upstream {
     },
     /// An API object to create, update or delete: node, pod, lease, certificate request, event. For deletes, the options.
     Object {
-        /// What to do.
+        /// The kind of change.
         change: Change,
-        /// Which object.
+        /// The object's path.
         path: ResourcePath,
-        /// The object, or DeleteOptions.
+        /// The object, or `DeleteOptions`.
         object: Value,
     },
     /// A status patch (`nodepatch`, `podpatch`) as a string that holds a strategic merge patch; or a patch of an event.
@@ -52,16 +52,16 @@ pub enum Upstream {
         /// The patch.
         patch: Value,
     },
-    /// Asks for an object; for a service account token the content is a TokenRequest, else `null`.
+    /// Requests an object. For a service account token the content is a `TokenRequest`, otherwise `null`.
     Query {
-        /// Which object.
+        /// The object's path.
         path: ResourcePath,
         /// The request.
         content: Value,
     },
-    /// Asks for the cluster's CA.
+    /// Requests the cluster's CA.
     RootCa(Value),
-    /// Asks for all devices of this node; JSON in a string.
+    /// Requests all devices of this node; JSON in a string.
     MembershipDetail(Value),
     /// A device's twin or state has changed at the edge.
     Device {
@@ -70,32 +70,32 @@ pub enum Upstream {
         /// `{event_id, timestamp, twin}`, or a string that holds `{event_id, timestamp, device}`.
         update: Value,
     },
-    /// A message of the MQTT broker on a topic that a rule listens to.
+    /// A message on an MQTT topic that a rule subscribes to.
     BusUpload {
         /// The topic.
         topic: ResourcePath,
         /// A [`crate::bus::Payload`].
         payload: Value,
     },
-    /// The answer to a publication of the cloud, which the header's parent names. EdgeCore answers none.
+    /// The answer to a publication of the cloud, which the header's parent names. `EdgeCore` sends none.
     BusAnswer {
         /// The topic.
         topic: ResourcePath,
-        /// Whether it was not published: operation `error`, else `response`.
+        /// Whether publishing failed: the operation is `error`, otherwise `response`.
         failed: bool,
         /// `"OK"`, or the reason.
         content: Value,
     },
-    /// A local service's answer to a call of the cloud, or (with a URL as resource) a local application's call.
+    /// A local service's answer to a call of the cloud, or, with a URL as resource, a local application's call.
     ServiceUpload {
-        /// Absent for answers, else the target URL.
+        /// The target URL of a local application's call; absent for answers.
         target: ResourcePath,
         /// A [`crate::bus::ServiceResponse`], or a [`crate::bus::LocalCall`] in base64.
         content: Value,
     },
-    /// A MetaServer request: an Application.
+    /// A `MetaServer` request: an `Application`.
     Application(Value),
-    /// The watches that MetaServer keeps.
+    /// The open watches of `MetaServer`.
     WatchSync(Value),
     /// The outcome of a job's action.
     ActionStatus {
@@ -110,10 +110,10 @@ pub enum Upstream {
         operation: Operation,
         /// `task/<id>/node/<name>`.
         path: ResourcePath,
-        /// A NodeTaskResponse.
+        /// A `NodeTaskResponse`.
         status: Value,
     },
-    /// A message of none of these kinds.
+    /// A message of an unknown kind.
     Unknown {
         /// Its route.
         route: Route,
@@ -140,18 +140,18 @@ impl From<Up> for Message {
 }
 
 impl Upstream {
-    /// As a new message; `now` in milliseconds since the Unix epoch.
+    /// Converts the body to a new message; `now` is in milliseconds since the Unix epoch.
     pub fn into_message(self, now: i64) -> Message {
         let (route, content) = self.write();
         Message::new(route, content, now)
     }
 
-    /// The session is alive.
+    /// Creates a keepalive message.
     pub fn keepalive() -> Self {
         Self::Keepalive(Value::from("ping"))
     }
 
-    /// A strategic merge patch of a pod's status, as JSON text.
+    /// Creates a strategic merge patch of a pod's status, as JSON text.
     pub fn pod_patch(namespace: &str, name: &str, patch: String) -> Self {
         Self::Patch {
             path: ResourcePath::object(namespace, &ResourceType::PodPatch, name),
@@ -159,7 +159,7 @@ impl Upstream {
         }
     }
 
-    /// A strategic merge patch of a node's status, as JSON text.
+    /// Creates a strategic merge patch of a node's status, as JSON text.
     pub fn node_patch(name: &str, patch: String) -> Self {
         Self::Patch {
             path: ResourcePath::object("", &ResourceType::NodePatch, name),
@@ -167,7 +167,7 @@ impl Upstream {
         }
     }
 
-    /// Finishes a graceful deletion: the pod with this UID, at once.
+    /// Creates the immediate deletion of the pod with this UID, which finishes a graceful deletion.
     pub fn pod_delete(namespace: &str, name: &str, uid: &str) -> Self {
         let options = json!({"gracePeriodSeconds": 0, "preconditions": {"uid": uid}});
         Self::Object {
@@ -177,17 +177,17 @@ impl Upstream {
         }
     }
 
-    /// Creates or updates an object.
+    /// Creates a message that creates or updates an object.
     pub fn put(change: Change, namespace: &str, kind: &ResourceType, name: &str, object: Value) -> Self {
         Self::Object { change, path: ResourcePath::object(namespace, kind, name), object }
     }
 
-    /// Asks for an object.
+    /// Creates a query for an object.
     pub fn query(namespace: &str, kind: &ResourceType, name: &str) -> Self {
         Self::Query { path: ResourcePath::object(namespace, kind, name), content: Value::Null }
     }
 
-    /// Asks for a token of a service account; `request` is a TokenRequest.
+    /// Creates a request for a service account token; `request` is a `TokenRequest`.
     pub fn token(namespace: &str, account: &str, request: Value) -> Self {
         Self::Query {
             path: ResourcePath::object(namespace, &ResourceType::ServiceAccountToken, account),

@@ -1,58 +1,58 @@
-//! WebSocket frames (RFC 6455, 5), without IO. The stream tunnel sends arbitrary bytes in *text* messages, which libraries refuse to
-//! read, as the RFC asks of them; so this does not look into texts.
+//! WebSocket frames (RFC 6455, section 5), without IO. The stream tunnel sends arbitrary bytes in *text* messages. Libraries reject these,
+//! as the RFC demands, so this codec does not validate text.
 //!
-//! Everything else is as strict as the RFC: masks, reserved bits, control frames, fragments.
+//! Everything else is as strict as the RFC: masks, reserved bits, control frames and fragments.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-/// Largest payload of a control frame.
+/// The largest payload of a control frame, bytes.
 const MAX_CONTROL: usize = 125;
-/// Longest head of a frame.
+/// The longest header of a frame, bytes.
 const MAX_HEAD: usize = 14;
 
-/// Which end this is: what a client sends is masked.
+/// The end of the connection; a client masks what it sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// The end that dialled.
+    /// The end that opened the connection.
     Client,
-    /// The other one.
+    /// The end that accepted the connection.
     Server,
 }
 
 /// A message, or a control frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// A text message, whose bytes are not looked at.
+    /// A text message, whose bytes are not validated.
     Text(Bytes),
     /// A binary message.
     Binary(Bytes),
-    /// To be answered with a pong of the same payload.
+    /// A ping, to be answered with a pong of the same payload.
     Ping(Bytes),
     /// The answer to a ping.
     Pong(Bytes),
-    /// The end: code and reason, where there are any.
+    /// A close frame with an optional code and reason.
     Close(Bytes),
 }
 
-/// The peer does not speak the protocol, or exceeds the limit: the connection cannot go on.
+/// The peer violates the protocol or exceeds the limit; the connection cannot continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// A message is larger than is allowed.
+    /// A message exceeds the limit.
     #[error("a message of more than {0} bytes")]
     TooLarge(usize),
     /// Reserved bits are set.
     #[error("reserved bits of a frame are set")]
     Reserved,
-    /// No operation has this number.
+    /// The opcode is unknown.
     #[error("a frame of the unknown operation {0}")]
     Operation(u8),
-    /// A client does not mask what it sends, or a server does.
+    /// A client's frame is not masked, or a server's is.
     #[error("a frame is masked where it must not be, or the other way round")]
     Mask,
-    /// A control frame is too long, or in fragments.
+    /// A control frame is too long or fragmented.
     #[error("a control frame is too long or in fragments")]
     Control,
-    /// A fragment that continues nothing, or a message within another one.
+    /// A continuation continues nothing, or a message begins within another one.
     #[error("fragments of a message are out of order")]
     Fragment,
 }
@@ -72,17 +72,17 @@ impl Data {
     }
 }
 
-/// A frame's head.
+/// The header of a frame.
 struct Head {
     fin: bool,
     operation: u8,
     mask: Option<[u8; 4]>,
     length: usize,
-    /// Bytes of the head itself.
+    /// The size of the header itself, bytes.
     size: usize,
 }
 
-/// Cuts messages out of bytes as these arrive.
+/// Decodes messages from bytes as they arrive.
 #[derive(Debug)]
 pub struct Decoder {
     role: Role,
@@ -91,15 +91,15 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Reads what comes to this end; messages have at most `limit` bytes.
+    /// Creates a decoder for the messages that arrive at this end, of at most `limit` bytes each.
     pub fn new(role: Role, limit: usize) -> Self {
         Self { role, limit, partial: None }
     }
 
-    /// The next message; `None`: more bytes are needed.
+    /// Returns the next message; `None` if more bytes are needed.
     ///
     /// # Errors
-    /// The peer does not speak the protocol, or the message is too large, which is seen by its head.
+    /// The peer violates the protocol, or the message's header announces too large a message.
     pub fn next(&mut self, input: &mut BytesMut) -> Result<Option<Message>, Error> {
         while let Some(head) = self.head(input)? {
             if input.len() < head.size + head.length {
@@ -188,8 +188,8 @@ impl Decoder {
     }
 }
 
-/// Writes a message as one frame; a client gives a `mask`, which must be made by chance, and a server none. Control frames are cut to
-/// what they may carry.
+/// Encodes a message as one frame. A client passes a random `mask`, a server none. Control frames are truncated to the size that they may
+/// have.
 pub fn encode(out: &mut BytesMut, message: &Message, mask: Option<[u8; 4]>) {
     let control = |payload: &Bytes| payload.slice(..payload.len().min(MAX_CONTROL));
     let (operation, payload) = match message {
@@ -223,10 +223,10 @@ pub fn encode(out: &mut BytesMut, message: &Message, mask: Option<[u8; 4]>) {
     }
 }
 
-/// What a server answers to a client's `Sec-WebSocket-Key`.
+/// Returns a server's answer to a client's `Sec-WebSocket-Key`.
 pub fn accept_key(key: &str) -> String {
     use base64::{Engine, engine::general_purpose::STANDARD};
-    /// RFC 6455, 1.3.
+    /// The GUID of RFC 6455, section 1.3.
     const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
     let digest = ring::digest::digest(
         &ring::digest::SHA1_FOR_LEGACY_USE_ONLY,
@@ -256,7 +256,7 @@ mod tests {
         Ok(messages)
     }
 
-    /// The examples of RFC 6455, 5.7.
+    /// Decodes the examples of RFC 6455, section 5.7.
     #[test]
     fn the_rfcs_examples_are_read() {
         let hello = Bytes::from_static(b"Hello");
@@ -288,7 +288,7 @@ mod tests {
             assert_eq!(all(Role::Client, bytes), Err(error), "{bytes:?}");
         }
         assert_eq!(all(Role::Server, &[0x81, 0]), Err(Error::Mask));
-        // fragments count together
+        // the limit applies to all fragments together
         let mut many = vec![0x02, 126, 0x03, 0xe8];
         many.extend([0; 1000]);
         many.extend([0x80, 1, 0]);

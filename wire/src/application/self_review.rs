@@ -1,4 +1,4 @@
-//! The questions that callers put about themselves: who am I, may I do this, what may I do.
+//! Self reviews: requests in which callers ask who they are and what they may do.
 //!
 //! Source: Kubernetes' `authentication.k8s.io/v1` and `authorization.k8s.io/v1`.
 
@@ -6,19 +6,19 @@ use serde_json::{Value, json};
 
 use super::Target;
 
-/// A kind of question.
+/// A kind of self review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SelfReview {
-    /// Who am I?
+    /// `SelfSubjectReview`: who am I?
     Subject,
-    /// May I do this?
+    /// `SelfSubjectAccessReview`: may I do this?
     Access,
-    /// What may I do?
+    /// `SelfSubjectRulesReview`: what may I do?
     Rules,
 }
 
 impl SelfReview {
-    /// The question that is asked by creating an object in this collection, in any version.
+    /// Returns the review that is requested by creating an object in this collection, in any version.
     pub fn of(target: &Target) -> Option<Self> {
         match (target.group.as_str(), target.plural.as_str()) {
             ("authentication.k8s.io", "selfsubjectreviews") => Some(Self::Subject),
@@ -28,7 +28,7 @@ impl SelfReview {
         }
     }
 
-    /// The object that answers it: `spec` is the question's, which that of who one is does not have.
+    /// Returns the object that answers the review. `spec` is copied from the request, except for [`Self::Subject`], which has none.
     pub fn answered(self, version: &str, spec: &Value, status: &Value) -> Value {
         let (group, kind) = match self {
             Self::Subject => ("authentication.k8s.io", "SelfSubjectReview"),

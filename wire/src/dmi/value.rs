@@ -1,7 +1,7 @@
-//! Settings as JSON, and as DMI has them: each value with the name of its type.
+//! Conversion of settings between JSON and DMI, where each value has the name of its type.
 //!
-//! Numbers travel as `FloatValue`, as EdgeCore sends them, but for whole numbers that a float would round: `Int64Value`.
-//! Lists and objects, with which EdgeCore refuses a device, travel as text that holds JSON.
+//! Numbers are sent as `FloatValue`, as `EdgeCore` does, except for whole numbers that a float would round: these are `Int64Value`. Lists
+//! and objects, for which `EdgeCore` refuses a device, are sent as text that holds JSON.
 
 use std::collections::BTreeMap;
 
@@ -13,15 +13,15 @@ use super::{AnomalyDetection, CustomizedValue, Value};
 const PREFIX: &str = "type.googleapis.com/google.protobuf.";
 
 impl CustomizedValue {
-    /// Of settings by name; those that are `null` are left out.
+    /// Converts settings by name; settings that are `null` are left out.
     pub fn from_json(settings: &Map<String, Json>) -> Self {
         Self { data: encode(settings) }
     }
 
-    /// Settings by name.
+    /// Returns the settings by name as JSON.
     ///
     /// # Errors
-    /// A value is not of a type that DMI has, or its bytes are not.
+    /// A value's type is not one of DMI's, or its bytes do not match its type.
     pub fn to_json(&self) -> Result<Map<String, Json>, ValueError> {
         let entries = self.data.iter();
         entries.map(|(name, value)| Ok((name.clone(), value.to_json(name)?))).collect()
@@ -29,7 +29,7 @@ impl CustomizedValue {
 }
 
 impl AnomalyDetection {
-    /// Of settings by name; those that are `null` are left out.
+    /// Converts settings by name; settings that are `null` are left out.
     pub fn from_json(settings: &Map<String, Json>) -> Self {
         Self { data: encode(settings) }
     }
@@ -38,7 +38,7 @@ impl AnomalyDetection {
 /// A setting that cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ValueError {
-    /// Its type is another.
+    /// The setting's type is unknown.
     #[error(
         "setting {name} is of type {type_url}; send one of StringValue, BoolValue, FloatValue, DoubleValue, Int32Value, Int64Value"
     )]
@@ -48,12 +48,12 @@ pub enum ValueError {
         /// The type.
         type_url: String,
     },
-    /// Its bytes are not of its type.
+    /// The setting's bytes are not of its type.
     #[error("setting {name} is not of the type that it names")]
     Bytes {
         /// The setting.
         name: String,
-        /// What is wrong.
+        /// The decoding error.
         source: DecodeError,
     },
 }
@@ -104,7 +104,7 @@ fn encode(settings: &Map<String, Json>) -> BTreeMap<String, Value> {
     settings.iter().filter_map(|(name, json)| Some((name.clone(), Value::of(json)?))).collect()
 }
 
-/// A float as a person wrote it: `0.1`, not `0.10000000149011612`; whole ones without a point.
+/// Converts a float to its shortest decimal form: `0.1`, not `0.10000000149011612`; whole numbers have no point.
 #[allow(clippy::cast_possible_truncation, reason = "only where it is whole and small")]
 fn shortest(float: f32) -> Json {
     const WHOLE: f32 = 16_777_216.0;

@@ -22,16 +22,16 @@ use super::{
     identity::{Identity, MASTERS, NODE_PREFIX, NODES, of_subject},
 };
 
-/// The name of the authority and of its servers.
+/// The common name of the authority and of its servers.
 const NAME: &str = "KubeEdge";
-/// The administrator's common name, kubeadm's.
+/// The administrator's common name, as in kubeadm.
 const ADMIN: &str = "kubernetes-admin";
-/// How long the authority, its servers and its administrators are valid: KubeEdge's hundred years.
+/// The validity of the authority's, servers' and administrators' certificates: KubeEdge's hundred years.
 const LIFETIME: Duration = Duration::from_secs(36_400 * 24 * 60 * 60);
-/// How far back validity begins: the clocks of nodes are not exact.
+/// How far validity is backdated, because the clocks of nodes are not exact.
 const BACKDATED: Duration = Duration::from_secs(5 * 60);
 
-/// A certificate authority: its certificate and its key.
+/// A certificate authority: certificate and key.
 pub struct Ca {
     cert_der: Vec<u8>,
     key_sec1: Vec<u8>,
@@ -39,10 +39,10 @@ pub struct Ca {
 }
 
 impl Ca {
-    /// A new authority.
+    /// Creates a new authority.
     ///
     /// # Errors
-    /// No randomness, or a clock beyond the calendar.
+    /// There is no randomness, or the clock is beyond the calendar.
     pub fn generate(now: SystemTime) -> Result<Self, CertError> {
         let mut params = params(now, LIFETIME)?;
         params.distinguished_name.push(DnType::CommonName, NAME);
@@ -52,10 +52,11 @@ impl Ca {
         Self::self_signed(params)
     }
 
-    /// A new authority called `name`, whose servers have none but these DNS names, and any addresses: name constraints of RFC 5280.
+    /// Creates an authority called `name`. Name constraints (RFC 5280) restrict its servers to these DNS names; they may have any
+    /// addresses.
     ///
     /// # Errors
-    /// No randomness, or a clock beyond the calendar.
+    /// There is no randomness, or the clock is beyond the calendar.
     pub fn generate_for(name: &str, servers: &[String], now: SystemTime) -> Result<Self, CertError> {
         let mut params = params(now, LIFETIME)?;
         params.distinguished_name.push(DnType::CommonName, name);
@@ -76,7 +77,7 @@ impl Ca {
         Ok(Self { cert_der, key_sec1: key.sec1_der().to_vec(), issuer: Issuer::new(params, key.pair) })
     }
 
-    /// The DNS names that the authority's servers may have, as [`Ca::generate_for`] was told; `None`: all.
+    /// Returns the DNS names that the authority's servers may have, as given to [`Ca::generate_for`]; `None` if they may have any.
     pub fn servers(&self) -> Option<Vec<String>> {
         let (_, cert) = X509Certificate::from_der(&self.cert_der).ok()?;
         let permitted = cert.name_constraints().ok()??.value.permitted_subtrees.as_ref()?;
@@ -87,10 +88,10 @@ impl Ca {
         Some(permitted.iter().filter_map(|subtree| name(&subtree.base)).collect())
     }
 
-    /// The authority that `cert_der` and `key_sec1_der` are.
+    /// Loads an authority from its certificate and key.
     ///
     /// # Errors
-    /// One of them cannot be read, or they do not belong together, or the certificate is no authority's.
+    /// One of them cannot be read, they do not belong together, or the certificate is not a CA's.
     pub fn from_der(cert_der: &[u8], key_sec1_der: &[u8]) -> Result<Self, CertError> {
         let key = EcKey::from_sec1_der(key_sec1_der)?;
         let (_, cert) = X509Certificate::from_der(cert_der).map_err(|_| CertError::Certificate)?;
@@ -104,17 +105,17 @@ impl Ca {
         Ok(Self { cert_der: cert_der.to_vec(), key_sec1: key_sec1_der.to_vec(), issuer })
     }
 
-    /// The authority's certificate, DER.
+    /// Returns the authority's certificate, DER.
     pub fn cert_der(&self) -> &[u8] {
         &self.cert_der
     }
 
-    /// The authority's private key, SEC1 DER. Join tokens are signed with these very bytes.
+    /// Returns the authority's private key, SEC1 DER. Join tokens are signed with these very bytes.
     pub fn key_sec1_der(&self) -> &[u8] {
         &self.key_sec1
     }
 
-    /// Whether this authority's key has signed the certificate, DER.
+    /// Reports whether this authority's key has signed the certificate (DER).
     pub fn has_signed(&self, cert_der: &[u8]) -> bool {
         let (Ok((_, own)), Ok((_, cert))) =
             (X509Certificate::from_der(&self.cert_der), X509Certificate::from_der(cert_der))
@@ -124,10 +125,10 @@ impl Ca {
         cert.verify_signature(Some(own.public_key())).is_ok()
     }
 
-    /// A certificate for a server with these DNS names and IP addresses, and its new key: DER, SEC1 DER.
+    /// Signs a certificate for a server with these DNS names and IP addresses, and returns it with its new key: DER, SEC1 DER.
     ///
     /// # Errors
-    /// No name, or one that is neither.
+    /// There is no name, or one is neither a DNS name nor an IP address.
     pub fn sign_server<S: Into<String>>(
         &self,
         names: impl IntoIterator<Item = S>,
@@ -136,10 +137,10 @@ impl Ca {
         self.sign_server_for(names, LIFETIME, now)
     }
 
-    /// The same, good for `validity` from `now` on.
+    /// Signs a server's certificate that is valid for `validity` from `now` on, and returns it with its new key: DER, SEC1 DER.
     ///
     /// # Errors
-    /// No name, or one that is neither.
+    /// There is no name, or one is neither a DNS name nor an IP address.
     pub fn sign_server_for<S: Into<String>>(
         &self,
         names: impl IntoIterator<Item = S>,
@@ -159,10 +160,10 @@ impl Ca {
         self.sign_new(&params)
     }
 
-    /// A client certificate for an administrator of the API, and its new key: DER, SEC1 DER.
+    /// Signs a client certificate for an administrator of the API, and returns it with its new key: DER, SEC1 DER.
     ///
     /// # Errors
-    /// No randomness, or a clock beyond the calendar.
+    /// There is no randomness, or the clock is beyond the calendar.
     pub fn sign_admin(&self, now: SystemTime) -> Result<(Vec<u8>, Vec<u8>), CertError> {
         let mut params = params(now, LIFETIME)?;
         params.distinguished_name = subject(MASTERS, ADMIN);
@@ -170,12 +171,12 @@ impl Ca {
         self.sign_new(&params)
     }
 
-    /// A node's certificate for its request, DER. From the request come the node's name and its public key and nothing else: no
-    /// extension, no further name. Whether the request may be granted is the caller's to decide; compare
-    /// [`identity_of`](super::identity_of) the certificate with who asked.
+    /// Signs a node's certificate request and returns the certificate, DER. Only the node's name and the public key are taken from the
+    /// request: no extension and no further name. The caller decides whether the request may be granted; it should compare
+    /// [`identity_of`](super::identity_of) the certificate with the requester.
     ///
     /// # Errors
-    /// No request, one that its key has not signed, or one whose subject is no node's.
+    /// It is not a request, its key has not signed it, or its subject is not a node's.
     pub fn sign_edge(
         &self,
         csr_der: &[u8],
@@ -200,10 +201,10 @@ impl Ca {
         Ok(params.signed_by(&public, &self.issuer)?.der().to_vec())
     }
 
-    /// A certificate for a server of a node, DER. Whether the request may be granted is the caller's to decide.
+    /// Signs a certificate for a node's server and returns it, DER. The caller decides whether the request may be granted.
     ///
     /// # Errors
-    /// A name or key that no certificate can hold, or a clock beyond the calendar.
+    /// A name or key cannot be part of a certificate, or the clock is beyond the calendar.
     pub fn sign_serving(
         &self,
         request: &ServingRequest,
@@ -235,7 +236,7 @@ impl fmt::Debug for Ca {
     }
 }
 
-/// What all certificates share: no authority of their own, a random serial number, a lifetime.
+/// Returns the parameters that all certificates share: not a CA, a random serial number, a validity.
 fn params(now: SystemTime, validity: Duration) -> Result<CertificateParams, CertError> {
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();

@@ -9,10 +9,10 @@ use super::{
     identity::{NODE_PREFIX, NODES, is_node_name},
 };
 
-/// Largest request read; one with a P-256 key has some 300 bytes.
+/// The largest request that is read, bytes; one with a P-256 key has some 300.
 pub(super) const REQUEST_LIMIT: usize = 64 * 1024;
 
-/// A request for a certificate of a node, with the key that it is for.
+/// A request for a node's certificate, with its key pair.
 #[derive(Debug)]
 pub struct Csr {
     der: Vec<u8>,
@@ -20,16 +20,16 @@ pub struct Csr {
 }
 
 impl Csr {
-    /// A new key, and a request for it with the subject that EdgeCore sends.
+    /// Creates a key, and a request for it with the subject that `EdgeCore` sends.
     ///
     /// # Errors
-    /// No node's name, or no randomness.
+    /// The name is not a node's, or there is no randomness.
     pub fn for_node(name: &str) -> Result<Self, CertError> {
         if !is_node_name(name) {
             return Err(CertError::NodeName(name.to_owned()));
         }
         let mut subject = DistinguishedName::new();
-        // X.520 allows a country no other kind of text
+        // X.520 allows only this kind of text for a country.
         subject.push(DnType::CountryName, DnValue::PrintableString("CN".try_into()?));
         subject.push(DnType::OrganizationName, NODES);
         subject.push(DnType::LocalityName, "Hangzhou");
@@ -40,10 +40,10 @@ impl Csr {
         Self::of(&params)
     }
 
-    /// A new key, and a request for the certificate of a server on the node, reached at these addresses: as the kubelet makes it.
+    /// Creates a key, and a request for a server certificate of the node with these addresses, as the kubelet does.
     ///
     /// # Errors
-    /// No node's name, or no randomness.
+    /// The name is not a node's, or there is no randomness.
     pub fn for_server(node: &str, addresses: &[IpAddr]) -> Result<Self, CertError> {
         if !is_node_name(node) {
             return Err(CertError::NodeName(node.to_owned()));
@@ -63,12 +63,12 @@ impl Csr {
         Ok(Self { der, key })
     }
 
-    /// The request, PKCS#10 DER.
+    /// Returns the request, PKCS#10 DER.
     pub fn der(&self) -> &[u8] {
         &self.der
     }
 
-    /// Its private key, SEC1 DER.
+    /// Returns the request's private key, SEC1 DER.
     pub fn key_sec1_der(&self) -> Vec<u8> {
         self.key.sec1_der().to_vec()
     }

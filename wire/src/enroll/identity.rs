@@ -1,4 +1,4 @@
-//! Whose a certificate is.
+//! Reads the identity, validity and key of a certificate.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,33 +10,33 @@ use super::{CertError, sha256_hex};
 pub(super) const NODES: &str = "system:nodes";
 /// The organisation of administrators, which may do everything.
 pub(super) const MASTERS: &str = "system:masters";
-/// What stands before a node's name in its common name.
+/// The prefix of a node's common name, before the node's name.
 pub(super) const NODE_PREFIX: &str = "system:node:";
-/// Longest name of a node: a DNS subdomain.
+/// The longest node name: a DNS subdomain.
 const MAX_NODE_NAME: usize = 253;
 
-/// Whose a certificate is, from its subject.
+/// The owner of a certificate, read from its subject.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Identity {
-    /// This node's.
+    /// The node with this name.
     Node(String),
-    /// An administrator's of the API, by its common name.
+    /// An administrator of the API, by common name.
     Admin(String),
 }
 
-/// Reads whose the certificate is. The signature is not looked at: TLS has done that.
+/// Returns the owner of a certificate. The signature is not checked, because TLS has done that.
 ///
 /// # Errors
-/// No certificate, or a subject that is neither a node's nor an administrator's.
+/// It is not a certificate, or its subject is neither a node's nor an administrator's.
 pub fn identity_of(cert_der: &[u8]) -> Result<Identity, CertError> {
     let (_, cert) = X509Certificate::from_der(cert_der).map_err(|_| CertError::Certificate)?;
     of_subject(cert.subject())
 }
 
-/// Reads from when to when the certificate is good.
+/// Returns the start and the end of a certificate's validity.
 ///
 /// # Errors
-/// No certificate, or times before 1970.
+/// It is not a certificate, or its times are before 1970.
 pub fn validity_of(cert_der: &[u8]) -> Result<(SystemTime, SystemTime), CertError> {
     let (_, cert) = X509Certificate::from_der(cert_der).map_err(|_| CertError::Certificate)?;
     let time = |seconds: i64| {
@@ -47,16 +47,17 @@ pub fn validity_of(cert_der: &[u8]) -> Result<(SystemTime, SystemTime), CertErro
     Ok((time(validity.not_before.timestamp())?, time(validity.not_after.timestamp())?))
 }
 
-/// The SHA-256 hash in hex of the public key that a certificate is for: of its SubjectPublicKeyInfo, DER.
+/// Returns the SHA-256 hash, in hex, of the certificate's public key (its `SubjectPublicKeyInfo`, DER).
 ///
 /// # Errors
-/// No certificate.
+/// It is not a certificate.
 pub fn key_sha256_of(cert_der: &[u8]) -> Result<String, CertError> {
     let (_, cert) = X509Certificate::from_der(cert_der).map_err(|_| CertError::Certificate)?;
     Ok(sha256_hex(cert.public_key().raw))
 }
 
-/// Whose a subject is. It must have exactly one organisation and one common name, so that no two readers see different ones.
+/// Returns the owner that a subject names. It must have exactly one organisation and one common name, so that no two readers see different
+/// ones.
 pub(super) fn of_subject(subject: &X509Name<'_>) -> Result<Identity, CertError> {
     let unknown = || CertError::Subject(subject.to_string().chars().take(512).collect());
     let (mut organisations, mut names) = (subject.iter_organization(), subject.iter_common_name());
@@ -74,7 +75,7 @@ pub(super) fn of_subject(subject: &X509Name<'_>) -> Result<Identity, CertError> 
     }
 }
 
-/// Whether Kubernetes takes the name for a node: a DNS-1123 subdomain.
+/// Reports whether Kubernetes accepts the name for a node: a DNS-1123 subdomain.
 pub fn is_node_name(name: &str) -> bool {
     let is_edge =
         |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());

@@ -1,7 +1,7 @@
-//! JSON Web Tokens on ring: HS256 for join tokens, ES256 for those of service accounts.
+//! JSON Web Tokens with ring: HS256 for join tokens, ES256 for service account tokens.
 //!
-//! The JWT library asks the process for its cryptography; this file gives it ring's, the only one linked. Times are checked
-//! here and not by the library, which would ask the clock.
+//! The JWT library uses a process-wide cryptography provider; this file installs ring, the only one that is linked. Times are checked here
+//! and not by the library, which would read the clock.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -20,7 +20,7 @@ use signature::{Signer, Verifier};
 
 use super::{EcKey, TokenError};
 
-/// Longest token read; one of a service account has some 1,200 bytes.
+/// The longest token that is read, bytes; a service account token has some 1,200.
 const LIMIT: usize = 16 * 1024;
 
 static RING: CryptoProvider = CryptoProvider {
@@ -29,33 +29,33 @@ static RING: CryptoProvider = CryptoProvider {
     key_utils: KeyUtils::new_unimplemented(),
 };
 
-/// Makes ring the cryptography of this process's JSON Web Tokens. Everything in this module calls it; call it yourself only
-/// before using the JWT library directly. Any number of calls is fine.
+/// Installs ring as this process's cryptography for JSON Web Tokens. Everything in this module calls it; call it yourself only before using
+/// the JWT library directly. Repeated calls are harmless.
 pub fn install_crypto() {
-    // an error says that it has been done before
+    // an error means that a provider is installed already
     let _ = RING.install_default();
 }
 
 impl EcKey {
-    /// A token with these claims, signed with ES256.
+    /// Signs these claims with ES256 and returns the token.
     ///
     /// # Errors
-    /// No randomness.
+    /// There is no randomness.
     pub fn sign_es256(&self, claims: &Value) -> Result<String, TokenError> {
         sign(Algorithm::ES256, claims, &EncodingKey::from_ec_der(self.pkcs8_der()))
     }
 }
 
-/// The claims of a token that the owner of `public_key` (see [`EcKey::public_key`]) has signed with ES256, and that is valid at
-/// `now`. Issuer and audience are the caller's to judge.
+/// Returns the claims of a token that the owner of `public_key` (see [`EcKey::public_key`]) has signed with ES256 and that is valid at
+/// `now`. The caller must check issuer and audience.
 ///
 /// # Errors
-/// Malformed, signed by another key, not valid yet, or expired.
+/// The token is malformed, signed by another key, not valid yet, or expired.
 pub fn verify_es256(jwt: &str, public_key: &[u8], now: SystemTime) -> Result<Value, TokenError> {
     verify_es256_within(jwt, public_key, now, Duration::ZERO)
 }
 
-/// The same, with clocks that may differ by `leeway`.
+/// Verifies a token like [`verify_es256`], for clocks that may differ by `leeway`.
 ///
 /// # Errors
 /// As [`verify_es256`].
@@ -106,7 +106,7 @@ fn verify(
     Ok(claims.claims)
 }
 
-/// Whether `now` is before `exp`, which must be there, and not before `nbf`, which may, give or take `leeway`.
+/// Checks that `now` is before `exp`, which is required, and not before `nbf`, which is optional, with a tolerance of `leeway`.
 fn in_time(claims: &Value, now: SystemTime, leeway: Duration) -> Result<(), TokenError> {
     let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     let at = |name| claims.get(name).map(|value: &Value| value.as_u64().map(Duration::from_secs));

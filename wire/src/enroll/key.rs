@@ -1,8 +1,7 @@
-//! P-256 keys in the two encodings that matter: SEC1 DER, which KubeEdge stores and signs tokens with, and PKCS#8, which the
-//! libraries read.
+//! P-256 keys in two encodings: SEC1 DER, which KubeEdge stores and signs tokens with, and PKCS#8, which the libraries read.
 //!
-//! For one curve both are of fixed length and differ only in what stands around the 32 bytes of the private half and the 65 of
-//! the public one; so they are compared with that frame, and not parsed.
+//! For one curve both encodings have a fixed length and differ only in the bytes around the 32 bytes of the private key and the 65 bytes of
+//! the public key. These bytes are therefore compared, not parsed.
 
 use std::fmt;
 
@@ -12,24 +11,24 @@ use rustls_pki_types::PrivatePkcs8KeyDer;
 
 use super::CertError;
 
-/// SEC1 (RFC 5915) up to the private half: sequence, version 1, 32 bytes.
+/// The bytes of SEC1 (RFC 5915) before the private key: sequence, version 1, 32 bytes.
 const SEC1_HEAD: &[u8] = &[0x30, 0x77, 0x02, 0x01, 0x01, 0x04, 0x20];
-/// SEC1 between the halves: `[0]` prime256v1, `[1]` a bit string.
+/// The bytes of SEC1 between private and public key: `[0]` prime256v1, `[1]` a bit string.
 const SEC1_MIDDLE: &[u8] = &[
     0xa0, 0x0a, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, //
     0xa1, 0x44, 0x03, 0x42, 0x00,
 ];
-/// PKCS#8 up to the private half: version 0, ecPublicKey on prime256v1, and a SEC1 key without its curve.
+/// The bytes of PKCS#8 before the private key: version 0, ecPublicKey on prime256v1, and a SEC1 key without its curve.
 const PKCS8_HEAD: &[u8] = &[
     0x30, 0x81, 0x87, 0x02, 0x01, 0x00, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02,
     0x01, //
     0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, //
     0x04, 0x6d, 0x30, 0x6b, 0x02, 0x01, 0x01, 0x04, 0x20,
 ];
-/// PKCS#8 between the halves.
+/// The bytes of PKCS#8 between private and public key.
 const PKCS8_MIDDLE: &[u8] = &[0xa1, 0x44, 0x03, 0x42, 0x00];
 const PRIVATE: usize = 32;
-/// An uncompressed point.
+/// The size of an uncompressed point, bytes.
 const PUBLIC: usize = 65;
 
 /// A P-256 key pair.
@@ -39,10 +38,10 @@ pub struct EcKey {
 }
 
 impl EcKey {
-    /// A new key.
+    /// Generates a key.
     ///
     /// # Errors
-    /// The system gives no randomness.
+    /// The system provides no randomness.
     pub fn generate() -> Result<Self, CertError> {
         let pair = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
         let (private, public) =
@@ -51,10 +50,10 @@ impl EcKey {
         Ok(Self { pair, sec1 })
     }
 
-    /// The key in `sec1`, as Go and openssl write it: with its curve and its public half.
+    /// Loads a key from SEC1 DER as Go and openssl write it, with its curve and its public key.
     ///
     /// # Errors
-    /// Another curve or encoding, or halves that do not belong together.
+    /// The curve or encoding is another one, or private and public key do not belong together.
     pub fn from_sec1_der(sec1: &[u8]) -> Result<Self, CertError> {
         let (private, public) = split(sec1, SEC1_HEAD, SEC1_MIDDLE).ok_or(CertError::Key)?;
         let pkcs8 = PrivatePkcs8KeyDer::from([PKCS8_HEAD, private, PKCS8_MIDDLE, public].concat());
@@ -63,17 +62,17 @@ impl EcKey {
         Ok(Self { pair, sec1: sec1.to_vec() })
     }
 
-    /// The private key, SEC1 DER.
+    /// Returns the private key, SEC1 DER.
     pub fn sec1_der(&self) -> &[u8] {
         &self.sec1
     }
 
-    /// The public key: an uncompressed point of 65 bytes.
+    /// Returns the public key: an uncompressed point of 65 bytes.
     pub fn public_key(&self) -> &[u8] {
         self.pair.public_key_raw()
     }
 
-    /// The private key, PKCS#8 DER.
+    /// Returns the private key, PKCS#8 DER.
     pub(super) fn pkcs8_der(&self) -> &[u8] {
         self.pair.serialized_der()
     }
@@ -85,14 +84,14 @@ impl fmt::Debug for EcKey {
     }
 }
 
-/// The private and the public half.
+/// Returns the bytes of the private and the public key.
 fn split<'a>(der: &'a [u8], head: &[u8], middle: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
     let (private, rest) = der.strip_prefix(head)?.split_at_checked(PRIVATE)?;
     let public = rest.strip_prefix(middle)?;
     (public.len() == PUBLIC).then_some((private, public))
 }
 
-/// The SHA-256 hash in hex.
+/// Returns the SHA-256 hash in hex.
 pub fn sha256_hex(der: &[u8]) -> String {
     digest(&SHA256, der).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }

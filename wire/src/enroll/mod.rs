@@ -1,9 +1,9 @@
-//! How a node gets its identity: a CA, a join token that pins it, a certificate request, a certificate. Pure: bytes in, bytes
-//! out, and the time is given.
+//! How a node gets its identity: a CA, a join token that pins it, a certificate request, a certificate. No IO and no clock: bytes in, bytes
+//! out, and the time is a parameter.
 //!
-//! The cloud keeps a [`Ca`] and hands out join tokens ([`Token::mint`]). A node fetches the CA from [`CA_PATH`], compares it with
-//! its token ([`Token::check_ca`]), and sends a request ([`Csr`]) with the token's second half to [`EDGE_CERT_PATH`]. The cloud
-//! checks that ([`verify_bearer`]) and signs ([`Ca::sign_edge`]). From then on [`identity_of`] says whose a connection is.
+//! The cloud keeps a [`Ca`] and hands out join tokens ([`Token::mint`]). A node fetches the CA from [`CA_PATH`], compares it with its token
+//! ([`Token::check_ca`]), and sends a request ([`Csr`]) with the token's second half to [`EDGE_CERT_PATH`]. The cloud checks the token
+//! ([`verify_bearer`]) and signs ([`Ca::sign_edge`]). From then on [`identity_of`] gives the owner of a connection.
 //!
 //! Source: KubeEdge's certificate manager (EdgeHub), HTTPS endpoints (CloudHub) and token package. All keys are ECDSA P-256.
 
@@ -31,15 +31,15 @@ pub use self::{
     usage::Usage,
 };
 
-/// `GET`: the CA certificate, DER. Needs no authentication.
+/// Path of the CA certificate: `GET` returns DER. It needs no authentication.
 pub const CA_PATH: &str = "/ca.crt";
-/// `GET` with a body, the request in DER: the certificate, DER. Needs a bearer token.
+/// Path of the certificate endpoint: `GET` with the DER request as body returns the certificate, DER. It needs a bearer token.
 pub const EDGE_CERT_PATH: &str = "/edge.crt";
-/// The body of the answer to `/node/NAME` where an agent is connected as that node; CloudCore's is empty.
+/// The response body of `/node/NAME` if an agent is connected as that node; `CloudCore`'s is empty.
 pub const NODE_IS_CONNECTED: &str = "connected";
-/// Header of [`EDGE_CERT_PATH`]: the node's name.
+/// Header of [`EDGE_CERT_PATH`] with the node's name.
 pub const NODE_NAME_HEADER: &str = "nodename";
-/// Header of [`EDGE_CERT_PATH`]: what the certificate is for, as [`Usage::parse_header`] reads it. May be absent.
+/// Header of [`EDGE_CERT_PATH`] with the certificate's usages, as parsed by [`Usage::parse_header`]. Optional.
 pub const EXT_KEY_USAGES_HEADER: &str = "extkeyusages";
 
 #[cfg(test)]

@@ -2,20 +2,20 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 
-/// Characters in a line of PEM.
+/// The line length of PEM, characters.
 const WIDTH: usize = 64;
 
-/// A certificate as PEM.
+/// Encodes a certificate as PEM.
 pub fn pem_certificate(der: &[u8]) -> String {
     pem("CERTIFICATE", der)
 }
 
-/// A certificate request as PEM.
+/// Encodes a certificate request as PEM.
 pub fn pem_certificate_request(der: &[u8]) -> String {
     pem("CERTIFICATE REQUEST", der)
 }
 
-/// A private key in SEC1 DER as PEM.
+/// Encodes a private key in SEC1 DER as PEM.
 pub fn pem_ec_private_key(sec1_der: &[u8]) -> String {
     pem("EC PRIVATE KEY", sec1_der)
 }

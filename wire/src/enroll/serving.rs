@@ -1,4 +1,4 @@
-//! Certificates of the servers that nodes run: what a request asks for, and what a certificate is good for.
+//! Serving certificates of nodes: reads the names in a request and in a certificate.
 //!
 //! Source: the signer `kubernetes.io/kubelet-serving` of Kubernetes,
 //! <https://kubernetes.io/docs/reference/access-authn-authz/certificate-signing-requests/#kubernetes-signers>.
@@ -14,25 +14,25 @@ use x509_parser::{
 
 use super::{CertError, Identity, csr::REQUEST_LIMIT, identity::of_subject};
 
-/// A request for the certificate of a node's server, which its own key has signed.
+/// A request for a node's serving certificate, signed with its own key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServingRequest {
-    /// The node.
+    /// The node's name.
     pub node: String,
-    /// The DNS names that the server is to have.
+    /// The requested DNS names.
     pub names: Vec<String>,
-    /// The addresses that it is to have.
+    /// The requested IP addresses.
     pub addresses: Vec<IpAddr>,
-    /// The public key, a SubjectPublicKeyInfo in DER.
+    /// The public key, a `SubjectPublicKeyInfo` in DER.
     pub(super) public: Vec<u8>,
 }
 
 impl ServingRequest {
-    /// Reads a request, PKCS#10 DER. Whether it may be granted is the caller's to decide.
+    /// Parses a request, PKCS#10 DER. The caller decides whether it may be granted.
     ///
     /// # Errors
-    /// No request, one that its key has not signed, one whose subject is no node's, one with other names than DNS names and
-    /// addresses, or with none.
+    /// It is not a request, its key has not signed it, its subject is not a node's, or it has no names or other names than DNS names and
+    /// addresses.
     pub fn read(der: &[u8]) -> Result<Self, CertError> {
         if der.len() > REQUEST_LIMIT {
             return Err(CertError::RequestTooLarge { size: der.len(), limit: REQUEST_LIMIT });
@@ -60,10 +60,10 @@ impl ServingRequest {
     }
 }
 
-/// The node that a certificate request, PKCS#10 DER, is for; its signature is not looked at.
+/// Returns the node that a certificate request (PKCS#10 DER) is for; its signature is not checked.
 ///
 /// # Errors
-/// No request, or one whose subject is no node's.
+/// It is not a request, or its subject is not a node's.
 pub fn node_of_request(der: &[u8]) -> Result<String, CertError> {
     if der.len() > REQUEST_LIMIT {
         return Err(CertError::RequestTooLarge { size: der.len(), limit: REQUEST_LIMIT });
@@ -76,16 +76,16 @@ pub fn node_of_request(der: &[u8]) -> Result<String, CertError> {
     }
 }
 
-/// The DNS names and addresses of a server's certificate, DER.
+/// Returns the DNS names and addresses in a server's certificate, DER.
 ///
 /// # Errors
-/// No certificate.
+/// It is not a certificate.
 pub fn server_names_of(cert_der: &[u8]) -> Result<(Vec<String>, Vec<IpAddr>), CertError> {
     let (_, cert) = X509Certificate::from_der(cert_der).map_err(|_| CertError::Certificate)?;
     let (mut names, mut addresses) = (Vec::new(), Vec::new());
     let alternatives = cert.subject_alternative_name().map_err(|_| CertError::Certificate)?;
     for name in alternatives.into_iter().flat_map(|extension| &extension.value.general_names) {
-        // other kinds of names are no server's
+        // other kinds of names do not apply to servers
         let _ = take(name, &mut names, &mut addresses);
     }
     Ok((names, addresses))
@@ -126,7 +126,7 @@ mod tests {
         texts.iter().map(|text| text.parse().unwrap()).collect()
     }
 
-    /// A request as nobody here makes it.
+    /// Creates a request of a form that no client of ours sends.
     fn strange(organisation: &str, name: &str, alternatives: Vec<SanType>) -> Vec<u8> {
         let key = EcKey::generate().unwrap();
         let mut params = CertificateParams::default();

@@ -1,5 +1,5 @@
-//! The join token: `<sha256 of the CA's certificate, hex>.<JSON Web Token>`. The first half lets a node know its cloud, the second
-//! lets the cloud know its node.
+//! The join token: `<sha256 of the CA's certificate, hex>.<JSON Web Token>`. The first half authenticates the cloud to the node, the second
+//! half the node to the cloud.
 
 use std::{
     fmt,
@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 
 use super::{Ca, TokenError, jwt, key::sha256_hex};
 
-/// Longest join token read; real ones have some 190 characters.
+/// The longest join token that is read, characters; real ones have some 190.
 const LIMIT: usize = 4096;
-/// Characters of a SHA-256 hash.
+/// The length of a SHA-256 hash in hex, characters.
 const HASH: usize = 64;
 
-/// A join token, taken apart. It is a secret, which its `Debug` text keeps.
+/// A parsed join token. It is a secret, so its `Debug` text does not show it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
     ca_hash: String,
@@ -25,7 +25,7 @@ pub struct Token {
 }
 
 impl Token {
-    /// A new join token of this authority, for `lifetime` from `now` on.
+    /// Creates a join token of this authority that is valid for `lifetime` from `now` on.
     ///
     /// # Errors
     /// Its end is beyond the calendar.
@@ -35,7 +35,7 @@ impl Token {
         Self::sign(ca, &json!({ "exp": expiry }))
     }
 
-    /// The same for `scope`: what it may be used for, and by what name its uses are counted.
+    /// Creates a join token with a `scope`: what it may be used for, and the name under which its uses are counted.
     ///
     /// # Errors
     /// As [`Token::mint`].
@@ -61,10 +61,10 @@ impl Token {
         Ok(format!("{}.{jwt}", sha256_hex(ca.cert_der())))
     }
 
-    /// Takes a join token apart; spaces and line ends around it do not matter.
+    /// Parses a join token; surrounding spaces and line ends are ignored.
     ///
     /// # Errors
-    /// It does not have the four parts of one.
+    /// The text does not have the four parts of a token.
     pub fn parse(text: &str) -> Result<Self, TokenError> {
         let text = text.trim();
         if text.len() > LIMIT {
@@ -84,10 +84,10 @@ impl Token {
         Ok(Self { ca_hash: ca_hash.to_ascii_lowercase(), jwt: jwt.to_owned() })
     }
 
-    /// Whether the token was made for the cloud with this CA certificate.
+    /// Checks that the token was made for the cloud with this CA certificate.
     ///
     /// # Errors
-    /// It was not: the cloud is another one.
+    /// The token was made for another cloud.
     pub fn check_ca(&self, ca_der: &[u8]) -> Result<(), TokenError> {
         let found = sha256_hex(ca_der);
         if found == self.ca_hash {
@@ -97,15 +97,15 @@ impl Token {
         }
     }
 
-    /// The half that goes to the cloud, as bearer token.
+    /// Returns the half that is sent to the cloud, as a bearer token.
     pub fn jwt(&self) -> &str {
         &self.jwt
     }
 
-    /// What it says of itself; whether that is true only its authority can tell.
+    /// Returns the token's claims. Only the authority can verify them.
     ///
     /// # Errors
-    /// It says nothing that can be read.
+    /// The claims cannot be parsed.
     pub fn claims(&self) -> Result<Claims, TokenError> {
         let malformed = TokenError::Malformed("its third part holds no claims");
         let Some(part) = self.jwt.split('.').nth(1) else { return Err(malformed) };
@@ -113,20 +113,20 @@ impl Token {
         serde_json::from_slice(&bytes).map_err(|_| malformed)
     }
 
-    /// Whether this authority made it and it is valid at `now`.
+    /// Checks that this authority made the token and that it is valid at `now`.
     ///
     /// # Errors
-    /// Another authority, a false signature, or its time is over.
+    /// The token is from another authority, has a false signature, or is not valid at `now`.
     pub fn verify(&self, ca: &Ca, now: SystemTime) -> Result<(), TokenError> {
         self.check_ca(ca.cert_der())?;
         verify_bearer(&self.jwt, ca, now).map(drop)
     }
 }
 
-/// Whether this authority made the bearer token (the half that [`Token::jwt`] gives) and it is valid at `now`.
+/// Checks that this authority made the bearer token (the half that [`Token::jwt`] gives) and that it is valid at `now`.
 ///
 /// # Errors
-/// Malformed, a false signature, or its time is over.
+/// The token is malformed, has a false signature, or is not valid at `now`.
 pub fn verify_bearer(jwt: &str, ca: &Ca, now: SystemTime) -> Result<TokenScope, TokenError> {
     let claims = jwt::verify_hs256(jwt, ca.key_sec1_der(), now)?;
     let text = |claim: &str| match claims.get(claim) {
@@ -137,23 +137,23 @@ pub fn verify_bearer(jwt: &str, ca: &Ca, now: SystemTime) -> Result<TokenScope, 
     Ok(TokenScope { node: text("node")?, id: text("jti")? })
 }
 
-/// What a join token says of itself.
+/// The claims of a join token.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Claims {
-    /// When it ends, seconds since 1970.
+    /// The expiry, seconds since 1970.
     #[serde(rename = "exp")]
     pub expires: u64,
-    /// The only node that it is for.
+    /// The only node that may use the token.
     #[serde(default)]
     pub node: Option<String>,
 }
 
-/// What a join token may be used for. KubeEdge's own are for any node and have no name.
+/// The permitted use of a join token. KubeEdge's own tokens are for any node and have no id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenScope {
-    /// The only node that it is for.
+    /// The only node that may use the token.
     pub node: Option<String>,
-    /// Its own name, where its uses are counted.
+    /// The token's id, if its uses are counted.
     pub id: Option<String>,
 }
 

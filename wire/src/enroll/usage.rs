@@ -1,24 +1,24 @@
-//! What a node's certificate is for.
+//! Extended key usages of node certificates.
 
 use rcgen::ExtendedKeyUsagePurpose;
 
 use super::CertError;
 
-/// An extended key usage that nodes get.
+/// An extended key usage that a node may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Usage {
-    /// To be a server.
+    /// Server authentication.
     ServerAuth,
-    /// To be a client: what connects a node to its cloud.
+    /// Client authentication, with which a node connects to its cloud.
     ClientAuth,
 }
 
 impl Usage {
-    /// Reads the header that asks for usages: a JSON list of the numbers that Go's `crypto/x509` gives them. Without a header, or
-    /// with an empty list, the certificate is a client's.
+    /// Parses the header that requests usages: a JSON list of the numbers of Go's `crypto/x509`. Without a header, or with an empty list,
+    /// the certificate is a client's.
     ///
     /// # Errors
-    /// Another usage than the two, or no such list.
+    /// A usage is not one of the two, or the header is not such a list.
     pub fn parse_header(header: Option<&str>) -> Result<Vec<Self>, CertError> {
         let Some(text) = header else { return Ok(vec![Self::ClientAuth]) };
         let refused = || CertError::Usage(text.chars().take(64).collect());

@@ -42,12 +42,12 @@ pub(super) fn csr_node() -> Vec<u8> {
     der(file!("csr-node.pem"))
 }
 
-/// A node's that asks to be a CA, for the name `cloud`, with an extension of its own.
+/// Requests of a node that wants to be a CA, of one for the name `cloud`, and of one with an extension of its own.
 pub(super) fn csrs_with_wishes() -> [Vec<u8>; 3] {
     [der(file!("csr-ca.pem")), der(file!("csr-san.pem")), der(file!("csr-ski.pem"))]
 }
 
-/// `O=system:masters`; two organisations; two common names.
+/// Requests with `O=system:masters`, with two organisations, and with two common names.
 pub(super) fn csrs_of_others() -> [Vec<u8>; 3] {
     [der(file!("csr-admin.pem")), der(file!("csr-two.pem")), der(file!("csr-twocn.pem"))]
 }

@@ -1,4 +1,4 @@
-//! Frames there and back, in portions, and what is none.
+//! Round trips of frames, frames in portions, and bytes that are not frames.
 
 use serde_json::json;
 

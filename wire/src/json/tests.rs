@@ -1,4 +1,4 @@
-//! Shapes, limits, and bytes that mean harm.
+//! Message shapes, limits, and malicious input.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

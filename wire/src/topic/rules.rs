@@ -1,25 +1,25 @@
-//! The topics that rules may use: where the cloud may publish at a node, and what it may listen to.
+//! The topics that rules may use: those on which the cloud may publish at a node, and those to which it may subscribe.
 
 use std::fmt;
 
 /// The longest topic of a rule, bytes.
 const MAX_TOPIC: usize = 1024;
-/// Levels of a topic that a rule may use.
+/// The most levels of a rule's topic.
 const MAX_LEVELS: usize = 64;
 
 /// Why a rule may not use a topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TopicFault {
-    /// Empty, or longer or deeper than is allowed.
+    /// The topic is empty, too long or too deep.
     Size,
-    /// A control character.
+    /// The topic has a control character.
     Control,
-    /// A wildcard in a topic to publish on, or one that is not a whole level, or a `#` that is not the last level.
+    /// A topic to publish on has a wildcard, or a wildcard is not a whole level, or a `#` is not the last level.
     Wildcard,
-    /// The topics of devices, of the broker and of shared subscriptions begin with `$`, and those of records with `SYS/`: a message
-    /// there would be taken for a device's own.
+    /// The topic begins with `$` (devices, the broker, shared subscriptions) or `SYS/` (records). A message there would be taken for a
+    /// device's own.
     Reserved,
-    /// A level `.` or `..`, which CloudCore would resolve as in a path.
+    /// The topic has a level `.` or `..`, which `CloudCore` would resolve as in a path.
     Dots,
 }
 
@@ -41,10 +41,10 @@ impl fmt::Display for TopicFault {
 
 impl std::error::Error for TopicFault {}
 
-/// Whether a rule may publish on this topic.
+/// Checks that a rule may publish on this topic.
 ///
 /// # Errors
-/// Why it may not.
+/// The reason why it may not.
 pub fn check_publication(topic: &str) -> Result<(), TopicFault> {
     if topic.contains(['+', '#']) {
         return Err(TopicFault::Wildcard);
@@ -52,10 +52,10 @@ pub fn check_publication(topic: &str) -> Result<(), TopicFault> {
     check(topic)
 }
 
-/// Whether a rule may listen to this topic; it may have wildcards.
+/// Checks that a rule may subscribe to this topic, which may have wildcards.
 ///
 /// # Errors
-/// Why it may not.
+/// The reason why it may not.
 pub fn check_subscription(filter: &str) -> Result<(), TopicFault> {
     let whole = |level: &str| level.len() == 1 || !level.contains(['+', '#']);
     let ends = |filter: &str| filter.split('/').rev().skip(1).all(|level| level != "#");

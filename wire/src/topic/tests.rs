@@ -1,4 +1,4 @@
-//! Topics read and written.
+//! Parsing and writing of topics.
 
 use super::*;
 

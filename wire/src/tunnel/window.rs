@@ -1,42 +1,42 @@
-//! Windows of streams, between this project's own programs: KubeEdge's protocol has no flow control, so that one stream that is not read
-//! holds up all others of its tunnel.
+//! Flow-control windows of streams, between this project's own programs. KubeEdge's protocol has no flow control, so that one stream that
+//! is not read blocks all others of its tunnel.
 //!
-//! The node offers its window with [`HEADER`] when it dials, and the cloud answers with its own; a peer that does not know the header has
-//! none, and then nothing here applies. A window is how many bytes of data one end sends on a stream before the other has taken any. Whoever
-//! reads says with [`super::Kind::Window`] how many were taken, and so many more may be sent, as with HTTP/2's `WINDOW_UPDATE`. Only the data
-//! of frames of the type `Data` counts.
+//! The node offers its window with [`HEADER`] when it dials, and the cloud answers with its own. A peer that does not know the header has
+//! no window, and then nothing here applies. A window is the number of data bytes that one end may send on a stream before the other has
+//! taken any. The reader reports with [`super::Kind::Window`] how many it has taken, and the sender may send as many more, as with HTTP/2's
+//! `WINDOW_UPDATE`. Only the data of frames of the type `Data` counts.
 
-/// The header in which each end says its window, bytes, in decimal.
+/// The header with which each end offers its window, in bytes, decimal.
 pub const HEADER: &str = "outrigger-stream-window";
-/// The window of this project's programs, for each stream and direction.
+/// The window of this project's programs for each stream and direction, bytes.
 pub const WINDOW: usize = 64 * 1024;
-/// What a peer may allow at most; beyond it the stream is in error.
+/// The largest credit that a peer may grant, bytes; a larger one is an error of the stream.
 pub const MAX_CREDIT: usize = 1 << 30;
 
-/// The window that a peer offers with this value of the header; `None`: it has none.
+/// Returns the window that a peer offers with this value of the header; `None` if it has no window.
 pub fn offered(value: Option<&[u8]>) -> Option<usize> {
     let window = std::str::from_utf8(value?).ok()?.parse::<usize>().ok()?;
     (1..=MAX_CREDIT).contains(&window).then_some(window)
 }
 
-/// What may still be sent on a stream.
+/// The number of bytes that may still be sent on a stream.
 #[derive(Clone, Copy, Debug)]
 pub struct Credit(usize);
 
 impl Credit {
-    /// Of a new stream to a peer with this window.
+    /// Creates the credit of a new stream to a peer with this window.
     pub fn new(window: usize) -> Self {
         Self(window)
     }
 
-    /// Takes up to so many bytes; 0: none may be sent.
+    /// Takes at most this many bytes of the credit and returns how many may be sent; 0 if none.
     pub fn take(&mut self, bytes: usize) -> usize {
         let part = bytes.min(self.0);
         self.0 -= part;
         part
     }
 
-    /// The peer has taken so many. False: that is more than there can be.
+    /// Adds bytes that the peer has taken. Returns false if the credit would exceed [`MAX_CREDIT`].
     #[must_use]
     pub fn add(&mut self, bytes: usize) -> bool {
         let sum = self.0.saturating_add(bytes);
@@ -45,22 +45,22 @@ impl Credit {
     }
 }
 
-/// What was taken of a stream and has not been given back yet.
+/// The bytes of a stream that were taken and not yet reported to the sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Taken(usize);
 
 impl Taken {
-    /// So many bytes were taken.
+    /// Counts bytes that were taken.
     pub fn add(&mut self, bytes: usize) {
         self.0 += bytes;
     }
 
-    /// What is to be given back now: not each few bytes by themselves, but half a window.
+    /// Returns the bytes to report now. They are reported at half a window, and not in small amounts.
     pub fn due(&self) -> Option<usize> {
         (self.0 >= WINDOW / 2).then_some(self.0)
     }
 
-    /// It was given back.
+    /// Resets the count, after the bytes were reported.
     pub fn given(&mut self) {
         self.0 = 0;
     }

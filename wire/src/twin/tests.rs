@@ -1,11 +1,11 @@
-//! Bodies as they were recorded.
+//! Round trips of recorded bodies.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value as Json, json};
 
 use super::*;
 
-/// Whether `json` is a `T` that is written as it was read.
+/// Parses `json` as a `T` and checks that it is written back unchanged.
 fn same<T: Serialize + DeserializeOwned>(json: Json) -> T {
     let body: T = serde_json::from_value(json.clone()).unwrap();
     assert_eq!(serde_json::to_value(&body).unwrap(), json);

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// An example of the kind of message after that of `last`. The compiler names this `match` to whoever adds a kind: its example is to be
-/// that of the arm before.
+/// Returns an example of the kind of message after that of `last`. The compiler points to this `match` when a kind is added; put its
+/// example into the arm before.
 fn next(last: &Upstream) -> Option<Upstream> {
     use Upstream as U;
     let path = |text: &str| ResourcePath::from(text);

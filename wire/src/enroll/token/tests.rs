@@ -1,4 +1,4 @@
-//! Whom a join token lets in.
+//! Which join tokens are accepted.
 
 use proptest::prelude::*;
 
@@ -54,7 +54,7 @@ fn another_clouds_token_is_refused() {
         "{error}"
     );
     assert!(matches!(token.verify(&ca, at(EXPIRY)), Err(TokenError::WrongCa { .. })));
-    // the right CA before the wrong signature
+    // the right CA's hash before a wrong signature
     let spliced = format!("{}.{}", sha256_hex(ca.cert_der()), token.jwt());
     let error = Token::parse(&spliced).unwrap().verify(&ca, at(EXPIRY)).unwrap_err();
     assert!(matches!(error, TokenError::BadSignature), "{error}");
@@ -115,7 +115,7 @@ proptest! {
         let place = place % bytes.len();
         bytes[place] = (bytes[place] + by) % 128;
         let changed = String::from_utf8(bytes).unwrap();
-        // trimmed ends and the case of the hash are no change
+        // trimmed ends and another case of the hash do not change the token
         prop_assume!(changed.trim().len() == good.len() && !changed.eq_ignore_ascii_case(good));
         let taken = Token::parse(&changed).and_then(|token| token.verify(&ca, at(EXPIRY - 1)));
         prop_assert!(taken.is_err(), "{}", changed);
