@@ -1,12 +1,12 @@
-//! How much of an input is repeated by the error about it.
+//! Limits how much of an input is repeated in the error message about it.
 
-/// The longest word, in characters: names and paths fit.
+/// The longest word, characters: names and paths fit.
 const WORD: usize = 120;
-/// The longest text, in characters.
+/// The longest text, characters.
 const TEXT: usize = 1000;
 
-/// An error's text, in which a parser has repeated what it could not read: long words are cut, and so is the whole, with `…` in the
-/// place of what is left out.
+/// Shortens an error message in which a parser has repeated its input. Long words and the whole text are cut, and `…` marks what is left
+/// out.
 pub fn excerpt(text: &str) -> String {
     let mut short = String::new();
     let mut word = 0;

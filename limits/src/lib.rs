@@ -1,6 +1,6 @@
-//! Bounds that servers share, so that nobody from outside can take all of a process: how many connections there are and which of them
-//! ends when a new one comes ([`ConnectionLimiter`]), how much of what all share is one client's ([`Shares`]), how often a line of the log is
-//! written ([`Repeated`], [`LogThrottle`]), how many files may be open ([`raise_open_files`]), how much of an input the error about it repeats
+//! Limits that servers share, so that no outside client can exhaust a process: the number of connections and which of them ends when a new
+//! one arrives ([`ConnectionLimiter`]), each client's share of a common resource ([`Shares`]), how often a log line is written
+//! ([`Repeated`], [`LogThrottle`]), the number of open files ([`raise_open_files`]), and how much of an input an error message repeats
 //! ([`excerpt()`]).
 
 mod connections;

@@ -1,4 +1,4 @@
-//! How many lines one place in the code may write into a log: whoever can cause a line from outside could fill a disk with it.
+//! Limits how many log lines one place in the code may write, so that an outside client cannot fill a disk with them.
 
 use std::{
     collections::HashMap,
@@ -10,37 +10,37 @@ use parking_lot::Mutex;
 use tracing::{Event, Level, Metadata, Subscriber, callsite::Identifier};
 use tracing_subscriber::layer::{Context, Filter};
 
-/// Lines of one place that are written at once …
+/// The lines that one place may write at once.
 const BURST: u32 = 100;
-/// … and then one in this time.
+/// The interval at which one place may write a further line.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// A filter of a log: 100 lines of one place in the code are written at once, then one in ten seconds. What is left out is counted, for
-/// [`LogThrottle::left_out`]. Lines of `DEBUG` and `TRACE`, which somebody has asked for, are all written. Cheap to clone.
+/// A log filter: one place in the code may write 100 lines at once, then one every ten seconds. Dropped lines are counted for
+/// [`LogThrottle::left_out`]. Lines of `DEBUG` and `TRACE` are never dropped, because somebody has asked for them. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct LogThrottle(Arc<Mutex<HashMap<Identifier, Place>>>);
 
-/// What one place in the code has written.
+/// The state of one place in the code.
 #[derive(Debug)]
 struct Place {
-    /// Where it is.
+    /// The place, for the report of dropped lines.
     at: String,
-    /// Lines that it may write now.
+    /// The lines that it may write now.
     tokens: u32,
-    /// When it was given the last of them.
+    /// The time of the last refill.
     refilled: Instant,
     left_out: u64,
 }
 
 impl LogThrottle {
-    /// What was left out since the last call: where in the code, and how many lines.
+    /// Returns the lines dropped since the last call: place in the code and number of lines.
     pub fn left_out(&self) -> Vec<(String, u64)> {
         let mut places = self.0.lock();
         let told = places.values_mut().filter(|place| place.left_out > 0);
         told.map(|place| (place.at.clone(), std::mem::take(&mut place.left_out))).collect()
     }
 
-    /// Whether a line of this place is written at `now`.
+    /// Reports whether a line of this place is written at `now`.
     fn admit(&self, metadata: &Metadata<'_>, now: Instant) -> bool {
         if *metadata.level() > Level::INFO {
             return true;

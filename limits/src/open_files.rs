@@ -1,15 +1,15 @@
-//! How many files the process may have open; each connection is one.
+//! Raises the limit of open files of the process; each connection is one.
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// What is enough for all connections that our servers take together, and files beside them.
+/// A limit that is enough for all connections of our servers together, and for other files.
 const WANTED: u64 = 65_536;
 
-/// Raises the soft limit of open files as far as the hard one allows, up to 65,536, as programs written in Go do at their start: most
-/// systems give 1,024 for the sake of `select(2)`, which nothing here calls. The limit that holds then.
+/// Raises the soft limit of open files to the hard limit, but at most 65,536, and returns the new limit. Go programs do this at their
+/// start: most systems set 1,024 because of `select(2)`, which nothing here calls.
 ///
 /// # Errors
-/// The system refuses; the old limit holds.
+/// The system refuses; the old limit stays.
 pub fn raise_open_files() -> std::io::Result<u64> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     let wanted = WANTED.min(hard);

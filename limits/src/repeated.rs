@@ -1,38 +1,38 @@
-//! Faults that come again and again: each is told at once, then at growing intervals, with how often it came.
+//! Limits reports of repeated faults: each is reported at once, then at growing intervals, with the number of occurrences.
 
 use std::{
     collections::BTreeMap,
     time::{Duration, Instant},
 };
 
-/// Between the first and the second time that a fault is told; then twice as long each time …
+/// The interval between the first and the second report of a fault. It doubles with each report.
 const FIRST: Duration = Duration::from_secs(10);
-/// … up to this.
+/// The longest interval between two reports of a fault.
 const LONGEST: Duration = Duration::from_secs(10 * 60);
-/// Different faults that are kept apart; beyond it all are told anew.
+/// The number of different faults that are counted separately. Beyond it, all counts are reset.
 const KEPT: usize = 32;
 
-/// The faults of one undertaking, until it succeeds.
+/// The faults of one operation, until it succeeds.
 #[derive(Debug, Default)]
 pub struct Repeated(BTreeMap<String, Fault>);
 
 #[derive(Debug)]
 struct Fault {
-    /// How often it came.
+    /// The number of occurrences.
     times: u64,
-    /// When it is told next …
+    /// The time of the next report.
     next: Instant,
-    /// … and how long after the last time that is.
+    /// The interval between the last report and the next one.
     interval: Duration,
 }
 
 impl Repeated {
-    /// Whether any fault has come.
+    /// Reports whether any fault has occurred.
     pub fn has_any(&self) -> bool {
         !self.0.is_empty()
     }
 
-    /// A fault has come: how often in all, if it is to be told now.
+    /// Counts a fault. Returns the number of its occurrences if it is to be reported now.
     pub fn count(&mut self, fault: &str, now: Instant) -> Option<u64> {
         let Some(known) = self.0.get_mut(fault) else {
             if self.0.len() >= KEPT {

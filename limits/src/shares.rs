@@ -1,28 +1,28 @@
-//! How much each key (a client's address, a port) may have of what all share, so that one that asks for much leaves room for the others.
+//! Limits how much each key (a client's address, a port) may use of a shared resource, so that one client leaves room for the others.
 
 use std::{collections::HashMap, fmt, hash::Hash, sync::Arc};
 
 use parking_lot::Mutex;
 
-/// The most there may be under way at a time.
+/// The most shares that may be in use at a time.
 #[derive(Clone, Copy, Debug)]
 pub struct ShareLimits {
-    /// Of all keys.
+    /// The limit of all keys together.
     pub all: usize,
-    /// Of one key.
+    /// The limit of each key.
     pub each: usize,
 }
 
-/// Why there is no share.
+/// Why a share is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoShare {
-    /// All keys together have as many as they may.
+    /// The limit of all keys together is reached.
     All,
-    /// This key has as many as it may.
+    /// The limit of this key is reached.
     Each,
 }
 
-/// Counts what is under way for each key, and keeps a value of `V` for a key as long as it has a share. Cheap to clone.
+/// Counts the shares of each key, and keeps a value of `V` for a key as long as it has a share. Cheap to clone.
 #[derive(Debug)]
 pub struct Shares<K, V = ()> {
     limits: ShareLimits,
@@ -35,7 +35,7 @@ struct Table<K, V> {
     keys: HashMap<K, (usize, V)>,
 }
 
-/// One that is under way. It is given back when this is dropped.
+/// One share in use; dropping it gives it back.
 pub struct Share<K: Eq + Hash, V = ()> {
     table: Arc<Mutex<Table<K, V>>>,
     key: K,
@@ -43,13 +43,13 @@ pub struct Share<K: Eq + Hash, V = ()> {
 }
 
 impl<K: Clone + Eq + Hash, V: Clone> Shares<K, V> {
-    /// Nothing is under way yet.
+    /// Creates the limits with no share in use.
     #[must_use]
     pub fn new(limits: ShareLimits) -> Self {
         Self { limits, table: Arc::new(Mutex::new(Table { all: 0, keys: HashMap::new() })) }
     }
 
-    /// A share for `key`, whose value is made by `value` if it has none under way.
+    /// Takes a share for `key`. If the key has no share yet, `value` creates its value.
     ///
     /// # Errors
     /// When all, or this key, have as many as they may.
@@ -68,7 +68,7 @@ impl<K: Clone + Eq + Hash, V: Clone> Shares<K, V> {
         Ok(Share { table: self.table.clone(), key, value })
     }
 
-    /// Shares under way.
+    /// Returns the number of shares in use.
     #[must_use]
     pub fn under_way(&self) -> usize {
         self.table.lock().all
@@ -76,7 +76,7 @@ impl<K: Clone + Eq + Hash, V: Clone> Shares<K, V> {
 }
 
 impl<K: Clone + Eq + Hash> Shares<K> {
-    /// A share for `key`.
+    /// Takes a share for `key`.
     ///
     /// # Errors
     /// When all, or this key, have as many as they may.
@@ -92,7 +92,7 @@ impl<K, V> Clone for Shares<K, V> {
 }
 
 impl<K: Eq + Hash, V> Share<K, V> {
-    /// What all shares of its key have in common.
+    /// Returns the value that all shares of this key have in common.
     pub fn value(&self) -> &V {
         &self.value
     }

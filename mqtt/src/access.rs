@@ -9,28 +9,28 @@ use crate::reason::Reason;
 /// What a rule allows or refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// Publishing, wills too.
+    /// Publishing, including wills.
     Publish,
     /// Subscribing.
     Subscribe,
-    /// Both.
+    /// Publishing and subscribing.
     All,
 }
 
 /// One access rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// Whom it is about; everybody, if none.
+    /// The user that the rule applies to; everybody if `None`.
     pub user: Option<String>,
-    /// What it is about.
+    /// The action that the rule applies to.
     pub action: Action,
     /// A topic filter. `%c` within a level stands for the client identifier, `%u` for the user.
     pub filter: String,
-    /// Whether it allows or refuses.
+    /// Whether the rule allows or refuses.
     pub allow: bool,
 }
 
-/// Access to the broker. The default lets everybody in and everybody do everything, as on a loopback listener.
+/// Access to the broker. By default everybody may connect and do everything, as on a loopback listener.
 #[derive(Debug, Clone)]
 pub struct Access {
     users: HashMap<Arc<str>, digest::Digest>,
@@ -44,7 +44,7 @@ impl Default for Access {
     }
 }
 
-/// Who a client turned out to be.
+/// The authenticated identity of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) client: Arc<str>,
@@ -52,28 +52,29 @@ pub(crate) struct Identity {
 }
 
 impl Access {
-    /// Adds a user with a password. Only a digest of the password is held.
+    /// Adds a user with a password. Only a digest of the password is stored.
     #[must_use]
     pub fn with_user(mut self, user: &str, password: &[u8]) -> Self {
         self.users.insert(user.into(), digest::digest(&digest::SHA256, password));
         self
     }
 
-    /// Whether clients without a user name are let in. A client certificate that the listener verified is a user name.
+    /// Sets whether clients without a user name are accepted. The name in a verified client certificate counts as a user name.
     #[must_use]
     pub fn with_anonymous(mut self, anonymous: bool) -> Self {
         self.anonymous = anonymous;
         self
     }
 
-    /// Adds a rule. The first that fits decides; if there are rules and none fits, the answer is no.
+    /// Adds a rule. The first matching rule decides; if there are rules and none matches, access is refused.
     #[must_use]
     pub fn with_rule(mut self, rule: Rule) -> Self {
         self.rules.push(rule);
         self
     }
 
-    /// Who connects: `certificate` is the common name of a verified client certificate, and goes before user and password.
+    /// Authenticates a client. `certificate` is the common name of a verified client certificate and takes precedence over user and
+    /// password.
     pub(crate) fn authenticate(
         &self,
         certificate: Option<Arc<str>>,
@@ -87,23 +88,23 @@ impl Access {
             return if self.anonymous { Ok(None) } else { Err(Reason::NotAuthorized) };
         };
         if self.users.is_empty() && self.anonymous {
-            // An unchecked name must not be anybody's in the rules.
+            // An unverified name must not match anybody's rules.
             return Ok(None);
         }
         let given = digest::digest(&digest::SHA256, password.unwrap_or_default());
         match self.users.get_key_value(user) {
-            // Digests are compared: how long it takes says nothing about the password.
+            // Digests are compared, so that the time of the comparison reveals nothing about the password.
             Some((user, wanted)) if wanted.as_ref() == given.as_ref() => Ok(Some(Arc::clone(user))),
             _ => Err(Reason::BadUserNameOrPassword),
         }
     }
 
-    /// Whether `who` may publish to `topic`.
+    /// Reports whether `who` may publish to `topic`.
     pub(crate) fn may_publish(&self, who: &Identity, topic: &str) -> bool {
         self.decide(who, Action::Publish, topic)
     }
 
-    /// Whether `who` may receive every topic that `filter` (without a share) matches.
+    /// Reports whether `who` may receive every topic that `filter` (without a share) matches.
     pub(crate) fn may_subscribe(&self, who: &Identity, filter: &str) -> bool {
         self.decide(who, Action::Subscribe, filter)
     }
@@ -112,7 +113,7 @@ impl Access {
         let fits = |rule: &&Rule| {
             let user = rule.user.as_deref().is_none_or(|user| who.user.as_deref() == Some(user));
             let about = rule.action == action || rule.action == Action::All;
-            // A refusal stands for whatever it touches, a permission only for what it covers whole.
+            // A refusal applies to everything that it overlaps, a permission only to what it covers completely.
             user && about
                 && if rule.allow {
                     covers(&rule.filter, filter, who)
@@ -124,7 +125,7 @@ impl Access {
     }
 }
 
-/// Whether a level of a rule's filter is `level`, word by word: a client named `+` gains nothing by its name.
+/// Compares a level of a rule's filter with `level`, literally: a client named `+` gains nothing by its name.
 fn same(pattern: &str, level: &str, who: &Identity) -> bool {
     if !pattern.contains('%') {
         return pattern == level;
@@ -152,7 +153,7 @@ fn same(pattern: &str, level: &str, who: &Identity) -> bool {
     rest.is_empty() && !level.contains(['+', '#'])
 }
 
-/// Whether everything that `filter` matches, `pattern` matches too.
+/// Reports whether `pattern` matches everything that `filter` matches.
 fn covers(pattern: &str, filter: &str, who: &Identity) -> bool {
     if pattern.starts_with(['+', '#']) && filter.starts_with('$') {
         return false;
@@ -170,7 +171,7 @@ fn covers(pattern: &str, filter: &str, who: &Identity) -> bool {
     levels.next().is_none()
 }
 
-/// Whether there may be a topic that both match.
+/// Reports whether there may be a topic that both match.
 fn touches(pattern: &str, filter: &str, who: &Identity) -> bool {
     if (pattern.starts_with(['+', '#']) && filter.starts_with('$'))
         || (pattern.starts_with('$') && filter.starts_with(['+', '#']))

@@ -1,4 +1,4 @@
-//! What a broker is built from.
+//! The configuration of a broker.
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -7,22 +7,22 @@ use crate::access::Access;
 /// A broker's configuration.
 #[derive(Debug, Clone, Default)]
 pub struct Config {
-    /// Where clients connect; none for a broker that serves this process alone.
+    /// The ports for clients; empty for a broker that serves only this process.
     pub listeners: Vec<Listener>,
     /// The database of persistent sessions and retained messages; without it they end with the process.
     pub database: Option<PathBuf>,
-    /// Bounds.
+    /// Limits.
     pub limits: Limits,
     /// Users and rules.
     pub access: Access,
 }
 
-/// One port.
+/// One port for clients.
 #[derive(Debug, Clone)]
 pub struct Listener {
     /// The address; port 0 takes a free one.
     pub address: SocketAddr,
-    /// TLS; without it the connection is plain.
+    /// TLS settings; without them connections are plain.
     pub tls: Option<Tls>,
 }
 
@@ -33,59 +33,59 @@ pub struct Tls {
     pub certificates: PathBuf,
     /// The private key.
     pub key: PathBuf,
-    /// Authorities of client certificates: with them a client must show one, and its common name is the user.
+    /// Authorities of client certificates. If set, a client must present a certificate, and its common name is the user.
     pub client_authorities: Option<PathBuf>,
 }
 
-/// Bounds. Whatever is full refuses or drops, with a code and a count; nothing grows without one of these.
+/// Limits. Whatever is full refuses or drops, with a code and a counter; nothing grows without a limit.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Connections of clients. Beyond it the one that has said nothing for longest ends.
+    /// Connections of clients. Beyond it, the connection that has been silent for longest ends.
     pub connections: usize,
-    /// Connections of one address; loopback has no bound of its own.
+    /// Connections of one address; loopback has no limit of its own.
     pub connections_per_address: usize,
-    /// Connections that have not said CONNECT yet. Beyond it the oldest of the address that has most of them ends.
+    /// Connections before CONNECT. Beyond it, the oldest one of the address that has most of them ends.
     pub pending_connections: usize,
-    /// Sessions, connected or kept. Beyond it the one goes that has been without its client for longest.
+    /// Sessions, connected or not. Beyond it, the session that has been without its client for longest ends.
     pub sessions: usize,
     /// Sessions of one user, and of one address other than loopback.
     pub sessions_per_client: usize,
-    /// The largest packet that is read, bytes; payloads are a little smaller.
+    /// The largest packet that is accepted, bytes; payloads are a little smaller.
     pub packet_bytes: usize,
-    /// Time from connection to CONNECT, TLS included.
+    /// The time from the connection to CONNECT, including TLS.
     pub connect_timeout: Duration,
-    /// The longest keep-alive, seconds; a client that asks for more, or none, is given this. 0 leaves the choice to clients.
+    /// The longest keep-alive, seconds. A client that requests more, or none, gets this one. 0 leaves the choice to clients.
     pub keep_alive: u16,
-    /// The longest life of a session without its client, seconds; `u32::MAX` for ever.
+    /// The longest time that a session is kept without its client, seconds; `u32::MAX` means for ever.
     pub session_expiry: u32,
     /// QoS 2 messages that a client may have open, 1 to 65,535.
     pub receive_maximum: u16,
-    /// Unacknowledged messages sent to one client, at least 1.
+    /// Unacknowledged messages sent to one client; at least 1.
     pub inflight: u16,
-    /// Messages above QoS 0 kept for one session, those in flight included.
+    /// Messages above QoS 0 queued for one session, including those in flight.
     pub queued_messages: usize,
-    /// Their bytes.
+    /// Bytes of the messages queued for one session.
     pub queued_bytes: usize,
-    /// The bytes kept for all sessions.
+    /// Bytes of the messages queued for all sessions.
     pub total_queued_bytes: usize,
-    /// Bytes read of a client that has something to acknowledge while what it has published waits for room.
+    /// Bytes that are read from a client which has something to acknowledge while its publications wait for room.
     pub read_ahead_bytes: usize,
-    /// How long a connected subscriber whose queue is full may hold up those who publish to it above QoS 0.
+    /// How long a connected subscriber whose queue is full may delay its publishers above QoS 0.
     pub patience: Duration,
-    /// Bytes written to one client and not yet taken by its socket.
+    /// Bytes written to one client that its socket has not taken yet.
     pub buffered_bytes: usize,
     /// Retained messages.
     pub retained_messages: usize,
-    /// Their bytes.
+    /// Bytes of the retained messages.
     pub retained_bytes: usize,
     /// Subscriptions of one session.
     pub subscriptions: usize,
-    /// Topic aliases of one connection, each way.
+    /// Topic aliases of one connection in each direction.
     pub topic_aliases: u16,
 }
 
 impl Default for Limits {
-    /// Enough for a node with some thousand devices.
+    /// Returns limits that are enough for a node with some thousand devices.
     fn default() -> Self {
         const KIB: usize = 1024;
         const MIB: usize = 1024 * KIB;
@@ -104,7 +104,7 @@ impl Default for Limits {
             queued_messages: 1000,
             queued_bytes: 4 * MIB,
             total_queued_bytes: 64 * MIB,
-            // more than the buffers of the two sockets hold: acknowledgements come behind all that is in them
+            // more than the buffers of both sockets hold, because acknowledgements arrive behind everything in them
             read_ahead_bytes: 16 * MIB,
             patience: Duration::from_secs(10),
             buffered_bytes: MIB,

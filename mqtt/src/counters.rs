@@ -1,8 +1,8 @@
-//! What has been counted since the start.
+//! Counters of the broker since its start.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counters, written by the broker and read by anybody.
+/// Counters, written by the broker and read by any task.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) received: AtomicU64,
@@ -18,14 +18,14 @@ pub(crate) struct Counters {
     pub(crate) queued_bytes: AtomicU64,
 }
 
-/// A reading of the counters.
+/// The values of the counters at one time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Messages taken from publishers, those in this process included.
+    /// Messages received from publishers, including those in this process.
     pub received: u64,
-    /// Messages written for clients or put before receivers in this process.
+    /// Messages written to clients or delivered to receivers in this process.
     pub sent: u64,
-    /// Messages that a full queue, an expiry or a client's maximum packet size kept from one subscriber.
+    /// Messages that one subscriber did not get because of a full queue, an expiry or its maximum packet size.
     pub dropped: u64,
     /// Connections, publications and subscriptions that were refused.
     pub refused: u64,
@@ -46,12 +46,12 @@ pub struct Counts {
 }
 
 impl Counters {
-    /// Adds one.
+    /// Increments a counter.
     pub(crate) fn count(counter: &AtomicU64) {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// All of them.
+    /// Returns the current values.
     pub(crate) fn read(&self) -> Counts {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Counts {

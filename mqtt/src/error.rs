@@ -1,28 +1,28 @@
-//! What can go wrong with the broker as a whole, and with a publication of this process.
+//! Errors of the broker as a whole, and of this process's publications.
 
 use std::{io, net::SocketAddr, path::PathBuf};
 
 use crate::{reason::Fault, store::StoreError};
 
-/// The broker cannot start, or cannot go on.
+/// Why the broker cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A port cannot be had.
+    /// A port cannot be bound.
     #[error("cannot listen on {address}; is another broker running there?")]
     Listen {
         /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
     /// A PEM file cannot be read.
     #[error("cannot read {what} from {}; it must be a PEM file that this process may read", path.display())]
     Pem {
-        /// What it should hold.
+        /// The expected content.
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The parser's error.
         source: rustls_pki_types::pem::Error,
     },
     /// The certificate and the key do not make a TLS server.
@@ -30,7 +30,7 @@ pub enum Error {
     Tls {
         /// The certificate.
         path: PathBuf,
-        /// Why.
+        /// The TLS library's error.
         source: rustls::Error,
     },
     /// The client authorities cannot be used.
@@ -38,13 +38,13 @@ pub enum Error {
     Authorities {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The TLS library's error.
         source: rustls::server::VerifierBuilderError,
     },
-    /// What accepts connections has ended by a panic: a defect of this program.
+    /// The accepting task has panicked, which is a defect of this program.
     #[error("the MQTT broker accepts no connections any more; please report this with the log")]
     Accept(#[source] tokio::task::JoinError),
-    /// The database failed: what is not on disk is not acknowledged, so the broker ends and reads the disk again when restarted.
+    /// The database failed. What is not on disk is not acknowledged, so the broker ends and reads the disk again when restarted.
     #[error("the MQTT broker cannot keep what it acknowledges")]
     Store(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
@@ -58,10 +58,10 @@ impl From<StoreError> for Error {
 /// A publication or subscription of this process failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PublishError {
-    /// Not a topic name, or not a filter.
+    /// The topic name or filter is invalid.
     #[error("the topic cannot be used")]
     Topic(#[source] Fault),
-    /// A subscriber has had no room for [`Limits::patience`](crate::Limits::patience).
+    /// A subscriber had no room for [`Limits::patience`](crate::Limits::patience).
     #[error("a subscriber's queue is full; it takes too few messages")]
     Full,
     /// The broker has ended.

@@ -1,4 +1,4 @@
-//! Who subscribes to what: a tree with one node for each level of a filter.
+//! The index of subscriptions: a tree with one node for each level of a filter.
 
 #[cfg(test)]
 mod tests;
@@ -10,7 +10,7 @@ use crate::{
     topic::{Filter, hidden},
 };
 
-/// Whom a message goes to.
+/// A receiver of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Subscriber {
     /// A client's session.
@@ -19,7 +19,7 @@ pub(crate) enum Subscriber {
     Local(u64),
 }
 
-/// One subscription as it is found.
+/// One subscription as the index returns it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) who: Subscriber,
@@ -29,12 +29,12 @@ pub(crate) struct Entry {
     pub(crate) subscription_id: Option<u32>,
 }
 
-/// What a topic found.
+/// The subscriptions that match a topic.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
-    /// Each gets the message.
+    /// Ordinary subscriptions: each gets the message.
     pub(crate) each: Vec<Entry>,
-    /// Of each group, one gets it.
+    /// Shared subscriptions: one member of each group gets the message.
     pub(crate) groups: Vec<Vec<Entry>>,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    /// Adds `entry`, in place of an earlier one of the same subscriber.
+    /// Adds `entry`, replacing an earlier one of the same subscriber.
     pub(crate) fn insert(&mut self, filter: Filter<'_>, entry: Entry) {
         let mut node = &mut self.root;
         for level in filter.filter.split('/') {
@@ -68,18 +68,18 @@ impl Index {
         }
     }
 
-    /// Removes the subscription of `who`, and nodes that nobody needs any more.
+    /// Removes the subscription of `who`, and nodes that have become empty.
     pub(crate) fn remove(&mut self, filter: Filter<'_>, who: Subscriber) {
         let levels: Vec<&str> = filter.filter.split('/').collect();
         self.root.remove(&levels, filter.share, who);
     }
 
-    /// Adds to `found` everyone whose filter matches `topic`.
+    /// Adds to `found` the subscriptions whose filters match `topic`.
     pub(crate) fn find(&self, topic: &str, found: &mut Found) {
         self.root.find(Some(topic), hidden(topic), found);
     }
 
-    /// Whether nothing is left.
+    /// Reports whether the index is empty.
     #[cfg(test)]
     fn is_empty(&self) -> bool {
         self.root.is_empty()
@@ -99,7 +99,7 @@ impl Node {
         self.children.is_empty() && self.entries.is_empty() && self.shared.is_empty()
     }
 
-    /// As deep as a filter has levels, which is bounded.
+    /// Removes a subscription recursively; the depth is limited by the number of levels of a filter.
     fn remove(&mut self, levels: &[&str], share: Option<&str>, who: Subscriber) {
         let Some((level, rest)) = levels.split_first() else {
             match share {
@@ -124,7 +124,7 @@ impl Node {
         found.groups.extend(self.shared.iter().map(|(_, entries)| entries.clone()));
     }
 
-    /// `rest` is none when every level of the topic has been matched; `system` holds for a first level with `$`.
+    /// Searches recursively. `rest` is `None` when every level of the topic has been matched; `system` is set for a first level with `$`.
     fn find(&self, rest: Option<&str>, system: bool, found: &mut Found) {
         if !system && let Some(all) = self.children.get("#") {
             all.take(found);

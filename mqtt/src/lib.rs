@@ -1,15 +1,14 @@
-//! An MQTT broker in process, for the devices of one node.
+//! An in-process MQTT broker for the devices of one node.
 //!
-//! In come MQTT 3.1.1 and 5 clients on any number of listeners, with or without TLS, and publications of this process through
-//! a [`Handle`]; out go messages to both. [`bind`] opens and binds everything, [`Task::run`] serves until its token is
-//! cancelled.
+//! Clients of MQTT 3.1.1 and 5 connect to any number of listeners, with or without TLS; this process publishes and subscribes through a
+//! [`Handle`]. [`bind`] opens the database and binds the listeners; [`Task::run`] serves until its token is cancelled.
 //!
 //! - MQTT 3.1.1: <https://docs.oasis-open.org/mqtt/mqtt/v3.1.1/os/mqtt-v3.1.1-os.html>
 //! - MQTT 5: <https://docs.oasis-open.org/mqtt/mqtt/v5.0/os/mqtt-v5.0-os.html>
 //!
-//! One task owns all state and works in turns: it takes what has come, commits what must last (one transaction a turn), and
-//! only then lets answers and messages go. What was acknowledged is on disk. Nothing waits for a slow client, every queue has
-//! a bound ([`Limits`]), and nothing that a client sends can do more than end its own connection.
+//! One task owns all state and works in rounds: it takes the waiting commands, commits what must be durable (one transaction per round),
+//! and only then sends answers and messages. So everything that was acknowledged is on disk. Nothing waits for a slow client, every queue
+//! is limited ([`Limits`]), and a client's faults can end only its own connection.
 
 mod access;
 mod codec;

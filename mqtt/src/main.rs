@@ -1,4 +1,4 @@
-//! `mqtt-broker`: the broker by itself, for trying things out and for tests that kill it.
+//! `mqtt-broker`: the broker as a program of its own, for experiments and for tests that kill it.
 
 use std::{net::SocketAddr, path::PathBuf};
 

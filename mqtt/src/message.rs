@@ -1,26 +1,26 @@
-//! A message as the broker carries it, the same for every protocol version.
+//! A message inside the broker, independent of the protocol version.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-/// What the structures around a kept message count against bounds, bytes.
+/// The overhead of a stored message that counts against limits, bytes.
 pub(crate) const KEPT: usize = 128;
 
 /// The quality of service of a message or a subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum QoS {
-    /// 0: may be lost.
+    /// QoS 0: the message may be lost.
     AtMostOnce = 0,
-    /// 1: may come twice.
+    /// QoS 1: the message may arrive twice.
     AtLeastOnce = 1,
-    /// 2: comes once.
+    /// QoS 2: the message arrives once.
     ExactlyOnce = 2,
 }
 
 impl QoS {
-    /// The level for `number`; none above 2.
+    /// Returns the level for `number`; `None` above 2.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
         match number {
@@ -35,38 +35,38 @@ impl QoS {
 /// An application message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// The topic's name.
+    /// The topic name.
     pub topic: Arc<str>,
-    /// The body, of any shape.
+    /// The body, arbitrary bytes.
     pub payload: Bytes,
     /// The publisher's quality of service.
     pub qos: QoS,
-    /// Whether the publisher asked to keep it, or, at a subscriber, whether it had been kept.
+    /// Whether the publisher asked to retain the message, or, at a subscriber, whether it was a retained one.
     pub retain: bool,
-    /// MQTT 5's properties that go on to subscribers unaltered, encoded: payload format, content type, response topic,
-    /// correlation data, user properties.
+    /// The MQTT 5 properties that are forwarded to subscribers unchanged, encoded: payload format, content type, response topic,
+    /// correlation data and user properties.
     pub(crate) properties: Bytes,
-    /// When it is no longer to be delivered: milliseconds since 1970.
+    /// When the message expires, milliseconds since 1970.
     pub(crate) expires: Option<u64>,
 }
 
 impl Message {
-    /// A message without MQTT 5 properties.
+    /// Creates a message without MQTT 5 properties.
     pub(crate) fn new(topic: Arc<str>, payload: Bytes, qos: QoS, retain: bool) -> Self {
         Self { topic, payload, qos, retain, properties: Bytes::new(), expires: None }
     }
 
-    /// What it counts against bounds: its bytes and a fixed cost for being kept.
+    /// Returns the size that counts against limits: the message's bytes and a fixed overhead.
     pub(crate) fn weight(&self) -> usize {
         self.topic.len() + self.payload.len() + self.properties.len() + KEPT
     }
 
-    /// Whether its time is over at `now` (milliseconds since 1970).
+    /// Reports whether the message has expired at `now` (milliseconds since 1970).
     pub(crate) fn expired(&self, now: u64) -> bool {
         self.expires.is_some_and(|expires| expires <= now)
     }
 
-    /// The seconds left at `now`, rounded up, as MQTT 5 sends them.
+    /// Returns the seconds until expiry at `now`, rounded up, as MQTT 5 sends them.
     pub(crate) fn seconds_left(&self, now: u64) -> Option<u32> {
         self.expires
             .map(|expires| u32::try_from(expires.saturating_sub(now).div_ceil(1000)).unwrap_or(u32::MAX))

@@ -1,4 +1,4 @@
-//! Bytes for one client, between the broker and the client's socket.
+//! The bytes for one client, between the broker and the client's socket.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// Where the broker leaves bytes without ever waiting for the client; the broker keeps to a bound by asking [`Outbox::waiting`].
+/// A queue of bytes that never blocks the broker; the broker limits its size by checking [`Outbox::waiting`].
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     bytes: Mutex<BytesMut>,
@@ -18,7 +18,7 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
-    /// Leaves `bytes`, and empties them.
+    /// Appends `bytes` and leaves them empty.
     pub(crate) fn push(&self, bytes: &mut BytesMut) {
         self.waiting.fetch_add(bytes.len(), Ordering::Relaxed);
         let mut left = self.bytes.lock();
@@ -32,13 +32,13 @@ impl Outbox {
         self.wake.notify_one();
     }
 
-    /// Nothing more comes: the connection ends when what is here has been written.
+    /// Closes the outbox: the connection ends when the bytes in it have been written.
     pub(crate) fn close(&self) {
         self.closed.cancel();
         self.wake.notify_one();
     }
 
-    /// Whether [`Outbox::close`] was called.
+    /// Reports whether [`Outbox::close`] was called.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.is_cancelled()
     }
@@ -48,19 +48,19 @@ impl Outbox {
         self.closed.cancelled().await;
     }
 
-    /// Bytes left and not yet taken by the socket.
+    /// Returns the number of bytes that the socket has not taken yet.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Asks to be told when all is written: more waits for room.
+    /// Requests a notification when all bytes are written, because more messages wait for room.
     pub(crate) fn ask(&self) {
         self.hungry.store(true, Ordering::Release);
-        // What was here may have been written just before the question.
+        // All bytes may have been written just before the request.
         self.wake.notify_one();
     }
 
-    /// All bytes there are, possibly none; no value when closed and empty. Only one task may ask.
+    /// Waits for bytes and returns all of them, possibly none; `None` if the outbox is closed and empty. Only one task may call it.
     pub(crate) async fn next(&self) -> Option<BytesMut> {
         loop {
             {
@@ -79,7 +79,7 @@ impl Outbox {
         }
     }
 
-    /// `count` bytes were written; true if the broker wants to know that all are.
+    /// Records that `count` bytes were written; returns true if the broker requested a notification and all bytes are written.
     pub(crate) fn written(&self, count: usize) -> bool {
         self.waiting.fetch_sub(count, Ordering::Relaxed) == count && self.hungry.swap(false, Ordering::AcqRel)
     }

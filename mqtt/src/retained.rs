@@ -1,10 +1,10 @@
-//! Messages kept for those who subscribe later, within bounds.
+//! Retained messages, within limits.
 
 use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 
 use crate::{message::Message, topic};
 
-/// The kept messages, by topic.
+/// The retained messages by topic.
 #[derive(Debug)]
 pub(crate) struct Retained {
     messages: BTreeMap<Arc<str>, Arc<Message>>,
@@ -14,12 +14,12 @@ pub(crate) struct Retained {
 }
 
 impl Retained {
-    /// None yet.
+    /// Creates an empty store with these limits.
     pub(crate) fn new(max_messages: usize, max_bytes: usize) -> Self {
         Self { messages: BTreeMap::new(), bytes: 0, max_messages, max_bytes }
     }
 
-    /// Keeps `message` in place of an earlier one; false, and the earlier one stands, if there is no room.
+    /// Retains `message` in place of an earlier one. Returns false, and keeps the earlier one, if there is no room.
     pub(crate) fn keep(&mut self, message: Arc<Message>) -> bool {
         let old = self.messages.get(&message.topic).map(|old| old.weight());
         let bytes = self.bytes - old.unwrap_or(0) + message.weight();
@@ -32,14 +32,14 @@ impl Retained {
         true
     }
 
-    /// Forgets what is kept for `topic`; false if there was nothing.
+    /// Removes the retained message of `topic`; returns false if there was none.
     pub(crate) fn forget(&mut self, topic: &str) -> bool {
         let old = self.messages.remove(topic);
         self.bytes -= old.as_ref().map_or(0, |old| old.weight());
         old.is_some()
     }
 
-    /// The kept messages that `filter` (without a share) matches.
+    /// Returns the retained messages that `filter` (without a share) matches.
     pub(crate) fn matching(&self, filter: &str) -> Vec<Arc<Message>> {
         let prefix = topic::literal_prefix(filter);
         let from = self.messages.range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
@@ -49,13 +49,13 @@ impl Retained {
             .collect()
     }
 
-    /// Topics whose message's time is over.
+    /// Returns the topics whose message has expired.
     pub(crate) fn expired(&self, now: u64) -> Vec<Arc<str>> {
         let over = self.messages.values().filter(|message| message.expired(now));
         over.map(|message| Arc::clone(&message.topic)).collect()
     }
 
-    /// How many are kept.
+    /// Returns the number of retained messages.
     pub(crate) fn len(&self) -> usize {
         self.messages.len()
     }

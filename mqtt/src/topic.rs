@@ -1,26 +1,26 @@
-//! Topic names and filters (section 4.7): what is one, and what matches what.
+//! Topic names and filters (section 4.7): validation and matching.
 
 #[cfg(test)]
 mod tests;
 
 use crate::reason::{Fault, Reason};
 
-/// Levels of a name or a filter. Sixty thousand fit into a string, and each level of a subscription is a node of a tree.
+/// The most levels of a name or a filter. A string could have sixty thousand, and each level of a subscription is a node of a tree.
 pub(crate) const MAX_LEVELS: usize = 128;
 
-/// What a shared subscription's filter begins with (section 4.8.2).
+/// The prefix of a shared subscription's filter (section 4.8.2).
 const SHARE: &str = "$share/";
 
-/// A subscription's filter, taken apart.
+/// A parsed subscription filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Filter<'a> {
-    /// The share's name, of a shared subscription.
+    /// The share name of a shared subscription.
     pub(crate) share: Option<&'a str>,
-    /// What matches topics.
+    /// The filter that topics are matched with.
     pub(crate) filter: &'a str,
 }
 
-/// Whether `name` is a topic's name: not empty, no wildcard, not too deep.
+/// Checks that `name` is a topic name: not empty, without wildcards, and not too deep.
 pub(crate) fn check_name(name: &str) -> Result<(), Fault> {
     let said = match () {
         () if name.is_empty() => "an empty topic name",
@@ -31,13 +31,13 @@ pub(crate) fn check_name(name: &str) -> Result<(), Fault> {
     Err(Fault::new(Reason::TopicNameInvalid, said))
 }
 
-/// Whether something can be subscribed to by this text.
+/// Reports whether this text is a valid filter for a subscription.
 #[must_use]
 pub fn is_filter(text: &str) -> bool {
     text.len() <= usize::from(u16::MAX) && !text.contains('\0') && parse_filter(text).is_ok()
 }
 
-/// Takes a subscription's filter apart.
+/// Parses a subscription's filter.
 pub(crate) fn parse_filter(text: &str) -> Result<Filter<'_>, Fault> {
     let invalid = |said| Fault::new(Reason::TopicFilterInvalid, said);
     let Some(shared) = text.strip_prefix(SHARE) else {
@@ -69,12 +69,12 @@ fn too_deep(text: &str) -> bool {
     text.split('/').count() > MAX_LEVELS
 }
 
-/// Whether a wildcard may stand for the first level of `text`: topics of the system are asked for by name.
+/// Reports whether `text` is a system topic (`$…`), whose first level no wildcard matches.
 pub(crate) fn hidden(text: &str) -> bool {
     text.starts_with('$')
 }
 
-/// Whether `filter` (without a share) matches the topic `name`.
+/// Reports whether `filter` (without a share) matches the topic `name`.
 #[must_use]
 pub fn filter_matches(filter: &str, name: &str) -> bool {
     if hidden(name) && filter.starts_with(['+', '#']) {
@@ -92,7 +92,7 @@ pub fn filter_matches(filter: &str, name: &str) -> bool {
     levels.next().is_none()
 }
 
-/// The part of `filter` before its first wildcard: every matching topic begins with it, but for the `/` at its end.
+/// Returns the part of `filter` before its first wildcard: every matching topic begins with it, except for the `/` at its end.
 pub(crate) fn literal_prefix(filter: &str) -> &str {
     filter.find(['+', '#']).map_or(filter, |wildcard| filter[..wildcard].trim_end_matches('/'))
 }

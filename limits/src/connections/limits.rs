@@ -1,24 +1,24 @@
-//! How many connections there may be, and why there is no place for one.
+//! The limits of a server's connections, and the reasons for a refusal.
 
-/// How many connections there may be.
+/// The limits of a server's connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionLimits {
-    /// Those that have had a request.
+    /// Connections that have had a request.
     pub established: usize,
-    /// How many places of these only privileged connections have.
+    /// The part of `established` that is reserved for privileged connections.
     pub reserved: usize,
-    /// Those that have not.
+    /// Connections that have not had a request yet.
     pub pending: usize,
-    /// Of one peer address other than loopback, of both kinds.
+    /// Connections of both kinds from one peer address other than loopback.
     pub per_address: usize,
 }
 
-/// Why there is no place.
+/// Why a connection is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
-    /// The peer has as many connections as one address may have, and all are at work.
+    /// The peer address has reached its limit, and all its connections are busy.
     Address,
-    /// As many connections as there may be are at work.
+    /// The server has reached its limit, and all its connections are busy.
     Server,
 }
 

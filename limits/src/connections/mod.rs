@@ -1,9 +1,10 @@
-//! How many connections a server has at one time, and which of them ends when a new one comes.
+//! Limits how many connections a server has at a time, and chooses which one ends when a new one arrives.
 //!
-//! A connection is *pending* until its first request: until then it costs its client nothing. Pending connections have a bound of their
-//! own, and beyond it the oldest of the peer that has most of them ends: whoever comes now and speaks gets in, whatever crowd is silent.
-//! From its first request on it is *established*; beyond the bound of these the one that has been idle for longest ends. Some places
-//! are kept for privileged connections. One peer address has a bound of both, unless it is this machine's loopback.
+//! A connection is *pending* until its first request, because until then it costs its client nothing. Pending connections have a limit of
+//! their own. Beyond it, the oldest connection of the peer with the most pending ones ends, so that a silent crowd cannot keep out a new
+//! client that sends a request. From its first request on, a connection is *established*. Beyond that limit, the connection that has been
+//! idle for longest ends. Some slots are reserved for privileged connections. A peer address has a limit of both kinds, unless it is this
+//! machine's loopback.
 
 mod limits;
 mod table;
@@ -29,15 +30,15 @@ type Shared = Arc<Mutex<Table<CancellationToken>>>;
 pub struct ConnectionLimiter(Shared);
 
 impl ConnectionLimiter {
-    /// A server without connections.
+    /// Creates the limiter of a server without connections.
     pub fn new(limits: ConnectionLimits) -> Self {
         Self(Arc::new(Mutex::new(Table::new(limits))))
     }
 
-    /// A place for a connection that was accepted from `peer`; `None`: on a unix socket.
+    /// Takes a slot for a connection that was accepted from `peer`; `None` means a unix socket.
     ///
     /// # Errors
-    /// There is none: it should be closed.
+    /// There is no free slot: the caller should close the connection.
     pub fn accept(&self, peer: Option<SocketAddr>) -> Result<ConnectionSlot, Full> {
         let evicted = CancellationToken::new();
         let peer: Option<IpAddr> = peer.map(|peer| peer.ip().to_canonical());
@@ -48,13 +49,13 @@ impl ConnectionLimiter {
         Ok(ConnectionSlot { table: self.0.clone(), number, evicted })
     }
 
-    /// How many have not begun.
+    /// Returns the number of pending connections.
     pub fn pending(&self) -> usize {
         self.0.lock().counts().1
     }
 }
 
-/// The place of one connection, which is free when this is dropped.
+/// The slot of one connection; dropping it frees the slot.
 #[derive(Debug)]
 pub struct ConnectionSlot {
     table: Shared,
@@ -63,21 +64,21 @@ pub struct ConnectionSlot {
 }
 
 impl ConnectionSlot {
-    /// Returns when the connection must end, as its place went to another one. Cancel-safe.
+    /// Waits until the connection must end because its slot was given to another one. Cancel-safe.
     pub async fn evicted(&self) {
         self.evicted.cancelled().await;
     }
 
-    /// The same as a token.
+    /// Returns a token that is cancelled when the slot is given to another connection.
     pub fn eviction(&self) -> CancellationToken {
         self.evicted.clone()
     }
 
-    /// A request begins, or, on a connection that has no requests, what it was opened for. `privileged`: whether it may have one of
-    /// the places that are kept. The connection is not idle until what is returned is dropped.
+    /// Marks the beginning of a request, or of the use of a connection that has no requests. `privileged` says whether the connection may
+    /// have a reserved slot. The connection is not idle until the returned value is dropped.
     ///
     /// # Errors
-    /// It is the connection's first request, and as many connections as there may be are at work.
+    /// It is the connection's first request, and the limit of established connections is reached by busy ones.
     pub fn begin(&self, privileged: bool) -> Result<ActiveRequest, Full> {
         if let Some((_, other)) = self.table.lock().begin(self.number, privileged)? {
             other.cancel();
@@ -85,13 +86,13 @@ impl ConnectionSlot {
         Ok(ActiveRequest { table: self.table.clone(), number: self.number })
     }
 
-    /// Something came on a connection that has no requests: it is idle since now.
+    /// Restarts the idle time of a connection that has no requests, because bytes arrived on it.
     pub fn touch(&self) {
         self.table.lock().touch(self.number, Instant::now());
     }
 
-    /// When it must have its next request, `idle` after the last one, or its first one, `first` after it came; `None` while one is
-    /// under way.
+    /// Returns the time by which the next request must arrive: `idle` after the last one, or `first` after the connection was accepted.
+    /// `None` while a request is active.
     pub fn deadline(&self, first: Duration, idle: Duration) -> Option<Instant> {
         let (since, established) = self.table.lock().waiting_since(self.number)?;
         Some(since + if established { idle } else { first })
@@ -104,7 +105,7 @@ impl Drop for ConnectionSlot {
     }
 }
 
-/// A request under way on a connection.
+/// An active request of a connection.
 #[derive(Debug)]
 #[must_use = "the request has ended when this is dropped"]
 pub struct ActiveRequest {

@@ -1,26 +1,26 @@
-//! The connections of one server, and which of them ends when there are too many: pure, told the time.
+//! The table of a server's connections, which chooses the one to end when there are too many. It does no IO and reads no clock.
 
 use std::{cmp::Reverse, collections::HashMap, net::IpAddr, time::Instant};
 
 use super::limits::{ConnectionLimits, Full};
 
-/// A connection that must end, as its place goes to another one.
+/// The number and the handle of a connection that must end because its slot is given to another one.
 pub(super) type Evicted<T> = (u64, T);
 
-/// What is known of a connection.
+/// The state of a connection.
 #[derive(Debug)]
 struct Entry<T> {
-    /// Whose it is; `None`: of this machine, on a unix socket.
+    /// The peer's address; `None` for a unix socket.
     peer: Option<IpAddr>,
-    /// Since when it is pending or idle.
+    /// The time since which it is pending or idle.
     since: Instant,
-    /// Requests under way.
+    /// The number of active requests.
     active: usize,
     /// Whether it has had its first request.
     established: bool,
-    /// Whether it may have one of the reserved places.
+    /// Whether it may have a reserved slot.
     privileged: bool,
-    /// What ends it.
+    /// The handle that ends the connection.
     handle: T,
 }
 
@@ -43,11 +43,11 @@ impl<T> Table<T> {
         Self { limits, next: 0, entries: HashMap::new() }
     }
 
-    /// A connection comes: its number, and the one that ends for it. A peer that has as many as it may loses its own; a crowd that has
-    /// not begun loses the oldest of whoever has most of it.
+    /// Adds a connection and returns its number, and the connection that must end for it. A peer that has reached its limit loses one of
+    /// its own. If there are too many pending connections, the oldest of the peer with the most of them ends.
     ///
     /// # Errors
-    /// The peer has as many as it may, and all are at work.
+    /// The peer has reached its limit, and all its connections are busy.
     pub(super) fn accept(
         &mut self,
         peer: Option<IpAddr>,
@@ -75,10 +75,11 @@ impl<T> Table<T> {
         Ok((self.next, evicted))
     }
 
-    /// A request begins on connection `number`: the first one makes it established, and may end another connection that is idle.
+    /// Marks the beginning of a request on connection `number`. Its first request makes the connection established, which may evict an idle
+    /// one.
     ///
     /// # Errors
-    /// As many connections as there may be are at work.
+    /// The limit of established connections is reached by busy ones.
     pub(super) fn begin(&mut self, number: u64, privileged: bool) -> Result<Option<Evicted<T>>, Full> {
         let Some(entry) = self.entries.get(&number) else { return Err(Full::Server) };
         let mut evicted = None;
@@ -99,7 +100,7 @@ impl<T> Table<T> {
         Ok(evicted)
     }
 
-    /// A request of connection `number` has ended.
+    /// Marks the end of a request of connection `number`.
     pub(super) fn end(&mut self, number: u64, now: Instant) {
         if let Some(entry) = self.entries.get_mut(&number) {
             entry.active = entry.active.saturating_sub(1);
@@ -107,26 +108,26 @@ impl<T> Table<T> {
         }
     }
 
-    /// Connection `number` was heard of.
+    /// Restarts the idle time of connection `number`.
     pub(super) fn touch(&mut self, number: u64, now: Instant) {
         if let Some(entry) = self.entries.get_mut(&number).filter(|entry| entry.established) {
             entry.since = now;
         }
     }
 
-    /// Connection `number` has ended.
+    /// Removes connection `number`, which has ended.
     pub(super) fn remove(&mut self, number: u64) {
         self.entries.remove(&number);
     }
 
-    /// Since when connection `number` waits for its next request, or for its first, and whether it has had one; `None` while one is
-    /// under way.
+    /// Returns since when connection `number` waits for its next or first request, and whether it has had one. `None` while a request is
+    /// active.
     pub(super) fn waiting_since(&self, number: u64) -> Option<(Instant, bool)> {
         let entry = self.entries.get(&number).filter(|entry| entry.active == 0)?;
         Some((entry.since, entry.established))
     }
 
-    /// How many there are: established, and not yet.
+    /// Returns the numbers of established and of pending connections.
     pub(super) fn counts(&self) -> (usize, usize) {
         let pending = self.pending().count();
         (self.entries.len() - pending, pending)
@@ -136,7 +137,7 @@ impl<T> Table<T> {
         self.entries.values().filter(|entry| !entry.established)
     }
 
-    /// Whose connections that have not begun are most, with the one that comes now; of several the one whose oldest is the oldest.
+    /// Returns the peer with the most pending connections, counting the newcomer; among equals, the one with the oldest connection.
     fn most_pending(&self, newcomer: Option<IpAddr>) -> Option<IpAddr> {
         let mut counts: HashMap<Option<IpAddr>, (usize, Reverse<u64>)> = HashMap::new();
         for (number, entry) in self.entries.iter().filter(|(_, entry)| !entry.established) {
@@ -157,7 +158,7 @@ impl<T> Table<T> {
     }
 }
 
-/// Whether a peer is a program of this machine: it has the whole server anyway.
+/// Reports whether a peer is a program of this machine, which may use the whole server.
 fn is_own(peer: IpAddr) -> bool {
     peer.to_canonical().is_loopback()
 }

@@ -1,4 +1,4 @@
-//! Crowds of connections, and who gets in all the same.
+//! Which connections are accepted when there are very many.
 
 use super::*;
 

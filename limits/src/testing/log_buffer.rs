@@ -1,4 +1,4 @@
-//! For tests of what is logged: a log in memory.
+//! A log in memory, for tests of log output.
 
 use std::{
     io::{self, Write},
@@ -8,12 +8,12 @@ use std::{
 use parking_lot::Mutex;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// What was logged; clones share it.
+/// The captured log lines; clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct LogBuffer(Arc<Mutex<Vec<u8>>>);
 
 impl LogBuffer {
-    /// All of it as text.
+    /// Returns the whole log as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.0.lock()).into_owned()
     }

@@ -1,4 +1,4 @@
-//! For tests of servers: a crowd of clients that connect and say nothing, and a log in memory.
+//! Helpers for tests of servers: many clients that connect and send nothing, and a log in memory.
 
 mod log_buffer;
 
@@ -12,10 +12,10 @@ use tokio::{
 
 pub use self::log_buffer::LogBuffer;
 
-/// Longer than anything here takes; what hangs fails.
+/// The limit of every wait. It is longer than anything here takes, so that only a hanging test fails.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// So many connections to `address` that say nothing. A server may have closed some of them again.
+/// Opens `count` connections to `address` that send nothing. The server may have closed some of them already.
 ///
 /// # Panics
 /// A connection is refused.
@@ -32,7 +32,7 @@ pub async fn silent_tcp(address: SocketAddr, count: usize) -> Vec<TcpStream> {
     crowd
 }
 
-/// The same on a unix socket.
+/// Opens `count` connections to a unix socket that send nothing. The server may have closed some of them already.
 ///
 /// # Panics
 /// A connection is refused.
@@ -48,10 +48,10 @@ pub async fn silent_unix(path: &Path, count: usize) -> Vec<UnixStream> {
     crowd
 }
 
-/// Waits until the server has closed a connection, whatever it says before.
+/// Waits until the server has closed a connection, ignoring what it sends before.
 ///
 /// # Panics
-/// It does not.
+/// The server does not close it in time.
 pub async fn closed(stream: &mut (impl AsyncRead + Unpin)) {
     let mut buffer = [0; 4096];
     let ended = timeout(TIMEOUT, async { while matches!(stream.read(&mut buffer).await, Ok(1..)) {} }).await;

@@ -15,40 +15,40 @@ use crate::{
     topic,
 };
 
-/// The first packet of a client.
+/// A CONNECT, the first packet of a client.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Connect {
     pub(crate) version: Version,
-    /// Clean session, clean start.
+    /// Clean session (3.1.1) or clean start (5).
     pub(crate) clean: bool,
-    /// Seconds; 0 is none.
+    /// The keep-alive, seconds; 0 means none.
     pub(crate) keep_alive: u16,
-    /// Empty: the broker gives one.
+    /// The client identifier; if empty, the broker assigns one.
     pub(crate) client: Arc<str>,
     pub(crate) will: Option<Will>,
     pub(crate) user: Option<Arc<str>>,
     pub(crate) password: Option<Bytes>,
-    /// Seconds; `u32::MAX` is for ever. For 3.1.1: 0 or for ever.
+    /// The session expiry, seconds; `u32::MAX` means never. For 3.1.1 it is 0 or never.
     pub(crate) session_expiry: u32,
-    /// Messages above QoS 0 that the client takes unacknowledged.
+    /// The number of messages above QoS 0 that the client accepts unacknowledged.
     pub(crate) receive_maximum: u16,
-    /// The largest packet that the client takes.
+    /// The largest packet that the client accepts, bytes.
     pub(crate) maximum_packet: u32,
-    /// The highest topic alias that the client takes.
+    /// The highest topic alias that the client accepts.
     pub(crate) alias_maximum: u16,
-    /// Whether reason strings may be sent.
+    /// Whether reason strings may be sent to the client.
     pub(crate) problem_information: bool,
-    /// Whether enhanced authentication is asked for.
+    /// Whether the client requests enhanced authentication.
     pub(crate) authentication: bool,
 }
 
-/// What is published when the client is lost.
+/// The will: the message that is published when the client's connection is lost.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Will {
     pub(crate) message: Message,
-    /// Message expiry, seconds from its publication.
+    /// The message expiry, seconds from publication.
     pub(crate) expiry: Option<u32>,
-    /// Seconds between loss and publication.
+    /// The delay between the loss of the connection and the publication, seconds.
     pub(crate) delay: u32,
 }
 
@@ -60,7 +60,7 @@ const WILL: u8 = 0x04;
 const CLEAN: u8 = 0x02;
 const RESERVED: u8 = 0x01;
 
-/// Reads the body of a CONNECT.
+/// Decodes the body of a CONNECT.
 pub(super) fn read(reader: &mut Reader<'_>) -> Result<Connect, Fault> {
     let version = version(reader)?;
     let flags = reader.byte()?;

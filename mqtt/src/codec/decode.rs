@@ -1,4 +1,4 @@
-//! Bytes to packets: the fixed header (section 2.1) with its limit, then the body.
+//! Decodes packets: the fixed header (section 2.1) with its size limit, then the body.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use crate::{
     topic,
 };
 
-/// Filters in one SUBSCRIBE or UNSUBSCRIBE; a packet of 1 MiB could hold a quarter of a million.
+/// The most filters in one SUBSCRIBE or UNSUBSCRIBE; a packet of 1 MiB could hold a quarter of a million.
 const MAX_FILTERS: usize = 1024;
 
-/// Takes the next packet out of `buffer`; none until it is whole. `version` is none before CONNECT.
+/// Decodes and removes the next packet of `buffer`; returns `None` until it is complete. `version` is `None` before CONNECT.
 ///
-/// A packet of more than `limit` bytes is refused as soon as its header is read: nothing is reserved for it.
+/// A packet of more than `limit` bytes is refused as soon as its header is read: no memory is reserved for it.
 pub(crate) fn decode(
     buffer: &mut BytesMut,
     limit: usize,
@@ -42,13 +42,13 @@ pub(crate) fn decode(
     Ok(Some(packet))
 }
 
-/// The lengths of the fixed header and of what follows it.
+/// Returns the lengths of the fixed header and of the rest of the packet.
 fn frame(buffer: &[u8], version: Option<Version>) -> Result<Option<(usize, usize)>, Fault> {
     let mut length = 0;
     for (position, byte) in buffer.iter().skip(1).take(4).enumerate() {
         length |= usize::from(byte & 0x7F) << (7 * position);
         if byte & 0x80 == 0 {
-            // 3.1.1 does not ask for the shortest form, and there are clients that pad.
+            // 3.1.1 does not require the shortest form, and some clients pad.
             if version == Some(Version::V5) && position > 0 && *byte == 0 {
                 return Err(Fault::malformed("a length longer than it need be"));
             }

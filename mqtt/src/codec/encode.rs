@@ -1,4 +1,4 @@
-//! Packets to bytes: what a server sends.
+//! Encodes the packets that a server sends.
 
 use bytes::{BufMut, BytesMut};
 
@@ -8,7 +8,7 @@ use crate::{
     reason::Reason,
 };
 
-/// CONNACK's part that 3.1.1 lacks.
+/// The properties of CONNACK, which 3.1.1 does not have.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct ConnAckProperties {
     pub(crate) session_expiry: Option<u32>,
@@ -19,23 +19,23 @@ pub(crate) struct ConnAckProperties {
     pub(crate) keep_alive: Option<u16>,
 }
 
-/// How one PUBLISH goes to one subscriber.
+/// One PUBLISH as it is sent to one subscriber.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Outgoing<'a> {
     pub(crate) message: &'a Message,
     pub(crate) qos: QoS,
     pub(crate) retain: bool,
     pub(crate) duplicate: bool,
-    /// 0 at QoS 0.
+    /// The packet identifier; 0 at QoS 0.
     pub(crate) id: u16,
     pub(crate) subscription_ids: &'a [u32],
-    /// The alias, and whether the subscriber knows it already.
+    /// The topic alias, and whether the subscriber knows it already.
     pub(crate) alias: Option<(u16, bool)>,
-    /// Milliseconds since 1970, for what is left of the expiry.
+    /// The current time in milliseconds since 1970, from which the remaining expiry is computed.
     pub(crate) now: u64,
 }
 
-/// PUBACK, PUBREC, PUBREL and PUBCOMP by their first byte.
+/// The kinds of acknowledgements, with their first byte: PUBACK, PUBREC, PUBREL and PUBCOMP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum AckKind {
@@ -45,7 +45,7 @@ pub(crate) enum AckKind {
     Comp = 0x70,
 }
 
-/// Bytes of a variable byte integer.
+/// Returns the size of a variable byte integer, bytes.
 fn varint_size(value: usize) -> usize {
     match value {
         0..=0x7F => 1,
@@ -64,13 +64,13 @@ fn put_varint(out: &mut BytesMut, mut value: usize) {
 }
 
 fn put_string(out: &mut BytesMut, text: &str) {
-    // Every string that is sent was read from a packet or is a constant: its length fits two bytes.
+    // Every string that is sent was read from a packet or is a constant, so its length fits into two bytes.
     let length = text.len().min(usize::from(u16::MAX));
     out.put_u16(length as u16);
     out.put_slice(&text.as_bytes()[..length]);
 }
 
-/// Appends a packet of type `first` whose body `write` makes.
+/// Appends a packet of type `first` with the body that `write` writes.
 fn packet(out: &mut BytesMut, first: u8, write: impl FnOnce(&mut BytesMut)) {
     let mut body = BytesMut::new();
     write(&mut body);
@@ -79,7 +79,7 @@ fn packet(out: &mut BytesMut, first: u8, write: impl FnOnce(&mut BytesMut)) {
     out.unsplit(body);
 }
 
-/// Appends properties that `write` makes.
+/// Appends the properties that `write` writes.
 fn properties(out: &mut BytesMut, write: impl FnOnce(&mut BytesMut)) {
     let mut inside = BytesMut::new();
     write(&mut inside);
@@ -87,7 +87,7 @@ fn properties(out: &mut BytesMut, write: impl FnOnce(&mut BytesMut)) {
     out.put_slice(&inside);
 }
 
-/// CONNACK for a connection that is accepted.
+/// Appends the CONNACK of an accepted connection.
 pub(crate) fn connack(out: &mut BytesMut, version: Version, present: bool, said: &ConnAckProperties) {
     packet(out, 0x20, |body| {
         body.put_slice(&[u8::from(present), 0]);
@@ -124,7 +124,7 @@ fn connack_properties(out: &mut BytesMut, said: &ConnAckProperties) {
     }
 }
 
-/// CONNACK for a connection that is refused; nothing where 3.1.1 has no code for it. For `said` and `limit` see [`last_packet`].
+/// Appends the CONNACK of a refused connection, or nothing if 3.1.1 has no code for the reason. For `said` and `limit` see [`last_packet`].
 pub(crate) fn connack_refused(
     out: &mut BytesMut,
     version: Version,
@@ -142,7 +142,7 @@ pub(crate) fn connack_refused(
     }
 }
 
-/// PUBLISH; false, and nothing written, if it would be larger than `limit` bytes.
+/// Appends a PUBLISH. Returns false, and appends nothing, if it would be larger than `limit` bytes.
 pub(crate) fn publish(out: &mut BytesMut, version: Version, outgoing: &Outgoing<'_>, limit: usize) -> bool {
     let message = outgoing.message;
     let known = matches!(outgoing.alias, Some((_, true)));
@@ -190,7 +190,7 @@ fn publish_properties_size(outgoing: &Outgoing<'_>, expires: bool) -> usize {
     ids + alias + expiry + outgoing.message.properties.len()
 }
 
-/// PUBACK, PUBREC, PUBREL or PUBCOMP.
+/// Appends a PUBACK, PUBREC, PUBREL or PUBCOMP.
 pub(crate) fn ack(out: &mut BytesMut, version: Version, kind: AckKind, id: u16, reason: Reason) {
     if version == Version::V5 && reason != Reason::Success {
         out.put_slice(&[kind as u8, 3]);
@@ -202,19 +202,19 @@ pub(crate) fn ack(out: &mut BytesMut, version: Version, kind: AckKind, id: u16, 
     }
 }
 
-/// SUBACK with one code for each filter.
+/// Appends a SUBACK with one code for each filter.
 pub(crate) fn suback(out: &mut BytesMut, version: Version, id: u16, codes: &[u8]) {
     acknowledge(out, 0x90, version, id, codes);
 }
 
-/// UNSUBACK; 3.1.1's has no codes.
+/// Appends an UNSUBACK; in 3.1.1 it has no codes.
 pub(crate) fn unsuback(out: &mut BytesMut, version: Version, id: u16, codes: &[u8]) {
     acknowledge(out, 0xB0, version, id, if version == Version::V5 { codes } else { &[] });
 }
 
-/// The size of MQTT 5's SUBACK or UNSUBACK for so many filters.
+/// Returns the size of an MQTT 5 SUBACK or UNSUBACK for this number of filters.
 pub(crate) fn acknowledgement_size(filters: usize) -> usize {
-    // packet identifier, no properties, a code for each
+    // packet identifier, empty properties, one code per filter
     let length = 2 + 1 + filters;
     1 + varint_size(length) + length
 }
@@ -229,20 +229,20 @@ fn acknowledge(out: &mut BytesMut, first: u8, version: Version, id: u16, codes: 
     });
 }
 
-/// PINGRESP.
+/// Appends a PINGRESP.
 pub(crate) fn pingresp(out: &mut BytesMut) {
     out.put_slice(&[0xD0, 0]);
 }
 
-/// DISCONNECT; 3.1.1's server has none and closes. For `said` and `limit` see [`last_packet`].
+/// Appends a DISCONNECT; a 3.1.1 server has none and only closes. For `said` and `limit` see [`last_packet`].
 pub(crate) fn disconnect(out: &mut BytesMut, version: Version, reason: Reason, said: &str, limit: usize) {
     if version == Version::V5 {
         last_packet(out, 0xE0, &[reason.code()], said, limit);
     }
 }
 
-/// Appends the packet that ends a connection, with the reason string `said` if it is not empty and the packet has at most `limit`
-/// bytes with it; nothing where it has more without it, too.
+/// Appends the packet that ends a connection. The reason string `said` is left out if it is empty or the packet would exceed `limit` bytes
+/// with it. Nothing is appended if the packet is too large even without it.
 fn last_packet(out: &mut BytesMut, first: u8, start: &[u8], said: &str, limit: usize) {
     for said in [said, ""] {
         let mut whole = BytesMut::new();

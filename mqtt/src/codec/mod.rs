@@ -1,7 +1,7 @@
-//! MQTT 3.1.1 and 5 packets, to and from bytes: what a server reads ([`decode()`]) and what it writes ([`encode`]).
+//! Codec for MQTT 3.1.1 and 5 packets: those that a server reads ([`decode()`]) and those that it writes ([`encode`]).
 //!
-//! Written for this broker because a client's codec is lenient where a server must refuse: reserved bits, repeated
-//! properties, U+0000 in strings, lengths not in their shortest form, sizes before anything is allocated.
+//! It was written for this broker because client codecs are lenient where a server must refuse: reserved bits, repeated properties, U+0000
+//! in strings, lengths that are not in their shortest form, and sizes before anything is allocated.
 
 mod connect;
 mod decode;
@@ -21,44 +21,44 @@ pub(crate) use self::{
 };
 use crate::message::{KEPT, Message, QoS};
 
-/// Which MQTT a connection speaks.
+/// The MQTT version of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Version {
-    /// 3.1.1, protocol level 4.
+    /// MQTT 3.1.1, protocol level 4.
     V311,
-    /// 5, protocol level 5.
+    /// MQTT 5, protocol level 5.
     V5,
 }
 
 /// A packet that a client may send.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Packet {
-    /// The first.
+    /// CONNECT, the first packet.
     Connect(Box<Connect>),
-    /// A message.
+    /// PUBLISH, a message.
     Publish(Publish),
-    /// QoS 1 answered, or QoS 2 refused where `refused`.
+    /// PUBACK: acknowledges a QoS 1 message, or refuses it if `refused`.
     PubAck(Ack),
-    /// QoS 2, first answer.
+    /// PUBREC: the first answer to a QoS 2 message.
     PubRec(Ack),
-    /// QoS 2, second step.
+    /// PUBREL: the second step of a QoS 2 exchange.
     PubRel(Ack),
-    /// QoS 2, done.
+    /// PUBCOMP: the end of a QoS 2 exchange.
     PubComp(Ack),
-    /// Subscriptions asked for.
+    /// SUBSCRIBE.
     Subscribe(Subscribe),
-    /// Subscriptions given up.
+    /// UNSUBSCRIBE.
     Unsubscribe(Unsubscribe),
-    /// Sign of life.
+    /// PINGREQ.
     PingReq,
-    /// An orderly end.
+    /// DISCONNECT.
     Disconnect(Disconnect),
-    /// Enhanced authentication, which is not offered.
+    /// AUTH: enhanced authentication, which is not supported.
     Auth,
 }
 
 impl Packet {
-    /// What it counts against bounds while it waits, as [`Message::weight`] does.
+    /// Returns the size that counts against limits while the packet waits, as in [`Message::weight`].
     pub(crate) fn weight(&self) -> usize {
         let says = match self {
             Self::Publish(publish) => publish.topic.len() + publish.payload.len() + publish.properties.len(),
@@ -82,7 +82,7 @@ impl Packet {
 }
 
 impl Publish {
-    /// The message that it carries on `topic`, taken at `now` (milliseconds since 1970).
+    /// Returns the message of this PUBLISH on `topic`, received at `now` (milliseconds since 1970).
     pub(crate) fn message(&self, topic: Arc<str>, now: u64) -> Message {
         Message {
             topic,
@@ -95,25 +95,25 @@ impl Publish {
     }
 }
 
-/// PUBLISH.
+/// A PUBLISH packet.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Publish {
     pub(crate) duplicate: bool,
     pub(crate) qos: QoS,
     pub(crate) retain: bool,
-    /// 0 at QoS 0.
+    /// The packet identifier; 0 at QoS 0.
     pub(crate) id: u16,
-    /// Empty where `alias` says it.
+    /// The topic; empty if `alias` stands for it.
     pub(crate) topic: Arc<str>,
     pub(crate) payload: Bytes,
     pub(crate) alias: Option<u16>,
-    /// Message expiry, seconds.
+    /// The message expiry, seconds.
     pub(crate) expiry: Option<u32>,
-    /// Properties that are forwarded, encoded.
+    /// The properties to forward, encoded.
     pub(crate) properties: Bytes,
 }
 
-/// PUBACK, PUBREC, PUBREL and PUBCOMP.
+/// A PUBACK, PUBREC, PUBREL or PUBCOMP packet.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Ack {
     pub(crate) id: u16,
@@ -121,7 +121,7 @@ pub(crate) struct Ack {
     pub(crate) refused: bool,
 }
 
-/// SUBSCRIBE.
+/// A SUBSCRIBE packet.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Subscribe {
     pub(crate) id: u16,
@@ -129,7 +129,7 @@ pub(crate) struct Subscribe {
     pub(crate) subscription_id: Option<u32>,
 }
 
-/// The options of one subscription (MQTT 5, section 3.8.3.1); 3.1.1 has the QoS alone.
+/// The options of one subscription (MQTT 5, section 3.8.3.1); 3.1.1 has only the QoS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) qos: QoS,
@@ -138,28 +138,28 @@ pub(crate) struct Options {
     pub(crate) retained: RetainHandling,
 }
 
-/// Whether retained messages are sent upon subscribing.
+/// When retained messages are sent to a new subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RetainHandling {
-    /// Each time.
+    /// At every SUBSCRIBE.
     Always,
-    /// Only if the subscription is new.
+    /// Only if the subscription did not exist.
     IfNew,
     /// Never.
     Never,
 }
 
-/// UNSUBSCRIBE.
+/// An UNSUBSCRIBE packet.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Unsubscribe {
     pub(crate) id: u16,
     pub(crate) filters: Vec<Arc<str>>,
 }
 
-/// DISCONNECT.
+/// A DISCONNECT packet.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Disconnect {
-    /// Whether the will is dropped: the reason code was 0x00.
+    /// Whether the will is discarded, because the reason code is 0x00.
     pub(crate) normal: bool,
     /// A new session expiry, seconds.
     pub(crate) session_expiry: Option<u32>,

@@ -1,4 +1,4 @@
-//! MQTT 5's properties (section 2.2.2): which may stand where, at most once each, within their ranges.
+//! MQTT 5 properties (section 2.2.2): which packets may have them, at most once each, and their ranges.
 
 use bytes::{Bytes, BytesMut};
 
@@ -41,7 +41,7 @@ const fn set(ids: &[u8]) -> u64 {
     mask
 }
 
-/// Those that are the application's: they go on to subscribers as they came.
+/// The application's properties, which are forwarded to subscribers unchanged.
 const FORWARDED: u64 =
     set(&[id::PAYLOAD_FORMAT, id::CONTENT_TYPE, id::RESPONSE_TOPIC, id::CORRELATION_DATA, id::USER]);
 pub(super) const PUBLISH: u64 = FORWARDED | set(&[id::MESSAGE_EXPIRY, id::ALIAS]);
@@ -62,7 +62,7 @@ pub(super) const SUBSCRIBE: u64 = set(&[id::SUBSCRIPTION_ID, id::USER]);
 pub(super) const UNSUBSCRIBE: u64 = set(&[id::USER]);
 pub(super) const DISCONNECT: u64 = set(&[id::SESSION_EXPIRY, id::REASON_STRING, id::USER]);
 
-/// What was said; what nobody acts upon (a reason string, user properties of other packets than PUBLISH) is checked only.
+/// The decoded properties. Those without an effect (reason strings, user properties outside PUBLISH) are only checked.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(super) struct Properties {
     pub(super) session_expiry: Option<u32>,
@@ -78,7 +78,7 @@ pub(super) struct Properties {
     pub(super) forwarded: Bytes,
 }
 
-/// Reads the properties of a packet that may have those of `allowed`.
+/// Decodes the properties of a packet that may have those in `allowed`.
 pub(super) fn read(reader: &mut Reader<'_>, allowed: u64) -> Result<Properties, Fault> {
     let mut found = Properties::default();
     let length = reader.varint()?;

@@ -1,8 +1,8 @@
-//! A cursor over the bytes of one packet; every step says what was missing.
+//! A reader over the bytes of one packet; its errors say what was missing.
 
 use crate::reason::Fault;
 
-/// The rest of a packet.
+/// The unread rest of a packet.
 #[derive(Debug, Clone)]
 pub(super) struct Reader<'a> {
     rest: &'a [u8],
@@ -12,7 +12,7 @@ pub(super) struct Reader<'a> {
 pub(super) const VARINT_MAX: u32 = 268_435_455;
 
 impl<'a> Reader<'a> {
-    /// At the start of `bytes`.
+    /// Creates a reader at the start of `bytes`.
     pub(super) fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
@@ -21,12 +21,12 @@ impl<'a> Reader<'a> {
         self.rest.is_empty()
     }
 
-    /// What has not been read.
+    /// Returns the unread bytes.
     pub(super) fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// The next `count` bytes.
+    /// Reads the next `count` bytes.
     pub(super) fn take(&mut self, count: usize) -> Result<&'a [u8], Fault> {
         let (taken, rest) =
             self.rest.split_at_checked(count).ok_or(Fault::malformed("the packet ends within a field"))?;
@@ -48,7 +48,7 @@ impl<'a> Reader<'a> {
         Ok(u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
     }
 
-    /// A packet identifier: 0 is none.
+    /// Reads a packet identifier, which must not be 0.
     pub(super) fn id(&mut self) -> Result<u16, Fault> {
         match self.two()? {
             0 => Err(Fault::protocol("packet identifier 0")),
@@ -56,7 +56,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A variable byte integer in its shortest form.
+    /// Reads a variable byte integer, which must be in its shortest form.
     pub(super) fn varint(&mut self) -> Result<u32, Fault> {
         let mut value = 0;
         for position in 0..4 {
@@ -74,20 +74,20 @@ impl<'a> Reader<'a> {
         Err(Fault::malformed("a length of more than four bytes"))
     }
 
-    /// Bytes with a length of two bytes before them.
+    /// Reads bytes that are preceded by a two-byte length.
     pub(super) fn binary(&mut self) -> Result<&'a [u8], Fault> {
         let length = self.two()?;
         self.take(usize::from(length))
     }
 
-    /// A UTF-8 string (section 1.5.4): well-formed, without U+0000.
+    /// Reads a UTF-8 string (section 1.5.4), which must be well-formed and without U+0000.
     pub(super) fn string(&mut self) -> Result<&'a str, Fault> {
         let bytes = self.binary()?;
         let text = std::str::from_utf8(bytes).map_err(|_| Fault::malformed("a string that is not UTF-8"))?;
         if bytes.contains(&0) { Err(Fault::malformed("a string with U+0000")) } else { Ok(text) }
     }
 
-    /// Everything must have been read.
+    /// Checks that everything was read.
     pub(super) fn end(&self) -> Result<(), Fault> {
         if self.rest.is_empty() { Ok(()) } else { Err(Fault::malformed("bytes after the end of the packet")) }
     }

@@ -1,4 +1,4 @@
-//! Random and mutated bytes; what is written is read again; nothing is reserved for a promise.
+//! Tests with random and mutated bytes, round trips, and a check that no memory is reserved for announced lengths.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::{
     reason::Reason,
 };
 
-/// One valid packet of each kind, of both versions.
+/// Returns one valid packet of each kind in both versions.
 fn valid() -> Vec<(Option<Version>, Vec<u8>)> {
     let (v311, v5) = (Some(Version::V311), Some(Version::V5));
     let packets: &[(Option<Version>, &[u8])] = &[

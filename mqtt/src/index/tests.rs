@@ -1,4 +1,4 @@
-//! The tree against matching each filter by itself.
+//! Compares the tree with matching each filter separately.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! One connection: bytes in, packets to the broker; bytes of the outbox out.
+//! Serves one connection: decodes packets for the broker, and writes the bytes of the outbox.
 
 use std::{collections::VecDeque, io, sync::Arc, time::Duration};
 
@@ -19,19 +19,19 @@ use crate::{
     reason::{Fault, Reason},
 };
 
-/// A CONNECT holds at most five fields of 64 KiB; until it is known who asks, no more than this is held for anybody.
+/// The buffer limit before the client is known: a CONNECT holds at most five fields of 64 KiB.
 const CONNECT_BYTES: usize = 256 * 1024;
 
-/// Bytes asked of the socket at once: few for a connection that says little, more for one that fills what it was given.
+/// The bytes to read at once: few for a connection that sends little, more for one that fills its buffer.
 const READ: std::ops::RangeInclusive<usize> = 2 * 1024..=64 * 1024;
 
-/// Packets handed over at once.
+/// The most packets that are handed to the broker at once.
 const PACKETS: usize = 256;
 
-/// How long a connection that has ended may take for its last bytes, and for its client to close.
+/// How long a closed connection may take to write its last bytes, and its client to close it.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Serves a connection until it ends; `certificate` is the name in a verified client certificate.
+/// Serves a connection until it ends. `certificate` is the name in a verified client certificate.
 pub(super) async fn run(
     context: &ConnectionContext,
     (id, from): (u64, From),
@@ -44,7 +44,7 @@ pub(super) async fn run(
     let mut incoming =
         Incoming { context, id, slot: &slot, reader, buffer: BytesMut::new(), ask: *READ.start() };
     let first = tokio::select! {
-        // Cancel-safe: who has not said who it is loses nothing.
+        // Cancel-safe: a client that has not identified itself loses nothing.
         () = slot.evicted() => return,
         first = incoming.first(&outbox) => first,
     };
@@ -53,7 +53,7 @@ pub(super) async fn run(
         return last_bytes(&outbox, &mut writer).await;
     };
     let (version, keep_alive) = (first.version, keep_alive(context, &first));
-    // A client is idle from its last packet on.
+    // A client is idle since its last packet.
     if let Err(full) = slot.begin(false).map(drop) {
         Counters::count(&context.counters.refused);
         return context.warn(&format!("{peer}: {full}"));
@@ -66,11 +66,11 @@ pub(super) async fn run(
     let mut writing = std::pin::pin!(write(context, id, &outbox, writer));
     let (ended, writes) = {
         let mut reading = std::pin::pin!(incoming.packets(version, keep_alive));
-        // The writer ends when the outbox is closed; then nothing that could be read matters. Reading is dropped at an await, and
-        // whatever was decoded and not handed over is not acknowledged.
+        // The writer ends when the outbox is closed; then nothing that could be read matters. Reading may be dropped at an await: packets
+        // that were decoded and not handed over are not acknowledged.
         tokio::select! {
             written = &mut writing => {
-                // A socket that takes nothing more may still hold what the client has said last: its DISCONNECT above all.
+                // A socket that accepts no more bytes may still hold the client's last packets, above all its DISCONNECT.
                 let reads_on = written.is_err() && !outbox.is_closed();
                 (if reads_on { timeout(LINGER, &mut reading).await.ok() } else { None }, false)
             }
@@ -84,7 +84,7 @@ pub(super) async fn run(
     let fault = ended.and_then(Result::err);
     let sent = context.commands.send(Command::Closed { connection: id, fault }).await;
     if writes && sent.is_ok() {
-        // The broker may hold packets of this connection before it sees its end; a fault's DISCONNECT waits with them.
+        // The broker may hold packets of this connection before its end, and the DISCONNECT for a fault waits behind them.
         let _ = timeout(LINGER, &mut writing).await;
     }
     if fault.is_some() || outbox.is_closed() {
@@ -97,7 +97,7 @@ fn keep_alive(context: &ConnectionContext, connect: &Connect) -> Option<Duration
     (seconds > 0).then(|| Duration::from_millis(u64::from(seconds) * 1500))
 }
 
-/// The reading side.
+/// The reading half.
 struct Incoming<'a, R> {
     context: &'a ConnectionContext,
     id: u64,
@@ -108,7 +108,7 @@ struct Incoming<'a, R> {
 }
 
 impl<R: AsyncRead + Unpin> Incoming<'_, R> {
-    /// CONNECT, within its time; a refusal is left in `outbox`.
+    /// Reads the CONNECT within its time limit; leaves a refusal in `outbox`.
     async fn first(&mut self, outbox: &Outbox) -> Option<Box<Connect>> {
         let deadline = Instant::now() + self.context.limits.connect_timeout;
         let limit = self.context.limits.packet_bytes.min(CONNECT_BYTES);
@@ -134,7 +134,7 @@ impl<R: AsyncRead + Unpin> Incoming<'_, R> {
         }
     }
 
-    /// Everything after CONNECT, until the end (`Ok`) or a fault.
+    /// Reads the packets after CONNECT, until the end (`Ok`) or a fault.
     async fn packets(&mut self, version: Version, keep_alive: Option<Duration>) -> Result<(), Fault> {
         let batches = Arc::new(Semaphore::new(BATCHES));
         let limit = self.context.limits.packet_bytes;
@@ -179,10 +179,10 @@ impl<R: AsyncRead + Unpin> Incoming<'_, R> {
         }
     }
 
-    /// More bytes. What is reserved follows what has arrived, never what a header promises.
+    /// Reads more bytes. Memory is reserved for bytes that have arrived, never for lengths that a header announces.
     async fn read(&mut self) -> io::Result<usize> {
         if self.buffer.is_empty() && self.buffer.capacity() > *READ.end() {
-            // A large packet has gone; its room need not stay.
+            // A large packet has been processed; its memory is released.
             self.buffer = BytesMut::new();
         }
         self.buffer.reserve(self.ask);
@@ -196,7 +196,7 @@ impl<R: AsyncRead + Unpin> Incoming<'_, R> {
         Ok(count)
     }
 
-    /// Reads on for a moment: a socket closed over unread bytes takes with it what the client was told last.
+    /// Reads and discards bytes for a moment, because closing a socket with unread bytes would lose the last bytes sent to the client.
     async fn discard(&mut self) {
         let deadline = Instant::now() + LINGER;
         loop {
@@ -209,15 +209,15 @@ impl<R: AsyncRead + Unpin> Incoming<'_, R> {
     }
 }
 
-/// The version in whose form a CONNECT that cannot be read is refused: 5, where it says, behind a fixed header of any length, that
-/// it is of that version or a later one.
+/// Returns the version in whose form an unreadable CONNECT is refused: 5 if the packet says, after a fixed header of any length, that it is
+/// of that version or a later one.
 fn refusing_version(start: &[u8]) -> Version {
     let name = b"\0\x04MQTT";
     let level = (2..=5).find_map(|header| start.get(header..)?.strip_prefix(name)?.first());
     if level.is_some_and(|level| *level >= 5) { Version::V5 } else { Version::V311 }
 }
 
-/// Writes what the outbox has until it is closed or the socket fails.
+/// Writes the bytes of the outbox until it is closed or the socket fails.
 async fn write(
     context: &ConnectionContext,
     id: u64,
@@ -227,7 +227,7 @@ async fn write(
     while let Some(bytes) = outbox.next().await {
         tokio::select! {
             sent = send(&mut writer, &bytes) => sent?,
-            // A client that is cut off because it does not read would keep its connection by not reading.
+            // Without this, a client that is cut off because it does not read could keep its connection by not reading.
             () = lingered(outbox) => return Err(io::ErrorKind::TimedOut.into()),
         }
         if outbox.written(bytes.len())
@@ -239,7 +239,7 @@ async fn write(
     writer.shutdown().await
 }
 
-/// Waits until the connection has been closing for long enough.
+/// Waits until the connection has been closing for longer than the limit.
 async fn lingered(outbox: &Outbox) {
     outbox.closed().await;
     sleep(LINGER).await;
@@ -250,11 +250,11 @@ async fn send(writer: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> io::Resul
     writer.flush().await
 }
 
-/// The refusal of a connection that never reached the broker.
+/// Writes the refusal of a connection that never reached the broker.
 async fn last_bytes(outbox: &Outbox, writer: &mut (impl AsyncWrite + Unpin)) {
     outbox.close();
     if let Some(bytes) = outbox.next().await {
-        // A client that is gone does not miss it.
+        // A client that has gone does not need it.
         let _ = timeout(LINGER, send(writer, &bytes)).await;
     }
     let _ = writer.shutdown().await;

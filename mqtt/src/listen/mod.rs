@@ -1,4 +1,4 @@
-//! Listeners: from a port to connections.
+//! Listeners, which accept connections on a port.
 
 mod connection;
 mod tls;
@@ -30,23 +30,23 @@ use crate::{
     error::Error,
 };
 
-/// A pause after a failed accept: without it a process out of file descriptors would do nothing else.
+/// The pause after a failed accept, so that a process without free file descriptors does not spin.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What connections share.
+/// What all connections share.
 #[derive(Debug, Clone)]
 pub(crate) struct ConnectionContext {
     limits: Arc<Limits>,
     counters: Arc<Counters>,
     commands: mpsc::Sender<Command>,
     connections: ConnectionLimiter,
-    /// What is told of connections that cannot be had.
+    /// Limits the log lines about connections that cannot be accepted.
     faults: Arc<Mutex<Repeated>>,
     ids: Arc<AtomicU64>,
 }
 
 impl ConnectionContext {
-    /// For connections to the broker that takes `commands`.
+    /// Creates the context of connections to the broker that receives `commands`.
     pub(crate) fn new(limits: Limits, counters: Arc<Counters>, commands: mpsc::Sender<Command>) -> Self {
         let connections = ConnectionLimiter::new(ConnectionLimits {
             established: limits.connections,
@@ -64,7 +64,7 @@ impl ConnectionContext {
         }
     }
 
-    /// Tells of a fault, unless it was told just now.
+    /// Logs a fault, unless it was logged just before.
     fn warn(&self, what: &str) {
         if let Some(times) = self.faults.lock().count(what, Instant::now()) {
             tracing::warn!(times, "a connection is closed: {what}");
@@ -75,13 +75,13 @@ impl ConnectionContext {
 /// A bound port.
 #[derive(Debug)]
 pub(crate) struct Listening {
-    /// Where it is.
+    /// The address that it is bound to.
     pub(crate) address: SocketAddr,
     listener: TcpListener,
     tls: Option<Acceptor>,
 }
 
-/// TLS; its contents are nobody's business.
+/// A TLS acceptor whose `Debug` text shows none of its contents.
 #[derive(Clone)]
 struct Acceptor(TlsAcceptor);
 
@@ -92,7 +92,7 @@ impl std::fmt::Debug for Acceptor {
 }
 
 impl Listening {
-    /// Reads the certificates and binds the port.
+    /// Loads the certificates and binds the port.
     pub(crate) async fn bind(listener: &Listener) -> Result<Self, Error> {
         let tls = listener.tls.as_ref().map(tls::acceptor).transpose()?.map(Acceptor);
         let failed = |source| Error::Listen { address: listener.address, source };
@@ -101,11 +101,11 @@ impl Listening {
         Ok(Self { address, listener: bound, tls })
     }
 
-    /// Accepts until `stop` is cancelled, then waits for its connections.
+    /// Accepts connections until `stop` is cancelled, then waits for them to end.
     pub(crate) async fn accept(self, context: ConnectionContext, stop: CancellationToken) {
         let mut connections = JoinSet::new();
         loop {
-            // Cancel-safe: a connection that was not accepted stays with the system.
+            // Cancel-safe: the system keeps a connection that was not accepted.
             let accepted = tokio::select! {
                 () = stop.cancelled() => break,
                 Some(_) = connections.join_next() => continue,
@@ -133,16 +133,16 @@ impl Listening {
     }
 }
 
-/// Whose a connection is, and its place.
+/// The peer of a connection and its slot.
 #[derive(Debug)]
 struct From {
     peer: IpAddr,
     slot: ConnectionSlot,
 }
 
-/// One connection from its first byte to its last.
+/// Serves one connection from its first byte to its last.
 async fn serve(context: ConnectionContext, tls: Option<Acceptor>, stream: TcpStream, from: From) {
-    // Without it the connection works as well, a little slower.
+    // If this fails, the connection works too, only a little slower.
     let _ = stream.set_nodelay(true);
     let id = context.ids.fetch_add(1, Ordering::Relaxed);
     let Some(tls) = tls else {
@@ -150,7 +150,7 @@ async fn serve(context: ConnectionContext, tls: Option<Acceptor>, stream: TcpStr
         return connection::run(&context, (id, from), None, reader, writer).await;
     };
     let accepted = tokio::select! {
-        // Cancel-safe: a half-made connection is simply closed.
+        // Cancel-safe: an unfinished handshake is simply closed.
         () = from.slot.evicted() => return tracing::debug!("a TLS handshake made room for others"),
         accepted = timeout(context.limits.connect_timeout, tls.0.accept(stream)) => accepted,
     };

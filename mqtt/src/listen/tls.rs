@@ -1,4 +1,4 @@
-//! TLS of a listener, and the name in a client's certificate.
+//! TLS of a listener, and the user name in a client's certificate.
 
 use std::{path::Path, sync::Arc};
 
@@ -13,7 +13,7 @@ use x509_parser::{certificate::X509Certificate, prelude::FromDer};
 
 use crate::{config::Tls, error::Error};
 
-/// The acceptor for `tls`; a client authority makes client certificates a must.
+/// Creates the acceptor for `tls`. If there are client authorities, client certificates are required.
 pub(super) fn acceptor(tls: &Tls) -> Result<TlsAcceptor, Error> {
     let provider = Arc::new(default_provider());
     let failed = |source| Error::Tls { path: tls.certificates.clone(), source };
@@ -44,7 +44,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
     CertificateDer::pem_file_iter(path).map_err(failed)?.collect::<Result<_, _>>().map_err(failed)
 }
 
-/// The common name of the client's certificate, which the handshake has verified.
+/// Returns the common name of the client's certificate, which the handshake has verified.
 pub(super) fn common_name(connection: &ServerConnection) -> Option<Arc<str>> {
     let first = connection.peer_certificates()?.first()?;
     let (_, certificate) = X509Certificate::from_der(first).ok()?;

@@ -1,5 +1,5 @@
-//! A file that is damaged is set aside, and the broker begins with an empty one: clients subscribe again, and what is retained is
-//! published again. A row that cannot be read is left out, and the others are read.
+//! Handles damaged files: the file is set aside and the broker begins with an empty one; clients subscribe and publish retained messages
+//! again. A single unreadable row is skipped, and the others are read.
 
 use std::{
     io,
@@ -10,49 +10,49 @@ use std::{
 use tokio::{fs, io::AsyncReadExt};
 use tracing::warn;
 
-/// The side files, in the order in which they are moved: a log without its file is ignored by SQLite.
+/// The suffixes of the files in the order in which they are moved: SQLite ignores a log without its file.
 const PARTS: [&str; 3] = ["", "-wal", "-shm"];
-/// The header up to the versions of its format.
+/// The size of the header up to its format versions, bytes.
 const HEAD: usize = 20;
 /// The tables of this broker.
 const TABLES: [&str; 5] = ["session", "subscription", "queued", "incoming", "retained"];
 
-/// Whether the file itself is what failed, and nothing but another file helps.
+/// Reports whether the file itself is damaged, so that only another file helps.
 ///
 /// Source: SQLite, "Result and Error Codes".
 pub(super) fn is_damage(error: &sqlx::Error) -> bool {
     let code = || error.as_database_error()?.code()?.parse::<u32>().ok();
     match error {
         sqlx::Error::Database(_) => match code().unwrap_or_default() {
-            // SQLITE_ERROR (the statements are always the same: the tables are not), SQLITE_CORRUPT, SQLITE_FORMAT, SQLITE_NOTADB
+            // SQLITE_ERROR (the statements never change, so the tables must be wrong), SQLITE_CORRUPT, SQLITE_FORMAT, SQLITE_NOTADB
             code if matches!(code & 0xff, 1 | 11 | 24 | 26) => true,
             // SQLITE_CANTOPEN_DIRTYWAL, SQLITE_IOERR_SHORT_READ, SQLITE_IOERR_DATA, SQLITE_IOERR_CORRUPTFS
             code => matches!(code, 1294 | 522 | 8202 | 8458),
         },
-        // the verdicts of our own checks
+        // failures of our own checks
         sqlx::Error::Protocol(_) | sqlx::Error::RowNotFound => true,
         sqlx::Error::ColumnDecode { .. } | sqlx::Error::ColumnNotFound(_) => true,
         _ => false,
     }
 }
 
-/// Whether SQLite would take the file for one that it may only read: a version in its header that is none.
+/// Reports whether an invalid version in the file's header would make SQLite open it read-only.
 pub(super) async fn has_bad_header(path: &Path) -> bool {
     let mut bytes = Vec::with_capacity(HEAD);
     if let Ok(file) = fs::File::open(path).await {
-        // what cannot be read is not judged
+        // a file that cannot be read is not judged
         let _ = file.take(HEAD as u64).read_to_end(&mut bytes).await;
     }
     !bytes.is_empty()
         && bytes.get(18..20).is_none_or(|versions| versions.iter().any(|it| !(1..=2).contains(it)))
 }
 
-/// The tables that are none of this broker's.
+/// Returns a table that does not belong to this broker, if there is one.
 pub(super) fn foreign(names: &[String]) -> Option<&String> {
     names.iter().find(|name| !TABLES.contains(&name.as_str()) && !name.starts_with("sqlite_"))
 }
 
-/// Renames the file; one from an earlier day goes, so that the disk does not fill with them. Answers the new name.
+/// Renames the file and returns its new name. Files that were set aside earlier are removed, so that they do not fill the disk.
 pub(super) async fn set_aside(path: &Path) -> io::Result<PathBuf> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -60,7 +60,7 @@ pub(super) async fn set_aside(path: &Path) -> io::Result<PathBuf> {
     let mut entries = fs::read_dir(directory).await?;
     while let Some(entry) = entries.next_entry().await? {
         if entry.file_name().to_string_lossy().starts_with(&prefix) {
-            // one that cannot be removed is no reason not to begin anew
+            // failing to remove one does not prevent a new start
             let _ = fs::remove_file(entry.path()).await;
         }
     }
@@ -81,7 +81,7 @@ pub(super) async fn set_aside(path: &Path) -> io::Result<PathBuf> {
     Ok(aside)
 }
 
-/// What a row says; nothing where it cannot be read.
+/// Returns a row's content; `None` if it cannot be read.
 pub(super) fn readable<T>(table: &str, row: Result<T, sqlx::Error>) -> Option<T> {
     row.inspect_err(
         |error| warn!(table, %error, "a row of the database of MQTT sessions cannot be read and is left out"),

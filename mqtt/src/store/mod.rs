@@ -1,6 +1,6 @@
-//! What survives the process: sessions, their subscriptions and queues, and retained messages.
+//! Durable state: sessions, their subscriptions and queues, and retained messages.
 //!
-//! A turn of the broker gathers [`Changes`]; they are committed at once, and only then does anything that rests on them leave.
+//! Each round of the broker collects [`Changes`]. They are committed together, and only then is anything sent that depends on them.
 
 mod damage;
 pub(crate) mod sqlite;
@@ -20,9 +20,9 @@ use crate::{
 /// A session without its subscriptions and queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SavedSession {
-    /// Whose it is.
+    /// The user that it belongs to.
     pub(crate) user: Option<Arc<str>>,
-    /// Seconds that it lives without its client; `u32::MAX` for ever.
+    /// How long it is kept without its client, seconds; `u32::MAX` means for ever.
     pub(crate) expiry: u32,
 }
 
@@ -33,30 +33,30 @@ pub(crate) struct Subscription {
     pub(crate) id: Option<u32>,
 }
 
-/// A message on its way to one session.
+/// A queued message of one session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Queued {
-    /// Its place among all queued messages; never used again.
+    /// Its position among all queued messages; never reused.
     pub(crate) sequence: u64,
     pub(crate) message: Arc<Message>,
-    /// As it is delivered: the lower of the publisher's and the subscriber's.
+    /// The QoS of the delivery: the lower one of the publisher's and the subscriber's.
     pub(crate) qos: QoS,
     pub(crate) retain: bool,
     pub(crate) subscription_ids: Box<[u32]>,
 }
 
-/// A queued message as it stands on disk.
+/// A queued message as stored on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SavedMessage {
     pub(crate) client: Arc<str>,
     pub(crate) queued: Queued,
-    /// The packet identifier it was sent with; 0 if it was not.
+    /// The packet identifier that it was sent with; 0 if it was not sent.
     pub(crate) id: u16,
-    /// Whether the client has it and PUBREL is due.
+    /// Whether the client has the message (PUBREC) and PUBREL is due.
     pub(crate) released: bool,
 }
 
-/// What is to be written. The last word about each key counts, so that order does not matter.
+/// The changes to write. Only the last change of each key counts, so their order does not matter.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     pub(crate) sessions: HashMap<Arc<str>, Option<SavedSession>>,
@@ -64,15 +64,16 @@ pub(crate) struct Changes {
     pub(crate) inserted: BTreeMap<u64, SavedMessage>,
     pub(crate) updated: BTreeMap<u64, (u16, bool)>,
     pub(crate) deleted: Vec<u64>,
-    /// Packet identifiers of QoS 2 messages that were taken and not yet released.
+    /// Packet identifiers of QoS 2 messages that were received and not yet released.
     pub(crate) incoming: HashMap<(Arc<str>, u16), bool>,
     pub(crate) retained: HashMap<Arc<str>, Option<Arc<Message>>>,
-    /// Whether an answer waits for them. What a subscriber acknowledged may be written later: it would only be sent again.
+    /// Whether an answer waits for the commit. A subscriber's acknowledgement can be written later: otherwise the message would only be
+    /// sent again.
     pub(crate) urgent: bool,
 }
 
 impl Changes {
-    /// Whether there is nothing to write.
+    /// Reports whether there is nothing to write.
     pub(crate) fn is_empty(&self) -> bool {
         self.sessions.is_empty()
             && self.subscriptions.is_empty()
@@ -83,13 +84,13 @@ impl Changes {
             && self.retained.is_empty()
     }
 
-    /// A message was queued.
+    /// Records that a message was queued.
     pub(crate) fn insert(&mut self, message: SavedMessage) {
         self.urgent = true;
         self.inserted.insert(message.queued.sequence, message);
     }
 
-    /// A queued message was sent under `id`, or is `released`.
+    /// Records that a queued message was sent as `id`, or is `released`.
     pub(crate) fn update(&mut self, sequence: u64, id: u16, released: bool) {
         self.urgent = true;
         match self.inserted.get_mut(&sequence) {
@@ -98,7 +99,7 @@ impl Changes {
         }
     }
 
-    /// A queued message is done with.
+    /// Records that a queued message is finished.
     pub(crate) fn delete(&mut self, sequence: u64) {
         self.updated.remove(&sequence);
         if self.inserted.remove(&sequence).is_none() {
@@ -107,18 +108,18 @@ impl Changes {
     }
 }
 
-/// What was on disk at the start.
+/// What was stored at the start.
 #[derive(Debug, Default)]
 pub(crate) struct Saved {
     pub(crate) sessions: HashMap<Arc<str>, SavedSession>,
     pub(crate) subscriptions: Vec<(Arc<str>, Arc<str>, Subscription)>,
-    /// In the order of their sequence.
+    /// The messages in the order of their sequence numbers.
     pub(crate) messages: Vec<SavedMessage>,
     pub(crate) incoming: Vec<(Arc<str>, u16)>,
     pub(crate) retained: Vec<Arc<Message>>,
 }
 
-/// The database failed.
+/// A database error.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {step} in the database of MQTT sessions; check the disk's space and health")]
 pub struct StoreError {
@@ -128,7 +129,7 @@ pub struct StoreError {
 }
 
 impl StoreError {
-    /// For `map_err`.
+    /// Returns a conversion for `map_err`, with the step that failed.
     pub(crate) fn at(step: &'static str) -> impl Fn(sqlx::Error) -> Self {
         move |source| Self { step, source }
     }

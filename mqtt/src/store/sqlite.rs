@@ -1,4 +1,4 @@
-//! The store in SQLite: one file, one connection, one transaction for all changes of a turn.
+//! The store in SQLite: one file, one connection, one transaction for all changes of a round.
 
 use std::{path::Path, sync::Arc};
 
@@ -20,7 +20,7 @@ use crate::{
     message::{Message, QoS},
 };
 
-/// The tables. `version` is for a later broker that has others.
+/// The tables. `version` lets a later broker with other tables recognise them.
 const SCHEMA: &str = "
 CREATE TABLE IF NOT EXISTS session (client TEXT PRIMARY KEY, user TEXT, expiry INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS subscription (client TEXT, filter TEXT, options INTEGER NOT NULL, id INTEGER, PRIMARY KEY (client, filter)) WITHOUT ROWID;
@@ -31,7 +31,7 @@ CREATE TABLE IF NOT EXISTS incoming (client TEXT, id INTEGER, PRIMARY KEY (clien
 CREATE TABLE IF NOT EXISTS retained (topic TEXT PRIMARY KEY, payload BLOB NOT NULL, properties BLOB NOT NULL, expires INTEGER, qos INTEGER NOT NULL) WITHOUT ROWID;
 PRAGMA user_version = 1;";
 
-/// Rows of one statement. Few sizes, so that each is prepared once.
+/// The numbers of rows in one statement. There are few sizes, so that each is prepared once.
 const ROWS: [usize; 3] = [64, 8, 1];
 
 type Statement<'q> = Query<'q, Sqlite, SqliteArguments>;
@@ -43,8 +43,8 @@ pub(crate) struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens or creates the file, and reads everything that is kept. One that is damaged, or another program's, is renamed to
-    /// `<file>.damaged-<time>`, and an empty one takes its place.
+    /// Opens or creates the file, and loads everything that is stored. A file that is damaged or belongs to another program is renamed to
+    /// `<file>.damaged-<time>` and replaced by an empty one.
     pub(crate) async fn open_or_begin_anew(path: &Path) -> Result<(Self, Saved), StoreError> {
         match Self::open_and_load(path).await {
             Err(error) if damage::is_damage(&error.source) => {
@@ -72,14 +72,14 @@ impl SqliteStore {
         }
     }
 
-    /// Not dropped, which closes the file at some later time: SQLite then removes the log by its name, and another file may have the
-    /// name by then.
+    /// Closes the file. Dropping it instead would close it at some later time: SQLite then removes the log by its name, which another file
+    /// may have by then.
     async fn close(self) {
-        // what could not be read has nothing to lose
+        // nothing can be lost of what could not be read
         let _ = self.connection.close().await;
     }
 
-    /// Opens or creates the file, readable by its owner alone.
+    /// Opens or creates the file, readable by its owner only.
     pub(crate) async fn open(path: &Path) -> Result<Self, StoreError> {
         let created = OpenOptions::new().create(true).append(true).mode(0o600).open(path).await;
         created.map_err(|error| StoreError::at("open or create the file")(sqlx::Error::Io(error)))?;
@@ -105,7 +105,7 @@ impl SqliteStore {
         }
     }
 
-    /// Checks the file, and makes the tables.
+    /// Checks the file and creates the tables.
     async fn prepare(&mut self) -> Result<(), StoreError> {
         let connection = &mut self.connection;
         let verdict = sqlx::query_scalar("PRAGMA quick_check(1)").fetch_one(&mut *connection).await;
@@ -123,7 +123,7 @@ impl SqliteStore {
         tables.map(drop).map_err(StoreError::at("make the tables"))
     }
 
-    /// Everything that is kept.
+    /// Loads everything that is stored.
     pub(crate) async fn load(&mut self) -> Result<Saved, StoreError> {
         self.read().await.map_err(StoreError::at("read what is kept"))
     }
@@ -224,7 +224,7 @@ async fn write_queued(to: &mut SqliteConnection, changes: &Changes) -> Result<()
     })
     .await?;
     let updated: Vec<_> = changes.updated.iter().collect();
-    // What is released is with the client: its payload is not needed again.
+    // The client has the released messages, so their payloads are no longer needed.
     let (released, sent): (Vec<_>, Vec<_>) = updated.into_iter().partition(|(_, (_, released))| *released);
     let release = ("UPDATE queued SET released = 1, payload = x'' WHERE sequence IN (", "?", ")");
     rows(to, release, &released, |query, (sequence, _)| query.bind(sequence.cast_signed())).await?;
@@ -257,7 +257,7 @@ async fn write_retained(to: &mut SqliteConnection, changes: &Changes) -> Result<
     .await
 }
 
-/// Runs one statement for many items: `(before, each, after)`, with `bind` for each item.
+/// Runs one statement for many items. The SQL is `(before, each, after)`; `bind` binds the values of each item.
 async fn rows<'q, T>(
     to: &mut SqliteConnection,
     (before, each, after): (&str, &str, &str),
@@ -271,7 +271,7 @@ async fn rows<'q, T>(
         }
         let sql = format!("{before}{}{after}", vec![each; size].join(","));
         while let Some((now, later)) = rest.split_at_checked(size) {
-            // Made of constants alone: no value is within.
+            // The text consists of constants only and contains no values.
             let query = now.iter().fold(sqlx::query(AssertSqlSafe(sql.clone())), &bind);
             query.execute(&mut *to).await?;
             rest = later;
@@ -330,7 +330,7 @@ fn queued(row: &SqliteRow) -> Result<SavedMessage, sqlx::Error> {
     })
 }
 
-/// The options as MQTT 5 writes them in SUBSCRIBE.
+/// Encodes the options as MQTT 5 does in SUBSCRIBE.
 fn pack(options: Options) -> u8 {
     let retained = match options.retained {
         RetainHandling::Always => 0,

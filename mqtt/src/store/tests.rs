@@ -1,4 +1,4 @@
-//! What is committed is read again, and nothing else.
+//! Exactly what was committed is read again.
 
 use std::sync::Arc;
 
@@ -87,7 +87,7 @@ async fn a_torn_file_is_refused() {
     assert!(SqliteStore::open(&path).await.is_err());
 }
 
-/// A file with one of everything in it, closed.
+/// Creates a file with one row of every kind, and closes it.
 async fn file(path: &std::path::Path) {
     let mut store = SqliteStore::open(path).await.unwrap();
     let mut changes = Changes::default();
@@ -115,7 +115,7 @@ async fn run(path: &std::path::Path, statement: &'static str) {
 fn aside(directory: &std::path::Path) -> usize {
     let names = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name());
     let names = names.map(|name| name.to_string_lossy().into_owned());
-    // what SQLite keeps beside a database goes with it
+    // the files that SQLite keeps beside a database are moved with it
     names
         .filter(|name| name.contains("damaged") && !name.ends_with("-wal") && !name.ends_with("-shm"))
         .count()

@@ -1,4 +1,4 @@
-//! Names and filters against the examples of the specification and against a model.
+//! Tests names and filters with the examples of the specification and against a model.
 
 use proptest::prelude::*;
 
@@ -74,7 +74,7 @@ fn malformed_names_are_refused() {
     assert!(check_name("/").is_ok());
 }
 
-/// The definition, word by word: no cleverness.
+/// Matches by the literal definition of the specification.
 fn model(filter: &[String], topic: &[String]) -> bool {
     match (filter.first().map(String::as_str), topic.first()) {
         (None, None) => true,

@@ -1,4 +1,4 @@
-//! A connection whose socket takes nothing more.
+//! Tests of a connection whose socket accepts no more bytes.
 
 use std::{
     net::Ipv4Addr,
@@ -11,12 +11,12 @@ use tokio::sync::{Notify, mpsc};
 use super::*;
 use crate::config::Limits;
 
-/// CONNECT of MQTT 3.1.1, with no name and a clean session.
+/// A CONNECT of MQTT 3.1.1 with an empty client identifier and a clean session.
 const CONNECT: &[u8] = b"\x10\x0c\0\x04MQTT\x04\x02\0\0\0\0";
-/// DISCONNECT.
+/// A DISCONNECT.
 const DISCONNECT: &[u8] = b"\xe0\0";
 
-/// The half of a socket that takes nothing, and tells when it was asked.
+/// The write half of a socket that accepts nothing, and notifies when it was tried.
 struct Broken(Arc<Notify>);
 
 impl AsyncWrite for Broken {
@@ -34,7 +34,7 @@ impl AsyncWrite for Broken {
     }
 }
 
-/// Without its DISCONNECT, a client that said it and closed would be taken for dead, and its will be published.
+/// If its DISCONNECT were lost, a client that sent it and closed would be taken for dead, and its will would be published.
 #[tokio::test]
 async fn what_a_client_said_last_is_heard_though_nothing_can_be_written_to_it() {
     let (commands, mut heard) = mpsc::channel(8);
