@@ -1,4 +1,4 @@
-//! The broker as this process uses it: no socket, no bytes.
+//! The broker's interface for this process, without sockets.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -13,7 +13,7 @@ use crate::{
     topic,
 };
 
-/// A broker as the process that it runs in uses it. Access rules are for clients; this process may do everything.
+/// A handle with which this process uses the broker. Access rules apply to clients; this process may do everything.
 #[derive(Debug, Clone)]
 pub struct Handle {
     pub(crate) commands: mpsc::Sender<Command>,
@@ -23,15 +23,14 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Publishes. At QoS 0 it returns when the broker has the message; above, when every persistent subscriber's copy is on
-    /// disk and every receiver of this process has it, or [`PublishError::Full`] where one of them makes no room within
+    /// Publishes a message. At QoS 0 it returns when the broker has the message. Above, it returns when every persistent subscriber's copy
+    /// is on disk and every receiver of this process has it, or with [`PublishError::Full`] if one of them makes no room within
     /// [`Limits::patience`](crate::Limits::patience).
     ///
-    /// Of two messages on one topic at one quality of service the one comes first that the broker has first. Futures that are polled
-    /// side by side run in no order: whoever publishes several messages at once uses [`Handle::begin_publish`].
+    /// Messages on one topic and QoS are delivered in the order in which the broker received them. Futures that are polled concurrently run
+    /// in no order, so use [`Handle::begin_publish`] to publish several messages at once.
     ///
-    /// A task that empties a [`Subscription`] should not itself publish above QoS 0 to that subscription's topics: it would
-    /// wait for itself.
+    /// A task that reads a [`Subscription`] should not itself publish above QoS 0 to that subscription's topics: it would wait for itself.
     pub async fn publish(
         &self,
         topic: impl Into<Arc<str>>,
@@ -42,8 +41,8 @@ impl Handle {
         self.begin_publish(topic, payload, qos, retain).await?.done().await
     }
 
-    /// Gives the broker a message and returns; [`Publishing::done`] then waits for what [`Handle::publish`] waits for. Messages
-    /// that are given one after the other keep their order.
+    /// Gives the broker a message and returns; [`Publishing::done`] then waits for what [`Handle::publish`] waits for. Messages that are
+    /// given one after the other keep their order.
     pub async fn begin_publish(
         &self,
         topic: impl Into<Arc<str>>,
@@ -59,8 +58,8 @@ impl Handle {
         Ok(Publishing(answer))
     }
 
-    /// Subscribes with a queue of `capacity` messages (at least 1), retained messages first. When it is full, messages of
-    /// QoS 0 are dropped and counted, and publishers above QoS 0 wait.
+    /// Subscribes with a queue of `capacity` messages (at least 1); retained messages come first. When the queue is full, QoS 0 messages
+    /// are dropped and counted, and publishers above QoS 0 wait.
     pub async fn subscribe(&self, filter: &str, capacity: usize) -> Result<Subscription, PublishError> {
         topic::parse_filter(filter).map_err(PublishError::Topic)?;
         let capacity = capacity.max(1);
@@ -72,13 +71,13 @@ impl Handle {
         Ok(Subscription { messages, capacity, room: Arc::clone(&self.room), filters })
     }
 
-    /// What has been counted since the start.
+    /// Returns the counters since the start.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counters.read()
     }
 
-    /// Where clients connect, in the order of the configuration's listeners.
+    /// Returns the addresses that clients connect to, in the order of the configured listeners.
     #[must_use]
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
@@ -89,13 +88,13 @@ impl Handle {
     }
 }
 
-/// A message that the broker has and may not be done with.
+/// A publication that the broker has received but may not have finished.
 #[derive(Debug)]
 #[must_use = "an error would not be heard of"]
 pub struct Publishing(Option<oneshot::Receiver<Result<(), PublishError>>>);
 
 impl Publishing {
-    /// Waits until it is published, as [`Handle::publish`] does.
+    /// Waits until the message is published, as [`Handle::publish`] does.
     pub async fn done(self) -> Result<(), PublishError> {
         match self.0 {
             None => Ok(()),
@@ -104,7 +103,7 @@ impl Publishing {
     }
 }
 
-/// What a [`Subscription`] hears; cheap to clone. It keeps nothing alive: without the subscription it does nothing.
+/// Changes the filters of a [`Subscription`]; cheap to clone. It does not keep the subscription alive: without it, it does nothing.
 #[derive(Debug, Clone)]
 pub struct Filters {
     handle: Handle,
@@ -112,13 +111,13 @@ pub struct Filters {
 }
 
 impl Filters {
-    /// Hears another filter, too, retained messages first. A message that several of its filters match comes once.
+    /// Subscribes to another filter; retained messages come first. A message that several filters match is delivered once.
     pub async fn add(&self, filter: &str) -> Result<(), PublishError> {
         topic::parse_filter(filter).map_err(PublishError::Topic)?;
         self.set(filter, true).await
     }
 
-    /// Hears a filter no more. What waits already is still received.
+    /// Unsubscribes from a filter. Messages that wait already are still received.
     pub async fn remove(&self, filter: &str) -> Result<(), PublishError> {
         self.set(filter, false).await
     }
@@ -131,7 +130,7 @@ impl Filters {
     }
 }
 
-/// Messages of one filter, and of those that were added; it ends with this value.
+/// A subscription to one or more filters; it ends when this value is dropped.
 #[derive(Debug)]
 pub struct Subscription {
     messages: mpsc::Receiver<Arc<Message>>,
@@ -141,27 +140,27 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// What it hears.
+    /// Returns the filters that it subscribes to.
     #[must_use]
     pub fn filters(&self) -> Filters {
         self.filters.clone()
     }
 
-    /// The next message; none when the broker has ended. Cancel-safe: no message is lost with a dropped future.
+    /// Returns the next message; `None` when the broker has ended. Cancel-safe: no message is lost with a dropped future.
     pub async fn recv(&mut self) -> Option<Arc<Message>> {
         let message = self.messages.recv().await;
         self.tell();
         message
     }
 
-    /// Up to `limit` messages at once, appended to `into`; 0 when the broker has ended. Cancel-safe.
+    /// Appends up to `limit` messages to `into` and returns their number; 0 when the broker has ended. Cancel-safe.
     pub async fn recv_many(&mut self, into: &mut Vec<Arc<Message>>, limit: usize) -> usize {
         let count = self.messages.recv_many(into, limit).await;
         self.tell();
         count
     }
 
-    /// Publishers may wait for room: they are told early enough, and not for each message.
+    /// Notifies publishers that wait for room: early enough, and not for each message.
     fn tell(&self) {
         if self.messages.is_empty() || self.messages.len() + 1 >= self.capacity {
             self.room.notify_one();

@@ -1,4 +1,4 @@
-//! The one owner of the broker's state, and the turns in which it works.
+//! The task that owns the broker's state, and the rounds in which it works.
 
 use std::{
     sync::Arc,
@@ -22,16 +22,16 @@ use crate::{
     store::sqlite::SqliteStore,
 };
 
-/// Commands that wait: enough to keep the broker busy while others are woken. Senders wait when it is full.
+/// The capacity of the command channel: enough to keep the broker busy while others are woken. Senders wait when it is full.
 const COMMANDS: usize = 1024;
 
-/// Commands of one turn, and so of one commit.
+/// The most commands of one round, and so of one commit.
 const TURN: usize = 256;
 
 /// How long connections may take to write their last bytes when the broker stops.
 const LAST_BYTES: Duration = Duration::from_secs(2);
 
-/// A broker that is bound and not yet running.
+/// A broker that is bound but not running yet.
 #[derive(Debug)]
 pub struct Task {
     core: Core,
@@ -43,7 +43,8 @@ pub struct Task {
     clock: Clock,
 }
 
-/// Milliseconds since 1970 that never go back or leap while the broker runs: a node's clock is set some time after its start.
+/// A clock of milliseconds since 1970 that never goes back or jumps while the broker runs, because a node's clock may be set after its
+/// start.
 #[derive(Debug, Clone, Copy)]
 struct Clock {
     at_start: u64,
@@ -61,7 +62,7 @@ impl Clock {
     }
 }
 
-/// Opens the database, reads what it keeps, and binds the listeners; [`Task::run`] does the rest.
+/// Opens the database, loads it, and binds the listeners; [`Task::run`] does the rest.
 pub async fn bind(config: Config) -> Result<(Handle, Task), Error> {
     let counters = Arc::new(Counters::default());
     let clock = Clock::start();
@@ -93,22 +94,22 @@ pub async fn bind(config: Config) -> Result<(Handle, Task), Error> {
 }
 
 impl Task {
-    /// Serves until `shutdown` is cancelled; then every client is told and what they left is written. It ends before that only
-    /// if the database or a listener fails.
+    /// Serves until `shutdown` is cancelled. Then every client is told, and the remaining changes are written. It returns early only if the
+    /// database or a listener fails.
     pub async fn run(mut self, shutdown: CancellationToken) -> Result<(), Error> {
         let stop = shutdown.child_token();
         let mut listeners = JoinSet::new();
         for listening in std::mem::take(&mut self.listening) {
             listeners.spawn(listening.accept(self.context.clone(), stop.clone()));
         }
-        // What could not be committed must not leave either: connections are dropped with all that waits for them.
+        // What could not be committed must not be sent either: connections are dropped with all their waiting bytes.
         tokio::select! {
-            // Cancel-safe, both: what was not committed was not acknowledged.
+            // Both arms are cancel-safe: what was not committed was not acknowledged.
             served = self.serve(&stop) => served?,
             error = accept_failed(&mut listeners) => return Err(error),
         }
         stop.cancel();
-        // Nobody is listened to any more: senders must not wait.
+        // No more commands are accepted, and senders must not wait.
         self.commands.close();
         self.core.flush();
         let ended = timeout(LAST_BYTES, async { while listeners.join_next().await.is_some() {} }).await;
@@ -127,7 +128,7 @@ impl Task {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                // Before commands: under a flood of them, those who wait for a receiver would wait on.
+                // Comes before commands: under a flood of them, publishers that wait for a receiver would never continue.
                 () = self.room.notified() => self.core.local_room(),
                 count = self.commands.recv_many(&mut turn, TURN) => if count == 0 { break },
                 () = sleep(wake.unwrap_or_default()), if wake.is_some() => {}
@@ -153,18 +154,18 @@ impl Task {
     }
 }
 
-/// Waits until a listener fails, without which clients would be refused and nobody would know.
+/// Waits until a listener fails; otherwise clients would be refused and nobody would notice.
 async fn accept_failed(listeners: &mut JoinSet<()>) -> Error {
     while let Some(ended) = listeners.join_next().await {
         if let Err(error) = ended {
             return Error::Accept(error);
         }
     }
-    // They end with the broker, or there are none.
+    // The listeners end with the broker, or there are none.
     std::future::pending().await
 }
 
-/// Disk first, then sockets.
+/// Ends a round: first commits to disk, then writes to the sockets.
 async fn end_turn(core: &mut Core, store: &mut Option<SqliteStore>) -> Result<(), Error> {
     if let (Some(changes), Some(store)) = (core.changes(), store) {
         store.commit(&changes).await?;

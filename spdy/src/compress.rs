@@ -1,4 +1,4 @@
-//! Compression of header blocks: one zlib stream in each direction for the whole connection, begun with SPDY/3's dictionary; each
+//! Compression of header blocks: one zlib stream in each direction for the whole connection, which starts with SPDY/3's dictionary. Each
 //! block ends with a sync flush.
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
@@ -7,10 +7,10 @@ use crate::{Error, headers::MAX_BLOCK};
 
 /// The dictionary of SPDY/3 (SPDY draft 3, 2.6.10.1). Its Adler-32 is 0xE3C6A7C2.
 const DICTIONARY: &[u8] = include_bytes!("dictionary.bin");
-/// Room that is made for output at a time.
+/// The size by which output buffers grow, bytes.
 const STEP: usize = 1024;
 
-/// Compresses blocks.
+/// Compresses header blocks.
 #[derive(Debug)]
 pub(crate) struct Deflater(Compress);
 
@@ -18,12 +18,12 @@ impl Deflater {
     pub(crate) fn new() -> Self {
         let mut compress = Compress::new(Compression::best(), true);
         let given = compress.set_dictionary(DICTIONARY);
-        // Only a stream that is under way refuses one. What it would then write needs none, and can be read all the same.
+        // Setting a dictionary fails only on a stream in use. The output would then not use it and be readable all the same.
         debug_assert!(given.is_ok());
         Self(compress)
     }
 
-    /// One block, with what must precede it in the stream.
+    /// Compresses one block; the preceding blocks of the stream must come first.
     pub(crate) fn block(&mut self, mut plain: &[u8]) -> Result<Vec<u8>, Error> {
         let mut block = Vec::new();
         loop {
@@ -41,7 +41,7 @@ impl Deflater {
     }
 }
 
-/// Inflates blocks. Each block of a connection must be given to it, also those of streams that are refused.
+/// Inflates header blocks. Every block of a connection must go through it, even those of refused streams.
 #[derive(Debug)]
 pub(crate) struct Inflater(Decompress);
 
@@ -50,7 +50,7 @@ impl Inflater {
         Self(Decompress::new(true))
     }
 
-    /// One block.
+    /// Inflates one block.
     pub(crate) fn block(&mut self, mut packed: &[u8]) -> Result<Vec<u8>, Error> {
         let mut block = Vec::new();
         let mut dictionary_given = false;

@@ -1,4 +1,4 @@
-//! One connection, without IO.
+//! The state of one connection, without IO.
 
 use std::collections::BTreeMap;
 
@@ -11,81 +11,81 @@ use crate::{
     headers::Headers,
 };
 
-/// Streams of one connection at a time. An exec has five; each connection of a port-forward has two.
+/// The most streams of one connection at a time. An exec has five; each connection of a port-forward has two.
 pub const MAX_STREAMS: usize = 256;
 
-/// Which end of the connection this is.
+/// The end of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// The end that dialled; its streams are odd.
+    /// The end that dialled; its streams have odd ids.
     Client,
-    /// The other one; its streams are even.
+    /// The end that accepted; its streams have even ids.
     Server,
 }
 
-/// What the peer has done.
+/// An action of the peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// It wants a stream. It must be answered at once, with [`Connection::reply`] or [`Connection::reset`]: clients open one stream
-    /// after the other, and wait for each.
+    /// It opens a stream. The stream must be answered at once, with [`Connection::reply`] or [`Connection::reset`]: clients open streams
+    /// one after the other, and wait for each.
     Opened {
         /// The stream.
         id: StreamId,
-        /// What it is for.
+        /// The stream's headers.
         headers: Headers,
         /// Whether the peer will send nothing on it.
         fin: bool,
-        /// Whether it wants nothing on it.
+        /// Whether the peer expects nothing on it.
         unidirectional: bool,
     },
-    /// It accepts a stream of ours.
+    /// It accepts a stream of this end.
     Accepted {
         /// The stream.
         id: StreamId,
         /// Whether it will send nothing on it.
         fin: bool,
     },
-    /// Bytes of a stream; with `fin`, the last ones.
+    /// It sends bytes on a stream.
     Data {
         /// The stream.
         id: StreamId,
         /// Part of a frame, or all of it; empty only with `fin`.
         bytes: Bytes,
-        /// Whether the peer sends no more on it.
+        /// Whether these are the last bytes of the stream.
         fin: bool,
     },
-    /// It ended a stream, in both directions. After data this is a normal end.
+    /// It ends a stream in both directions. After data this is a normal end.
     Reset {
         /// The stream.
         id: StreamId,
-        /// Why.
+        /// The reason.
         status: Status,
     },
-    /// It answered [`Connection::ping`].
+    /// It answers [`Connection::ping`].
     Pong(u32),
-    /// It sends nothing more at all.
+    /// It closes the connection and sends nothing more.
     GoAway,
 }
 
-/// Why something is not sent.
+/// Why something cannot be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
     /// The stream has ended, or its sending half has.
     #[error("the stream has ended")]
     Ended,
-    /// There are [`MAX_STREAMS`], all numbers are used, or an end of the connection has said that it is the last.
+    /// There are [`MAX_STREAMS`] streams, all ids are used, or one end has closed the connection to new streams.
     #[error("no further stream can be opened")]
     NoMoreStreams,
-    /// The headers exceed the bounds of a block.
+    /// The headers exceed the limits of a block.
     #[error("the headers are too large")]
     Headers,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Stream {
-    /// We send nothing more.
+    /// Whether this end sends nothing more.
     local_closed: bool,
-    /// The peer sends nothing more.
+    /// Whether the peer sends nothing more.
     remote_closed: bool,
     replied: bool,
 }
@@ -108,7 +108,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// A connection on which nothing has been said.
+    /// Creates the state of a new connection.
     pub fn new(role: Role) -> Self {
         let first = match role {
             Role::Client => 1,
@@ -129,10 +129,10 @@ impl Connection {
         }
     }
 
-    /// Opens a stream; with `fin`, one on which only the peer sends.
+    /// Opens a stream. With `fin`, only the peer sends on it.
     ///
     /// # Errors
-    /// There can be no more, or the headers are too large.
+    /// No further stream is possible, or the headers are too large.
     pub fn open(&mut self, headers: &Headers, fin: bool) -> Result<StreamId, SendError> {
         if self.sent_go_away || self.received_go_away || self.streams.len() >= MAX_STREAMS {
             return Err(SendError::NoMoreStreams);
@@ -148,10 +148,10 @@ impl Connection {
         Ok(id)
     }
 
-    /// Accepts a stream of the peer's.
+    /// Accepts a stream of the peer.
     ///
     /// # Errors
-    /// It has ended, or was accepted before.
+    /// The stream has ended, or was accepted before.
     pub fn reply(&mut self, id: StreamId) -> Result<(), SendError> {
         let stream = self.streams.get_mut(&id).filter(|stream| !stream.replied).ok_or(SendError::Ended)?;
         stream.replied = true;
@@ -160,7 +160,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends bytes; with `fin`, the last ones.
+    /// Sends bytes on a stream; with `fin` they are the last ones.
     ///
     /// # Errors
     /// The sending half has ended.
@@ -176,14 +176,14 @@ impl Connection {
         Ok(())
     }
 
-    /// Ends a stream in both directions; one that has ended stays so.
+    /// Ends a stream in both directions; a stream that has ended stays so.
     pub fn reset(&mut self, id: StreamId, status: Status) {
         if self.streams.remove(&id).is_some() {
             frame::rst_stream(&mut self.output, id, status);
         }
     }
 
-    /// Asks the peer for a sign; the number comes back in [`Event::Pong`].
+    /// Sends a ping; its number comes back in [`Event::Pong`].
     pub fn ping(&mut self) -> u32 {
         let id = self.next_ping;
         self.next_ping = id.wrapping_add(2);
@@ -191,7 +191,7 @@ impl Connection {
         id
     }
 
-    /// Ends all streams, and says that nothing follows.
+    /// Ends all streams and announces that nothing follows.
     pub fn go_away(&mut self) {
         while let Some((id, _)) = self.streams.pop_first() {
             frame::rst_stream(&mut self.output, id, Status::Cancel);
@@ -202,26 +202,26 @@ impl Connection {
         }
     }
 
-    /// Bytes that are to be written; whoever takes them writes them.
+    /// Takes the bytes to be written; the caller must write them.
     pub fn take_output(&mut self) -> Bytes {
         self.output.split().freeze()
     }
 
-    /// How many bytes are to be written.
+    /// Returns the number of bytes to be written.
     pub fn output_len(&self) -> usize {
         self.output.len()
     }
 
-    /// Streams that have not ended in both directions.
+    /// Returns the number of streams that have not ended in both directions.
     pub fn streams(&self) -> usize {
         self.streams.len()
     }
 
-    /// Reads from the beginning of `input` until there is an event; `None`: more bytes are needed, or none are read any more since
-    /// the peer went away.
+    /// Reads from the beginning of `input` until there is an event. `None` means that more bytes are needed, or that nothing is read any
+    /// more because the peer has closed the connection.
     ///
     /// # Errors
-    /// The peer does not speak the protocol, or exceeds a bound: the connection cannot go on.
+    /// The peer violates the protocol or exceeds a limit; the connection cannot continue.
     pub fn receive(&mut self, input: &mut BytesMut) -> Result<Option<Event>, Error> {
         while !self.received_go_away {
             let Some(frame) = self.decoder.next(input)? else { return Ok(None) };
@@ -264,7 +264,7 @@ impl Connection {
         }
     }
 
-    /// The headers of a block. Blocks are read in any case: the compression goes over all of them.
+    /// Decodes the headers of a block. Every block must be inflated, because the compression spans all of them.
     fn headers(&mut self, block: &[u8]) -> Result<Headers, Error> {
         Headers::decode(&self.inflater.block(block)?)
     }
@@ -299,7 +299,7 @@ impl Connection {
         Some(Event::Accepted { id, fin })
     }
 
-    /// What is for no stream, or comes after its end, is dropped.
+    /// Handles data; data of an unknown stream or after its end is dropped.
     fn data(&mut self, id: StreamId, bytes: Bytes, fin: bool) -> Option<Event> {
         let stream = self.streams.get_mut(&id).filter(|stream| !stream.remote_closed)?;
         stream.remote_closed = fin;

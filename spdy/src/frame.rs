@@ -1,25 +1,25 @@
-//! Frames: cutting them out of bytes as these arrive, and writing them.
+//! Decodes frames from bytes as they arrive, and encodes frames.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use crate::Error;
 
-/// The number of a stream: odd where the client opened it, even where the server did.
+/// The id of a stream: odd if the client opened it, even if the server did.
 pub type StreamId = u32;
 
-/// Largest payload of a control frame.
+/// The largest payload of a control frame, bytes.
 pub const MAX_CONTROL: usize = 64 * 1024;
-/// Largest payload of a DATA frame that is written.
+/// The largest payload of a DATA frame that is written, bytes.
 const MAX_DATA: usize = 32 * 1024;
-/// A frame's head.
+/// The size of a frame's header, bytes.
 const HEAD: usize = 8;
 /// The flag of a sender's last frame of a stream.
 const FIN: u8 = 1;
-/// The other flag of a SYN_STREAM: the peer sends nothing.
+/// The other flag of a `SYN_STREAM`: the peer sends nothing.
 const UNIDIRECTIONAL: u8 = 2;
-/// The first half word of every control frame: version 3.
+/// The first 16 bits of every control frame: version 3.
 const CONTROL: u16 = 0x8003;
-/// Bits of a stream's number.
+/// The bits of a stream id.
 const ID: u32 = 0x7fff_ffff;
 
 const SYN_STREAM: u16 = 1;
@@ -34,17 +34,17 @@ const WINDOW_UPDATE: u16 = 9;
 /// Why a stream is reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// The peer broke the rules.
+    /// The peer violated the protocol.
     ProtocolError,
     /// There is no such stream.
     InvalidStream,
-    /// Nothing has been done with the stream.
+    /// The stream was refused before anything was done with it.
     RefusedStream,
-    /// Nobody wants it any more; the usual end of a stream.
+    /// The stream is no longer wanted; the usual end of a stream.
     Cancel,
     /// Something else failed.
     InternalError,
-    /// Any other number.
+    /// Any other code.
     Other(u32),
 }
 
@@ -72,7 +72,7 @@ impl Status {
     }
 }
 
-/// What was read: control frames whole, DATA in parts as it arrives.
+/// A decoded frame: control frames are complete, DATA comes in parts as it arrives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Frame {
     SynStream {
@@ -102,11 +102,11 @@ pub(crate) enum Frame {
         bytes: Bytes,
         fin: bool,
     },
-    /// SETTINGS and WINDOW_UPDATE, with which nothing is done.
+    /// SETTINGS and `WINDOW_UPDATE`, which are ignored.
     Ignored,
 }
 
-/// A DATA frame of which a part is still to come.
+/// A DATA frame whose rest is still to come.
 #[derive(Debug)]
 struct Partial {
     id: StreamId,
@@ -114,14 +114,14 @@ struct Partial {
     fin: bool,
 }
 
-/// Cuts frames out of bytes.
+/// Decodes frames from bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
     partial: Option<Partial>,
 }
 
 impl Decoder {
-    /// The next frame or part of one; `None`: more bytes are needed.
+    /// Returns the next frame or part of one; `None` if more bytes are needed.
     pub(crate) fn next(&mut self, input: &mut BytesMut) -> Result<Option<Frame>, Error> {
         if let Some(partial) = self.partial.take() {
             return Ok(self.part(partial, input));
@@ -146,11 +146,11 @@ impl Decoder {
         }
         input.advance(HEAD);
         let payload = input.split_to(length).freeze();
-        // the low half of the word; the version above it is nobody's concern
+        // the low 16 bits are the type; the version above them is not checked
         control((word & 0xffff) as u16, flags, payload).map(Some)
     }
 
-    /// As much of a DATA frame as is there.
+    /// Returns the available part of a DATA frame.
     fn part(&mut self, partial: Partial, input: &mut BytesMut) -> Option<Frame> {
         let Partial { id, left, fin } = partial;
         let now = left.min(input.len());
@@ -240,7 +240,7 @@ pub(crate) fn go_away(out: &mut BytesMut, last: StreamId) {
     out.put_u32(0);
 }
 
-/// One frame, or several where there are many bytes.
+/// Encodes bytes as one DATA frame, or as several if there are many bytes.
 pub(crate) fn data(out: &mut BytesMut, id: StreamId, mut bytes: &[u8], fin: bool) {
     loop {
         let (now, rest) = bytes.split_at(bytes.len().min(MAX_DATA));

@@ -1,42 +1,42 @@
-//! Header blocks, before compression: `u32 count`, then `u32 length, name, u32 length, value` for each.
+//! Header blocks before compression: `u32 count`, then `u32 length, name, u32 length, value` for each.
 
 use bytes::{Buf, BufMut};
 
 use crate::Error;
 
-/// Headers of one block.
+/// The most headers of one block.
 pub const MAX_HEADERS: usize = 100;
-/// Bytes of one inflated block.
+/// The largest inflated block, bytes.
 pub const MAX_BLOCK: usize = 64 * 1024;
 
-/// The headers of a stream, in order. Names are written in lower case and found in any.
+/// The headers of a stream, in order. Names are written in lower case and looked up in any case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Headers(Vec<(String, String)>);
 
 impl Headers {
-    /// No headers.
+    /// Creates an empty list.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same with one more.
+    /// Adds a header.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<String>) -> Self {
         self.0.push((name.to_ascii_lowercase(), value.into()));
         self
     }
 
-    /// The first value of this name.
+    /// Returns the first value of this name.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(has, _)| has.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
-    /// All names and values.
+    /// Returns all names and values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// As a block.
+    /// Encodes the headers as a block.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let length = self.0.iter().map(|(name, value)| name.len() + value.len() + 8).sum::<usize>();
         let mut block = Vec::with_capacity(4 + length);
@@ -50,7 +50,7 @@ impl Headers {
         block
     }
 
-    /// From a block.
+    /// Decodes a block.
     pub(crate) fn decode(mut block: &[u8]) -> Result<Self, Error> {
         let count = block.try_get_u32().map_err(|_| Error::Block)?;
         if count as usize > MAX_HEADERS {
@@ -65,7 +65,7 @@ impl Headers {
     }
 }
 
-/// Lengths are far below 2^32 by the bound of a block; one that is not makes a block that nobody can read.
+/// Writes a length. The limit of a block keeps lengths far below 2^32; a longer one would make a block that nobody can read.
 fn put_length(block: &mut Vec<u8>, length: usize) {
     block.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
 }

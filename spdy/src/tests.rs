@@ -1,4 +1,4 @@
-//! Recorded bytes, two ends against each other, and what a hostile peer sends.
+//! Tests with recorded bytes, with two ends against each other, and with a hostile peer.
 
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
@@ -27,7 +27,7 @@ fn stream_type(kind: &str) -> Headers {
     Headers::new().with("streamType", kind)
 }
 
-/// zlib, level 9, with the dictionary, one stream: as Go writes it.
+/// Blocks as Go writes them: zlib, level 9, with the dictionary, in one stream.
 const BLOCKS: [&str; 3] = [
     "78f9e3c6a7c202a62346703a2b294a4dcc851625aca9a08006000000ffff",
     "c22e555c02cc2e00000000ffff",
@@ -138,7 +138,7 @@ fn streams_beyond_the_bound_are_refused_and_the_compression_goes_on() {
     }
     assert_eq!(client.open(&stream_type("data"), false), Err(SendError::NoMoreStreams));
     assert_eq!(all(&mut server, &client.take_output()).unwrap().len(), MAX_STREAMS);
-    // the client forgets one that the server does not
+    // the client forgets a stream that the server still has
     client.streams.remove(&1);
     let id = client.open(&stream_type("data"), false).unwrap();
     assert_eq!(all(&mut server, &client.take_output()).unwrap(), []);

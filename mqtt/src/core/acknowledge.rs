@@ -1,4 +1,4 @@
-//! The four acknowledgements (section 4.3), as sender and as receiver.
+//! Handles the four acknowledgements (section 4.3), as sender and as receiver.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Core {
-    /// PUBACK: a QoS 1 message arrived.
+    /// Handles PUBACK: a QoS 1 message has arrived.
     pub(super) fn puback(&mut self, id: u64, ack: Ack) {
         if let Some(position) = self.sent(id, ack.id, QoS::AtLeastOnce) {
             self.finish_inflight(id, position);
@@ -21,7 +21,7 @@ impl Core {
         }
     }
 
-    /// PUBREC: a QoS 2 message arrived, or is refused. Its payload is not needed again, its identifier is.
+    /// Handles PUBREC: a QoS 2 message has arrived or is refused. Its payload is no longer needed, but its identifier is.
     pub(super) fn pubrec(&mut self, id: u64, ack: Ack) {
         if let Some(position) = self.sent(id, ack.id, QoS::ExactlyOnce) {
             if ack.refused {
@@ -37,7 +37,7 @@ impl Core {
         self.answer(id, AckKind::Rel, ack.id, reason);
     }
 
-    /// PUBCOMP: both sides have forgotten the identifier.
+    /// Handles PUBCOMP: both sides have forgotten the identifier.
     pub(super) fn pubcomp(&mut self, id: u64, ack: Ack) {
         let session = self.sessions.get(&id);
         let position = session.and_then(|session| session.position(ack.id)).filter(|position| {
@@ -51,7 +51,7 @@ impl Core {
         }
     }
 
-    /// PUBREL: the client will not send that message again; the identifier may be used anew when this is on disk.
+    /// Handles PUBREL: the client will not send that message again. The identifier may be reused when this is on disk.
     pub(super) fn pubrel(&mut self, id: u64, ack: Ack) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         let known = session.incoming.remove(&ack.id);
@@ -64,20 +64,20 @@ impl Core {
         self.answer(id, AckKind::Comp, ack.id, reason);
     }
 
-    /// Writes an acknowledgement; 3.1.1's have no reason.
+    /// Writes an acknowledgement; in 3.1.1 it has no reason code.
     pub(super) fn answer(&mut self, id: u64, kind: AckKind, packet: u16, reason: Reason) {
         self.write(id, |connection| {
             encode::ack(&mut connection.staged, connection.version, kind, packet, reason)
         });
     }
 
-    /// The version that a session's client speaks.
+    /// Returns the MQTT version of a session's client.
     pub(super) fn version(&self, id: u64) -> Version {
         let connection = self.sessions.get(&id).and_then(|session| session.connection.as_ref());
         connection.map_or(Version::V311, |connection| connection.version)
     }
 
-    /// The place of a message that was sent at `qos` and is not yet with the client.
+    /// Returns the position of a message that was sent at `qos` and that the client has not confirmed yet.
     fn sent(&self, id: u64, packet: u16, qos: QoS) -> Option<usize> {
         let session = self.sessions.get(&id)?;
         let position = session.position(packet)?;

@@ -1,9 +1,10 @@
-//! What a publisher that waits has sent behind its publications: acknowledgements, which make room, are dealt with at once. So a
-//! client that hears what it publishes, or two that publish to each other, go on as long as they acknowledge.
+//! Processes acknowledgements ahead of publications that wait, because they make room. So a client that receives what it publishes, or two
+//! clients that publish to each other, make progress as long as they acknowledge.
 //!
-//! To find them the client is read on, within bounds: [`Limits::read_ahead_bytes`](crate::Limits::read_ahead_bytes) for each, and
-//! [`Limits::total_queued_bytes`](crate::Limits::total_queued_bytes) together with what sessions keep. Nothing needs their order with
-//! publications: section 4.6 of MQTT 3.1.1 orders acknowledgements among themselves, and publications among themselves.
+//! To find the acknowledgements, the client is read on within limits: [`Limits::read_ahead_bytes`](crate::Limits::read_ahead_bytes) for
+//! each client, and [`Limits::total_queued_bytes`](crate::Limits::total_queued_bytes) together with the queues of sessions. Reordering is
+//! allowed: section 4.6 of MQTT 3.1.1 orders acknowledgements among themselves and publications among themselves, but not one kind relative
+//! to the other.
 
 use super::{
     Core,
@@ -13,7 +14,7 @@ use super::{
 use crate::codec::{Ack, Packet};
 
 impl Core {
-    /// Deals with the packets of a batch that need not wait, and leaves the others in their order.
+    /// Processes the packets of a batch that need not wait, and leaves the others in their order.
     pub(super) fn take_ahead(&mut self, batch: &mut Batch) {
         let Some(id) = self.connections.get(&batch.connection).copied() else { return };
         for packet in std::mem::take(&mut batch.packets) {
@@ -28,12 +29,12 @@ impl Core {
         }
     }
 
-    /// Whether a QoS 2 message was taken under this identifier: the publication that is released does not wait itself.
+    /// Reports whether a QoS 2 message was accepted under this identifier, so that the released publication itself does not wait.
     fn is_open(&self, id: u64, ack: Ack) -> bool {
         self.sessions.get(&id).is_some_and(|session| session.incoming.contains(&ack.id))
     }
 
-    /// Lets a connection that waits be read on, if it may have something to acknowledge and there is room for what it says.
+    /// Lets a waiting connection be read on, if it may have something to acknowledge and there is room for its packets.
     pub(super) fn read_on(&mut self, connection: u64) {
         let session = self.connections.get(&connection).and_then(|id| self.sessions.get(id));
         let answers = session.is_some_and(|session| {
@@ -45,7 +46,7 @@ impl Core {
         {
             return;
         }
-        // Only the last ones may still have their permits.
+        // Only the last batches may still have their permits.
         for held in queue.held.iter_mut().rev().take(BATCHES) {
             if let Held::Batch(batch, ..) = held {
                 batch.permit = None;

@@ -1,4 +1,4 @@
-//! Ends: of a connection, in order or not; of a session; and the will.
+//! Ends connections and sessions, and publishes wills.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Core {
-    /// DISCONNECT.
+    /// Handles DISCONNECT.
     pub(super) fn disconnect(&mut self, id: u64, said: Disconnect) -> Result<(), Fault> {
         if let Some(expiry) = said.session_expiry {
             if expiry > 0 && self.sessions.get(&id).is_some_and(|session| session.expiry == 0) {
@@ -25,7 +25,7 @@ impl Core {
         Ok(())
     }
 
-    /// A connection has ended by itself, or because of a fault of its client.
+    /// Handles the end of a connection, by itself or because of its client's fault.
     pub(super) fn closed(&mut self, connection: u64, fault: Option<Fault>) {
         if self.hold_closed(connection, fault) {
             return;
@@ -47,7 +47,7 @@ impl Core {
         self.detach(id, true);
     }
 
-    /// Takes the connection from its session; with `will`, its will is published, or will be.
+    /// Removes the connection from its session; with `will`, its will is published now or after its delay.
     pub(super) fn detach(&mut self, id: u64, will: bool) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         let Some(connection) = session.connection.take() else { return };
@@ -76,7 +76,7 @@ impl Core {
         self.expire_later(id);
     }
 
-    /// The session ends if its client stays away.
+    /// Schedules the end of the session for the case that its client stays away.
     pub(super) fn expire_later(&mut self, id: u64) {
         let Some(session) = self.sessions.get_mut(&id).filter(|session| session.expiry != u32::MAX) else {
             return;
@@ -85,21 +85,21 @@ impl Core {
         session.deadlines.push(self.timers.add(when, Due::Expiry(id, session.generation)));
     }
 
-    /// The client is back, or the session is over: what was due is not.
+    /// Cancels the session's deadlines, because the client is back or the session has ended.
     pub(super) fn clear_deadlines(&mut self, id: u64) {
         if let Some(session) = self.sessions.get_mut(&id) {
             session.deadlines.drain(..).for_each(|deadline| self.timers.remove(deadline));
         }
     }
 
-    /// Publishes a will. Retained or not, it is a message like any other.
+    /// Publishes a will, which is handled like any other message, retained or not.
     pub(super) fn publish_will(&mut self, will: Will) {
         let mut message = will.message;
         message.expires = will.expiry.map(|seconds| self.now + u64::from(seconds) * 1000);
         self.accept(&Arc::new(message), None);
     }
 
-    /// The session is over: nothing of it is left, but for a will whose delay it did not outlive.
+    /// Ends the session and removes all of it, except that a will whose delay has not passed is published.
     pub(super) fn end_session(&mut self, id: u64) {
         self.forget_on_disk(id);
         self.clear_deadlines(id);
@@ -117,7 +117,7 @@ impl Core {
         }
     }
 
-    /// Whatever is on disk of the session is deleted; in memory it goes on.
+    /// Deletes the session from disk; in memory it continues.
     pub(super) fn forget_on_disk(&mut self, id: u64) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         if !session.durable {
@@ -140,7 +140,7 @@ impl Core {
         }
     }
 
-    /// Writes a queued message to disk, if its session is there.
+    /// Writes a queued message to disk, if its session is on disk.
     pub(super) fn save(&mut self, id: u64, saved: impl FnOnce() -> SavedMessage) {
         if self.sessions.get(&id).is_some_and(|session| session.durable) {
             self.changes.insert(saved());

@@ -1,4 +1,4 @@
-//! What the broker is asked.
+//! The commands to the broker.
 
 use std::{collections::VecDeque, net::IpAddr, sync::Arc};
 
@@ -13,10 +13,10 @@ use crate::{
     reason::Fault,
 };
 
-/// Where a publisher of this process waits for the outcome.
+/// The channel on which a publisher of this process gets the result.
 pub(crate) type Done = oneshot::Sender<Result<(), PublishError>>;
 
-/// What the broker is asked.
+/// A command to the broker.
 #[derive(Debug)]
 pub(crate) enum Command {
     /// A connection's first packet.
@@ -27,24 +27,24 @@ pub(crate) enum Command {
         peer: IpAddr,
         outbox: Arc<Outbox>,
     },
-    /// The packets that followed.
+    /// The packets after CONNECT.
     Packets(Batch),
-    /// A connection has ended; with a fault, its client is told.
+    /// A connection has ended; if there is a fault, its client is told.
     Closed { connection: u64, fault: Option<Fault> },
-    /// Everything that was written to a connection has left.
+    /// Everything that was written to a connection has been sent.
     Drained { connection: u64 },
-    /// This process publishes; above QoS 0 it is told when that is done.
+    /// This process publishes; above QoS 0 `done` gets the result.
     Publish { message: Message, done: Option<Done> },
     /// This process subscribes.
     Subscribe { filter: String, receiver: Delivery, done: oneshot::Sender<u64> },
-    /// A receiver of this process hears another filter, or one no more.
+    /// A receiver of this process adds a filter, or removes one.
     Filter { receiver: u64, filter: String, on: bool, done: oneshot::Sender<()> },
 }
 
-/// Batches of one connection that keep it from reading on: one being worked on, one being filled.
+/// The batches of one connection that stop it from reading on: one being processed, one being filled.
 pub(crate) const BATCHES: usize = 2;
 
-/// Packets of one connection; the connection reads on when the permit is dropped.
+/// Packets of one connection, which reads on when the permit is dropped.
 #[derive(Debug)]
 pub(crate) struct Batch {
     pub(crate) connection: u64,
@@ -52,10 +52,10 @@ pub(crate) struct Batch {
     pub(crate) permit: Option<OwnedSemaphorePermit>,
 }
 
-/// Whether a packet was dealt with.
+/// Whether a packet was processed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flow {
     Done,
-    /// A subscriber has no room: the packet is to come again.
+    /// A subscriber has no room: the packet must be processed again later.
     Wait,
 }

@@ -1,4 +1,4 @@
-//! CONNECT: who it is, which session it is, and what the client is told.
+//! Handles CONNECT: authenticates the client, finds its session, and answers.
 
 use std::{fmt::Write, net::IpAddr, sync::Arc};
 
@@ -22,7 +22,7 @@ use crate::{
 };
 
 impl Core {
-    /// A client connects.
+    /// Handles a client's CONNECT.
     pub(super) fn connect(
         &mut self,
         (connection, peer): (u64, IpAddr),
@@ -44,7 +44,7 @@ impl Core {
         }
     }
 
-    /// Who it is, and what it is told of this broker.
+    /// Authenticates the client and determines the answer.
     fn admit(
         &mut self,
         connect: &Connect,
@@ -132,7 +132,7 @@ impl Core {
         self.pump(id);
     }
 
-    /// The same client identifier connects again: the older connection ends, and its session too if it is not wanted.
+    /// Ends an older connection with the same client identifier, and its session too if the client wants a clean one.
     fn take_over(&mut self, id: u64, clean: bool) {
         let said = "the same client identifier connected anew";
         self.write(id, |connection| connection.disconnect(Reason::SessionTakenOver, said));
@@ -142,7 +142,7 @@ impl Core {
         }
     }
 
-    /// How long the session lives without its client; with it goes whether it is on disk.
+    /// Sets how long the session is kept without its client, which also decides whether it is on disk.
     pub(super) fn set_expiry(&mut self, id: u64, expiry: u32) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         session.expiry = expiry;
@@ -157,7 +157,7 @@ impl Core {
         }
     }
 
-    /// How long the session shall live without its client, within the bound.
+    /// Returns how long the session is to be kept without its client, within the limit.
     fn expiry(&self, connect: &Connect) -> u32 {
         connect.session_expiry.min(self.limits.session_expiry)
     }
@@ -176,19 +176,19 @@ impl Core {
     }
 }
 
-/// The keep-alive that holds, seconds: the client's, unless it is longer than `longest` or none. 0 is none.
+/// Returns the effective keep-alive, seconds: the client's, unless it is none or longer than `longest`. 0 means none.
 pub(crate) fn effective_keep_alive(asked: u16, longest: u16) -> u16 {
     if longest > 0 && (asked == 0 || asked > longest) { longest } else { asked }
 }
 
-/// A client identifier that nobody guesses.
+/// Returns a random client identifier that cannot be guessed.
 fn random_name() -> Result<Arc<str>, Fault> {
     let mut bytes = [0; 12];
     let filled = SystemRandom::new().fill(&mut bytes);
     filled.map_err(|_| Fault::new(Reason::Unspecified, "no client identifier could be made"))?;
     let mut name = String::from("auto-");
     for byte in bytes {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(name, "{byte:02x}");
     }
     Ok(name.into())

@@ -1,4 +1,4 @@
-//! From a session's queue to its client, within the client's window.
+//! Sends messages from a session's queue to its client, within the client's receive maximum.
 
 use std::sync::Arc;
 
@@ -21,12 +21,12 @@ pub(super) struct Delivery<'a> {
     pub(super) qos: QoS,
     pub(super) retain: bool,
     pub(super) subscription_ids: &'a [u32],
-    /// Whether it goes beyond the bounds of the queue: what a bounded store holds is within bounds already.
+    /// Whether the queue's limits are ignored, because messages from a limited store are within limits already.
     pub(super) regardless: bool,
 }
 
 impl Core {
-    /// Gives `delivery` to a session: at QoS 0 to its client now or never, above it into its queue.
+    /// Delivers a message to a session: at QoS 0 to its client now or never, above it into its queue.
     pub(super) fn deliver(&mut self, id: u64, delivery: &Delivery<'_>) {
         if delivery.qos == QoS::AtMostOnce {
             self.send_now(id, delivery);
@@ -83,7 +83,7 @@ impl Core {
         self.dirty.insert(id);
     }
 
-    /// Sends what the window and the socket have room for: first what was in flight before, in its order, then what waits.
+    /// Sends as many messages as the receive maximum and the socket allow: first the earlier messages in flight, in order, then the queue.
     pub(super) fn pump(&mut self, id: u64) {
         while let Some(session) = self.sessions.get(&id)
             && let Some(connection) = &session.connection
@@ -146,7 +146,7 @@ impl Core {
         Counters::count(&self.counters.sent);
     }
 
-    /// A message in flight is done with.
+    /// Removes a message in flight that is finished.
     pub(super) fn finish_inflight(&mut self, id: u64, position: usize) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         let Some(done) = session.finish(position) else { return };

@@ -1,9 +1,9 @@
-//! Does what is due: wills, ends of sessions, looks at those that wait and at retained messages.
+//! Handles passed deadlines: wills, session expiry, waiting publishers and retained messages.
 
 use super::{Core, timers::Due};
 
 impl Core {
-    /// Does what is due.
+    /// Handles all deadlines that have passed.
     pub(super) fn fire(&mut self) {
         while let Some(due) = self.timers.pop(self.now) {
             match due {
@@ -31,7 +31,7 @@ impl Core {
         }
     }
 
-    /// Whether the client has not been back since `generation`.
+    /// Reports whether the client has not reconnected since `generation`.
     fn away(&self, id: u64, generation: u64) -> bool {
         let session = self.sessions.get(&id);
         session.is_some_and(|session| session.connection.is_none() && session.generation == generation)

@@ -1,9 +1,9 @@
-//! Publishers that wait for a subscriber: above QoS 0 nothing is taken that could not be kept.
+//! Publishers that wait for a subscriber: above QoS 0 the broker accepts nothing that it could not keep.
 //!
-//! While a connected subscriber's queue is full, its publishers' packets are held, their acknowledgements with them. A publisher that
-//! subscribes to something is read on meanwhile, up to a bound: its own acknowledgements, which make room, come behind what it has
-//! published (see `ahead`). Other publishers' sockets are not read. A subscriber that makes no room within
-//! [`Limits::patience`](crate::Limits::patience) is cut off, the publisher itself among them; a receiver in this process is waited for.
+//! While a connected subscriber's queue is full, the packets of its publishers and their acknowledgements are held back. A publisher that
+//! is also a subscriber is still read, up to a limit, because its own acknowledgements, which make room, come behind its publications (see
+//! `ahead`). Other publishers' sockets are not read. A subscriber that makes no room within [`Limits::patience`](crate::Limits::patience)
+//! is cut off, even if it is the publisher itself; for a receiver in this process the broker waits.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -23,11 +23,11 @@ use crate::{
     reason::{Fault, Reason},
 };
 
-/// The place of this process among those that wait: connections count from 1.
+/// The key of this process in the map of waiting publishers; connections count from 1.
 const THIS_PROCESS: u64 = 0;
 
 impl Core {
-    /// Deals with packets, unless earlier ones of the same connection wait.
+    /// Processes packets, unless earlier ones of the same connection wait.
     pub(super) fn batch(&mut self, mut batch: Batch) {
         if self.held.contains_key(&batch.connection) {
             self.take_ahead(&mut batch);
@@ -39,22 +39,22 @@ impl Core {
         }
     }
 
-    /// Notes the end of a connection whose packets wait; false if none do.
+    /// Records the end of a connection whose packets wait; returns false if none do.
     pub(super) fn hold_closed(&mut self, connection: u64, fault: Option<Fault>) -> bool {
         let Some(queue) = self.held.get_mut(&connection) else { return false };
         queue.held.push_back(Held::Closed(fault));
-        // Whoever waits for it waits no longer.
+        // Publishers need not wait for this client any longer.
         self.room = true;
         true
     }
 
-    /// A message of this process waits.
+    /// Holds back a message of this process.
     pub(super) fn hold_local(&mut self, message: Message, done: Done) {
         self.held.entry(THIS_PROCESS).or_default().held.push_back(Held::Local(message, done, self.now));
         self.watch_held();
     }
 
-    /// Whether an earlier message of this process on `topic` waits: a later one would overtake it.
+    /// Reports whether an earlier message of this process on `topic` waits, which a later one must not overtake.
     pub(super) fn is_held_local(&self, topic: &str) -> bool {
         let is_it = |held: &Held| matches!(held, Held::Local(message, ..) if *message.topic == *topic);
         self.held.get(&THIS_PROCESS).is_some_and(|queue| queue.held.iter().any(is_it))
@@ -73,24 +73,24 @@ impl Core {
         self.watch_held();
     }
 
-    /// How long a full queue may hold publishers up, milliseconds.
+    /// Returns how long a full queue may delay publishers, milliseconds.
     fn patience(&self) -> u64 {
         self.limits.patience.as_millis() as u64
     }
 
-    /// While anybody waits, it is looked at now and then whether that was for too long.
+    /// Starts the timer that checks whether a publisher has waited too long, if any publisher waits.
     pub(super) fn watch_held(&mut self) {
         if !self.held.is_empty() {
             self.timers.watch(self.now, self.patience() / 4);
         }
     }
 
-    /// Forgets what waits of a connection.
+    /// Drops the waiting items of a connection.
     pub(super) fn forget_held(&mut self, connection: u64) {
         self.held_bytes -= self.held.remove(&connection).map_or(0, |queue| queue.weight);
     }
 
-    /// Deals with packets until one must wait; what is left is returned.
+    /// Processes packets until one must wait; returns the rest.
     fn work(&mut self, mut batch: Batch) -> Option<Batch> {
         while let Some(packet) = batch.packets.front() {
             let id = *self.connections.get(&batch.connection)?;
@@ -106,7 +106,7 @@ impl Core {
         None
     }
 
-    /// Tries again what waited, if there may be room now.
+    /// Retries the waiting items, if there may be room now.
     pub(super) fn retry_held(&mut self) {
         if !std::mem::take(&mut self.room) || self.held.is_empty() {
             return;
@@ -123,12 +123,12 @@ impl Core {
     fn retry(&mut self, connection: u64) {
         let mut has_begun = false;
         loop {
-            // What is worked on is taken out; the rest of the queue stays, so that it still says that its publisher waits.
+            // Only the current item is taken out. The rest of the queue stays, which shows that its publisher waits.
             let Some(queue) = self.held.get_mut(&connection) else { return };
             let Some(held) = queue.held.pop_front() else { return self.forget_held(connection) };
             match held {
                 Held::Batch(batch, since, weight) => {
-                    // Patience begins anew with each packet: one behind others has held nobody up yet.
+                    // The time limit begins anew with each packet, because one behind others has not delayed anybody yet.
                     let since = if std::mem::replace(&mut has_begun, true) { self.now } else { since };
                     self.lose_patience(&batch, since);
                     let before = batch.packets.len();
@@ -148,20 +148,20 @@ impl Core {
                     self.forget_held(connection);
                     return self.closed(connection, fault);
                 }
-                // This process has its own place.
+                // Messages of this process have their own queue.
                 Held::Local(..) => {}
             }
         }
     }
 
-    /// Messages of this process wait topic by topic: each topic keeps its order, and holds up no other.
+    /// Retries the messages of this process topic by topic: each topic keeps its order and delays no other.
     fn retry_locals(&mut self) {
         let Some(queue) = self.held.remove(&THIS_PROCESS) else { return };
         let (mut waiting, mut topics) = (VecDeque::new(), HashSet::new());
         for held in queue.held {
             let Held::Local(message, done, since) = held else { continue };
             if topics.contains(&message.topic) {
-                // Its patience begins when it is the first of its topic.
+                // The time limit of a message begins when it is the first of its topic.
                 waiting.push_back(Held::Local(message, done, self.now));
             } else if self.must_still_wait(&message, since) {
                 topics.insert(Arc::clone(&message.topic));
@@ -178,7 +178,8 @@ impl Core {
         }
     }
 
-    /// Whether a message of this process that has waited since then is to wait on. Clients that held it up for too long are cut off.
+    /// Reports whether a message of this process that has waited since `since` must wait longer. Clients that delayed it for too long are
+    /// cut off.
     fn must_still_wait(&mut self, message: &Message, since: u64) -> bool {
         if since + self.patience() <= self.now {
             self.cut_off(message, None);
@@ -187,7 +188,7 @@ impl Core {
         self.must_wait(message, None)
     }
 
-    /// Cuts off whoever has held this batch up for too long.
+    /// Cuts off the clients that have delayed this batch for too long.
     fn lose_patience(&mut self, batch: &Batch, since: u64) {
         if since + self.patience() > self.now {
             return;
@@ -212,13 +213,13 @@ impl Core {
         }
     }
 
-    /// Whether a subscriber has no room for `message` and is worth waiting for.
+    /// Reports whether a subscriber has no room for `message` and should be waited for.
     pub(super) fn must_wait(&mut self, message: &Message, from: Option<u64>) -> bool {
         !self.without_room(message, from).is_empty()
     }
 
-    /// The subscribers that hold `message` up, each once. One that waits itself, the publisher among them, makes room all the same:
-    /// its acknowledgements are dealt with before what it has published.
+    /// Returns the subscribers that delay `message`, each once. A subscriber that waits itself, such as the publisher, can still make room,
+    /// because its acknowledgements are processed before its publications.
     fn without_room(&mut self, message: &Message, from: Option<u64>) -> Vec<Subscriber> {
         let mut found: Found = std::mem::take(&mut self.found);
         self.index.find(&message.topic, &mut found);
@@ -244,7 +245,7 @@ impl Core {
             |entry: &&Entry| entry.qos > QoS::AtMostOnce && !(entry.no_local && publisher == Some(entry.who));
         let above = |entries: &[Entry]| entries.iter().filter(hears).map(|e| e.who).collect::<Vec<_>>();
         let mut full = above(&found.each);
-        // A share waits only if none of its members has room.
+        // A shared subscription waits only if none of its members has room.
         let shares = found.groups.iter().filter(|group| !group.iter().any(|entry| room(entry.who)));
         full.extend(shares.flat_map(|group| above(group)));
         full.retain(waits);

@@ -1,4 +1,4 @@
-//! This process as publisher and subscriber, without a socket.
+//! Publications and subscriptions of this process, without a socket.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{
 };
 
 impl Core {
-    /// This process publishes; above QoS 0 it waits with everybody else.
+    /// Publishes a message of this process; above QoS 0 it waits like those of clients.
     pub(super) fn publish_local(&mut self, message: Message, done: Option<Done>) {
         match done {
             Some(done) if self.is_held_local(&message.topic) || self.must_wait(&message, None) => {
@@ -30,7 +30,7 @@ impl Core {
         }
     }
 
-    /// This process subscribes. Answers the receiver's number.
+    /// Subscribes for this process, and returns the receiver's id.
     pub(super) fn subscribe_local(&mut self, filter: String, receiver: Delivery) -> u64 {
         let id = self.new_id();
         self.locals.insert(id, LocalReceiver { filters: Vec::new(), receiver });
@@ -38,9 +38,9 @@ impl Core {
         id
     }
 
-    /// A receiver hears another filter, too; retained messages come first. What several of its filters match comes once.
+    /// Adds a filter to a receiver; retained messages come first. A message that several of its filters match is delivered once.
     pub(super) fn add_local(&mut self, id: u64, filter: String) {
-        // The handle has looked at it.
+        // The handle has validated the filter.
         let Ok(parsed) = topic::parse_filter(&filter) else { return };
         let Some(local) = self.locals.get_mut(&id).filter(|local| !local.filters.contains(&filter)) else {
             return;
@@ -62,7 +62,7 @@ impl Core {
         }
     }
 
-    /// A receiver hears a filter no more.
+    /// Removes a filter from a receiver.
     pub(super) fn remove_local(&mut self, id: u64, filter: &str) {
         let Some(local) = self.locals.get_mut(&id) else { return };
         local.filters.retain(|heard| heard != filter);
@@ -71,7 +71,7 @@ impl Core {
         }
     }
 
-    /// Gives a message to a receiver, which is forgotten if nobody holds it any more.
+    /// Delivers a message to a receiver, which is removed if nobody holds it any more.
     pub(super) fn hand_over(&mut self, id: u64, message: &Arc<Message>) {
         let Some(local) = self.locals.get(&id) else { return };
         match local.receiver.try_send(Arc::clone(message)) {

@@ -6,20 +6,20 @@ use tokio::sync::mpsc;
 
 use crate::message::Message;
 
-/// Where a receiver's messages go.
+/// The channel to which a receiver's messages are sent.
 pub(crate) type Delivery = mpsc::Sender<Arc<Message>>;
 
 /// A receiver in this process.
 #[derive(Debug)]
 pub(super) struct LocalReceiver {
-    /// What it hears.
+    /// The filters that it subscribes to.
     pub(super) filters: Vec<String>,
-    /// Where its messages go.
+    /// The channel to which its messages are sent.
     pub(super) receiver: Delivery,
 }
 
 impl LocalReceiver {
-    /// Whether it has no room. Nobody else sends: room that is seen is there.
+    /// Reports whether its channel is full. Nobody else sends to it, so seen room stays free.
     pub(super) fn is_full(&self) -> bool {
         self.receiver.capacity() == 0 && !self.receiver.is_closed()
     }

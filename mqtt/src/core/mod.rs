@@ -1,8 +1,7 @@
-//! The broker itself: all sessions, subscriptions and retained messages, owned by one task and changed in turns.
+//! The broker's state machine: all sessions, subscriptions and retained messages, owned by one task and changed in rounds.
 //!
-//! In come commands of connections and of this process, out go bytes for outboxes and changes for the disk. No socket, no
-//! clock and no file is touched here: [`Core::begin`] says what time it is, and what a turn wrote leaves with
-//! [`Core::flush`], after its changes were committed.
+//! Inputs are commands of connections and of this process; outputs are bytes for outboxes and changes for the disk. It uses no socket, no
+//! clock and no file: [`Core::begin`] sets the time, and [`Core::flush`] sends what a round wrote, after its changes were committed.
 
 mod acknowledge;
 mod ahead;
@@ -48,36 +47,36 @@ use crate::{
     store::Changes,
 };
 
-/// All state.
+/// The state of the broker.
 #[derive(Debug)]
 pub(crate) struct Core {
     limits: Limits,
     access: Access,
     counters: Arc<Counters>,
-    /// What was told of sessions that went.
+    /// Limits the log lines about evicted sessions.
     told: Repeated,
     clients: HashMap<Arc<str>, u64>,
     sessions: HashMap<u64, Session>,
-    /// Connection to session.
+    /// The session of each connection.
     connections: HashMap<u64, u64>,
     locals: HashMap<u64, LocalReceiver>,
     index: Index,
     retained: Retained,
-    /// Publishers that wait for a subscriber.
+    /// The publishers that wait for a subscriber.
     held: BTreeMap<u64, Queue>,
-    /// Weight of what is held.
+    /// The weight of all waiting packets.
     held_bytes: usize,
-    /// Whether there may be room for what is held.
+    /// Whether there may be room for waiting packets.
     room: bool,
     timers: Timers,
-    /// Whether there is a disk.
+    /// Whether changes are written to a disk.
     durable: bool,
     changes: Changes,
-    /// Sessions with bytes of this turn.
+    /// The sessions for which this round has written bytes.
     dirty: HashSet<u64>,
-    /// Connections that end with this turn.
+    /// The connections that end with this round.
     leaving: Vec<(Arc<Outbox>, BytesMut)>,
-    /// Sessions whose client is to be cut off.
+    /// The sessions whose client is to be cut off because it is too slow.
     slow: Vec<u64>,
     answers: Vec<(Done, Result<(), PublishError>)>,
     found: Found,
@@ -89,7 +88,7 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// An empty broker; `durable` if its changes are written to a disk.
+    /// Creates an empty broker. `durable` says whether its changes are written to a disk.
     pub(crate) fn new(limits: Limits, access: Access, counters: Arc<Counters>, durable: bool) -> Self {
         let retained = Retained::new(limits.retained_messages, limits.retained_bytes);
         Self {
@@ -122,13 +121,13 @@ impl Core {
         }
     }
 
-    /// A turn begins at `now`, milliseconds since 1970.
+    /// Begins a round at `now`, milliseconds since 1970.
     pub(crate) fn begin(&mut self, now: u64) {
         self.now = now;
         self.fire();
     }
 
-    /// Does what it is asked.
+    /// Carries out a command.
     pub(crate) fn handle(&mut self, command: Command) {
         match command {
             Command::Connect { connection, connect, certificate, peer, outbox } => {
@@ -143,7 +142,7 @@ impl Core {
             }
             Command::Publish { message, done } => self.publish_local(message, done),
             Command::Subscribe { filter, receiver, done } => {
-                // Nobody waits for it any more: nothing is lost.
+                // If nobody waits for the answer any more, nothing is lost.
                 let _ = done.send(self.subscribe_local(filter, receiver));
             }
             Command::Filter { receiver, filter, on, done } => {
@@ -156,7 +155,7 @@ impl Core {
         }
     }
 
-    /// What the turn left: publishers that waited, clients that did not keep up.
+    /// Finishes a round: retries waiting publishers and cuts off slow clients.
     pub(crate) fn finish(&mut self) {
         self.retry_held();
         while let Some(session) = self.slow.pop() {
@@ -168,7 +167,7 @@ impl Core {
         }
     }
 
-    /// The changes that must be on disk before [`Core::flush`]; none if nothing waits for them.
+    /// Returns the changes that must be on disk before [`Core::flush`]; `None` if nothing waits for them.
     pub(crate) fn changes(&mut self) -> Option<Changes> {
         if self.changes.is_empty() {
             return None;
@@ -181,12 +180,12 @@ impl Core {
         Some(std::mem::take(&mut self.changes))
     }
 
-    /// All changes, urgent or not.
+    /// Returns all changes, urgent or not.
     pub(crate) fn last_changes(&mut self) -> Changes {
         std::mem::take(&mut self.changes)
     }
 
-    /// Lets go what the turn wrote.
+    /// Sends the bytes and answers of the round.
     pub(crate) fn flush(&mut self) {
         let hard = 2 * self.limits.buffered_bytes + self.limits.retained_bytes;
         let mut lost = Vec::new();
@@ -207,10 +206,10 @@ impl Core {
             outbox.close();
         }
         for (done, answer) in self.answers.drain(..) {
-            // Whoever stopped waiting does not want the answer.
+            // A caller that stopped waiting does not need the answer.
             let _ = done.send(answer);
         }
-        // They ask and do not read: the next turn cuts them off.
+        // These clients send requests and do not read the answers: the next round cuts them off.
         self.slow.append(&mut lost);
         self.measure();
     }
@@ -225,7 +224,7 @@ impl Core {
         set(&self.counters.queued_bytes, self.queued_bytes);
     }
 
-    /// Whether the bytes of this turn are worth sending before more is done.
+    /// Reports whether the round has written so much that it should be sent before more is done.
     pub(crate) fn is_heavy(&self) -> bool {
         self.dirty
             .iter()
@@ -233,18 +232,18 @@ impl Core {
             .any(|connection| connection.staged.len() * 4 > self.limits.buffered_bytes)
     }
 
-    /// When [`Core::begin`] is due again, if nothing comes before; milliseconds since 1970.
+    /// Returns when [`Core::begin`] is due again if no command arrives; milliseconds since 1970.
     pub(crate) fn wake(&self) -> Option<u64> {
         let more = !self.slow.is_empty() || self.room && !self.held.is_empty();
         if more { Some(self.now) } else { self.timers.next() }
     }
 
-    /// There may be room with a receiver in this process.
+    /// Records that a receiver in this process may have room.
     pub(crate) fn local_room(&mut self) {
         self.room = true;
     }
 
-    /// The broker stops: every client is told, and what they left is published.
+    /// Shuts the broker down: every client is told, and the wills are published.
     pub(crate) fn shut_down(&mut self) {
         let connected: Vec<u64> = self.connections.values().copied().collect();
         for session in connected {
@@ -252,7 +251,7 @@ impl Core {
         }
     }
 
-    /// Does what `packet` asks on behalf of `id`.
+    /// Processes `packet` on behalf of session `id`.
     fn packet(&mut self, id: u64, packet: &Packet) -> Result<Flow, Fault> {
         match packet {
             Packet::Publish(publish) => return self.publish(id, publish),

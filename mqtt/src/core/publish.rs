@@ -1,4 +1,4 @@
-//! PUBLISH: taken once, kept if it is to be, and given to whoever subscribes.
+//! Handles PUBLISH: the message is accepted once, retained if requested, and delivered to the subscribers.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl Core {
-    /// A client publishes.
+    /// Handles a client's PUBLISH.
     pub(super) fn publish(&mut self, id: u64, publish: &Publish) -> Result<Flow, Fault> {
         let topic = self.resolve(id, publish)?;
         let Some(session) = self.sessions.get(&id) else { return Ok(Flow::Done) };
@@ -46,8 +46,8 @@ impl Core {
         Ok(Flow::Done)
     }
 
-    /// Whether a QoS 2 message waits until the client releases one of those that it has open. A client of 3.1.1 is not told how many it
-    /// may have open; one of 5 is, and must keep to it.
+    /// Reports whether a QoS 2 message must wait until the client releases one of its open ones. A 3.1.1 client is not told how many it may
+    /// have open; an MQTT 5 client is told and must obey.
     pub(super) fn waits_for_release(&self, id: u64, publish: &Publish) -> bool {
         let most = usize::from(self.limits.receive_maximum);
         publish.qos == QoS::ExactlyOnce
@@ -57,7 +57,7 @@ impl Core {
             })
     }
 
-    /// The topic, by name or by alias.
+    /// Returns the topic, from its name or its alias.
     pub(super) fn resolve(&mut self, id: u64, publish: &Publish) -> Result<Arc<str>, Fault> {
         let Some(alias) = publish.alias else { return Ok(Arc::clone(&publish.topic)) };
         let invalid = |said| Fault::new(Reason::TopicAliasInvalid, said);
@@ -77,13 +77,13 @@ impl Core {
         Ok(Arc::clone(&publish.topic))
     }
 
-    /// PUBACK or PUBREC. A QoS 2 message that was taken is remembered until it is released; a refused one is over.
+    /// Sends PUBACK or PUBREC. An accepted QoS 2 message is remembered until it is released; a refused one is finished.
     fn acknowledge(&mut self, id: u64, publish: &Publish, reason: Reason) {
         match publish.qos {
             QoS::AtMostOnce => {}
             QoS::AtLeastOnce => self.answer(id, AckKind::Ack, publish.id, reason),
             QoS::ExactlyOnce => {
-                // 3.1.1 cannot refuse: its client goes on with PUBREL, and must find the identifier.
+                // 3.1.1 cannot refuse: its client continues with PUBREL, and the identifier must be known then.
                 let over = reason.code() >= 0x80 && self.version(id) == Version::V5;
                 if let Some(session) = self.sessions.get_mut(&id).filter(|_| !over) {
                     session.incoming.insert(publish.id);
@@ -98,7 +98,7 @@ impl Core {
         }
     }
 
-    /// Keeps and routes a message; false if nobody subscribes to it.
+    /// Retains and routes a message; returns false if nobody subscribes to it.
     pub(super) fn accept(&mut self, message: &Arc<Message>, from: Option<u64>) -> bool {
         Counters::count(&self.counters.received);
         if message.retain {
@@ -125,7 +125,7 @@ impl Core {
         }
     }
 
-    /// Deletes what is kept for `topic`.
+    /// Removes the retained message of `topic`.
     pub(super) fn forget_retained(&mut self, topic: &str) {
         if self.retained.forget(topic) && self.durable {
             self.changes.retained.insert(topic.into(), None);
@@ -153,7 +153,7 @@ impl Core {
         heard
     }
 
-    /// One copy for one subscriber, whose matching subscriptions are `entries`: the highest QoS, every identifier.
+    /// Delivers one copy to one subscriber, whose matching subscriptions are `entries`: with the highest QoS and all identifiers.
     fn give(&mut self, message: &Arc<Message>, entries: &[Entry]) {
         let Some(first) = entries.first() else { return };
         match first.who {
@@ -173,7 +173,7 @@ impl Core {
         }
     }
 
-    /// The member of a share whose turn it is: a connected one with room, or else one with room, if there is one.
+    /// Chooses the next member of a shared subscription: a connected one with room, otherwise one with room, if there is one.
     fn choose(&mut self, group: &[Entry], message: &Message) -> usize {
         self.shared_turn = self.shared_turn.wrapping_add(1);
         let turns = (0..group.len()).map(|step| (self.shared_turn.wrapping_add(step)) % group.len());

@@ -1,4 +1,4 @@
-//! How many sessions there are, and which one goes for a new one.
+//! Limits the number of sessions, and chooses which one ends for a new one.
 
 use std::{collections::HashMap, net::IpAddr, time::Instant};
 
@@ -10,8 +10,9 @@ use crate::{
 };
 
 impl Core {
-    /// Makes room for a session of `who` that comes from `peer`. Of its user or address, where that has as many as it may, or else of the
-    /// address that has most, the session goes that holds nothing, or else has been without its client for longest.
+    /// Makes room for a session of `who` that connects from `peer`. The candidates are the sessions of its user or address if that has
+    /// reached its limit, otherwise those of the address that has most. A session that holds nothing ends first, otherwise the one that has
+    /// been without its client for longest.
     ///
     /// # Errors
     /// All of them are in use.
@@ -41,7 +42,7 @@ impl Core {
         Ok(())
     }
 
-    /// Whose sessions without a client are most.
+    /// Returns the address with the most sessions without a client.
     fn crowd(&self) -> Option<IpAddr> {
         let mut counts: HashMap<Option<IpAddr>, usize> = HashMap::new();
         let away = self.sessions.values().filter(|session| session.connection.is_none());

@@ -1,4 +1,4 @@
-//! The state as the disk has it.
+//! Restores the state from disk.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::{
 };
 
 impl Core {
-    /// Takes over what was saved. The time that sessions live without their clients begins anew: how long the broker was
-    /// away says nothing about the clients.
+    /// Restores what was saved. The time for which sessions are kept without their clients begins anew, because the broker's downtime says
+    /// nothing about the clients.
     pub(crate) fn restore(&mut self, saved: Saved, now: u64) {
         self.now = now;
         for (client, session) in saved.sessions {

@@ -21,45 +21,45 @@ use crate::{
     store::{Queued, Subscription},
 };
 
-/// What the broker knows of a client identifier.
+/// The state of a client identifier.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) who: Identity,
-    /// Seconds that it lives without its client.
+    /// How long the session is kept without its client, seconds.
     pub(crate) expiry: u32,
-    /// Whether it is on disk.
+    /// Whether the session is on disk.
     pub(crate) durable: bool,
     pub(crate) connection: Option<Connection>,
     pub(crate) subscriptions: HashMap<Arc<str>, Subscription>,
-    /// Waiting to be sent.
+    /// The messages that wait to be sent.
     pub(crate) pending: VecDeque<Queued>,
-    /// Sent, in this order; the first `on_wire` of them on this connection.
+    /// The sent messages in order; the first `on_wire` of them were sent on this connection.
     pub(crate) inflight: VecDeque<Inflight>,
     pub(crate) on_wire: usize,
-    /// Weight of `pending` and of `inflight`.
+    /// The weight of `pending` and `inflight`.
     pub(crate) bytes: usize,
-    /// QoS 2 messages that were taken and not yet released.
+    /// The QoS 2 messages that were accepted and not yet released.
     pub(crate) incoming: HashSet<u16>,
-    /// The will of a client that is lost, while its delay lasts.
+    /// The will of a lost client, until its delay has passed.
     pub(crate) will: Option<Will>,
-    /// Grows with each connection: a timer of an earlier one is void.
+    /// A counter of connections; a timer of an earlier connection is void.
     pub(crate) generation: u64,
-    /// From where its client connected last; `None` since a start of the broker.
+    /// The address of the last connection; `None` if there was none since the broker's start.
     pub(crate) peer: Option<IpAddr>,
-    /// Since when it is without its client, milliseconds since 1970; 0 since before the broker's start.
+    /// When the client left, milliseconds since 1970; 0 if before the broker's start.
     pub(crate) left: u64,
-    /// What is due while the client is away.
+    /// The deadlines that apply while the client is away.
     pub(super) deadlines: Vec<Deadline>,
     next_id: u16,
     used_ids: HashSet<u16>,
 }
 
-/// A message that was sent and not acknowledged.
+/// A message that was sent and not yet acknowledged.
 #[derive(Debug)]
 pub(crate) struct Inflight {
     pub(crate) id: u16,
     pub(crate) sequence: u64,
-    /// None when the client has it (PUBREC) and PUBREL is due.
+    /// The message; `None` if the client has it (PUBREC) and PUBREL is due.
     pub(crate) queued: Option<Queued>,
 }
 
@@ -69,10 +69,10 @@ pub(crate) struct Connection {
     pub(crate) id: u64,
     pub(crate) version: Version,
     pub(crate) outbox: Arc<Outbox>,
-    /// Bytes of this turn.
+    /// The bytes that this round has written.
     pub(crate) staged: BytesMut,
     pub(crate) will: Option<Will>,
-    /// Messages above QoS 0 that may be unacknowledged.
+    /// The most messages above QoS 0 that may be unacknowledged.
     pub(crate) window: usize,
     pub(crate) maximum_packet: usize,
     pub(crate) problem_information: bool,
@@ -81,16 +81,16 @@ pub(crate) struct Connection {
     alias_maximum: usize,
 }
 
-/// What became of a message that was to be written.
+/// The result of writing a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Written {
     Yes,
-    /// Larger than the client takes.
+    /// The message is larger than the client accepts.
     TooLarge,
 }
 
 impl Session {
-    /// A new one.
+    /// Creates a session.
     pub(crate) fn new(who: Identity, expiry: u32) -> Self {
         Self {
             who,
@@ -113,7 +113,7 @@ impl Session {
         }
     }
 
-    /// A packet identifier that is not in use. There are 65,535, and the bound of messages in flight is lower.
+    /// Returns an unused packet identifier. There are 65,535, and fewer messages may be in flight.
     pub(crate) fn take_id(&mut self) -> u16 {
         loop {
             self.next_id = self.next_id.wrapping_add(1);
@@ -123,19 +123,19 @@ impl Session {
         }
     }
 
-    /// Puts a message in flight, as it was before a restart of the broker.
+    /// Adds a message in flight, as it was before a restart of the broker.
     pub(crate) fn restore_inflight(&mut self, inflight: Inflight) {
         self.used_ids.insert(inflight.id);
         self.next_id = inflight.id;
         self.inflight.push_back(inflight);
     }
 
-    /// The place of what was sent as `id` on this connection.
+    /// Returns the position of the message that was sent as `id` on this connection.
     pub(crate) fn position(&self, id: u16) -> Option<usize> {
         self.inflight.iter().take(self.on_wire).position(|inflight| inflight.id == id)
     }
 
-    /// What is at `position` is done with.
+    /// Removes the finished message at `position`.
     pub(crate) fn finish(&mut self, position: usize) -> Option<Inflight> {
         let done = self.inflight.remove(position)?;
         self.used_ids.remove(&done.id);
@@ -145,19 +145,19 @@ impl Session {
         Some(done)
     }
 
-    /// Messages that count against the bound.
+    /// Returns the number of messages that count against the limit.
     pub(crate) fn queued(&self) -> usize {
         self.pending.len() + self.inflight.len()
     }
 
-    /// Whether one more message of `weight` is too many.
+    /// Reports whether one more message of `weight` would exceed the limits.
     pub(crate) fn is_full(&self, weight: usize, limits: &Limits) -> bool {
         self.queued() >= limits.queued_messages || self.bytes + weight > limits.queued_bytes
     }
 }
 
 impl Connection {
-    /// A connection whose CONNECT was accepted.
+    /// Creates a connection whose CONNECT was accepted.
     pub(crate) fn new(
         id: u64,
         outbox: Arc<Outbox>,
@@ -179,18 +179,18 @@ impl Connection {
         }
     }
 
-    /// Whether its client is behind.
+    /// Reports whether the client has too many unread bytes.
     pub(crate) fn is_full(&self, limits: &Limits) -> bool {
         self.staged.len() + self.outbox.waiting() > limits.buffered_bytes
     }
 
-    /// Writes a DISCONNECT, with the reason in words where the client wants them and has room for them.
+    /// Writes a DISCONNECT, with a reason string if the client wants it and its packet limit allows it.
     pub(crate) fn disconnect(&mut self, reason: Reason, said: &str) {
         let said = if self.problem_information { said } else { "" };
         encode::disconnect(&mut self.staged, self.version, reason, said, self.maximum_packet);
     }
 
-    /// Writes a PUBLISH, with an alias in place of a topic that was sent before.
+    /// Writes a PUBLISH, with an alias instead of a topic that was sent before.
     pub(crate) fn publish(&mut self, mut outgoing: Outgoing<'_>) -> Written {
         let topic = &outgoing.message.topic;
         let mut named = None;
@@ -207,7 +207,7 @@ impl Connection {
         }
         let mut is_written = self.write(&outgoing);
         if !is_written && outgoing.alias.take().is_some() {
-            // an alias may need more room than the topic without one
+            // introducing an alias may need more room than the topic alone
             named = None;
             is_written = self.write(&outgoing);
         }

@@ -1,4 +1,4 @@
-//! SUBSCRIBE and UNSUBSCRIBE.
+//! Handles SUBSCRIBE and UNSUBSCRIBE.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Core {
-    /// Each filter is answered for itself; retained messages follow.
+    /// Handles SUBSCRIBE: each filter is answered separately, and retained messages follow.
     pub(super) fn subscribe(&mut self, id: u64, subscribe: &Subscribe) -> Result<(), Fault> {
         self.check_answer(id, subscribe.filters.len())?;
         let version = self.version(id);
@@ -50,7 +50,7 @@ impl Core {
         Ok(())
     }
 
-    /// Whether the client takes a packet with a code for each of so many filters.
+    /// Checks that the client accepts a packet with a code for each of this number of filters.
     fn check_answer(&self, id: u64, filters: usize) -> Result<(), Fault> {
         let connection = self.sessions.get(&id).and_then(|session| session.connection.as_ref());
         let most = connection.map_or(usize::MAX, |connection| connection.maximum_packet);
@@ -63,7 +63,7 @@ impl Core {
         Ok(())
     }
 
-    /// Adds or replaces one subscription; true if it is new.
+    /// Adds or replaces one subscription; returns true if it is new.
     fn subscribe_one(&mut self, id: u64, text: &Arc<str>, subscription: Subscription) -> Result<bool, Fault> {
         let filter = topic::parse_filter(text)?;
         let most = self.limits.subscriptions;
@@ -84,7 +84,7 @@ impl Core {
         Ok(old.is_none())
     }
 
-    /// Puts a session's subscription where messages find it.
+    /// Adds a session's subscription to the index.
     pub(super) fn index_subscription(&mut self, id: u64, filter: Filter<'_>, subscription: Subscription) {
         let entry = Entry {
             who: Subscriber::Session(id),
@@ -118,7 +118,7 @@ impl Core {
         }
     }
 
-    /// Messages that are queued already still arrive.
+    /// Handles UNSUBSCRIBE. Messages that are queued already are still delivered.
     pub(super) fn unsubscribe(&mut self, id: u64, unsubscribe: &Unsubscribe) -> Result<(), Fault> {
         self.check_answer(id, unsubscribe.filters.len())?;
         let mut codes = Vec::with_capacity(unsubscribe.filters.len());

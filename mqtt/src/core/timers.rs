@@ -1,27 +1,27 @@
-//! What is due when.
+//! The deadlines of the broker.
 
 use std::collections::BTreeMap;
 
-/// How long what a subscriber acknowledged may wait for a commit.
+/// The longest delay of the commit of a subscriber's acknowledgements, milliseconds.
 const LAZY_COMMIT: u64 = 100;
 
-/// How often retained messages are looked through for those whose time is over.
+/// The interval between searches for expired retained messages, milliseconds.
 const SWEEP: u64 = 60_000;
 
-/// Something that is due.
+/// What is due at a deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Due {
-    /// A lost client's will, unless it connected again: session and generation.
+    /// The delayed will of a lost client, unless it reconnected: session and generation.
     Will(u64, u64),
-    /// The end of a session without its client.
+    /// The expiry of a session without its client: session and generation.
     Expiry(u64, u64),
-    /// Publishers that wait may have waited long enough.
+    /// A check whether publishers have waited too long.
     Patience,
-    /// Retained messages whose time is over.
+    /// A search for expired retained messages.
     Sweep,
 }
 
-/// A deadline that can be taken back.
+/// A handle with which a deadline can be cancelled.
 pub(super) type Deadline = (u64, u64);
 
 /// The deadlines, milliseconds since 1970.
@@ -42,12 +42,12 @@ impl Timers {
         (when, self.count)
     }
 
-    /// Takes a deadline back.
+    /// Cancels a deadline.
     pub(super) fn remove(&mut self, deadline: Deadline) {
         self.due.remove(&deadline);
     }
 
-    /// Publishers wait: how long they have is looked at every `interval`.
+    /// Schedules checks of waiting publishers every `interval`.
     pub(super) fn watch(&mut self, now: u64, interval: u64) {
         if !self.watching {
             self.watching = true;
@@ -55,7 +55,7 @@ impl Timers {
         }
     }
 
-    /// Retained messages are to be looked through, sooner or later.
+    /// Schedules the next search for expired retained messages.
     pub(super) fn sweep(&mut self, now: u64) {
         if !self.sweeping {
             self.sweeping = true;
@@ -75,13 +75,13 @@ impl Timers {
         self.commit = None;
     }
 
-    /// The first deadline.
+    /// Returns the time of the first deadline.
     pub(super) fn next(&self) -> Option<u64> {
         let first = self.due.first_key_value().map(|((when, _), _)| *when);
         first.into_iter().chain(self.commit).min()
     }
 
-    /// The first deadline that has come, which is gone then.
+    /// Removes and returns the first deadline that has passed.
     pub(super) fn pop(&mut self, now: u64) -> Option<Due> {
         let entry = self.due.first_entry().filter(|entry| entry.key().0 <= now)?;
         Some(entry.remove())

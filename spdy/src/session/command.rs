@@ -1,4 +1,4 @@
-//! What sessions and streams ask of the driver.
+//! The commands of sessions and streams to the driver.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use super::half::ReceivingHalf;
 use crate::{Headers, Status, StreamId};
 
-/// What is asked of the driver.
+/// A command to the driver.
 pub(super) enum Command {
     Open { headers: Headers, fin: bool, opened: oneshot::Sender<io::Result<ReceivingHalf>> },
     Reply { id: StreamId },
@@ -18,7 +18,7 @@ pub(super) enum Command {
     Close,
 }
 
-/// The error of whoever asks a driver that has ended.
+/// Returns the error for callers of a driver that has ended.
 pub(super) fn ended() -> io::Error {
     io::Error::new(io::ErrorKind::NotConnected, "the connection has ended")
 }

@@ -1,4 +1,4 @@
-//! The owner of a connection: moves bytes between it, its streams and what it is spoken over.
+//! The task that owns a connection and moves bytes between its streams and the underlying transport.
 
 use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 
@@ -18,29 +18,29 @@ use super::{
 };
 use crate::{Connection, Event, Headers, SendError, Status, StreamId};
 
-/// Chunks that a stream holds for its reader. One is what was read of the connection at a time, [`READ`] bytes at most.
+/// The chunks that a stream buffers for its reader. A chunk is the result of one read of the connection, at most [`READ`] bytes.
 const CHUNKS: usize = 8;
-/// Bytes read at a time.
+/// The bytes to read at a time.
 const READ: usize = 16 * 1024;
-/// No commands are taken while so many bytes wait to be written …
+/// No commands are taken while this number of bytes waits to be written.
 const MAX_WRITTEN: usize = 64 * 1024;
-/// … and nothing is read while there are so many: answers to pings and refusals are added by reading.
+/// Nothing is read while this number of bytes waits to be written, because reading adds answers to pings and refusals.
 const MAX_OUTPUT: usize = 128 * 1024;
-/// Pings of ours that are not answered; further ones are not waited for.
+/// The most pings without an answer; further ones fail at once.
 const MAX_PINGS: usize = 16;
-/// How long what is left may take to be written at the end.
+/// How long the remaining bytes may take to be written at the end.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A stream as the driver sees it.
+/// The driver's state of a stream.
 struct Entry {
-    /// `None`: the peer sends nothing more.
+    /// The channel to the stream's reader; `None` if the peer sends nothing more.
     chunks: Option<mpsc::Sender<Bytes>>,
     end: Arc<End>,
-    /// Who waits for the peer to accept it.
+    /// The opener that waits for the peer to accept the stream.
     opened: Option<(oneshot::Sender<io::Result<ReceivingHalf>>, ReceivingHalf)>,
 }
 
-/// Bytes that a stream has no room for.
+/// Received bytes for which a stream has no room yet.
 struct Blocked {
     id: StreamId,
     chunks: mpsc::Sender<Bytes>,
@@ -48,7 +48,7 @@ struct Blocked {
     fin: bool,
 }
 
-/// Runs a connection.
+/// The future that runs a connection.
 pub struct Driver<T> {
     io: T,
     state: State,
@@ -60,12 +60,12 @@ struct State {
     entries: BTreeMap<StreamId, Entry>,
     blocked: Option<Blocked>,
     requests: mpsc::Sender<Request>,
-    /// Weak: the streams and sessions that somebody holds keep the connection, not the driver itself.
+    /// Weak, so that the connection lives as long as somebody holds a stream or a session, and the driver does not keep itself alive.
     handle: mpsc::WeakSender<Command>,
     dropped: Arc<Dropped>,
     pings: BTreeMap<u32, oneshot::Sender<()>>,
     closing: bool,
-    /// What was taken of the connection and is not written, once it is closed.
+    /// The bytes that were not written when the connection was closed.
     unwritten: Bytes,
     /// Why nothing can be written any more.
     broken: Option<io::Error>,
@@ -77,7 +77,7 @@ impl<T> std::fmt::Debug for Driver<T> {
     }
 }
 
-/// What ended a wait.
+/// The event that ended a wait.
 enum Step {
     Read(usize),
     Written(io::Result<usize>),
@@ -110,10 +110,10 @@ impl<T: AsyncRead + AsyncWrite> Driver<T> {
         Self { io, state, commands }
     }
 
-    /// Runs the connection until an end of it closes it, or until nobody holds a session or stream of it.
+    /// Runs the connection until either end closes it, or until nobody holds its session or any of its streams.
     ///
     /// # Errors
-    /// The peer does not speak the protocol, or the connection broke.
+    /// The peer violates the protocol, or the connection broke.
     pub async fn run(self) -> io::Result<()> {
         let Self { io, mut state, mut commands } = self;
         let (mut reader, mut writer) = split(io);
@@ -129,7 +129,7 @@ impl<T: AsyncRead + AsyncWrite> Driver<T> {
             writer.write_all(&state.connection.take_output()).await?;
             writer.shutdown().await
         };
-        // a peer that takes nothing any more has no need of the rest
+        // a peer that no longer reads does not need the rest
         let _ = timeout(FLUSH_TIMEOUT, flush).await;
         ended
     }
@@ -157,13 +157,13 @@ impl State {
                 output = self.connection.take_output();
             }
             if self.broken.is_some() {
-                // Nobody takes it. What the peer has said before it left is still read.
+                // The peer no longer reads, but what it sent before is still read.
                 output.clear();
             }
             let waiting = self.waiting(&output);
             let room = self.blocked.as_ref().map(|blocked| blocked.chunks.clone());
             let step = tokio::select! {
-                // each arm is cancel-safe: what it has not yet done stays where it is
+                // each arm is cancel-safe: unfinished work stays where it is
                 read = read(reader, &mut input), if room.is_none() && waiting < MAX_OUTPUT => Step::Read(read?),
                 step = write(writer, &output), if !output.is_empty() || unflushed => step,
                 command = commands.recv(), if waiting < MAX_WRITTEN => Step::Command(command),
@@ -195,7 +195,7 @@ impl State {
                 Step::Dropped => self.forget_dropped(commands),
             }
         }
-        // what was under way is written with the rest
+        // a write in progress continues with the remaining bytes
         self.unwritten = output;
         Ok(())
     }
@@ -222,10 +222,10 @@ impl State {
                         Entry { chunks: Some(chunks), end: half.end.clone(), opened: Some((opened, half)) };
                     self.entries.insert(id, entry);
                 }
-                // whoever asked may have given up
+                // the opener may have given up
                 Err(error) => drop(opened.send(Err(refused(error)))),
             },
-            // a stream that has ended meanwhile takes nothing; its owner sees that by its end
+            // a stream that has ended meanwhile cannot reply; its owner sees that by its end
             Command::Reply { id } => drop(self.connection.reply(id)),
             Command::Send { id, bytes, fin } => drop(self.connection.send(id, &bytes, fin)),
             Command::Reset { id, status } => {
@@ -262,7 +262,7 @@ impl State {
                 if let Some((opened, half)) = waits
                     && opened.send(Ok(half)).is_err()
                 {
-                    // whoever wanted it has given up
+                    // the opener has given up
                     self.connection.reset(id, Status::Cancel);
                     self.entries.remove(&id);
                 }
@@ -274,14 +274,14 @@ impl State {
                     if let Some((opened, _)) = entry.opened {
                         let refused =
                             io::Error::new(io::ErrorKind::ConnectionRefused, "the peer refused the stream");
-                        // whoever wanted it may have given up
+                        // the opener may have given up
                         drop(opened.send(Err(refused)));
                     }
                 }
             }
             Event::Pong(id) => {
                 if let Some(pong) = self.pings.remove(&id) {
-                    // whoever asked may have given up
+                    // the caller may have given up
                     let _ = pong.send(());
                 }
             }
@@ -301,13 +301,13 @@ impl State {
             self.finish(id);
         }
         if self.requests.try_send(request).is_err() {
-            // Too many wait, or nobody takes them. The stream itself is dropped with this, and told so once more, which changes nothing.
+            // Too many streams wait, or nobody accepts them. Dropping the stream reports it once more, which changes nothing.
             self.connection.reset(id, Status::RefusedStream);
             self.entries.remove(&id);
         }
     }
 
-    /// The peer sends nothing more on a stream.
+    /// Records that the peer sends nothing more on a stream.
     fn finish(&mut self, id: StreamId) {
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.end.finish();
@@ -328,7 +328,7 @@ impl State {
         }
     }
 
-    /// The reader has made room, or has gone.
+    /// Continues after a blocked stream's reader has made room or has gone.
     fn unblock(&mut self, permit: Option<mpsc::OwnedPermit<Bytes>>) {
         let Some(Blocked { id, bytes, fin, .. }) = self.blocked.take() else { return };
         if let Some(permit) = permit {
@@ -339,7 +339,7 @@ impl State {
         }
     }
 
-    /// Streams whose owners have gone are reset, where they have not ended. What they have sent goes before.
+    /// Resets the streams whose owners have gone and that have not ended. What they have sent goes first.
     fn forget_dropped(&mut self, commands: &mut mpsc::Receiver<Command>) {
         let ids = self.dropped.take();
         while let Ok(command) = commands.try_recv() {
@@ -359,14 +359,14 @@ fn refused(error: SendError) -> io::Error {
     io::Error::other(error)
 }
 
-/// Cancel-safe: nothing is read where it is dropped.
+/// Reads bytes. Cancel-safe: nothing is read if it is dropped.
 async fn read<T: AsyncRead>(reader: &mut ReadHalf<T>, input: &mut BytesMut) -> io::Result<usize> {
     input.reserve(READ);
     let mut limited = AsyncReadExt::take(reader, READ as u64);
     limited.read_buf(input).await
 }
 
-/// Writes some of the output, or flushes where there is none left. Cancel-safe: what is written is told.
+/// Writes some of the output, or flushes if there is none. Cancel-safe: it returns how much was written.
 async fn write<T: AsyncWrite>(writer: &mut WriteHalf<T>, output: &Bytes) -> Step {
     if output.is_empty() {
         Step::Flushed(writer.flush().await)

@@ -1,11 +1,11 @@
-//! Streams whose owners have gone.
+//! Streams that were dropped by their owners.
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::StreamId;
 
-/// Streams whose owners have gone; no more than there are streams.
+/// The dropped streams that the driver has not handled yet; never more than there are streams.
 #[derive(Debug, Default)]
 pub(super) struct Dropped {
     ids: Mutex<Vec<StreamId>>,
@@ -13,18 +13,18 @@ pub(super) struct Dropped {
 }
 
 impl Dropped {
-    /// The owner of this stream has gone.
+    /// Records that the owner of this stream has gone.
     pub(super) fn add(&self, id: StreamId) {
         self.ids.lock().push(id);
         self.added.notify_one();
     }
 
-    /// Waits for some. Cancel-safe: they stay where they are.
+    /// Waits until there are some. Cancel-safe: they stay where they are.
     pub(super) async fn added(&self) {
         self.added.notified().await;
     }
 
-    /// Those that were added since the last call.
+    /// Returns those that were added since the last call.
     pub(super) fn take(&self) -> Vec<StreamId> {
         std::mem::take(&mut self.ids.lock())
     }

@@ -1,4 +1,4 @@
-//! The peer's half of a stream: what it sends, and how it has ended.
+//! The receiving half of a stream: the peer's bytes, and how they end.
 
 use std::sync::{
     Arc,
@@ -10,24 +10,24 @@ use tokio::sync::mpsc;
 
 use crate::StreamId;
 
-/// What a new stream reads of.
+/// The receiving half of a new stream.
 #[derive(Debug)]
 pub(super) struct ReceivingHalf {
-    /// The number of the stream.
+    /// The stream's id.
     pub(super) id: StreamId,
-    /// What the peer sends.
+    /// The channel with the peer's bytes.
     pub(super) chunks: mpsc::Receiver<Bytes>,
-    /// How it has ended.
+    /// How the half has ended.
     pub(super) end: Arc<End>,
-    /// Whether nothing is sent to the peer.
+    /// Whether this end sends nothing on the stream.
     pub(super) sends_nothing: bool,
 }
 
-/// How the peer's half has ended, if it has.
+/// How the receiving half has ended, if it has.
 #[derive(Debug, Default)]
 pub(super) struct End(AtomicU8);
 
-/// It has not ended.
+/// The half has not ended.
 pub(super) const OPEN: u8 = 0;
 /// The peer sends nothing more.
 const FINISHED: u8 = 1;
@@ -37,27 +37,27 @@ pub(super) const RESET: u8 = 2;
 pub(super) const LOST: u8 = 3;
 
 impl End {
-    /// It sends nothing more.
+    /// Records that the peer sends nothing more.
     pub(super) fn finish(&self) {
         self.first(FINISHED);
     }
 
-    /// It has ended both halves.
+    /// Records that both halves have ended.
     pub(super) fn reset(&self) {
         self.0.store(RESET, Ordering::Release);
     }
 
-    /// The connection broke.
+    /// Records that the connection broke.
     pub(super) fn lose(&self) {
         self.first(LOST);
     }
 
     fn first(&self, end: u8) {
-        // what was the end stays it
+        // the first end is kept
         let _ = self.0.compare_exchange(OPEN, end, Ordering::AcqRel, Ordering::Acquire);
     }
 
-    /// Whether it has ended so.
+    /// Reports whether the half has ended in this way.
     pub(super) fn is(&self, end: u8) -> bool {
         self.0.load(Ordering::Acquire) == end
     }

@@ -7,20 +7,20 @@ use tokio::sync::mpsc;
 use super::{command::Command, stream::Stream};
 use crate::{Headers, Status};
 
-/// The streams that the peer opens.
+/// Receives the streams that the peer opens.
 #[derive(Debug)]
 pub struct Incoming(pub(super) mpsc::Receiver<Request>);
 
-/// A stream that the peer wants. Dropped, it is refused.
+/// The peer's request to open a stream. Dropping it refuses the stream.
 #[derive(Debug)]
 pub struct Request {
-    /// What it is for.
+    /// The stream's headers.
     pub headers: Headers,
     pub(super) stream: Stream,
 }
 
 impl Incoming {
-    /// The next stream that the peer wants; `None`: the connection has ended.
+    /// Returns the peer's next request; `None` if the connection has ended.
     pub async fn next(&mut self) -> Option<Request> {
         self.0.recv().await
     }

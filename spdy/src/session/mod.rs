@@ -1,11 +1,11 @@
-//! Streams over tokio: a [`Driver`] owns the connection, and each [`Stream`] is read and written by itself.
+//! Streams over tokio: a [`Driver`] owns the connection, and each [`Stream`] is read and written separately.
 //!
-//! There is back-pressure in both directions and no unbounded buffer. A stream whose reader is slow holds some chunks of bytes; then
-//! the connection is not read until it has taken one, which is all that a protocol without windows allows: streams that must not wait
-//! for each other need a connection each. Whoever writes waits while what was written before is not yet on its way.
+//! There is back-pressure in both directions and no unbounded buffer. A stream with a slow reader buffers some chunks. Then the connection
+//! is not read until the reader has taken one, because the protocol has no windows: streams that must not block each other need separate
+//! connections. A writer waits until its earlier bytes were handed to the connection.
 //!
-//! Reading ends as with spdystream: the peer's end of a stream and its reset are both a plain end of file. A connection that broke is
-//! an error, so that what was cut off cannot be taken for complete.
+//! Reading ends as with spdystream: the peer's end of a stream and its reset are both a plain end of file. A broken connection is an error,
+//! so that truncated data cannot be taken for complete.
 
 mod command;
 mod driver;
@@ -33,21 +33,21 @@ pub use self::{
 };
 use crate::{Connection, Headers, Role};
 
-/// What streams and sessions ask of the driver and it has not yet done.
+/// The most commands that wait for the driver.
 const COMMANDS: usize = 16;
-/// Streams of the peer that nobody has looked at; it opens no more.
+/// The most streams of the peer that wait to be accepted; further ones are refused.
 const WAITING: usize = 16;
-/// How long the peer may take to accept a stream; spdystream's limit.
+/// How long the peer may take to accept a stream, as in spdystream.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The connection, to open streams on it.
+/// A handle to the connection with which streams are opened.
 #[derive(Clone, Debug)]
 pub struct Session {
     commands: mpsc::Sender<Command>,
     dropped: Arc<Dropped>,
 }
 
-/// Takes a connection on which nothing of SPDY has been said. Nothing happens before [`Driver::run`].
+/// Creates a session on a new connection. Nothing happens before [`Driver::run`].
 pub fn new<T: AsyncRead + AsyncWrite>(io: T, role: Role) -> (Session, Incoming, Driver<T>) {
     let (commands, received) = mpsc::channel(COMMANDS);
     let (requests, waiting) = mpsc::channel(WAITING);
@@ -58,10 +58,10 @@ pub fn new<T: AsyncRead + AsyncWrite>(io: T, role: Role) -> (Session, Incoming, 
 }
 
 impl Session {
-    /// Opens a stream, and waits until the peer accepts it; with `fin`, one on which nothing is sent.
+    /// Opens a stream and waits until the peer accepts it. With `fin`, nothing is sent on it.
     ///
     /// # Errors
-    /// The peer refuses it or does not answer, there are too many, or the connection has ended.
+    /// The peer refuses it or does not answer, there are too many streams, or the connection has ended.
     pub async fn open(&self, headers: Headers, fin: bool) -> io::Result<Stream> {
         let (opened, answer) = oneshot::channel();
         let command = Command::Open { headers: headers.clone(), fin, opened };
@@ -73,7 +73,7 @@ impl Session {
         Ok(Stream::new(half, self.commands.clone(), self.dropped.clone()))
     }
 
-    /// Asks the peer for a sign and waits for it.
+    /// Sends a ping and waits for the answer.
     ///
     /// # Errors
     /// The connection has ended.
@@ -83,9 +83,9 @@ impl Session {
         answer.await.map_err(|_| ended())
     }
 
-    /// Ends all streams and the connection.
+    /// Closes all streams and the connection.
     pub async fn close(&self) {
-        // one that has ended is closed
+        // a connection that has ended is closed already
         let _ = self.commands.send(Command::Close).await;
     }
 }

@@ -21,10 +21,10 @@ use super::{
 };
 use crate::{Status, StreamId};
 
-/// Bytes that one write takes at most.
+/// The most bytes that one write takes.
 const CHUNK: usize = 16 * 1024;
 
-/// A stream: read to its end, written, and shut down, each half by itself. Dropped before both have ended, it is reset.
+/// A stream, whose halves can be read and shut down separately. If it is dropped before both have ended, it is reset.
 pub struct Stream {
     id: StreamId,
     chunks: mpsc::Receiver<Bytes>,
@@ -54,14 +54,14 @@ impl Stream {
         }
     }
 
-    /// Its number.
+    /// Returns the stream's id.
     pub fn id(&self) -> StreamId {
         self.id
     }
 
     /// Ends both halves.
     pub async fn reset(self, status: Status) {
-        // a connection that has ended has ended this too
+        // if the connection has ended, the stream has too
         let _ = self.command(Command::Reset { id: self.id, status }).await;
     }
 
@@ -123,11 +123,11 @@ impl AsyncWrite for Stream {
     }
 
     fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // the driver writes what it has as soon as the connection takes it
+        // the driver writes its bytes as soon as the connection accepts them
         Poll::Ready(Ok(()))
     }
 
-    /// Ends the sending half; the other one can be read on.
+    /// Ends the sending half; the other half can still be read.
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.finished || self.end.is(RESET) || self.end.is(LOST) {
             return Poll::Ready(Ok(()));
