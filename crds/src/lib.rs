@@ -18,7 +18,7 @@ pub mod reliablesyncs;
 pub mod rules;
 mod schema;
 
-/// Every definition, ordered by group and kind.
+/// Returns all definitions, ordered by group and kind.
 pub fn all() -> Vec<CustomResourceDefinition> {
     vec![
         apps::EdgeApplication::crd(),
@@ -37,7 +37,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
     ]
 }
 
-/// KubeEdge writes the status of these kinds with the object itself; behind a subresource those writes would be lost.
+/// Removes the status subresource: KubeEdge writes the status of these kinds together with the object, and a subresource would drop that.
 fn without_subresources(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     for version in &mut crd.spec.versions {
         version.subresources = None;
@@ -45,7 +45,7 @@ fn without_subresources(mut crd: CustomResourceDefinition) -> CustomResourceDefi
     crd
 }
 
-/// The status of these kinds may hold what else older versions and mappers write there.
+/// Lets the status of these kinds hold unknown fields, which older versions and mappers write.
 fn open_status(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     for version in &mut crd.spec.versions {
         let schema = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut());
@@ -57,7 +57,7 @@ fn open_status(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     crd
 }
 
-/// Says of the older version of these kinds that it is deprecated.
+/// Marks the older version of these kinds as deprecated.
 fn deprecated(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     let group = crd.spec.group.clone();
     let newest = crd.spec.versions.first().map(|version| version.name.clone()).unwrap_or_default();
@@ -69,8 +69,8 @@ fn deprecated(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     crd
 }
 
-/// The same kind under the version before, in which KubeEdge's samples and older manifests are written. What it calls by other
-/// names is let through: no object is refused for its age.
+/// Adds an older version of the same kind, in which KubeEdge's samples and older manifests are written. Its schema accepts fields with
+/// other names, so that no object is refused for its age.
 fn also(mut crd: CustomResourceDefinition, older: &str) -> CustomResourceDefinition {
     let open = JSONSchemaProps {
         type_: Some("object".into()),
@@ -95,10 +95,10 @@ fn also(mut crd: CustomResourceDefinition, older: &str) -> CustomResourceDefinit
     crd
 }
 
-/// A definition as YAML.
+/// Returns a definition as YAML.
 ///
 /// # Errors
-/// The definition cannot be written as YAML; none of [`all`] is so.
+/// The definition cannot be written as YAML, which does not happen for those of [`all`].
 pub fn to_yaml(crd: &CustomResourceDefinition) -> Result<String, serde_saphyr::ser::Error> {
     serde_saphyr::to_string(crd)
 }

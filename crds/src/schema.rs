@@ -1,24 +1,24 @@
-//! Schemas of fields that hold whatever a user writes.
+//! Schemas of fields with arbitrary contents.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 
-/// An object of any form.
+/// Returns the schema of an arbitrary object.
 pub(crate) fn open(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
 }
 
-/// A list of such objects.
+/// Returns the schema of a list of arbitrary objects.
 pub(crate) fn open_list(generator: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "array", "items": open(generator)})
 }
 
-/// The same, or `null`, as YAML has a key of which only comments are left.
+/// Returns the schema of an arbitrary object or `null`, which YAML has for a key with nothing but comments below it.
 pub(crate) fn open_or_null(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "object", "nullable": true, "x-kubernetes-preserve-unknown-fields": true})
 }
 
-/// `null` is what is there where nothing is.
+/// Deserialises `null` as the default value.
 pub(crate) fn or_null<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,

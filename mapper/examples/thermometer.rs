@@ -1,4 +1,4 @@
-//! The mapper of a thermometer that is not there: `temperature` creeps towards `target`, which can be set.
+//! The mapper of a simulated thermometer: `temperature` moves towards `target`, which can be set.
 //!
 //! `DMI_SOCKET=/etc/kubeedge/dmi.sock MAPPER_SOCKET=/etc/kubeedge/thermometer.sock cargo run -p mapper --example thermometer`
 

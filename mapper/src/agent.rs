@@ -1,4 +1,4 @@
-//! The agent, as a mapper calls it.
+//! The client of the agent's service.
 
 use std::{
     collections::BTreeMap,
@@ -22,38 +22,38 @@ use wire::dmi::{
 
 use crate::{Device, work::Reading};
 
-/// An agent that takes longer for one call hangs.
+/// The limit of one call; an agent that takes longer hangs.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
-/// The largest answer: all devices of a mapper. `edge-agent` keeps below gRPC's usual 4 MiB; EdgeCore does not.
+/// The largest answer, bytes: all devices of a mapper. `edge-agent` stays below gRPC's usual 4 MiB; `EdgeCore` does not.
 const ANSWER_BYTES: usize = 64 * 1024 * 1024;
 
-/// The agent. It is dialled with the first call, and again after it went away. Cheap to clone.
+/// A client of the agent. It connects with the first call, and again after the agent went away. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Agent {
     client: DeviceManagerServiceClient<Channel>,
 }
 
 impl Agent {
-    /// On this socket.
+    /// Creates a client of the agent on this socket.
     pub(crate) fn new(socket: &Path) -> Self {
         let socket: PathBuf = socket.to_owned();
         let connector = service_fn(move |_| {
             let socket = socket.clone();
             async move { UnixStream::connect(socket).await.map(TokioIo::new) }
         });
-        // the name is for the HTTP/2 header only
+        // the name is only used in the HTTP/2 header
         let channel = Endpoint::from_static("http://agent").connect_with_connector_lazy(connector);
         Self { client: DeviceManagerServiceClient::new(channel).max_decoding_message_size(ANSWER_BYTES) }
     }
 
-    /// Registers; all devices and models.
+    /// Registers the mapper; the answer has all devices and models.
     pub(crate) async fn register(&self, mapper: MapperInfo) -> Result<MapperRegisterResponse, Status> {
         let request = MapperRegisterRequest { with_data: true, mapper: Some(mapper) };
         within(self.client.clone().mapper_register(request)).await
     }
 
-    /// Reports readings; whether they arrived. What the agent refuses has arrived, too: it would refuse it again. It refuses a
-    /// report as a whole, so that the readings of one that it refuses are reported each alone.
+    /// Reports readings; returns whether they arrived. Readings that the agent refuses have arrived too, because it would refuse them
+    /// again. It refuses a report as a whole, so the readings of a refused report are reported one by one.
     pub(crate) async fn report(&self, device: &Device, readings: &[Reading]) -> bool {
         let outcome = self.send(device, readings).await;
         let is_refused = outcome.as_ref().is_err_and(|status| status.code() == Code::InvalidArgument);
@@ -79,7 +79,7 @@ impl Agent {
         within(self.client.clone().report_device_status(request)).await.map(drop)
     }
 
-    /// Reports a state; whether it arrived.
+    /// Reports a state; returns whether it arrived.
     pub(crate) async fn report_state(&self, device: &Device, state: &str) -> bool {
         let request = ReportDeviceStatesRequest {
             device_name: device.name.clone(),
@@ -107,7 +107,7 @@ fn twin(reading: &Reading) -> Twin {
         ("timestamp".to_owned(), reading.at.to_string()),
         ("type".to_owned(), reading.kind.to_owned()),
     ]);
-    // both are always there: EdgeCore fails without either
+    // both are always set, because `EdgeCore` fails without either
     Twin {
         property_name: reading.property.clone(),
         observed_desired: Some(TwinProperty {

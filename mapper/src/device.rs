@@ -1,4 +1,4 @@
-//! Devices, as a protocol's code sees them.
+//! Devices as a protocol's code sees them.
 
 use std::{fmt, time::Duration};
 
@@ -6,21 +6,21 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use wire::dmi;
 
-/// Between two readings where the device does not say.
+/// The default interval of readings.
 const COLLECT: Duration = Duration::from_secs(1);
-/// Between two reports where the device does not say.
+/// The default interval of reports.
 const REPORT: Duration = Duration::from_secs(10);
-/// Nothing is read or reported more often.
+/// The shortest interval of readings and reports.
 const LEAST: Duration = Duration::from_millis(10);
 
-/// A device.
+/// A device of the mapper.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Device {
     /// Its namespace.
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// How it is reached: `spec.protocol.configData`.
+    /// How to connect to it: `spec.protocol.configData`.
     pub settings: Settings,
     /// Its properties.
     pub properties: Vec<Property>,
@@ -35,21 +35,21 @@ pub struct Property {
     pub kind: Kind,
     /// Whether it cannot be written.
     pub is_read_only: bool,
-    /// Least value, as text; empty where there is none.
+    /// The smallest value, as text; empty if there is none.
     pub minimum: String,
-    /// Greatest value, as text; empty where there is none.
+    /// The largest value, as text; empty if there is none.
     pub maximum: String,
-    /// Unit of its values; empty where there is none.
+    /// The unit of its values; empty if there is none.
     pub unit: String,
-    /// How it is reached: `visitors.configData`.
+    /// How to access it: `visitors.configData`.
     pub settings: Settings,
-    /// The value that it shall have.
+    /// The desired value.
     pub desired: Option<String>,
-    /// Between two readings.
+    /// The interval of readings.
     pub collect: Duration,
-    /// Between two reports.
+    /// The interval of reports.
     pub report: Duration,
-    /// Whether it is reported.
+    /// Whether it is reported to the cloud.
     pub to_cloud: bool,
 }
 
@@ -68,7 +68,7 @@ pub enum Kind {
     Bytes,
     /// A stream, such as video.
     Stream,
-    /// Text, and whatever else.
+    /// Text, and any other type.
     #[default]
     String,
 }
@@ -80,21 +80,21 @@ pub struct Settings(Map<String, Value>);
 /// A setting that is missing or wrong.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingError {
-    /// It is not there.
+    /// The setting is missing.
     #[error("setting {0} is missing; add it to configData")]
     Missing(String),
-    /// It is not what it should be.
+    /// The setting has another type or form.
     #[error("setting {name} is wrong")]
     Wrong {
-        /// Which.
+        /// The setting's name.
         name: String,
-        /// How.
+        /// The parser's error.
         source: serde_json::Error,
     },
 }
 
 impl Settings {
-    /// A setting, of whatever type it should be. A number may have been written as text.
+    /// Returns a setting, converted to the expected type. A number may have been written as text.
     pub fn get<T: DeserializeOwned>(&self, name: &str) -> Result<T, SettingError> {
         let value = self.0.get(name).ok_or_else(|| SettingError::Missing(name.to_owned()))?;
         let wrong = |source| SettingError::Wrong { name: name.to_owned(), source };
@@ -104,7 +104,7 @@ impl Settings {
         }
     }
 
-    /// A setting, or another value where it is missing.
+    /// Returns a setting, or `other` if it is missing.
     pub fn get_or<T: DeserializeOwned>(&self, name: &str, other: T) -> Result<T, SettingError> {
         if self.0.contains_key(name) { self.get(name) } else { Ok(other) }
     }
@@ -116,7 +116,7 @@ impl From<Map<String, Value>> for Settings {
     }
 }
 
-/// Shows the names of the settings, not their values: passwords are among them.
+/// Shows the names of the settings but not their values, which may be passwords.
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()
@@ -136,7 +136,7 @@ impl Kind {
         }
     }
 
-    /// The word in reports.
+    /// Returns the type's name in reports.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Int => "int",
@@ -148,7 +148,7 @@ impl Kind {
 }
 
 impl Device {
-    /// Of the agent's message and the device's model; an error where a setting cannot be read.
+    /// Creates a device from the agent's message and the device's model; fails if a setting cannot be parsed.
     pub(crate) fn read(
         device: &dmi::Device,
         model: &dmi::DeviceModel,
@@ -168,7 +168,7 @@ impl Device {
         })
     }
 
-    /// Whether both are reached in the same way, so that a connection to the one is good for the other.
+    /// Reports whether both have the same connection settings, so that a connection to one can be used for the other.
     pub(crate) fn is_reached_as(&self, other: &Self) -> bool {
         let way = |device: &Self| {
             let properties = device.properties.iter();

@@ -1,4 +1,4 @@
-//! The devices and models that the agent has told of; a task for each device.
+//! The devices and models that the agent has sent, and a task for each device.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,16 +15,16 @@ use wire::dmi::{self, MapperRegisterResponse, Message};
 
 use crate::{Device, Protocol, agent::Agent, task};
 
-/// After a protocol's code has panicked.
+/// The pause after a protocol's code has panicked.
 const AFTER_A_PANIC: Duration = Duration::from_secs(1);
 
-/// An answer of fewer bytes has all devices: what does not go into gRPC's usual 4 MiB is told by calls.
+/// A smaller answer contains all devices, bytes. Devices that do not fit into gRPC's usual 4 MiB are sent by calls.
 const WHOLE_ANSWER: usize = 2 * 1024 * 1024;
 
 /// Namespace and name.
 type Key = (String, String);
 
-/// Keeps them. Cheap to clone.
+/// Keeps devices and models. Cheap to clone.
 pub(crate) struct Keeper<P> {
     protocol: Arc<P>,
     agent: Agent,
@@ -38,7 +38,7 @@ struct Kept {
 }
 
 struct Running {
-    /// As the agent told it.
+    /// The device as the agent sent it.
     told: dmi::Device,
     device: watch::Sender<Arc<Device>>,
     _task: AbortOnDropHandle<()>,
@@ -56,13 +56,13 @@ impl<P: Protocol> Keeper<P> {
         Self { protocol: Arc::new(protocol), agent, kept: Arc::default() }
     }
 
-    /// The devices that are served.
+    /// Returns the devices that are served.
     pub(crate) fn names(&self) -> BTreeSet<Key> {
         self.kept.lock().devices.keys().cloned().collect()
     }
 
-    /// Takes what the agent has answered to the registration. Of the devices that were served `before`, those that it does not
-    /// name go, unless there may be more of them than went into the answer.
+    /// Takes over the agent's answer to the registration. Devices that were served `before` and are not in the answer are removed, unless
+    /// the answer may have been too small for all devices.
     pub(crate) fn begin(&self, answer: MapperRegisterResponse, before: BTreeSet<Key>) {
         if answer.encoded_len() < WHOLE_ANSWER {
             let named =
@@ -83,12 +83,12 @@ impl<P: Protocol> Keeper<P> {
         }
     }
 
-    /// A model is new or has changed; its devices see that.
+    /// Adds or replaces a model, and updates its devices.
     pub(crate) fn put_model(&self, model: dmi::DeviceModel) {
         let key = (model.namespace.clone(), model.name.clone());
         let mut kept = self.kept.lock();
         for running in kept.devices.values().filter(|running| model_of(&running.told) == key) {
-            // one that cannot be read any more stays as it was
+            // a device that cannot be parsed with the new model stays as it was
             if let Ok(device) = Device::read(&running.told, &model) {
                 change(running, device);
             }
@@ -96,12 +96,12 @@ impl<P: Protocol> Keeper<P> {
         kept.models.insert(key, model);
     }
 
-    /// A model is gone.
+    /// Removes a model.
     pub(crate) fn remove_model(&self, namespace: &str, name: &str) {
         self.kept.lock().models.remove(&(namespace.to_owned(), name.to_owned()));
     }
 
-    /// A device is new or has changed.
+    /// Adds or replaces a device.
     pub(crate) fn put(&self, told: dmi::Device) -> Result<(), Status> {
         let key = (told.namespace.clone(), told.name.clone());
         let mut kept = self.kept.lock();
@@ -127,14 +127,14 @@ impl<P: Protocol> Keeper<P> {
         Ok(())
     }
 
-    /// A device is gone.
+    /// Removes a device.
     pub(crate) fn remove(&self, namespace: &str, name: &str) {
         if self.kept.lock().devices.remove(&(namespace.to_owned(), name.to_owned())).is_some() {
             info!(device = name, "a device is gone");
         }
     }
 
-    /// A device, as the agent told it.
+    /// Returns a device as the agent sent it.
     pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<dmi::Device> {
         let kept = self.kept.lock();
         kept.devices.get(&(namespace.to_owned(), name.to_owned())).map(|running| running.told.clone())
@@ -156,7 +156,7 @@ fn model_of(device: &dmi::Device) -> Key {
     (device.namespace.clone(), name)
 }
 
-/// A protocol's code that panics takes its own device down, for a while, and no other.
+/// Serves one device. A panic in a protocol's code stops only this device, and only for a while.
 async fn serve<P: Protocol>(protocol: Arc<P>, device: watch::Receiver<Arc<Device>>, agent: Agent) {
     loop {
         let run = task::run(protocol.clone(), device.clone(), agent.clone());

@@ -1,8 +1,8 @@
-//! A mapper in a few lines: it tells the agent of a KubeEdge node what devices are, and the devices what is wanted of them.
+//! A library for mappers: it reports the state of devices to the agent of a KubeEdge node, and writes desired values to the devices.
 //!
-//! Implement [`Protocol`] (how a device is reached) and [`Link`] (how a property is read and written), and run a [`Mapper`]. The
-//! rest is here: registration, devices that come, change and go, cycles of reading and reporting, connections that fail, an agent
-//! that is away. It speaks DMI v1beta1 over unix sockets, so the agent may be `edge-agent` or EdgeCore.
+//! Implement [`Protocol`] (how to connect to a device) and [`Link`] (how to read and write a property), and run a [`Mapper`]. The library
+//! does the rest: registration, added, changed and removed devices, cycles of reading and reporting, failed connections, and an unavailable
+//! agent. It speaks DMI v1beta1 over unix sockets, so the agent may be `edge-agent` or `EdgeCore`.
 //!
 //! ```no_run
 //! use mapper::{Config, Device, Link, Mapper, Property, Protocol, Result};
@@ -42,34 +42,32 @@ pub use self::{
     mapper::{Config, Mapper, RunError},
 };
 
-/// Whatever went wrong with a device; its text stands in the log.
+/// Any error of a device; its text is logged.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// Of a protocol's own code.
+/// The result of a protocol's own code.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// How devices are reached.
+/// The protocol by which devices are reached.
 pub trait Protocol: Send + Sync + 'static {
     /// The connection to one device.
     type Link: Link;
 
-    /// Connects to a device. It is called again, with growing waits, when it or the link has failed, and when the device's
-    /// settings have changed.
+    /// Connects to a device. It is called again, with growing pauses, when it or the link has failed, and when the device's settings have
+    /// changed.
     fn open(&self, device: &Device) -> impl Future<Output = Result<Self::Link>> + Send;
 }
 
-/// The connection to one device. It is dropped when the device is gone or reached in another way.
+/// The connection to one device. It is dropped when the device is removed or its settings change.
 ///
-/// A call that takes longer than ten seconds is dropped in its middle, and the link with it: nothing is asked of a link that may
-/// still bring the answer to another question. Where a link is still good after so long a silence, or sooner, its own code ends
-/// the call with an error.
+/// A call that takes longer than ten seconds is dropped together with the link, because the link might still deliver the answer to that
+/// call. If a link is still usable after such a silence, or to end a call sooner, its own code must return an error in time.
 pub trait Link: Send + 'static {
-    /// Reads a property, as text of its type. An error ends the connection; the device is offline until it has been opened and read
-    /// again.
+    /// Reads a property as text of its type. An error ends the connection; the device is offline until it has been opened and read again.
     fn read(&mut self, property: &Property) -> impl Future<Output = Result<String>> + Send;
 
-    /// Writes a property. It is called when another value is wanted, and once for each new connection. An error is told in the
-    /// log, and it is called again with the next reading; the connection stays.
+    /// Writes a property. It is called when the desired value changes, and once for each new connection. An error is logged, and the write
+    /// is repeated with the next reading; the connection stays.
     fn write(&mut self, property: &Property, value: &str) -> impl Future<Output = Result<()>> + Send {
         let _ = value;
         let why = format!("{} cannot be written", property.name);

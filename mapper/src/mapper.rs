@@ -1,4 +1,4 @@
-//! The mapper as a program: its socket, its registration, its end.
+//! The mapper as a program: its socket, its registration and its shutdown.
 
 use std::{
     env, fs, io,
@@ -19,32 +19,32 @@ use wire::dmi::{MapperInfo, device_mapper_service_server::DeviceMapperServiceSer
 
 use crate::{Protocol, agent::Agent, keeper::Keeper, server::Service};
 
-/// Where EdgeCore and `edge-agent` have their sockets unless they are told otherwise.
+/// The directory in which `EdgeCore` and `edge-agent` have their sockets by default.
 const DIRECTORY: &str = "/etc/kubeedge";
-/// The first wait after the agent was not there; each is twice the one before it.
+/// The first pause after a failed attempt to reach the agent; each further one is twice as long.
 const SOON: Duration = Duration::from_millis(100);
-/// The longest.
+/// The longest pause after a failed attempt to reach the agent.
 const LATE: Duration = Duration::from_secs(5);
-/// How often the agent is asked whether it is still the same one. A mapper that it does not know registers again.
+/// The interval of checks whether the agent is still the same one. A mapper that the agent does not know registers again.
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Who a mapper is, and where.
+/// The identity of a mapper and its sockets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Its name.
+    /// The mapper's name.
     pub name: String,
-    /// Its version.
+    /// The mapper's version.
     pub version: String,
-    /// The protocol of its devices: `spec.protocol.protocolName`.
+    /// The protocol of its devices, as in `spec.protocol.protocolName`.
     pub protocol: String,
-    /// The socket on which it serves. The agent dials it by this path, which has to mean the same to both.
+    /// The socket on which it serves. The agent dials this path, so it must mean the same to both.
     pub socket: PathBuf,
     /// The agent's socket.
     pub agent: PathBuf,
 }
 
 impl Config {
-    /// Sockets in `/etc/kubeedge`, or where the variables `MAPPER_SOCKET` and `DMI_SOCKET` say.
+    /// Creates a configuration with sockets in `/etc/kubeedge`, or at the paths in the variables `MAPPER_SOCKET` and `DMI_SOCKET`.
     pub fn new(name: &str, protocol: &str) -> Self {
         let path = |variable: &str, file: String| {
             env::var_os(variable).map_or_else(|| Path::new(DIRECTORY).join(file), PathBuf::from)
@@ -59,26 +59,26 @@ impl Config {
     }
 }
 
-/// Why a mapper does not run.
+/// Why a mapper cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// Its socket is another's, or its directory may not be written.
+    /// Its socket is in use by another program, or its directory is not writable.
     #[error("the mapper cannot serve on {path}; choose another socket with MAPPER_SOCKET")]
     Bind {
-        /// The socket.
+        /// The socket's path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The agent does not want it.
+    /// The agent refuses the registration.
     #[error("the agent refuses the registration: {0}")]
     Refused(String),
-    /// Its server has failed.
+    /// The mapper's server has failed.
     #[error("the mapper's server has failed")]
     Serve(#[from] tonic::transport::Error),
 }
 
-/// A mapper of a protocol.
+/// A mapper of one protocol.
 pub struct Mapper<P> {
     config: Config,
     keeper: Keeper<P>,
@@ -87,7 +87,7 @@ pub struct Mapper<P> {
 }
 
 impl<P: Protocol> Mapper<P> {
-    /// Binds the mapper's socket; what a mapper that is dead left behind is replaced. To be called within a runtime.
+    /// Binds the mapper's socket, and replaces the one that a dead mapper left behind. It must be called within a runtime.
     pub fn bind(config: Config, protocol: P) -> Result<Self, RunError> {
         let listener =
             bind(&config.socket).map_err(|source| RunError::Bind { path: config.socket.clone(), source })?;
@@ -95,7 +95,7 @@ impl<P: Protocol> Mapper<P> {
         Ok(Self { keeper: Keeper::new(protocol, agent.clone()), config, agent, listener })
     }
 
-    /// Registers, as soon as there is an agent, and serves its devices until `shutdown`.
+    /// Registers as soon as there is an agent, and serves its devices until `shutdown`.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), RunError> {
         let Self { config, keeper, agent, listener } = self;
         let service = DeviceMapperServiceServer::new(Service(keeper.clone()));
@@ -105,7 +105,7 @@ impl<P: Protocol> Mapper<P> {
         let ended = tokio::select! {
             // cancel-safe: connections end with the program
             served = serving => served.map_err(RunError::from),
-            // cancel-safe: an agent that was asked and not heard is asked by the next mapper
+            // cancel-safe: a registration without an answer is repeated by the next mapper
             refused = register(&config, &keeper, &agent) => Err(refused),
             // cancel-safe: a cancelled token stays cancelled
             () = shutdown.cancelled() => Ok(()),
@@ -115,7 +115,7 @@ impl<P: Protocol> Mapper<P> {
     }
 }
 
-/// Registers, and registers again when the agent is another one. Answers only when it is refused.
+/// Registers, and registers again when the agent is a new one. Returns only if the agent refuses.
 async fn register<P: Protocol>(config: &Config, keeper: &Keeper<P>, agent: &Agent) -> RunError {
     let info = || MapperInfo {
         name: config.name.clone(),
@@ -149,7 +149,7 @@ fn is_refusal(status: &Status) -> bool {
     matches!(status.code(), Code::InvalidArgument | Code::Unimplemented | Code::PermissionDenied)
 }
 
-/// Waits until the agent's socket is no longer the one that it was: the agent has ended, or another has taken its place.
+/// Waits until the agent's socket is no longer the same file: the agent has ended, or a new one has taken its place.
 async fn until_gone(socket: &Path) {
     let begun = identity(socket);
     loop {
@@ -160,7 +160,7 @@ async fn until_gone(socket: &Path) {
     }
 }
 
-/// What tells a file from another one under the same name.
+/// Returns what distinguishes a file from another one with the same name.
 fn identity(path: &Path) -> Option<(u64, i64, i64)> {
     let found = fs::symlink_metadata(path).ok()?;
     Some((found.ino(), found.ctime(), found.ctime_nsec()))

@@ -1,4 +1,4 @@
-//! `DeviceMapperService`, which the agent calls.
+//! The mapper's server: `DeviceMapperService`, which the agent calls.
 
 use tonic::{Request, Response, Status};
 use wire::dmi::{
@@ -19,7 +19,7 @@ fn given<T>(what: Option<T>) -> Result<T, Status> {
 
 #[tonic::async_trait]
 impl<P: Protocol> DeviceMapperService for Service<P> {
-    /// The same as an update: an agent that has started anew may not know what it told before.
+    /// Handled like an update: an agent that has restarted may not know what it sent before.
     async fn register_device(
         &self,
         request: Request<RegisterDeviceRequest>,

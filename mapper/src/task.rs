@@ -1,4 +1,4 @@
-//! One device: its connection, and the work on it.
+//! The task of one device: its connection, and the work on it.
 
 use std::{
     sync::Arc,
@@ -17,22 +17,22 @@ use crate::{
     work::{Next, Work},
 };
 
-/// A device that takes longer for one step hangs.
+/// The limit of one step; a device that takes longer hangs.
 const STEP_TIMEOUT: Duration = Duration::from_secs(10);
-/// The first wait after a connection has failed; each is twice the one before it.
+/// The first pause after a failed connection; each further one is twice as long.
 const SOON: Duration = Duration::from_millis(100);
-/// The longest.
+/// The longest pause after a failed connection.
 const LATE: Duration = Duration::from_secs(30);
-/// After a device's state did not arrive.
+/// The pause after a device's state could not be reported.
 const STATE_AGAIN: Duration = Duration::from_secs(1);
 
-/// How a connection ended.
+/// Why a connection ended.
 enum Ended {
-    /// The device is reached in another way now.
+    /// The device's connection settings have changed.
     Changed,
-    /// It has failed.
+    /// The connection has failed.
     Failed(Error),
-    /// Nobody wants the device any more.
+    /// The device was removed.
     Gone,
 }
 
@@ -60,7 +60,7 @@ pub(crate) async fn run<P: Protocol>(
         tokio::select! {
             // cancel-safe: sleeping holds no data
             () = sleep(wait.mul_f64(rand::random_range(0.5..1.0))) => {}
-            // cancel-safe: a change that was not seen stays
+            // cancel-safe: an unseen change is kept
             changed = device.changed() => if changed.is_err() { return },
         }
         wait = (wait * 2).min(LATE);
@@ -74,7 +74,7 @@ async fn serve<L: Link>(
     state: &mut State,
     wait: &mut Duration,
 ) -> Ended {
-    // a connection shows nothing of a device behind a gateway: what was read does
+    // behind a gateway, a connection says nothing about the device itself; a reading does
     let (mut is_online, mut has_read) = (false, false);
     loop {
         match device.has_changed() {
@@ -100,7 +100,7 @@ async fn serve<L: Link>(
         match work.next(Instant::now()) {
             Next::Write(index, value) => {
                 let Some(property) = current.properties.get(index) else { continue };
-                // one that is given up is dropped in its middle: what the link says next may be the answer to it
+                // a write that times out ends the link: its next answer might belong to that write
                 let Ok(written) = timeout(STEP_TIMEOUT, link.write(property, &value)).await else {
                     return Ended::Failed(late());
                 };
@@ -129,9 +129,9 @@ async fn serve<L: Link>(
                 tokio::select! {
                     // cancel-safe: sleeping holds no data
                     () = sleep_until(until.into()) => {}
-                    // cancel-safe: a change that was not seen stays
+                    // cancel-safe: an unseen change is kept
                     changed = device.changed() => match changed {
-                        // it is looked at above
+                        // it is read at the beginning of the loop
                         Ok(()) => device.mark_changed(),
                         Err(_) => return Ended::Gone,
                     },
@@ -141,12 +141,12 @@ async fn serve<L: Link>(
     }
 }
 
-/// The device's state, told when it changes, and again until it has arrived.
+/// The device's state, which is reported when it changes, and again until the report has arrived.
 struct State {
     agent: Agent,
-    /// What is so, and whether the agent knows.
+    /// The current state, and whether the agent knows it.
     told: Option<(&'static str, bool)>,
-    /// When what did not arrive is told again.
+    /// When a failed report is repeated.
     again_at: Instant,
 }
 
@@ -165,7 +165,7 @@ impl State {
         }
     }
 
-    /// When the state is to be told again; `None`: the agent knows it.
+    /// Returns when the state is to be reported again; `None` if the agent knows it.
     fn again_at(&self) -> Option<Instant> {
         self.told.is_some_and(|(_, is_known)| !is_known).then_some(self.again_at)
     }
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
     use crate::{Kind, Property, Settings};
 
-    /// A link that never says whether a value was written, and is used no more then.
+    /// A link whose writes never end, and which must not be used afterwards.
     struct Mute;
 
     impl Link for Mute {

@@ -1,8 +1,8 @@
-//! A thermometer that is not there: its `temperature` creeps towards its `target`, which can be set. A protocol to begin with.
+//! A simulated thermometer: its `temperature` moves towards its `target`, which can be set. It is an example of a protocol.
 
 use crate::{Device, Link, Property, Protocol, Result};
 
-/// How it is reached: not at all.
+/// The protocol of the simulated thermometer, which needs no connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Virtual;
 

@@ -1,7 +1,7 @@
-//! What to do next for one device: pure, with a clock that is handed in.
+//! Decides what to do next for one device. It does no IO, and the time is a parameter.
 //!
-//! A wanted value is written before anything is read. What was read is reported at once for the first time and after a value was
-//! written, then in the device's own rhythm. A report that did not arrive is made again, with the newest values.
+//! Desired values are written before anything is read. A reading is reported at once if it is the first one or follows a write, otherwise
+//! at the device's own interval. A report that did not arrive is repeated with the newest values.
 
 use std::{
     collections::BTreeMap,
@@ -11,38 +11,38 @@ use std::{
 
 use crate::{Device, Property};
 
-/// After a report did not arrive.
+/// The pause after a failed report.
 const REPORT_AGAIN: Duration = Duration::from_secs(1);
 
-/// What to do.
+/// The next step.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Next {
-    /// Write this property: its place in the device, and the value.
+    /// Write a property: its index in the device, and the value.
     Write(usize, String),
-    /// Read this property.
+    /// Read the property with this index.
     Read(usize),
-    /// Report these.
+    /// Report these readings.
     Report(Vec<Reading>),
-    /// Nothing before then; `None`: nothing at all.
+    /// Wait until this time; `None` means until the device changes.
     Wait(Option<Instant>),
 }
 
-/// What was read of a property.
+/// A reading of a property.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Reading {
-    /// The property.
+    /// The property's name.
     pub(crate) property: String,
-    /// The word of its type.
+    /// The name of its type.
     pub(crate) kind: &'static str,
-    /// The value.
+    /// The value as text.
     pub(crate) value: String,
-    /// When, milliseconds since the Unix epoch.
+    /// The time of the reading, milliseconds since the Unix epoch.
     pub(crate) at: i64,
-    /// The wanted value that was written.
+    /// The desired value that was written.
     pub(crate) observed: Option<String>,
 }
 
-/// The state of the work on one connection.
+/// The state of the work on one connection to a device.
 #[derive(Debug)]
 pub(crate) struct Work {
     device: Arc<Device>,
@@ -51,30 +51,30 @@ pub(crate) struct Work {
 
 #[derive(Clone, Debug, Default)]
 struct State {
-    /// The wanted value that was written.
+    /// The desired value that was written.
     written: Option<String>,
-    /// Not before this is a write that failed tried again.
+    /// The earliest time to repeat a failed write.
     write_at: Option<Instant>,
     read_at: Option<Instant>,
     reading: Option<(String, i64)>,
-    /// What was read has not been reported yet.
+    /// Whether the reading has not been reported yet.
     is_new: bool,
     report_at: Option<Instant>,
 }
 
 impl Work {
-    /// On a new connection: everything is read, and what is wanted is written.
+    /// Creates the state of a new connection: everything is read, and the desired values are written.
     pub(crate) fn new(device: Arc<Device>) -> Self {
         Self { device, properties: BTreeMap::new() }
     }
 
-    /// The device as it is now.
+    /// Returns the current device.
     pub(crate) fn device(&self) -> &Arc<Device> {
         &self.device
     }
 
-    /// The device has changed, but not how it is reached. Where a property is what it was, its cycles go on: were all of them
-    /// begun anew, a device that changes all the time would never be read as a whole.
+    /// Updates the device, whose connection settings have not changed. Unchanged properties keep their cycles: otherwise a device that
+    /// changes all the time would never be read completely.
     pub(crate) fn update(&mut self, device: Arc<Device>) {
         let find = |device: &Device, name: &str| {
             device.properties.iter().find(|property| property.name == name).cloned()
@@ -88,18 +88,18 @@ impl Work {
             }
             before.desired.clone_from(&property.desired);
             if before != property {
-                // cycles may be shorter now
+                // the intervals may be shorter now
                 (state.write_at, state.read_at) = (None, None);
             }
             true
         });
     }
 
-    /// What to do now.
+    /// Returns the next step.
     pub(crate) fn next(&self, now: Instant) -> Next {
         let mut wake: Option<Instant> = None;
         let mut later = |at: Instant| wake = Some(wake.map_or(at, |wake| wake.min(at)));
-        // the one that has waited longest; one that has not been read at all comes before the others
+        // the property that has waited longest; one that has never been read comes first
         let mut read: Option<(Option<Instant>, usize)> = None;
         for (index, property) in self.device.properties.iter().enumerate() {
             let state = self.properties.get(&property.name);
@@ -127,7 +127,7 @@ impl Work {
             }
         }
         match read {
-            // before what is read again: that may be due at all times
+            // reports come before repeated readings, which may be due all the time
             _ if !due.is_empty() => Next::Report(due),
             Some((_, index)) => Next::Read(index),
             None => Next::Wait(wake),
@@ -144,20 +144,20 @@ impl Work {
         ))
     }
 
-    /// A value was written, or not.
+    /// Records the result of a write.
     pub(crate) fn wrote(&mut self, index: usize, value: &str, is_done: bool, now: Instant) {
         let Some(property) = self.device.properties.get(index) else { return };
         let state = self.properties.entry(property.name.clone()).or_default();
         if is_done {
             state.written = Some(value.to_owned());
-            // what came of it is read and reported at once
+            // the result is read and reported at once
             (state.read_at, state.report_at) = (None, None);
         } else {
             state.write_at = Some(now + property.collect);
         }
     }
 
-    /// A value was read; `at` in milliseconds since the Unix epoch.
+    /// Records a reading; `at` is in milliseconds since the Unix epoch.
     pub(crate) fn read(&mut self, index: usize, value: String, at: i64, now: Instant) {
         let Some(property) = self.device.properties.get(index) else { return };
         let state = self.properties.entry(property.name.clone()).or_default();
@@ -166,14 +166,14 @@ impl Work {
         state.read_at = Some(now + property.collect);
     }
 
-    /// Readings were reported, or have to be reported again.
+    /// Records that readings were reported, or must be reported again.
     pub(crate) fn reported(&mut self, readings: &[Reading], is_done: bool, now: Instant) {
         for reading in readings {
             let property = self.device.properties.iter().find(|property| property.name == reading.property);
             let (Some(property), Some(state)) = (property, self.properties.get_mut(&reading.property)) else {
                 continue;
             };
-            // what was read meanwhile has not been reported
+            // a newer reading has not been reported
             state.is_new &= !is_done || state.reading.as_ref().is_some_and(|(_, at)| *at != reading.at);
             state.report_at = Some(now + if is_done { property.report } else { REPORT_AGAIN });
         }

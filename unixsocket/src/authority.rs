@@ -1,32 +1,32 @@
-//! The bytes of a client of HTTP/2, with a name of a host for each authority in them. All else goes through as it is.
+//! Replaces each authority in the bytes of an HTTP/2 client by a valid host name. Everything else passes unchanged.
 
 use crate::hpack::Fields;
 
-/// The first bytes of a client.
+/// The length of the HTTP/2 connection preface, bytes.
 const PREFACE: usize = 24;
-/// Bytes of a frame before what it carries.
+/// The size of a frame header, bytes.
 const HEAD: usize = 9;
-/// The types of frames that have fields: one that begins them, and those that go on with them.
+/// The types of frames that carry header fields: HEADERS begins them, and CONTINUATION continues them.
 const HEADERS: u8 = 1;
 const CONTINUATION: u8 = 9;
-/// Flags of such frames: the fields end with it; it ends in padding; it begins with a priority.
+/// Flags of such frames: it is the last one with fields, it has padding, it has a priority.
 const END_HEADERS: u8 = 0x4;
 const PADDED: u8 = 0x8;
 const PRIORITY: u8 = 0x20;
-/// How long a priority is.
+/// The size of a priority, bytes.
 const PRIORITY_BYTES: usize = 5;
-/// The largest frame that servers of their own accord take, bytes. A larger one is theirs to refuse.
+/// The largest frame that servers accept by default, bytes. The server itself refuses larger ones.
 const MAX_FRAME: usize = 16 * 1024;
-/// The most that the fields of one request may take. Servers made with `hyper` refuse more than 16 KiB, which Huffman's code makes no
-/// longer than this.
+/// The most bytes of frames with the fields of one request. Servers based on `hyper` refuse fields of more than 16 KiB, which are not
+/// longer than this in Huffman code.
 const MAX_HELD: usize = 64 * 1024;
 
-/// The bytes of one client on their way to a server.
+/// Rewrites the bytes of one client on their way to a server.
 #[derive(Debug)]
 pub(crate) struct Authorities {
-    /// What is not whole yet: the head of a frame, or frames with fields of which not all are there.
+    /// Incomplete bytes: the header of a frame, or frames with only some of the fields of a request.
     held: Vec<u8>,
-    /// Where in there the last frame begins.
+    /// The position in `held` at which the last frame begins.
     begun: usize,
     step: Step,
     fields: Fields,
@@ -34,11 +34,12 @@ pub(crate) struct Authorities {
 
 #[derive(Debug)]
 enum Step {
-    /// So many bytes are none of our concern.
+    /// Passes this number of bytes unchanged.
     Pass(usize),
-    /// So many are missing.
+    /// Holds this number of bytes until they are complete.
     Hold(usize),
-    /// The client does not keep to the protocol, or its fields are too long. No more of it can be read, and the server is to say so.
+    /// Passes everything, because the client violates the protocol or its fields are too long. Nothing after that can be parsed, and the
+    /// server reports the error.
     PassAll,
 }
 
@@ -49,7 +50,7 @@ impl Default for Authorities {
 }
 
 impl Authorities {
-    /// What of these bytes, and of those held before, goes on now. No more than 64 KiB are held.
+    /// Returns the bytes to pass on now, from these bytes and from those held before. At most 64 KiB are held.
     pub(crate) fn pass(&mut self, mut bytes: &[u8]) -> Vec<u8> {
         let mut passed = Vec::with_capacity(self.held.len() + bytes.len());
         while !bytes.is_empty() {
@@ -72,7 +73,7 @@ impl Authorities {
         passed
     }
 
-    /// What comes after what is held, which ends with a head or a frame.
+    /// Chooses the next step when the held bytes end with a complete header or frame.
     fn whole(&mut self, passed: &mut Vec<u8>) -> Step {
         let Some(frame) = self.held.get(self.begun..).and_then(Frame::read) else {
             return self.give_up(passed);
@@ -86,7 +87,7 @@ impl Authorities {
                 passed.append(&mut self.held);
                 return if length == 0 { Step::Hold(HEAD) } else { Step::Pass(length) };
             }
-            // nothing else may come between
+            // no other frame may come in between
             _ => return self.give_up(passed),
         }
         let missing = frame.length - frame.carried.len();
@@ -113,7 +114,7 @@ impl Authorities {
     }
 }
 
-/// A frame, of which perhaps no more than the head is there.
+/// A frame, of which perhaps only the header has arrived.
 struct Frame<'a> {
     length: usize,
     kind: u8,
@@ -123,7 +124,7 @@ struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// The first frame of these.
+    /// Parses the first frame of these bytes.
     fn read(bytes: &'a [u8]) -> Option<Self> {
         let (head, rest) = bytes.split_first_chunk::<HEAD>()?;
         let [high, middle, low, kind, flags, stream @ ..] = head;
@@ -132,7 +133,7 @@ impl<'a> Frame<'a> {
         Some(Self { length, kind: *kind, flags: *flags, stream, carried })
     }
 
-    /// What it carries, a priority and fields.
+    /// Returns the priority and the fields of the frame, without padding.
     fn unpadded(&self) -> Option<(&'a [u8], &'a [u8])> {
         let mut carried = self.carried;
         if self.kind == HEADERS && self.flags & PADDED != 0 {
@@ -144,7 +145,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// The same fields, mended, in frames for them. `None`: they are none.
+/// Returns frames with the same fields and replaced authorities; `None` if the fields are invalid.
 fn mend(frames: &[u8], fields: &mut Fields) -> Option<Vec<u8>> {
     let first = Frame::read(frames)?;
     let (priority, _) = first.unpadded()?;

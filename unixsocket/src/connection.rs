@@ -1,4 +1,4 @@
-//! Connections on their way to a server.
+//! Connections of a unix socket on their way to a server.
 
 use std::{
     io,
@@ -23,19 +23,19 @@ use tonic::transport::server::Connected;
 
 use crate::authority::Authorities;
 
-/// The connections that come to this socket, for [`tonic`]'s `serve_with_incoming`.
+/// Returns the connections of this socket, for [`tonic`]'s `serve_with_incoming`.
 ///
 /// # Errors
-/// One that could not be accepted; more may come.
+/// An item of the stream is an error if a connection could not be accepted; more may follow.
 pub fn connections(listener: UnixListener) -> impl Stream<Item = io::Result<Connection>> + Send {
     UnixListenerStream::new(listener).map(|accepted| accepted.map(Connection::new))
 }
 
-/// The same, within limits: a connection whose client does not begin within `first` is closed, and so is the one that makes room for
-/// another one (see [`ConnectionLimiter`]).
+/// Returns the connections of this socket, within limits: a connection is closed if its client sends nothing within `first`, or if another
+/// connection gets its slot (see [`ConnectionLimiter`]).
 ///
 /// # Errors
-/// One that could not be accepted; more may come.
+/// An item of the stream is an error if a connection could not be accepted; more may follow.
 pub fn limited_connections(
     listener: UnixListener,
     limits: ConnectionLimits,
@@ -44,7 +44,7 @@ pub fn limited_connections(
     let limiter = ConnectionLimiter::new(limits);
     UnixListenerStream::new(listener).filter_map(move |accepted| match accepted {
         Ok(stream) => {
-            // one for which there is no place is closed
+            // a connection without a slot is closed
             let slot = limiter.accept(None).ok()?;
             Some(Ok(Connection { place: Some(Place::new(slot, first)), ..Connection::new(stream) }))
         }
@@ -54,18 +54,18 @@ pub fn limited_connections(
 
 type Chunks = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
 
-/// A connection of which a server reads names of hosts as authorities, whatever the client has written.
+/// A connection whose requests have valid host names as authorities, whatever the client has sent.
 pub struct Connection {
     reader: StreamReader<Chunks, Bytes>,
     writer: OwnedWriteHalf,
     place: Option<Place>,
 }
 
-/// The place of a connection, where they are limited.
+/// The slot of a connection, if connections are limited.
 struct Place {
     slot: ConnectionSlot,
     evicted: Pin<Box<WaitForCancellationFutureOwned>>,
-    /// Until when the client must have begun; `None` once it has.
+    /// The deadline of the first bytes; `None` once they have arrived.
     first: Option<Pin<Box<Sleep>>>,
 }
 
@@ -75,7 +75,7 @@ impl Place {
         Self { slot, evicted, first: Some(Box::pin(sleep(first))) }
     }
 
-    /// Whether the connection must end.
+    /// Checks whether the connection must end.
     fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
         let first = self.first.as_mut().is_some_and(|first| first.as_mut().poll(context).is_ready());
         if first {
@@ -84,10 +84,10 @@ impl Place {
         self.evicted.as_mut().poll(context).map(|()| io::ErrorKind::ConnectionAborted.into())
     }
 
-    /// Bytes came.
+    /// Records that bytes arrived.
     fn read(&mut self) -> io::Result<()> {
         if self.first.take().is_some() {
-            // it is idle from its last bytes on
+            // the connection is idle since its last bytes
             self.slot.begin(false).map(drop).map_err(io::Error::other)?;
         }
         self.slot.touch();

@@ -1,32 +1,31 @@
-//! Header fields of HTTP/2 as they are written (RFC 7541), as far as it takes to find an authority among them.
+//! Parses HTTP/2 header fields (RFC 7541, HPACK) as far as is needed to find and replace an authority.
 //!
-//! A field may be told by its number in a table that both ends keep from all fields before it. What [`Fields`] writes in place of an
-//! authority is as long as that one, so that it makes no difference for the tables of the two ends, neither for what is in them nor for
-//! what has to leave.
+//! A field may be an index into a table that both ends build from all earlier fields. [`Fields`] replaces an authority by a text of the
+//! same length, so that both ends' tables keep the same sizes and evict the same entries.
 
 use std::collections::VecDeque;
 
-/// How large a table is, of which neither end has said anything else. This end does not.
+/// The default size of a table, bytes. Neither end announces another one; this end does not.
 const MAX_TABLE: usize = 4096;
-/// What a field takes in a table beside its name and its value.
+/// The overhead of a table entry besides its name and value, bytes.
 const OVERHEAD: usize = 32;
-/// What stands in an authority's place, as often as it takes.
+/// The character of the replacement, repeated to the authority's length.
 pub(crate) const FILLER: u8 = b'x';
 
-/// The name in question, and the same in Huffman's code.
+/// The name `:authority`, as it is and in Huffman code.
 const AUTHORITY: &[u8] = b":authority";
 const AUTHORITY_HUFFMAN: &[u8] = &[0xb8, 0x3b, 0x53, 0x39, 0xec, 0x32, 0x7d, 0x7f];
-/// Its place in the table of names that both ends know from the beginning.
+/// The index of `:authority` in the static table.
 const AUTHORITY_INDEX: usize = 1;
-/// The lengths of all names in there, by their places, from 1 (appendix A).
+/// The lengths of all names in the static table, from index 1 (appendix A).
 const STATIC: [usize; 61] = [
     10, 7, 7, 5, 5, 7, 7, 7, 7, 7, 7, 7, 7, 7, 14, 15, 15, 13, 6, 27, 3, 5, 13, 13, 19, 16, 16, 14, 16, 13,
     12, 6, 4, 4, 6, 7, 4, 4, 8, 17, 13, 8, 19, 13, 4, 8, 12, 18, 19, 5, 7, 7, 11, 6, 10, 25, 17, 10, 4, 3,
     16,
 ];
 
-/// Huffman's code (appendix B): of so many bits there are so many codes. Each length begins where the one before it ends, so no more
-/// needs to be known to tell one code from the next.
+/// Huffman code (appendix B): pairs of a code length in bits and the number of codes of this length. The codes of each length follow those
+/// of the length before, so nothing more is needed to find the end of a code.
 const CODES: [(u32, u32); 21] = [
     (5, 10),
     (6, 26),
@@ -51,12 +50,12 @@ const CODES: [(u32, u32); 21] = [
     (30, 4),
 ];
 
-/// The fields that one end has sent so far.
+/// The state of one end's header fields: its dynamic table.
 #[derive(Debug)]
 pub(crate) struct Fields {
-    /// The table, newest first.
+    /// The entries, newest first.
     table: VecDeque<Entry>,
-    /// What it takes, and what it may take.
+    /// The current and the largest size, bytes.
     size: usize,
     max: usize,
 }
@@ -80,8 +79,8 @@ impl Default for Fields {
 }
 
 impl Fields {
-    /// The block with something that is the name of a host for all other authorities in it. `None`: it is no block of fields, and
-    /// none that comes after it on the same connection can be read.
+    /// Returns the block with every authority replaced by a valid host name. `None` means that it is not a block of fields; no later block
+    /// of the connection can be parsed then.
     pub(crate) fn mend(&mut self, block: &[u8]) -> Option<Vec<u8>> {
         let (mut mended, mut rest) = (Vec::with_capacity(block.len()), block);
         while let Some(first) = rest.first() {
@@ -122,7 +121,7 @@ impl Fields {
         Some(mended)
     }
 
-    /// The name at this place of the two tables.
+    /// Returns the name at this index of the static and the dynamic table.
     fn name(&self, number: usize) -> Option<Name> {
         let index = number.checked_sub(1)?;
         if let Some(length) = STATIC.get(index) {
@@ -133,7 +132,7 @@ impl Fields {
 
     fn insert(&mut self, entry: Entry) {
         self.evict(entry.size);
-        // one that is larger than the table empties it (section 4.4)
+        // an entry that is larger than the table empties it (section 4.4)
         if entry.size <= self.max {
             self.size += entry.size;
             self.table.push_front(entry);
@@ -146,7 +145,7 @@ impl Fields {
         Some(())
     }
 
-    /// Makes room for so much.
+    /// Evicts entries until there is room for this number of bytes.
     fn evict(&mut self, room: usize) {
         while self.size + room > self.max
             && let Some(oldest) = self.table.pop_back()
@@ -156,7 +155,7 @@ impl Fields {
     }
 }
 
-/// What was read between the two.
+/// Returns the bytes between two positions of a reader.
 fn taken<'a>(before: &'a [u8], after: &[u8]) -> &'a [u8] {
     before.split_at(before.len() - after.len()).0
 }
@@ -167,14 +166,14 @@ fn take<'a>(fields: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
     Some(taken)
 }
 
-/// A number of which the first byte holds so many bits (section 5.1).
+/// Reads a number whose first byte holds this number of its bits (section 5.1).
 fn take_number(fields: &mut &[u8], bits: u32) -> Option<usize> {
     let largest = (1_usize << bits) - 1;
     let mut number = usize::from(*take(fields, 1)?.first()?) & largest;
     if number < largest {
         return Some(number);
     }
-    // more than four bytes are longer than any block that is looked at
+    // more than four bytes are longer than any block that is parsed
     for shift in [0, 7, 14, 21] {
         let byte = *take(fields, 1)?.first()?;
         number += usize::from(byte & 0x7f) << shift;
@@ -185,7 +184,7 @@ fn take_number(fields: &mut &[u8], bits: u32) -> Option<usize> {
     None
 }
 
-/// The same the other way round, with nothing else in the first byte.
+/// Writes a number; the other bits of the first byte are 0.
 fn put_number(into: &mut Vec<u8>, bits: u32, number: usize) {
     let low = |number: usize| number.to_le_bytes().first().copied().unwrap_or_default();
     let largest = (1_usize << bits) - 1;
@@ -201,7 +200,7 @@ fn put_number(into: &mut Vec<u8>, bits: u32, number: usize) {
     into.push(low(rest));
 }
 
-/// A string as it is written (section 5.2).
+/// A string as it is encoded (section 5.2).
 struct Text<'a> {
     is_huffman: bool,
     bytes: &'a [u8],
@@ -214,19 +213,19 @@ impl<'a> Text<'a> {
         Some(Self { is_huffman, bytes: take(fields, length)? })
     }
 
-    /// How long it is.
+    /// Returns its decoded length.
     fn length(&self) -> Option<usize> {
         if self.is_huffman { huffman_length(self.bytes) } else { Some(self.bytes.len()) }
     }
 
-    /// What it is as a name.
+    /// Returns it as a name.
     fn name(&self) -> Option<Name> {
         let authority = if self.is_huffman { AUTHORITY_HUFFMAN } else { AUTHORITY };
         Some(Name { length: self.length()?, is_authority: self.bytes == authority })
     }
 }
 
-/// How many characters these bits are. The last few, which are a part of a code, fill the last byte.
+/// Returns the number of characters in these bits. The last bits, part of a code, fill the last byte.
 fn huffman_length(bytes: &[u8]) -> Option<usize> {
     let bit = |at: usize| bytes.get(at / 8).map_or(1, |byte| u32::from(byte >> (7 - at % 8)) & 1);
     let (mut length, mut at, all) = (0, 0, bytes.len() * 8);

@@ -1,10 +1,10 @@
-//! Unix sockets on which gRPC is served, whatever clients call them.
+//! Serves gRPC on unix sockets, whatever `:authority` clients send.
 //!
-//! A request of HTTP/2 names whom it is for, its `:authority`. On a unix socket there is no host to name, so each gRPC library has
-//! its own idea of it: grpc-go escapes the whole path, `%2Fetc%2Fkubeedge%2Fdmi.sock`, gRPC's C core (Python, C++, Ruby, PHP) all of it
-//! but the first slash, `etc%2Fkubeedge%2Fdmi.sock`, others write what they like. Servers made with `hyper` take none but names of
-//! hosts and reset the stream of any other request. Who has opened this socket has called this server: [`connections`] gives a
-//! server the connections of a socket with an authority in each request that it takes.
+//! An HTTP/2 request names its host in `:authority`. On a unix socket there is no host, so each gRPC library sends something else: grpc-go
+//! escapes the whole path, `%2Fetc%2Fkubeedge%2Fdmi.sock`; gRPC's C core (Python, C++, Ruby, PHP) escapes all of it but the first slash,
+//! `etc%2Fkubeedge%2Fdmi.sock`; others differ again. Servers based on `hyper` accept only host names and reset the stream of any other
+//! request. A client that has opened this socket means this server, so [`connections`] gives a server the connections of a socket with a
+//! valid authority in each request.
 
 mod authority;
 mod connection;

@@ -1,4 +1,4 @@
-//! Prints every definition as one stream of YAML documents: `crds | kubectl apply -f -`.
+//! Prints all definitions as one stream of YAML documents: `crds | kubectl apply -f -`.
 
 use std::{
     io::{self, Write},
@@ -10,7 +10,7 @@ fn main() -> ExitCode {
     for crd in crds::all() {
         let written = crds::to_yaml(&crd).map_err(io::Error::other);
         if let Err(error) = written.and_then(|yaml| writeln!(out, "---\n{}", yaml.trim_end())) {
-            // nothing to say to a reader that has gone
+            // the reader has gone, so there is nobody to tell
             if error.kind() == io::ErrorKind::BrokenPipe {
                 return ExitCode::SUCCESS;
             }

@@ -1,6 +1,6 @@
-//! What stands against a device, given its model, and against a model. Pure.
+//! Validates devices against their models, and models. It does no IO.
 //!
-//! The texts are for people who write manifests: each names the field, the value, and what would be right.
+//! The texts are for authors of manifests: each names the field, the value, and a valid alternative.
 
 use std::collections::BTreeSet;
 
@@ -8,18 +8,18 @@ use serde_json::Value;
 
 use super::{AccessMode, DeviceModelSpec, DeviceSpec, ModelProperty, PropertyType};
 
-/// A field that is wrong.
+/// An invalid field.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
-    /// Where it stands: `spec.properties[0].desired.value`.
+    /// The field's path, such as `spec.properties[0].desired.value`.
     pub path: String,
-    /// What stands there.
+    /// The field's value.
     pub value: Value,
     /// What is wrong with it.
     pub why: String,
 }
 
-/// What stands against a device of this model; `None`: its model is not there yet, or it has none.
+/// Returns the faults of a device of this model. `None` means that the model does not exist yet, or that the device has none.
 pub fn device(spec: &DeviceSpec, model: Option<&DeviceModelSpec>) -> Vec<Fault> {
     let mut faults = Vec::new();
     let mut names = BTreeSet::new();
@@ -37,7 +37,7 @@ pub fn device(spec: &DeviceSpec, model: Option<&DeviceModelSpec>) -> Vec<Fault> 
             continue;
         };
         let desired = property.desired.as_ref().map(|desired| desired.value.as_str());
-        // Go programs write an empty value where they want none
+        // Go programs write an empty value for none
         if let Some(desired) = desired.filter(|desired| !desired.is_empty()) {
             let path = format!("{path}.desired.value");
             if of_model.access_mode == Some(AccessMode::ReadOnly) {
@@ -58,7 +58,7 @@ pub fn device(spec: &DeviceSpec, model: Option<&DeviceModelSpec>) -> Vec<Fault> 
     faults
 }
 
-/// What stands against a model.
+/// Returns the faults of a model.
 pub fn model(spec: &DeviceModelSpec) -> Vec<Fault> {
     let mut faults = Vec::new();
     let mut names = BTreeSet::new();
@@ -89,10 +89,10 @@ pub fn model(spec: &DeviceModelSpec) -> Vec<Fault> {
 }
 
 impl ModelProperty {
-    /// Whether a value is of the property's type and within its limits.
+    /// Checks that a value is of the property's type and within its limits.
     ///
     /// # Errors
-    /// Why not, in words.
+    /// The reason, in words.
     pub fn check(&self, value: &str) -> Result<(), String> {
         let is_sound = match self.kind {
             Some(PropertyType::Int) => value.parse::<i64>().is_ok(),

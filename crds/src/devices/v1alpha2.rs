@@ -1,8 +1,8 @@
-//! Devices and models of `devices.kubeedge.io/v1alpha2`, which KubeEdge still serves, as the same objects of `v1beta1`, in which
-//! they are stored, and back. Pure: objects as JSON.
+//! Converts devices and models between `devices.kubeedge.io/v1alpha2`, which KubeEdge still serves, and `v1beta1`, in which they are
+//! stored. It does no IO; objects are JSON.
 //!
-//! KubeEdge itself converts nothing: what one version does not know is lost when an object is read in it. Here the fields that
-//! mean the same are carried over, and what `v1beta1` cannot say waits in the annotation [`KEPT`].
+//! KubeEdge itself converts nothing: fields that one version does not know are lost when an object is read in it. Here, equivalent fields
+//! are converted, and what `v1beta1` cannot express is kept in the annotation [`KEPT`].
 //!
 //! Source: `staging/src/github.com/kubeedge/api/apis/devices` of KubeEdge.
 
@@ -13,20 +13,20 @@ mod protocol;
 
 pub use self::model::model;
 
-/// The version that is served beside the stored one.
+/// The version that is served besides the stored one.
 pub const VERSION: &str = "v1alpha2";
 
 const GROUP: &str = "devices.kubeedge.io";
 
-/// What `v1beta1` cannot say of a `v1alpha2` object, as JSON.
+/// The annotation with the fields of a `v1alpha2` object that `v1beta1` cannot express, as JSON.
 const KEPT: &str = "devices.kubeedge.io/v1alpha2";
 
-/// A `Device` in `version`, whichever of the two it is in.
+/// Returns a `Device` in `version`, converted if it has the other one.
 pub fn device(version: &str, object: Value) -> Value {
     converted(version, object, device_to_beta, device_to_alpha)
 }
 
-/// `object` in `version`: as it is where that is its own.
+/// Returns `object` in `version`, unchanged if it has that version already.
 fn converted(
     version: &str,
     mut object: Value,
@@ -61,7 +61,7 @@ fn take_kept(map: &mut Map<String, Value>) -> Map<String, Value> {
     kept.as_ref().and_then(Value::as_str).and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
 
-/// Answers what is kept aside.
+/// Converts a device, and returns the fields to keep in the annotation.
 fn device_to_beta(device: &mut Map<String, Value>) -> Map<String, Value> {
     let mut kept = Map::new();
     let twins = device.get_mut("status").and_then(|status| status.get_mut("twins")).map(Value::take);
@@ -140,7 +140,7 @@ fn device_to_alpha(device: &mut Map<String, Value>, kept: Map<String, Value>) {
     }
 }
 
-/// A property's visitor as the property that it is about.
+/// Converts a property's visitor to a property.
 fn property(visitor: Value) -> Value {
     let Value::Object(mut visitor) = visitor else { return visitor };
     let mut property = Map::new();
@@ -154,7 +154,7 @@ fn property(visitor: Value) -> Value {
     Value::Object(property)
 }
 
-/// A property's visitor; `None` for one that is only wanted.
+/// Returns a property's visitor; `None` if the property has only a desired value.
 fn visitor(property: Value) -> Option<Value> {
     let Value::Object(mut property) = property else { return None };
     let mut visitor = Map::new();
@@ -171,7 +171,7 @@ fn visitor(property: Value) -> Option<Value> {
     (visitor.len() > 1).then_some(Value::Object(visitor))
 }
 
-/// A wanted value, and not the empty one that Go writes where there is none.
+/// Reports whether there is a desired value other than the empty one that Go writes for none.
 fn is_said(twin: &Value) -> bool {
     let value = twin.get("value").and_then(Value::as_str).unwrap_or_default();
     !value.is_empty()
@@ -180,7 +180,7 @@ fn is_said(twin: &Value) -> bool {
             .is_some_and(|metadata| metadata.as_object().is_some_and(|map| !map.is_empty()))
 }
 
-/// The node that a selector names: the first value of its first expression, as KubeEdge reads it.
+/// Returns the node that a selector names: the first value of its first expression, as KubeEdge reads it.
 fn node_of(selector: &Value) -> Option<String> {
     let node = selector.pointer("/nodeSelectorTerms/0/matchExpressions/0/values/0")?.as_str()?;
     (!node.is_empty()).then(|| node.to_owned())
@@ -193,7 +193,7 @@ fn list(value: Option<Value>) -> impl Iterator<Item = Value> {
     }
 }
 
-/// The map under `key`, made where it is missing.
+/// Returns the map under `key`, which is created if it is missing.
 fn child<'a>(map: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
     let value = map.entry(key).or_insert_with(|| json!({}));
     if !value.is_object() {

@@ -1,4 +1,4 @@
-//! As much of Modbus over TCP as single registers and coils need.
+//! The part of Modbus over TCP that single registers and coils need.
 //!
 //! Source: MODBUS Application Protocol Specification V1.1b3 and MODBUS Messaging on TCP/IP V1.0b.
 
@@ -9,26 +9,26 @@ use tokio::{
     net::{TcpStream, ToSocketAddrs},
 };
 
-/// The longest message after the header: an ADU of 260 bytes less its 7.
+/// The longest message after the header, bytes: an ADU of 260 bytes without its 7-byte header.
 const LONGEST: usize = 253;
-/// Set in the function of an answer that is a refusal.
+/// The bit in the function code of an answer that marks an exception.
 pub(crate) const REFUSED: u8 = 0x80;
 
-/// What a register is.
+/// The kind of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Table {
-    /// A bit that can be written.
+    /// A writable bit.
     Coil,
-    /// A bit.
+    /// A read-only bit.
     DiscreteInput,
-    /// A word that can be written.
+    /// A writable word.
     Holding,
-    /// A word.
+    /// A read-only word.
     Input,
 }
 
 impl Table {
-    /// By the name that KubeEdge's examples give it.
+    /// Returns the kind with this name in KubeEdge's examples.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Some(match name {
             "CoilRegister" => Self::Coil,
@@ -49,7 +49,7 @@ impl Table {
     }
 }
 
-/// A transaction: its number, the unit that it is for, and what is said.
+/// A message: transaction number, unit id and PDU.
 pub(crate) struct Frame {
     pub(crate) transaction: u16,
     pub(crate) unit: u8,
@@ -57,7 +57,7 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// Reads one; an error where it is no Modbus.
+    /// Reads a message; fails if it is not Modbus.
     pub(crate) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Self> {
         let transaction = stream.read_u16().await?;
         let (protocol, length) = (stream.read_u16().await?, usize::from(stream.read_u16().await?));
@@ -70,7 +70,7 @@ impl Frame {
         Ok(Self { transaction, unit, body })
     }
 
-    /// Writes it.
+    /// Writes the message.
     pub(crate) async fn write(&self, stream: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
         let length = u16::try_from(self.body.len() + 1).map_err(io::Error::other)?;
         let mut bytes = self.transaction.to_be_bytes().to_vec();
@@ -89,14 +89,14 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects.
+    /// Connects to a slave.
     pub(crate) async fn open(address: impl ToSocketAddrs) -> io::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         Ok(Self { stream, transaction: 0 })
     }
 
-    /// One register, or one bit.
+    /// Reads one register or one bit.
     pub(crate) async fn read(&mut self, unit: u8, table: Table, offset: u16) -> io::Result<u16> {
         let [high, low] = offset.to_be_bytes();
         let answer = self.ask(unit, vec![table.read(), high, low, 0, 1]).await?;

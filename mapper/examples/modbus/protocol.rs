@@ -1,13 +1,13 @@
-//! Modbus devices as a mapper serves them: this is all that the protocol needs of the mapper.
+//! Modbus devices for a mapper: everything that the library needs from a protocol.
 
 use mapper::{Device, Kind, Link, Property, Protocol, Result};
 
 use super::modbus::{Connection, Table};
 
-/// Modbus over TCP.
+/// The protocol: Modbus over TCP.
 pub(crate) struct Modbus;
 
-/// A slave and its unit.
+/// A connection to a slave, and the slave's unit id.
 pub(crate) struct Unit {
     connection: Connection,
     unit: u8,
@@ -30,7 +30,7 @@ impl Link for Unit {
         Ok(match property.kind {
             Kind::Boolean => (raw != 0).to_string(),
             Kind::Int => (f64::from(raw) * place.scale).round().to_string(),
-            // 0.1 is none of the numbers that a computer has: 215 × 0.1 shall be 21.5 all the same
+            // 0.1 has no exact binary form, but 215 × 0.1 must be 21.5
             _ => ((f64::from(raw) * place.scale * 1e6).round() / 1e6).to_string(),
         })
     }

@@ -1,4 +1,4 @@
-//! A simulated slave: a hundred registers and a hundred coils. Inputs show what the registers and coils of their number hold.
+//! A simulated slave with a hundred registers and a hundred coils. Inputs show the values of the registers and coils with the same number.
 
 use std::{io, net::SocketAddr, sync::Arc};
 
@@ -8,40 +8,40 @@ use tokio::net::{TcpListener, TcpStream};
 use super::modbus::{Frame, REFUSED};
 
 const SIZE: usize = 100;
-/// The exceptions of the specification.
+/// Exception codes of the specification.
 const ILLEGAL_FUNCTION: u8 = 1;
 const ILLEGAL_ADDRESS: u8 = 2;
 
-/// The slave.
+/// The simulated slave.
 pub(crate) struct Slave {
     listener: TcpListener,
     registers: Registers,
 }
 
-/// What it holds. Cheap to clone.
+/// The slave's registers and coils. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Registers(Arc<Mutex<([u16; SIZE], [bool; SIZE])>>);
 
 impl Slave {
-    /// Listens; all registers are 0.
+    /// Binds the listener; all registers are 0.
     pub(crate) async fn bind(address: &str) -> io::Result<Self> {
         let registers = Registers(Arc::new(Mutex::new(([0; SIZE], [false; SIZE]))));
         Ok(Self { listener: TcpListener::bind(address).await?, registers })
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     #[allow(dead_code, reason = "for whoever binds port 0")]
     pub(crate) fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// What it holds.
+    /// Returns its registers.
     #[allow(dead_code, reason = "for tests")]
     pub(crate) fn registers(&self) -> Registers {
         self.registers.clone()
     }
 
-    /// Serves.
+    /// Serves connections.
     pub(crate) async fn run(self) -> io::Result<()> {
         loop {
             let (stream, _) = self.listener.accept().await?;
@@ -87,7 +87,7 @@ impl Registers {
         }
     }
 
-    /// A register.
+    /// Returns a register.
     #[allow(dead_code, reason = "for tests")]
     pub(crate) fn word(&self, place: usize) -> u16 {
         self.0.lock().0[place]
@@ -99,7 +99,7 @@ impl Registers {
         self.0.lock().0[place] = value;
     }
 
-    /// A coil.
+    /// Returns a coil.
     #[allow(dead_code, reason = "for tests")]
     pub(crate) fn bit(&self, place: usize) -> bool {
         self.0.lock().1[place]

@@ -1,4 +1,4 @@
-//! One device after the other, by a clock that the test turns.
+//! Tests of one device's work, with a clock that the test advances.
 
 use super::*;
 use crate::{Kind, Settings};
@@ -68,7 +68,7 @@ fn a_wanted_value_is_written_once_and_what_came_of_it_reported_at_once() {
     assert_eq!(work.next(now), Next::Read(0));
     work.read(0, "19.9".into(), 2, now);
     assert_eq!(work.next(now), Next::Report(vec![reading("19.9", 2, Some("20"))]));
-    // another value is wanted
+    // the desired value changes
     work.update(device(vec![property("t", Some("25"))]));
     assert_eq!(work.next(now), Next::Write(0, "25".into()));
     work.wrote(0, "25", true, now);
@@ -84,7 +84,7 @@ fn a_report_that_did_not_arrive_is_made_again_with_the_newest_value() {
     let now = now + SECOND;
     work.read(0, "2".into(), 2, now);
     assert_eq!(work.next(now), Next::Report(vec![reading("2", 2, None)]));
-    // a value that was read while the report was under way is reported in its turn
+    // a value that was read while the report was under way is reported later
     work.read(0, "3".into(), 3, now);
     work.reported(&[reading("2", 2, None)], true, now);
     work.read(0, "3".into(), 3, now + 9 * SECOND);
@@ -101,7 +101,7 @@ fn a_device_that_is_slower_than_its_cycles_is_read_in_turn_and_reported() {
         match work.next(now) {
             Next::Read(index) => {
                 read[index] += 1;
-                // all others are due again meanwhile
+                // all others are due again by then
                 now += 2 * SECOND;
                 work.read(index, "1".into(), at, now);
             }
@@ -128,7 +128,7 @@ fn a_device_that_changes_all_the_time_is_read_and_reported() {
     let mut now = Instant::now();
     let (mut read, mut reported) = ([0; 3], 0);
     for at in 0..100 {
-        // slower than its cycles
+        // reading is slower than its cycle
         now += 2 * SECOND;
         match work.next(now) {
             Next::Write(index, value) => work.wrote(index, &value, true, now),
@@ -160,7 +160,7 @@ fn only_what_has_changed_is_read_anew() {
     work.update(device(vec![property("a", None), shorter.clone()]));
     assert_eq!(work.next(now), Next::Read(1));
     work.read(1, "1".into(), 2, now);
-    // what was not written is tried at once where something else is wanted, and else in its time
+    // after a failed write, a new desired value is written at once, and the same one after the pause
     let wish = |value| device(vec![property("a", Some(value)), shorter.clone()]);
     work.update(wish("5"));
     work.wrote(0, "5", false, now);

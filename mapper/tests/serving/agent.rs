@@ -1,4 +1,4 @@
-//! The agent's half of DMI, which tells each call.
+//! A fake agent: the agent's half of DMI, which reports each call to the test.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -56,7 +56,7 @@ impl FakeAgent {
         agent
     }
 
-    /// Serves, in a runtime of its own: connections do not outlive it.
+    /// Starts serving, in a runtime of its own, so that connections do not outlive it.
     pub(crate) fn live(&mut self) {
         let socket = self.socket();
         let _ = std::fs::remove_file(&socket);
@@ -71,7 +71,7 @@ impl FakeAgent {
         self.server = Some(runtime);
     }
 
-    /// Ends as a process that is killed.
+    /// Ends like a process that is killed.
     pub(crate) fn die(&mut self) {
         self.server.take().unwrap().shutdown_background();
     }
@@ -101,7 +101,7 @@ impl FakeAgent {
         *self.service.answer.lock() = Err(why.to_owned());
     }
 
-    /// The mapper, as the agent calls it.
+    /// Returns a client of the mapper, as the agent has.
     pub(crate) fn mapper(&self) -> DeviceMapperServiceClient<Channel> {
         let socket = self.directory.path().join("mapper.sock");
         let connector = service_fn(move |_| {
@@ -112,7 +112,7 @@ impl FakeAgent {
         DeviceMapperServiceClient::new(channel)
     }
 
-    /// The next call. A report of a property `refused` is refused and is no call.
+    /// Returns the next call. A report of a property `refused` is refused and not returned.
     pub(crate) async fn next(&self) -> String {
         timeout(WAIT_TIMEOUT, self.calls.lock().await.recv()).await.expect("a call").unwrap()
     }
@@ -143,14 +143,14 @@ impl FakeAgent {
 
 impl Drop for FakeAgent {
     fn drop(&mut self) {
-        // a runtime cannot be waited for from within another
+        // a runtime cannot be dropped blockingly within another one
         if let Some(runtime) = self.server.take() {
             runtime.shutdown_background();
         }
     }
 }
 
-/// Waits until it is so.
+/// Waits until the condition holds.
 pub(crate) async fn until(so: impl Fn() -> bool) {
     let waiting = async {
         while !so() {
@@ -212,7 +212,7 @@ pub(crate) fn model(name: &str) -> DeviceModel {
     DeviceModel { name: name.into(), namespace: "ns".into(), spec: None }
 }
 
-/// A property that is read every 10 ms and reported every 20.
+/// Creates a property that is read every 10 ms and reported every 20 ms.
 pub(crate) fn property(name: &str, desired: Option<&str>, settings: &Value) -> DeviceProperty {
     let config_data = settings.as_object().map(CustomizedValue::from_json);
     DeviceProperty {
@@ -226,7 +226,7 @@ pub(crate) fn property(name: &str, desired: Option<&str>, settings: &Value) -> D
     }
 }
 
-/// A device of the model `m` with a property `value`.
+/// Creates a device of the model `m` with a property `value`.
 pub(crate) fn device(name: &str, desired: Option<&str>, settings: &Value) -> Device {
     let config_data = settings.as_object().map(CustomizedValue::from_json);
     let spec = DeviceSpec {

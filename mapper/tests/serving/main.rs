@@ -1,4 +1,4 @@
-//! Mappers against an agent that only listens.
+//! Tests mappers against a fake agent.
 
 // a helper fails its test by panicking, with a message that says what was expected
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -27,7 +27,7 @@ use self::{
     slave::Slave,
 };
 
-/// A device that holds one number, and can be broken.
+/// A device that holds one number and can be made to fail.
 #[derive(Clone, Default)]
 struct Memory {
     broken: Arc<AtomicBool>,
@@ -77,13 +77,13 @@ async fn what_is_wanted_is_written_and_what_is_read_reported() {
     assert_eq!(agent.next().await, "registered test for virtual");
     assert_eq!(agent.next().await, "ns/d is online");
     assert_eq!(agent.next().await, "ns/d value=7 observed 7");
-    // another value is wanted
+    // the desired value changes
     let mut mapper = agent.mapper();
     mapper.update_device(agent::update(device("d", Some("8"), &json!({})))).await.unwrap();
     agent.until("ns/d value=8 observed 8").await;
     let known = mapper.get_device(agent::get("d")).await.unwrap().into_inner().device.unwrap();
     assert_eq!(known, device("d", Some("8"), &json!({})));
-    // a device that comes later, and goes
+    // a device that is added later, and removed
     let register = RegisterDeviceRequest { device: Some(device("e", None, &json!({}))) };
     mapper.register_device(register).await.unwrap();
     agent.until("ns/e is online").await;
@@ -113,7 +113,7 @@ async fn a_device_that_fails_is_offline_until_it_is_open_again() {
     memory.value.store(0, Ordering::SeqCst);
     memory.broken.store(false, Ordering::SeqCst);
     agent.until("ns/d is online").await;
-    // the device has forgotten what was wanted of it
+    // the device has lost its desired value
     agent.until("ns/d value=7 observed 7").await;
     assert_eq!(memory.opened.load(Ordering::SeqCst), 2);
 }

@@ -99,7 +99,7 @@ impl Core {
         self.accept(&Arc::new(message), None);
     }
 
-    /// Ends the session and removes all of it, except that a will whose delay has not passed is published.
+    /// Ends the session and removes all of it. A will that still waits for its delay is published now.
     pub(super) fn end_session(&mut self, id: u64) {
         self.forget_on_disk(id);
         self.clear_deadlines(id);

@@ -26,7 +26,7 @@ const READ: usize = 16 * 1024;
 const MAX_WRITTEN: usize = 64 * 1024;
 /// Nothing is read while this number of bytes waits to be written, because reading adds answers to pings and refusals.
 const MAX_OUTPUT: usize = 128 * 1024;
-/// The most pings without an answer; further ones fail at once.
+/// The most unanswered pings that are remembered; beyond it the oldest is dropped, and its caller gets an error.
 const MAX_PINGS: usize = 16;
 /// How long the remaining bytes may take to be written at the end.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(10);

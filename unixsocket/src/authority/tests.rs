@@ -1,4 +1,4 @@
-//! Frames of gRPC's libraries, and of nobody.
+//! Tests with recorded frames of gRPC libraries and with malformed ones.
 
 use proptest::prelude::*;
 
@@ -8,8 +8,8 @@ use crate::hpack::{
     tests::{bytes, literal},
 };
 
-/// What a mapper made with KubeEdge's mapper-framework 1.23 (grpc-go) sends to `/etc/kubeedge/dmi.sock`, until its first request is
-/// whole.
+/// The bytes that a mapper made with KubeEdge's mapper-framework 1.23 (grpc-go) sends to `/etc/kubeedge/dmi.sock`, up to the end of its
+/// first request.
 pub(crate) const OF_GO: &str = "\
     505249202a20485454502f322e300d0a0d0a534d0d0a0d0a000000040000000000000000040100000000000070010400 \
     000001838645a063b8632a4615ef97b9885d03a87316cdc5b3b98856340ebacb66d2cc6424b67f419454584a922a2c3d \
@@ -17,7 +17,7 @@ pub(crate) const OF_GO: &str = "\
     1f40899acac8b24d494f6a7f867df7df7056ff00002c0001000000010000000027080112230a016d120276311a027631 \
     2201782a0f2f746d702f6970632f6d2e736f636b32026f6b ";
 
-/// What Python's grpcio 1.85.3 (gRPC's C core) sends to `/tmp/dmi-cap.sock` with two requests, one after the other.
+/// The bytes that Python's grpcio 1.85.3 (gRPC's C core) sends to `/tmp/dmi-cap.sock` for two requests, one after the other.
 pub(crate) const OF_PYTHON: &str = "\
     505249202a20485454502f322e300d0a0d0a534d0d0a0d0a000024040000000000000200000000000300000000000400 \
     400000000500400000000600004000fe0300000001000004080000000000003f00010000000401000000000001070104 \
@@ -62,7 +62,7 @@ fn the_authority_of_pythons_client_is_replaced_and_nothing_else() {
 #[test]
 fn the_authority_of_gos_client_is_written_out_and_its_frame_is_longer() {
     let sent = bytes(OF_GO);
-    // 20 bytes of Huffman's code, the path of 28 characters
+    // 20 bytes of Huffman code: the path of 28 characters
     let code = bytes("419454584a922a2c3d6d8ca59262aa2c325265d07275");
     let expected = replaced(&sent, &code, &[&[0x41, 28][..], &[b'x'; 28]].concat());
     assert_eq!(all_at_once(&sent), replaced(&expected, &[0, 0, 0x70, HEADERS], &[0, 0, 0x78, HEADERS]));
@@ -93,7 +93,7 @@ fn fields_that_go_on_in_further_frames_are_read_as_one() {
             frame(HEADERS, 0, begin),
             frame(CONTINUATION, 0, &[]),
             frame(CONTINUATION, END_HEADERS, end),
-            // the field that was kept is whatever it was
+            // the indexed field may have any value
             frame(HEADERS, END_HEADERS, &[0xbe]),
         ];
         let expected = [
@@ -106,7 +106,7 @@ fn fields_that_go_on_in_further_frames_are_read_as_one() {
 
 #[test]
 fn fields_that_became_too_long_for_a_frame_are_told_in_two() {
-    // e in Huffman's code: five bits
+    // e in Huffman code: five bits
     let (authority, others) = (vec![0x29, 0x4a, 0x52, 0x94, 0xa5], vec![b'v'; MAX_FRAME - 120]);
     let other = literal(0, "n", std::str::from_utf8(&others).unwrap());
     let value = authority.repeat(20);
@@ -128,17 +128,17 @@ fn what_does_not_keep_to_the_protocol_goes_through_to_the_server() {
         frame(HEADERS, END_HEADERS, &[0xbe]),
         frame(HEADERS, END_HEADERS | PADDED, &[9, 0x82]),
         frame(HEADERS, END_HEADERS, &vec![0x82; MAX_FRAME + 1]),
-        // something else in between, or of another stream
+        // another frame in between, or a frame of another stream
         [&begun[..], &frame(0, 0, b"data")].concat(),
         [&begun[..], &request].concat(),
         [&begun[..], &other_stream].concat(),
-        // more than anybody says
+        // more bytes than any client sends
         [&begun[..], &frame(CONTINUATION, 0, &[0x82; MAX_FRAME]).repeat(4)].concat(),
         [&begun[..], &frame(CONTINUATION, 0, &[]).repeat(MAX_HELD / HEAD + 1)].concat(),
     ] {
         assert_eq!(after_preface(&[&wrong, &request]), [wrong, request.clone()].concat());
     }
-    // a frame that goes on with nothing, and one of a later version, say nothing of fields
+    // a CONTINUATION without a beginning, and a frame of an unknown type, carry no fields
     let others =
         [frame(CONTINUATION, END_HEADERS, &[]), frame(0xfe, 0xff, &[0; 3]), frame(0, 1, &[])].concat();
     assert_eq!(after_preface(&[&others]), others);

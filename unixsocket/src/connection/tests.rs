@@ -1,4 +1,4 @@
-//! Requests over a real socket to a server that takes only names of hosts: what arrives is what was sent but for the authority.
+//! Sends requests over a real socket to a server that accepts only host names: they arrive unchanged except for the authority.
 
 use std::{collections::BTreeMap, convert::Infallible, path::Path, time::Duration};
 
@@ -20,7 +20,7 @@ use crate::{
 /// The limit of every wait.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The authority of a request and all its fields, a line each.
+/// Returns the authority of a request and all its fields, one per line.
 fn told<B>(request: &Request<B>) -> String {
     let fields = request.headers().iter();
     let fields = fields.map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()));
@@ -28,12 +28,12 @@ fn told<B>(request: &Request<B>) -> String {
     authority.into_iter().chain(fields).collect::<Vec<_>>().join("\n")
 }
 
-/// A server on this socket that answers with what it was told.
+/// Starts a server on this socket that answers with the request's fields.
 fn serve(path: &Path) {
     serve_all(Box::pin(connections(UnixListener::bind(path).unwrap())));
 }
 
-/// The same on these connections.
+/// Starts the same server on these connections.
 fn serve_all(mut connections: impl Stream<Item = io::Result<Connection>> + Send + Unpin + 'static) {
     tokio::spawn(async move {
         while let Some(connection) = connections.next().await {
@@ -47,7 +47,7 @@ fn serve_all(mut connections: impl Stream<Item = io::Result<Connection>> + Send 
     });
 }
 
-/// What the server answers to these bytes, by the numbers of so many requests; panics where it refuses one.
+/// Sends bytes and returns the server's answers by stream number, for this number of requests. Panics if the server refuses one.
 async fn answers(path: &Path, sent: &[u8], requests: usize) -> BTreeMap<u8, String> {
     let mut stream = UnixStream::connect(path).await.unwrap();
     stream.write_all(sent).await.unwrap();
@@ -69,13 +69,13 @@ async fn answers(path: &Path, sent: &[u8], requests: usize) -> BTreeMap<u8, Stri
     answers
 }
 
-/// The preface, settings of which there are none, and requests with these fields after `:method` and `:scheme`.
+/// Returns the preface, empty settings, and requests with these fields after `:method` and `:scheme`.
 fn requests(blocks: &[Vec<u8>]) -> Vec<u8> {
     let mut sent = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".to_vec();
     for (number, block) in (1..).step_by(2).zip(blocks) {
         let block = [&[0x82, 0x86, 0x84][..], block].concat();
         let length = u16::try_from(block.len()).unwrap().to_be_bytes();
-        // ends fields and request
+        // flags: the end of the fields and of the request
         sent.extend_from_slice(&[0, length[0], length[1], 1, 5, 0, 0, 0, number]);
         sent.extend_from_slice(&block);
     }
@@ -89,7 +89,7 @@ async fn clients_of_all_grpc_libraries_are_served() {
     serve(&path);
     for (sent, requests, length) in [(OF_PYTHON, 2, 18), (OF_GO, 1, 28)] {
         let mut sent = bytes(sent);
-        // what they confirm is what another server has said
+        // they acknowledge settings that another server sent
         let confirmation = [0, 0, 0, 4, 1, 0, 0, 0, 0];
         let at = sent.windows(confirmation.len()).position(|window| window == confirmation).unwrap();
         sent.drain(at..at + confirmation.len());
@@ -131,7 +131,7 @@ async fn fields_come_through_as_they_were_sent_whatever_has_left_the_tables() {
         hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
     tokio::spawn(connection);
     for round in 0..300_usize {
-        // names that come again, values that come again and others, of lengths that push each other out of the table
+        // repeated names, repeated and new values, of lengths that evict each other from the table
         let authority = format!("host-{}.{}", round % 7, "z".repeat(round % 50));
         let mut request = Request::get(format!("http://{authority}/{}", round % 3));
         for field in 0..round % 11 {

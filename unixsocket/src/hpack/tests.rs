@@ -1,4 +1,4 @@
-//! Fields as RFC 7541 has them in its examples, and as nobody writes them.
+//! Tests with the examples of RFC 7541 and with malformed fields.
 
 use super::*;
 
@@ -7,7 +7,7 @@ pub(crate) fn bytes(hex: &str) -> Vec<u8> {
     digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
 }
 
-/// A field of a name and a value, both as they are, that begins with this byte.
+/// Encodes a field with a literal name and value, which begins with this byte.
 pub(crate) fn literal(first: u8, name: &str, value: &str) -> Vec<u8> {
     let mut field = vec![first];
     for text in [name, value] {
@@ -48,7 +48,7 @@ fn an_authority_is_found_however_its_name_is_written() {
         let expected = [block.strip_suffix(b"a%2Fb").unwrap(), b"xxxxx"].concat();
         assert_eq!(Fields::default().mend(&block), Some(expected), "{block:x?}");
     }
-    // %2Fetc%2F in Huffman's code, written out
+    // %2Fetc%2F in Huffman code
     let huffman = [0x41, 0x87, 0x54, 0x58, 0x4a, 0x92, 0x2a, 0x2c, 0x3f];
     assert_eq!(Fields::default().mend(&huffman), Some([&[0x41, 9][..], b"xxxxxxxxx"].concat()));
 }
@@ -59,17 +59,17 @@ fn a_name_is_found_in_the_table_until_it_has_left_it() {
     let mut mend = |block: &[u8]| fields.mend(block);
     assert!(mend(&literal(0x40, ":authority", "/")).is_some());
     assert!(mend(&literal(0x40, "other", "/")).is_some());
-    // the newest is 62; its values are whatever they are
+    // index 62 is the newest field; its value does not matter
     assert_eq!(mend(&[0x7e, 1, b'/']), Some(vec![0x7e, 1, b'/']));
-    // which was kept, too, and made an authority of 62 the third
+    // that field was added too, so the authority at 62 is now the third
     assert_eq!(mend(&[0x0f, 0x31, 1, b'/']), Some(vec![0x0f, 0x31, 1, b'x']));
     assert_eq!(mend(&[0x0f, 0x32, 1, b'/']), None, "there is no fourth");
-    // room for the two newest alone
+    // room for the two newest fields only
     let size = 2 * (OVERHEAD + "other/".len());
     let smaller = [0x3f, u8::try_from(size - 31).unwrap()];
     assert_eq!(mend(&smaller), Some(smaller.to_vec()));
     assert_eq!(mend(&[0x0f, 0x31, 1, b'/']), None);
-    // one that is too large for the table empties it
+    // a field that is too large for the table empties it
     assert!(mend(&literal(0x40, "large", &"v".repeat(size))).is_some());
     assert_eq!(mend(&[0xbe]), None);
 }

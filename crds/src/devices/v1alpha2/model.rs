@@ -1,10 +1,10 @@
-//! Models of devices: `v1alpha2` has a field for each type of values, `v1beta1` a name.
+//! Converts device models: `v1alpha2` has a field for each value type, `v1beta1` a type name.
 
 use serde_json::{Map, Value};
 
 use super::{converted, list};
 
-/// A property's type in `v1alpha2` and in `v1beta1`.
+/// The names of a property's type in `v1alpha2` and in `v1beta1`.
 const TYPES: [(&str, &str); 6] = [
     ("int", "INT"),
     ("string", "STRING"),
@@ -14,10 +14,10 @@ const TYPES: [(&str, &str); 6] = [
     ("bytes", "BYTES"),
 ];
 
-/// What is kept aside: the default values, by property.
+/// The key of the default values in the annotation, by property.
 const DEFAULTS: &str = "defaultValues";
 
-/// A `DeviceModel` in `version`, whichever of the two it is in.
+/// Returns a `DeviceModel` in `version`, converted if it has the other one.
 pub fn model(version: &str, object: Value) -> Value {
     converted(version, object, to_beta, to_alpha)
 }
@@ -59,7 +59,7 @@ fn to_alpha(model: &mut Map<String, Value>, mut kept: Map<String, Value>) {
         let Value::Object(mut property) = property else { return property };
         let type_ = property.shift_remove("type");
         let known = TYPES.iter().find(|(_, new)| type_.as_ref().and_then(Value::as_str) == Some(new));
-        // a stream is nothing that the older version knows
+        // the older version has no streams
         let Some((type_, _)) = known else { return Value::Object(property) };
         let mut settings = Map::new();
         for field in ["accessMode", "minimum", "maximum", "unit"] {
@@ -80,7 +80,7 @@ fn to_alpha(model: &mut Map<String, Value>, mut kept: Map<String, Value>) {
     *properties = written.collect();
 }
 
-/// A number written as text.
+/// Parses a number that was written as text.
 fn number(value: Value) -> Value {
     let parsed = value.as_str().and_then(|text| serde_json::from_str::<serde_json::Number>(text).ok());
     parsed.map_or(value, Value::Number)

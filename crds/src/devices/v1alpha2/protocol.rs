@@ -1,14 +1,14 @@
-//! How a device or property is reached: `v1alpha2` has a field for each protocol, `v1beta1` a name and open settings.
+//! Converts protocol settings: `v1alpha2` has a field for each protocol, `v1beta1` a name and open settings.
 
 use serde_json::{Map, Value, json};
 
-/// The protocols that `v1alpha2` knows by name.
+/// The protocols that have a field of their own in `v1alpha2`.
 const KNOWN: [&str; 3] = ["opcua", "modbus", "bluetooth"];
 
 /// The field of all other protocols.
 const OTHER: &str = "customizedProtocol";
 
-/// The settings that several protocols share, by where `v1alpha2` has them below `common`.
+/// The settings that several protocols share, by their path below `common` in `v1alpha2`.
 const SHARED: [(&str, &[&str]); 3] = [
     ("/com", &["serialPort", "baudRate", "dataBits", "parity", "stopBits"]),
     ("/tcp", &["ip", "port"]),
@@ -25,7 +25,7 @@ const SHARED: [(&str, &[&str]); 3] = [
     ),
 ];
 
-/// Name and settings. Those that protocols share stand among the protocol's own, as mappers of `v1beta1` read them.
+/// Returns name and settings. Shared settings are put among the protocol's own, as mappers of `v1beta1` expect.
 pub(super) fn to_beta(mut protocol: Map<String, Value>) -> Value {
     let common = protocol.shift_remove("common");
     let values = protocol.shift_remove("customizedValues");
@@ -63,7 +63,7 @@ pub(super) fn to_beta(mut protocol: Map<String, Value>) -> Value {
     Value::Object(written)
 }
 
-/// The reverse of [`to_beta`].
+/// Reverses [`to_beta`].
 pub(super) fn to_alpha(mut protocol: Map<String, Value>) -> Value {
     let name = protocol.shift_remove("protocolName").as_ref().and_then(Value::as_str).map(str::to_owned);
     let mut data = map(protocol.shift_remove("configData").unwrap_or_default());

@@ -1,4 +1,4 @@
-//! Objects as KubeEdge's samples and public manifests write them.
+//! Converts objects as in KubeEdge's samples and in public manifests.
 
 use serde_json::json;
 
@@ -54,7 +54,7 @@ fn a_device_means_the_same_in_both_versions() {
         json!({"propertyName": "temperature", "reported": {"value": "19"}})
     );
     assert_eq!(device("v1alpha2", beta.clone()), alpha_device());
-    // in its own version an object stays as it is
+    // an object that has the version already stays unchanged
     assert_eq!(device("v1beta1", beta.clone()), beta);
     assert_eq!(device("v1alpha2", alpha_device()), alpha_device());
     let typed: super::super::DeviceSpec = serde_json::from_value(beta["spec"].clone()).unwrap();
