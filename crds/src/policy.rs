@@ -43,7 +43,7 @@ pub struct ServiceAccountAccessSpec {
 }
 
 impl ServiceAccountAccessSpec {
-    /// The rules that hold in the namespace; in the empty one, where objects are in none, those that hold everywhere.
+    /// Returns the rules that apply in a namespace. The empty namespace of cluster-scoped objects has only the rules that hold everywhere.
     pub fn rules_in<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a PolicyRule> {
         let everywhere = self.access_cluster_role_binding.iter().flat_map(|binding| &binding.rules);
         let here = self.access_role_binding.iter().filter(move |binding| {

@@ -1,4 +1,4 @@
-//! The definitions are valid, their files fresh, and objects as people write them survive a turn through the types.
+//! Checks that the definitions are valid, that their files are fresh, and that objects in manifests survive a round trip.
 
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
@@ -71,7 +71,7 @@ ruleendpoints.rules.kubeedge.io v1 RuleEndpoint Namespaced - re";
     assert_eq!(lines.join("\n"), expected);
 }
 
-/// What an API server demands of a structural schema: a type everywhere, but for int-or-string and open values.
+/// Checks an API server's demands on a structural schema: a type everywhere, except for int-or-string and open values.
 fn structural(path: &str, schema: &JSONSchemaProps) {
     let open = schema.x_kubernetes_preserve_unknown_fields == Some(true);
     assert!(

@@ -62,7 +62,7 @@ impl<P: Protocol> Keeper<P> {
     }
 
     /// Takes over the agent's answer to the registration. Devices that were served `before` and are not in the answer are removed, unless
-    /// the answer may have been too small for all devices.
+    /// the answer is so large that some may have been left out.
     pub(crate) fn begin(&self, answer: MapperRegisterResponse, before: BTreeSet<Key>) {
         if answer.encoded_len() < WHOLE_ANSWER {
             let named =

@@ -1,4 +1,4 @@
-//! How many messages a second: `cargo run --release -p mqtt --example throughput`. One JSON object a line.
+//! Measures messages per second: `cargo run --release -p mqtt --example throughput`. Prints one JSON object per line.
 
 use std::{
     io::Write,
@@ -13,7 +13,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// Messages of one figure.
+/// The number of messages of each measurement.
 const COUNT: u64 = 500_000;
 
 #[tokio::main(worker_threads = 2)]
@@ -52,7 +52,7 @@ async fn in_process(handle: &Handle) -> anyhow::Result<()> {
         for number in 0..COUNT {
             publisher.publish("in/t", number.to_be_bytes().to_vec(), QoS::AtMostOnce, false).await?;
         }
-        // It comes last, and it does come.
+        // This message comes last, and at QoS 1 it is not dropped.
         publisher.publish("in/end", "", QoS::AtLeastOnce, false).await
     });
     let mut received = 0;
@@ -67,7 +67,7 @@ async fn in_process(handle: &Handle) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A raw client that has connected, and subscribed to `filter` if there is one.
+/// Connects a raw client and subscribes it to `filter`, if there is one.
 async fn client(address: SocketAddr, name: &str, filter: Option<(&str, u8)>) -> anyhow::Result<TcpStream> {
     let mut stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
@@ -91,7 +91,7 @@ async fn sockets(handle: &Handle, publishers: u64) -> anyhow::Result<()> {
     let address = handle.addresses()[0];
     let mut subscriber = client(address, "sub", Some(("s", 0))).await?;
     let (start, each) = (Instant::now(), COUNT / publishers);
-    // 32 bytes of payload, 64 messages a write.
+    // 32 bytes of payload, 64 messages per write.
     let message = [&[0x30, 35, 0, 1, b's'][..], &[7; 32]].concat();
     for number in 0..publishers {
         let mut stream = client(address, &format!("pub{number}"), None).await?;
@@ -102,7 +102,7 @@ async fn sockets(handle: &Handle, publishers: u64) -> anyhow::Result<()> {
                     break;
                 }
             }
-            // Until the broker has read it all.
+            // Waits until the broker has read everything.
             let _ = stream.shutdown().await;
             let _ = stream.read(&mut [0; 1]).await;
         });
@@ -119,7 +119,7 @@ async fn sockets(handle: &Handle, publishers: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// QoS 1 from one socket to a session on disk whose client acknowledges: every message is committed before its PUBACK.
+/// Publishes at QoS 1 from one socket to a session on disk whose client acknowledges: every message is committed before its PUBACK.
 async fn durable(handle: &Handle) -> anyhow::Result<()> {
     const MESSAGES: u64 = 60_000;
     let address = handle.addresses()[0];

@@ -1,4 +1,4 @@
-//! Streams over a connection in memory: both ends are this crate's.
+//! Tests of streams over a connection in memory, with this crate at both ends.
 #![cfg(feature = "tokio")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -15,7 +15,7 @@ use tokio::{
     time::timeout,
 };
 
-/// Longer than anything here takes.
+/// The limit of every wait, longer than anything here takes.
 const LIMIT: Duration = Duration::from_secs(30);
 
 type Run = JoinHandle<io::Result<()>>;
@@ -30,7 +30,7 @@ fn pair() -> ((Session, Incoming, Run), (Session, Incoming, Run)) {
     (start(client, Role::Client), start(server, Role::Server))
 }
 
-/// One stream, seen from both ends.
+/// Opens one stream and returns both ends of it.
 async fn stream(client: &Session, server: &mut Incoming) -> (Stream, Stream) {
     let open = client.open(Headers::new().with("streamtype", "data"), false);
     let accept = async { server.next().await.unwrap().accept().await };
@@ -107,7 +107,7 @@ async fn who_closes_ends_all_streams() {
     assert!(read_all(&mut theirs).await.unwrap().is_empty());
 }
 
-/// A command that ends without reading its input: what it said, and its status, must not be lost with what it did not take.
+/// A command ends without reading its input: its output and its status must not be lost because of the unread input.
 #[tokio::test]
 async fn what_a_peer_said_before_it_left_is_read_though_it_takes_nothing_more() {
     for _ in 0..20 {
@@ -145,11 +145,11 @@ async fn the_driver_ends_when_nobody_holds_the_connection() {
     timeout(LIMIT, server_run).await.unwrap().unwrap().unwrap();
 }
 
-/// Writes until nothing is taken any more; how many bytes that were.
+/// Writes until nothing more is accepted, and returns the number of bytes written.
 async fn fill(stream: &mut Stream) -> usize {
     let chunk = [7; 4096];
     let mut written = 0;
-    // virtual time passes only while nothing else can go on
+    // virtual time passes only while no task can continue
     while let Ok(wrote) = timeout(Duration::from_secs(1), stream.write(&chunk)).await {
         written += wrote.unwrap();
         assert!(written < 16 * 1024 * 1024, "nothing holds back who writes");
@@ -197,7 +197,7 @@ async fn a_flood_of_pings_that_nobody_reads_the_answers_of_is_bounded() {
     let sent = flood.await;
     assert!(sent < 1024 * 1024, "{sent} bytes of pings were taken");
     drop(peer);
-    // whether it says that its last answers were not taken does not matter
+    // it may or may not report that its last answers were not read
     let _ = timeout(LIMIT, run).await.unwrap().unwrap();
 }
 

@@ -1,4 +1,4 @@
-//! Traffic recorded between KubeEdge's own CloudCore and EdgeCore: every frame has a typed value, and encodes back to itself.
+//! Replays recorded traffic between KubeEdge's own `CloudCore` and `EdgeCore`: every frame has a typed value and is encoded back unchanged.
 
 #![cfg(test)]
 
@@ -19,7 +19,7 @@ fn frames() -> impl Iterator<Item = (bool, Value)> {
     })
 }
 
-/// The variant's name, from its Debug text.
+/// Returns the variant's name, from its `Debug` text.
 fn variant(value: &impl std::fmt::Debug) -> String {
     format!("{value:?}").chars().take_while(|c| c.is_alphanumeric()).collect()
 }

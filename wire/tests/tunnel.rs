@@ -1,4 +1,4 @@
-//! The stream tunnel as it was recorded between KubeEdge's own CloudCore and EdgeCore: every frame is read, and written as it was.
+//! Replays the stream tunnel between KubeEdge's own `CloudCore` and `EdgeCore`: every recorded frame is decoded and encoded back unchanged.
 
 #![cfg(feature = "tunnel")]
 #![allow(clippy::unwrap_used)]

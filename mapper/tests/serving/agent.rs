@@ -143,7 +143,7 @@ impl FakeAgent {
 
 impl Drop for FakeAgent {
     fn drop(&mut self) {
-        // a runtime cannot be dropped blockingly within another one
+        // a runtime must not be dropped within another one, because that blocks
         if let Some(runtime) = self.server.take() {
             runtime.shutdown_background();
         }

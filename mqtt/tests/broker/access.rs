@@ -1,4 +1,4 @@
-//! Users, rules and certificates, through sockets.
+//! Tests of users, rules and certificates over sockets.
 
 use std::{net::SocketAddr, path::Path, sync::Arc};
 
@@ -67,13 +67,13 @@ async fn a_device_has_its_own_topics_only() {
     client.expect(&packet(0x40, &[&[0, 1, 0x87]])).await;
     client.send(&publish(4, "device/d2/x", 1, Some(&[]), b"no")).await;
     client.expect(&packet(0x50, &[&[0, 1, 0x87]])).await;
-    // that exchange is over: what comes with its identifier is another message
+    // that exchange is finished, so a message with its identifier is a new one
     client.send(&publish(4, "device/d1/x", 1, Some(&[]), b"other")).await;
     client.expect(&ack(0x50, 1)).await;
     assert_eq!(within("a message", heard.recv()).await.unwrap().payload[..], *b"other");
     client.send(&subscribe(2, Some(&[]), "device/+/x", 0)).await;
     client.expect(&[0x90, 4, 0, 2, 0, 0x87]).await;
-    // MQTT 3.1.1 has no way to refuse: it is acknowledged and dropped
+    // MQTT 3.1.1 cannot refuse a message: it is acknowledged and dropped
     let mut older = Raw::connect(broker.address, &clean311("d3")).await;
     older.send(&publish(2, "device/d2/x", 1, None, b"no")).await;
     older.expect(&ack(0x40, 1)).await;
@@ -89,7 +89,7 @@ async fn a_device_has_its_own_topics_only() {
     broker.stop().await;
 }
 
-/// A certificate for `name` and its key, by `issuer`.
+/// Issues a certificate for `name` with its key, signed by `issuer`.
 fn issue(issuer: &CertifiedIssuer<'_, KeyPair>, name: &str) -> (rcgen::Certificate, KeyPair) {
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
@@ -153,7 +153,7 @@ async fn a_client_certificate_is_the_user() {
         Ok(stranger) => stranger,
         Err(_) => return broker.stop().await,
     };
-    // TLS 1.3 tells the client after its handshake.
+    // In TLS 1.3 the client learns of the refusal after its handshake.
     let refused = within("the refusal", stranger.read(&mut [0; 16])).await;
     assert!(refused.is_err() || refused.is_ok_and(|count| count == 0));
     broker.stop().await;

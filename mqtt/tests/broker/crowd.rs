@@ -1,4 +1,4 @@
-//! Crowds: connections that say nothing, clients that say nothing more, sessions that nobody comes back for. Who comes after them gets in.
+//! Very many silent connections, idle clients or abandoned sessions do not keep a new client out.
 
 use limits::testing::{closed, silent_tcp};
 use mqtt::{Config, Limits};
@@ -8,7 +8,7 @@ use crate::{
     support::{Broker, Raw, plain, until},
 };
 
-/// More than a broker has connections in all.
+/// More connections than a broker allows in total.
 const CROWD: usize = 4_200;
 
 fn limited(limits: Limits) -> Config {
@@ -55,7 +55,7 @@ async fn of_clients_the_one_that_said_nothing_for_longest_goes_and_is_told() {
 async fn sessions_that_nobody_comes_back_for_make_room() {
     let broker = Broker::start(limited(Limits { sessions: 3, ..Limits::default() })).await;
     let handle = &broker.handle;
-    // the one that hears something is worth more than those that hear nothing, however long its client is away
+    // a session with a subscription is worth more than those without, however long its client is away
     let mut hears = Raw::connect(broker.address, &lasting311("hears")).await;
     hears.send(&subscribe(1, None, "t", 1)).await;
     hears.expect(&[0x90, 3, 0, 1, 1]).await;
@@ -80,7 +80,7 @@ async fn sessions_that_nobody_comes_back_for_make_room() {
     let (oldest_is, second) = present(lasting311("crowd-0")).await;
     let (newest_is, third) = present(lasting311("crowd-19")).await;
     assert_eq!((hears_is, oldest_is, newest_is), (true, false, true));
-    // all of them are in use
+    // all sessions are in use
     let mut fourth = Raw::open(broker.address).await;
     fourth.send(&clean311("d")).await;
     fourth.expect(&[0x20, 2, 0, 3]).await;

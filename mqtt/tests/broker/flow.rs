@@ -1,4 +1,4 @@
-//! Publishers that are subscribers, too: what they acknowledge makes room for what they publish, however much of that is under way.
+//! Clients that publish and subscribe: their acknowledgements make room for their publications, however many are under way.
 
 use std::{collections::VecDeque, process::Stdio, sync::Arc, time::Duration};
 
@@ -15,27 +15,27 @@ use crate::{
     support::{Broker, Raw, plain, within},
 };
 
-/// Messages of a burst.
+/// The number of messages of a burst.
 const MANY: u16 = 2000;
 
-/// The queue that EdgeCore's configuration has for a session.
+/// Returns a configuration with a queue limit for each session, as in `EdgeCore`'s configuration.
 fn queue_of(queued_messages: usize) -> Config {
     Config { limits: Limits { queued_messages, ..Limits::default() }, ..plain() }
 }
 
-/// The identifier of a PUBLISH on the topic `t`, and its payload's first two bytes.
+/// Returns the identifier of a PUBLISH on the topic `t`, and the number in its payload's first two bytes.
 fn numbered(packet: &[u8]) -> (u16, u16) {
     let start = packet.len() - packet_length(packet);
     let id = u16::from_be_bytes([packet[start + 3], packet[start + 4]]);
     (id, u16::from_be_bytes([packet[start + 5], packet[start + 6]]))
 }
 
-/// Bytes behind the fixed header.
+/// Returns the number of bytes after the fixed header.
 fn packet_length(packet: &[u8]) -> usize {
     packet.len() - 1 - packet[1..].iter().take_while(|byte| **byte & 0x80 != 0).count() - 1
 }
 
-/// Reads until all that was published has come back and was acknowledged on both sides, each in its order.
+/// Reads until all publications have come back and are acknowledged on both sides, each in order.
 async fn hears_all(client: &mut Raw, count: u16) {
     let (mut heard, mut acknowledged) = (0, 0);
     while heard < count || acknowledged < count {
@@ -59,7 +59,7 @@ async fn a_client_that_hears_itself_hears_all() {
     client.send(&subscribe(1, None, "t", 1)).await;
     client.expect(&[0x90, 3, 0, 1, 1]).await;
     let all: Vec<u8> = (1..=MANY).flat_map(|id| publish(2, "t", id, None, &id.to_be_bytes())).collect();
-    // its acknowledgements come behind all of them
+    // the client's acknowledgements come behind all of them
     client.send(&all).await;
     hears_all(&mut client, MANY).await;
     let counts = broker.handle.counts();
@@ -89,7 +89,7 @@ async fn two_that_publish_to_each_other_hear_all() {
     broker.stop().await;
 }
 
-/// More than its queue holds, and than the buffers of the sockets do: written by one task while another reads and acknowledges.
+/// More messages than the queue and the sockets' buffers hold; one task writes while another reads and acknowledges.
 #[tokio::test]
 async fn a_client_that_hears_itself_hears_large_messages() {
     const SIZE: usize = 6_000;
@@ -125,7 +125,7 @@ async fn a_client_that_hears_itself_hears_large_messages() {
 
 #[tokio::test]
 async fn rumqttc_hears_itself() {
-    // together they are many times what is read ahead: a client that bounds what it has under way is only held up
+    // together they exceed the read-ahead limit many times: a client that limits its messages under way is only delayed
     for qos in [rumqttc::QoS::AtLeastOnce, rumqttc::QoS::ExactlyOnce] {
         let broker = Broker::start(queue_of(50)).await;
         let mut options = MqttOptions::new("a", broker.address.ip().to_string(), broker.address.port());
@@ -156,13 +156,13 @@ async fn rumqttc_hears_itself() {
     }
 }
 
-/// `mosquitto_pub`, a message a line, and `mosquitto_sub`, whose queue is a twentieth of them.
+/// Uses `mosquitto_pub` with one message per line, and `mosquitto_sub` with a queue for a twentieth of them.
 #[tokio::test]
 async fn mosquittos_programs_lose_nothing() {
     let broker = Broker::start(queue_of(100)).await;
     let port = broker.address.port().to_string();
     let at = ["-h", "127.0.0.1", "-p", &port, "-q", "1", "-t", "t"];
-    // it does not flush its log by itself
+    // `mosquitto_sub` does not flush its log by itself
     let mut hears = Command::new("stdbuf");
     hears.args(["-oL", "mosquitto_sub", "-d", "-F", "message %p", "-C", &MANY.to_string()]).args(at);
     let mut hears =
@@ -228,10 +228,10 @@ async fn a_client_that_hears_itself_and_does_not_read_is_read_up_to_a_bound_and_
     client.expect(&[0x90, 3, 0, 1, 1]).await;
     let some: Vec<u8> = (1..=100_u16).flat_map(|id| publish(2, "t", id, None, &[0; 1000])).collect();
     let (_reads, mut writes) = client.split();
-    // once it is cut off, what it says is thrown away for a moment
+    // after a client is cut off, its bytes are discarded for a moment
     within("the cut", async { while writes.write_all(&some).await.is_ok() {} }).await;
     let counts = broker.handle.counts();
-    // those in its queue, 256 KiB behind them, and three reads of the socket
+    // the messages in its queue, 256 KiB behind them, and three reads of the socket
     assert!(counts.received < 1000, "{counts:?}");
     assert_eq!(counts.slow, 1);
     broker.stop().await;
@@ -270,7 +270,7 @@ async fn a_client_that_releases_nothing_is_cut_off() {
     broker.stop().await;
 }
 
-/// A small message fits where a larger one that was published before it does not.
+/// A small message would fit while there is no room for a larger one that was published before it.
 #[tokio::test]
 async fn a_message_of_this_process_does_not_overtake_an_earlier_one_on_its_topic() {
     let broker =
@@ -297,7 +297,7 @@ async fn a_message_of_this_process_does_not_overtake_an_earlier_one_on_its_topic
     broker.stop().await;
 }
 
-/// A client that makes no room holds this process up as long as any other publisher, and no longer.
+/// A client that makes no room delays this process as long as any other publisher, and no longer.
 #[tokio::test]
 async fn a_client_that_acknowledges_nothing_does_not_keep_this_process_from_publishing() {
     let limits = Limits { queued_messages: 1, patience: Duration::from_millis(200), ..Limits::default() };

@@ -1,4 +1,4 @@
-//! Noise on the socket: it ends the connection that makes it, and nothing else.
+//! Random bytes on the socket end only the connection that sends them.
 
 use mqtt::QoS;
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};

@@ -1,4 +1,4 @@
-//! The broker as the process it runs in uses it.
+//! Tests of the broker's interface for its own process.
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ async fn at_qos_0_a_full_receiver_loses_and_it_is_counted() {
     for number in 0..10_u8 {
         broker.handle.publish("t", vec![number], QoS::AtMostOnce, false).await.unwrap();
     }
-    // An answer that comes after them.
+    // This answer comes after the messages.
     broker.handle.publish("other", "x", QoS::AtLeastOnce, false).await.unwrap();
     assert_eq!(broker.handle.counts().dropped, 8);
     assert_eq!(messages.recv().await.unwrap().payload[..], [0]);

@@ -1,4 +1,4 @@
-//! The broker from outside: raw bytes, rumqttc, mosquitto's programs, kills and abuse.
+//! Tests of the broker from outside: raw bytes, rumqttc, mosquitto's programs, kills and abuse.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

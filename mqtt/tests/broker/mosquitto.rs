@@ -1,4 +1,4 @@
-//! Mosquitto's own programs, as somebody at a terminal uses them.
+//! Tests with Mosquitto's own programs, as used at a terminal.
 
 use std::{
     io::{BufRead, BufReader},
@@ -21,7 +21,7 @@ struct Subscriber {
 
 fn subscriber(address: SocketAddr, arguments: &[&str]) -> Subscriber {
     let port = address.port().to_string();
-    // It does not flush its log of its own accord.
+    // `mosquitto_sub` does not flush its log by itself.
     let mut child = Command::new("stdbuf")
         .args([
             "-oL",
@@ -47,7 +47,7 @@ fn subscriber(address: SocketAddr, arguments: &[&str]) -> Subscriber {
 }
 
 impl Subscriber {
-    /// The next line that begins with `start`.
+    /// Returns the next line that begins with `start`.
     fn line(&mut self, start: &str) -> String {
         loop {
             let mut line = String::new();
@@ -65,7 +65,7 @@ impl Subscriber {
 
 impl Drop for Subscriber {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -159,7 +159,7 @@ fn a_session_and_a_retained_message_outlive_a_killed_broker() {
     }
 }
 
-/// A subscriber whose messages may come before its SUBACK.
+/// Starts a subscriber whose messages may arrive before its SUBACK.
 fn subscriber_again(address: SocketAddr, arguments: &[&str]) -> Subscriber {
     let port = address.port().to_string();
     let mut child = Command::new("mosquitto_sub")

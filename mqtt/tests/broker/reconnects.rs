@@ -1,4 +1,4 @@
-//! A thousand broken connections, a broker killed now and then, and every message arrives once.
+//! A thousand broken connections and a broker that is killed now and then: every message still arrives exactly once.
 
 use std::{collections::BTreeSet, net::SocketAddr};
 
@@ -8,10 +8,10 @@ use crate::{
     support::Raw,
 };
 
-/// How far a QoS 2 exchange gets before the connection breaks.
+/// The number of points at which a connection breaks in a QoS 2 exchange.
 const CUTS: u16 = 5;
 
-/// What the publisher still has to do about one message.
+/// The next step of the publisher for one message.
 #[derive(Clone, Copy, PartialEq)]
 enum Sender {
     Publish { again: bool },
@@ -28,7 +28,7 @@ async fn send(broker: SocketAddr, id: u16, mut state: Sender, cut: u16) -> Sende
                 publisher.send(&publish(if again { 12 } else { 4 }, "t", id, None, &id.to_be_bytes())).await;
                 state = Sender::Publish { again: true };
                 if cut == 1 {
-                    // It breaks before the answer is read.
+                    // The connection breaks before the answer is read.
                     return state;
                 }
                 publisher.expect(&ack(0x50, id)).await;
@@ -45,7 +45,7 @@ async fn send(broker: SocketAddr, id: u16, mut state: Sender, cut: u16) -> Sende
     state
 }
 
-/// A subscriber as section 4.3.3 wants it: `taken` are identifiers between PUBLISH and PUBREL.
+/// A subscriber that follows section 4.3.3: `taken` are the identifiers between PUBLISH and PUBREL.
 #[derive(Default)]
 struct Receiver {
     taken: BTreeSet<u16>,
@@ -53,7 +53,7 @@ struct Receiver {
 }
 
 impl Receiver {
-    /// Takes packets on one connection, which breaks after `cut` of them; true when `last` has arrived and is released.
+    /// Receives packets on one connection, which breaks after `cut` of them; returns true when `last` has arrived and is released.
     async fn receive(&mut self, broker: SocketAddr, last: u16, cut: u16) -> bool {
         let mut subscriber = Raw::connect(broker, &lasting311("s")).await;
         for step in 0.. {
@@ -105,7 +105,7 @@ async fn at_qos_2_no_message_is_lost_or_doubled_over_1000_reconnects() {
         }
         let mut cut = id % CUTS;
         while !receiver.receive(broker.address, id, cut).await {
-            // Each attempt gets further than the one before: at cut 0 none would get anywhere.
+            // Each attempt gets further than the one before; at cut 0 none would make progress.
             (cut, reconnects) = (cut + 1, reconnects + 1);
         }
         if id % 50 == 0 {

@@ -1,4 +1,4 @@
-//! The broker as a process: it is killed, and nothing that it acknowledged is lost.
+//! Kills the broker's process and checks that nothing which it acknowledged is lost.
 
 use std::{
     io::{BufRead, BufReader},
@@ -14,7 +14,7 @@ use crate::{
     support::{Broker, Raw, plain, within},
 };
 
-/// The program, listening.
+/// The broker's process, which is listening.
 pub(crate) struct Process {
     child: Child,
     pub(crate) address: SocketAddr,
@@ -36,18 +36,18 @@ impl Process {
                 break address.parse().unwrap();
             }
         };
-        // Its log must not fill the pipe.
+        // The log must be read, so that it does not fill the pipe.
         std::thread::spawn(move || lines.for_each(drop));
         Self { child, address }
     }
 
-    /// `kill -9`.
+    /// Kills it like `kill -9`, by dropping it.
     pub(crate) fn kill(self) {}
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // A failed test must not leave it behind.
+        // A failed test must not leave the process behind.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -97,7 +97,7 @@ async fn a_killed_broker_has_what_it_acknowledged() {
     let mut subscriber = Raw::open(broker.address).await;
     subscriber.send(&lasting311("s")).await;
     subscriber.expect(&[0x20, 2, 1, 0]).await;
-    // What was acknowledged at QoS 1 may have been forgotten lately, and may come again; PUBREL must.
+    // A QoS 1 message whose acknowledgement was not committed yet may arrive again; PUBREL must.
     loop {
         let packet = subscriber.packet().await.unwrap();
         if packet == ack(0x62, 101) {

@@ -1,4 +1,4 @@
-//! rumqttc, a client that others wrote, of both versions.
+//! Tests with rumqttc, an independent client, in both versions.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -6,7 +6,7 @@ use rumqttc::{AsyncClient, Event, Incoming, MqttOptions, QoS, v5};
 
 use crate::support::{Broker, plain, within};
 
-/// Messages of each quality of service.
+/// The number of messages of each quality of service.
 const COUNT: u32 = 200;
 
 async fn four(address: SocketAddr, name: &str) -> (AsyncClient, rumqttc::EventLoop) {

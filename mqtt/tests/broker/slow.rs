@@ -1,4 +1,4 @@
-//! Clients that do not keep up, and bounds that are reached.
+//! Tests of slow clients, and of limits that are reached.
 
 use mqtt::{Config, Limits, QoS};
 
@@ -18,7 +18,7 @@ async fn at_qos_0_a_client_that_does_not_read_loses_and_others_do_not() {
     slow.send(&subscribe(1, None, "t", 0)).await;
     slow.expect(&[0x90, 3, 0, 1, 0]).await;
     let mut quick = broker.handle.subscribe("t", 64).await.unwrap();
-    // The kernel's buffers take some megabytes first.
+    // The kernel's buffers hold some megabytes first.
     let mut sent = 0;
     within("a drop", async {
         while broker.handle.counts().dropped == 0 {
@@ -49,7 +49,7 @@ async fn above_qos_0_a_client_that_acknowledges_nothing_is_cut_off() {
         publisher.expect(&ack(0x40, id)).await;
         slow.expect(&publish(2, "t", id, Some(&[]), b"x")).await;
     }
-    // The eleventh waits for room, as long as it may.
+    // The eleventh message waits for room, as long as it may.
     let last = slow.packet().await.unwrap();
     assert_eq!((last[0], last[2]), (0xE0, 0x97));
     slow.closed().await;

@@ -1,9 +1,9 @@
-//! The specifications' normative statements that a server can break, as tables: bytes in, bytes out.
+//! The normative statements of the specifications that a server can violate, as tables of bytes in and bytes out.
 //!
-//! A row names its statement, of [MQTT 3.1.1](https://docs.oasis-open.org/mqtt/mqtt/v3.1.1/os/mqtt-v3.1.1-os.html) or of
-//! [MQTT 5](https://docs.oasis-open.org/mqtt/mqtt/v5.0/os/mqtt-v5.0-os.html), and runs against a broker of its own.
+//! A row names its statement of [MQTT 3.1.1](https://docs.oasis-open.org/mqtt/mqtt/v3.1.1/os/mqtt-v3.1.1-os.html) or [MQTT
+//! 5](https://docs.oasis-open.org/mqtt/mqtt/v5.0/os/mqtt-v5.0-os.html), and runs against a broker of its own.
 
-// Tables read as tables: a row's steps side by side.
+// The tables are easier to read with a row's steps side by side.
 #[rustfmt::skip]
 mod complete;
 #[rustfmt::skip]
@@ -13,30 +13,30 @@ mod v5;
 
 use crate::support::{Broker, Raw, plain};
 
-/// Clients of a row.
+/// The clients of a row.
 pub(crate) const A: usize = 0;
 pub(crate) const B: usize = 1;
 
-/// What happens next.
+/// A step of a row.
 pub(crate) enum Step {
-    /// Client A or B sends; its connection is opened if it has none.
+    /// Client A or B sends this packet; its connection is opened if there is none.
     Send(usize, Vec<u8>),
-    /// It receives this packet next.
+    /// The client receives this packet next.
     Gets(usize, Vec<u8>),
-    /// It receives a packet that begins so: a reason string, an assigned name may follow.
+    /// The client receives a packet that begins like this; a reason string or an assigned name may follow.
     GetsLike(usize, Vec<u8>),
-    /// The broker closes its connection without another packet.
+    /// The broker closes the client's connection without another packet.
     Closed(usize),
-    /// It closes its connection.
+    /// The client closes its connection.
     Leaves(usize),
-    /// It pings: whatever was sent to it before has been expected.
+    /// The client pings, which shows that everything sent to it before was expected.
     Pings(usize),
 }
 
-/// A statement and its proof.
+/// A statement, its text and its proof.
 pub(crate) type Row = (&'static str, &'static str, Vec<Step>);
 
-/// Runs a table; the rows that fail are all told.
+/// Runs a table and reports all rows that fail.
 async fn run(table: Vec<Row>) {
     let mut failed = Vec::new();
     for (statement, said, steps) in table {
@@ -67,7 +67,7 @@ async fn perform(broker: &Broker, clients: &mut [Option<Raw>; 2], step: Step) {
         Step::Gets(who, bytes) => clients[who].as_mut().unwrap().expect(&bytes).await,
         Step::GetsLike(who, start) => {
             let packet = clients[who].as_mut().unwrap().packet().await.expect("a packet");
-            // The length differs with what follows.
+            // The length depends on what follows.
             let same = packet[0] == start[0] && packet[2..].starts_with(&start[2..]);
             assert!(same, "\n got {packet:02x?}\nwant {start:02x?} …");
         }

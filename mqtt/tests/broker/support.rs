@@ -1,4 +1,4 @@
-//! A broker for one test, and a client that speaks bytes.
+//! Helpers: a broker for one test, and a client that sends raw bytes.
 
 use std::{future::Future, net::SocketAddr, time::Duration};
 
@@ -13,10 +13,10 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// Longer than anything takes that works, on a machine that does something else as well.
+/// The limit of every wait, longer than any working operation takes on a busy machine.
 pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A running broker; it ends with this value.
+/// A running broker, which ends when this value is dropped.
 pub(crate) struct Broker {
     pub(crate) handle: Handle,
     pub(crate) address: SocketAddr,
@@ -24,7 +24,7 @@ pub(crate) struct Broker {
     task: JoinHandle<Result<(), mqtt::Error>>,
 }
 
-/// A broker's configuration with one plain listener on a free port.
+/// Returns a configuration with one plain listener on a free port.
 pub(crate) fn plain() -> Config {
     let listeners = vec![Listener { address: "127.0.0.1:0".parse().unwrap(), tls: None }];
     Config { listeners, ..Config::default() }
@@ -38,14 +38,14 @@ impl Broker {
         Self { address, handle, stop: stop.clone(), task: tokio::spawn(task.run(stop)) }
     }
 
-    /// Ends in order.
+    /// Stops the broker in an orderly way.
     pub(crate) async fn stop(self) {
         self.stop.cancel();
         within("the broker's end", self.task).await.unwrap().unwrap();
     }
 }
 
-/// Waits for `future`, and says what was waited for if it takes too long.
+/// Waits for `future`; panics with `what` if it takes too long.
 pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
     tokio::time::timeout(WAIT_TIMEOUT, future).await.unwrap_or_else(|_| panic!("waited too long for {what}"))
 }
@@ -61,13 +61,13 @@ pub(crate) async fn until(what: &str, condition: impl Fn() -> bool) {
     .await;
 }
 
-/// A client that sends and expects bytes.
+/// A client that sends and expects raw bytes.
 pub(crate) struct Raw {
     reads: Reads,
     writes: OwnedWriteHalf,
 }
 
-/// What a client hears.
+/// The receiving side of a client.
 pub(crate) struct Reads(OwnedReadHalf);
 
 impl Raw {
@@ -85,7 +85,7 @@ impl Raw {
         raw
     }
 
-    /// Its two sides, for a client that does two things at once.
+    /// Splits the client into its two sides, which can be used concurrently.
     pub(crate) fn split(self) -> (Reads, OwnedWriteHalf) {
         (self.reads, self.writes)
     }
@@ -94,23 +94,23 @@ impl Raw {
         self.writes.write_all(bytes).await.unwrap();
     }
 
-    /// Sends what a broker that has already hung up does not take.
+    /// Sends bytes, and ignores the error of a broker that has already closed the connection.
     pub(crate) async fn send_or_broken(&mut self, bytes: &[u8]) {
         let _ = tokio::time::timeout(Duration::from_millis(100), self.writes.write_all(bytes)).await;
     }
 
-    /// The next packet, whole; none if the connection was closed.
+    /// Returns the next complete packet; `None` if the connection was closed.
     pub(crate) async fn packet(&mut self) -> Option<Vec<u8>> {
         self.reads.packet().await
     }
 
-    /// The next packet is `expected`.
+    /// Checks that the next packet is `expected`.
     pub(crate) async fn expect(&mut self, expected: &[u8]) {
         let packet = self.packet().await;
         assert_eq!(packet.as_deref(), Some(expected), "\n got {packet:02x?}\nwant {expected:02x?}");
     }
 
-    /// The connection was closed without another word.
+    /// Checks that the connection was closed without another packet.
     pub(crate) async fn closed(&mut self) {
         let packet = self.packet().await;
         assert!(packet.is_none(), "{packet:02x?}");
@@ -118,7 +118,7 @@ impl Raw {
 }
 
 impl Reads {
-    /// The next packet, whole; none if the connection was closed.
+    /// Returns the next complete packet; `None` if the connection was closed.
     pub(crate) async fn packet(&mut self) -> Option<Vec<u8>> {
         within("a packet", async {
             let mut packet = vec![self.0.read_u8().await.ok()?];

@@ -1,5 +1,5 @@
-//! That no normative statement is forgotten: each has a row, or stands here with the reason why it has none; and that the rows
-//! and tests that a reason names are there.
+//! Checks that no normative statement is forgotten: each has a row, or is listed here with the reason why it has none. The rows and tests
+//! that a reason names must exist.
 
 mod v311;
 mod v5;
@@ -15,10 +15,10 @@ const WEBSOCKETS: &str = "the broker does not speak WebSocket";
 /// A section of the specification's appendix B, and the numbers of its first and last statements.
 type Section = (&'static str, u32, u32);
 
-/// A statement without a row of its own, and why.
+/// A statement without a row of its own, and the reason.
 type Elsewhere = (&'static str, &'static str);
 
-/// The statements that a row names: its own, and those in its sentence, as in `3.3.1-8:`.
+/// Returns the statements that a row names: its own, and those in its text, such as `3.3.1-8:`.
 fn named(rows: Vec<Row>) -> BTreeSet<String> {
     let words = rows.into_iter().flat_map(|(statement, said, _)| {
         let own = statement.strip_prefix("MQTT-").unwrap_or_default().to_owned();
@@ -28,12 +28,12 @@ fn named(rows: Vec<Row>) -> BTreeSet<String> {
     words.filter(|word| is_number(word)).collect()
 }
 
-/// Whether it is one as in `3.3.1-8`.
+/// Reports whether the word is a statement number such as `3.3.1-8`.
 fn is_number(word: &str) -> bool {
     word.contains('-') && word.starts_with(|c: char| c.is_ascii_digit())
 }
 
-/// Each statement of `sections` is in `rows` or in `elsewhere`, and in no more than one of them.
+/// Checks that each statement of `sections` is in exactly one of `rows` and `elsewhere`.
 fn complete(sections: &[Section], rows: Vec<Row>, elsewhere: &[Elsewhere]) {
     let of_section = |(section, first, last): &Section| (*first..=*last).map(|number| format!("{section}-{number}")).collect::<Vec<_>>();
     let all: BTreeSet<String> = sections.iter().flat_map(of_section).collect();
@@ -51,7 +51,7 @@ fn complete(sections: &[Section], rows: Vec<Row>, elsewhere: &[Elsewhere]) {
     }
 }
 
-/// The rows that a reason names are rows, and its tests, as in `slow.rs: a_test`, are tests.
+/// Checks that the rows and the tests (`slow.rs: a_test`) that a reason names exist.
 fn check(statement: &str, why: &str, named: &BTreeSet<String>) {
     let words: Vec<&str> = why.split_whitespace().map(|word| word.trim_end_matches([',', ';'])).collect();
     for row in words.iter().map(|word| word.trim_end_matches(':')).filter(|word| is_number(word)) {

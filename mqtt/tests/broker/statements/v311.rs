@@ -11,14 +11,14 @@ fn suback(id: u8, code: u8) -> Vec<u8> {
     vec![0x90, 3, 0, id, code]
 }
 
-/// A is connected and clean.
+/// Connects A with a clean session before the steps.
 fn with_a(mut steps: Vec<super::Step>) -> Vec<super::Step> {
     let mut all = vec![Send(A, clean311("a")), Gets(A, connack(0, 0))];
     all.append(&mut steps);
     all
 }
 
-/// A subscribes to `filter`, B is connected.
+/// Subscribes A to `filter` and connects B, before the steps.
 fn with_both(filter: &str, qos: u8, mut steps: Vec<super::Step>) -> Vec<super::Step> {
     let mut all = with_a(vec![
         Send(A, subscribe(1, None, filter, qos)),

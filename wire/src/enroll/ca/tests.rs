@@ -1,4 +1,4 @@
-//! Who signs what, and what is refused.
+//! Which certificates an authority signs, and what it refuses.
 
 use proptest::prelude::*;
 use x509_parser::extensions::GeneralName;
@@ -22,7 +22,7 @@ fn parse(der: &[u8]) -> X509Certificate<'_> {
     cert
 }
 
-/// Signed by that authority, no authority itself, and named as its issuer.
+/// Checks that the authority signed the certificate and is named as its issuer, and that the certificate is not a CA's.
 fn check_leaf(ca: &Ca, cert: &X509Certificate<'_>) {
     let authority = parse(ca.cert_der());
     cert.verify_signature(Some(authority.public_key())).unwrap();

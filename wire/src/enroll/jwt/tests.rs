@@ -1,4 +1,4 @@
-//! Tokens of service accounts, and tokens that cheat.
+//! Service account tokens, and forged tokens.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::json;
@@ -36,7 +36,7 @@ fn other_keys_and_algorithms_are_refused() {
     let jwt = key.sign_es256(&claims).unwrap();
     assert!(matches!(verify_es256(&jwt, other.public_key(), at(0)), Err(TokenError::BadSignature)));
     assert!(matches!(verify_es256(&jwt, b"no point", at(0)), Err(TokenError::BadSignature)));
-    // the public key as an HMAC secret, and no signature at all
+    // signed with the public key as an HMAC secret, and not signed at all
     let confused = sign_hs256(&claims, key.public_key()).unwrap();
     assert!(matches!(verify_es256(&confused, key.public_key(), at(0)), Err(TokenError::Malformed(_))));
     assert!(matches!(verify_hs256(&jwt, key.public_key(), at(0)), Err(TokenError::Malformed(_))));

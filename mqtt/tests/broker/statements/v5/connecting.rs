@@ -7,7 +7,7 @@ fn refuses(connect: Vec<u8>, reason: u8) -> Vec<Step> {
     vec![Send(A, connect), GetsLike(A, refused(reason)), Closed(A)]
 }
 
-/// CONNECT with a method of authentication.
+/// Returns a CONNECT with an authentication method.
 fn with_method(client: &str) -> Vec<u8> {
     connect5(2, &[21, 0, 1, b'x'], &[&text(client)])
 }

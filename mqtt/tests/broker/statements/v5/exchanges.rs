@@ -1,4 +1,4 @@
-//! Acknowledgements, and how many may be owed.
+//! Acknowledgements, and how many may be outstanding.
 
 use super::*;
 use crate::bytes::{ack, subscribe};

@@ -1,4 +1,4 @@
-//! Packets that are none, or may not be.
+//! Malformed and forbidden packets.
 
 use super::*;
 use crate::bytes::{ack, subscribe};

@@ -1,4 +1,4 @@
-//! PUBLISH: its properties on their way through the broker, and what is retained.
+//! PUBLISH: its properties on their way through the broker, and retained messages.
 
 use super::*;
 use crate::bytes::{ack, clean311, subscribe};
@@ -10,7 +10,7 @@ pub(super) fn rows() -> Vec<Row> {
     rows
 }
 
-/// A subscribes to `t` at QoS 0, B is connected.
+/// Subscribes A to `t` at QoS 0 and connects B, before the steps.
 fn heard(steps: Vec<Step>) -> Vec<Step> {
     let mut all = vec![Send(A, subscribe(1, Some(&[]), "t", 0)), Gets(A, suback(1, 0))];
     all.extend(steps);
@@ -39,7 +39,7 @@ fn properties() -> Vec<Row> {
             Send(B, connect5(6, &[17, 0, 0, 0, 60], &[&text("b"), &[5, 24, 0, 0, 0, 1], &text("t"), &text("later")])), Gets(B, connack(0)),
             Send(B, publish(2, "t", 1, Some(&[]), b"1")), Gets(B, ack(0x40, 1)), Gets(A, publish(2, "t", 1, Some(&[]), b"1")),
             Send(B, publish(2, "t", 2, Some(&[2, 0, 0, 1, 0]), b"2")), Gets(B, ack(0x40, 2)),
-            // a second passes: 256 are 255 at most
+            // a second passes: of 256 seconds at most 255 are left
             Leaves(B), Gets(A, message(&[], b"later")),
             Send(A, ack(0x40, 1)), GetsLike(A, vec![0x32, 0, 0, 1, b't', 0, 2, 5, 2, 0, 0, 0]),
         ]),

@@ -3,7 +3,7 @@
 use super::*;
 use crate::bytes::{ack, subscribe};
 
-/// A has a session that lasts, and subscribes to `t`.
+/// Gives A a persistent session that subscribes to `t`, before the steps.
 fn subscribed(qos: u8, steps: Vec<Step>) -> Vec<Step> {
     let mut all = vec![
         Send(A, keeping("a", 2, 60)), Gets(A, connack(0)), Send(A, subscribe(1, Some(&[]), "t", qos)), Gets(A, suback(1, qos)),
@@ -12,7 +12,7 @@ fn subscribed(qos: u8, steps: Vec<Step>) -> Vec<Step> {
     all
 }
 
-/// It leaves, B connects, and while A is away something happens.
+/// Disconnects A and connects B, before the steps that happen while A is away.
 fn away(qos: u8, steps: Vec<Step>) -> Vec<Step> {
     let mut all = vec![Send(A, vec![0xE0, 0]), Closed(A), Send(B, clean5("b")), Gets(B, connack(0))];
     all.extend(steps);

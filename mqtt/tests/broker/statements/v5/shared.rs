@@ -5,7 +5,7 @@ use crate::bytes::{ack, subscribe};
 
 const FILTER: &str = "$share/g/t";
 
-/// Both share `t`, at these qualities of service, in sessions that last.
+/// Lets A and B share `t` in persistent sessions with these qualities of service, before the steps.
 fn both(of_a: u8, of_b: u8, steps: Vec<Step>) -> Vec<Step> {
     let mut all = vec![
         Send(A, keeping("a", 2, 60)), Gets(A, connack(0)), Send(B, keeping("b", 2, 60)), Gets(B, connack(0)),

@@ -1,9 +1,9 @@
-//! How large packets may be, each way.
+//! The largest packets in each direction.
 
 use super::*;
 use crate::bytes::{ack, subscribe};
 
-/// CONNECT of a client that takes packets of `most` bytes.
+/// Returns the CONNECT of a client that accepts packets of at most `most` bytes.
 fn taking(most: u8, properties: &[u8]) -> Vec<u8> {
     connect5(2, &[&[39, 0, 0, 0, most], properties].concat(), &[&text("a")])
 }

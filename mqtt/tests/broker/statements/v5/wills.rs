@@ -3,12 +3,12 @@
 use super::*;
 use crate::bytes::subscribe;
 
-/// CONNECT of B with a will.
+/// Returns the CONNECT of B with a will.
 fn will(expiry: u8, delay: u8, clean: u8) -> Vec<u8> {
     connect5(4 | clean, &[17, 0, 0, 0, expiry], &[&text("b"), &[5, 24, 0, 0, 0, delay], &text("w"), &text("gone")])
 }
 
-/// A listens to wills, B connects.
+/// Subscribes A to wills and connects B before the last steps.
 fn watching(connect: Vec<u8>, last: Vec<Step>) -> Vec<Step> {
     let mut steps = with_a(vec![
         Send(A, subscribe(1, Some(&[]), "w", 0)), Gets(A, suback(1, 0)), Send(B, connect), Gets(B, connack(0)),
