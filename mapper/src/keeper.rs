@@ -18,7 +18,7 @@ use crate::{Device, Protocol, agent::Agent, task};
 /// The pause after a protocol's code has panicked.
 const AFTER_A_PANIC: Duration = Duration::from_secs(1);
 
-/// A smaller answer contains all devices, bytes. Devices that do not fit into gRPC's usual 4 MiB are sent by calls.
+/// The size below which an answer has all devices, bytes. Devices that do not fit into gRPC's usual 4 MiB are sent by calls.
 const WHOLE_ANSWER: usize = 2 * 1024 * 1024;
 
 /// Namespace and name.

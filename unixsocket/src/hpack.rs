@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-/// The default size of a table, bytes. Neither end announces another one; this end does not.
+/// The default size of a table, bytes. It is also the largest one, because the server here does not announce another.
 const MAX_TABLE: usize = 4096;
 /// The overhead of a table entry besides its name and value, bytes.
 const OVERHEAD: usize = 32;
