@@ -26,7 +26,8 @@ struct Server {
 }
 
 impl Endpoint {
-    /// Returns a URL at which this request is served once. `serve` starts the server if there is none yet; it runs until the token is cancelled.
+    /// Returns a URL at which this request is served once. `serve` starts the server if there is none yet; it runs until the token is
+    /// cancelled.
     pub(super) fn url(
         &self,
         request: StreamRequest,
