@@ -30,9 +30,9 @@ pub(crate) const FOREIGN: &str = "written by another node";
 /// The direction of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
-    /// To the cloud.
+    /// From the node to the cloud.
     Up,
-    /// To the node.
+    /// From the cloud to the node.
     Down,
 }
 

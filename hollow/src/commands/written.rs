@@ -15,7 +15,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 /// Checks whether a kubeconfig may be written to `path`.
 ///
 /// # Errors
-/// It is the kubeconfig of a cloud that answers, which would be lost with it.
+/// The file is the kubeconfig of a cloud that answers, which would be lost with it.
 pub(super) async fn permit(path: &Path) -> anyhow::Result<()> {
     match answering(path).await {
         None => Ok(()),

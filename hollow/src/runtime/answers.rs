@@ -1,4 +1,4 @@
-//! What a simulated container, which runs no process, answers to commands, over HTTP and over gRPC.
+//! What a simulated container answers to commands, over HTTP and over gRPC, since it runs no process.
 
 use std::time::Duration;
 

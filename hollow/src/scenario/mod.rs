@@ -48,11 +48,11 @@ pub struct StepOutcome {
 /// Whether a step succeeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It succeeded.
+    /// The step succeeded.
     Passed,
-    /// It failed: what was observed instead.
+    /// The step failed; the text says what was observed instead.
     Failed(String),
-    /// It was not run because an earlier step failed.
+    /// The step was not run because an earlier step failed.
     Skipped,
 }
 

@@ -30,7 +30,7 @@ use printer::{Printer, definition};
 /// How much of the object each row contains (`includeObject`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IncludeObject {
-    /// Nothing.
+    /// No part of the object.
     None,
     /// The object's metadata.
     Metadata,

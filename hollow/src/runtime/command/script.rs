@@ -64,7 +64,7 @@ pub(super) enum Redirection {
     Same { what: Which, to: Which },
 }
 
-/// Which of the outputs.
+/// An output that a redirection names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Which {
     Stdout,

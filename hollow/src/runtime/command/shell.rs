@@ -117,7 +117,7 @@ impl Shell {
         }
     }
 
-    /// Allows it again as many commands as at its beginning.
+    /// Gives it the same allowance of commands as at its beginning.
     pub(super) fn allow_more(&mut self) {
         self.commands = MAX_COMMANDS;
     }

@@ -15,7 +15,7 @@ pub struct PodCidr {
     prefix: u32,
 }
 
-/// A text that is no such network.
+/// The error for a text that is not a valid range of pod addresses.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} is not a range of pod addresses: give an IPv4 network, as 10.88.0.0/16, with a prefix of 8 to 29"
