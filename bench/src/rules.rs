@@ -140,7 +140,7 @@ async fn messages(world: &World, echo: &Echo) -> anyhow::Result<f64> {
         let topic = format!("default/readings/{}", number % TOPICS);
         client.publish(topic, "{\"value\": 21.5}", options).await
     };
-    // The node has to subscribe first.
+    // The node has to listen first.
     let (begun, before) = (Instant::now(), echo.count());
     while echo.count() == before {
         publish(0).await?;

@@ -8,7 +8,7 @@ use crate::{
     object::{items, text_or_empty},
 };
 
-/// Checks that a disruption budget has only one of its two limits.
+/// Checks that a disruption budget sets at most one of its two limits.
 pub(super) fn disruption_budget(object: &Value) -> Vec<Cause> {
     let there = |field| object.pointer(field).is_some_and(|value| !value.is_null());
     let both = there("/spec/minAvailable") && there("/spec/maxUnavailable");
