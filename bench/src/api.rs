@@ -1,4 +1,4 @@
-//! The API alone, in process, its store in memory.
+//! Measures the API alone, in process, with its store in memory.
 
 use std::time::Instant;
 
@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 use crate::{Figure, processes::processor_seconds};
 
 const CREATES: usize = 20_000;
-/// Requests under way at a time.
+/// How many requests are in flight at a time.
 const AT_ONCE: usize = 16;
 
-/// A client of a new API with the namespace `default`.
+/// Returns a client of a new API with the namespace `default`.
 pub(crate) async fn client() -> anyhow::Result<Client> {
     let client = kubeapi::Api::builder(MemoryStore::new()).build().client("default");
     let metadata = ObjectMeta { name: Some("default".into()), ..ObjectMeta::default() };
@@ -26,7 +26,7 @@ pub(crate) async fn client() -> anyhow::Result<Client> {
     Ok(client)
 }
 
-/// Pods created in a second, admission included.
+/// Measures how many pods are created in a second, including admission.
 pub(crate) async fn creates() -> anyhow::Result<Vec<Figure>> {
     let api = Api::<Pod>::default_namespaced(client().await?);
     let pods = (0..CREATES).map(pod).collect::<Result<Vec<_>, _>>()?;
@@ -46,12 +46,12 @@ pub(crate) async fn creates() -> anyhow::Result<Vec<Figure>> {
     let processor = processor_seconds()? - used;
     Ok(vec![
         Figure { name: "api.creates", value: CREATES as f64 / seconds, unit: "pods/s" },
-        // what others leave of the machine does not change this one
+        // Unlike the rate, this does not depend on the machine's other load.
         Figure { name: "api.creates.processor", value: processor / CREATES as f64 * 1e6, unit: "us/pod" },
     ])
 }
 
-/// A pod as the API stores it.
+/// Returns a pod as the API stores it.
 pub(crate) async fn stored_pod() -> anyhow::Result<Value> {
     let api = Api::<Pod>::default_namespaced(client().await?);
     Ok(serde_json::to_value(api.create(&PostParams::default(), &pod(0)?).await?)?)

@@ -1,5 +1,5 @@
-//! Pods on real containers: from their creation in the API to Ready in the API, beside a bare client of the same containerd,
-//! which calls RunPodSandbox, CreateContainer and StartContainer and nothing else ([`limit`]). Needs root and what `make needs`
+//! Measures pods on real containers: from their creation in the API to Ready in the API, compared with a bare client of the same
+//! containerd, which only calls `RunPodSandbox`, `CreateContainer` and `StartContainer` ([`limit`]). Needs root and what `make needs`
 //! installs.
 
 mod idle;
@@ -35,22 +35,22 @@ use crate::{
     wait::until,
 };
 
-/// Pods at once.
+/// How many pods are created together.
 const MANY: usize = 100;
-/// How many requests to the API are under way at a time.
+/// How many requests to the API are in flight at a time.
 const API_CALLS: usize = 16;
-/// How often the time of one pod is taken; the median counts.
+/// How often one pod is measured; the median counts.
 const ROUNDS: usize = 7;
-/// The same of many pods.
+/// How often many pods are measured; the median counts.
 const ROUNDS_OF_MANY: usize = 7;
-/// How often a file, or a list of what has to go, is looked at.
+/// How often a file, or a list of what has to disappear, is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// All figures, from one containerd, one cloud and one agent.
+/// Measures all figures with one containerd, one cloud and one agent.
 pub(crate) async fn pods() -> anyhow::Result<Vec<Figure>> {
     let rig = Arc::new(tokio::task::spawn_blocking(RealRig::start).await??);
     let client = client(&rig.cloud.kubeconfig).await?;
-    // the first of each brings programs into memory
+    // The first pods load the programs into memory.
     bare(&rig, 1, Asked::Nothing).await?;
     through_the_cloud(&rig, &client, 1).await?;
     let one = rounds(&rig, &client, 1, ROUNDS).await?;
@@ -70,7 +70,7 @@ pub(crate) async fn pods() -> anyhow::Result<Vec<Figure>> {
         figure("containerd.100-pods", many.seconds(), "s"),
         figure("containerd.100-pods-ratio", many.seconds() / many.bare, "x"),
         figure("containerd.100-pods-ratio-as-kubelets", many.seconds() / many.bare_as_kubelets, "x"),
-        // what others leave of the machine does not change these two
+        // Unlike times, these two do not depend on the machine's other load.
         figure("containerd.100-pods-agent-processor", figures(|ours| ours.agent_processor), "s"),
         figure("containerd.100-pods-cloud-processor", figures(|ours| ours.cloud_processor), "s"),
         figure("containerd.agent-resident-100-pods", figures(|ours| ours.memory.resident), "MB"),
@@ -79,9 +79,9 @@ pub(crate) async fn pods() -> anyhow::Result<Vec<Figure>> {
     ])
 }
 
-/// The same number of pods by each, in turns: what else the machine does meets all of them.
+/// The same number of pods by each client in turn, so that the machine's other load affects all of them.
 struct Rounds {
-    /// Medians, seconds.
+    /// Medians in seconds.
     bare: f64,
     bare_as_kubelets: f64,
     ours: Vec<Ours>,
@@ -96,7 +96,7 @@ impl Rounds {
 async fn rounds(rig: &Arc<RealRig>, client: &Client, count: usize, rounds: usize) -> anyhow::Result<Rounds> {
     let (mut least, mut as_kubelets, mut ours) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..rounds {
-        // each comes first, second and third: what one leaves behind meets all of them
+        // Each client comes first, second and third, so that what one leaves behind affects all of them.
         for turn in 0..3 {
             quiet().await?;
             match (round + turn) % 3 {
@@ -113,13 +113,13 @@ async fn rounds(rig: &Arc<RealRig>, client: &Client, count: usize, rounds: usize
     Ok(Rounds { bare: median(least), bare_as_kubelets: median(as_kubelets), ours })
 }
 
-/// Makes so many pods, and waits until all are Ready.
+/// Creates this many pods and waits until all are Ready.
 async fn create(pods: &Api<Pod>, count: usize) -> anyhow::Result<()> {
     let wanted = (0..count).map(|index| pod(&format!("pod-{index}"))).collect::<anyhow::Result<Vec<_>>>()?;
     create_all(pods, &wanted).await
 }
 
-/// Makes these pods, and waits until all are Ready.
+/// Creates these pods and waits until all are Ready.
 async fn create_all(pods: &Api<Pod>, wanted: &[Pod]) -> anyhow::Result<()> {
     let params = PostParams::default();
     let created =
@@ -148,17 +148,17 @@ fn is_ready(pod: &Pod) -> bool {
     conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
-/// What pods have taken, from the first request until all of them are Ready in the API.
+/// What pods have cost, from the first request until all of them are Ready in the API.
 struct Ours {
     seconds: f64,
-    /// Seconds of all processors together.
+    /// CPU seconds of the agent on all processors together.
     agent_processor: f64,
     cloud_processor: f64,
-    /// The agent's, with all pods Ready.
+    /// The agent's memory with all pods Ready.
     memory: Memory,
 }
 
-/// Starts pods through the cloud, and deletes them afterwards.
+/// Starts pods through the cloud and deletes them afterwards.
 async fn through_the_cloud(rig: &RealRig, client: &Client, count: usize) -> anyhow::Result<Ours> {
     let agent = rig.node.process.id().context("the agent has ended")?;
     let cloud = rig.cloud.process.id().context("the cloud has ended")?;
@@ -179,7 +179,7 @@ async fn through_the_cloud(rig: &RealRig, client: &Client, count: usize) -> anyh
     Ok(ours)
 }
 
-/// Seconds from the change of a ConfigMap until the file of a pod has it.
+/// Returns the seconds from the change of a ConfigMap until the file of a pod shows it.
 async fn config_change(rig: &RealRig, client: &Client) -> anyhow::Result<f64> {
     let maps = Api::<ConfigMap>::default_namespaced(client.clone());
     let map = json!({"metadata": {"name": "settings"}, "data": {"colour": "blue"}});

@@ -1,5 +1,5 @@
-//! A node with devices, each program a process: how long a value takes from a mapper's socket to the custom resource, and what
-//! an agent with ten thousand devices keeps in memory.
+//! Measures a node with devices, with each program as a process: how long a value takes from a mapper's socket to the custom
+//! resource, and how much memory an agent with ten thousand devices uses.
 
 use std::{
     net::SocketAddr,
@@ -27,21 +27,21 @@ use crate::{
     processes::{client, memory},
 };
 
-/// Values that are timed.
+/// How many values are timed.
 const VALUES: usize = 500;
-/// One value in so long: fewer than the messages that a node may send in a second (`messageQPS`).
+/// The interval between values, which stays below the messages that a node may send in a second (`messageQPS`).
 const PACE: Duration = Duration::from_millis(50);
-/// Devices of one node.
+/// The number of devices of one node.
 const MANY: usize = 10_000;
-/// Requests to the API at one time.
+/// How many requests to the API are in flight at a time.
 const AT_ONCE: usize = 32;
-/// How often it is asked whether something is so.
+/// How often a condition is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
-/// How long anything may take.
+/// How long any step may take.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(200);
 
-/// From a publication on `twin/update` to the event of the DeviceStatus in a watch of the API, with the broker in the agent and
-/// with mosquitto beside it.
+/// Measures from a publication on `twin/update` to the event of the `DeviceStatus` in a watch of the API, with the broker in the
+/// agent and with a separate mosquitto.
 pub(crate) async fn reports() -> anyhow::Result<Vec<Figure>> {
     let node = Node::start().await?;
     node.create(&model()).await?;
@@ -63,7 +63,7 @@ pub(crate) async fn reports() -> anyhow::Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// What the agent keeps in memory before and after it has the devices, and after each of them was reported once.
+/// Measures the agent's memory before and after it gets the devices, and after each of them was reported once.
 pub(crate) async fn many() -> anyhow::Result<Vec<Figure>> {
     let node = Node::start().await?;
     node.create(&model()).await?;
@@ -124,7 +124,7 @@ fn update(value: &str) -> String {
         .to_string()
 }
 
-/// Cloud, agent and mosquitto.
+/// A cloud, an agent and mosquitto.
 struct Node {
     rig: Rig,
     _mosquitto: e2e::Process,
@@ -172,7 +172,7 @@ fn typed<T: DeserializeOwned>(object: &Value) -> anyhow::Result<T> {
     Ok(serde_json::from_value(object.clone())?)
 }
 
-/// The reported value, as a watch of the API tells it, and when it did.
+/// Returns the reported value as a watch of the API shows it, and when it did.
 fn watched(client: &Client) -> watch::Receiver<Option<(String, Instant)>> {
     let (sender, receiver) = watch::channel(None);
     let statuses = Api::<DeviceStatus>::default_namespaced(client.clone());
@@ -188,7 +188,7 @@ fn watched(client: &Client) -> watch::Receiver<Option<(String, Instant)>> {
     receiver
 }
 
-/// How long each value took, milliseconds.
+/// Returns how long each value took, in milliseconds.
 async fn time(
     address: SocketAddr,
     mut value: watch::Receiver<Option<(String, Instant)>>,
@@ -210,7 +210,7 @@ async fn time(
     Ok(took)
 }
 
-/// A mapper that speaks MQTT, at QoS 1.
+/// A mapper that uses MQTT at QoS 1.
 struct Mapper {
     client: AsyncClient,
     heard: tokio::sync::mpsc::Receiver<Value>,
@@ -228,7 +228,7 @@ impl Mapper {
         }
     }
 
-    /// The same, once the agent answers there and has the first device.
+    /// Connects, and waits until the agent answers there and has the first device.
     async fn ready(address: SocketAddr) -> anyhow::Result<Self> {
         let mut mapper = Self::at(address, "$hw/events/device/+/+/twin/+/result").await?;
         let begun = Instant::now();
@@ -243,7 +243,7 @@ impl Mapper {
         }
     }
 
-    /// Has subscribed when it returns.
+    /// Connects and subscribes.
     async fn connect(address: SocketAddr, filter: &str) -> anyhow::Result<Self> {
         let name = format!("bench-{}", filter.len());
         let mut options = MqttOptions::new(name, Broker::tcp(address.ip().to_string(), address.port()));
@@ -255,7 +255,7 @@ impl Mapper {
         tokio::spawn(async move {
             while let Ok(event) = events.poll().await {
                 if let Event::Incoming(Incoming::Publish(message)) = event {
-                    // nobody reads what is only to be published
+                    // A client that only publishes has no reader.
                     let _ = sender.try_send(serde_json::from_slice(&message.payload).unwrap_or_default());
                 }
             }

@@ -1,4 +1,4 @@
-//! EdgeMesh's DNS with 500 Services of four endpoints: how long one client waits for an answer, and how many one core gives to many.
+//! Measures EdgeMesh's DNS with 500 Services of four endpoints: the latency for one client, and the throughput of one core for many.
 
 use std::{
     convert::Infallible,
@@ -19,11 +19,11 @@ use tokio_util::sync::CancellationToken;
 use crate::Figure;
 
 const SERVICES: u8 = 250;
-/// Namespaces of as many Services.
+/// How many namespaces have 250 Services each.
 const NAMESPACES: u8 = 2;
-/// Questions of the one client.
+/// How many queries the single client sends.
 const ALONE: usize = 20_000;
-/// Questions that are under way together, and how long they are asked.
+/// How many queries are in flight together, and for how long.
 const TOGETHER: u16 = 64;
 const TIME: Duration = Duration::from_secs(3);
 
@@ -39,7 +39,7 @@ pub(crate) async fn questions() -> anyhow::Result<Vec<Figure>> {
     measured
 }
 
-/// On a runtime of one thread.
+/// Serves DNS on a runtime with one thread.
 fn serve(told: &std::sync::mpsc::SyncSender<SocketAddr>, stop: &CancellationToken) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -47,7 +47,7 @@ fn serve(told: &std::sync::mpsc::SyncSender<SocketAddr>, stop: &CancellationToke
         told.send(listening.address()?)?;
         let config = Config {
             domain: Zone::new("cluster.local")?,
-            // nobody is there, and nobody is asked
+            // Nothing listens there, and nothing is forwarded.
             upstreams: vec![(Ipv4Addr::LOCALHOST, 9).into()],
             resolv_conf: "/dev/null".into(),
         };
@@ -79,7 +79,7 @@ fn measure(server: SocketAddr) -> anyhow::Result<Vec<Figure>> {
     while begun.elapsed() < TIME {
         socket.recv(&mut reply)?;
         answers += 1.0;
-        // the next one of this number
+        // The next query has the same id.
         socket.send(&question(u16::from_be_bytes([reply[0], reply[1]])))?;
     }
     let seconds = begun.elapsed().as_secs_f64();
@@ -97,7 +97,7 @@ fn question(number: u16) -> Vec<u8> {
     let service = format!("service-{}", number % u16::from(SERVICES));
     let labels = [service.as_bytes(), b"namespace-1", b"svc", b"cluster", b"local"];
     for label in labels {
-        // short ones all
+        // All labels are short.
         packet.push(label.len().to_be_bytes()[7]);
         packet.extend(label);
     }

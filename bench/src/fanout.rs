@@ -1,4 +1,4 @@
-//! Events sent to many watchers of one collection at a steady rate, in process: how late each delivery is, whether lateness
+//! Measures events sent to many watchers of one collection at a steady rate, in process: how late each delivery is, whether lateness
 //! grows, and what it costs.
 
 use std::{
@@ -16,17 +16,17 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::{Figure, processes::processor_seconds};
 
 const WATCHERS: usize = 1_000;
-/// Twenty seconds of them.
+/// The number of events: twenty seconds of them.
 const EVENTS: usize = 2_000;
-/// Between two events: 100 a second.
+/// The interval between events: 100 a second.
 const PERIOD: Duration = Duration::from_millis(10);
-/// Deliveries of the first and of the last so many events are compared: a queue that grows shows in the latter.
+/// How many of the first and of the last events are compared: a growing queue makes the latter later.
 const WINDOW: usize = 200;
 
 type Sent = Arc<[OnceLock<Instant>]>;
 
-/// Lateness is counted from the request that makes an event until a watcher has its line. The lines are not decoded: that
-/// is each client's own work, on its own machine.
+/// Measures lateness from the request that causes an event until a watcher has its line. The lines are not decoded: that is each
+/// client's own work, on its own machine.
 pub(crate) async fn steady() -> anyhow::Result<Vec<Figure>> {
     let client = super::api::client().await?;
     let api = Api::<ConfigMap>::default_namespaced(client.clone());
@@ -37,7 +37,7 @@ pub(crate) async fn steady() -> anyhow::Result<Vec<Figure>> {
     }
     let (begun, used) = (Instant::now(), processor_seconds()?);
     let mut ticks = interval(PERIOD);
-    // one that comes late does not move those after it
+    // A late tick does not delay those after it.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
     for (number, sent) in sent.iter().enumerate() {
         ticks.tick().await;
@@ -68,7 +68,7 @@ pub(crate) async fn steady() -> anyhow::Result<Vec<Figure>> {
     ])
 }
 
-/// How late each event comes here, in microseconds.
+/// Returns how late each event arrives at one watcher, in microseconds.
 async fn lateness(client: kube::Client, sent: Sent) -> anyhow::Result<Vec<u32>> {
     let request = http::Request::get("/api/v1/namespaces/default/configmaps?watch=1&resourceVersion=1");
     let lines = client.request_stream(request.body(Vec::new())?).await?.lines();
@@ -85,7 +85,7 @@ async fn lateness(client: kube::Client, sent: Sent) -> anyhow::Result<Vec<u32>> 
     Ok(late)
 }
 
-/// The value below which this share of the sorted values lies, in milliseconds.
+/// Returns the value below which this share of the sorted values lies, in milliseconds.
 fn at(sorted: &[u32], share: f64) -> f64 {
     let index = (sorted.len().saturating_sub(1) as f64 * share) as usize;
     sorted.get(index).map_or(0.0, |micros| f64::from(*micros) / 1e3)

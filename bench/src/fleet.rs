@@ -1,4 +1,4 @@
-//! The whole loop: a cloud and nodes in one process, the nodes on the simulated runtime with a store on disk each.
+//! Measures the whole loop: a cloud and nodes in one process, the nodes on the simulated runtime, each with a store on disk.
 
 use std::time::Instant;
 
@@ -18,14 +18,14 @@ use crate::{
 
 const NODES: usize = 10;
 const PODS: usize = 1_000;
-/// Creations under way at a time.
+/// How many creations are in flight at a time.
 const AT_ONCE: usize = 16;
 
-/// From the first creation until every pod is Running in the API, and from their deletion until none is left.
+/// Measures from the first creation until every pod is Running in the API, and from their deletion until none is left.
 pub(crate) async fn converge() -> anyhow::Result<Vec<Figure>> {
     let directory = tempfile::tempdir()?;
     let cloud = Cloud::start(Options::default().any_ports()).await?;
-    // EdgeCore's 30 messages a second would be what is measured
+    // With EdgeCore's limit of 30 messages a second, this would measure the limit.
     let options = fleet::Options { qps: 0, ..fleet::Options::new(NODES, directory.path()) };
     let fleet = Fleet::start(cloud.addresses(), cloud.token(), &options).await?;
     until(Api::<Node>::all(cloud.client()), NODES, is_ready).await?;

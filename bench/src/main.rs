@@ -1,5 +1,5 @@
-//! Benchmarks. Prints one JSON object a line: `{"name":…,"value":…,"unit":…}`. Names given as arguments run those alone; a
-//! name that ends with `.` runs all that begin with it.
+//! Benchmarks. Prints one JSON object per line: `{"name":…,"value":…,"unit":…}`. Arguments name the benchmarks to run; a name that
+//! ends with `.` runs all that begin with it.
 
 mod api;
 mod containerd;
@@ -23,7 +23,7 @@ use futures::future::LocalBoxFuture;
 use serde_json::json;
 use tikv_jemallocator::Jemalloc;
 
-/// That of the two programs: what runs here in process is measured as it is there.
+/// The allocator of the two programs, so that what runs in process is measured as it is there.
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
 
@@ -34,11 +34,11 @@ struct Figure {
     unit: &'static str,
 }
 
-/// A benchmark: a name, and what measures it. One run may give several figures.
+/// A benchmark: its name and the function that measures it. One run may return several figures.
 type Bench = (&'static str, fn() -> LocalBoxFuture<'static, anyhow::Result<Vec<Figure>>>);
 
 const BENCHES: [Bench; 16] = [
-    // first, while nothing that others freed is there to be used again
+    // This comes first, while no memory that others have freed can be reused.
     ("api.memory", || Box::pin(memory::objects())),
     ("api.creates", || Box::pin(api::creates())),
     ("api.fanout", || Box::pin(fanout::steady())),

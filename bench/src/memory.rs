@@ -1,4 +1,4 @@
-//! What objects in the store in memory take, beside their JSON.
+//! Measures the memory of objects in the in-memory store, compared with their JSON.
 
 use kubeapi::store::{Expect, Key, MemoryStore, Page, Resource, Scope, Store, Write};
 use serde_json::json;
@@ -6,11 +6,11 @@ use serde_json::json;
 use crate::{Figure, processes::resident};
 
 const OBJECTS: usize = 100_000;
-/// Writes of one commit; what is under way is freed before the figure is taken.
+/// How many writes are committed together; what is in flight is freed before the measurement.
 const AT_ONCE: usize = 100;
 
-/// Memory of this process for each object, and how many times the object's JSON that is. Objects are as an API stores them: with
-/// their defaults, about a kilobyte and a half.
+/// Measures this process's memory for each object, and its ratio to the object's JSON. Objects are as an API stores them: with their
+/// defaults, about 1.5 kilobytes.
 pub(crate) async fn objects() -> anyhow::Result<Vec<Figure>> {
     let resource = Resource::new("", "pods");
     let template = super::api::stored_pod().await?;

@@ -1,5 +1,5 @@
-//! EdgeMesh on a node of its own: what a connection through the address of a Service takes beside one to its endpoint, in turns in one
-//! run, and how much memory 500 Services of four endpoints take. Needs root, for a network namespace.
+//! Measures EdgeMesh on a separate node: a connection through a Service's address compared with one to its endpoint, in turns in one
+//! run, and the memory of 500 Services of four endpoints. Needs root for a network namespace.
 
 use std::{
     io::{Read, Write},
@@ -23,18 +23,18 @@ use crate::{
 const ENDPOINT: [u8; 4] = [192, 0, 2, 5];
 const SERVICE: [u8; 4] = [10, 96, 7, 7];
 const PORT: u16 = 80;
-/// Requests of each way, in turns, and what each sends and gets.
+/// How many requests each path gets in turn, and what each request sends and gets.
 const REQUESTS: usize = 2000;
 const REQUEST: usize = 1024;
-/// Rounds of each way, in turns, and how long a stream of one takes.
+/// How many rounds each path gets in turn, and how long a stream lasts.
 const ROUNDS: usize = 5;
 const STREAM: Duration = Duration::from_secs(1);
-/// What a stream writes at a time.
+/// How many bytes a stream writes at a time.
 const PIECE: usize = 128 * 1024;
-/// Services whose memory is taken, with so many endpoints each.
+/// The number of Services whose memory is measured, and of endpoints of each.
 const SERVICES: usize = 500;
 const ENDPOINTS: usize = 4;
-/// What was allocated while the Services came has gone after so long.
+/// How long to wait until what was allocated while the Services arrived is freed.
 const SETTLING: Duration = Duration::from_secs(10);
 
 pub(crate) async fn services() -> anyhow::Result<Vec<Figure>> {
@@ -109,14 +109,14 @@ fn restart(rig: &mut Rig) -> anyhow::Result<()> {
     rig.node.process.wait_for("edge-agent runs")
 }
 
-/// What the agent has taken when all is quiet after a start, megabytes.
+/// Returns the agent's memory when it is idle after a start, in megabytes.
 fn memory_after_start(rig: &mut Rig) -> anyhow::Result<f64> {
     restart(rig)?;
     thread::sleep(SETTLING);
     Ok(memory(rig.node.process.id().context("the agent does not run")?)?.anonymous)
 }
 
-/// The same with the Services that are to be measured.
+/// Returns the same with the Services that are to be measured.
 fn many(rig: &mut Rig) -> anyhow::Result<f64> {
     let numbers = || (0..SERVICES).map(|number| (format!("service-{number}"), number.to_be_bytes()));
     let services = numbers().map(|(name, bytes)| service(&name, [10, 96, 100 + bytes[6], bytes[7]]));
@@ -128,13 +128,13 @@ fn many(rig: &mut Rig) -> anyhow::Result<f64> {
     memory_after_start(rig)
 }
 
-/// An endpoint that gives back each first kilobyte, and swallows what follows.
+/// Starts an endpoint that echoes the first kilobyte of each connection and discards the rest.
 fn answer() -> anyhow::Result<SocketAddr> {
     let listener = TcpListener::bind((std::net::Ipv4Addr::from(ENDPOINT), 0))?;
     let address = listener.local_addr()?;
     thread::spawn(move || {
         let mut piece = vec![0; PIECE];
-        // one at a time: so do the clients
+        // It serves one connection at a time, as the clients use it.
         while let Ok((mut stream, _)) = listener.accept() {
             let answered =
                 stream.read_exact(&mut piece[..REQUEST]).and_then(|()| stream.write_all(&piece[..REQUEST]));
@@ -158,14 +158,14 @@ fn exchange(address: SocketAddr) -> anyhow::Result<()> {
     begin(address).map(drop)
 }
 
-/// How long a connection with one request takes, microseconds.
+/// Returns how long a connection with one request takes, in microseconds.
 fn timed(address: SocketAddr) -> anyhow::Result<f64> {
     let begun = Instant::now();
     exchange(address)?;
     Ok(begun.elapsed().as_secs_f64() * 1e6)
 }
 
-/// How much one stream takes, megabytes a second, until its other end has read all of it.
+/// Returns the throughput of one stream in megabytes a second, until the other end has read all of it.
 fn stream(address: SocketAddr) -> anyhow::Result<f64> {
     let mut stream = begin(address)?;
     let (piece, begun, mut sent) = (vec![7; PIECE], Instant::now(), 0.0);
@@ -174,7 +174,7 @@ fn stream(address: SocketAddr) -> anyhow::Result<f64> {
         sent += piece.len() as f64;
     }
     stream.shutdown(std::net::Shutdown::Write)?;
-    // its other end closes when it has read everything
+    // The other end closes when it has read everything.
     ensure!(stream.read(&mut [0])? == 0, "what was not to come");
     Ok(sent / begun.elapsed().as_secs_f64() / 1e6)
 }

@@ -1,4 +1,4 @@
-//! The built programs as processes of their own: how long they take to start, and how much memory they keep.
+//! Measures the built programs as separate processes: how long they take to start, and how much memory they use.
 
 use std::{path::PathBuf, process::Stdio, time::Instant};
 
@@ -32,7 +32,7 @@ struct Round {
     agent_resident: f64,
 }
 
-/// Medians over several rounds.
+/// Returns the medians of several rounds.
 pub(crate) async fn start() -> anyhow::Result<Vec<Figure>> {
     let mut rounds = Vec::with_capacity(ROUNDS);
     for _ in 0..ROUNDS {
@@ -57,7 +57,7 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
-/// Times count from the start of the cloud; the agent starts when the cloud is ready, the pod is created when the node is.
+/// Runs one round. Times count from the cloud's start; the agent starts when the cloud is ready, the pod is created when the node is.
 async fn round() -> anyhow::Result<Round> {
     let directory = tempfile::tempdir()?;
     let kubeconfig = directory.path().join("kubeconfig");
@@ -105,7 +105,7 @@ async fn round() -> anyhow::Result<Round> {
     })
 }
 
-/// The programs stand beside this one.
+/// Returns the path of a built program, which is beside this one.
 fn program_path(name: &str) -> anyhow::Result<PathBuf> {
     let path = std::env::current_exe()?.with_file_name(name);
     ensure!(path.exists(), "{} is not built; run `make bench`", path.display());
@@ -118,7 +118,7 @@ fn program(name: &str) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-/// Starts a program and reads what it says up to the line that begins with `last`.
+/// Starts a program and reads its output up to the line that begins with `last`.
 async fn spawn(command: &mut Command, last: &str) -> anyhow::Result<(Child, Vec<String>)> {
     let mut child = command.stdout(Stdio::piped()).spawn()?;
     let mut lines = BufReader::new(child.stdout.take().context("no output")?).lines();
@@ -158,20 +158,20 @@ pub(crate) async fn client(kubeconfig: &std::path::Path) -> anyhow::Result<Clien
     Ok(Client::try_from(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)?)
 }
 
-/// The resident memory of a process, in megabytes of 1,000,000 bytes.
+/// Returns the resident memory of a process, in megabytes of 1,000,000 bytes.
 pub(crate) fn resident(pid: u32) -> anyhow::Result<f64> {
     Ok(memory(pid)?.resident)
 }
 
 /// A process's memory, in megabytes of 1,000,000 bytes.
 pub(crate) struct Memory {
-    /// All that is not swapped out, pages of its program included.
+    /// Everything that is not swapped out, including pages of the program file.
     pub(crate) resident: f64,
-    /// What stands in no file: heap and stacks.
+    /// Memory that is not backed by a file: heap and stacks.
     pub(crate) anonymous: f64,
 }
 
-/// What the system says of a process's memory. See proc_pid_status(5).
+/// Reads the memory of a process. See proc_pid_status(5).
 pub(crate) fn memory(pid: u32) -> anyhow::Result<Memory> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
     let megabytes = |name: &str| {
@@ -182,15 +182,15 @@ pub(crate) fn memory(pid: u32) -> anyhow::Result<Memory> {
     Ok(Memory { resident: megabytes("VmRSS:")?, anonymous: megabytes("RssAnon:")? })
 }
 
-/// What this process has used until now, on all processors.
+/// Returns the CPU seconds that this process has used so far on all processors.
 pub(crate) fn processor_seconds() -> anyhow::Result<f64> {
     processor_seconds_of(std::process::id())
 }
 
-/// What a process has used until now, on all processors. See proc_pid_stat(5); Linux counts 100 ticks a second.
+/// Returns the CPU seconds that a process has used so far on all processors. See proc_pid_stat(5); Linux counts 100 ticks a second.
 pub(crate) fn processor_seconds_of(pid: u32) -> anyhow::Result<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // the name of the program, in brackets, may hold blanks
+    // The program's name, in brackets, may contain spaces.
     let (_, fields) = stat.rsplit_once(')').context("a process's stat has no name")?;
     let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<f64>);
     Ok(ticks.sum::<Result<f64, _>>()? / 100.0)

@@ -1,5 +1,5 @@
-//! Waiting until the machine has done what earlier rounds have left it to do: the kernel takes network namespaces, control
-//! groups and files apart for seconds after the calls that removed them have returned.
+//! Waits until the machine has finished the cleanup of earlier rounds: the kernel destroys network namespaces, control groups and
+//! files for seconds after the calls that removed them have returned.
 
 use std::{
     num::NonZero,
@@ -10,13 +10,13 @@ use std::{
 use agent::edged::{busy_nanos, idle};
 use anyhow::Context;
 
-/// What of the processors' time may be in use, and for how long it has to be so.
+/// The share of processor time below which the machine is idle, and how long it has to be so.
 const BUSY: f64 = 0.03;
 const WINDOW: Duration = Duration::from_millis(500);
-/// A machine that is never quiet is measured as it is.
+/// How long to wait: a machine that is never idle is measured as it is.
 const QUIET_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Waits until the processors have nothing to do.
+/// Waits until the processors are idle.
 pub(crate) async fn quiet() -> anyhow::Result<()> {
     let processors = available_parallelism().map_or(1, NonZero::get);
     let busy = || busy_nanos().context("/proc/stat does not say what processors did");

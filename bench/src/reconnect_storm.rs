@@ -1,5 +1,5 @@
-//! A thousand nodes that are cut off at one instant, and how they come back: hollow nodes in this process, behind a relay that
-//! ends all connections and takes none until the cloud has given all nodes up.
+//! Measures how a thousand nodes that are cut off at once come back: hollow nodes in this process, behind a relay that ends all
+//! connections and accepts none until the cloud considers all nodes lost.
 
 use std::{
     env,
@@ -27,16 +27,16 @@ use crate::{
     wait::{until, when},
 };
 
-/// How many, where `OUTRIGGER_HERD` does not say otherwise.
+/// The number of nodes, unless `OUTRIGGER_HERD` sets another.
 const NODES: usize = 1_000;
-/// Short, so that the cloud gives nodes up soon; as long as a thousand of them can keep on a small machine.
+/// Short, so that the cloud soon considers nodes lost, but long enough for a thousand of them to renew it on a small machine.
 const LEASE: Duration = Duration::from_secs(20);
-/// Nodes that start at a time.
+/// How many nodes start at a time.
 const AT_ONCE: usize = 32;
-/// What the busiest one is asked for.
+/// The length of the slots among which the busiest one is reported.
 const SLOT: Duration = Duration::from_millis(250);
 
-/// How the nodes come back.
+/// Measures how the nodes come back.
 pub(crate) async fn reconnect_storm() -> anyhow::Result<Vec<Figure>> {
     let count = env::var("OUTRIGGER_HERD").map_or(Ok(NODES), |text| text.parse())?;
     let directory = tempfile::tempdir()?;
@@ -93,7 +93,7 @@ fn histogram(slots: &[usize]) {
     }
 }
 
-/// What stands before the cloud.
+/// The relay in front of the cloud.
 struct Relay {
     address: SocketAddr,
     open: watch::Sender<bool>,
@@ -122,13 +122,13 @@ impl Relay {
         Ok(Self { address, open, came, _accepting: accepting })
     }
 
-    /// Ends all connections and takes none.
+    /// Ends all connections and accepts none.
     async fn cut(&self) {
         self.open.send_replace(false);
         self.came.lock().await.clear();
     }
 
-    /// How many came in each slot from `begun` on.
+    /// Returns how many connections came in each slot from `begun` on.
     async fn slots(&self, begun: Instant) -> Vec<usize> {
         let mut slots = Vec::new();
         for came in self.came.lock().await.iter() {
@@ -143,7 +143,7 @@ impl Relay {
 async fn pass(mut client: TcpStream, server: SocketAddr, mut open: watch::Receiver<bool>) {
     let Ok(mut server) = TcpStream::connect(server).await else { return };
     tokio::select! {
-        // cancel-safe: the connection is over either way
+        // Cancel-safe: the connection is over either way.
         _ = open.wait_for(|open| !open) => {}
         _ = copy_bidirectional(&mut client, &mut server) => {}
     }

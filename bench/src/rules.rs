@@ -1,5 +1,5 @@
-//! Rules, each program a process: requests from the router through ServiceBus to a local HTTP service and back, beside the same requests
-//! sent to the service directly; and messages of MQTT that reach a target in the cloud.
+//! Measures rules, with each program as a process: requests from the router through `ServiceBus` to a local HTTP service and back,
+//! compared with the same requests sent directly; and MQTT messages that reach a target in the cloud.
 
 use std::{
     convert::Infallible,
@@ -30,30 +30,30 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::Figure;
 
-/// Of what is sent, a build for development sends this part: it shows that all of it runs, and its figures say little.
+/// The divisor for development builds, which run less: they only show that everything works, and their figures mean little.
 const PART: u32 = if cfg!(debug_assertions) { 10 } else { 1 };
-/// Requests one after the other, whose times are looked at.
+/// How many requests are timed one after the other.
 const TIMED: usize = 500 / PART as usize;
-/// Requests at one time, where it is about how many there are in a second.
+/// How many requests are in flight when throughput is measured.
 const AT_ONCE: usize = 32;
-/// How long they are sent.
+/// How long requests are sent.
 const SENDING: Duration = Duration::from_millis(5_000 / PART as u64);
-/// Messages of MQTT.
+/// The number of MQTT messages.
 const MESSAGES: usize = 10_000 / PART as usize;
-/// So many of them are under way at most: the agent keeps 512 until they are on disk, and drops more.
+/// The most messages in flight: the agent keeps 512 until they are on disk, and drops more.
 const UNDER_WAY: usize = 400;
-/// How often it is looked whether there are fewer.
+/// How often it is checked whether there are fewer.
 const PACE: Duration = Duration::from_millis(1);
-/// The topics on which they are published in turn, as so many sensors do: those of one topic go to the target one after the other.
+/// The number of topics that are used in turn, like as many sensors: messages of one topic reach the target one after the other.
 const TOPICS: usize = 16;
-/// How often it is asked whether something is so.
+/// How often a condition is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// How long anything may take.
+/// How long any step may take.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 type HttpClient = Client<HttpConnector, Full<Bytes>>;
 
-/// Requests and messages.
+/// Measures requests and messages.
 pub(crate) async fn rules() -> anyhow::Result<Vec<Figure>> {
     let echo = Echo::start().await?;
     let port = echo.address.port();
@@ -98,7 +98,7 @@ async fn ask(client: &HttpClient, url: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Waits until the node carries requests out.
+/// Waits until the node serves requests.
 async fn ready(client: &HttpClient, url: &str) -> anyhow::Result<()> {
     let begun = Instant::now();
     while let Err(error) = ask(client, url).await {
@@ -108,7 +108,7 @@ async fn ready(client: &HttpClient, url: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Requests in a second.
+/// Returns the requests in a second.
 async fn many(client: &HttpClient, url: &str) -> anyhow::Result<f64> {
     let begun = Instant::now();
     let mut tasks = tokio::task::JoinSet::new();
@@ -130,7 +130,7 @@ async fn many(client: &HttpClient, url: &str) -> anyhow::Result<f64> {
     Ok(all as f64 / begun.elapsed().as_secs_f64())
 }
 
-/// Messages in a second, from the first publication to the last call of the target.
+/// Returns the messages in a second, from the first publication to the last call of the target.
 async fn messages(world: &World, echo: &Echo) -> anyhow::Result<f64> {
     let options = MqttOptions::new("bench", Broker::tcp("127.0.0.1", world.broker));
     let (client, mut events) = AsyncClient::builder(options).capacity(256).build();
@@ -140,7 +140,7 @@ async fn messages(world: &World, echo: &Echo) -> anyhow::Result<f64> {
         let topic = format!("default/readings/{}", number % TOPICS);
         client.publish(topic, "{\"value\": 21.5}", options).await
     };
-    // the node has to listen first
+    // The node has to listen first.
     let (begun, before) = (Instant::now(), echo.count());
     while echo.count() == before {
         publish(0).await?;
@@ -176,7 +176,7 @@ async fn messages(world: &World, echo: &Echo) -> anyhow::Result<f64> {
     Ok(rate)
 }
 
-/// An HTTP server that answers what it was told.
+/// An HTTP server that echoes requests.
 struct Echo {
     address: SocketAddr,
     heard: Arc<AtomicUsize>,
@@ -207,7 +207,7 @@ impl Echo {
     }
 }
 
-/// A cloud with the router, an agent with a broker and ServiceBus, and rules to the echo.
+/// A cloud with the router, an agent with a broker and `ServiceBus`, and rules to the echo server.
 struct World {
     _rig: Rig,
     router: u16,
@@ -225,7 +225,7 @@ impl World {
         let text = text.replace("mqttMode: 2", "mqttMode: 0");
         let text = text.replace("tcp://127.0.0.1:1884", &format!("tcp://127.0.0.1:{}", ports.node));
         let service_bus = format!("modules:\n  serviceBus:\n    enable: true\n    port: {}\n", ports.https);
-        // a node says as much as it can
+        // The node's message rate is not limited.
         let text = text.replacen("modules:\n", &service_bus, 1).replacen(
             "  edgeHub:\n",
             "  edgeHub:\n    messageQPS: 0\n",
@@ -249,7 +249,7 @@ impl World {
     }
 }
 
-/// The agent as it runs in service, without a line of log for each message.
+/// Returns the agent's command with the log level of normal service, without a line for each message.
 fn quiet(config: &std::path::Path) -> anyhow::Result<Command> {
     let mut command = Command::new(e2e::binary(AGENT)?);
     command.arg("--config").arg(config);

@@ -1,4 +1,4 @@
-//! Twin updates: from a mapper's socket through the broker and DeviceTwin to the disk, acknowledged and answered.
+//! Measures twin updates from a mapper's socket through the broker and `DeviceTwin` to the disk, acknowledged and answered.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -23,14 +23,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Figure;
 
-/// Devices, each with one property.
+/// The number of devices, each with one property.
 const DEVICES: usize = 1000;
-/// Updates that are measured.
+/// The number of measured updates.
 const UPDATES: usize = 100_000;
-/// How long anything may take.
+/// How long any step may take.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// With the broker in the agent, and with mosquitto beside it, where that is installed.
+/// Measures with the broker in the agent, and with a separate mosquitto if that is installed.
 pub(crate) async fn updates() -> anyhow::Result<Vec<Figure>> {
     let directory = tempfile::tempdir()?;
     let internal = Internal {
@@ -66,7 +66,7 @@ pub(crate) async fn updates() -> anyhow::Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// The rooms of devices of an agent that has no cloud.
+/// The device modules of an agent that has no cloud.
 struct Node {
     devices: DeviceTwin,
     bus: eventbus::Bus,
@@ -129,7 +129,7 @@ impl Node {
         Ok(Self { devices, bus, shutdown })
     }
 
-    /// Updates a second, at QoS 1.
+    /// Returns the updates a second, at QoS 1.
     async fn measure(&self, address: SocketAddr) -> anyhow::Result<f64> {
         while !self.bus.is_up() {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -172,7 +172,7 @@ impl Drop for Node {
     }
 }
 
-/// A hub that has no cloud.
+/// Returns the configuration of a hub without a cloud.
 fn disabled() -> edgehub::Config {
     edgehub::Config {
         node_name: "bench".into(),
@@ -195,12 +195,12 @@ fn disabled() -> edgehub::Config {
     }
 }
 
-/// A process that ends with this value.
+/// A process that is killed when this is dropped.
 struct Beside(Child);
 
 impl Drop for Beside {
     fn drop(&mut self) {
-        // it may have ended by itself
+        // It may have ended by itself.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -209,7 +209,7 @@ impl Drop for Beside {
 async fn mosquitto(directory: &Path) -> anyhow::Result<Option<(Beside, SocketAddr)>> {
     let address: SocketAddr = (Ipv4Addr::LOCALHOST, e2e::Ports::free()?.api).into();
     let config = directory.join("mosquitto.conf");
-    // as many under way as the internal broker allows; what it cannot pass on yet waits, and is not dropped
+    // It allows as many messages in flight as the internal broker; messages that it cannot pass on yet are queued and not dropped.
     let text = format!(
         "listener {} 127.0.0.1\nallow_anonymous true\nmax_inflight_messages 128\nmax_queued_messages 0\n",
         address.port()

@@ -1,4 +1,4 @@
-//! Waiting for a state of the API, by its watches.
+//! Waits for a state of the API by its watches.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -26,7 +26,7 @@ where
     when(api, [count], wanted).await.map(|_| ())
 }
 
-/// Waits until so many objects are as wanted, and then so many, and says when each was so.
+/// Waits until each of these numbers of objects is as wanted, and returns when each was reached.
 pub(crate) async fn when<K, const N: usize>(
     api: Api<K>,
     counts: [usize; N],

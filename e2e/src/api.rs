@@ -1,5 +1,5 @@
-//! Reads of the cloud's API over one connection. kubectl is what people use and what tests drive the cloud with; to look at a
-//! condition again and again with it would take half of a processor for its starts alone.
+//! Reads the cloud's API over one connection. kubectl is what people use and what tests drive the cloud with; checking a condition
+//! again and again with it would use half a processor for its starts alone.
 
 use std::{fmt, path::Path, time::Duration};
 
@@ -11,20 +11,20 @@ use kube::{
 use serde_json::Value;
 use tokio::runtime;
 
-/// How long a connection, and each answer, may take.
+/// How long a connection, and each response, may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Blocking reads with the rights of a kubeconfig. The connection is made when it is used, and again when it is lost.
+/// A client for blocking reads with the rights of a kubeconfig. It connects when it is used, and again when the connection is lost.
 pub struct Api {
-    // before the runtime that drives it
+    // Dropped before the runtime that drives it.
     client: Client,
     runtime: runtime::Runtime,
 }
 
 impl Api {
-    /// A client of the cluster that this kubeconfig names.
+    /// Returns a client of the cluster that this kubeconfig names.
     pub fn new(kubeconfig: &Path) -> anyhow::Result<Self> {
-        // fails where another one of this process was first
+        // This fails if another client of this process was first.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let runtime = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let client = runtime.block_on(async {
@@ -36,7 +36,7 @@ impl Api {
         Ok(Self { client, runtime })
     }
 
-    /// What stands at this path and query of the API, or `None` where it answers 404.
+    /// Returns the object at this path and query of the API, or `None` for a 404.
     pub fn get(&self, path: &str) -> anyhow::Result<Option<Value>> {
         let request = http::Request::get(path).body(Vec::new())?;
         match self.runtime.block_on(self.client.request(request)) {
@@ -46,7 +46,7 @@ impl Api {
         }
     }
 
-    /// The items of the list at this path and query of the API.
+    /// Returns the items of the list at this path and query of the API.
     pub fn list(&self, path: &str) -> anyhow::Result<Vec<Value>> {
         let mut listed = self.get(path)?.with_context(|| format!("{path} is not there"))?;
         match listed.get_mut("items").map(Value::take) {

@@ -1,4 +1,4 @@
-//! Where the built programs are: `target/<profile>`, beside a benchmark, one floor above a test in `deps`.
+//! Finds the built programs: `target/<profile>`, which is a benchmark's directory, or the parent of a test's directory `deps`.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ pub const CLOUDSIM: &str = "cloudsim";
 /// The node's program.
 pub const AGENT: &str = "edge-agent";
 
-/// The program called `name`.
+/// Returns the path of the program called `name`.
 pub fn binary(name: &str) -> anyhow::Result<PathBuf> {
     let own = std::env::current_exe()?;
     let mut directory = own.parent().context("this executable is in no directory")?;
@@ -25,12 +25,12 @@ pub fn binary(name: &str) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// The program of the mapper library's example called `name`.
+/// Returns the path of the mapper library's example called `name`.
 pub fn mapper_example(name: &str) -> anyhow::Result<PathBuf> {
     binary(&format!("examples/{name}"))
 }
 
-/// The program called `name` that `make needs` installs where everything is built, two floors above the built programs' own directory.
+/// Returns the path of a program that `make needs` installs, two directories above that of the built programs.
 pub fn installed(name: &str) -> anyhow::Result<PathBuf> {
     let program = binary(CLOUDSIM)?;
     let built = program.parent().and_then(Path::parent).context("the programs are in no target directory")?;
@@ -39,7 +39,7 @@ pub fn installed(name: &str) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// The example manifests that come with the project.
+/// Returns the directory of the project's example manifests.
 pub fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("examples")
 }

@@ -1,4 +1,4 @@
-//! Control groups as the kernel shows them, of either version: tests ask what a process may use, not what is in a file.
+//! Control groups as the kernel shows them, in either version: tests check what a process may use, not the content of a file.
 //!
 //! Source: <https://docs.kernel.org/admin-guide/cgroup-v1/cgroups.html>, <https://docs.kernel.org/admin-guide/cgroup-v2.html>.
 
@@ -9,26 +9,26 @@ use std::{
 
 use anyhow::{Context, ensure};
 
-/// Where they are.
+/// Where the hierarchies are mounted.
 const HIERARCHIES: &str = "/sys/fs/cgroup";
 /// The hierarchies of version 1 in which a container always has a group.
 const CONTROLLERS: [&str; 5] = ["cpu", "memory", "pids", "devices", "freezer"];
-/// The environment's variable that says who makes groups, `cgroupfs` or `systemd`; the first if it is not set.
+/// The environment variable with the cgroup driver, `cgroupfs` (the default) or `systemd`.
 const DRIVER: &str = "OUTRIGGER_CGROUP_DRIVER";
-/// What version 1 says of memory that is not limited: the last whole page.
+/// The value for unlimited memory in version 1: the last whole page.
 const UNLIMITED: u64 = 9_223_372_036_854_771_712;
 
-/// Whether there is one hierarchy, version 2.
+/// Reports whether there is one hierarchy, version 2.
 fn is_version_2() -> bool {
     Path::new(HIERARCHIES).join("cgroup.controllers").exists()
 }
 
-/// The root of the hierarchy with this controller.
+/// Returns the root of the hierarchy with this controller.
 pub(crate) fn hierarchy(controller: &str) -> PathBuf {
     Path::new(HIERARCHIES).join(if is_version_2() { "" } else { controller })
 }
 
-/// The roots of all hierarchies.
+/// Returns the roots of all hierarchies.
 pub(crate) fn hierarchies() -> Vec<PathBuf> {
     if is_version_2() {
         return vec![HIERARCHIES.into()];
@@ -37,17 +37,17 @@ pub(crate) fn hierarchies() -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).collect()
 }
 
-/// Who makes groups here: the kubelet's `cgroupDriver`.
+/// Returns the cgroup driver of this machine: the kubelet's `cgroupDriver`.
 pub(crate) fn driver() -> &'static str {
     if by_systemd() { "systemd" } else { "cgroupfs" }
 }
 
-/// Whether systemd makes groups here, as it has to be on a machine that it runs, with containerd set to the same.
+/// Reports whether systemd manages groups here, as it must on a machine that it runs, with containerd configured likewise.
 pub(crate) fn by_systemd() -> bool {
     std::env::var(DRIVER).is_ok_and(|driver| driver == "systemd")
 }
 
-/// The group of a pod of this class, empty for guaranteed ones, below the group `root`; with a slash at its begin.
+/// Returns the group of a pod of this class, empty for guaranteed ones, below the group `root`; it begins with a slash.
 pub fn pod_group(root: &str, class: &str, uid: &str) -> String {
     let pod = format!("pod{uid}");
     let names = [root.trim_start_matches('/'), "kubepods", class, &pod];
@@ -64,40 +64,40 @@ pub fn pod_group(root: &str, class: &str, uid: &str) -> String {
     slices.collect()
 }
 
-/// Whether a group of this name is a pod's.
+/// Reports whether a group of this name is a pod's.
 pub(crate) fn is_pods(name: &str) -> bool {
     if by_systemd() { name.ends_with(".slice") && name.contains("-pod") } else { name.starts_with("pod") }
 }
 
-/// The id of the container or sandbox whose group has this name.
+/// Returns the id of the container or sandbox whose group has this name.
 pub(crate) fn id(name: &str) -> &str {
     name.trim_start_matches("cri-containerd-").trim_end_matches(".scope")
 }
 
-/// A control group; the same path in each hierarchy.
+/// A control group; its path is the same in each hierarchy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControlGroup(PathBuf);
 
-/// What the processes of a group may use.
+/// The limits of the processes of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allowed {
-    /// Their share of busy processors: [`cpu_share`].
+    /// The share of busy processors: see [`cpu_share`].
     pub cpu_share: u64,
-    /// Microseconds of processors in 100 ms.
+    /// The CPU time in microseconds per 100 ms.
     pub cpu_quota: Option<u64>,
-    /// Bytes.
+    /// The memory in bytes.
     pub memory: Option<u64>,
-    /// How many they may be.
+    /// The number of processes.
     pub processes: Option<u64>,
 }
 
-/// So many shares, of 1024 for a core, as this machine's kernel has them: by the formula of Kubernetes in version 2.
+/// Returns shares (1024 for a core) in the unit of this machine's kernel: by the formula of Kubernetes in version 2.
 pub fn cpu_share(shares: u64) -> u64 {
     if is_version_2() { 1 + (shares - 2) * 9999 / 262_142 } else { shares }
 }
 
 impl ControlGroup {
-    /// That of a process.
+    /// Returns the group of a process.
     ///
     /// # Errors
     /// There is no such process, or it has different groups in different hierarchies.
@@ -120,25 +120,25 @@ impl ControlGroup {
         Ok(Self(first.into()))
     }
 
-    /// Its path below the root of each hierarchy.
+    /// Returns its path below the root of each hierarchy.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// The one that it is in.
+    /// Returns the parent group.
     ///
     /// # Errors
-    /// It is the root.
+    /// The group is the root.
     pub fn parent(&self) -> anyhow::Result<Self> {
         Ok(Self(self.0.parent().context("the root")?.to_owned()))
     }
 
-    /// Another in the same group.
+    /// Returns another group with the same parent.
     pub fn beside(&self, name: &str) -> Self {
         Self(self.0.with_file_name(name))
     }
 
-    /// Its directories, each in a hierarchy.
+    /// Returns its directories, one in each hierarchy.
     pub fn places(&self) -> Vec<PathBuf> {
         let hierarchies = if is_version_2() { &[""][..] } else { &CONTROLLERS[..] };
         hierarchies.iter().map(|controller| self.place(controller)).collect()
@@ -149,10 +149,10 @@ impl ControlGroup {
         hierarchy(controller).join(below)
     }
 
-    /// What is in it may use so much.
+    /// Returns the limits of the group.
     ///
     /// # Errors
-    /// The kernel shows something else, or nothing.
+    /// The kernel's files are missing or have an unexpected content.
     pub fn allowed(&self) -> anyhow::Result<Allowed> {
         let [share, quota, memory] = if is_version_2() {
             ["cpu.weight", "cpu.max", "memory.max"]
@@ -167,10 +167,10 @@ impl ControlGroup {
         })
     }
 
-    /// Bytes of memory that it uses, without files that were not used lately: what kubelets call the working set.
+    /// Returns the memory in bytes without inactive files: the working set of kubelets.
     ///
     /// # Errors
-    /// The kernel shows something else, or nothing.
+    /// The kernel's files are missing or have an unexpected content.
     pub fn working_set(&self) -> anyhow::Result<u64> {
         let (usage, inactive) = if is_version_2() {
             ("memory.current", "inactive_file ")
@@ -183,7 +183,7 @@ impl ControlGroup {
         Ok(usage.saturating_sub(inactive.parse()?))
     }
 
-    /// The first word of a file as a number; none where it means that there is no limit.
+    /// Returns the first word of a file as a number; `None` if it means that there is no limit.
     fn limit(&self, controller: &str, file: &str) -> anyhow::Result<Option<u64>> {
         let text = self.read(controller, file)?;
         match text.split_whitespace().next().context("an empty file")? {

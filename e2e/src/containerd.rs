@@ -1,5 +1,5 @@
-//! A private containerd: its own root, state, socket, bridge and addresses, with runc and the CNI plugins of this machine.
-//! When it is dropped, nothing of it is left: containers, mounts, network namespaces, the bridge.
+//! A private containerd: its own root, state, socket, bridge and addresses, with runc and the CNI plugins of this machine. When it is
+//! dropped, nothing of it is left: containers, mounts, network namespaces, the bridge.
 //!
 //! It needs root, as containers do, and what `make needs` installs.
 
@@ -34,26 +34,26 @@ pub use self::{
 };
 use crate::{Cri, Process, cgroups::by_systemd, run, until};
 
-/// Where a node of [`Node::configure`](crate::Node::configure) looks for its runtime.
+/// The socket at which a node of [`Node::configure`](crate::Node::configure) expects its runtime.
 const SOCKET: &str = "runtime.sock";
-/// What containerd says when all of its services answer.
+/// The line that containerd logs when all of its services answer.
 const BOOTED: &str = "containerd successfully booted";
 
-/// A containerd that is this test's own.
+/// A containerd that belongs to one test.
 #[derive(Debug)]
 pub struct Containerd {
     /// The process; its shims, and so the containers, outlive it.
     pub process: Process,
     /// A client of it.
     pub cri: Cri,
-    /// The same for every call that there is.
+    /// A client for every CRI call.
     pub raw_cri: RawCri,
     directory: PathBuf,
     network: Network,
 }
 
 impl Containerd {
-    /// Starts one that keeps everything below `directory`, where its socket is that of [`Runtime`](crate::Runtime), with the two images.
+    /// Starts one that keeps everything below `directory`, with the socket of [`Runtime`](crate::Runtime) and the two images.
     pub fn start(directory: &Path) -> anyhow::Result<Self> {
         let socket = directory.join(SOCKET);
         let network = Network::new()?;
@@ -76,34 +76,34 @@ impl Containerd {
         Ok(containerd)
     }
 
-    /// Starts it once more, after its end, and waits until it answers.
+    /// Starts it again after its end, and waits until it answers.
     pub fn start_again(&mut self) -> anyhow::Result<()> {
         self.process.start_again()?;
         self.process.wait_for(BOOTED)
     }
 
-    /// What it and its containers have taken of the machine by now.
+    /// Returns what it and its containers occupy on the machine now.
     pub fn traces(&self) -> anyhow::Result<Traces> {
         Traces::of(&self.directory, self.network.bridge())
     }
 
-    /// Where libcni keeps what it knows of a sandbox's network.
+    /// Returns the file in which libcni keeps the result for a sandbox's network.
     pub fn network_result(&self, sandbox: &str) -> PathBuf {
         self.network.result(sandbox)
     }
 
-    /// Gives it an image of this name, with the files of [`IMAGE`] and an id of its own.
+    /// Adds an image of this name, with the files of [`IMAGE`] and an id of its own.
     pub fn add_image(&self, name: &str) -> anyhow::Result<()> {
         self.import(&image::archive(&home(&self.directory), name)?, name)
     }
 
-    /// Gives it the image of this name in an archive.
+    /// Imports the image of this name from an archive.
     pub fn import(&self, archive: &Path, name: &str) -> anyhow::Result<()> {
         let mut import = Command::new("ctr");
         import.arg("--address").arg(self.directory.join(SOCKET));
         import.args(["--namespace", "k8s.io", "images", "import"]).arg(archive);
         run(&mut import)?.success()?;
-        // its CRI part learns of imported images by events
+        // The CRI service learns of imported images by events.
         until(&format!("the image {name}"), || {
             let images = self.images()?;
             ensure!(images.contains_key(name), "{images:?}");
@@ -111,7 +111,7 @@ impl Containerd {
         })
     }
 
-    /// The ids of all images, by their names.
+    /// Returns the ids of all images by their names.
     pub fn images(&self) -> anyhow::Result<BTreeMap<String, String>> {
         let listed =
             self.raw_cri.images(async |mut client| client.list_images(ListImagesRequest::default()).await)?;
@@ -119,7 +119,7 @@ impl Containerd {
         Ok(listed.images.into_iter().flat_map(named).collect())
     }
 
-    /// Ends all containers, the process and its shims, and takes away what they leave.
+    /// Ends all containers, the process and its shims, and removes what they leave.
     fn clean_up(&mut self) -> anyhow::Result<()> {
         if !self.process.runs() {
             self.start_again()?;
@@ -145,11 +145,11 @@ async fn end(
 }
 
 impl Drop for Containerd {
-    // printed on purpose: the harness keeps it for tests that fail
+    // Printed on purpose: the test harness shows it for failed tests.
     #[allow(clippy::print_stderr)]
     fn drop(&mut self) {
         let done = self.clean_up();
-        // by force what did not go by asking
+        // What did not end on request is killed.
         let forced = self.process.kill().map_err(anyhow::Error::from);
         let swept = traces::sweep(&self.directory).and_then(|()| self.network.remove());
         for error in [done, forced, swept].into_iter().filter_map(Result::err) {
@@ -158,12 +158,12 @@ impl Drop for Containerd {
     }
 }
 
-/// Where it keeps everything.
+/// Returns the directory with everything of it.
 fn home(directory: &Path) -> PathBuf {
     directory.join("containerd")
 }
 
-/// `restrict_oom_score_adj`: where the test itself may not lower the score, the containers' would be refused.
+/// Returns its configuration. `restrict_oom_score_adj`: if the test itself may not lower the score, that of containers would be refused.
 fn configuration(home: &Path, socket: &Path) -> String {
     let home = home.display();
     format!(

@@ -1,4 +1,4 @@
-//! The runtime's view: which containers there are, whatever anybody else believes.
+//! The runtime's view: which containers exist, whatever others report.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,17 +17,17 @@ use wire::cri::{
 
 /// The label in which every kubelet writes the UID of the container's pod.
 const POD_UID: &str = "io.kubernetes.pod.uid";
-/// Seconds that a command in a container may take.
+/// How many seconds a command in a container may take.
 const EXEC_SECONDS: i64 = 60;
 
-/// A client of a runtime's unix socket. Every question is a new connection, so it survives the runtime's restarts.
+/// A client of a runtime's unix socket. Every call is a new connection, so it survives the runtime's restarts.
 #[derive(Debug)]
 pub struct Cri {
     socket: PathBuf,
     runtime: runtime::Runtime,
 }
 
-/// A container that runs.
+/// A running container.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RunningContainer {
     /// The UID of its pod.
@@ -39,18 +39,18 @@ pub struct RunningContainer {
 }
 
 impl Cri {
-    /// A client of the runtime at `socket`.
+    /// Returns a client of the runtime at `socket`.
     pub fn new(socket: PathBuf) -> anyhow::Result<Self> {
         Ok(Self { socket, runtime: runtime::Builder::new_current_thread().enable_all().build()? })
     }
 
-    /// The containers that run.
+    /// Returns the running containers.
     pub fn running(&self) -> anyhow::Result<BTreeSet<RunningContainer>> {
         let runs = |(_, state): &(_, ContainerState)| *state == ContainerState::ContainerRunning;
         Ok(self.containers()?.into_iter().filter(runs).map(|(container, _)| container).collect())
     }
 
-    /// All containers, and what each does.
+    /// Returns all containers and their states.
     pub fn containers(&self) -> anyhow::Result<BTreeMap<RunningContainer, ContainerState>> {
         let answer = self.runtime.block_on(async {
             let mut client = self.client().await?;
@@ -65,7 +65,7 @@ impl Cri {
         Ok(described.collect())
     }
 
-    /// The pod UIDs of all sandboxes, one entry for each; those that are ready, and those that are not.
+    /// Returns the pod UIDs of all sandboxes, one entry for each: those that are ready, and those that are not.
     pub fn sandboxes(&self) -> anyhow::Result<(Vec<String>, Vec<String>)> {
         let answer = self.runtime.block_on(async {
             let mut client = self.client().await?;
@@ -82,7 +82,7 @@ impl Cri {
         Ok((ready, not_ready))
     }
 
-    /// What `command` prints in a container; every exit code but 0 is an error.
+    /// Returns what `command` prints in a container; every exit code but 0 is an error.
     pub fn exec(&self, container: &str, command: &[&str]) -> anyhow::Result<String> {
         let request = ExecSyncRequest {
             container_id: container.to_owned(),
@@ -103,7 +103,7 @@ impl Cri {
             let path = path.clone();
             async move { UnixStream::connect(path).await.map(TokioIo::new) }
         });
-        // the name is for the HTTP/2 header only
+        // The name is only for the HTTP/2 header.
         let channel = Endpoint::from_static("http://runtime").connect_with_connector(connector).await;
         Ok(RuntimeServiceClient::new(
             channel.with_context(|| format!("{} does not answer", self.socket.display()))?,

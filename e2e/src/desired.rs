@@ -1,4 +1,4 @@
-//! What there should be, compared with what there is: in the API, in the runtime and on disk.
+//! Compares the desired pods with the API, the runtime and the disk.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,7 +11,7 @@ use wire::cri::ContainerState;
 
 use crate::{Rig, until};
 
-/// A pod as the API tells of it.
+/// A pod as the API shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenPod {
     /// Its UID.
@@ -20,24 +20,24 @@ pub struct SeenPod {
     pub containers: BTreeSet<String>,
 }
 
-/// The pods that should run, and nothing else.
+/// The only pods that should run.
 #[derive(Clone, Debug)]
 pub struct DesiredPods<'a> {
     /// Their names.
     pub names: BTreeSet<String>,
-    /// A file that all containers mount, and what should stand in it.
+    /// A file that all containers mount, and its expected content.
     pub file: (&'a str, &'a str),
 }
 
 impl DesiredPods<'_> {
-    /// Waits until exactly these pods run: the API says so, the runtime has just their containers, never started twice, each
-    /// sees the file as it should be, and the disk has no volumes of others.
+    /// Waits until exactly these pods run: the API says so, the runtime has exactly their containers, none started twice, each sees the
+    /// file as expected, and the disk has no volumes of others.
     pub fn wait(&self, rig: &Rig) -> anyhow::Result<BTreeMap<String, SeenPod>> {
         until("exactly the desired pods", || self.compare(rig))
     }
 
     fn compare(&self, rig: &Rig) -> anyhow::Result<BTreeMap<String, SeenPod>> {
-        // the cheap questions first: this is asked often
+        // The cheap checks come first, because this is called often.
         let running = rig.runtime.cri.containers()?;
         ensure!(
             running.values().all(|state| *state == ContainerState::ContainerRunning),
@@ -65,7 +65,7 @@ impl DesiredPods<'_> {
     }
 }
 
-/// The pods of a list, all of which must be Running and ready, and never restarted.
+/// Checks the pods of a list, all of which must be Running and ready, and never restarted.
 fn pods(pods: BTreeMap<String, Value>) -> anyhow::Result<BTreeMap<String, SeenPod>> {
     pods.into_iter().map(|(name, pod)| Ok((name, seen(&pod)?))).collect()
 }

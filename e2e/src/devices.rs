@@ -1,4 +1,4 @@
-//! Devices: what the cloud has of them, what the node has, and mappers as programs.
+//! Devices as the cloud and the node have them, and mappers as programs.
 
 use std::process::Command;
 
@@ -8,13 +8,13 @@ use serde_json::Value;
 use crate::{AGENT, Kubectl, Node, Process, Rig, binary, mapper_example, run, until};
 
 impl Kubectl {
-    /// The value of a property that the device's status in the cloud shows as reported.
+    /// Returns the reported value of a property in the device's status in the cloud.
     pub fn reported(&self, device: &str, property: &str) -> anyhow::Result<String> {
         let twin = format!("{{.status.twins[?(@.propertyName==\"{property}\")].reported.value}}");
         self.run(&["get", "devicestatus", device, "-o", &format!("jsonpath={twin}")])
     }
 
-    /// Waits until that is `value`.
+    /// Waits until the reported value is `value`.
     pub fn until_reported(&self, device: &str, property: &str, value: &str) -> anyhow::Result<()> {
         until(&format!("{property} of {device} is reported as {value}"), || {
             let found = self.reported(device, property)?;
@@ -25,7 +25,7 @@ impl Kubectl {
 }
 
 impl Node {
-    /// What a property of a device is, as the node has it on disk.
+    /// Returns a property of a device as the node has it on disk.
     pub fn kept(&self, device: &str, property: &str) -> anyhow::Result<Option<String>> {
         let mut command = Command::new(binary(AGENT)?);
         let text = run(command.args(["db", "dump", "--config"]).arg(&self.config))?.success()?.text();
@@ -38,7 +38,7 @@ impl Node {
 }
 
 impl Rig {
-    /// The mapper library's example of this name, as a mapper of the node.
+    /// Starts the mapper library's example of this name as a mapper of the node.
     pub fn mapper(&self, name: &str) -> anyhow::Result<Process> {
         let sockets = self.directory.path().join("node");
         let mut command = Command::new(mapper_example(name)?);

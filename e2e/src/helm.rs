@@ -1,4 +1,4 @@
-//! The real Helm against a cloud.
+//! Runs the real Helm against a cloud.
 
 use std::{
     path::{Path, PathBuf},
@@ -17,18 +17,18 @@ pub struct Helm {
 }
 
 impl Helm {
-    /// Helm for `cloud`, with a home of its own.
+    /// Returns Helm for `cloud`, with a home directory of its own.
     pub fn new(cloud: &Cloud, home: &Path) -> Self {
         Self { kubeconfig: cloud.kubeconfig.clone(), home: home.to_owned() }
     }
 
-    /// What it says.
+    /// Runs Helm and returns its output.
     pub fn run(&self, arguments: &[&str]) -> anyhow::Result<String> {
         let output = run(&mut self.command(arguments)?)?.success();
         Ok(output.with_context(|| format!("helm {}", arguments.join(" ")))?.text())
     }
 
-    /// What it says on stderr where it refuses.
+    /// Runs Helm, which must fail, and returns its stderr.
     pub fn refusal(&self, arguments: &[&str]) -> anyhow::Result<String> {
         run(&mut self.command(arguments)?)?.failure().with_context(|| format!("helm {}", arguments.join(" ")))
     }

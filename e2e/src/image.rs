@@ -1,4 +1,4 @@
-//! cloudsim's image, made by the same program as `make image`, of the program that is tested and the libraries that it is linked to.
+//! Builds cloudsim's image by the same program as `make image`, from the tested program and the libraries to which it is linked.
 
 use std::{
     path::{Path, PathBuf},
@@ -12,7 +12,7 @@ use crate::{CLOUDSIM, binary, run};
 /// Writes the image as an archive below `directory`, under the name `tag`.
 pub fn cloudsim_image(directory: &Path, tag: &str) -> anyhow::Result<PathBuf> {
     let (program, archive) = (directory.join(CLOUDSIM), directory.join("cloudsim.tar"));
-    // what debuggers read is most of it
+    // Most of the program is debug information.
     let mut strip = Command::new("strip");
     strip.arg("-o").arg(&program).arg(binary(CLOUDSIM)?);
     run(&mut strip)?.success().context("is binutils installed?")?;

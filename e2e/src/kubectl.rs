@@ -1,4 +1,4 @@
-//! kubectl, as a person runs it.
+//! Runs kubectl as a person does.
 
 use std::{
     path::{Path, PathBuf},
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::{Output, Process, run, run_with_input};
 
-/// kubectl with a kubeconfig and an empty home directory: nothing of the machine's own configuration is seen.
+/// kubectl with a kubeconfig and an empty home directory, so that nothing of the machine's own configuration is seen.
 #[derive(Clone, Debug)]
 pub struct Kubectl {
     kubeconfig: PathBuf,
@@ -18,19 +18,19 @@ pub struct Kubectl {
 }
 
 impl Kubectl {
-    /// kubectl for the cluster of `kubeconfig`; `home` is for its caches.
+    /// Returns kubectl for the cluster of `kubeconfig`; `home` is for its caches.
     pub fn new(kubeconfig: &Path, home: &Path) -> Self {
         Self { kubeconfig: kubeconfig.to_owned(), home: home.to_owned() }
     }
 
-    /// kubectl with these arguments.
+    /// Returns the command of kubectl with these arguments.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new("kubectl");
         command.env("KUBECONFIG", &self.kubeconfig).env("HOME", &self.home).args(arguments);
         command
     }
 
-    /// Runs it and answers its stdout; every exit code but 0 is an error.
+    /// Runs it and returns its stdout; every exit code but 0 is an error.
     pub fn run(&self, arguments: &[&str]) -> anyhow::Result<String> {
         Ok(self
             .output(arguments)?
@@ -39,24 +39,24 @@ impl Kubectl {
             .text())
     }
 
-    /// Runs it and answers all that came out.
+    /// Runs it and returns all its output.
     pub fn output(&self, arguments: &[&str]) -> anyhow::Result<Output> {
         run(&mut self.command(arguments)).context("is kubectl installed?")
     }
 
-    /// Runs `kubectl apply -f -` with these manifests, and answers what it says of each.
+    /// Runs `kubectl apply -f -` with these manifests, and returns its output.
     pub fn apply(&self, manifests: &str) -> anyhow::Result<String> {
         let output = run_with_input(&mut self.command(&["apply", "-f", "-"]), manifests)?;
         Ok(output.success().context("kubectl apply")?.text())
     }
 
-    /// Runs it with `-o json`, and answers that.
+    /// Runs it with `-o json`, and returns the parsed output.
     pub fn json(&self, arguments: &[&str]) -> anyhow::Result<Value> {
         let text = self.run(&[arguments, &["-o", "json"]].concat())?;
         serde_json::from_str(&text).with_context(|| format!("kubectl printed no JSON: {text}"))
     }
 
-    /// Starts it to go on beside the test, as `get -w` does.
+    /// Starts it in the background, such as `get -w`.
     pub fn start(&self, arguments: &[&str], logs: &Path) -> anyhow::Result<Process> {
         Process::start("kubectl", self.command(arguments), logs)
     }

@@ -1,10 +1,10 @@
-//! Real parts: the built `cloudsim` and `edge-agent` as processes of their own, and the real kubectl.
+//! Real programs: the built `cloudsim` and `edge-agent` as separate processes, and the real kubectl.
 //!
-//! A [`Rig`] is a cloud, a container runtime and a node that has joined: three processes below one temporary directory. The
-//! tests drive it as a person would, with kubectl and signals, and look at what comes out: kubectl's answers, the containers
-//! over CRI, files, exit codes. Nothing in here knows the inside of a program.
+//! A [`Rig`] is a cloud, a container runtime and a node that has joined: three processes below one temporary directory. The tests
+//! drive it as a person would, with kubectl and signals, and check the results: kubectl's output, the containers over CRI, files,
+//! exit codes. Nothing in here knows the internals of a program.
 //!
-//! The binaries are built beforehand: `cargo build -p hollow -p agent`, and for mappers `cargo build -p mapper --examples`.
+//! The binaries must be built before: `cargo build -p hollow -p agent`, and for mappers `cargo build -p mapper --examples`.
 
 mod api;
 mod binaries;

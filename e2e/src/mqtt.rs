@@ -1,4 +1,4 @@
-//! MQTT: mosquitto as a process, and a node whose agent has a broker of its own and looks for another one beside it.
+//! MQTT: mosquitto as a process, and a node whose agent has its own broker and also uses an external one.
 
 use std::{fs, path::Path, process::Command};
 
@@ -7,13 +7,13 @@ use tempfile::TempDir;
 
 use crate::{AGENT, Cloud, Node, Ports, Process, Rig, Runtime, rig::with_setting, run};
 
-/// mosquitto on this port of 127.0.0.1, which keeps sessions below `directory` and lets everybody in. `make needs` installs it.
+/// Starts mosquitto on this port of 127.0.0.1, with sessions below `directory` and access for everybody. `make needs` installs it.
 pub fn mosquitto(directory: &Path, port: u16) -> anyhow::Result<Process> {
     let config = directory.join("mosquitto.conf");
     let kept = directory.join("mosquitto");
     fs::create_dir_all(&kept)?;
     let user = run(Command::new("id").arg("-un"))?.success()?.text();
-    // as many messages under way as the broker in the agent allows
+    // It allows as many messages in flight as the broker in the agent.
     let text = format!(
         "listener {port} 127.0.0.1\nallow_anonymous true\nuser {}\nmax_inflight_messages 128\npersistence true\npersistence_location {}/\nautosave_interval 1\nautosave_on_changes true\n",
         user.trim(),
@@ -29,7 +29,7 @@ pub fn mosquitto(directory: &Path, port: u16) -> anyhow::Result<Process> {
 }
 
 impl Rig {
-    /// A rig whose agent has a broker at `ports.api`, and looks for one at `ports.https`.
+    /// Starts a rig whose agent has a broker at `ports.api` and uses one at `ports.https`.
     pub fn with_brokers(directory: TempDir, ports: Ports) -> anyhow::Result<Self> {
         let path = directory.path();
         let cloud = Cloud::start(path)?;

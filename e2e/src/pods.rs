@@ -1,4 +1,4 @@
-//! Pods, as the API has them.
+//! Pods as the API shows them.
 
 use std::collections::BTreeMap;
 
@@ -6,31 +6,31 @@ use serde_json::Value;
 
 use crate::{Cloud, until};
 
-/// The path of the pods of namespace `default`, in which the tests make theirs.
+/// The path of the pods of namespace `default`, which the tests use.
 const PODS: &str = "/api/v1/namespaces/default/pods";
-/// The path of the events about them.
+/// The path of the events about these pods.
 const EVENTS: &str = "/api/v1/namespaces/default/events";
 
 impl Cloud {
-    /// A pod, or `None`.
+    /// Returns a pod, or `None`.
     pub fn pod(&self, name: &str) -> anyhow::Result<Option<Value>> {
         self.api.get(&format!("{PODS}/{name}"))
     }
 
-    /// All pods, by their names.
+    /// Returns all pods by their names.
     pub fn pods(&self) -> anyhow::Result<BTreeMap<String, Value>> {
         let named = |pod: Value| (pod["metadata"]["name"].as_str().unwrap_or_default().to_owned(), pod);
         Ok(self.api.list(PODS)?.into_iter().map(named).collect())
     }
 
-    /// The messages of the events about this pod with this reason.
+    /// Returns the messages of the events about this pod with this reason.
     pub fn events(&self, pod: &str, reason: &str) -> anyhow::Result<Vec<String>> {
         let selector = format!("involvedObject.name%3D{pod},reason%3D{reason}");
         let listed = self.api.list(&format!("{EVENTS}?fieldSelector={selector}"))?;
         Ok(listed.iter().filter_map(|event| event["message"].as_str().map(str::to_owned)).collect())
     }
 
-    /// Waits until the pod is as `wanted` says; what it answers otherwise stands in the error.
+    /// Waits until the pod is as `wanted` checks, whose error is shown when it never is.
     pub fn wait_pod(
         &self,
         name: &str,

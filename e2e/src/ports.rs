@@ -1,4 +1,4 @@
-//! Ports for a cloud that comes back on the same ones.
+//! Allocates ports for a cloud that is restarted on the same ones.
 
 use std::{
     env,
@@ -12,49 +12,49 @@ use std::{
 
 use anyhow::Context;
 
-/// Below the range from which the kernel takes ports for outgoing connections: while a cloud is away, a client that tries
-/// again and again could otherwise be given the cloud's port, and even connect to itself.
+/// The first port, below the range of outgoing connections: while a cloud is away, a client that retries could otherwise be given the
+/// cloud's port, and even connect to itself.
 const FIRST: u16 = 20_000;
-/// How many ports one test process has.
+/// The number of ports of one test process.
 const SHARE: u16 = 40;
-/// How many test processes have shares of their own.
+/// The number of test processes that have shares of their own.
 const SHARES: u16 = 300;
 
-/// This process' share, with its lock: while a cloud of it is away, no other process takes the cloud's ports.
+/// This process's share, with its lock: while a cloud of it is away, no other process takes the cloud's ports.
 static MINE: OnceLock<(u16, File)> = OnceLock::new();
 /// The number of ports that this process has handed out or found busy.
 static USED: AtomicU16 = AtomicU16::new(0);
 
-/// Arguments of `cloudsim up` by which all its servers take ports that are free.
+/// Arguments of `cloudsim up` with which all its servers use free ports.
 pub const ANY_PORTS: [&str; 8] =
     ["--api-port", "0", "--https-port", "0", "--ws-port", "0", "--tunnel-port", "0"];
 
-/// A cloud's four ports, and its node's.
+/// The four ports of a cloud, and the port of its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ports {
-    /// Of the API.
+    /// The port of the API.
     pub api: u16,
-    /// Of the enrolment endpoints.
+    /// The port of the enrolment server.
     pub https: u16,
-    /// Of CloudHub.
+    /// The port of CloudHub.
     pub ws: u16,
-    /// Of nodes' stream tunnels.
+    /// The port of nodes' stream tunnels.
     pub tunnel: u16,
-    /// Of the node's health and metrics.
+    /// The port of the node's health and metrics.
     pub node: u16,
 }
 
 impl Ports {
-    /// Ports that nobody listens on.
+    /// Returns free ports.
     pub fn free() -> anyhow::Result<Self> {
         Ok(Self { api: free()?, https: free()?, ws: free()?, tunnel: free()?, node: free()? })
     }
 }
 
-/// The number of this process' share, which no other process has while this one lives.
+/// Returns the number of this process's share, which no other process has while this one lives.
 pub(crate) fn mine() -> anyhow::Result<u16> {
     if MINE.get().is_none() {
-        // of two threads that come first together, one lets its share go again
+        // If two threads come first together, one of them releases its share again.
         let _ = MINE.set(share()?);
     }
     Ok(MINE.get().context("no share of the ports")?.0)
@@ -68,14 +68,14 @@ fn free() -> anyhow::Result<u16> {
         .context("this process' share of ports is busy")
 }
 
-/// A share that no other process has, for as long as the file is open.
+/// Takes a share that no other process has, for as long as the file is open.
 fn share() -> anyhow::Result<(u16, File)> {
     let first = u16::try_from(std::process::id() % u32::from(SHARES))?;
     for offset in 0..SHARES {
         let share = (first + offset) % SHARES;
         let path = env::temp_dir().join(format!("outrigger-ports-{share}"));
         let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
-        // another user's
+        // The file belongs to another user.
         let Ok(file) = file else { continue };
         if file.try_lock().is_ok() {
             return Ok((share, file));

@@ -1,4 +1,4 @@
-//! A program that runs until it is told to end, or killed; and starts again.
+//! A program that runs until it is told to end or killed, and can be started again.
 
 use std::{
     fs::{self, File},
@@ -15,17 +15,16 @@ use nix::{
 
 use crate::until;
 
-/// How many lines of each log are shown with a test that fails.
+/// How many lines of each log are shown for a failed test.
 const SHOWN_LINES: usize = 60;
 
-/// A program that runs beside the test. It is killed when this is dropped, and its log printed, which the test harness shows
-/// for tests that fail.
+/// A background program. When this is dropped, it is killed and its log printed, which the test harness shows for failed tests.
 #[derive(Debug)]
 pub struct Process {
     name: String,
     command: Command,
     logs: PathBuf,
-    /// Each start has a log of its own: what is waited for must not be found in an older one.
+    /// The number of starts; each has a log of its own, so that what is waited for is not found in an older one.
     starts: u32,
     child: Option<Child>,
 }
@@ -39,7 +38,7 @@ impl Process {
         Ok(process)
     }
 
-    /// Starts it once more, after its end.
+    /// Starts it again after its end.
     pub fn start_again(&mut self) -> anyhow::Result<()> {
         self.kill()?;
         self.starts += 1;
@@ -51,7 +50,7 @@ impl Process {
         Ok(())
     }
 
-    /// SIGKILL: it ends at once, in whatever it was doing. Returns when it has ended.
+    /// Sends SIGKILL, which ends it at once, and waits for its end.
     pub fn kill(&mut self) -> io::Result<()> {
         match self.child.take() {
             Some(mut child) => {
@@ -62,13 +61,13 @@ impl Process {
         }
     }
 
-    /// SIGTERM, as a service manager ends it. Returns when it has ended.
+    /// Sends SIGTERM, as a service manager does, and waits for its end.
     pub fn terminate(&mut self) -> anyhow::Result<ExitStatus> {
         self.signal(Signal::SIGTERM)?;
         self.wait_exit()
     }
 
-    /// SIGSTOP: it holds still, in whatever it was doing, until it is killed.
+    /// Sends SIGSTOP, which halts it until it is killed.
     pub fn freeze(&self) -> anyhow::Result<()> {
         self.signal(Signal::SIGSTOP)
     }
@@ -87,23 +86,23 @@ impl Process {
             Err(error) => Err(error.to_string()),
         });
         if ended.is_err() {
-            // put back: it is killed with the others
+            // The child is put back, so that it is killed with the others.
             self.child = Some(child);
         }
         ended
     }
 
-    /// Its process id, while it runs or has ended unseen.
+    /// Returns its process id, unless its end was already noticed.
     pub fn id(&self) -> Option<u32> {
         self.child.as_ref().map(Child::id)
     }
 
-    /// Whether it still runs.
+    /// Reports whether it still runs.
     pub fn runs(&mut self) -> bool {
         self.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
     }
 
-    /// What it has written since its last start.
+    /// Returns what it has written since its last start.
     pub fn log(&self) -> String {
         fs::read(self.log_path())
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
@@ -117,7 +116,7 @@ impl Process {
             Ended,
         }
         let seen = until(&format!("{text:?} from {}", self.name), || {
-            // asked before the log is read: what it wrote last is not missed
+            // Checked before the log is read, so that its last output is not missed.
             let runs = self.runs();
             match self.log().contains(text) {
                 true => Ok(Seen::Nothing),
@@ -137,10 +136,10 @@ impl Process {
 }
 
 impl Drop for Process {
-    // printed on purpose: the harness keeps it for tests that fail
+    // Printed on purpose: the test harness shows it for failed tests.
     #[allow(clippy::print_stderr)]
     fn drop(&mut self) {
-        // fails only where it has ended already
+        // This fails only if it has ended already.
         let _ = self.kill();
         let log = self.log();
         let lines: Vec<_> = log.lines().collect();

@@ -1,16 +1,16 @@
-//! Chance that can be repeated.
+//! Reproducible random numbers.
 
 /// SplitMix64: the same numbers for the same seed.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// Begins at `seed`.
+    /// Creates a generator with this seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// A number from 0 on, less than `end`.
+    /// Returns a number from 0 on that is less than `end`.
     pub fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;

@@ -15,10 +15,10 @@ use crate::{AGENT, Api, CLOUDSIM, Cri, Kubectl, Ports, Process, binary, cgroups:
 /// The node's name.
 pub const NODE: &str = "edge-1";
 
-/// A name of the cloud that stands in its certificate and that nobody but a test can resolve.
+/// A name in the cloud's certificate that only a test can resolve.
 pub const CLOUD_NAME: &str = "cloud.test";
 
-/// All three.
+/// A cloud, a runtime and a node.
 #[derive(Debug)]
 pub struct Rig {
     /// The node; first, so that it is dropped before what it needs.
@@ -27,7 +27,7 @@ pub struct Rig {
     pub runtime: Runtime,
     /// The cloud.
     pub cloud: Cloud,
-    /// Where everything is kept.
+    /// The directory of everything.
     pub directory: TempDir,
 }
 
@@ -49,28 +49,28 @@ impl AsRef<Cloud> for Rig {
     }
 }
 
-/// `cloudsim up`.
+/// A process of `cloudsim up`.
 #[derive(Debug)]
 pub struct Cloud {
     /// The process.
     pub process: Process,
-    /// Where it listens, at each of its starts.
+    /// The ports on which it listens, the same at each start.
     pub ports: Ports,
     /// The kubeconfig that it wrote.
     pub kubeconfig: PathBuf,
     /// kubectl for it.
     pub kubectl: Kubectl,
-    /// Reads of its API.
+    /// A client that reads its API.
     pub api: Api,
 }
 
 impl Cloud {
-    /// Starts one that keeps its state below `directory`, and waits until it is ready.
+    /// Starts a cloud that keeps its state below `directory`, and waits until it is ready.
     pub fn start(directory: &Path) -> anyhow::Result<Self> {
         Self::start_with(directory, &[])
     }
 
-    /// The same with more arguments.
+    /// Starts a cloud with more arguments.
     pub fn start_with(directory: &Path, arguments: &[&str]) -> anyhow::Result<Self> {
         let ports = Ports::free()?;
         let kubeconfig = directory.join("kubeconfig");
@@ -88,26 +88,26 @@ impl Cloud {
         Ok(Self { process, ports, kubeconfig, kubectl, api })
     }
 
-    /// The join token.
+    /// Returns the join token.
     pub fn token(&self) -> anyhow::Result<String> {
         let mut command = Command::new(binary(CLOUDSIM)?);
         command.arg("token").arg("--kubeconfig").arg(&self.kubeconfig);
         Ok(run(&mut command)?.success()?.text().trim().to_owned())
     }
 
-    /// `cloudsim faults` with these arguments.
+    /// Runs `cloudsim faults` with these arguments.
     pub fn faults(&self, arguments: &[&str]) -> anyhow::Result<()> {
         let mut command = Command::new(binary(CLOUDSIM)?);
         command.arg("faults").args(arguments).arg("--kubeconfig").arg(&self.kubeconfig);
         run(&mut command)?.success().map(drop)
     }
 
-    /// The node, or `None`.
+    /// Returns the node, or `None`.
     pub fn node(&self) -> anyhow::Result<Option<Value>> {
         self.api.get(&format!("/api/v1/nodes/{NODE}"))
     }
 
-    /// Waits until the node is there and its condition of this name is true (`Ready`), or as it says (`Ready=False`).
+    /// Waits until the node exists and its condition of this name is true (`Ready`), or has the given status (`Ready=False`).
     pub fn wait_node(&self, condition: &str) -> anyhow::Result<()> {
         let node = format!("node/{NODE}");
         until("the node", || self.node()?.context("it is not there"))?;
@@ -115,7 +115,7 @@ impl Cloud {
     }
 }
 
-/// `cloudsim runtime`.
+/// A process of `cloudsim runtime`.
 #[derive(Debug)]
 pub struct Runtime {
     /// The process.
@@ -125,12 +125,12 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// The socket of a runtime below `directory`.
+    /// Returns the socket of a runtime below `directory`.
     fn socket(directory: &Path) -> PathBuf {
         directory.join("runtime.sock")
     }
 
-    /// Starts one that remembers its containers below `directory`, and waits until it listens.
+    /// Starts a runtime that records its containers below `directory`, and waits until it listens.
     pub fn start(directory: &Path) -> anyhow::Result<Self> {
         let mut command = Command::new(binary(CLOUDSIM)?);
         command.arg("runtime").arg("--socket").arg(Self::socket(directory));
@@ -141,21 +141,21 @@ impl Runtime {
     }
 }
 
-/// `edge-agent`.
+/// A process of `edge-agent`.
 #[derive(Debug)]
 pub struct Node {
     /// The process.
     pub process: Process,
-    /// Its edgecore.yaml.
+    /// The path of its edgecore.yaml.
     pub config: PathBuf,
-    /// Where it keeps pods' volumes.
+    /// The directory of pods' volumes.
     pub pods: PathBuf,
-    /// Where it serves health and metrics.
+    /// The port of health and metrics.
     pub port: u16,
 }
 
 impl Node {
-    /// Starts one that joins `cloud` with `token`, and waits until it runs, not until it has joined.
+    /// Starts a node that joins `cloud` with `token`, and waits until it runs, not until it has joined.
     pub fn start(directory: &Path, cloud: &Cloud, token: &str) -> anyhow::Result<Self> {
         let config = Self::configure(directory, cloud.ports, token)?;
         let mut process = Process::start(AGENT, Self::command(&config)?, directory)?;
@@ -163,20 +163,20 @@ impl Node {
         Ok(Self { process, config, pods: directory.join("node/kubelet/pods"), port: cloud.ports.node })
     }
 
-    /// Where MetaServer writes what its clients on the node need.
+    /// Returns the path of the kubeconfig that `MetaServer` writes for its clients on the node.
     pub fn kubeconfig(&self) -> PathBuf {
         self.config.with_file_name("node").join("metaserver.kubeconfig")
     }
 
-    /// The agent with this configuration.
+    /// Returns the agent's command with this configuration.
     pub fn command(config: &Path) -> anyhow::Result<Command> {
         let mut command = Command::new(binary(AGENT)?);
         command.arg("--config").arg(config).args(["-v", "4"]);
         Ok(command)
     }
 
-    /// Writes an edgecore.yaml as a person does: from what `--minconfig` prints, with the cloud's addresses, the token, and this
-    /// test's places instead of the system's.
+    /// Writes an edgecore.yaml as a person does: from the output of `--minconfig`, with the cloud's addresses, the token, and this test's
+    /// paths instead of the system's.
     pub fn configure(directory: &Path, cloud: Ports, token: &str) -> anyhow::Result<PathBuf> {
         let mut text = run(Command::new(binary(AGENT)?).arg("--minconfig"))?.success()?.text();
         let below = |path: &str| directory.join("node").join(path).display().to_string();
@@ -212,13 +212,13 @@ impl Node {
         Ok(path)
     }
 
-    /// Changes settings of the kubelet, each a key and its value in one line; the agent reads them at its next start.
+    /// Changes kubelet settings, each a key and its value in one line; the agent reads them at its next start.
     pub fn set_kubelet(&self, settings: &[(&str, &str)]) -> anyhow::Result<()> {
         let text = fs::read_to_string(&self.config)?;
         Ok(fs::write(&self.config, with_kubelet_settings(&text, settings)?)?)
     }
 
-    /// Gives settings that the file has other values; the agent reads them at its next start.
+    /// Changes the values of settings that are in the file; the agent reads them at its next start.
     pub fn set(&self, settings: &[(&str, &str)]) -> anyhow::Result<()> {
         let text = fs::read_to_string(&self.config)?;
         let text = settings.iter().try_fold(text, |text, (key, value)| with_setting(&text, key, value))?;
@@ -234,13 +234,13 @@ impl Node {
     }
 }
 
-/// The control group that holds those of the pods of the one node below `directory`.
+/// Returns the control group that contains those of the pods of the one node below `directory`.
 pub fn group_root(directory: &Path) -> String {
     let name = directory.file_name().map(|name| name.to_string_lossy().replace('.', "")).unwrap_or_default();
     format!("/outrigger-{name}")
 }
 
-/// A node that does not mind how full the machine of the test is.
+/// Settings with which a node ignores how full the test's machine is.
 const UNMOVED: [(&str, &str); 2] = [
     ("imageGCHighThresholdPercent", "100"),
     (
@@ -249,7 +249,7 @@ const UNMOVED: [(&str, &str); 2] = [
     ),
 ];
 
-/// The text with these settings first in its `tailoredKubeletConfig`, where they replace the lines that are there.
+/// Returns the text with these settings first in its `tailoredKubeletConfig`, where they replace existing lines.
 fn with_kubelet_settings(text: &str, settings: &[(&str, &str)]) -> anyhow::Result<String> {
     let key =
         |line: &str| line.trim_start().split_once(':').map(|(key, _)| key.to_owned()).unwrap_or_default();
@@ -265,7 +265,7 @@ fn with_kubelet_settings(text: &str, settings: &[(&str, &str)]) -> anyhow::Resul
     Ok(lines.join("\n") + "\n")
 }
 
-/// The text with the value of its one line `key: …` replaced; the one below `section:` where the key is `section.key`.
+/// Returns the text with the value of its one line `key: …` replaced; that below `section:` if the key is `section.key`.
 pub(crate) fn with_setting(text: &str, key: &str, value: &str) -> anyhow::Result<String> {
     let (section, name) = key.rsplit_once('.').map_or((None, key), |(section, name)| (Some(section), name));
     let is_plain = value.parse::<u16>().is_ok() || ["true", "false"].contains(&value);

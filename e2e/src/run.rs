@@ -1,4 +1,4 @@
-//! Programs that come to an end by themselves.
+//! Runs programs that end by themselves.
 
 use std::{
     io::{Read, Write},
@@ -10,10 +10,10 @@ use anyhow::{Context, anyhow, ensure};
 
 use crate::until;
 
-/// What a program left behind.
+/// The result of a program.
 #[derive(Clone, Debug)]
 pub struct Output {
-    /// Its exit code; `None` where a signal ended it.
+    /// Its exit code; `None` if a signal ended it.
     pub code: Option<i32>,
     /// What it wrote to stdout.
     pub stdout: Vec<u8>,
@@ -22,25 +22,25 @@ pub struct Output {
 }
 
 impl Output {
-    /// Its stdout as text.
+    /// Returns its stdout as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
 
-    /// Itself, where it ended with success.
+    /// Returns itself if the program succeeded.
     pub fn success(self) -> anyhow::Result<Self> {
         ensure!(self.code == Some(0), "exit code {:?}: {}{}", self.code, self.stderr, self.text());
         Ok(self)
     }
 
-    /// Its stderr, where it ended with exit code 1, as for every mistake that a person can mend.
+    /// Returns its stderr if it ended with exit code 1, as for every mistake that a user can correct.
     pub fn failure(self) -> anyhow::Result<String> {
         ensure!(self.code == Some(1), "exit code {:?}, not 1: {}{}", self.code, self.stderr, self.text());
         Ok(self.stderr)
     }
 }
 
-/// That a text has all of these words, as an error that shows it.
+/// Fails, and shows the text, unless it contains all of these words.
 pub fn ensure_says(text: &str, words: &[&str]) -> anyhow::Result<()> {
     for word in words {
         ensure!(text.contains(word), "{word:?} is not in:\n{text}");
@@ -53,7 +53,7 @@ pub fn run(command: &mut Command) -> anyhow::Result<Output> {
     run_with_input(command, "")
 }
 
-/// The same with `input` on its stdin.
+/// Runs `command` with `input` on its stdin.
 pub fn run_with_input(command: &mut Command, input: &str) -> anyhow::Result<Output> {
     let shown = format!("{command:?}");
     let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
@@ -61,7 +61,7 @@ pub fn run_with_input(command: &mut Command, input: &str) -> anyhow::Result<Outp
     let stdout = child.0.stdout.take().map(collect);
     let stderr = child.0.stderr.take().map(collect);
     if let Some(mut stdin) = child.0.stdin.take() {
-        // a program that does not read its input has its reasons, and an exit code
+        // A program that does not read its input has its reasons, and an exit code.
         let _ = stdin.write_all(input.as_bytes());
     }
     let status = until(&format!("end of {shown}"), || match child.0.try_wait() {
@@ -73,7 +73,7 @@ pub fn run_with_input(command: &mut Command, input: &str) -> anyhow::Result<Outp
     Ok(Output { code: status.code(), stdout: collected(stdout)?, stderr })
 }
 
-/// Reads beside the program, which would stop at a full pipe.
+/// Reads in the background, because the program would block on a full pipe.
 fn collect(mut pipe: impl Read + Send + 'static) -> JoinHandle<std::io::Result<Vec<u8>>> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -89,12 +89,12 @@ fn collected(reader: Option<JoinHandle<std::io::Result<Vec<u8>>>>) -> anyhow::Re
     }
 }
 
-/// A child that does not outlive its owner.
+/// A child that is killed when its owner is dropped.
 struct Ended(Child);
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        // both fail only where the child has ended already
+        // Both fail only if the child has ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -1,4 +1,4 @@
-//! Asking the node's server over plain HTTP, and reading its metrics as strictly as `promtool check metrics` does.
+//! Requests the node's server over plain HTTP, and parses its metrics as strictly as `promtool check metrics` does.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,10 +9,10 @@ use std::{
 
 use anyhow::{Context, bail, ensure};
 
-/// An answer comes within this, or not at all.
+/// How long a response may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What a server answered.
+/// The response of a server.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// Its status code.
@@ -24,36 +24,36 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The value of a header, in small letters; empty where there is none.
+    /// Returns the value of a header in lower case; empty if it is absent.
     pub fn header(&self, name: &str) -> String {
         let lines = self.head.lines().filter_map(|line| line.split_once(':'));
         let value = lines.into_iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
         value.map(|(_, value)| value.trim().to_lowercase()).unwrap_or_default()
     }
 
-    /// Itself, where the code is 200.
+    /// Returns itself if the code is 200.
     pub fn success(self) -> anyhow::Result<Self> {
         ensure!(self.code == 200, "{}: {}", self.code, self.body);
         Ok(self)
     }
 
-    /// Its body as samples, where the code is 200.
+    /// Returns its body as samples if the code is 200.
     pub fn samples(self) -> anyhow::Result<Vec<Sample>> {
         ensure!(self.header("content-type").starts_with("text/plain; version=0.0.4"), "{}", self.head);
         samples(&self.success()?.body)
     }
 }
 
-/// What the server at `address` answers to `GET path`.
+/// Returns the response of the server at `address` to `GET path`.
 pub fn get(address: SocketAddr, path: &str) -> anyhow::Result<Answer> {
     send(address, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"))
 }
 
-/// What it answers to these bytes.
+/// Sends these bytes and returns the response.
 pub fn send(address: SocketAddr, request: &str) -> anyhow::Result<Answer> {
     let mut stream = TcpStream::connect(address).with_context(|| format!("{address} does not listen"))?;
     stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
-    // a server that has heard enough may close before the end
+    // A server that refuses a request may close before its end.
     let _ = stream.write_all(request.as_bytes());
     let mut answer = Vec::new();
     let read = stream.read_to_end(&mut answer);
@@ -67,24 +67,24 @@ pub fn send(address: SocketAddr, request: &str) -> anyhow::Result<Answer> {
 /// One sample.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
-    /// The series' name.
+    /// The name of the series.
     pub name: String,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
     /// Its value.
     pub value: f64,
-    /// When it was so, in Unix milliseconds; `None`: now.
+    /// Its timestamp in Unix milliseconds; `None` means now.
     pub at: Option<i64>,
 }
 
 impl Sample {
-    /// The value of a label; empty where there is none, as scrapers have it.
+    /// Returns the value of a label; empty if it is absent, as for scrapers.
     pub fn label(&self, name: &str) -> &str {
         self.labels.get(name).map_or("", String::as_str)
     }
 }
 
-/// The one sample of this name with (at least) these labels.
+/// Returns the one sample of this name with (at least) these labels.
 pub fn find<'a>(samples: &'a [Sample], name: &str, labels: &[(&str, &str)]) -> anyhow::Result<&'a Sample> {
     let wanted = |sample: &&Sample| {
         sample.name == name && labels.iter().all(|(key, value)| sample.label(key) == *value)
@@ -94,8 +94,8 @@ pub fn find<'a>(samples: &'a [Sample], name: &str, labels: &[(&str, &str)]) -> a
     Ok(one)
 }
 
-/// Reads the exposition format, and refuses what a strict reader would: samples without a type or a help text, families in
-/// pieces, series twice, counters without `_total`, histograms whose buckets do not add up.
+/// Parses the exposition format, and refuses what a strict parser would: samples without a type or a help text, split families,
+/// repeated series, counters without `_total`, histograms whose buckets do not add up.
 pub fn samples(text: &str) -> anyhow::Result<Vec<Sample>> {
     ensure!(text.is_empty() || text.ends_with('\n'), "the last line has no end");
     let (mut families, mut family) = (BTreeSet::new(), ("", "", ""));
@@ -162,7 +162,7 @@ fn sample(line: &str) -> anyhow::Result<Sample> {
     Ok(Sample { name: name.to_owned(), labels, value, at })
 }
 
-/// What stands before the closing quotation mark, and after it.
+/// Returns the text before the closing quotation mark, and the text after it.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let (mut value, mut letters) = (String::new(), text.char_indices());
     loop {
@@ -201,7 +201,7 @@ fn check_histograms(samples: &[Sample]) -> anyhow::Result<()> {
         {
             ensure!(before.value == sample.value, "{sample:?}: not as many as in the buckets");
         }
-        // the sum stands between the buckets and the count
+        // The sum stands between the buckets and the count.
         if !sample.name.ends_with("_sum") {
             last = bucket.map(|_| sample);
         }

@@ -1,5 +1,5 @@
-//! The cloud's end of the stream tunnel, as CloudCore has it on port 10004: takes nodes' tunnels over TLS, knows each by its certificate, and
-//! makes streams of them.
+//! The cloud's end of the stream tunnel, as CloudCore has it on port 10004: accepts nodes' tunnels over TLS, identifies each by its
+//! certificate, and opens streams in them.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -33,13 +33,13 @@ use wire::{
     websocket::{Decoder, Message, Role, accept_key, encode},
 };
 
-/// Largest head of an upgrade.
+/// The largest head of an upgrade, in bytes.
 const MAX_HEAD: usize = 16 * 1024;
-/// Frames that wait on their way to the node, or to a stream.
+/// How many frames may wait for the node, or for a stream.
 const WAITING: usize = 64;
-/// Bytes that wait for whoever reads a stream.
+/// How many bytes may wait for the reader of a stream.
 const BUFFER: usize = 64 * 1024;
-/// Largest data of a frame to the node.
+/// The most data of a frame to the node, in bytes.
 const CHUNK: usize = 16 * 1024;
 /// How long a step may take.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -47,30 +47,30 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// A stream server.
 #[derive(Debug)]
 pub struct TunnelServer {
-    /// Where it listens, on 127.0.0.1.
+    /// The port on which it listens, on 127.0.0.1.
     pub port: u16,
-    /// The certificate of the CA that its own is of, PEM.
+    /// The certificate of the CA that has issued its own, in PEM.
     pub ca: String,
-    /// Whatever is asynchronous runs here.
+    /// The runtime of everything asynchronous.
     pub runtime: Runtime,
     newest: watch::Receiver<Option<Session>>,
 }
 
-/// A node's tunnel.
+/// The tunnel of a node.
 #[derive(Clone, Debug)]
 pub struct Session {
-    /// Headers of the upgrade, by their names in lower case.
+    /// The headers of the upgrade, by their names in lower case.
     pub headers: BTreeMap<String, String>,
     frames: mpsc::Sender<Frame>,
     streams: Streams,
     next: Arc<AtomicU64>,
 }
 
-/// What the node sends, to the stream that it is for.
+/// The senders for what the node sends, by stream.
 type Streams = Arc<Mutex<HashMap<u64, mpsc::Sender<Bytes>>>>;
 
 impl TunnelServer {
-    /// Starts one that takes nodes whose certificates are of the CA in this file.
+    /// Starts a server that accepts nodes whose certificates are issued by the CA in this file.
     pub fn start(node_ca: &Path) -> anyhow::Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let now = SystemTime::now();
@@ -94,7 +94,7 @@ impl TunnelServer {
         Ok(Self { port, ca: pem_certificate(ca.cert_der()), runtime, newest })
     }
 
-    /// The newest tunnel, once there is one.
+    /// Returns the newest tunnel, once there is one.
     pub fn session(&self) -> anyhow::Result<Session> {
         let mut newest = self.newest.clone();
         let found = self.runtime.block_on(async move {
@@ -108,7 +108,7 @@ impl TunnelServer {
     }
 }
 
-/// One connection, as long as it lasts.
+/// Serves one connection as long as it lasts.
 async fn serve(
     stream: TcpStream,
     acceptor: TlsAcceptor,
@@ -126,7 +126,7 @@ async fn serve(
     let writing = async {
         loop {
             let message = tokio::select! {
-                // cancel-safe: what is not taken stays where it is
+                // Cancel-safe: what is not taken stays there.
                 Some(frame) = outbound.recv() => Message::Text(Frame::encode(&frame).into()),
                 Some(payload) = asked.recv() => Message::Pong(payload),
                 else => return io::Result::Ok(()),
@@ -174,7 +174,7 @@ async fn deliver(streams: &Streams, frame: Frame) {
         Kind::Data => {
             let stream = known().and_then(|all| all.get(&frame.id).cloned());
             if let Some(stream) = stream {
-                // whoever read it may have gone
+                // Its reader may have gone.
                 let _ = stream.send(frame.data).await;
             }
         }
@@ -183,7 +183,7 @@ async fn deliver(streams: &Streams, frame: Frame) {
     }
 }
 
-/// Reads the request and answers it; its headers.
+/// Reads the request, answers it and returns its headers.
 async fn upgrade(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> io::Result<BTreeMap<String, String>> {
     let head = read_head(stream).await?;
     let bad = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why.to_owned());
@@ -203,7 +203,7 @@ async fn upgrade(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> io::Resu
     Ok(headers)
 }
 
-/// The head of a request or an answer, and nothing of what follows it.
+/// Reads the head of a request or a response, and nothing of what follows it.
 pub async fn read_head(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -216,13 +216,13 @@ pub async fn read_head(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Stri
 }
 
 impl Session {
-    /// The node's name and address, as it says them.
+    /// Returns the node's name and address, as it reports them.
     pub fn node(&self) -> (&str, &str) {
         let header = |name: &str| self.headers.get(&name.to_ascii_lowercase()).map_or("", String::as_str);
         (header(NODE_HEADER), header(ADDRESS_HEADER))
     }
 
-    /// Asks for something. What is written to the stream goes to the node, and what comes from it is read; dropped, it is ended.
+    /// Opens a stream for a request. What is written goes to the node, and what the node sends is read; when dropped, it is ended.
     pub async fn connect(&self, kind: Kind, request: Connect) -> anyhow::Result<DuplexStream> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (ours, theirs) = duplex(BUFFER);
@@ -234,7 +234,7 @@ impl Session {
         Ok(ours)
     }
 
-    /// All that comes of a request for a log or a page.
+    /// Returns everything that a request for a log or a page yields.
     pub async fn get(&self, kind: Kind, path: &str, query: &str) -> anyhow::Result<Vec<u8>> {
         let mut stream = self.connect(kind, Connect::new(0, path, query)).await?;
         let mut body = Vec::new();
@@ -242,7 +242,7 @@ impl Session {
         Ok(body)
     }
 
-    /// Asks for a connection to the runtime over SPDY; the connection behind the answer's head.
+    /// Requests a connection to the runtime over SPDY; returns the connection after the response's head.
     pub async fn upgrade(
         &self,
         kind: Kind,
@@ -299,6 +299,6 @@ async fn pump(
     if let Ok(mut all) = streams.lock() {
         all.remove(&id);
     }
-    // a tunnel that has ended needs not be told
+    // A tunnel that has ended need not be told.
     let _ = frames.send(Frame::new(id, Kind::RemoveConnect, Bytes::new())).await;
 }

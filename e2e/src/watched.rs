@@ -1,4 +1,4 @@
-//! Everything that became of the objects of one kind, in order: a watch from a beginning on, written down.
+//! Records, in order, everything that happens to the objects of one kind.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde_json::{Deserializer, Value};
 
 use crate::{Kubectl, Process, until};
 
-/// `kubectl get --watch` that goes on beside a test.
+/// A `kubectl get --watch` that runs beside a test.
 #[derive(Debug)]
 pub struct Watch(Process);
 
@@ -16,37 +16,37 @@ pub struct Watch(Process);
 pub struct WatchEvent {
     /// `ADDED`, `MODIFIED` or `DELETED`.
     pub kind: String,
-    /// The object as it was then.
+    /// The object after the change.
     pub object: Value,
 }
 
 impl WatchEvent {
-    /// The object's name.
+    /// Returns the object's name.
     pub fn name(&self) -> &str {
         self.object["metadata"]["name"].as_str().unwrap_or_default()
     }
 
-    /// The object's uid.
+    /// Returns the object's uid.
     pub fn uid(&self) -> &str {
         self.object["metadata"]["uid"].as_str().unwrap_or_default()
     }
 }
 
 impl Watch {
-    /// Watches `resource` in the default namespace from now on, what is there included. Returns when the watch has begun.
+    /// Watches `resource` in the default namespace from now on, including what exists. Returns when the watch has begun.
     pub fn start(kubectl: &Kubectl, resource: &str, logs: &Path) -> anyhow::Result<Self> {
-        // with an API path of its own nothing is listed first, and nothing is missed between list and watch
+        // With an API path of its own nothing is listed first, and nothing is missed between list and watch.
         let arguments = ["get", resource, "--watch", "--output-watch-events", "-o", "json", "-v=6"];
         let mut process = kubectl.start(&arguments, logs)?;
-        // it says so when its request is answered
+        // kubectl logs this when its request is answered.
         process.wait_for("watch=true")?;
         Ok(Self(process))
     }
 
-    /// What has come so far. An object that is just being written is left out.
+    /// Returns the events so far. An object that is just being written is left out.
     pub fn events(&self) -> Vec<WatchEvent> {
         let log = self.0.log();
-        // what -v=6 says stands in lines of their own, which no JSON of kubectl's begins like
+        // The messages of -v=6 are separate lines, which begin unlike any line of kubectl's JSON.
         let is_log =
             |line: &&str| line.starts_with('I') && line.as_bytes().get(1).is_some_and(u8::is_ascii_digit);
         let json: String = log.lines().filter(|line| !is_log(line)).flat_map(|line| [line, "\n"]).collect();

@@ -1,4 +1,4 @@
-//! Runs a target on inputs of one seed after the other, for a time.
+//! Runs a target on inputs of one seed after the other for a time.
 
 use std::{
     any::Any,
@@ -8,29 +8,29 @@ use std::{
 
 use crate::{Mutator, Target};
 
-/// No decoder may take longer for one input, on a machine that does something else as well.
+/// How long a decoder may take for one input, on a machine that is also busy otherwise.
 const SLOW: Duration = Duration::from_secs(20);
 
-/// An input that a decoder did not survive.
+/// An input on which a decoder failed.
 #[derive(Debug)]
 pub struct Crash {
-    /// The seed that gives it.
+    /// The seed that generates the input.
     pub seed: u64,
     /// The input.
     pub input: Vec<u8>,
-    /// What the panic said.
+    /// The panic's message.
     pub why: String,
 }
 
-/// Runs `target` on inputs from seed `first` on until `limit` is over: how many.
+/// Runs `target` on inputs from seed `first` on until `limit` is over, and returns how many.
 ///
 /// # Errors
-/// The first input that was not survived.
+/// The first input that made the target fail.
 pub fn campaign(target: &Target, first: u64, limit: Duration) -> Result<u64, Crash> {
     let corpus = (target.corpus)();
     assert!(!corpus.is_empty(), "{} has no corpus", target.name);
     let begun = Instant::now();
-    // what was recorded goes through as it is
+    // Recorded inputs are also run unchanged.
     for input in &corpus {
         survive(target, first, input)?;
     }

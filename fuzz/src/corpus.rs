@@ -1,4 +1,4 @@
-//! Where inputs begin: what was recorded between EdgeCore and CloudCore, what openssl made, what client-go encodes, and documents
+//! The initial inputs: recordings between EdgeCore and CloudCore, files made by openssl, messages encoded by client-go, and documents
 //! as people write them.
 
 use std::{
@@ -9,12 +9,12 @@ use std::{
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::Value;
 
-/// A folder of the workspace.
+/// Returns a folder of the workspace.
 pub(crate) fn folder(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").join(path)
 }
 
-/// The files of a folder whose names end so, in the order of their names.
+/// Returns the files of a folder whose names end with `end`, sorted by name.
 pub(crate) fn files(path: &str, end: &str) -> Vec<Vec<u8>> {
     let entries = fs::read_dir(folder(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
@@ -23,7 +23,7 @@ pub(crate) fn files(path: &str, end: &str) -> Vec<Vec<u8>> {
     paths.into_iter().map(|path| fs::read(path).expect("a file")).collect()
 }
 
-/// Every recorded message, as it was on the wire.
+/// Returns every recorded message as it was on the wire.
 pub(crate) fn recorded() -> Vec<Vec<u8>> {
     let captures = files("wire/tests/fixtures", ".jsonl");
     let lines = captures.iter().flat_map(|capture| capture.split(|byte| *byte == b'\n'));
@@ -31,7 +31,7 @@ pub(crate) fn recorded() -> Vec<Vec<u8>> {
     frames.filter_map(|mut line| Some(line.get_mut("frame")?.take().to_string().into_bytes())).collect()
 }
 
-/// The DER in openssl's files whose names begin so.
+/// Returns the DER in openssl's files whose names begin with `begin`.
 pub(crate) fn der(begin: &str) -> Vec<Vec<u8>> {
     let entries = fs::read_dir(folder("wire/tests/fixtures/openssl")).expect("openssl's files");
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
@@ -45,7 +45,7 @@ pub(crate) fn decode(pem: &str) -> Vec<u8> {
     STANDARD.decode(lines.trim()).expect("base64")
 }
 
-/// Texts.
+/// Returns texts as inputs.
 pub(crate) fn texts(texts: &[&str]) -> Vec<Vec<u8>> {
     texts.iter().map(|text| text.as_bytes().to_vec()).collect()
 }

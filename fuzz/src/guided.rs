@@ -1,17 +1,17 @@
-//! The fuzzer: libFuzzer, which keeps inputs that reach new code and changes those on.
+//! The fuzzer: libFuzzer, which keeps inputs that reach new code and mutates them further.
 //!
-//! `FUZZ_TARGET` names the target. The directories among libFuzzer's arguments hold inputs; the first one gets those that it finds,
-//! and is given the target's own inputs before. Source: <https://llvm.org/docs/LibFuzzer.html>.
+//! `FUZZ_TARGET` names the target. The directories among libFuzzer's arguments contain inputs; it writes those that it finds to the
+//! first one, which gets the target's own inputs before. Source: <https://llvm.org/docs/LibFuzzer.html>.
 
 use std::{env, fs, path::PathBuf, sync::OnceLock};
 
 use fuzz::{Mutator, Target, target};
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 
-/// The target, and what its inputs look like.
+/// The chosen target and its corpus.
 static CHOSEN: OnceLock<(Target, Vec<Vec<u8>>)> = OnceLock::new();
 
-/// One input in so many is changed by the words and pieces that decoders look for, the others by libFuzzer.
+/// One input in this many is mutated by our mutator, with words that decoders look for, and the others by libFuzzer.
 const OURS: u32 = 4;
 
 fn begin() {

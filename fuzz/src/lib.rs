@@ -1,11 +1,11 @@
-//! Fuzzing on stable Rust: one function for every decoder of bytes from outside, and a corpus of what was recorded. A target panics
-//! where a decoder does, or where it breaks its promise.
+//! Fuzzing on stable Rust: one function for every decoder of bytes from outside, and a corpus of recordings. A target panics if its
+//! decoder does, or if the decoder violates a guarantee.
 //!
-//! `make fuzz` builds the decoders with coverage and lets libFuzzer look for new code in them, for as long as one likes. That is a
-//! build of its own, which takes minutes; so the suite runs each target for a moment on the corpus and on what a small seeded mutator
-//! makes of it, as it is built anyway. See [`campaign()`].
+//! `make fuzz` builds the decoders with coverage and lets libFuzzer search for new code in them, for as long as one likes. That is a
+//! separate build, which takes minutes; so the test suite runs each target for a moment in the normal build, on the corpus and on what a
+//! small seeded mutator makes of it. See [`campaign()`].
 
-// a target fails by panicking, with a message that says what was expected
+// A target fails by panicking, with a message that says what was expected.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod campaign;

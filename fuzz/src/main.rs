@@ -1,4 +1,4 @@
-//! `fuzz TARGET FILE...`: runs these inputs, as the fuzzer left them. Built with coverage (`make fuzz`) it is the fuzzer itself, see
+//! `fuzz TARGET FILE...`: runs inputs that the fuzzer has left. Built with coverage (`make fuzz`) it is the fuzzer itself, see
 //! [`guided`].
 
 #![cfg_attr(feature = "libfuzzer", no_main)]

@@ -1,6 +1,6 @@
-//! Damages inputs: bits, bytes, pieces, numbers, and words that decoders look for.
+//! Mutates inputs: bits, bytes, pieces, numbers, and words that decoders look for.
 
-/// What decoders look for, and what they are rarely given.
+/// Words that decoders look for or rarely get.
 const WORDS: [&[u8]; 40] = [
     b"null",
     b"true",
@@ -44,19 +44,19 @@ const WORDS: [&[u8]; 40] = [
     b"eyJ",
 ];
 
-/// Where integers end.
+/// The limits of integer types.
 const NUMBERS: [u64; 10] =
     [0, 1, 0x7f, 0x80, 0xff, 0x7fff, 0xffff, 0x7fff_ffff, 0xffff_ffff, 0xffff_ffff_ffff_ffff];
 
 /// The deepest nesting that is tried.
 const DEEP: u64 = 4000;
 
-/// A mutator of one seed (SplitMix64).
+/// A mutator with a seed (SplitMix64).
 #[derive(Clone, Debug)]
 pub struct Mutator(u64);
 
 impl Mutator {
-    /// The mutator of this seed.
+    /// Creates a mutator with this seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -73,7 +73,7 @@ impl Mutator {
         usize::try_from(self.next() % (end.max(1) as u64)).unwrap_or_default()
     }
 
-    /// One of the corpus, damaged in one to eight places.
+    /// Returns an input of the corpus, mutated in one to eight places.
     pub fn input(&mut self, corpus: &[Vec<u8>]) -> Vec<u8> {
         let start = self.below(corpus.len());
         let mut bytes = corpus.get(start).cloned().unwrap_or_default();
@@ -81,7 +81,7 @@ impl Mutator {
         bytes
     }
 
-    /// Damages an input in one to eight places, also with pieces of the corpus.
+    /// Mutates an input in one to eight places, also with pieces of the corpus.
     pub fn change(&mut self, bytes: &mut Vec<u8>, corpus: &[Vec<u8>]) {
         for _ in 0..=self.below(8) {
             self.damage(bytes, corpus);
@@ -128,7 +128,7 @@ impl Mutator {
                 bytes.splice(at..end, number);
             }
             9 => {
-                // a piece of another one
+                // This inserts a piece of another input.
                 let other = &corpus[self.below(corpus.len())];
                 let from = self.below(other.len() + 1);
                 let to = (from + self.below(200)).min(other.len());
@@ -141,7 +141,7 @@ impl Mutator {
                 bytes.splice(at..at, piece.repeat(times));
             }
             _ => {
-                // digits become other digits: the form stays, the meaning does not
+                // Digits become other digits: the form stays, the meaning changes.
                 let digit = b'0' + u8::try_from(self.below(10)).unwrap_or_default();
                 if let Some(byte) = bytes.iter_mut().skip(at).find(|byte| byte.is_ascii_digit()) {
                     *byte = digit;

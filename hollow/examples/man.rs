@@ -1,6 +1,6 @@
-//! Writes the man pages of both programs, one for each command, into the folder that it is given.
+//! Writes the man pages of both programs, one for each command, into the given folder.
 //!
-//! `make man` runs it. It is no part of a program: what it is made with would be in every one that is shipped.
+//! `make man` runs it. It is a separate example, so that the shipped programs do not contain its dependencies.
 
 use std::{fs, path::PathBuf};
 

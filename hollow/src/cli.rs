@@ -1,4 +1,4 @@
-//! Command line of `cloudsim`.
+//! The command line of `cloudsim`.
 
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
@@ -102,9 +102,9 @@ pub struct Cli {
 }
 
 impl Cli {
-    /// The filter for the log: what was asked for, else what suits the command.
+    /// Returns the log filter: the one that was given, or else the command's default.
     pub fn log_filter(&self) -> &str {
-        // kube_client tells of each failed request before whoever made it does, and cannot know whether it matters
+        // `kube_client` logs each failed request before its caller does, and cannot know whether it matters.
         let quiet = matches!(self.command, Command::Demo { .. } | Command::Run(_));
         self.log_filter.as_deref().unwrap_or(if quiet { "off" } else { "warn,kube_client=off" })
     }

@@ -1,4 +1,4 @@
-//! Hollow nodes: the real agent on the simulated runtime, any number of them in this process.
+//! Hollow nodes: the real agent on the simulated runtime, as many as you like in this process.
 
 use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
@@ -17,35 +17,35 @@ mod endpoints;
 mod identity;
 mod node;
 
-/// What a fleet is like.
+/// The options of a fleet.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How many nodes.
+    /// The number of nodes.
     pub nodes: usize,
-    /// Nodes are called `<prefix>-1`, `<prefix>-2`, …
+    /// The prefix of the nodes' names: `<prefix>-1`, `<prefix>-2`, …
     pub prefix: String,
-    /// Each node has a directory of its name in here: configuration, certificate, store, volumes, runtime.
+    /// The directory with one subdirectory per node, of its name: configuration, certificate, store, volumes, runtime.
     pub directory: PathBuf,
-    /// The keys that Secrets and tokens in the nodes' stores are encrypted with.
+    /// The keys with which Secrets and tokens in the nodes' stores are encrypted.
     pub key_file: Option<PathBuf>,
-    /// Messages that a node may send in a second; 0 for no limit.
+    /// How many messages a node may send in a second; 0 means no limit.
     pub qps: u32,
-    /// How long a node's lease lasts, whole seconds; it is renewed four times as often.
+    /// How long a node's lease lasts, in whole seconds; it is renewed four times as often.
     pub lease: Duration,
-    /// Where a node serves health, pods and metrics; only one node at a time can. `None`: nowhere.
+    /// Where a node serves health, pods and metrics, which only one node at a time can do. `None` means nowhere.
     pub server: Option<SocketAddr>,
-    /// Settings of `modules.edged` laid over those that a hollow node has; null for none.
+    /// Settings that override those of `modules.edged` of a hollow node; null for none.
     pub edged: serde_json::Value,
-    /// What nodes have of memory, disks and process ids; `None`: what this machine has.
+    /// The memory, disks and process ids of the nodes; `None` means those of this machine.
     pub signals: Option<Arc<dyn Signals>>,
-    /// Where a node's MetaServer listens, port 0 for any. `None`: it has none.
+    /// Where a node's `MetaServer` listens, port 0 for any. `None` means that it has none.
     pub meta_server: Option<SocketAddr>,
-    /// Settings of `modules.eventBus` laid over those that a hollow node has, which speaks no MQTT; null for none.
+    /// Settings that override those of `modules.eventBus` of a hollow node, which has no MQTT by default; null for none.
     pub event_bus: serde_json::Value,
 }
 
 impl Options {
-    /// So many nodes called `edge-…` below `directory`, at EdgeCore's rates.
+    /// Returns options for this many nodes called `edge-…` below `directory`, at EdgeCore's rates.
     pub fn new(nodes: usize, directory: impl Into<PathBuf>) -> Self {
         Self {
             nodes,
@@ -62,7 +62,7 @@ impl Options {
         }
     }
 
-    /// The names of the nodes.
+    /// Returns the names of the nodes.
     fn names(&self) -> impl Iterator<Item = String> {
         (1..=self.nodes).map(|number| format!("{}-{number}", self.prefix))
     }
@@ -71,32 +71,32 @@ impl Options {
 /// Why a node does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Its directory cannot be made or written to.
+    /// The node's directory cannot be created or written to.
     #[error("{path} cannot be written; choose a directory that you may write to with --data-dir")]
     Directory {
-        /// Which.
+        /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// Its configuration is none.
+    /// The node's configuration is invalid.
     #[error("a hollow node's configuration is unusable")]
     Config(#[from] config::Error),
-    /// Its runtime does not start.
+    /// The node's runtime does not start.
     #[error("a hollow node's runtime does not start")]
     Runtime(#[from] runtime::Error),
-    /// Its store cannot be opened.
+    /// The node's store cannot be opened.
     #[error("a hollow node's store cannot be opened")]
     Store(#[from] StoreError),
-    /// A task of its runtime panicked.
+    /// A task of the node's runtime panicked.
     #[error("a hollow node's runtime does not go on")]
     Panicked(#[from] TaskPanicked),
-    /// Its agent does not start, or gave up.
+    /// The node's agent does not start, or failed.
     #[error("a hollow node's agent does not run")]
     Agent(#[from] app::Error),
 }
 
-/// Nodes that run.
+/// Running nodes.
 pub struct Fleet {
     nodes: Vec<HollowNode>,
 }
@@ -114,19 +114,19 @@ impl Fleet {
         Ok(Self { nodes })
     }
 
-    /// Its nodes.
+    /// Returns the nodes.
     pub fn nodes(&self) -> &[HollowNode] {
         &self.nodes
     }
 
-    /// Its nodes, to be stopped and started.
+    /// Returns the nodes, which can be stopped and started.
     pub fn nodes_mut(&mut self) -> &mut [HollowNode] {
         &mut self.nodes
     }
 
-    /// Ends the agents; what runs on their runtimes is left as it is.
+    /// Stops the agents; the containers on their runtimes are left as they are.
     pub async fn stop(mut self) {
-        // all at once, since each may take its time
+        // All are stopped at once, since each may take its time.
         futures::future::join_all(self.nodes.iter_mut().map(HollowNode::stop)).await;
     }
 }

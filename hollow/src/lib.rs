@@ -1,8 +1,8 @@
-//! Hollow nodes: the real agent on a simulated container runtime, any number of them in one process, beside a cloud or against one
-//! that is elsewhere.
+//! Hollow nodes: the real agent on a simulated container runtime, as many as you like in one process, with a cloud in the same
+//! process or elsewhere.
 //!
-//! [`fleet`] runs the nodes and [`runtime`] what is in the place of their containers; [`testing::TestCloud`] is a cloud with nodes, for
-//! tests. The program `cloudsim` is here as well ([`cli`]): the library `cloudsim` is the cloud alone and knows no agent.
+//! [`fleet`] runs the nodes and [`runtime`] simulates their containers; [`testing::TestCloud`] is a cloud with nodes, for tests. The
+//! program `cloudsim` is here as well ([`cli`]): the library `cloudsim` is the cloud alone and does not depend on the agent.
 
 pub mod cli;
 mod commands;

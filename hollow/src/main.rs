@@ -1,11 +1,11 @@
-//! `cloudsim`.
+//! The program `cloudsim`.
 
 use std::process::ExitCode;
 
 use clap::Parser;
 use tikv_jemallocator::Jemalloc;
 
-/// Gives back what a burst of objects took; its settings are in `.cargo/config.toml`.
+/// Returns memory to the system after a burst of objects; its settings are in `.cargo/config.toml`.
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
 

@@ -1,53 +1,53 @@
-//! By which names and addresses a cloud is reached, from this machine and from others: what stands in its certificates, and what
-//! nodes are told. Pure but for the look at this machine.
+//! Finds the names and addresses of a cloud, from this machine and from others: what its certificates contain, and what nodes are
+//! told. Pure except for reading this machine's names.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use agent::config::Host;
 
-/// What this machine is called.
+/// The name and addresses of this machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OwnNames {
-    /// Its addresses but those of its own use, that of the default route first.
+    /// Its addresses except loopback and local-only ones; that of the default route comes first.
     pub(crate) addresses: Vec<IpAddr>,
     /// Its name.
     pub(crate) name: String,
 }
 
 impl OwnNames {
-    /// Looks at this machine.
+    /// Reads the name and addresses of this machine.
     pub(crate) fn of_machine() -> Self {
         Self { addresses: Host::addresses(), name: Host::detect().name }
     }
 }
 
-/// How a cloud is reached.
+/// The names by which a cloud is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reach {
-    /// What its certificates are for; the first one is for the kubeconfig.
+    /// The names in its certificates; the first one is for the kubeconfig.
     pub(crate) names: Vec<String>,
-    /// What other machines call it; `None` where they do not reach it.
+    /// The name by which other machines reach it; `None` if they do not.
     pub(crate) outside: Option<String>,
-    /// Whether it listens to this machine alone.
+    /// Whether it listens on the loopback interface only.
     pub(crate) is_loopback: bool,
 }
 
 impl Reach {
-    /// A cloud that listens at `address` and was `given` these names.
+    /// Returns the names of a cloud that listens at `address` and was `given` these names.
     pub(crate) fn of(address: IpAddr, given: &[String], own: &OwnNames) -> Self {
         let names = if given.is_empty() { by_itself(address, own) } else { given.to_vec() };
         let mut others = names.iter().filter(|name| !is_of_this_machine(name));
         let own_first = own.addresses.iter().map(ToString::to_string).find(|own| names.contains(own));
         let outside = match (address.is_loopback(), given.is_empty()) {
             (true, _) => None,
-            // the address that others most probably come to
+            // The address that others most probably reach.
             (false, true) if address.is_unspecified() => own_first.or_else(|| others.next().cloned()),
             (false, _) => others.next().cloned(),
         };
         Self { names, outside, is_loopback: address.is_loopback() }
     }
 
-    /// What this machine itself calls it.
+    /// Returns the name by which this machine reaches it.
     pub(crate) fn inside(&self) -> &str {
         self.names
             .iter()
@@ -57,7 +57,7 @@ impl Reach {
     }
 }
 
-/// The names of a cloud that was given none.
+/// Returns the names of a cloud that was given none.
 fn by_itself(address: IpAddr, own: &OwnNames) -> Vec<String> {
     let mut names = Vec::new();
     if address.is_unspecified() || address == IpAddr::V4(Ipv4Addr::LOCALHOST) {

@@ -1,4 +1,4 @@
-//! A cloud whose store was damaged on the disk: it starts, serves what is whole, and is repaired.
+//! Tests a cloud whose store was damaged on disk: it starts, serves what is intact, and is repaired.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -37,21 +37,21 @@ fn options(directory: &Path) -> Options {
     Options { data_dir: Some(directory.to_owned()), rbac: true, ..Options::default().any_ports() }
 }
 
-/// What `cloudsim db` says, and whether it succeeded.
+/// Returns what `cloudsim db` prints, and whether it succeeded.
 fn db(directory: &Path, command: &str) -> (bool, String) {
     let mut program = Command::new(env!("CARGO_BIN_EXE_cloudsim"));
     let output = program.args(["db", command, "--data-dir"]).arg(directory).output().unwrap();
     (output.status.success(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
 }
 
-/// The cloud's authority with its key.
+/// Returns the cloud's authority with its key.
 async fn authority(cloud: &Cloud) -> Ca {
     let secret = Api::<Secret>::namespaced(cloud.client(), "kubeedge").get("casecret").await.unwrap();
     let data = secret.data.unwrap();
     Ca::from_der(&data["cadata"].0, &data["cakeydata"].0).unwrap()
 }
 
-/// A node's certificate, with which it has come; whoever is `taken_back` was reset afterwards.
+/// Issues a node's certificate and records it as one in use; if `taken_back`, the node is reset afterwards.
 async fn certificate(cloud: &Cloud, node: &str, taken_back: bool) -> Vec<u8> {
     let ca = authority(cloud).await;
     let (csr, usages) = (Csr::for_node(node).unwrap(), Usage::parse_header(None).unwrap());
@@ -104,14 +104,14 @@ async fn a_cloud_with_damaged_objects_starts_and_is_repaired() {
     assert_eq!(names(&maps).await, ["three"]);
     let definitions = Api::<CustomResourceDefinition>::all(cloud.client());
     assert!(definitions.get_opt("devices.devices.kubeedge.io").await.unwrap().is_some());
-    // by hand
+    // One object is deleted by hand.
     maps.delete("one", &DeleteParams::default()).await.unwrap();
     maps.create(&PostParams::default(), &map("one")).await.unwrap();
     assert_eq!(names(&maps).await, ["one", "three"]);
     drop((maps, definitions));
     cloud.stop().await.unwrap();
 
-    // and what is left by the program
+    // The program removes the rest.
     assert!(!db(directory.path(), "check").0);
     let (repaired, told) = db(directory.path(), "repair");
     assert!(repaired && told.contains("lost: configmaps default/two: "), "{told}");
@@ -139,7 +139,7 @@ async fn a_store_that_cannot_be_read_or_is_empty_is_no_new_cloud() {
         let (kept_some, told) = db(directory.path(), "repair");
         assert_eq!(kept_some, bytes.is_empty(), "{told}");
         assert_eq!(told.contains("nothing could be read"), !bytes.is_empty(), "{told}");
-        // its authority is another one, so that names are nobody's
+        // The authority is a new one, so no name is taken.
         let cloud = Cloud::start(options(directory.path())).await.unwrap();
         let records = NodeCertificates::new(cloud.store().expect("a store of its own").clone());
         let ca = authority(&cloud).await;
@@ -148,7 +148,7 @@ async fn a_store_that_cannot_be_read_or_is_empty_is_no_new_cloud() {
     }
 }
 
-/// Whoever has a certificate that was taken back, or a join token, gains nothing from damage.
+/// A revoked certificate or a join token must gain nothing from damage.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_repair_that_loses_records_of_certificates_keeps_their_names_closed() {
     let directory = tempfile::tempdir().unwrap();
@@ -158,7 +158,7 @@ async fn a_repair_that_loses_records_of_certificates_keeps_their_names_closed() 
     for (node, taken_back) in [("revoked", true), ("held", false), ("whole", false)] {
         shown.push((node, certificate(&cloud, node, taken_back).await));
     }
-    // in the file they stand between the records and the authority's key, which is not to be on the same page
+    // In the file these lie between the records and the authority's key, so that they are not on the same page.
     let pods = Api::<Pod>::default_namespaced(cloud.client());
     for number in 0..12 {
         let pod = json!({"metadata": {"name": format!("pod-{number}"), "annotations": {"padding": "x".repeat(900)}},
@@ -188,7 +188,7 @@ async fn a_repair_that_loses_records_of_certificates_keeps_their_names_closed() 
         }
         closed
     };
-    // not repaired: an administrator can free one by one
+    // Without a repair, an administrator can free names one by one.
     let cloud = Cloud::start(options(directory.path())).await.unwrap();
     let records = NodeCertificates::new(cloud.store().expect("a store of its own").clone());
     assert!(records.admit("revoked", &shown[0].1, b"").await.is_err());
@@ -204,7 +204,7 @@ async fn a_repair_that_loses_records_of_certificates_keeps_their_names_closed() 
     assert_eq!(closed(&cloud).await, ["held"]);
     cloud.stop().await.unwrap();
 
-    // a page with records is torn, and nobody knows which
+    // A page with records is damaged, and nobody knows which names it held.
     run(&path, "DELETE FROM objects WHERE name = 'revoked'; VACUUM; PRAGMA wal_checkpoint(TRUNCATE)").await;
     let mut bytes = std::fs::read(&path).unwrap();
     let has_record = |page: &[u8]| page.windows(30).any(|part| part == b"nodecertificates.cloudsimwhole");
@@ -221,7 +221,7 @@ async fn a_repair_that_loses_records_of_certificates_keeps_their_names_closed() 
     cloud.stop().await.unwrap();
 }
 
-/// A file of keys that are not the store's is no damage.
+/// A key file that does not belong to the store must not look like damage.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_key_is_told_from_damage() {
     let directory = tempfile::tempdir().unwrap();

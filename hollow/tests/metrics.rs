@@ -1,4 +1,4 @@
-//! What a cloud serves at `/metrics`, held against `docs/metrics-cloudsim.md` and the dashboard.
+//! Checks what a cloud serves at `/metrics` against `docs/metrics-cloudsim.md` and the dashboard.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use hollow::testing::TestCloud;
 
-/// A type and labels; whether it may be missing.
+/// The type and labels of a metric, and whether it may be missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Family {
     kind: String,
@@ -23,7 +23,7 @@ struct Family {
     sometimes: bool,
 }
 
-/// A figure: name, labels, value.
+/// A sample: name, labels, value.
 type Sample = (String, BTreeMap<String, String>, f64);
 
 fn docs(file: &str) -> String {
@@ -31,7 +31,7 @@ fn docs(file: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The table of the documentation.
+/// Reads the table of the documentation.
 fn documented() -> BTreeMap<String, Family> {
     let mut families = BTreeMap::new();
     for line in docs("metrics-cloudsim.md").lines() {
@@ -65,7 +65,7 @@ fn samples(text: &str) -> Vec<Sample> {
     text.lines().filter(|line| !line.starts_with('#')).map(sample).collect()
 }
 
-/// What is served.
+/// Parses the served metrics.
 fn served(text: &str) -> BTreeMap<String, Family> {
     let all = samples(text);
     let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
@@ -130,7 +130,7 @@ async fn what_is_served_is_what_is_documented_and_follows_what_happens() {
     }
     let missing = documented.iter().filter(|(name, family)| !family.sometimes && !served.contains_key(*name));
     assert_eq!(missing.collect::<Vec<_>>(), []);
-    // no more series than there are kinds, verbs and queues
+    // There are no more series than kinds, verbs and queues.
     let names: BTreeSet<_> =
         samples(&text).into_iter().flat_map(|(_, labels, _)| labels.into_values()).collect();
     assert!(
@@ -163,7 +163,7 @@ async fn what_is_served_is_what_is_documented_and_follows_what_happens() {
     loop {
         let text = scrape(&client).await;
         if value(&text, "KubeEdge_CloudHub_connected_nodes", &[]) < 1.5 {
-            // what it had sent is still counted
+            // What the node had sent is still counted.
             assert!(
                 value(&text, "cloudhub_messages_total", &[])
                     >= value(&before, "cloudhub_messages_total", &[])
@@ -188,7 +188,7 @@ fn the_dashboard_asks_for_what_there_is_and_shows_all_of_it() {
         .flat_map(|panel| panel["targets"].as_array().cloned().unwrap_or_default());
     for target in targets {
         let query = target["expr"].as_str().unwrap();
-        // names of metrics stand before their labels
+        // In a query, the metric's name precedes its labels.
         let asked = query.split('{').filter_map(|part| part.rsplit(|letter| !is_name(letter)).next());
         let metrics: Vec<&str> = asked.filter(|name| name.contains('_')).collect();
         assert!(!metrics.is_empty(), "{query}");

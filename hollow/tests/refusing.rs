@@ -1,4 +1,4 @@
-//! A cloud in whose data directory stand a policy and webhooks that refuse everything: it starts, and they can be deleted.
+//! Tests a cloud whose data directory contains a policy and webhooks that refuse everything: it starts, and they can be deleted.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -28,7 +28,7 @@ fn options(directory: &Path) -> Options {
     Options { data_dir: Some(directory.to_owned()), rbac: true, ..Options::default().any_ports() }
 }
 
-/// A client of the person to whom the cloud gives its kubeconfig, over TLS.
+/// Returns a client over TLS of the user in the cloud's kubeconfig.
 async fn admin(cloud: &Cloud) -> Client {
     let kubeconfig = Kubeconfig::from_yaml(cloud.kubeconfig()).unwrap();
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
@@ -50,7 +50,7 @@ where
     Api::<K>::all(client.clone()).delete("never", &DeleteParams::default()).await.unwrap();
 }
 
-/// What comes of writing a ConfigMap.
+/// Writes a ConfigMap and returns the result.
 async fn write(client: &Client) -> Result<ConfigMap, kube::Error> {
     let metadata = ObjectMeta { name: Some("any".into()), ..ObjectMeta::default() };
     let map = ConfigMap { metadata, ..ConfigMap::default() };
@@ -63,13 +63,13 @@ fn assert_refused(found: Result<ConfigMap, kube::Error>, why: &str) {
     assert!(error.contains(why), "{error}");
 }
 
-/// Everything that there is.
+/// Returns a rule that matches everything.
 fn everything() -> Value {
     json!({"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"], "operations": ["*"]})
 }
 
 fn webhooks() -> Value {
-    // nobody listens there
+    // Nothing listens at its address.
     let webhook = json!({
         "name": "never.example.com", "clientConfig": {"url": "https://127.0.0.1:1/"}, "rules": [everything()],
         "failurePolicy": "Fail", "sideEffects": "None", "admissionReviewVersions": ["v1"], "timeoutSeconds": 1,
@@ -95,11 +95,11 @@ async fn a_cloud_starts_where_a_policy_and_webhooks_refuse_everything() {
     create::<ValidatingWebhookConfiguration>(&client, webhooks()).await;
     create::<MutatingWebhookConfiguration>(&client, webhooks()).await;
     assert_refused(write(&client).await, "failed calling webhook");
-    // not even what the cloud writes as itself gets in, unless it needs it to start
+    // Even the cloud's own writes are refused, unless it needs them to start.
     assert_refused(write(&cloud.client()).await, "failed calling webhook");
     cloud.stop().await.unwrap();
 
-    // with another name and other ports, so that the servers' certificate and the service are written anew
+    // With another name and other ports, the servers' certificate and the service are written again.
     let mut renamed = options(directory.path());
     renamed.names.push("other.example".to_owned());
     let cloud = Cloud::start(renamed).await.unwrap();
@@ -110,7 +110,7 @@ async fn a_cloud_starts_where_a_policy_and_webhooks_refuse_everything() {
     let port = service.spec.unwrap().ports.unwrap()[0].target_port.clone().unwrap();
     assert_eq!(json!(port), json!(cloud.addresses().api.expect("an API of its own").port()));
 
-    // they are still in force, and go one after the other
+    // They are still in force, and are deleted one after the other.
     assert_refused(write(&client).await, "failed calling webhook");
     delete::<MutatingWebhookConfiguration>(&client).await;
     assert_refused(write(&client).await, "denied request: never");

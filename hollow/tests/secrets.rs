@@ -1,5 +1,5 @@
-//! A Secret on its way from the API through hub and agent into a pod: it stands in no line of the log, whatever is asked for, and with
-//! a key in no file of the cloud's store or the node's.
+//! Follows a Secret from the API through hub and agent into a pod: it appears in no line of the log at any level, and with a key in
+//! no file of the cloud's or the node's store.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -26,7 +26,7 @@ const CANARY: &str = "the-canary-of-this-test";
 const CHANGED: &str = "another-canary-of-this-test";
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// That no line of the log has `text`.
+/// Asserts that no line of the log contains `text`.
 fn assert_not_logged(log: &LogBuffer, text: &str, what: &str) {
     if let Some(line) = log.text().lines().find(|line| line.contains(text)) {
         panic!("{what} is in the log: {line:.400}");
@@ -62,7 +62,7 @@ async fn running(pods: &Api<Pod>, name: &str) {
     tokio::time::timeout(LIMIT, is_running).await.unwrap_or_else(|_| panic!("{name} does not run")).unwrap();
 }
 
-/// Whether a file below `directory` whose name has `part` in it holds the text.
+/// Returns the files below `directory` with `part` in their names that contain the text.
 fn files_with(directory: &Path, part: &str, text: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory).unwrap().map(Result::unwrap) {
@@ -84,7 +84,7 @@ async fn all_tokens(cloud: &Cloud) -> Vec<String> {
     let mut all = vec![cloud.token().to_owned()];
     for secret in secrets.list(&ListParams::default()).await.unwrap().items {
         for data in secret.data.unwrap_or_default().into_values() {
-            // what is long enough not to stand somewhere by chance
+            // Longer texts do not occur by chance.
             all.extend(Some(STANDARD.encode(&data.0)).filter(|text| text.len() > 16));
         }
     }
@@ -95,7 +95,7 @@ async fn all_tokens(cloud: &Cloud) -> Vec<String> {
 async fn a_secret_stands_in_no_line_of_the_log_and_with_a_key_in_no_database() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let log = LogBuffer::default();
-    // as both programs do it, with the widest filter there is
+    // The log is written as both programs do it, with the widest filter.
     let written = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(log.clone());
     let filter: Targets = "trace".parse().unwrap();
     tracing_subscriber::registry().with(written).with(filter).with(agent::log::without_contents()).init();
@@ -105,7 +105,7 @@ async fn a_secret_stands_in_no_line_of_the_log_and_with_a_key_in_no_database() {
     Seal::add_key(&key).unwrap();
     let options = Options { data_dir: Some(data.clone()), ..Options::default().any_ports() };
 
-    // begun in plain text
+    // The store begins in plain text.
     let cloud = Cloud::start(options.clone()).await.unwrap();
     let secrets = Api::<Secret>::default_namespaced(cloud.client());
     secrets.create(&PostParams::default(), &secret(CANARY)).await.unwrap();
@@ -113,7 +113,7 @@ async fn a_secret_stands_in_no_line_of_the_log_and_with_a_key_in_no_database() {
     let encoded = STANDARD.encode(CANARY);
     assert!(!files_with(&data, "cloudsim.db", &encoded).is_empty(), "the test looks for the wrong thing");
 
-    // and sealed with the key
+    // Then it is encrypted with the key.
     let sealed = Options { key_file: Some(key.clone()), ..options.clone() };
     let cloud = Cloud::start(sealed.clone()).await.unwrap();
     let nodes = fleet::Options { key_file: Some(key.clone()), ..fleet::Options::new(1, data.join("nodes")) };
@@ -143,7 +143,7 @@ async fn a_secret_stands_in_no_line_of_the_log_and_with_a_key_in_no_database() {
     assert_not_logged(&log, "Bearer e", "a token");
     assert!(log.text().len() > 10_000, "nothing was logged");
 
-    // without the key, and with another one
+    // The cloud does not start without the key or with another one.
     let refused = Cloud::start(options).await.unwrap_err();
     assert!(text(&refused).contains("--key-file"), "{}", text(&refused));
     let other = directory.path().join("other");

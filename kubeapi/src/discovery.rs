@@ -1,4 +1,4 @@
-//! Discovery: which groups, versions and resources there are.
+//! Discovery: lists the groups, versions and resources of the API.
 
 use std::cmp::Reverse;
 
@@ -10,7 +10,7 @@ use crate::{
     subresource::Subresource,
 };
 
-/// `/version`: the Kubernetes that this API speaks.
+/// Returns `/version`: the Kubernetes version whose API this is.
 pub(crate) fn version() -> Value {
     json!({
         "major": "1",
@@ -25,7 +25,7 @@ pub(crate) fn version() -> Value {
     })
 }
 
-/// The processor, by Go's name for it.
+/// Returns the processor architecture by Go's name.
 fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -35,7 +35,7 @@ fn architecture() -> &'static str {
     }
 }
 
-/// `/api`
+/// Returns `/api`.
 pub(crate) fn core_versions() -> Value {
     json!({
         "kind": "APIVersions",
@@ -44,13 +44,13 @@ pub(crate) fn core_versions() -> Value {
     })
 }
 
-/// `/apis`
+/// Returns `/apis`.
 pub(crate) fn groups(registry: &Registry) -> Value {
     let groups: Vec<_> = named_groups(registry).into_iter().filter_map(|name| body(registry, name)).collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
-/// `/apis/<group>`
+/// Returns `/apis/<group>`.
 pub(crate) fn group(registry: &Registry, group: &str) -> Option<Value> {
     let mut group = body(registry, group)?;
     group["kind"] = "APIGroup".into();
@@ -58,7 +58,7 @@ pub(crate) fn group(registry: &Registry, group: &str) -> Option<Value> {
     Some(group)
 }
 
-/// `/api/v1`, `/apis/<group>/<version>`
+/// Returns `/api/v1` or `/apis/<group>/<version>`.
 pub(crate) fn resources(registry: &Registry, group: &str, version: &str) -> Option<Value> {
     let kinds = registry.group_version(group, version).flat_map(|kind| listed(kind));
     let resources: Vec<_> = kinds.chain(ReviewKind::of(group, version).map(review)).collect();
@@ -71,20 +71,20 @@ pub(crate) fn resources(registry: &Registry, group: &str, version: &str) -> Opti
     }))
 }
 
-/// `/api` in one answer with all below it.
+/// Returns `/api` and everything below it in one response.
 pub(crate) fn aggregated_core(registry: &Registry) -> Value {
     aggregated_list(registry, &[""])
 }
 
-/// `/apis` in one answer with all below it.
+/// Returns `/apis` and everything below it in one response.
 pub(crate) fn aggregated(registry: &Registry) -> Value {
     aggregated_list(registry, &named_groups(registry))
 }
 
-/// Every group but the core one.
+/// Returns every group but the core one.
 fn named_groups(registry: &Registry) -> Vec<&str> {
     let mut groups = Vec::new();
-    // what users define comes last
+    // Groups that users define come last.
     let own = registry.kinds().iter().filter(|kind| kind.builtin.is_some()).map(|kind| kind.group.as_str());
     let all = registry.kinds().iter().map(|kind| kind.group.as_str());
     for group in own.chain(ReviewKind::GROUPS).chain(all) {
@@ -95,7 +95,7 @@ fn named_groups(registry: &Registry) -> Vec<&str> {
     groups
 }
 
-/// The versions of a group, the preferred one first.
+/// Returns the versions of a group, the preferred one first.
 fn versions<'a>(registry: &'a Registry, group: &str) -> Vec<&'a str> {
     let all = registry.group_versions().into_iter().filter(|(own, _)| *own == group);
     let mut versions: Vec<_> = all.map(|(_, version)| version).collect();
@@ -123,7 +123,7 @@ fn verbs(kind: &Kind) -> &'static [&'static str] {
     &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 }
 
-/// A kind and its parts, as they stand in an `APIResourceList`.
+/// Returns a kind and its subresources as items of an `APIResourceList`.
 fn listed(kind: &Kind) -> Vec<Value> {
     let mut resource = Map::new();
     resource.insert("name".into(), kind.plural.as_str().into());
@@ -150,7 +150,7 @@ fn listed(kind: &Kind) -> Vec<Value> {
     std::iter::once(Value::Object(resource)).chain(Subresource::of(kind).into_iter().map(part)).collect()
 }
 
-/// The same for a question.
+/// Returns the item for a review kind, such as an access review.
 fn review(review: ReviewKind) -> Value {
     json!({
         "name": review.plural(), "singularName": review.kind().to_lowercase(), "namespaced": review.namespaced(),

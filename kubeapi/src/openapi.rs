@@ -1,8 +1,8 @@
-//! OpenAPI v3 documents, as far as kubectl reads them: schemas (for `explain`) and, for each path, which kind it is about and
-//! which parameters it takes (before `apply`, `create` and dry runs).
+//! OpenAPI v3 documents, as far as kubectl reads them: schemas (for `explain`) and, for each path, its kind and the parameters that it
+//! takes (before `apply`, `create` and dry runs).
 //!
-//! Patches are said to take JSON merge patches only. A client that reads here that a kind takes strategic merge patches would
-//! also look here for the merge keys, which the schemas do not have; without, it uses the keys that it knows itself.
+//! The documents list JSON merge patches only. A client that finds strategic merge patches here would also look here for the merge
+//! keys, which the schemas do not have; without them, it uses the keys that it knows itself.
 
 use serde_json::{Map, Value, json};
 
@@ -17,7 +17,7 @@ const GVK: &str = "x-kubernetes-group-version-kind";
 
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
-/// What is said of the fields that every kind from a definition has; the real server's texts.
+/// The descriptions of fields that every kind from a definition has; the real server's texts.
 const API_VERSION: &str = "APIVersion defines the versioned schema of this representation of an object. Servers should convert \
     recognized schemas to the latest internal value, and may reject unrecognized values. More info: \
     https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources";
@@ -27,10 +27,10 @@ const KIND: &str = "Kind is a string value representing the REST resource this o
 const METADATA: &str = "Standard object's metadata. More info: \
     https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
 
-/// What marks an object that may have any fields.
+/// Marks an object that may have any fields.
 const PRESERVES: &str = "x-kubernetes-preserve-unknown-fields";
 
-/// `/openapi/v3`: where the documents are.
+/// Returns `/openapi/v3`: the index of the documents.
 pub(crate) fn index(registry: &Registry) -> Value {
     let path = |(group, version): (&str, &str)| {
         let path = place(group, version);
@@ -41,7 +41,7 @@ pub(crate) fn index(registry: &Registry) -> Value {
     json!({"paths": paths})
 }
 
-/// `/openapi/v3/api/v1`, `/openapi/v3/apis/<group>/<version>`
+/// Returns `/openapi/v3/api/v1` or `/openapi/v3/apis/<group>/<version>`.
 pub(crate) fn document(registry: &Registry, group: &str, version: &str) -> Option<Value> {
     registry.group_version(group, version).next()?;
     let mut paths = Map::new();
@@ -58,7 +58,7 @@ pub(crate) fn document(registry: &Registry, group: &str, version: &str) -> Optio
     }))
 }
 
-/// `/openapi/v2`: the schemas of all kinds, as far as older clients read them (`explain`, and which patches a kind takes).
+/// Returns `/openapi/v2`: the schemas of all kinds, as far as older clients use them (`explain`, and which patches a kind takes).
 pub(crate) fn v2(registry: &Registry) -> Value {
     let mut definitions = Map::new();
     for (group, version) in registry.group_versions() {
@@ -69,14 +69,14 @@ pub(crate) fn v2(registry: &Registry) -> Value {
                 let name = schema_name(kind);
                 let open = schemas.get_mut(&name).filter(|schema| schema[PRESERVES] == true);
                 if let Some(schema) = open {
-                    // of any field that stands in it older clients would conclude that there are no others
+                    // If it contained any field, older clients would conclude that there are no others.
                     *schema = json!({"type": "object", GVK: schema[GVK]});
                 }
             }
             schemas.values_mut().for_each(refer_to_definitions);
             for (name, schema) in schemas {
                 let is_kind = schema.get(GVK).is_some();
-                // in the documents of other groups the same type is not marked as a kind
+                // In the documents of other groups the same type is not marked as a kind.
                 if is_kind || !definitions.contains_key(&name) {
                     definitions.insert(name, schema);
                 }
@@ -94,8 +94,8 @@ pub(crate) fn v2(registry: &Registry) -> Value {
 /// The media type of [`v2_protobuf`].
 pub(crate) const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
-/// `/openapi/v2` as the protobuf message `openapi.v2.Document` (github.com/google/gnostic-models), without a schema: kubectl asks
-/// for it before it sends a `List`, passes over kinds that are not in it, and has each item checked by the server.
+/// Returns `/openapi/v2` as the protobuf message `openapi.v2.Document` (github.com/google/gnostic-models), without a schema: kubectl
+/// requests it before it sends a `List`, skips kinds that are not in it, and has each item checked by the server.
 pub(crate) fn v2_protobuf() -> Vec<u8> {
     let version = discovery::version();
     let version = version["gitVersion"].as_str().unwrap_or_default();
@@ -104,13 +104,13 @@ pub(crate) fn v2_protobuf() -> Vec<u8> {
     [swagger, info, paths].concat()
 }
 
-/// A field of up to 127 bytes.
+/// Encodes a field of up to 127 bytes.
 fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     let length = u8::try_from(bytes.len()).unwrap_or(u8::MAX).min(127);
     [&[number << 3 | 2, length], bytes].concat()
 }
 
-/// What stands under `components/schemas` in version 3 stands under `definitions` in version 2.
+/// Changes references to `components/schemas`, as in version 3, to `definitions`, as in version 2.
 fn refer_to_definitions(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
@@ -136,7 +136,7 @@ fn kind_of(kind: &Kind) -> Value {
     json!({"group": kind.group, "version": kind.version, "kind": kind.kind})
 }
 
-/// Adds the kind's schema, marked as that of the kind, under the name that is returned, and what it refers to.
+/// Adds the kind's schema, marked as a kind, and the schemas to which it refers; returns its name.
 fn add_schema(kind: &Kind, schemas: &mut Map<String, Value>) -> String {
     let name = match &kind.source {
         SchemaSource::Published { name, .. } => {
@@ -156,13 +156,13 @@ fn add_schema(kind: &Kind, schemas: &mut Map<String, Value>) -> String {
     name
 }
 
-/// The name of the schema of a kind from a definition.
+/// Returns the name of the schema of a kind from a definition.
 fn schema_name(kind: &Kind) -> String {
     let group: Vec<_> = kind.group.rsplit('.').collect();
     format!("{}.{}.{}", group.join("."), kind.version, kind.kind)
 }
 
-/// What every object has, whether or not its definition says so.
+/// Adds the fields that every object has, whether or not its definition lists them.
 fn with_type_meta(mut schema: Value) -> Value {
     let properties = child(as_map(&mut schema), "properties");
     for (name, description) in [("apiVersion", API_VERSION), ("kind", KIND)] {

@@ -1,19 +1,19 @@
-//! Quantities, amounts of resources: `100m`, `1.5Gi`, `1e3`. What is no quantity is `None`, never a panic.
+//! Quantities of resources: `100m`, `1.5Gi`, `1e3`. Parsing an invalid one returns `None` and never panics.
 
 use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Written;
 
-/// An amount, to be compared with others.
+/// A quantity that can be compared with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Quantity {
-    /// In units of 10^-9.
+    /// The quantity in units of 10^-9.
     nanos: i128,
 }
 
 impl Quantity {
-    /// Reads `[+-]digits[.digits][suffix]`; a suffix is a power of ten, of two, or an exponent. What is finer than 10^-9
-    /// rounds up, as in the real server.
+    /// Parses `[+-]digits[.digits][suffix]`; a suffix is a power of ten or of two, or an exponent. Anything finer than 10^-9 is rounded
+    /// up, as in the real server.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (negative, text) = match text.strip_prefix('-') {
             Some(text) => (true, text),
@@ -30,57 +30,57 @@ impl Quantity {
         Some(Self { nanos: if negative { -nanos } else { nanos } })
     }
 
-    /// Nothing.
+    /// The quantity 0.
     pub(crate) const ZERO: Self = Self { nanos: 0 };
 
-    /// One.
+    /// The quantity 1.
     pub(crate) const ONE: Self = Self { nanos: NANOS };
 
-    /// As text of the family that `like` is of: with binary suffixes or decimal ones.
+    /// Formats it with binary or decimal suffixes, like `like`.
     pub(crate) fn written_like(self, like: &str) -> String {
         let is_binary = like.ends_with('i') && self.nanos.abs() >= 1024 * NANOS;
         if is_binary { with_binary_suffix(self.nanos) } else { self.to_string() }
     }
 
-    /// The sum, as much as there can be at most.
+    /// Returns the sum, saturating at the largest quantity.
     pub(crate) fn plus(self, other: Self) -> Self {
         Self { nanos: self.nanos.saturating_add(other.nanos) }
     }
 
-    /// What is left, as little as there can be at least.
+    /// Returns the difference, saturating at the smallest quantity.
     pub(crate) fn minus(self, other: Self) -> Self {
         Self { nanos: self.nanos.saturating_sub(other.nanos) }
     }
 
-    /// So many whole ones.
+    /// Returns a quantity of whole units.
     pub(crate) fn whole(number: i64) -> Self {
         Self { nanos: i128::from(number) * NANOS }
     }
 
-    /// As a whole number, if it is one that fits.
+    /// Returns the quantity as an integer, if it is one and fits.
     pub(crate) fn as_whole(self) -> Option<i64> {
         if self.nanos % NANOS == 0 { i64::try_from(self.nanos / NANOS).ok() } else { None }
     }
 
-    /// How many times `other` it is.
+    /// Returns how many times `other` it is.
     #[allow(clippy::cast_precision_loss, reason = "a ratio is told in six digits")]
     pub(crate) fn ratio(self, other: Self) -> f64 {
         self.nanos as f64 / other.nanos as f64
     }
 
-    /// Whether it is more than nothing.
+    /// Reports whether it is greater than 0.
     pub(crate) fn is_positive(self) -> bool {
         self.nanos > 0
     }
 
-    /// Whether it is less than nothing.
+    /// Reports whether it is less than 0.
     pub(crate) fn is_negative(self) -> bool {
         self.nanos < 0
     }
 }
 
-/// `text` as the real server writes the same amount: no fraction, the largest suffix that leaves a whole number, of the family
-/// that the text has; what is below 1024 is decimal. `None` for what is no amount, and for one too large to be written anew.
+/// Returns `text` as the real server writes the same quantity: no fraction, the largest suffix that leaves an integer, of the text's
+/// own family; below 1024 it is decimal. `None` if the text is not a quantity, or one that is too large to be rewritten.
 pub(crate) fn canonical(text: &str) -> Option<String> {
     let nanos = Quantity::parse(text)?.nanos;
     if nanos.unsigned_abs() >= LARGEST {
@@ -98,10 +98,10 @@ pub(crate) fn canonical(text: &str) -> Option<String> {
     })
 }
 
-/// Amounts up to here have a suffix of their own: 1024 E.
+/// The largest quantity that is written with a suffix: 1024 E.
 const LARGEST: u128 = 1024 * 1_000_000_000_000_000_000 * 1_000_000_000;
 
-/// The decimal suffixes from 10^-9 on, each a thousand times the one before.
+/// The decimal suffixes from 10^-9, each a thousand times the one before.
 const SUFFIXES: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
 
 fn suffix_at(exponent: i32) -> usize {
@@ -117,7 +117,7 @@ fn decimal(mut nanos: i128, suffix: impl Fn(i32) -> String) -> String {
     if nanos == 0 { "0".to_owned() } else { format!("{nanos}{}", suffix(exponent)) }
 }
 
-/// Parts of a unit round up, away from nothing.
+/// Formats with a binary suffix; parts of a unit are rounded up, away from zero.
 fn with_binary_suffix(nanos: i128) -> String {
     let up = i128::from(nanos % NANOS != 0) * nanos.signum();
     let mut whole = nanos / NANOS + up;
@@ -133,7 +133,7 @@ fn with_binary_suffix(nanos: i128) -> String {
 }
 
 impl fmt::Display for Quantity {
-    /// In decimal form, with the largest suffix that leaves a whole number.
+    /// Formats in decimal form, with the largest suffix that leaves an integer.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&decimal(self.nanos, |exponent| {
             SUFFIXES.get(suffix_at(exponent)).copied().unwrap_or_default().into()
@@ -141,7 +141,7 @@ impl fmt::Display for Quantity {
     }
 }
 
-/// The base and exponent that a suffix stands for.
+/// Returns the base and exponent of a suffix.
 fn scale(suffix: &str) -> Option<(i128, i32)> {
     Some(match suffix {
         "n" => (10, -9),
@@ -169,12 +169,12 @@ fn scale(suffix: &str) -> Option<(i128, i32)> {
     })
 }
 
-/// Nanos in a unit.
+/// The nanos in a unit.
 const NANOS: i128 = 1_000_000_000;
 
-/// In nanos; an amount too large to be told from another one is the largest.
+/// Returns the amount in nanos; an amount that does not fit becomes the largest one.
 fn amount(whole: &str, fraction: &str, base: i128, exponent: i32) -> i128 {
-    // far more digits than any amount has that fits
+    // Far more digits than any amount that fits has.
     const DIGITS: usize = 30;
     let fraction = fraction.get(..DIGITS.min(fraction.len())).unwrap_or_default();
     let Ok(mantissa) = format!("0{whole}{fraction}").parse::<i128>() else { return i128::MAX };
@@ -190,33 +190,33 @@ fn amount(whole: &str, fraction: &str, base: i128, exponent: i32) -> i128 {
     }
     match (up.and_then(|up| up.checked_mul(mantissa)), down) {
         (Some(amount), Some(down)) => amount / down + i128::from(amount % down != 0),
-        // too small to be anything but the smallest there is
+        // It is so small that it becomes the smallest amount.
         (Some(_), None) => 1,
         (None, _) => i128::MAX,
     }
 }
 
-/// Whole units, rounded up as Kubernetes does.
+/// Returns whole units, rounded up as Kubernetes does.
 pub fn whole(quantity: &Written) -> Option<i64> {
     scaled(quantity, NANOS)
 }
 
-/// Whole units, where there are any.
+/// Returns whole units if there are any.
 pub fn positive(quantity: &Written) -> Option<i64> {
     whole(quantity).filter(|amount| *amount > 0)
 }
 
-/// Thousandths, rounded up.
+/// Returns thousandths, rounded up.
 pub fn milli(quantity: &Written) -> Option<i64> {
     scaled(quantity, NANOS / 1000)
 }
 
-/// Whole units of a quantity in text, as configuration has it.
+/// Returns the whole units of a quantity in text, as configuration contains it.
 pub fn bytes(text: &str) -> Option<i64> {
     i64::try_from(ceil_div(Quantity::parse(text)?.nanos, NANOS)).ok()
 }
 
-/// A number of bytes as Kubernetes writes it: with the largest binary suffix that divides it.
+/// Formats a number of bytes as Kubernetes does: with the largest binary suffix that divides it.
 pub fn binary(bytes: i64) -> String {
     if bytes.unsigned_abs() < 1024 {
         bytes.to_string()
@@ -225,7 +225,7 @@ pub fn binary(bytes: i64) -> String {
     }
 }
 
-/// `quantity / divisor`, rounded up: what `resourceFieldRef` asks for.
+/// Returns `quantity / divisor` rounded up, which is the value of a `resourceFieldRef`.
 pub fn divided(quantity: &Written, divisor: &Written) -> Option<i64> {
     match Quantity::parse(&divisor.0)?.nanos {
         0 => scaled(quantity, NANOS),

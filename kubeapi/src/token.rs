@@ -1,23 +1,23 @@
-//! Who issues the tokens of service accounts.
+//! Issues and verifies the tokens of service accounts.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 use k8s_openapi::api::authentication::v1::TokenRequestStatus;
 
-/// Issues, and knows again, the tokens that the `serviceaccounts/<name>/token` subresource answers (Kubernetes' `TokenRequest`).
+/// Issues and verifies the tokens that the `serviceaccounts/<name>/token` subresource returns (Kubernetes' `TokenRequest`).
 #[async_trait]
 pub trait TokenIssuer: Send + Sync + 'static {
-    /// A token with what `grant` says. Everything in it was looked up by the server; nothing is the caller's word but the audiences.
+    /// Issues a token for `grant`, whose values the server has looked up; only the audiences come from the caller.
     async fn issue(&self, grant: &TokenGrant) -> Result<TokenRequestStatus, TokenError>;
 
-    /// Whose `token` is, if it was issued here for one of `audiences` (none given: for this API) and has not expired.
+    /// Returns the owner of `token`, if it was issued here for one of `audiences` (none given: for this API) and has not expired.
     ///
     /// # Errors
     /// [`TokenError::Refused`] for every other token.
     async fn verify(&self, token: &str, audiences: &[String]) -> Result<VerifiedToken, TokenError>;
 
-    /// The longest a token may live; one that is asked to live longer is shortened, and the caller warned.
+    /// Returns the longest lifetime of a token; a longer request is shortened with a warning to the caller.
     fn max_lifetime(&self) -> Option<Duration> {
         None
     }
@@ -35,10 +35,10 @@ pub enum BoundKind {
 }
 
 impl BoundKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 3] = [Self::Pod, Self::Secret, Self::Node];
 
-    /// The kind's name.
+    /// Returns the kind's name.
     pub fn kind(self) -> &'static str {
         match self {
             Self::Pod => "Pod",
@@ -47,7 +47,7 @@ impl BoundKind {
         }
     }
 
-    /// Its name in paths.
+    /// Returns its name in paths.
     pub fn plural(self) -> &'static str {
         match self {
             Self::Pod => "pods",
@@ -56,7 +56,7 @@ impl BoundKind {
         }
     }
 
-    /// The name of its claim.
+    /// Returns the name of its claim in the token.
     pub fn claim(self) -> &'static str {
         match self {
             Self::Pod => "pod",
@@ -66,59 +66,59 @@ impl BoundKind {
     }
 }
 
-/// An object that a token ends with.
+/// An object with whose deletion a token becomes invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BoundObject {
-    /// What it is.
+    /// The object's kind.
     pub kind: BoundKind,
-    /// Its name; pods and Secrets stand in the account's namespace.
+    /// The object's name; pods and Secrets belong to the account's namespace.
     pub name: String,
-    /// Its uid.
+    /// The object's uid.
     pub uid: String,
 }
 
-/// A token that is to be issued.
+/// The content of a token that is to be issued.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenGrant {
     /// The service account's namespace.
     pub namespace: String,
-    /// Its name.
+    /// The service account's name.
     pub name: String,
-    /// Its uid.
+    /// The service account's uid.
     pub uid: String,
-    /// Where the token may be shown; empty for this API alone.
+    /// The audiences that may accept the token; empty means this API alone.
     pub audiences: Vec<String>,
-    /// How long it is good for.
+    /// How long the token is valid.
     pub lifetime: Duration,
-    /// What it ends with.
+    /// The object to which the token is bound.
     pub bound: Option<BoundObject>,
-    /// Name and uid of the node that the bound pod runs on; no uid where that node is gone.
+    /// Name and uid of the bound pod's node; there is no uid if that node is gone.
     pub node: Option<(String, Option<String>)>,
 }
 
-/// What a token says that its issuer knows again.
+/// The content of a verified token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifiedToken {
     /// The service account's namespace.
     pub namespace: String,
-    /// Its name.
+    /// The service account's name.
     pub name: String,
-    /// Its uid.
+    /// The service account's uid.
     pub uid: String,
-    /// What it is bound to.
+    /// The object to which the token is bound.
     pub bound: Option<BoundObject>,
-    /// Name and uid of the node that its pod was on when it was issued.
+    /// Name and uid of its pod's node at the time of issue.
     pub node: Option<(String, Option<String>)>,
-    /// The token's own name (`jti`).
+    /// The token's own id (`jti`).
     pub id: Option<String>,
-    /// The audiences asked for that it is good for.
+    /// The requested audiences for which it is valid.
     pub audiences: Vec<String>,
 }
 
-/// Why no token was issued, or one is not accepted.
+/// Why no token was issued, or a token is not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
-    /// The request asks for what is not given, or the token is not good; the text says why.
+    /// The request cannot be granted, or the token is not valid; the text says why.
     #[error("{0}")]
     Refused(String),
     /// The issuer failed.

@@ -1,17 +1,17 @@
-//! Chance from a seed: the same on every machine, whatever versions of libraries it is built with.
+//! Random numbers from a seed: the same on every machine, whatever versions of libraries are used.
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
 #[derive(Clone, Debug)]
 pub struct Chance(u64);
 
 impl Chance {
-    /// The chance of one seed.
+    /// Creates a generator with a seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// Another chance, which depends on this seed and these words alone and not on what was drawn: what one part of a world
-    /// draws does not change what another one draws.
+    /// Creates a generator that depends only on this seed and these words and not on what was drawn before, so that draws of one part of a
+    /// world do not change those of another.
     pub fn of(seed: u64, words: &[&str], number: u64) -> Self {
         let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
         let hash = words.iter().flat_map(|word| word.bytes()).fold(seed ^ 0xcbf2_9ce4_8422_2325, fold);
@@ -20,7 +20,7 @@ impl Chance {
         chance
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -29,17 +29,17 @@ impl Chance {
         mixed ^ (mixed >> 31)
     }
 
-    /// One of 0..`end`, which is not 0.
+    /// Returns a number in 0..`end`; `end` must not be 0.
     pub fn below(&mut self, end: u64) -> u64 {
         self.draw() % end.max(1)
     }
 
-    /// True `parts` times in a thousand.
+    /// Returns true with a probability of `parts` in a thousand.
     pub fn permille(&mut self, parts: u64) -> bool {
         self.below(1000) < parts
     }
 
-    /// One of them.
+    /// Returns one of the items.
     pub fn pick<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
         let index = usize::try_from(self.below(items.len() as u64)).unwrap_or_default();
         items.get(index)
@@ -56,7 +56,7 @@ mod tests {
         assert_eq!(draw(Chance::new(7)), draw(Chance::new(7)));
         assert_ne!(draw(Chance::of(7, &["edge-1"], 0)), draw(Chance::of(7, &["edge-2"], 0)));
         assert_ne!(draw(Chance::of(7, &["edge-1"], 0)), draw(Chance::of(7, &["edge-1"], 1)));
-        // published with the algorithm, for seed 1234567
+        // This value is published with the algorithm for seed 1234567.
         assert_eq!(Chance::new(1_234_567).draw(), 6_457_827_717_110_365_317);
     }
 }

@@ -1,4 +1,4 @@
-//! The cloud: an API that stays, and CloudCore before it, which comes and goes.
+//! The cloud: an API that stays, and CloudCore on top of it, which is stopped and started.
 
 use std::{
     sync::{Arc, LazyLock},
@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{Chance, store::Slow, watcher::Watcher};
 
-/// The longest half of a commit.
+/// How long each half of a commit may take.
 const COMMIT: Duration = Duration::from_millis(3);
 
 static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry::builtin().with_crds(&crds::all()));
@@ -36,7 +36,7 @@ pub(crate) struct Cloud {
     _watching: JoinSet<()>,
 }
 
-/// CloudCore; it ends where it stands when dropped.
+/// CloudCore, which ends at once when this is dropped.
 struct Core {
     acceptor: Acceptor,
     tasks: JoinSet<()>,
@@ -70,7 +70,7 @@ impl Cloud {
     pub(crate) fn start(&mut self) {
         let (mailboxes, shutdown) = (Mailboxes::default(), CancellationToken::new());
         let edge = Edge::new(self.client.clone(), mailboxes.clone(), "");
-        // what the recorder runs ends with the token
+        // The recorder's tasks end with the token.
         let events = Recorder::spawn(&Tasks::default(), &self.client, &shutdown);
         let devices = Devices::new(self.client.clone(), mailboxes.clone(), events);
         let controllers = (edge.clone(), Dynamic::new(self.client.clone(), edge.clone()), devices.clone());
@@ -82,15 +82,15 @@ impl Cloud {
         self.core = Some(Core { acceptor, tasks, shutdown });
     }
 
-    /// Ends CloudCore as a power cut does.
+    /// Ends CloudCore at once, as a power cut does.
     pub(crate) fn kill(&mut self) {
         self.core = None;
     }
 
-    /// A node has connected. False: nobody is there.
+    /// Accepts a node's connection; returns false while there is no CloudCore.
     pub(crate) fn accept(&mut self, node: &str, connection: DuplexStream) -> bool {
         let Some(core) = &mut self.core else { return false };
-        // those that have ended
+        // This removes tasks that have ended.
         while core.tasks.try_join_next().is_some() {}
         let (acceptor, node, shutdown) = (core.acceptor.clone(), node.to_owned(), core.shutdown.clone());
         core.tasks.spawn(async move { acceptor.accept_node(&node, connection, &shutdown).await });

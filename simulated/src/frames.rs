@@ -1,15 +1,15 @@
-//! WebSocket frames in a stream of bytes (RFC 6455 §5.2): where one ends, and what it says.
+//! Splits a stream of bytes into WebSocket frames (RFC 6455 §5.2) and reads their messages.
 
-/// One whole frame.
+/// A complete frame.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
-    /// As it was on the wire.
+    /// The frame as it was on the wire.
     pub(crate) bytes: Vec<u8>,
-    /// What it carries, where it is a message; `None` for pings, pongs and goodbyes.
+    /// The message that it carries; `None` for pings, pongs and close frames.
     pub(crate) message: Option<Vec<u8>>,
 }
 
-/// Takes the first frame out of `buffer`; `None` where it is not whole.
+/// Takes the first frame out of `buffer`; `None` if it is incomplete.
 pub(crate) fn take(buffer: &mut Vec<u8>) -> Option<Frame> {
     let (first, second) = (*buffer.first()?, *buffer.get(1)?);
     let (length, mut at) = match second & 0x7f {
@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn frames_are_taken_when_they_are_whole() {
-        // the examples of RFC 6455 §5.7
+        // These are the examples of RFC 6455 §5.7.
         let masked = [0x81, 0x85, 0x37, 0xfa, 0x21, 0x3d, 0x7f, 0x9f, 0x4d, 0x51, 0x58];
         let mut buffer = masked.to_vec();
         buffer.extend([0x89, 0x00, 0x81]);

@@ -1,5 +1,5 @@
-//! One connection between a node and the cloud, frame by frame: each takes its time, may come twice, may be the last one and
-//! break off in its middle, or goes nowhere.
+//! One connection between a node and the cloud, frame by frame: each frame takes time, may be duplicated, may be the last one and break
+//! off in its middle, or may be swallowed.
 
 use std::{
     sync::{
@@ -21,28 +21,28 @@ use crate::{
     watcher::{Direction, Watcher},
 };
 
-/// Bytes that either end may be ahead, as in a socket's buffer.
+/// How many bytes either end may be ahead, as in a socket's buffer.
 const BUFFER: usize = 64 * 1024;
-/// Bytes read at one time.
+/// How many bytes are read at a time.
 const PORTION: usize = 16 * 1024;
 
-/// What may become of a frame.
+/// The faults of frames.
 #[derive(Clone, Copy, Debug)]
 pub struct Faults {
-    /// The longest that one takes, milliseconds.
+    /// The longest delay of a frame, in milliseconds.
     pub delay: u64,
-    /// So many in a thousand come twice.
+    /// How many frames in a thousand are duplicated.
     pub twice: u64,
-    /// So many in a thousand are the last: a part of it arrives, and the connection ends.
+    /// How many frames in a thousand are the last: a part of the frame arrives, and the connection ends.
     pub last: u64,
 }
 
 impl Faults {
-    /// A link that is as it should be.
+    /// No faults.
     pub const NONE: Self = Self { delay: 0, twice: 0, last: 0 };
 }
 
-/// A connection; it ends with this.
+/// A connection, which ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Connection {
     swallowing: Arc<AtomicBool>,
@@ -50,7 +50,7 @@ pub(crate) struct Connection {
     _ends: DropGuard,
 }
 
-/// What both directions of a connection know.
+/// What both directions of a connection share.
 #[derive(Clone)]
 struct Way {
     node: String,
@@ -61,7 +61,7 @@ struct Way {
 }
 
 impl Connection {
-    /// A new connection: it, the node's end, and the cloud's.
+    /// Creates a connection; returns it, the node's end and the cloud's end.
     pub(crate) fn new(
         node: &str,
         (seed, number): (u64, u64),
@@ -84,12 +84,12 @@ impl Connection {
         (Self { swallowing, _ends: end.clone().drop_guard(), end }, node_end, cloud_end)
     }
 
-    /// From now on nothing comes through, and neither end is told.
+    /// Swallows everything from now on, without either end noticing.
     pub(crate) fn swallow(&self) {
         self.swallowing.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it stands, as far as the link is concerned.
+    /// Reports whether the link is open.
     pub(crate) fn stands(&self) -> bool {
         !self.end.is_cancelled()
     }
@@ -120,15 +120,15 @@ impl Way {
         };
         tokio::select! {
             biased;
-            // cancel-safe: the connection is over
+            // Cancel-safe: the connection is over.
             () = self.end.cancelled() => {}
             () = carrying => {}
         }
-        // both ends see the end at the same time
+        // Both ends see the end at the same time.
         self.end.cancel();
     }
 
-    /// Carries one frame over; `None` where the connection ends with it.
+    /// Carries one frame; returns `None` if the connection ends with it.
     async fn pass(
         &self,
         direction: Direction,
@@ -138,10 +138,10 @@ impl Way {
     ) -> Option<()> {
         let message = frame.message.and_then(|bytes| wire::json::decode(&bytes, usize::MAX).ok());
         if let Some(message) = &message {
-            // as soon as it was said it may have been heard
+            // The message is recorded before it is sent, because it may be received at once.
             self.watcher.said(&self.node, direction, message);
         }
-        // drawn for every frame, whether it is needed or not
+        // A delay is drawn for every frame, whether it is needed or not.
         let delay = chance.below(self.faults.delay * 1000 + 1);
         let (twice, last) = (chance.permille(self.faults.twice), chance.permille(self.faults.last));
         let part = usize::try_from(chance.below(frame.bytes.len() as u64)).unwrap_or_default();

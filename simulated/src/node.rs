@@ -1,4 +1,4 @@
-//! A node: a store and what runs on the machine stay; the agent and its connection come and go.
+//! A node: its store and its containers stay; the agent and its connection are stopped and started.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -20,7 +20,7 @@ use crate::{
     watcher::Watcher,
 };
 
-/// The longest half of a commit: a slow disk.
+/// How long each half of a commit may take: a slow disk.
 const COMMIT: Duration = Duration::from_millis(5);
 
 /// A node.
@@ -35,7 +35,7 @@ pub(crate) struct Node {
     watcher: Watcher,
 }
 
-/// An agent; it ends where it stands when dropped.
+/// An agent, which ends at once when this is dropped.
 struct Agent {
     hub: EdgeHub,
     pods: Pods,
@@ -63,13 +63,13 @@ impl Node {
         self.agent.is_some()
     }
 
-    /// Whether there is a connection that has not ended.
+    /// Reports whether there is a connection that has not ended.
     pub(crate) fn is_connected(&self) -> bool {
         self.connection.as_ref().is_some_and(Connection::stands)
     }
 
     pub(crate) fn start(&mut self) {
-        // a connection waits only for the end of the one before
+        // A new connection waits only for the end of the one before.
         let (connections, given) = mpsc::channel(1);
         let (hub, inbound, hub_task) = edgehub::over_connections(hub_config(&self.name), given);
         let store: Arc<dyn Store> = Arc::<Slow>::clone(&self.store);
@@ -96,13 +96,13 @@ impl Node {
         self.agent = Some(Agent { hub, pods, connections, _tasks: tasks });
     }
 
-    /// Ends the agent as a power cut does.
+    /// Ends the agent at once, as a power cut does.
     pub(crate) fn kill(&mut self) {
         self.agent = None;
         self.connection = None;
     }
 
-    /// A new connection, if the agent can take one: the cloud's end of it.
+    /// Connects the agent, if it can take a connection, and returns the cloud's end.
     pub(crate) fn connect(&mut self, faults: Faults) -> Option<DuplexStream> {
         let agent = self.agent.as_ref()?;
         self.connections += 1;
@@ -113,12 +113,12 @@ impl Node {
         Some(theirs)
     }
 
-    /// What does its pods; `None` while no agent runs.
+    /// Returns the part that runs its pods; `None` while no agent runs.
     pub(crate) fn pods(&self) -> Option<&Pods> {
         self.agent.as_ref().map(|agent| &agent.pods)
     }
 
-    /// The agent's way to the cloud.
+    /// Returns the agent's connection to the cloud.
     pub(crate) fn hub(&self) -> Option<&EdgeHub> {
         self.agent.as_ref().map(|agent| &agent.hub)
     }

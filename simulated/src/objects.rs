@@ -1,8 +1,8 @@
-//! What is read of the objects of the simulated world.
+//! Reads fields of the objects in the simulated world.
 
 use serde_json::Value;
 
-/// ConfigMaps and Secrets that a pod mounts: plural and name.
+/// Returns the ConfigMaps and Secrets that a pod mounts: plural and name.
 pub(crate) fn used(pod: &Value) -> impl Iterator<Item = (&'static str, String)> {
     let volumes = pod["spec"]["volumes"].as_array().cloned().unwrap_or_default();
     volumes.into_iter().filter_map(|volume| {
@@ -15,17 +15,17 @@ pub(crate) fn used(pod: &Value) -> impl Iterator<Item = (&'static str, String)> 
     })
 }
 
-/// The UID of an object.
+/// Returns the UID of an object.
 pub(crate) fn uid_of(object: &Value) -> String {
     object["metadata"]["uid"].as_str().unwrap_or_default().to_owned()
 }
 
-/// The number of a pod's status; 0 where it has none.
+/// Returns the serial number in a pod's status; 0 if it has none.
 pub(crate) fn number_of(pod: &Value) -> u64 {
     pod["status"]["message"].as_str().and_then(|text| text.parse().ok()).unwrap_or_default()
 }
 
-/// The number of a node's.
+/// Returns the serial number in a node's status.
 pub(crate) fn number_of_node(node: &Value) -> u64 {
     let conditions = node["status"]["conditions"].as_array();
     let told = conditions.into_iter().flatten().find(|condition| condition["type"] == "Told");

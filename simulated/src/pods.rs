@@ -1,5 +1,5 @@
-//! What a node does with its pods: it starts those that are stored, reports them, and stops those that are deleted. What runs
-//! outlives the agent, as containers do.
+//! The pods of a node: starts those that are stored, reports them, and stops those that are deleted. Containers outlive the agent, as
+//! they do in reality.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -19,23 +19,23 @@ use crate::{
     watcher::{Watcher, get, pod_key},
 };
 
-/// After a write that was refused for no reason of the pod's.
+/// How long to wait after a write that was refused for a reason that is not the pod's.
 const AGAIN: Duration = Duration::from_millis(200);
 
-/// What runs on a node.
+/// What runs on a node's machine.
 #[derive(Debug, Default)]
 pub(crate) struct Machine {
-    /// UID → name.
+    /// The running pods: UID → name.
     pub(crate) running: BTreeMap<String, String>,
-    /// The number of the newest status that the store has taken: UID → number.
+    /// The newest status that the store has accepted: UID → serial number.
     pub(crate) written: BTreeMap<String, u64>,
-    /// The number of the node's own.
+    /// The serial number of the node's own status.
     pub(crate) node_written: u64,
-    /// Statuses so far.
+    /// The number of statuses so far.
     pub(crate) serial: u64,
 }
 
-/// A node's pods, as long as its agent lives; cheap to clone.
+/// The pods of a node while its agent runs; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Pods {
     pub(crate) node: String,
@@ -52,7 +52,7 @@ impl Pods {
             sleep(AGAIN).await;
         }
         loop {
-            // too far behind: everything is looked at anew
+            // It was too far behind and starts again with a list.
             let _ = self.follow().await;
             self.watcher.note(format_args!("{} looks at everything", self.node));
         }
@@ -86,10 +86,10 @@ impl Pods {
         }
     }
 
-    /// Does what is due for the pod of this name, until nothing is.
+    /// Does what is due for the pod of this name until nothing is left to do.
     async fn look(&self, name: &str) {
         while let Err(kube::Error::Api(status)) = self.act(name).await {
-            // it is gone, or another one by now: the next look sees that
+            // The pod is gone or was replaced; the next turn sees that.
             self.watcher.note(format_args!("{} could not write {name}: {}", self.node, status.code));
             sleep(AGAIN).await;
         }
@@ -120,7 +120,7 @@ impl Pods {
         }
         if !self.machine.lock().running.contains_key(&uid) {
             self.read_what_it_uses(&pod).await;
-            // meanwhile it may have gone
+            // The pod may be gone meanwhile.
             if get(self.store.inner(), &pod_key(name)).as_ref() != Some(&pod) {
                 return Box::pin(self.act(name)).await;
             }
@@ -133,11 +133,11 @@ impl Pods {
         Ok(())
     }
 
-    /// As a pod's start does: what is not stored is asked of the cloud, and nothing waits for it for ever.
+    /// Reads what a pod uses, as its start does: what is not stored is requested from the cloud, and no request waits for ever.
     async fn read_what_it_uses(&self, pod: &Value) {
         for (plural, name) in used(pod) {
             let client = self.client.clone();
-            // optional, all of it
+            // All of it is optional.
             let _ = match plural {
                 "configmaps" => Api::<ConfigMap>::default_namespaced(client).get_opt(&name).await.map(drop),
                 _ => Api::<Secret>::default_namespaced(client).get_opt(&name).await.map(drop),

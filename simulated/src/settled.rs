@@ -1,4 +1,4 @@
-//! Whether everything has arrived: what the cloud wants is on the nodes, and what the nodes have said is in the cloud.
+//! Checks whether everything has arrived: the cloud's objects on the nodes, and the nodes' statuses in the cloud.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -12,7 +12,7 @@ use crate::{
     watcher::get,
 };
 
-/// What has not arrived yet, or nothing.
+/// Returns what has not arrived yet.
 pub(crate) fn missing(cloud: &Arc<MemoryStore>, nodes: &[Node]) -> Vec<String> {
     nodes.iter().flat_map(|node| of_node(cloud, node)).collect()
 }
@@ -81,7 +81,7 @@ fn key_of(plural: &str, object: &Value) -> Key {
     Key::new(Resource::new("", plural), text("namespace"), text("name"))
 }
 
-/// All objects of a collection.
+/// Returns all objects of a collection.
 pub(crate) fn list(store: &Arc<MemoryStore>, plural: &str) -> Vec<Value> {
     let scope = Scope { resource: Resource::new("", plural), namespace: None };
     let listing = store.list(&scope, &Page::default()).now_or_never().and_then(Result::ok);

@@ -1,4 +1,4 @@
-//! What may happen in a world, one step at a time.
+//! The random steps of a world.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use wire::{ResourceType, Upstream};
 
 use crate::{World, settled::list, watcher::FOREIGN, world::PODS};
 
-/// Names of ConfigMaps and Secrets.
+/// The names of ConfigMaps and Secrets.
 const THINGS: [&str; 3] = ["one", "two", "three"];
 
 impl World {
-    /// Does one thing, and lets some time go by.
+    /// Makes one random step and lets some time pass.
     pub async fn step(&mut self) {
         match self.chance.below(100) {
             0..20 => self.create_pod().await,
@@ -42,7 +42,7 @@ impl World {
         self.pass(longest).await;
     }
 
-    /// What is away comes back, sooner or later.
+    /// Starts and connects at random what is down.
     fn come_back(&mut self) {
         if !self.cloud.runs() && self.chance.permille(400) {
             self.watcher.note(format_args!("the cloud starts"));
@@ -59,7 +59,7 @@ impl World {
         }
     }
 
-    /// Lets time go by until `end`; what is away comes back meanwhile.
+    /// Lets time pass until `end`; what is down comes back meanwhile.
     pub(crate) async fn spend(&mut self, end: Instant) {
         while Instant::now() < end {
             let longest = Duration::from_millis(self.chance.below(120_000) + 1);
@@ -76,7 +76,7 @@ impl World {
         usize::try_from(self.chance.below(self.nodes.len() as u64)).unwrap_or_default()
     }
 
-    /// Something that makes no new objects, and the time of a few frames.
+    /// Makes a step that creates no objects, and lets the time of a few frames pass.
     pub(crate) async fn small_step(&mut self) {
         match self.chance.below(10) {
             0..3 => self.put_thing().await,
@@ -122,7 +122,7 @@ impl World {
     }
 
     async fn put_thing(&mut self) {
-        // four digits are base64, too
+        // Four digits are also valid base64.
         let (name, value) = (self.thing(), format!("{:04}", self.chance.below(1000)));
         let (parameters, metadata) = (PatchParams::apply("world").force(), json!({"name": name}));
         let made = if self.chance.permille(500) {
@@ -153,7 +153,7 @@ impl World {
     async fn report_pod(&mut self) {
         let node = self.node();
         let Some(pods) = self.nodes[node].pods().cloned() else { return };
-        // in the order of names: UIDs are others in each run
+        // The order is by name, because UIDs differ in each run.
         let mut running: Vec<(String, String)> =
             pods.machine.lock().running.iter().map(|(uid, name)| (name.clone(), uid.clone())).collect();
         running.sort();
@@ -190,7 +190,7 @@ impl World {
         self.cloud.kill();
     }
 
-    /// A node tries to write what is another's.
+    /// Lets a node try to write an object that is not its own.
     async fn reach_out(&mut self) {
         let node = self.node();
         let node = &self.nodes[node];
@@ -202,7 +202,7 @@ impl World {
         let patch = json!({"metadata": {"annotations": {"by": FOREIGN}}, "status": {"reason": FOREIGN}});
         let message = Upstream::pod_patch("default", name, patch.to_string()).into_message(0);
         self.watcher.note(format_args!("{} reaches out for {name}", node.name));
-        // offline it reaches nobody
+        // An offline node reaches nobody.
         let _ = hub.send(message).await;
     }
 
@@ -215,7 +215,7 @@ impl World {
     }
 }
 
-/// A pod that mounts a ConfigMap and a Secret.
+/// Returns a pod that mounts a ConfigMap and a Secret.
 pub(crate) fn pod(name: &str, node: &str, map: &str, secret: &str) -> Pod {
     let pod = json!({
         "metadata": {"name": name},

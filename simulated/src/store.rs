@@ -1,5 +1,5 @@
-//! A store in memory whose commits take their time, before they take place and after: whoever is cut off in a commit does not know
-//! whether it took place.
+//! A store in memory whose commits take time, before and after they take effect: a caller that is cut off in a commit does not know
+//! whether it took effect.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,15 +12,15 @@ use tokio::time::sleep;
 
 use crate::Chance;
 
-/// What watchers may lag behind: little, so that some of them fall behind and list anew.
+/// How far watchers may lag behind: so little that some of them fall behind and list again.
 const LOG: LogLimits = LogLimits { events: 200, bytes: 1 << 18 };
 
-/// The store.
+/// A store with slow commits.
 #[derive(Debug)]
 pub(crate) struct Slow {
     inner: Arc<MemoryStore>,
     chance: Mutex<Chance>,
-    /// The longest half of a commit, microseconds; 0 for none.
+    /// How long each half of a commit may take, in microseconds; 0 for no delay.
     longest: u64,
 }
 
@@ -30,7 +30,7 @@ impl Slow {
         Arc::new(Self { inner: MemoryStore::with_log(LOG), chance: Mutex::new(chance), longest })
     }
 
-    /// What is stored, to be looked at.
+    /// Returns the inner store, to be read without delay.
     pub(crate) fn inner(&self) -> &Arc<MemoryStore> {
         &self.inner
     }

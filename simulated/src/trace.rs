@@ -1,13 +1,13 @@
-//! What happened, line by line: the newest lines to read, and a digest of all to compare runs by.
+//! Records what happened line by line: the newest lines to read, and a digest of all lines to compare runs.
 
 use std::{collections::VecDeque, fmt};
 
 use tokio::time::Instant;
 
-/// Lines kept to be read.
+/// How many lines are kept.
 const KEPT: usize = 150;
 
-/// The record of a run. Lines name objects, never what is drawn anew in each run, as UIDs are.
+/// The record of a run. Lines never contain values that differ in each run, such as UIDs.
 #[derive(Debug)]
 pub struct Trace {
     begun: Instant,
@@ -18,7 +18,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// An empty one, which begins now.
+    /// Creates an empty trace that begins now.
     pub(crate) fn new() -> Self {
         Self {
             begun: Instant::now(),
@@ -47,7 +47,7 @@ impl Trace {
         self.lines.push_back(line);
     }
 
-    /// How many lines there were, and what they come to together.
+    /// Returns the number of lines and their digest.
     pub fn digest(&self) -> (u64, u64) {
         (self.count, self.digest)
     }

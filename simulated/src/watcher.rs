@@ -1,12 +1,12 @@
-//! Who sees everything that passes and happens, and holds it against the rules:
+//! The watcher sees every message and event, and checks these rules:
 //!
 //! 1. what a node acknowledges is in its store;
-//! 2. a pod is started once, whatever happens to connections and agents;
+//! 2. a pod is started only once, whatever happens to connections and agents;
 //! 3. a pod is stopped only when the cloud has deleted it;
-//! 4. a node is told of its own objects alone, and changes no others;
-//! 5. nobody sees the same state twice.
+//! 4. a node is sent only its own objects, and changes no others;
+//! 5. nobody is shown the same state twice.
 //!
-//! That nothing is lost shows when the world has settled: see [`crate::settled`].
+//! Whether nothing is lost is checked when the world has settled: see [`crate::settled`].
 
 use std::{
     collections::{BTreeMap, HashSet, VecDeque},
@@ -22,17 +22,17 @@ use wire::{Change, Down, Downstream, Message, ResourcePath, ResourceType, Up, Up
 
 use crate::Trace;
 
-/// Messages of a node whose acknowledgement may come.
+/// For how many messages of a node an acknowledgement may still come.
 const REMEMBERED: usize = 256;
-/// What a node writes into what is not its own.
+/// The value that a node writes into objects that are not its own.
 pub(crate) const FOREIGN: &str = "written by another node";
 
-/// Which way a message goes.
+/// The direction of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
-    /// To the cloud.
+    /// From the node to the cloud.
     Up,
-    /// To the node.
+    /// From the cloud to the node.
     Down,
 }
 
@@ -51,9 +51,9 @@ struct State {
 #[derive(Default)]
 struct Seen {
     store: Option<Arc<MemoryStore>>,
-    /// What the cloud has sent, by message id.
+    /// The states that the cloud has sent, by message id.
     sent: VecDeque<(String, Sent)>,
-    /// Pods that were ever bound to it, and what they use: kind and name.
+    /// The pods that were ever bound to the node, and what they use: kind and name.
     own: HashSet<(ResourceType, String)>,
     starts: BTreeMap<String, u32>,
 }
@@ -63,7 +63,7 @@ struct Seen {
 struct Sent {
     key: Key,
     uid: String,
-    /// `None` for a deletion.
+    /// The revision; `None` for a deletion.
     revision: Option<u64>,
 }
 
@@ -73,12 +73,12 @@ impl Watcher {
         Self(Arc::new(Mutex::new(state)))
     }
 
-    /// Runs `look` on the trace.
+    /// Calls `look` with the trace.
     pub fn trace<T>(&self, look: impl FnOnce(&mut Trace) -> T) -> T {
         look(&mut self.0.lock().trace)
     }
 
-    /// What broke a rule so far.
+    /// Returns the violations of rules so far.
     pub fn broken(&self) -> Vec<String> {
         self.0.lock().broken.clone()
     }
@@ -102,13 +102,13 @@ impl Watcher {
         seen.store = Some(store);
     }
 
-    /// From now on the object may be sent to `node`.
+    /// Allows the object to be sent to `node` from now on.
     pub(crate) fn belongs(&self, node: &str, kind: ResourceType, name: &str) {
         let mut state = self.0.lock();
         state.nodes.entry(node.to_owned()).or_default().own.insert((kind, name.to_owned()));
     }
 
-    /// A message was put on the link.
+    /// Records that a message was put on the link.
     pub(crate) fn said(&self, node: &str, direction: Direction, message: &Message) {
         let mut state = self.0.lock();
         let arrow = if direction == Direction::Up { "▲" } else { "▼" };
@@ -125,7 +125,7 @@ impl Watcher {
         }
     }
 
-    /// A pod was started.
+    /// Records that a pod was started.
     pub(crate) fn started(&self, node: &str, name: &str, uid: &str) {
         let mut state = self.0.lock();
         state.trace.line(format_args!("{node} starts {name}"));
@@ -138,7 +138,7 @@ impl Watcher {
         }
     }
 
-    /// A pod was stopped.
+    /// Records that a pod was stopped.
     pub(crate) fn stopped(&self, node: &str, name: &str, uid: &str) {
         let mut state = self.0.lock();
         state.trace.line(format_args!("{node} stops {name}"));
@@ -151,7 +151,7 @@ impl Watcher {
         }
     }
 
-    /// Somebody who watches was shown `event`.
+    /// Records that a watching client was shown `event`.
     pub(crate) fn shown(&self, whom: &str, event: &Event) {
         let mut state = self.0.lock();
         let parsed = |json: &[u8]| serde_json::from_slice::<Value>(json).map(neutral).unwrap_or_default();
@@ -215,7 +215,7 @@ impl State {
     }
 }
 
-/// Whether a store knows what was sent, or something newer.
+/// Reports whether a store has what was sent, or something newer.
 fn is_kept(store: &Arc<MemoryStore>, sent: &Sent) -> bool {
     let Key { resource, namespace, name } = &sent.key;
     let record = Key::new(
@@ -235,12 +235,12 @@ fn is_kept(store: &Arc<MemoryStore>, sent: &Sent) -> bool {
     }
 }
 
-/// An object of a store in memory, which answers at once.
+/// Returns an object of an in-memory store, which answers at once.
 pub(crate) fn get(store: &Arc<MemoryStore>, key: &Key) -> Option<Value> {
     store.get(key).now_or_never()?.ok()??.value().ok()
 }
 
-/// The place of a pod.
+/// Returns the key of a pod.
 pub(crate) fn pod_key(name: &str) -> Key {
     Key::new(Resource::new("", "pods"), "default", name)
 }
@@ -255,7 +255,7 @@ fn plural(kind: &ResourceType) -> &'static str {
     }
 }
 
-/// Without what every write changes.
+/// Removes what every write changes.
 pub(crate) fn neutral(mut object: Value) -> Value {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.shift_remove("resourceVersion");
@@ -264,7 +264,7 @@ pub(crate) fn neutral(mut object: Value) -> Value {
     object
 }
 
-/// A resource path for the trace; UIDs are others in each run.
+/// Returns a resource path for the trace, without UIDs, which differ in each run.
 fn named(path: &str) -> &str {
     ResourcePath::from(path).as_object().map_or("…", |_| path)
 }

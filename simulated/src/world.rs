@@ -1,4 +1,4 @@
-//! A world: a cloud, two nodes, and what is done to them.
+//! A world: a cloud, two nodes, and the operations on them.
 
 use std::{future::Future, time::Duration};
 
@@ -6,15 +6,15 @@ use tokio::time::{Instant, sleep};
 
 use crate::{Chance, Faults, Trace, cloud::Cloud, node::Node, settled, watcher::Watcher};
 
-/// Names of pods.
+/// The names of pods.
 pub(crate) const PODS: [&str; 6] = ["pod-a", "pod-b", "pod-c", "pod-d", "pod-e", "pod-f"];
 
-/// Longer than anything waits before it tries again.
+/// How long settling may take: longer than any retry delay.
 const SETTLING: Duration = Duration::from_secs(120);
-/// How often it is looked at.
+/// How often it is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A world.
+/// A simulated world.
 pub struct World {
     pub(crate) seed: u64,
     pub(crate) chance: Chance,
@@ -24,32 +24,32 @@ pub struct World {
     pub(crate) faults: Faults,
 }
 
-/// How long a world lives.
+/// The length of a world's life.
 #[derive(Clone, Copy, Debug)]
 pub struct Life {
-    /// What happens in it.
+    /// The number of steps.
     pub steps: u32,
-    /// The least virtual time that it takes; what has ended in between comes back.
+    /// The least virtual time of the life; what has ended in between comes back.
     pub time: Duration,
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Lines of the trace, and what they come to.
+    /// The number of the trace's lines, and their digest.
     pub digest: (u64, u64),
-    /// What broke a rule, with the newest lines of the trace; `None`: nothing did.
+    /// The violations of rules with the newest lines of the trace; `None` if there are none.
     pub broken: Option<String>,
 }
 
-/// Runs `story` on virtual time, which goes on as soon as nothing is left to do at one instant.
+/// Runs `story` in virtual time, which advances as soon as nothing is left to do at one instant.
 pub fn run<T>(story: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.expect("a runtime").block_on(story)
 }
 
 impl World {
-    /// A world of this seed, whose links have these faults; everything runs and nothing is connected.
+    /// Creates a world with this seed, whose links have these faults; everything runs and nothing is connected.
     pub async fn new(seed: u64, faults: Faults) -> Self {
         let watcher = Watcher::new();
         let mut cloud = Cloud::new(seed, &watcher).await;
@@ -60,7 +60,7 @@ impl World {
         Self { seed, chance: Chance::of(seed, &["steps"], 0), cloud, nodes, watcher, faults }
     }
 
-    /// One seed: a life, then the end of all faults. `show` keeps the whole trace.
+    /// Runs one seed: a life, then the end of all faults. `show` keeps the whole trace.
     pub async fn live(seed: u64, life: Life, show: bool) -> (Run, Trace) {
         let faults = Faults { delay: 20, twice: 20, last: 10 };
         let mut world = Self::new(seed, faults).await;
@@ -70,7 +70,7 @@ impl World {
         }
         for number in 1..=life.steps {
             world.step().await;
-            // each step has its part of the time, whatever it took itself
+            // Each step has an equal part of the time, however long it took itself.
             world.spend(begun + life.time / life.steps * number).await;
             if !world.watcher.broken().is_empty() {
                 break;
@@ -82,7 +82,7 @@ impl World {
         world.end()
     }
 
-    /// A world of this seed with pods that run, settled.
+    /// Creates a settled world with this seed and with running pods.
     pub async fn with_pods(seed: u64) -> Self {
         let mut world = Self::new(seed, Faults::NONE).await;
         for (number, name) in PODS.iter().enumerate() {
@@ -93,7 +93,7 @@ impl World {
         world
     }
 
-    /// Connects all nodes, lets something happen, and ends all connections in the middle of it.
+    /// Connects all nodes, makes a few steps, and ends all connections in the middle of them.
     pub async fn disconnect(&mut self, faults: Faults) {
         self.faults = faults;
         self.connect_all();
@@ -113,7 +113,7 @@ impl World {
             }
         }
         self.faults = Faults::NONE;
-        // what stands may swallow
+        // Open links may swallow messages.
         (0..self.nodes.len()).for_each(|node| self.cut(node));
         let mut waited = Duration::ZERO;
         loop {
@@ -131,12 +131,12 @@ impl World {
         }
     }
 
-    /// Connects every node that is not.
+    /// Connects every node that is not connected.
     pub fn connect_all(&mut self) {
         (0..self.nodes.len()).for_each(|node| self.connect(node));
     }
 
-    /// Connects a node, unless it is, or nobody is there.
+    /// Connects a node, unless it is connected, or one end does not run.
     pub fn connect(&mut self, node: usize) {
         let node = &mut self.nodes[node];
         if node.is_connected() || !self.cloud.runs() {
@@ -156,7 +156,7 @@ impl World {
         }
     }
 
-    /// Everything that passed.
+    /// Returns the watcher, which has recorded everything.
     pub fn watcher(&self) -> &Watcher {
         &self.watcher
     }

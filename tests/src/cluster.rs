@@ -1,5 +1,5 @@
-//! A cluster for a cloud to stand before: a cloud of its own that plays one, with roles and bindings, in this process. What is served there
-//! goes over TLS, by a service account that may do what the rules of cloudsim's roles say and nothing else.
+//! A simulated Kubernetes cluster for a cloud: another cloud in this process, with roles and bindings. The cloud under test uses it over
+//! TLS, with a service account that may do exactly what the rules of cloudsim's roles allow.
 
 use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
 
@@ -19,11 +19,11 @@ use serde_json::{Value, json};
 
 use crate::Relay;
 
-/// Where KubeEdge keeps what is its own, and where the service account is.
+/// The namespace of KubeEdge's objects and of the service account.
 const NAMESPACE: &str = "kubeedge";
-/// The service account and its roles.
+/// The name of the service account and its roles.
 const NAME: &str = "cloudsim";
-/// What a cluster with KubeEdge has not got itself.
+/// The controllers of a cluster, without those that KubeEdge brings.
 const CONTROLLERS: &str = "*,-serviceaccountaccess,-csrapproving";
 
 /// A cluster.
@@ -36,7 +36,7 @@ pub struct Cluster {
 }
 
 impl Drop for Cluster {
-    /// No cloud before it has called what the rules do not say.
+    /// Asserts that no cloud has made a call that the rules do not allow.
     fn drop(&mut self) {
         let calls = self.calls.made();
         let beyond: Vec<_> = calls.iter().filter(|call| !self.allows(call)).collect();
@@ -45,7 +45,7 @@ impl Drop for Cluster {
 }
 
 impl Cluster {
-    /// A cluster in memory. `lease_grace`: how old a node's Lease may get before the node is NotReady.
+    /// Starts a cluster in memory. `lease_grace` is how old a node's Lease may get before the node is `NotReady`.
     pub async fn start(lease_grace: Duration) -> Self {
         let controllers = CONTROLLERS.parse().expect("controllers");
         let options = Options { rbac: true, lease_grace, controllers, ..Options::default().any_ports() };
@@ -59,28 +59,28 @@ impl Cluster {
         Self { cloud, kubeconfig, link, calls: Calls::default(), allowed: rules.rights(true) }
     }
 
-    /// A client that may do everything.
+    /// Returns a client with all rights.
     pub fn client(&self) -> Client {
         self.cloud.client()
     }
 
-    /// The cluster as a cloud is started before it.
+    /// Returns the options with which a cloud for this cluster is started.
     pub async fn options(&self, replica: &str) -> ClusterOptions {
         let calls = Some(self.calls.clone());
         ClusterOptions { health_port: Some(0), calls, ..ClusterOptions::new(self.config().await, replica) }
     }
 
-    /// The link between the API server and the clouds before it.
+    /// Returns the link between the API server and the clouds.
     pub fn link(&self) -> &Relay {
         &self.link
     }
 
-    /// What clouds before it have called.
+    /// Returns the calls that clouds have made.
     pub fn calls(&self) -> BTreeSet<Right> {
         self.calls.made()
     }
 
-    /// Whether a rule is for the call. Everybody may ask what he himself may do.
+    /// Reports whether a rule allows the call. Every user may ask for his own rights.
     fn allows(&self, call: &Right) -> bool {
         let everywhere = Right { namespace: String::new(), ..call.clone() };
         call.resource == "selfsubjectaccessreviews"
@@ -88,19 +88,19 @@ impl Cluster {
             || self.allowed.contains(&everywhere)
     }
 
-    /// A kubeconfig of the service account, in JSON.
+    /// Returns a kubeconfig of the service account, in JSON.
     pub fn kubeconfig(&self) -> String {
         self.kubeconfig.to_string()
     }
 
-    /// How the service account reaches it.
+    /// Returns the client configuration of the service account.
     pub async fn config(&self) -> Config {
         let kubeconfig = Kubeconfig::from_yaml(&self.kubeconfig()).expect("a kubeconfig");
         let options = KubeConfigOptions::default();
         Config::from_custom_kubeconfig(kubeconfig, &options).await.expect("a kubeconfig")
     }
 
-    /// Lets the service account no more do this.
+    /// Takes this right from the service account.
     pub async fn revoke(&self, resource: &str, verb: &str) {
         let roles = Api::<ClusterRole>::all(self.client());
         let mut role = roles.get(NAME).await.expect("a role");
@@ -109,13 +109,13 @@ impl Cluster {
                 rule.verbs.retain(|one| one != verb);
             }
         }
-        // a rule without verbs is refused
+        // A rule without verbs is invalid.
         role.rules.iter_mut().for_each(|rules| rules.retain(|rule| !rule.verbs.is_empty()));
         roles.replace(NAME, &PostParams::default(), &role).await.expect("the role is written");
     }
 }
 
-/// The service account with its roles.
+/// Creates the service account with its roles.
 async fn grant(client: &Client, everywhere: Vec<PolicyRule>, rules: &Rules) {
     let account = ServiceAccount { metadata: metadata(Some(NAMESPACE)), ..ServiceAccount::default() };
     for namespace in rules.namespaces.keys() {
@@ -171,7 +171,7 @@ where
     api.create(&PostParams::default(), object).await.expect("an object is made");
 }
 
-/// A token of the service account.
+/// Returns a token of the service account.
 async fn token(client: &Client) -> String {
     let spec = TokenRequestSpec { expiration_seconds: Some(24 * 60 * 60), ..TokenRequestSpec::default() };
     let accounts = Api::<ServiceAccount>::namespaced(client.clone(), NAMESPACE);
@@ -183,7 +183,7 @@ async fn token(client: &Client) -> String {
     made.status.expect("a token").token
 }
 
-/// The cluster's own kubeconfig with another address and another user.
+/// Returns the cluster's own kubeconfig with another address and another user.
 fn kubeconfig(cloud: &Cloud, address: SocketAddr, token: &str) -> Value {
     let read = Kubeconfig::from_yaml(cloud.kubeconfig()).expect("a kubeconfig");
     let mut kubeconfig = serde_json::to_value(read).expect("a kubeconfig");

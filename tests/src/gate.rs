@@ -19,30 +19,30 @@ enum Mode {
     Failing(String),
 }
 
-/// A [`MemoryStore`] with a gate before its commits.
+/// A [`MemoryStore`] whose commits can be held back or made to fail.
 #[derive(Debug)]
 pub struct Gate {
     inner: Arc<MemoryStore>,
     mode: watch::Sender<Mode>,
-    /// Commits that have come to the gate while it was not open for them.
+    /// The number of commits that were held back or failed.
     arrived: watch::Sender<u64>,
 }
 
 type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
 impl Gate {
-    /// An open one before an empty store.
+    /// Creates an open gate with an empty store.
     pub fn new() -> Arc<Self> {
         let (mode, arrived) = (watch::Sender::default(), watch::Sender::default());
         Arc::new(Self { inner: MemoryStore::new(), mode, arrived })
     }
 
-    /// From now on, commits that touch objects called `name` wait.
+    /// Makes commits that touch objects called `name` wait from now on.
     pub fn close(&self, name: &str) {
         self.mode.send_replace(Mode::Closed(name.to_owned()));
     }
 
-    /// From now on, commits that touch objects called `name` fail.
+    /// Makes commits that touch objects called `name` fail from now on.
     pub fn fail(&self, name: &str) {
         self.mode.send_replace(Mode::Failing(name.to_owned()));
     }
@@ -52,7 +52,7 @@ impl Gate {
         self.mode.send_replace(Mode::Open);
     }
 
-    /// Waits until so many commits in all have come to a gate that was not open for them.
+    /// Waits until this many commits in all were held back or failed.
     pub async fn arrived(&self, count: u64) {
         let mut arrived = self.arrived.subscribe();
         let enough = arrived.wait_for(|seen| *seen >= count);

@@ -1,10 +1,10 @@
 //! The simulated world: real agents and cloudsim in one process, over loopback TLS sockets, in temporary directories.
 //!
-//! [`World`] is a cloud and its nodes, [`Cluster`] a cluster before which a cloud may stand, [`Object`] an object of its API to change and to wait for, [`Gate`] a store whose commits
-//! wait or fail on command, [`Relay`] a link that breaks on command, [`manifests`] what is applied. Nothing here sleeps: a wait ends with its condition, or fails the
-//! test after [`WAIT_TIMEOUT`] with the last state that was seen.
+//! [`World`] is a cloud and its nodes, [`Cluster`] a cluster that a cloud may use, [`Object`] an object of its API to change and to wait
+//! for, [`Gate`] a store whose commits wait or fail on command, [`Relay`] a link that breaks on command, [`manifests`] what is applied.
+//! Nothing here sleeps: a wait ends with its condition, or fails the test after [`WAIT_TIMEOUT`] with the last state that was seen.
 
-// a helper fails its test by panicking, with a message that says what was expected
+// A helper fails its test by panicking, with a message that says what was expected.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod cluster;

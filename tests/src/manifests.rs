@@ -1,10 +1,10 @@
-//! What is applied.
+//! The manifests that tests apply.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-/// A pod of one container called `main`, on the node if one is named.
+/// Returns a pod with one container called `main`, on the node if one is named.
 pub fn pod(name: &str, node: Option<&str>) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"},
@@ -15,7 +15,7 @@ pub fn pod(name: &str, node: Option<&str>) -> Value {
     })
 }
 
-/// A pod on `node` with these annotations of the simulated runtime for its container.
+/// Returns a pod on `node` with these annotations of the simulated runtime for its container.
 pub fn pod_that(name: &str, node: &str, behaviour: &[(&str, &str)]) -> Value {
     let mut pod = pod(name, Some(node));
     let annotations: BTreeMap<String, &str> =
@@ -24,17 +24,17 @@ pub fn pod_that(name: &str, node: &str, behaviour: &[(&str, &str)]) -> Value {
     pod
 }
 
-/// A ConfigMap in namespace `default`.
+/// Returns a ConfigMap in namespace `default`.
 pub fn config_map(name: &str, data: Value) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": data})
 }
 
-/// A Secret in namespace `default`, given as text.
+/// Returns a Secret in namespace `default` with plain text values.
 pub fn secret(name: &str, data: Value) -> Value {
     json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "default"}, "stringData": data})
 }
 
-/// The DeviceModel `thermometer` in namespace `default`, of the protocol `virtual`.
+/// Returns the `DeviceModel` `thermometer` in namespace `default`, of the protocol `virtual`.
 pub fn device_model() -> Value {
     json!({
         "apiVersion": "devices.kubeedge.io/v1beta1", "kind": "DeviceModel",
@@ -46,7 +46,7 @@ pub fn device_model() -> Value {
     })
 }
 
-/// A Device of that model on `node`, in namespace `default`, whose `temperature` shall be `desired`.
+/// Returns a Device of that model on `node`, in namespace `default`, whose `temperature` has the desired value `desired`.
 pub fn device(name: &str, node: &str, desired: Option<&str>) -> Value {
     let mut property =
         json!({"name": "temperature", "collectCycle": 20, "reportCycle": 20, "reportToCloud": true});

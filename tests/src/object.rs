@@ -1,4 +1,4 @@
-//! One object of an API, as JSON: to read, to change, and to wait for.
+//! One object of an API as JSON: to read, to change, and to wait for.
 
 use std::pin::pin;
 
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::wait::WAIT_TIMEOUT;
 
-/// The place of an object.
+/// A reference to an object.
 #[derive(Clone, Debug)]
 pub struct Object {
     api: Api<DynamicObject>,
@@ -21,7 +21,7 @@ pub struct Object {
 }
 
 impl Object {
-    /// The object called `name`; no namespace for those that have none.
+    /// Returns a reference to the object called `name`; `namespace` is `None` for cluster-scoped kinds.
     pub fn new(client: &Client, api_version: &str, kind: &str, namespace: Option<&str>, name: &str) -> Self {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
@@ -32,7 +32,7 @@ impl Object {
         Self { api, name: name.to_owned() }
     }
 
-    /// The place that a manifest names.
+    /// Returns a reference to the object of a manifest.
     pub fn of(client: &Client, manifest: &Value) -> Self {
         let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str);
         let (version, kind) = (text("/apiVersion").expect("apiVersion"), text("/kind").expect("kind"));
@@ -51,22 +51,22 @@ impl Object {
         json(self.api.patch(&self.name, &parameters, &Patch::Apply(manifest)).await.expect("apply"))
     }
 
-    /// The object, if it is there.
+    /// Returns the object, if it exists.
     pub async fn find(&self) -> Option<Value> {
         self.api.get_opt(&self.name).await.expect("get").map(json)
     }
 
-    /// The object.
+    /// Returns the object, which must exist.
     pub async fn get(&self) -> Value {
         self.find().await.unwrap_or_else(|| panic!("there is no {}", self.name))
     }
 
-    /// Merges a patch into it.
+    /// Merges a patch into the object.
     pub async fn merge(&self, patch: Value) -> Value {
         json(self.api.patch(&self.name, &PatchParams::default(), &Patch::Merge(patch)).await.expect("patch"))
     }
 
-    /// Merges a patch into its status.
+    /// Merges a patch into the object's status.
     pub async fn merge_status(&self, status: Value) -> Value {
         let patch = Patch::Merge(serde_json::json!({"status": status}));
         json(
@@ -77,23 +77,23 @@ impl Object {
         )
     }
 
-    /// Deletes it, with its own grace period or the one given.
+    /// Deletes the object, with its own grace period or the given one.
     pub async fn delete(&self, grace: Option<u32>) {
         let parameters = DeleteParams { grace_period_seconds: grace, ..DeleteParams::default() };
         self.api.delete(&self.name, &parameters).await.expect("delete");
     }
 
-    /// Waits until it is as wanted.
+    /// Waits until the object is as wanted.
     pub async fn until(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         self.state(what, |state| state.is_some_and(&wanted)).await.expect("an object is wanted")
     }
 
-    /// Waits until it is gone.
+    /// Waits until the object is gone.
     pub async fn until_gone(&self) {
         self.state("gone", |state| state.is_none()).await;
     }
 
-    /// Waits until its state, `None` for being absent, is as wanted.
+    /// Waits until its state, `None` if it is absent, is as wanted.
     pub async fn state(&self, what: &str, wanted: impl Fn(Option<&Value>) -> bool) -> Option<Value> {
         let config = watcher::Config::default().fields(&format!("metadata.name={}", self.name));
         let mut events = pin!(watcher::watcher(self.api.clone(), config));
@@ -106,7 +106,7 @@ impl Object {
                     Ok(Event::InitDone) => complete = true,
                     Ok(Event::Apply(object)) => last = Some(json(object)),
                     Ok(Event::Delete(_)) => last = None,
-                    // the watcher begins anew
+                    // The watcher starts again.
                     Err(_) => {}
                 }
                 if complete && wanted(last.as_ref()) {
@@ -123,7 +123,7 @@ impl Object {
 }
 
 fn json(mut object: DynamicObject) -> Value {
-    // nobody's concern here, and most of what a failed test would show
+    // These are irrelevant here, and most of what a failed test would show.
     object.metadata.managed_fields = None;
     serde_json::to_value(object).expect("an object is JSON")
 }

@@ -1,4 +1,4 @@
-//! A machine whose memory, disks and process ids are what a test says.
+//! A machine whose memory, disks and process ids are set by a test.
 
 use std::{
     collections::BTreeMap,
@@ -12,12 +12,12 @@ use agent::{
 use futures::future::BoxFuture;
 use tokio::sync::Notify;
 
-/// How much there is of everything.
+/// The capacity of every resource.
 const CAPACITY: i64 = 1000;
-/// How much of it can be had while a test does not say anything else.
+/// How much of it is available by default.
 const PLENTY: i64 = 900;
 
-/// What can be had of everything.
+/// What is available of every resource.
 #[derive(Clone, Debug, Default)]
 pub struct Readings(Arc<Inner>);
 
@@ -29,19 +29,19 @@ struct Inner {
 }
 
 impl Readings {
-    /// So much of 1000 can be had of one thing from now on. The node looks at once.
+    /// Sets how much of 1000 is available of one resource from now on. The node checks at once.
     pub fn set(&self, signal: Signal, available: i64) {
         self.0.set.lock().expect("no test fails in here").insert(signal, available);
         self.look();
     }
 
-    /// So much can be had of one thing at the next look only. The node looks at once.
+    /// Sets how much is available of one resource at the next check only. The node checks at once.
     pub fn set_once(&self, signal: Signal, available: i64) {
         self.0.once.lock().expect("no test fails in here").insert(signal, available);
         self.look();
     }
 
-    /// The node looks again, at the same.
+    /// Makes the node check again, with the same values.
     pub fn look(&self) {
         self.0.changed.notify_one();
     }

@@ -1,4 +1,4 @@
-//! A relay before a server, on which links break in every way that links break.
+//! A relay in front of a server, on which links fail in every way in which links fail.
 
 use std::net::SocketAddr;
 
@@ -9,12 +9,12 @@ use tokio::{
     task::JoinSet,
 };
 
-/// What becomes of connections and bytes.
+/// What happens to connections and bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     /// Everything passes.
     Through,
-    /// Connections are taken and stand; bytes are read, and go nowhere.
+    /// Connections are accepted and stay open; bytes are read and discarded.
     Swallow,
     /// Connections end, and new ones end at once.
     Cut,
@@ -25,18 +25,18 @@ enum Mode {
 pub struct Relay {
     address: SocketAddr,
     mode: watch::Sender<Mode>,
-    /// Connections that were let through.
+    /// The number of connections that were let through.
     passed: watch::Receiver<u64>,
     _tasks: JoinSet<()>,
 }
 
 impl Relay {
-    /// A relay on the loopback interface that leads to `server`.
+    /// Starts a relay on the loopback interface that connects to `server`.
     pub async fn to(server: SocketAddr) -> Self {
         Self::to_first_of(&[server]).await
     }
 
-    /// The same to the first of these servers that is there, asked anew for each connection.
+    /// Starts a relay that connects to the first of these servers that is reachable, for each connection again.
     pub async fn to_first_of(servers: &[SocketAddr]) -> Self {
         let servers = servers.to_vec();
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
@@ -53,27 +53,27 @@ impl Relay {
         Self { address, mode, passed, _tasks: tasks }
     }
 
-    /// Where it listens.
+    /// Returns the address at which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// How many connections have led to the server.
+    /// Returns how many connections were made to the server.
     pub fn passed(&self) -> u64 {
         *self.passed.borrow()
     }
 
-    /// From now on everything passes. What was swallowed stays so, and its connections end.
+    /// Lets everything pass from now on. What was swallowed is lost, and its connections end.
     pub fn through(&self) {
         self.mode.send_replace(Mode::Through);
     }
 
-    /// From now on links are half-open: they stand, and nothing comes through.
+    /// Makes links half-open from now on: they stay open, and nothing comes through.
     pub fn swallow(&self) {
         self.mode.send_replace(Mode::Swallow);
     }
 
-    /// Ends all connections, and those to come.
+    /// Ends all connections, and new ones at once.
     pub fn cut(&self) {
         self.mode.send_replace(Mode::Cut);
     }
@@ -97,7 +97,7 @@ async fn relay(
             _ = other.wait_for(|mode| *mode == Mode::Cut) => {}
         }
     } else {
-        // it stands until links work again
+        // The connection stays open until links work again.
         let _ = modes.wait_for(|mode| *mode != Mode::Swallow).await;
     }
 }
@@ -111,14 +111,14 @@ async fn connect(servers: &[SocketAddr]) -> Option<TcpStream> {
     None
 }
 
-/// Until one end closes, or something was swallowed and links work again: bytes are missing then.
+/// Copies bytes until one end closes, or something was swallowed and links work again: bytes are missing then.
 async fn pass(mut from: tcp::OwnedReadHalf, mut to: tcp::OwnedWriteHalf, modes: watch::Receiver<Mode>) {
     let mut bytes = vec![0; 16 * 1024];
     let mut swallowed = false;
     loop {
         let mut modes = modes.clone();
         let size = tokio::select! {
-            // what came in while nothing passes is swallowed, whatever comes next
+            // What arrives while nothing passes is swallowed, whatever comes next.
             biased;
             _ = modes.wait_for(|mode| *mode == Mode::Through), if swallowed => return,
             size = from.read(&mut bytes) => size,

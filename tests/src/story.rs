@@ -1,8 +1,8 @@
-//! What a person reads of an error.
+//! Formats errors as people read them.
 
 use std::error::Error;
 
-/// The error and its causes in one line, as the programs show them.
+/// Returns the error and its causes in one line, as the programs show them.
 pub fn story(error: &dyn Error) -> String {
     let (mut text, mut cause) = (error.to_string(), error.source());
     while let Some(error) = cause {

@@ -1,14 +1,14 @@
-//! Waiting for what no watch tells: conditions of runtimes, files and connections.
+//! Waits for conditions of runtimes, files and connections, which have no watch.
 
 use std::{fmt::Debug, future::Future, time::Duration};
 
-/// The limit of every wait: many times what anything takes on a loaded machine.
+/// The time limit of every wait: many times what anything takes on a loaded machine.
 pub const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How often a condition without events is looked at.
+/// How often a condition without events is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// The outcome of `future`, which has to come within [`WAIT_TIMEOUT`].
+/// Returns the output of `future`, which has to complete within [`WAIT_TIMEOUT`].
 pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
     match tokio::time::timeout(WAIT_TIMEOUT, future).await {
         Ok(value) => value,
@@ -16,7 +16,7 @@ pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Waits until `look` finds what it looks for; what it sees instead is shown when it never does.
+/// Waits until `look` returns `Ok`; its last error is shown when it never does.
 pub async fn eventually<T, S: Debug>(what: &str, mut look: impl AsyncFnMut() -> Result<T, S>) -> T {
     let begun = tokio::time::Instant::now();
     let mut looks = tokio::time::interval(POLL_INTERVAL);
@@ -33,11 +33,11 @@ pub async fn eventually<T, S: Debug>(what: &str, mut look: impl AsyncFnMut() -> 
     }
 }
 
-/// How often something is tried whose time counts.
+/// How often a timed attempt is made.
 const TRIES: usize = 5;
 
-/// Tries something that has to be done in time until it was: that the machine had other things to do meanwhile says nothing of
-/// the program. How long each try took is shown when none was in time.
+/// Repeats an attempt that has a time limit until one is in time: a slow attempt may only mean that the machine was busy. The time of
+/// each attempt is shown if none was in time.
 pub async fn in_time<S: Debug>(what: &str, mut attempt: impl AsyncFnMut() -> Result<(), S>) {
     let mut late = Vec::new();
     for _ in 0..TRIES {

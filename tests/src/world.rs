@@ -20,47 +20,47 @@ use wire::cri::{ContainerState, ExecSyncRequest, runtime_service_client::Runtime
 
 use crate::{Cluster, Object, Readings, eventually, within};
 
-/// What a world is like.
+/// The settings of a world.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// How many nodes, called `edge-1`, `edge-2`, …
+    /// The number of nodes, called `edge-1`, `edge-2`, …
     pub nodes: usize,
     /// Whether the cloud keeps its state on disk, so that it can be started again.
     pub durable: bool,
     /// How long a node's lease lasts.
     pub lease: Duration,
-    /// How old a lease may get.
+    /// How old a lease may get before its node is `NotReady`.
     pub lease_grace: Duration,
-    /// What the hub allows.
+    /// The limits of the hub.
     pub limits: Limits,
-    /// Where the node serves health and metrics; only one node at a time can.
+    /// The address of the node's health and metrics server; only one node at a time can have one.
     pub server: Option<SocketAddr>,
-    /// Whether nodes have a MetaServer, open to every program of this machine as EdgeCore's is.
+    /// Whether nodes have a `MetaServer`, open to every program of this machine as EdgeCore's is.
     pub meta_server: bool,
     /// Whether the cloud serves QUIC, too.
     pub quic: bool,
-    /// Whether the cloud relays between nodes.
+    /// Whether the cloud has a relay between nodes.
     pub relay: bool,
-    /// What an API server elsewhere asks kubelets by.
+    /// The options with which an API server elsewhere reaches kubelets.
     pub kubelets: Option<KubeletOptions>,
-    /// Replicas of the cloud's hub.
+    /// The number of replicas of the cloud's hub.
     pub hubs: usize,
-    /// How long after its end a node's certificate is good for its renewal.
+    /// How long after its end a node's certificate may still be renewed.
     pub renewal_grace: Duration,
-    /// What nodes join with; the cloud's own token unless it is given.
+    /// The nodes' join token; `None` means the cloud's own.
     pub token: Option<String>,
-    /// Settings of `modules.edged` laid over the node's own.
+    /// Settings that override those of the nodes' `modules.edged`.
     pub edged: Value,
-    /// What the node's machine has, where that is not to be this machine's.
+    /// The resources of the node's machine; `None` means those of this machine.
     pub readings: Option<Readings>,
-    /// Settings of `modules.eventBus` laid over the node's own, which speaks no MQTT.
+    /// Settings that override those of the nodes' `modules.eventBus`, which has no MQTT by default.
     pub event_bus: Value,
-    /// Whether the cloud stands before a cluster, or is one itself.
+    /// Whether the cloud uses a cluster, or has its own API.
     pub backed: bool,
 }
 
-/// Whether this test program is the one whose worlds have a cloud before a cluster: `tests/backed`, which has the scenarios of `tests/world` that
-/// make sense there.
+/// Reports whether this test program is `tests/backed`, whose worlds have a cloud with a cluster; it has the scenarios of `tests/world`
+/// that make sense there.
 fn is_backed() -> bool {
     let program = std::env::current_exe().ok();
     let name = program.as_ref().and_then(|program| program.file_name());
@@ -68,7 +68,7 @@ fn is_backed() -> bool {
 }
 
 impl Default for Setup {
-    /// One node; a cloud in memory.
+    /// Returns one node and a cloud in memory.
     fn default() -> Self {
         let lease = Duration::from_secs(40);
         Self {
@@ -95,7 +95,7 @@ impl Default for Setup {
 
 /// A cloud and its nodes.
 pub struct World {
-    /// The nodes; their agents run.
+    /// The nodes, whose agents run.
     pub nodes: Vec<HollowNode>,
     cloud: Option<Cloud>,
     cluster: Option<Cluster>,
@@ -105,12 +105,12 @@ pub struct World {
 }
 
 impl World {
-    /// A cloud in memory and so many nodes, which join it now.
+    /// Creates a cloud in memory and this many nodes, which start to join it.
     pub async fn new(nodes: usize) -> Self {
         Self::with(Setup { nodes, ..Setup::default() }).await
     }
 
-    /// A world as described.
+    /// Creates a world with these settings.
     pub async fn with(setup: Setup) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let mut options = Options {
@@ -128,12 +128,12 @@ impl World {
         if setup.backed {
             let started = Cluster::start(setup.lease_grace).await;
             options.cluster = Some(started.options("replica-1").await);
-            // everything is in the cluster
+            // Everything is stored in the cluster.
             options.data_dir = None;
             cluster = Some(started);
         }
         if setup.durable {
-            // one that comes back wants ports that nobody else was given meanwhile
+            // A cloud that is restarted needs ports that nobody else gets meanwhile.
             let ports = Ports::free().expect("free ports");
             (options.api_port, options.https_port, options.ws_port) = (ports.api, ports.https, ports.ws);
             options.tunnel_port = Some(ports.tunnel);
@@ -141,7 +141,7 @@ impl World {
         }
         let cloud = Cloud::start(options.clone()).await.expect("the cloud starts");
         let addresses = cloud.addresses();
-        // a cloud that is started again is found where it was
+        // A restarted cloud has the same ports.
         options.api_port = addresses.api.map_or(0, |address| address.port());
         options.https_port = addresses.https.port();
         options.ws_port = addresses.websocket.port();
@@ -157,15 +157,15 @@ impl World {
         world
     }
 
-    /// A node of this cloud whose agent does not run yet.
+    /// Prepares a node of this cloud, whose agent does not run yet.
     pub async fn prepare(&self, name: &str, setup: &Setup) -> HollowNode {
         self.prepare_at(self.addresses, name, setup).await
     }
 
-    /// The same, of a node that reaches the cloud at other addresses.
+    /// Prepares a node that reaches the cloud at other addresses.
     pub async fn prepare_at(&self, addresses: Addresses, name: &str, setup: &Setup) -> HollowNode {
         let directory = self.directory.path().join("nodes");
-        // tests are not about the rate
+        // Tests are not about the rate limit.
         let (lease, server) = (setup.lease, setup.server);
         let (edged, signals) = (setup.edged.clone(), setup.readings.clone());
         let signals = signals.map(|readings| Arc::new(readings) as _);
@@ -185,43 +185,43 @@ impl World {
         node
     }
 
-    /// The cloud.
+    /// Returns the cloud.
     pub fn cloud(&self) -> &Cloud {
         self.cloud.as_ref().expect("the cloud runs")
     }
 
-    /// Whether the cloud stands before a cluster.
+    /// Reports whether the cloud uses a cluster.
     pub fn is_backed(&self) -> bool {
         self.cluster.is_some()
     }
 
-    /// The cluster before which the cloud stands.
+    /// Returns the cluster that the cloud uses.
     pub fn cluster(&self) -> &Cluster {
         self.cluster.as_ref().expect("a world with a cluster")
     }
 
-    /// What the cloud was started with, with its ports.
+    /// Returns the options with which the cloud was started, with its ports.
     pub fn options(&self) -> &Options {
         &self.options
     }
 
-    /// A client that may do everything. A cloud that was started again has another one.
+    /// Returns a client with all rights. After a restart of the cloud it is another one.
     pub fn client(&self) -> Client {
         self.cluster.as_ref().map_or_else(|| self.cloud().client(), Cluster::client)
     }
 
-    /// A directory for whatever a test needs.
+    /// Returns a directory for whatever a test needs.
     pub fn directory(&self) -> PathBuf {
         self.directory.path().to_owned()
     }
 
-    /// Ends the cloud.
+    /// Stops the cloud.
     pub async fn stop_cloud(&mut self) {
         let cloud = self.cloud.take().expect("the cloud runs");
         within("the cloud's end", cloud.stop()).await.expect("no part of it panicked");
     }
 
-    /// Starts the cloud again, on its data and ports.
+    /// Starts the cloud again with its data and ports.
     pub async fn start_cloud(&mut self) {
         self.cloud = Some(Cloud::start(self.options.clone()).await.expect("the cloud starts again"));
     }
@@ -233,22 +233,22 @@ impl World {
         object
     }
 
-    /// The pod of this name in namespace `default`.
+    /// Returns the pod of this name in namespace `default`.
     pub fn pod(&self, name: &str) -> Object {
         self.object("v1", "Pod", name)
     }
 
-    /// The object of this kind and name in namespace `default`.
+    /// Returns the object of this kind and name in namespace `default`.
     pub fn object(&self, api_version: &str, kind: &str, name: &str) -> Object {
         Object::new(&self.client(), api_version, kind, Some("default"), name)
     }
 
-    /// The object of this kind and name, which is in no namespace.
+    /// Returns the object of this kind and name, which is in no namespace.
     pub fn object_of_cluster(&self, api_version: &str, kind: &str, name: &str) -> Object {
         Object::new(&self.client(), api_version, kind, None, name)
     }
 
-    /// The node of this name.
+    /// Returns the node of this name.
     pub fn node(&self, name: &str) -> Object {
         self.object_of_cluster("v1", "Node", name)
     }
@@ -265,14 +265,14 @@ impl World {
         }
     }
 
-    /// Waits until the agent of this node is connected, or is not.
+    /// Waits until the agent of this node is connected or, if `connected` is false, is not.
     pub async fn until_connected(&self, node: usize, connected: bool) {
         let mut link = self.nodes[node].link().expect("the agent runs");
         let wanted = link.wait_for(|link| (*link != Link::Down) == connected);
         within("the connection's state", wanted).await.expect("the agent runs");
     }
 
-    /// What a command says in the first running container of a pod.
+    /// Returns the output of a command in the first running container of a pod.
     pub async fn exec(&self, node: usize, pod: &Value, command: &[&str]) -> Result<String, String> {
         let runtime = &self.nodes[node].runtime;
         let of_pod = |(place, id): ((String, String), String)| (place.0 == uid(pod)).then_some(id);
@@ -300,7 +300,7 @@ impl World {
         .await;
     }
 
-    /// The running containers of a node: pod UID and container name → id.
+    /// Returns the running containers of a node: pod UID and container name → id.
     pub fn running(&self, node: usize) -> BTreeMap<(String, String), String> {
         let label = |container: &wire::cri::Container, key: &str| {
             container.labels.get(key).cloned().unwrap_or_default()
@@ -346,7 +346,7 @@ impl World {
         .await;
     }
 
-    /// What a node has acknowledged, by the bookkeeping: names of its ObjectSyncs. Those without a revision are of what was sent.
+    /// Returns the names of the node's `ObjectSync` objects with an acknowledged revision; those without one only record what was sent.
     pub async fn object_syncs(&self, node: &str) -> BTreeSet<String> {
         let resource = kube::api::ApiResource::from_gvk(&kube::core::GroupVersionKind::gvk(
             "reliablesyncs.kubeedge.io",
@@ -363,20 +363,20 @@ impl World {
     }
 }
 
-/// The status of a condition.
+/// Returns the status of a condition.
 pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a str> {
     let conditions = object["status"]["conditions"].as_array()?;
     conditions.iter().find(|condition| condition["type"] == kind)?["status"].as_str()
 }
 
-/// Whether a pod runs with all its containers ready.
+/// Reports whether a pod runs with all its containers ready.
 pub fn runs(pod: &Value) -> bool {
     let statuses = pod["status"]["containerStatuses"].as_array();
     pod["status"]["phase"] == "Running"
         && statuses.is_some_and(|all| all.iter().all(|one| one["ready"] == true))
 }
 
-/// The UID of an object.
+/// Returns the UID of an object.
 pub fn uid(object: &Value) -> &str {
     object["metadata"]["uid"].as_str().expect("an object has a UID")
 }

@@ -1,4 +1,4 @@
-//! What an agent takes that has nothing to do: its pods run, and nobody asks anything.
+//! Measures what an idle agent costs: its pods run, and there are no requests.
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ use crate::{
     processes::{client, memory, processor_seconds_of},
 };
 
-/// How long it is watched …
+/// How long the agent is measured.
 const IDLE: Duration = Duration::from_secs(30);
-/// … after so long without anything to do: what starting the pods has left to do is done.
+/// How long to wait before, until the work that follows the pods' start is done.
 const SETTLING: Duration = Duration::from_secs(15);
-/// Pods of an ordinary node.
+/// The number of pods of an ordinary node.
 const FEW: usize = 5;
 
-/// A hundred pods that ask for nothing.
+/// Measures a hundred pods without any extras.
 pub(crate) async fn idle() -> anyhow::Result<Vec<Figure>> {
     let rig = tokio::task::spawn_blocking(RealRig::start).await??;
     let pods = Api::<Pod>::default_namespaced(client(&rig.cloud.kubeconfig).await?);
@@ -38,11 +38,11 @@ pub(crate) async fn idle() -> anyhow::Result<Vec<Figure>> {
     .await
 }
 
-/// An ordinary node: MetaServer, MQTT and devices, and a few pods with settings, a secret, a token and probes.
+/// Measures an ordinary node: `MetaServer`, MQTT and devices, and a few pods with settings, a secret, a token and probes.
 pub(crate) async fn ordinary() -> anyhow::Result<Vec<Figure>> {
     let rig = tokio::task::spawn_blocking(|| {
         let mut rig = RealRig::start()?;
-        // the broker inside the agent
+        // This uses the broker inside the agent.
         rig.node.set(&[("mqttMode", "0")])?;
         rig.restart_with_lines(&[("modules:", "  metaManager: {metaServer: {enable: true}}")])?;
         anyhow::Ok(rig)
@@ -86,7 +86,7 @@ fn with_everything(name: &str) -> anyhow::Result<Pod> {
     Ok(serde_json::from_value(pod)?)
 }
 
-/// What the agent takes from now on, when it has come to rest: of all processors together, resident, anonymous. Ends everything.
+/// Measures the agent once it is idle: CPU of all processors together, resident and anonymous memory. Stops everything afterwards.
 async fn watch(
     mut rig: RealRig,
     [processor, resident, anonymous]: [&'static str; 3],

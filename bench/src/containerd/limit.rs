@@ -1,4 +1,4 @@
-//! The limit: a client of the runtime that makes three calls for each pod and nothing else.
+//! Measures the lower limit: a client of the runtime that makes three calls for each pod and nothing else.
 
 use std::{
     fs,
@@ -16,23 +16,23 @@ use anyhow::{Context, anyhow};
 use e2e::containerd::{RawCri, RealRig};
 use wire::cri::{self, security_profile::ProfileType};
 
-/// Ends when it is asked to: the first process of a container has no default answer to SIGTERM.
+/// A command that ends on SIGTERM, for which the first process of a container has no default action.
 pub(super) const COMMAND: [&str; 3] = ["sh", "-c", "trap 'exit 0' TERM; sleep 2147483647 & wait"];
 
-/// How many calls it has under way at a time: more make containerd slower.
+/// How many calls are in flight at a time: more make containerd slower.
 const CALLS: usize = 8;
 
-/// What it asks of the runtime for each pod.
+/// What is requested from the runtime for each pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// That a command runs.
+    /// Only that a command runs.
     Nothing,
-    /// What every kubelet asks for any pod: a sandbox with the runtime's seccomp profile, and a container with hidden and
-    /// read-only paths, its own /etc/hosts and its termination log.
+    /// What every kubelet requests for any pod: a sandbox with the runtime's seccomp profile, and a container with hidden and read-only
+    /// paths, its own /etc/hosts and its termination log.
     AsKubelets,
 }
 
-/// Seconds until `count` containers run; they are removed afterwards.
+/// Returns the seconds until `count` containers run; they are removed afterwards.
 pub(super) async fn bare(rig: &Arc<RealRig>, count: usize, asked: Asked) -> anyhow::Result<f64> {
     let rig = rig.clone();
     let timed = move || {
@@ -95,7 +95,7 @@ fn as_kubelets(
     Ok(())
 }
 
-/// Does `work` for all numbers below `count`, a few at a time.
+/// Calls `work` for all numbers below `count`, a few at a time.
 fn in_threads(count: usize, work: impl Fn(usize) -> anyhow::Result<()> + Sync) -> anyhow::Result<()> {
     let next = AtomicUsize::new(0);
     let worker = || {

@@ -1,5 +1,5 @@
-//! Commands and bytes through API, tunnel and agent, beside the same by the runtime alone: CRI's Exec and SPDY at the URL that it gives,
-//! as `crictl exec` does. And many logs that are followed over one tunnel, of which one is not read.
+//! Measures commands and bytes through API, tunnel and agent, compared with the runtime alone: CRI's Exec and SPDY at the URL that it
+//! returns, as `crictl exec` does. Also measures many logs that are followed over one tunnel, of which one is not read.
 
 mod direct;
 
@@ -26,21 +26,21 @@ use crate::{
     report,
 };
 
-/// How often each is done; medians count.
+/// How often each command is run; medians count.
 const ROUNDS: usize = 21;
-/// The same of transfers.
+/// How often each transfer is made; medians count.
 const TRANSFERS: usize = 5;
-/// Bytes of a transfer: 100 MiB.
+/// The bytes of a transfer: 100 MiB.
 const BYTES: u64 = 100 * 1024 * 1024;
-/// Logs that are followed at a time.
+/// How many logs are followed at a time.
 const LOGS: usize = 200;
-/// How long anything may take.
+/// How long any step may take.
 const LIMIT: Duration = Duration::from_secs(120);
-/// Writes a line again and again.
+/// A command that writes a line again and again.
 const TALKS: [&str; 3] =
     ["sh", "-c", "trap 'exit 0' TERM; while true; do echo a line of a log; usleep 100000; done"];
 
-/// All figures, from one containerd, one cloud and one agent.
+/// Measures all figures with one containerd, one cloud and one agent.
 pub(crate) async fn streams() -> anyhow::Result<Vec<Figure>> {
     let rig = Arc::new(tokio::task::spawn_blocking(RealRig::start).await??);
     let pods = Api::<Pod>::default_namespaced(client(&rig.cloud.kubeconfig).await?);
@@ -51,7 +51,7 @@ pub(crate) async fn streams() -> anyhow::Result<Vec<Figure>> {
     create_all(&pods, &[talks]).await?;
     let running = serde_json::to_value(pods.get("talks").await?)?;
     let container = RealRig::container_id(&running, "main")?;
-    // the first of each brings programs into memory
+    // The first commands load the programs into memory.
     direct::exec(&rig, &container, &["true"]).await?;
     exec(&pods, &["true"]).await?;
     let commands = rounds(&rig, &container, &pods, (&["true"], 0), ROUNDS).await?;
@@ -74,7 +74,7 @@ pub(crate) async fn streams() -> anyhow::Result<Vec<Figure>> {
     ])
 }
 
-/// Medians of the same by each, in turns. Seconds.
+/// Medians, in seconds, of the same command by each client in turn.
 struct Rounds {
     direct: f64,
     ours: f64,
@@ -107,7 +107,7 @@ async fn rounds(
     Ok(rounds)
 }
 
-/// A command through the cloud, over a WebSocket as kubectl's: how many bytes it wrote.
+/// Runs a command through the cloud, over a WebSocket as kubectl does; returns how many bytes it wrote.
 async fn exec(pods: &Api<Pod>, command: &[&str]) -> anyhow::Result<u64> {
     let run = async {
         let params = AttachParams::default().stderr(false);
@@ -126,13 +126,13 @@ async fn exec(pods: &Api<Pod>, command: &[&str]) -> anyhow::Result<u64> {
     timeout(LIMIT, run).await.context("a command takes too long")?
 }
 
-/// What many logs take that are followed at a time.
+/// What it costs to follow many logs at a time.
 struct Followed {
-    /// A command beside them, seconds.
+    /// The seconds of a command at the same time.
     exec: f64,
-    /// What the cloud has grown by, megabytes.
+    /// The cloud's growth in megabytes.
     cloud: f64,
-    /// The same of the agent.
+    /// The agent's growth in megabytes.
     agent: f64,
 }
 
@@ -145,7 +145,7 @@ async fn followed(rig: &RealRig, pods: &Api<Pod>) -> anyhow::Result<Followed> {
     for _ in 0..LOGS {
         logs.push(pods.log_stream("talks", &params).await?.lines());
     }
-    // all but the first are read
+    // All logs but the first are read.
     let read = futures::future::try_join_all(logs.iter_mut().skip(1).map(async |log| {
         for _ in 0..20 {
             log.try_next().await?.context("a log has ended")?;

@@ -1,6 +1,6 @@
-//! The least that an operator in a pod does: it follows the ConfigMaps of its namespace, and lists them again and again.
+//! The minimum that an operator in a pod does: it watches the ConfigMaps of its namespace, and lists them again and again.
 //!
-//! `informer FILE [KUBECONFIG]` keeps in FILE what it sees. It finds the API by KUBECONFIG, or as any program in a cluster does.
+//! `informer FILE [KUBECONFIG]` writes to FILE what it sees. It finds the API by KUBECONFIG, or as any program in a cluster does.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -16,7 +16,7 @@ use kube::{
 use serde_json::{Value, json};
 use tokio::time::interval;
 
-/// Between two lists.
+/// The interval between two lists.
 const EVERY: Duration = Duration::from_millis(100);
 
 #[tokio::main(flavor = "current_thread")]
@@ -31,7 +31,7 @@ async fn main() -> anyhow::Result<()> {
         }
         None => Config::incluster()?,
     };
-    // what the API answers is to be seen, not waited out
+    // The API's responses must be seen and not retried.
     config.default_retry = false;
     let maps = Api::<ConfigMap>::default_namespaced(Client::try_from(config)?);
     let (known, writer) = reflector::store();
@@ -53,19 +53,19 @@ async fn main() -> anyhow::Result<()> {
         anyhow::Ok(())
     };
     tokio::select! {
-        // cancel-safe: the program ends with either
+        // Cancel-safe: the program ends with either branch.
         () = follow => Ok(()),
         told = tell => told,
     }
 }
 
-/// The value `v` of each, by name.
+/// Returns the value `v` of each ConfigMap by name.
 fn values<'a>(maps: impl Iterator<Item = &'a ConfigMap>) -> Value {
     let value = |map: &ConfigMap| map.data.as_ref().and_then(|data| data.get("v")).cloned();
     maps.filter_map(|map| Some((map.name_any(), Value::from(value(map)?)))).collect()
 }
 
-/// Whoever reads the file never finds half of it.
+/// Replaces the file as a whole, so that a reader never finds half of it.
 fn write(file: &Path, seen: &Value) -> anyhow::Result<()> {
     let new = file.with_extension("new");
     fs::write(&new, seen.to_string())?;

@@ -1,4 +1,4 @@
-//! Images made from the machine's static busybox: nothing is fetched from anywhere.
+//! Images made from the machine's static busybox, so that nothing is downloaded.
 
 use std::{
     fs,
@@ -12,14 +12,14 @@ use serde_json::json;
 
 use crate::run;
 
-/// An image with all of busybox's programs in `/bin`. It runs for ever, and ends when it is asked to.
+/// An image with all of busybox's programs in `/bin`. It runs for ever, and ends on SIGTERM.
 pub const IMAGE: &str = "docker.io/e2e/busybox:1";
 /// The image of sandboxes.
 pub const PAUSE: &str = "docker.io/e2e/pause:1";
 
-/// The first process of a container has no default answer to SIGTERM: without the trap every stop would take its whole time.
+/// The first process of a container has no default action for SIGTERM: without the trap every stop would take its whole grace period.
 const RUN_FOR_EVER: &str = "trap 'exit 0' TERM; sleep 2147483647 & wait";
-/// The file of the layer.
+/// The file name of the layer.
 const LAYER: &str = "layer.tar";
 
 /// Writes the one layer that all images have, below `home`.
@@ -48,7 +48,7 @@ fn root_file_system(root: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes an image of this name as an archive in the form of `docker save`, with a directory of its own for the parts.
+/// Writes an image of this name as an archive in the format of `docker save`, with a directory of its own for the parts.
 pub(super) fn archive(home: &Path, name: &str) -> anyhow::Result<PathBuf> {
     let layer = home.join(LAYER);
     let digest = run(Command::new("sha256sum").arg(&layer))?.success()?.text();

@@ -1,6 +1,6 @@
-//! A second machine: namespaces of its own for network, mounts, processes and the host's name, with a cable to this one, and
-//! containerd where a distribution puts it. Nothing that happens on it is seen on this machine, but for control groups; all of it
-//! ends with it.
+//! A second machine: separate namespaces for network, mounts, processes and the host name, with a cable to this one, and containerd
+//! in the distribution's usual place. Nothing that happens on it is seen on this machine, except for control groups; all of it ends
+//! with it.
 
 use std::{
     ffi::OsStr,
@@ -19,18 +19,19 @@ use super::{
 };
 use crate::{AGENT, Cri, Process, binary, ports, run, until};
 
-/// Subnets of 128 addresses of the range for tests of networks (RFC 2544), from 198.18.0.0 on.
+/// The number of subnets of 128 addresses in the range for network tests (RFC 2544), from 198.18.0.0 on.
 const SUBNETS: u16 = 1024;
-/// How many machines one process may have before it meets those of another.
+/// How many machines one process may have before its numbers collide with those of another.
 const SHARE: u16 = 2;
 /// The number of machines that this process has booted.
 static BOOTED_MACHINES: AtomicU16 = AtomicU16::new(0);
-/// What its pods have where nothing else is said.
+/// The default range of its pods' addresses.
 const PODS: &str = "10.88.0.0/16";
 /// Where the machine's own containerd listens.
 const SOCKET: &str = "run/containerd/containerd.sock";
 
-/// What an agent, a runtime and a network of this machine have left is not that one's; and layers of images do not lie on layers.
+/// Directories that are empty on the machine: it must not see what an agent, a runtime and a network of this machine have left there,
+/// and an overlay of image layers cannot lie on another overlay.
 const FRESH: [&str; 9] = [
     "/etc/kubeedge",
     "/etc/containerd",
@@ -43,10 +44,10 @@ const FRESH: [&str; 9] = [
     "/var/log/containers",
 ];
 
-/// A machine; all that runs on it ends when this is dropped.
+/// A machine; everything that runs on it ends when this is dropped.
 #[derive(Debug)]
 pub struct Machine {
-    // before the machine itself
+    // Dropped before the machine itself.
     containerd: Option<Process>,
     holder: Process,
     pid: u32,
@@ -55,12 +56,12 @@ pub struct Machine {
     cable: String,
     /// This machine's address on the cable.
     pub gateway: String,
-    /// That machine's.
+    /// The address of the second machine.
     pub address: String,
 }
 
 impl Machine {
-    /// Boots one with this name; what it keeps beside its memory is below `directory`.
+    /// Boots a machine with this name; what it keeps on disk is below `directory`.
     pub fn boot(name: &str, directory: &Path) -> anyhow::Result<Self> {
         let mut unshare = Command::new("unshare");
         unshare.args(["--net", "--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc"]);
@@ -70,7 +71,7 @@ impl Machine {
         let pid = until("the machine's first process", || {
             let text = fs::read_to_string(&children)?;
             let pid: u32 = text.trim().parse().with_context(|| format!("{text:?} is no process"))?;
-            // its program is the last step of its making
+            // Its program is started in the last step of its creation.
             let program = fs::read_to_string(format!("/proc/{pid}/comm"))?;
             ensure!(program.trim() == "sleep", "it is still {program:?}");
             Ok::<_, anyhow::Error>(pid)
@@ -103,7 +104,7 @@ impl Machine {
         Ok(machine)
     }
 
-    /// What it writes to `/etc`, `/run` and `/var` is its own, and in memory.
+    /// Gives it its own `/etc`, `/run` and `/var`, in memory.
     fn own_disks(&self) -> anyhow::Result<()> {
         let disk = self.directory.join("machine-disk");
         fs::create_dir_all(&disk)?;
@@ -123,12 +124,12 @@ impl Machine {
         self.run(&["mkdir", "/etc/cni/net.d"]).map(drop)
     }
 
-    /// Starts containerd with the two images, as a person installs it: at the usual place.
+    /// Starts containerd with the two images, as a person installs it: in the usual place.
     pub fn start_containerd(&mut self) -> anyhow::Result<()> {
         self.start_containerd_with(PODS)
     }
 
-    /// The same with these addresses for its pods, a network such as `10.88.0.0/16`.
+    /// Starts containerd with these addresses for its pods, a network such as `10.88.0.0/16`.
     pub fn start_containerd_with(&mut self, pods: &str) -> anyhow::Result<()> {
         let config = format!(
             "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\"]\nsandbox_image = \"{PAUSE}\"\n\
@@ -152,17 +153,17 @@ impl Machine {
         Ok(())
     }
 
-    /// A client of its containerd.
+    /// Returns a client of its containerd.
     pub fn cri(&self) -> anyhow::Result<Cri> {
         Cri::new(self.path(SOCKET))
     }
 
-    /// Where this machine sees a path of that one, which is given without the slash at its begin.
+    /// Returns where this machine sees a path of that one, which is given without the leading slash.
     pub fn path(&self, path: &str) -> PathBuf {
         Path::new("/proc").join(self.pid.to_string()).join("root").join(path)
     }
 
-    /// A program on that machine, where the built programs are in the path.
+    /// Returns a command on that machine, with the built programs in its `PATH`.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new("nsenter");
         command
@@ -172,13 +173,13 @@ impl Machine {
         command
     }
 
-    /// Where its programs are: the built ones, then this machine's.
+    /// Returns its `PATH`: the built programs, then this machine's.
     pub fn programs(&self) -> String {
         let own = binary(AGENT).ok().and_then(|agent| Some(agent.parent()?.display().to_string()));
         format!("{}:{}", own.unwrap_or_default(), std::env::var("PATH").unwrap_or_default())
     }
 
-    /// A line as a person pastes it: words with spaces between.
+    /// Returns a line, words separated by spaces, as the command that a person pastes.
     pub fn pasted(&self, line: &str) -> anyhow::Result<Command> {
         let mut words = line.split_whitespace();
         let mut command = self.command(words.next().context("an empty line")?);
@@ -186,7 +187,7 @@ impl Machine {
         Ok(command)
     }
 
-    /// What a program on it says, which must not fail.
+    /// Runs a program on it, which must not fail, and returns its output.
     pub fn run(&self, words: &[&str]) -> anyhow::Result<String> {
         let (program, arguments) = words.split_first().context("no program")?;
         Ok(run(self.command(program).args(arguments))?.success()?.text())
@@ -195,9 +196,9 @@ impl Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // all processes of the machine end with the first one, and with them its mounts
+        // All processes of the machine end with the first one, and its mounts with them.
         let _ = self.holder.kill();
-        // the kernel takes its end of the cable when it has time; the next machine may want its name sooner
+        // The kernel removes its end of the cable when it has time; the next machine may need its name sooner.
         let _ = host(&["ip", "link", "delete", &self.cable]);
     }
 }

@@ -1,5 +1,5 @@
-//! A client that only calls: every call of CRI v1, nothing remembered, nothing tried again. It is the measure for all that
-//! promises more.
+//! A client that only makes calls: every call of CRI v1, without memory and without retries. It is the reference for clients that
+//! promise more.
 
 use std::path::PathBuf;
 
@@ -16,23 +16,23 @@ use wire::cri::{
 
 use super::IMAGE;
 
-/// Blocking calls over one connection, which is made again when it is lost.
+/// A client for blocking calls over one connection, which is made again when it is lost.
 #[derive(Debug)]
 pub struct RawCri {
-    // before the runtime that drives it
+    // Dropped before the runtime that drives it.
     channel: Channel,
     runtime: runtime::Runtime,
 }
 
 impl RawCri {
-    /// A client of the runtime at `socket`.
+    /// Returns a client of the runtime at `socket`.
     pub fn new(socket: PathBuf) -> anyhow::Result<Self> {
         let runtime = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let channel = runtime.block_on(async { channel(socket) });
         Ok(Self { channel, runtime })
     }
 
-    /// One or more calls of the runtime service.
+    /// Makes one or more calls of the runtime service.
     pub fn runtime<T>(
         &self,
         call: impl AsyncFnOnce(RuntimeServiceClient<Channel>) -> Result<Response<T>, Status>,
@@ -41,7 +41,7 @@ impl RawCri {
         self.runtime.block_on(call(client)).map(Response::into_inner)
     }
 
-    /// One or more calls of the image service.
+    /// Makes one or more calls of the image service.
     pub fn images<T>(
         &self,
         call: impl AsyncFnOnce(ImageServiceClient<Channel>) -> Result<Response<T>, Status>,
@@ -50,13 +50,13 @@ impl RawCri {
         self.runtime.block_on(call(client)).map(Response::into_inner)
     }
 
-    /// Makes a sandbox, and says its id.
+    /// Creates a sandbox and returns its id.
     pub fn run_sandbox(&self, config: cri::PodSandboxConfig) -> Result<String, Status> {
         let request = cri::RunPodSandboxRequest { config: Some(config), ..Default::default() };
         Ok(self.runtime(async |mut client| client.run_pod_sandbox(request).await)?.pod_sandbox_id)
     }
 
-    /// Makes a container in it, and says its id.
+    /// Creates a container in a sandbox and returns its id.
     pub fn create(
         &self,
         sandbox_id: &str,
@@ -77,13 +77,13 @@ impl RawCri {
         self.runtime(async |mut client| client.start_container(request).await).map(drop)
     }
 
-    /// Asks a container to end, and kills it after so many seconds.
+    /// Asks a container to end, and kills it after this many seconds.
     pub fn stop(&self, id: &str, seconds: i64) -> Result<(), Status> {
         let request = cri::StopContainerRequest { container_id: id.to_owned(), timeout: seconds };
         self.runtime(async |mut client| client.stop_container(request).await).map(drop)
     }
 
-    /// Forgets a container.
+    /// Removes a container.
     pub fn remove(&self, id: &str) -> Result<(), Status> {
         let request = cri::RemoveContainerRequest { container_id: id.to_owned() };
         self.runtime(async |mut client| client.remove_container(request).await).map(drop)
@@ -95,39 +95,39 @@ impl RawCri {
         self.runtime(async |mut client| client.stop_pod_sandbox(request).await).map(drop)
     }
 
-    /// Forgets the sandbox and its containers.
+    /// Removes the sandbox and its containers.
     pub fn remove_sandbox(&self, id: &str) -> Result<(), Status> {
         let request = cri::RemovePodSandboxRequest { pod_sandbox_id: id.to_owned() };
         self.runtime(async |mut client| client.remove_pod_sandbox(request).await).map(drop)
     }
 
-    /// What the runtime knows of a container.
+    /// Returns the status of a container.
     pub fn status(&self, id: &str) -> Result<cri::ContainerStatus, Status> {
         let request = cri::ContainerStatusRequest { container_id: id.to_owned(), verbose: false };
         let answer = self.runtime(async |mut client| client.container_status(request).await)?;
         answer.status.ok_or_else(|| Status::internal("a status without a status"))
     }
 
-    /// What the runtime knows of a sandbox.
+    /// Returns the status of a sandbox.
     pub fn sandbox_status(&self, id: &str) -> Result<cri::PodSandboxStatus, Status> {
         let request = cri::PodSandboxStatusRequest { pod_sandbox_id: id.to_owned(), verbose: false };
         let answer = self.runtime(async |mut client| client.pod_sandbox_status(request).await)?;
         answer.status.ok_or_else(|| Status::internal("a status without a status"))
     }
 
-    /// The containers that pass a filter.
+    /// Returns the containers that match a filter.
     pub fn list(&self, filter: Option<cri::ContainerFilter>) -> Result<Vec<cri::Container>, Status> {
         let request = cri::ListContainersRequest { filter };
         Ok(self.runtime(async |mut client| client.list_containers(request).await)?.containers)
     }
 
-    /// The sandboxes that pass a filter.
+    /// Returns the sandboxes that match a filter.
     pub fn sandboxes(&self, filter: Option<cri::PodSandboxFilter>) -> Result<Vec<cri::PodSandbox>, Status> {
         let request = cri::ListPodSandboxRequest { filter };
         Ok(self.runtime(async |mut client| client.list_pod_sandbox(request).await)?.items)
     }
 
-    /// The smallest sandbox configuration, with a name that is its own.
+    /// Returns a minimal sandbox configuration with a unique name.
     pub fn sandbox_config(name: &str, logs: &std::path::Path) -> cri::PodSandboxConfig {
         cri::PodSandboxConfig {
             metadata: Some(cri::PodSandboxMetadata {
@@ -143,7 +143,7 @@ impl RawCri {
         }
     }
 
-    /// The smallest container configuration: a command in [`IMAGE`].
+    /// Returns a minimal container configuration: a command in [`IMAGE`].
     pub fn container_config(name: &str, command: &[&str]) -> cri::ContainerConfig {
         cri::ContainerConfig {
             metadata: Some(cri::ContainerMetadata { name: name.to_owned(), attempt: 0 }),
@@ -165,6 +165,6 @@ fn channel(socket: PathBuf) -> Channel {
         let socket = socket.clone();
         async move { UnixStream::connect(socket).await.map(TokioIo::new) }
     });
-    // the name is for the HTTP/2 header only
+    // The name is only for the HTTP/2 header.
     Endpoint::from_static("http://runtime").connect_with_connector_lazy(connector)
 }

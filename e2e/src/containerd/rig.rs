@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use super::Containerd;
 use crate::{Cloud, Node};
 
-/// All three, each a process.
+/// A cloud, a node and a containerd, each a process.
 #[derive(Debug)]
 pub struct RealRig {
     /// The node; first, so that it is dropped before what it needs.
@@ -22,7 +22,7 @@ pub struct RealRig {
     pub containerd: Containerd,
     /// The cloud.
     pub cloud: Cloud,
-    /// Where everything is kept.
+    /// The directory of everything.
     pub directory: TempDir,
 }
 
@@ -32,19 +32,19 @@ impl RealRig {
         Self::start_with(&[])
     }
 
-    /// The same with more arguments for the cloud.
+    /// Starts all three with more arguments for the cloud.
     pub fn start_with(cloud: &[&str]) -> anyhow::Result<Self> {
         Self::start_in(tempfile::tempdir()?, cloud)
     }
 
-    /// The same with a small disk, in memory, for all that the agent keeps. `options`: tmpfs(5)'s.
+    /// Starts all three with a small disk, in memory, for all that the agent keeps. `options` are those of tmpfs(5).
     pub fn start_on_small_disk(options: &str) -> anyhow::Result<Self> {
         let directory = tempfile::tempdir()?;
         small_disk(&directory.path().join("node"), options)?;
         Self::start_in(directory, &[])
     }
 
-    /// The same with one small disk for all that agent and runtime keep.
+    /// Starts all three with one small disk for all that agent and runtime keep.
     pub fn start_on_one_small_disk(options: &str) -> anyhow::Result<Self> {
         let directory = tempfile::tempdir()?;
         let (node, containerd) = (directory.path().join("node"), directory.path().join("containerd"));
@@ -57,14 +57,14 @@ impl RealRig {
         Self::start_in(directory, &[])
     }
 
-    /// Starts the agent again, with other settings of the kubelet.
+    /// Restarts the agent with other kubelet settings.
     pub fn restart_with(&mut self, settings: &[(&str, &str)]) -> anyhow::Result<()> {
         self.node.set_kubelet(settings)?;
         self.node.process.start_again()?;
         self.node.process.wait_for("edge-agent runs")
     }
 
-    /// Starts the agent again, with more lines in its configuration: each after which one, and what.
+    /// Restarts the agent with more lines in its configuration, each given with the line that it follows.
     pub fn restart_with_lines(&mut self, lines: &[(&str, &str)]) -> anyhow::Result<()> {
         lines.iter().try_for_each(|(after, new)| self.node.add_after(after, new))?;
         self.node.process.start_again()?;
@@ -79,17 +79,17 @@ impl RealRig {
         Ok(Self { node, containerd, cloud, directory })
     }
 
-    /// Where containers log to.
+    /// Returns the directory of container logs.
     pub fn logs(&self) -> PathBuf {
         self.directory.path().join("node/logs")
     }
 
-    /// A pod, or `None`.
+    /// Returns a pod, or `None`.
     pub fn pod(&self, name: &str) -> anyhow::Result<Option<Value>> {
         self.cloud.pod(name)
     }
 
-    /// Waits until the pod is as `wanted` says; what it answers otherwise stands in the error.
+    /// Waits until the pod is as `wanted` checks, whose error is shown when it never is.
     pub fn wait_pod(
         &self,
         name: &str,
@@ -108,7 +108,7 @@ impl RealRig {
         self.cloud.wait_phase(name, phase)
     }
 
-    /// The id of the pod's container of this name, as its status has it.
+    /// Returns the id of the pod's container of this name, as its status shows it.
     pub fn container_id(pod: &Value, name: &str) -> anyhow::Result<String> {
         let statuses = pod["status"]["containerStatuses"].as_array().into_iter().flatten();
         let inits = pod["status"]["initContainerStatuses"].as_array().into_iter().flatten();
@@ -117,7 +117,7 @@ impl RealRig {
         Ok(id.split_once("://").map_or(id, |(_runtime, id)| id).to_owned())
     }
 
-    /// What a shell's words print in the pod's first container.
+    /// Returns what a shell command prints in the pod's first container.
     pub fn inside(&self, pod: &str, words: &str) -> anyhow::Result<String> {
         let seen = self.pod(pod)?.context("the pod is not there")?;
         let name = seen["spec"]["containers"][0]["name"].as_str().unwrap_or_default();
@@ -132,7 +132,7 @@ impl AsRef<Cloud> for RealRig {
     }
 }
 
-/// Mounts a disk that is in memory. It is taken away with all other mounts of the test, when the runtime is dropped.
+/// Mounts a disk in memory. It is unmounted with all other mounts of the test when the runtime is dropped.
 fn small_disk(place: &Path, options: &str) -> anyhow::Result<()> {
     fs::create_dir(place)?;
     mount(Some("tmpfs"), place, Some("tmpfs"), MsFlags::empty(), Some(options))

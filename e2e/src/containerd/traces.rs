@@ -1,5 +1,5 @@
-//! What containers take of the machine: mounts, network interfaces, namespaces and addresses, control groups, processes. All
-//! of it must be gone with the container.
+//! What containers occupy on the machine: mounts, network interfaces, namespaces and addresses, control groups, processes. All of it
+//! must be gone with the container.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,7 +26,7 @@ const PIDS: &str = "pids";
 /// Where containerd keeps the bundles of tasks.
 const TASKS: &str = "containerd/state/io.containerd.runtime.v2.task/k8s.io";
 
-/// What is taken at one moment.
+/// What is occupied at one moment.
 #[derive(Clone, Debug)]
 pub struct Traces {
     tasks: PathBuf,
@@ -38,7 +38,7 @@ pub struct Traces {
     pub groups: BTreeSet<PathBuf>,
     /// Control groups of pods, in all hierarchies.
     pub pod_groups: BTreeSet<PathBuf>,
-    /// The containers and sandboxes in whose control groups something runs: their ids.
+    /// The ids of containers and sandboxes in whose control groups something runs.
     pub inhabited: BTreeSet<String>,
     /// Bundles of containers that runc knows.
     pub bundles: BTreeSet<String>,
@@ -66,7 +66,7 @@ impl Traces {
             shims: shims(directory).into_iter().map(Pid::as_raw).collect(),
             tasks,
             namespaces: names(&directory.join("containerd/state/io.containerd.grpc.v1.cri/netns")),
-            // beside them stand a lock and the last address that was given
+            // The directory also contains a lock and the last address that was given.
             addresses: names(&directory.join("containerd/addresses").join(bridge))
                 .into_iter()
                 .filter(|name| name.starts_with("10."))
@@ -74,8 +74,8 @@ impl Traces {
         })
     }
 
-    /// Without what a call that was cut off leaves in containerd 1.6, and neither CRI nor the service of tasks knows of: a bundle in
-    /// which nothing runs, with its mount and its control group, and the empty shim of a task that was never made.
+    /// Leaves out what an interrupted call leaves in containerd 1.6 and what neither CRI nor the task service knows of: a bundle in which
+    /// nothing runs, with its mount and its control group, and the empty shim of a task that was never created.
     #[must_use]
     pub fn of_tasks(mut self) -> Self {
         let running = self.running();
@@ -92,8 +92,8 @@ impl Traces {
         self
     }
 
-    /// Only what has run and runs on, or is not containerd's: one that was killed loses sight of what it was making or taking
-    /// away just then, networks, control groups and processes that wait to become a container's.
+    /// Keeps only what has run and still runs, or is not containerd's: a killed containerd loses track of what it was creating or removing
+    /// at that moment, such as networks, control groups and processes that wait to become a container's.
     #[must_use]
     pub fn alive(mut self) -> Self {
         let containerd = self.tasks.ancestors().nth(3).unwrap_or(&self.tasks).to_path_buf();
@@ -111,7 +111,7 @@ impl Traces {
         self
     }
 
-    /// The first process of each container of which it runs. Its group tells it from one that has its number now.
+    /// Returns the first process of each running container. Its group distinguishes it from a process that has reused its number.
     fn running(&self) -> BTreeMap<String, i32> {
         let first = |id: &str| {
             let pid = fs::read_to_string(self.tasks.join(id).join("init.pid")).ok()?.trim().parse().ok()?;
@@ -122,7 +122,7 @@ impl Traces {
         self.bundles.iter().filter_map(|id| Some((id.clone(), first(id)?))).collect()
     }
 
-    /// How much there is of each, for people.
+    /// Returns how many there are of each, for people.
     pub fn counts(&self) -> BTreeMap<&'static str, usize> {
         [
             ("mounts", self.mounts.len()),
@@ -137,13 +137,13 @@ impl Traces {
         .into()
     }
 
-    /// Whether there is nothing at all.
+    /// Reports whether there is nothing at all.
     pub fn is_empty(&self) -> bool {
         self.counts().values().all(|count| *count == 0)
     }
 }
 
-/// The node's groups, in each hierarchy where there are any.
+/// Returns the node's groups in each hierarchy that has any.
 fn roots(directory: &Path) -> Vec<PathBuf> {
     let pods = PathBuf::from(pod_group(&group_root(directory), "", ""));
     let root = pods.iter().nth(1).unwrap_or_default();
@@ -156,7 +156,7 @@ fn pod_groups(directory: &Path) -> BTreeSet<PathBuf> {
     all.filter(|path| path.file_name().is_some_and(|name| is_pods(&name.to_string_lossy()))).collect()
 }
 
-/// The ids of the groups right below `group` that list a process.
+/// Returns the ids of the groups directly below `group` that list a process.
 fn inhabited(group: &Path) -> BTreeSet<String> {
     let lists = |name: &String| {
         fs::read_to_string(group.join(name).join("cgroup.procs")).is_ok_and(|listed| !listed.is_empty())
@@ -164,7 +164,7 @@ fn inhabited(group: &Path) -> BTreeSet<String> {
     names(group).into_iter().filter(lists).map(|name| id(&name).to_owned()).collect()
 }
 
-/// Directories below `root`, and itself, each after the one that it is in, up to the first that is `wanted`.
+/// Returns `root` and the directories below it, each after its parent, up to the first one that is `wanted`.
 fn below(root: PathBuf, wanted: &mut dyn FnMut(&Path) -> bool) -> (Option<PathBuf>, Vec<PathBuf>) {
     let (mut all, mut next) = (vec![root], 0);
     while let Some(directory) = all.get(next).cloned() {
@@ -179,7 +179,7 @@ fn below(root: PathBuf, wanted: &mut dyn FnMut(&Path) -> bool) -> (Option<PathBu
     (None, all)
 }
 
-/// The control group of a container, wherever below the root of its hierarchy it is.
+/// Finds the control group of a container anywhere below the root of its hierarchy.
 fn group(id: &str) -> Option<PathBuf> {
     below(hierarchy(PIDS), &mut |directory| id_of(directory) == id).0
 }
@@ -193,7 +193,7 @@ fn names(directory: &Path) -> BTreeSet<String> {
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// The mounts below a directory, the newest first.
+/// Returns the mounts below a directory, the newest first.
 fn mounts(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let text = read("/proc/self/mountinfo")?;
     let points = text.lines().filter_map(|line| line.split(' ').nth(4)).map(PathBuf::from);
@@ -202,7 +202,7 @@ fn mounts(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(below)
 }
 
-/// The shims whose arguments name a path below `directory`.
+/// Returns the shims whose arguments name a path below `directory`.
 fn shims(directory: &Path) -> Vec<Pid> {
     let directory = directory.to_string_lossy();
     processes(|pid| {
@@ -215,7 +215,7 @@ fn shims(directory: &Path) -> Vec<Pid> {
 fn children(parents: &[Pid]) -> Vec<Pid> {
     processes(|pid| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // the name in parentheses may hold anything: the state and the parent come after its end
+        // The name in parentheses may contain anything: state and parent follow its end.
         let after = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)?.parse::<i32>().ok());
         after.is_some_and(|parent| parents.contains(&Pid::from_raw(parent)))
     })
@@ -226,12 +226,12 @@ fn processes(wanted: impl Fn(i32) -> bool) -> Vec<Pid> {
     all.filter(|pid| wanted(*pid)).map(Pid::from_raw).collect()
 }
 
-/// Takes away by force what is left of a containerd below `directory`.
+/// Removes by force what is left of a containerd below `directory`.
 pub(super) fn sweep(directory: &Path) -> anyhow::Result<()> {
     until("end of the shims", || {
         let shims = shims(directory);
         for pid in children(&shims).into_iter().chain(shims.iter().copied()) {
-            // it may have ended meanwhile
+            // It may have ended meanwhile.
             let _ = kill(pid, Signal::SIGKILL);
         }
         if shims.is_empty() { Ok(()) } else { Err(shims) }
@@ -242,7 +242,7 @@ pub(super) fn sweep(directory: &Path) -> anyhow::Result<()> {
     }
     for root in roots(directory) {
         for group in below(root, &mut |_| false).1.into_iter().rev() {
-            // by name: a shim's last process may leave it only now
+            // A shim's last process may leave the group only now.
             until("end of a control group", || fs::remove_dir(&group))?;
         }
     }

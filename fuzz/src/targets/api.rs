@@ -1,4 +1,4 @@
-//! The API: bodies, patches and queries, through the service that a server runs.
+//! The API: bodies, patches and queries, through the service that a server uses.
 
 use std::{future::Future, sync::LazyLock};
 
@@ -17,18 +17,18 @@ const JSON: &str = "application/json";
 const NAMESPACE: &str = r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"default"}}"#;
 const POD: &str = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","labels":{"app":"web"}},"spec":{"containers":[{"name":"main","image":"nginx:1","ports":[{"containerPort":80}],"env":[{"name":"A","value":"1"}],"resources":{"limits":{"cpu":"100m","memory":"1Gi"}}}],"tolerations":[{"key":"k","operator":"Exists"}]}}"#;
 
-/// Runs a future that waits for nothing but what is in this process.
+/// Runs a future that waits only for tasks of this process.
 pub(super) fn wait<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(future)
 }
 
-/// Requests one after the other to a new API. What the last one answers is whole and no failure of the API's.
+/// Sends requests one after the other to a new API. The last response must be complete and not an internal error.
 fn ask(requests: &[(&str, &str, &str, &[u8])]) {
     let api = Api::builder(MemoryStore::new()).registry(REGISTRY.clone()).build();
     wait(async {
         for (method, uri, media_type, body) in requests {
             let request = Request::builder().method(*method).uri(*uri).header("content-type", *media_type);
-            // what is no request at all never comes this far
+            // A malformed request never gets this far.
             let Ok(mut request) = request.body(Full::new(Bytes::copy_from_slice(body))) else { return };
             request.extensions_mut().insert(Identity::master());
             let answer = api.service().oneshot(request).await.expect("a service without errors");
@@ -76,7 +76,7 @@ pub(super) fn protobufs() -> Vec<Vec<u8>> {
     corpus::files("kubeapi/src/proto/fixtures", ".bin")
 }
 
-/// The first byte chooses the kind of patch.
+/// Runs a patch; the first byte chooses its kind.
 pub(super) fn patch(bytes: &[u8]) {
     let (kind, bytes) = bytes.split_first().unwrap_or((&0, &[]));
     let media_type = match kind % 3 {
@@ -121,7 +121,7 @@ pub(super) fn applied() -> Vec<Vec<u8>> {
     all
 }
 
-/// The text is a query.
+/// Runs a query.
 pub(super) fn query(bytes: &[u8]) {
     let text: String = String::from_utf8_lossy(bytes).chars().filter(char::is_ascii_graphic).collect();
     let uri = format!("{PODS}?{}", text.replace('#', "%23"));

@@ -1,4 +1,4 @@
-//! MQTT: conversations with a broker, over a socket. A broker that fails ends its task, and the next conversation with it.
+//! MQTT: sessions with a broker over a socket. If the broker fails, its task ends, and the next session fails.
 
 use std::{net::SocketAddr, sync::LazyLock, time::Duration};
 
@@ -13,14 +13,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::corpus;
 
-/// A conversation is over when the broker is silent for so long.
+/// How long the broker may be silent before a session is over.
 const SILENCE: Duration = Duration::from_millis(2);
-/// A broker that lives answers a good client within this.
+/// How long a running broker may take to answer a valid client.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
-/// CONNECT of MQTT 3.1.1, a clean session called `good`.
+/// A CONNECT of MQTT 3.1.1 for a clean session called `good`.
 const CONNECT: &[u8] = b"\x10\x10\0\x04MQTT\x04\x02\0\x3c\0\x04good";
 
-/// The broker, and what it runs on.
+/// The broker and its runtime.
 static BROKER: LazyLock<(Runtime, SocketAddr)> = LazyLock::new(|| {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.expect("a runtime");
@@ -43,7 +43,7 @@ pub(super) fn packets(bytes: &[u8]) {
     let (runtime, address) = &*BROKER;
     runtime.block_on(async {
         let mut stream = TcpStream::connect(address).await.expect("the broker listens");
-        // one that hangs up does not take all
+        // A broker that hangs up does not read everything.
         let _ = stream.write_all(bytes).await;
         let mut answer = [0; 1024];
         while matches!(timeout(SILENCE, stream.read(&mut answer)).await, Ok(Ok(1..))) {}

@@ -1,4 +1,4 @@
-//! DNS: packets of clients, answered of a small cluster.
+//! DNS: packets of clients, answered for a small cluster.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,7 @@ use agent::edgemesh::{
     snapshot::{Kind, Service, Snapshot},
 };
 
-/// The longest answer in a datagram.
+/// The longest response in a datagram, in bytes.
 const LONGEST: usize = 1232;
 
 static CLUSTER: LazyLock<(Snapshot, Zone)> = LazyLock::new(|| {

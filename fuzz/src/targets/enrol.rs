@@ -1,4 +1,4 @@
-//! How a node gets its certificate: tokens, certificates, requests, keys.
+//! Enrolment of a node: tokens, certificates, requests, keys.
 
 use std::{
     sync::LazyLock,
@@ -11,7 +11,7 @@ use wire::enroll::{
 
 use crate::corpus;
 
-/// Within the time of openssl's token.
+/// A time within the validity of openssl's token.
 const NOW: Duration = Duration::from_secs(1_800_000_000);
 
 static CA: LazyLock<Ca> = LazyLock::new(|| {
@@ -59,7 +59,7 @@ pub(super) fn jwts() -> Vec<Vec<u8>> {
 pub(super) fn certificate(bytes: &[u8]) {
     let _ = identity_of(bytes);
     if let Ok((begin, end)) = validity_of(bytes) {
-        // years beyond the calendar are an error, not a panic
+        // Years beyond the calendar are an error and must not panic.
         let _ = end.duration_since(begin);
     }
     let _ = Ca::from_der(bytes, CA.key_sec1_der());

@@ -1,4 +1,4 @@
-//! What goes between a node and its cloud, and between a node and its runtime.
+//! The messages between a node and its cloud, and between a node and its runtime.
 
 use std::fmt::Write;
 
@@ -17,7 +17,7 @@ use wire::{
 
 use crate::corpus;
 
-/// The largest message that is taken here.
+/// The largest message that is accepted here, in bytes.
 const LIMIT: usize = 1 << 20;
 
 pub(super) fn json(bytes: &[u8]) {
@@ -29,7 +29,7 @@ pub(super) fn json(bytes: &[u8]) {
     }
 }
 
-/// Every message has a type in both vocabularies, and is not lost by it.
+/// Checks that every message keeps its type in both vocabularies.
 fn typed(message: &Message) {
     let _ = needs_ack(message);
     let _ = message.acknowledgement(0);
@@ -45,7 +45,7 @@ pub(super) fn recorded() -> Vec<Vec<u8>> {
 
 pub(super) fn frame(bytes: &[u8]) {
     let mut decoder = Decoder::new(LIMIT);
-    // as they may come: not in one piece
+    // They may come in several pieces.
     for piece in bytes.chunks(97) {
         decoder.push(piece);
         loop {
@@ -67,7 +67,7 @@ pub(super) fn frame(bytes: &[u8]) {
 pub(super) fn compressed(bytes: &[u8]) {
     let mut decompressor = Decompressor::default();
     let frame = Bytes::copy_from_slice(bytes);
-    // what was said before is there to be referred to
+    // Earlier messages may be referred to.
     for is_binary in [true, false, true] {
         if let Ok(message) = decompressor.read(frame.clone(), is_binary, LIMIT) {
             json(&message);
@@ -141,7 +141,7 @@ pub(super) fn paths() -> Vec<Vec<u8>> {
     paths
 }
 
-/// Decodes the answers of a runtime.
+/// Decodes the responses of a runtime.
 macro_rules! decode {
     ($bytes:expr, $($type:ident)*) => {
         $(if let Ok(message) = cri::$type::decode($bytes) {

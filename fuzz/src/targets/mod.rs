@@ -13,9 +13,9 @@ mod tunnel;
 pub struct Target {
     /// Its name on the command line.
     pub name: &'static str,
-    /// Feeds it; panics where it does.
+    /// Runs the decoder on an input; panics if it fails.
     pub run: fn(&[u8]),
-    /// What good inputs look like.
+    /// Returns valid inputs.
     pub corpus: fn() -> Vec<Vec<u8>>,
 }
 
@@ -23,21 +23,21 @@ const fn decoder(name: &'static str, run: fn(&[u8]), corpus: fn() -> Vec<Vec<u8>
     Target { name, run, corpus }
 }
 
-/// There is no such target.
+/// The error for an unknown target.
 #[derive(Debug, thiserror::Error)]
 #[error("there is no target {0}; there are {names}", names = TARGETS.map(|target| target.name).join(", "))]
 pub struct NoSuchTarget(String);
 
-/// The target of this name.
+/// Returns the target of this name.
 ///
 /// # Errors
-/// There is none.
+/// There is no such target.
 pub fn target(name: &str) -> Result<Target, NoSuchTarget> {
     let found = TARGETS.into_iter().find(|target| target.name == name);
     found.ok_or_else(|| NoSuchTarget(name.to_owned()))
 }
 
-/// Every decoder.
+/// All targets.
 pub const TARGETS: [Target; 27] = [
     decoder("json", messages::json, messages::recorded),
     decoder("frame", messages::frame, messages::frames),

@@ -1,4 +1,4 @@
-//! What lies on a node's disk: configuration, databases, manifests of static pods.
+//! The files on a node's disk: configuration, databases, manifests of static pods.
 
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
@@ -10,10 +10,10 @@ use tokio::time::interval;
 use super::api::wait;
 use crate::corpus;
 
-/// How often it is looked at whether a database is closed.
+/// How often it is checked whether a database is closed.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Runs `look` on a file of these bytes in a directory of its own, in memory where there is such a directory.
+/// Runs `look` on a file with these bytes in a directory of its own, in memory if there is such a directory.
 fn with_file(name: &str, bytes: &[u8], look: impl FnOnce(&Path)) {
     let memory = Path::new("/dev/shm");
     let directory = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
@@ -43,7 +43,7 @@ pub(super) fn edgecore_yamls() -> Vec<Vec<u8>> {
 pub(super) fn edgecore_db(bytes: &[u8]) {
     with_file("edgecore.db", bytes, |path| {
         let store: Arc<dyn Store> = MemoryStore::new();
-        // a damaged row or file is left out; the store in memory does not fail
+        // A damaged row or file is left out; the in-memory store does not fail.
         wait(metamanager::take_over(path, &store, "edge-1")).expect("a takeover");
     });
 }
@@ -55,7 +55,7 @@ pub(super) fn edgecore_dbs() -> Vec<Vec<u8>> {
 pub(super) fn store_db(bytes: &[u8]) {
     with_file("store.db", bytes, |path| {
         wait(async {
-            // what is damaged is set aside: there is always a store to go on with
+            // A damaged file is set aside: there is always a store to go on with.
             let opened = SqliteStore::open_or_begin_anew(path, SqliteOptions::default()).await;
             if let Ok(opened) = opened {
                 let _ = opened.store.get(&place()).await;
@@ -77,7 +77,7 @@ pub(super) fn store_dbs() -> Vec<Vec<u8>> {
             let write = Write { key: place(), expect: Expect::Absent, value };
             store.commit(vec![write]).await.expect("a commit");
             drop(store);
-            // whoever closes it last writes everything into the one file
+            // The last connection that is closed writes everything into the one file.
             let mut looks = interval(POLL_INTERVAL);
             while fs::exists(path.with_file_name("made.db-wal")).unwrap_or(true) {
                 looks.tick().await;

@@ -1,4 +1,4 @@
-//! What comes over the stream tunnel: its frames, the WebSocket below them, and SPDY within.
+//! The stream tunnel: its frames, the WebSocket below them, and SPDY within.
 
 use bytes::{Bytes, BytesMut};
 use serde_json::Value;
@@ -10,7 +10,7 @@ use wire::{
 
 use crate::corpus;
 
-/// The largest message that is taken here.
+/// The largest message that is accepted here, in bytes.
 const LIMIT: usize = 1 << 16;
 
 pub(super) fn frame(bytes: &[u8]) {
@@ -50,7 +50,7 @@ pub(super) fn spdy(bytes: &[u8]) {
     for role in [Role::Client, Role::Server] {
         let (mut connection, mut input) = (Connection::new(role), BytesMut::from(bytes));
         for kind in ["error", "stdout", "stderr"] {
-            // only a server may refuse: its peer has opened too many
+            // Only a server may refuse, if its peer has opened too many streams.
             let _ = connection.open(&Headers::new().with("streamtype", kind), false);
         }
         while let Ok(Some(event)) = connection.receive(&mut input) {
@@ -65,7 +65,7 @@ pub(super) fn spdy(bytes: &[u8]) {
     }
 }
 
-/// Recorded frames of a tunnel.
+/// Returns recorded frames of a tunnel.
 pub(super) fn frames() -> Vec<Vec<u8>> {
     let captures = corpus::files("wire/tests/fixtures/tunnel", ".jsonl");
     let lines = captures.iter().flat_map(|capture| capture.split(|byte| *byte == b'\n'));
@@ -73,7 +73,7 @@ pub(super) fn frames() -> Vec<Vec<u8>> {
     lines.filter_map(|line| Some(corpus::decode(line.get("frame")?.as_str()?))).collect()
 }
 
-/// The same as WebSocket frames of both ends.
+/// Returns them as WebSocket frames of both ends.
 pub(super) fn sockets() -> Vec<Vec<u8>> {
     let message = |frame: Vec<u8>| websocket::Message::Text(frame.into());
     let masks = [None, Some([9, 8, 7, 6])];
@@ -85,7 +85,7 @@ pub(super) fn sockets() -> Vec<Vec<u8>> {
     written.into()
 }
 
-/// A recorded exec, each end's bytes.
+/// Returns a recorded exec, the bytes of each end.
 pub(super) fn execs() -> Vec<Vec<u8>> {
     [corpus::files("spdy/tests/recorded", ".client"), corpus::files("spdy/tests/recorded", ".server")]
         .concat()

@@ -1,10 +1,10 @@
-//! Options of a cloud that stands before the API server of a cluster.
+//! Options of a cloud that works with the API server of an existing cluster.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
-/// Options of a cloud that is a cluster itself.
+/// The options that only a cloud without a cluster takes.
 const STANDALONE: [&str; 9] = [
     "api_port",
     "kubeconfig",
@@ -49,13 +49,13 @@ pub struct ClusterArgs {
 }
 
 impl ClusterArgs {
-    /// Whether there is one.
+    /// Reports whether a cluster is given.
     pub fn is_given(&self) -> bool {
         self.in_cluster || self.kube_context.is_some() || self.cluster_kubeconfig.is_some()
     }
 }
 
-/// A name as objects have it: DNS labels (RFC 1123) with dots between them.
+/// Checks an object's name: DNS labels (RFC 1123) separated by dots.
 fn subdomain(text: &str) -> Result<String, String> {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let is_label = |label: &str| {

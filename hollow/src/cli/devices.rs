@@ -1,4 +1,4 @@
-//! What is said to `cloudsim devices`.
+//! The command line of `cloudsim devices`.
 
 use clap::Subcommand;
 

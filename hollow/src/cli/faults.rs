@@ -1,4 +1,4 @@
-//! Command line of `cloudsim faults`.
+//! The command line of `cloudsim faults`.
 
 use clap::{Args, Subcommand};
 use cloudsim::faults::{
@@ -110,7 +110,7 @@ pub struct Bad {
 }
 
 impl Bad {
-    /// As conditions.
+    /// Returns the options as link conditions.
     pub fn conditions(&self) -> Conditions {
         let schedule = self.up.zip(self.down).map(|(up, down)| Schedule { up, down });
         Conditions {

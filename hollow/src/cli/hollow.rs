@@ -1,4 +1,4 @@
-//! `cloudsim hollow` and `cloudsim selftest`: nodes that join a cloud elsewhere.
+//! The command lines of `cloudsim hollow` and `cloudsim selftest`, whose nodes join a cloud elsewhere.
 
 use std::{net::IpAddr, path::PathBuf};
 

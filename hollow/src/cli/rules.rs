@@ -1,4 +1,4 @@
-//! What is said to `cloudsim rules`.
+//! The command line of `cloudsim rules`.
 
 use clap::Subcommand;
 

@@ -1,4 +1,4 @@
-//! The cluster that `cloudsim up` stands before: its address and who this cloud is there, from a kubeconfig or from the pod that it runs in.
+//! Finds the cluster that `cloudsim up` serves, and the cloud's identity there, from a kubeconfig or from the pod that it runs in.
 
 use anyhow::Context;
 use cloudsim::ClusterOptions;
@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::{cli::ClusterArgs, reach::OwnNames};
 
-/// What the cloud is started with.
+/// Returns the options with which the cloud is started.
 pub(super) async fn options(args: &ClusterArgs) -> anyhow::Result<ClusterOptions> {
     let config = if args.in_cluster {
         Config::incluster().context(
@@ -47,7 +47,7 @@ async fn of_context(args: &ClusterArgs) -> anyhow::Result<Config> {
     })
 }
 
-/// What this process is called among the replicas: no other one is called so, also where it is started again.
+/// Returns this process's name among the replicas: unique, also after a restart.
 fn replica() -> String {
     let number = Uuid::new_v4().simple().to_string();
     format!("{}-{}", OwnNames::of_machine().name, number.get(..8).unwrap_or(&number))

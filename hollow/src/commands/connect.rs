@@ -1,4 +1,4 @@
-//! A client of a cloud that runs, by its kubeconfig.
+//! Connects to a running cloud by its kubeconfig.
 
 use std::path::Path;
 
@@ -9,11 +9,11 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 
-/// Where `cloudsim up` writes its kubeconfig unless it is told otherwise.
+/// Where `cloudsim up` writes its kubeconfig by default.
 const WRITTEN: &str = "cloudsim.kubeconfig";
 
-/// The client, and the server that it talks to. Without a file, as kubectl, that of `$KUBECONFIG`, which may be several; else the one that
-/// `cloudsim up` writes to the current directory.
+/// Returns a client and the server's address. Without a file it uses, like kubectl, `$KUBECONFIG`, which may list several files, or else
+/// the kubeconfig that `cloudsim up` writes to the current directory.
 pub(super) async fn connect(kubeconfig: Option<&Path>) -> anyhow::Result<(Client, Uri)> {
     const CURE: &str = "give the kubeconfig that `cloudsim up` wrote with --kubeconfig or in $KUBECONFIG";
     let read = match kubeconfig {

@@ -1,4 +1,4 @@
-//! `cloudsim db`: what a cloud keeps on the disk, for the people who run it.
+//! `cloudsim db`: checks and repairs a cloud's databases on disk.
 
 use std::{path::Path, process::ExitCode, sync::Arc};
 
@@ -55,7 +55,7 @@ async fn check(place: &DbPlace) -> anyhow::Result<ExitCode> {
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// There is a database, or what a repair that was cut off has left of it.
+/// Fails unless there is a database, or what an interrupted repair has left of it.
 async fn require_database(path: &Path) -> anyhow::Result<()> {
     if !path.exists() && !SqliteStore::is_being_repaired(path).await {
         bail!("there is no {}; name the data directory of a cloud with --data-dir", path.display());
@@ -118,7 +118,7 @@ async fn repair(place: &DbPlace) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says which names are closed since their records were lost.
+/// Prints the names that are closed because their records were lost.
 async fn closed_names(store: Arc<dyn Store>) -> anyhow::Result<()> {
     for name in NodeCertificates::new(store).lost().await? {
         print_line(&match name.as_str() {
@@ -133,7 +133,7 @@ async fn closed_names(store: Arc<dyn Store>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Without the keys, what is encrypted cannot be told from what is damaged.
+/// Fails without the right keys, because then encrypted records cannot be told from damaged ones.
 fn require_keys(place: &DbPlace, health: &Health) -> anyhow::Result<()> {
     let Health { sealed, locked, .. } = health;
     match &place.key_file {

@@ -1,4 +1,4 @@
-//! `cloudsim demo`: the loop, seen.
+//! `cloudsim demo`: shows the whole loop.
 
 use std::{path::Path, process::ExitCode, time::Instant};
 
@@ -13,7 +13,7 @@ use crate::{
 
 pub(super) async fn run(once: bool, manifests: &Path, kubeconfig: Option<&Path>) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::listen()?;
-    // before a cloud is started for nothing
+    // Fails before a cloud is started in vain.
     let manifests = manifests::read(manifests)?;
     let begun = Instant::now();
     let temporary = tempfile::tempdir().context("there is no temporary directory for the node")?;
@@ -52,9 +52,9 @@ pub(super) async fn run(once: bool, manifests: &Path, kubeconfig: Option<&Path>)
         }
         print_line(&format!("  {} devices --kubeconfig {}", paste::program(), paste::path(kubeconfig)));
         tokio::select! {
-            // cancel-safe, both: the program ends then
+            // Both are cancel-safe: the program ends then.
             () = signals.wait() => {}
-            // told by `stop`
+            // `stop` reports the panic.
             _ = cloud.panicked() => {}
         }
     }

@@ -1,4 +1,4 @@
-//! `cloudsim faults`: what is wrong with a running cloud, on purpose.
+//! `cloudsim faults`: shows and changes the deliberate faults of a running cloud.
 
 use std::path::Path;
 
@@ -55,7 +55,7 @@ pub(super) async fn run(
     print(output.unwrap_or(Output::Yaml), &wrong)
 }
 
-/// A mistyped name would be a fault that nobody ever meets.
+/// Fails for an unknown node: a mistyped name would be a fault that never takes effect.
 async fn known(cloud: &Remote, node: &str) -> anyhow::Result<()> {
     let registered = Api::<Node>::all(cloud.client.clone()).get_opt(node).await;
     let registered = registered.with_context(|| format!("{} tells of no nodes", cloud.server))?;
@@ -80,7 +80,7 @@ async fn send(cloud: &Remote, output: Option<Output>, node: &str, shapes: &[Shap
                 outcomes.push(json!({"shape": name, "sent": true}));
                 print_outcome(output, &format!("{name:<18} sent to {node}"));
             }
-            // a node ends its session over many of them, and is back in a moment
+            // Many of these messages make a node end its session; it is connected again in a moment.
             Err(error) if shapes.len() != 1 => {
                 outcomes.push(json!({"shape": name, "sent": false, "error": format!("{error:#}")}));
                 print_outcome(output, &format!("{name:<18} not sent: {error:#}"));
@@ -98,7 +98,7 @@ async fn send(cloud: &Remote, output: Option<Output>, node: &str, shapes: &[Shap
     Ok(())
 }
 
-/// Tells a person; a program is told at the end.
+/// Prints a line for people; programs get a document at the end.
 fn print_outcome(output: Option<Output>, line: &str) {
     if output.is_none() {
         print_line(line);

@@ -1,4 +1,4 @@
-//! `cloudsim hollow`: nodes on the simulated runtime, for a cloud elsewhere.
+//! `cloudsim hollow`: runs nodes on the simulated runtime for a cloud elsewhere.
 
 use std::{io::ErrorKind, path::Path, time::Duration};
 
@@ -20,22 +20,22 @@ use crate::{
     fleet::{self, Endpoints, Fleet, HollowNode},
 };
 
-/// The pause between two looks for the token: a new cloud makes it, and a mounted Secret comes a while after that.
+/// How often the token file is read: a new cloud creates the token, and a mounted Secret follows a while later.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A node is connected within this after the start, or the program ends: whoever has named a wrong port is told so.
+/// How long after the start a node may take to connect, or the program ends and names the unreachable port.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long a port that nodes dial may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A token's limit, bytes.
+/// The largest token file, in bytes.
 const MAX_TOKEN_BYTES: u64 = 64 * 1024;
 
 pub(super) async fn run(options: Hollow) -> anyhow::Result<()> {
     let mut signals = Signals::listen()?;
     let temporary = tempfile::tempdir().context("there is no temporary directory for the nodes")?;
-    // nodes are configured with paths from the root
+    // Nodes are configured with absolute paths.
     let directory = match &options.data_dir {
         Some(directory) => std::path::absolute(directory)?,
         None => temporary.path().to_owned(),
@@ -51,13 +51,13 @@ pub(super) async fn run(options: Hollow) -> anyhow::Result<()> {
     };
     let mut fleet = tokio::select! {
         started = starting => started?,
-        // cancel-safe: the program ends then
+        // Cancel-safe: the program ends then.
         () = signals.wait() => return Ok(()),
     };
     print_line(&format!("{} nodes run, and join the cloud at {}", options.nodes, options.join.cloud));
     let links = fleet.nodes().iter().filter_map(HollowNode::link).collect();
     let outcome = tokio::select! {
-        // cancel-safe, all: the program ends then
+        // All are cancel-safe: the program ends then.
         () = signals.wait() => Ok(()),
         ended = select_all(fleet.nodes_mut().iter_mut().map(|node| Box::pin(ended(node)))) => match ended.0 {
             (name, Ok(())) => Err(anyhow!("node {name} has ended")),
@@ -69,10 +69,10 @@ pub(super) async fn run(options: Hollow) -> anyhow::Result<()> {
     outcome
 }
 
-/// Returns where none of the nodes has been connected in time.
+/// Returns when none of the nodes has connected in time.
 async fn never_connected(links: Vec<watch::Receiver<Link>>, join: &JoinArgs) -> anyhow::Error {
     let connected = links.into_iter().map(|mut link| {
-        // the link of a node that has given up ends
+        // The watch of a node that has given up is closed.
         Box::pin(async move { link.wait_for(|link| *link != Link::Down).await.is_ok() })
     });
     match timeout(CONNECT_TIMEOUT, select_all(connected)).await {
@@ -81,7 +81,7 @@ async fn never_connected(links: Vec<watch::Receiver<Link>>, join: &JoinArgs) -> 
     }
 }
 
-/// Why nodes do not reach the cloud, as far as it can be seen from here.
+/// Finds out, as far as possible from here, why nodes do not reach the cloud.
 pub(super) async fn unreachable(join: &JoinArgs) -> String {
     let mut closed = Vec::new();
     for (port, option) in [(join.https_port, "--https-port"), (join.ws_port, "--ws-port")] {
@@ -105,7 +105,7 @@ pub(super) async fn unreachable(join: &JoinArgs) -> String {
     closed.join("; ")
 }
 
-/// Keeps what does not ask for edge nodes off them.
+/// Returns the nodes' taints, which keep pods away that do not ask for edge nodes.
 fn taints(tainted: bool) -> serde_json::Value {
     if !tainted {
         return serde_json::Value::Null;
@@ -119,13 +119,13 @@ async fn ended(node: &mut HollowNode) -> (String, Result<(), fleet::Error>) {
     (node.name.clone(), ended)
 }
 
-/// Where nodes find the cloud.
+/// Returns the addresses at which nodes find the cloud.
 pub(super) fn endpoints(join: &JoinArgs) -> Endpoints {
     let ports = (join.https_port, join.ws_port, join.tunnel_port.0);
     Endpoints { node_ip: join.node_ip, ..Endpoints::at(&join.cloud, ports) }
 }
 
-/// The token in a file, which is waited for where the file is not there yet or empty.
+/// Reads the token from a file; waits while the file is missing or empty.
 pub(super) async fn token(file: &Path) -> anyhow::Result<String> {
     let mut told = false;
     loop {

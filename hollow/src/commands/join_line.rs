@@ -1,19 +1,19 @@
-//! The line that makes a machine a node of this cloud, ready to be pasted there.
+//! The command that makes a machine a node of this cloud, ready to be pasted there.
 
 use super::paste;
 use crate::reach::Reach;
 use cloudsim::{Addresses, kubeconfig::in_url};
 
-/// Ports that need not be said: KubeEdge's.
+/// KubeEdge's ports, which the command need not name.
 const HUB_PORT: u16 = 10000;
 const CERT_PORT: u16 = 10002;
 const STREAM_PORT: u16 = 10004;
 
-/// What becomes of nodes of a cloud without a data directory.
+/// What happens to the nodes of a cloud without a data directory.
 const IN_MEMORY: &str =
     "This cloud is in memory: nodes must join again after its restart; --data-dir DIR keeps everything";
 
-/// What is said of joining; `is_kept`: the cloud has a data directory.
+/// Returns the lines that explain how to join; `is_kept` says that the cloud has a data directory.
 pub(super) fn lines(reach: &Reach, at: Addresses, token: &str, is_kept: bool) -> Vec<String> {
     let mut all = how(reach, at, token);
     if !is_kept {

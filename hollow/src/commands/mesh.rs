@@ -1,4 +1,4 @@
-//! `cloudsim mesh`: Services with their endpoints by node, and the ways between nodes.
+//! `cloudsim mesh`: lists Services with their endpoints by node, and the paths between nodes.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -17,17 +17,17 @@ use super::{print, print_line, remote::Remote, table::Table};
 use crate::cli::Output;
 use cloudsim::relay::{RelayPair, RelayState};
 
-/// The label by which a slice names its Service.
+/// The label in which an `EndpointSlice` names its Service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
 /// An endpoint of a Service.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Place {
-    /// The node that it runs on; none where the slice does not say.
+    /// The node on which it runs; `None` if the slice does not say.
     node: Option<String>,
     address: String,
-    /// As the slices have them: `8080/TCP`.
+    /// The ports as in the slices: `8080/TCP`.
     ports: Vec<String>,
     ready: bool,
 }
@@ -40,18 +40,18 @@ struct Row {
     endpoints: Vec<Place>,
 }
 
-/// By namespace and name.
+/// The Services by namespace and name.
 type Rows = BTreeMap<(String, String), Row>;
 
-/// The way from one node to another.
+/// The path from one node to another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Way {
     from: String,
     to: String,
-    /// As the first has found it; `None`: it has said nothing of it.
+    /// The path as the first node has found it; `None` if it has not reported any.
     path: Option<relay::Path>,
-    /// Whether the relay has both of them.
+    /// Whether both nodes are connected to the relay.
     relay: bool,
     open: u64,
     connections: u64,
@@ -67,7 +67,7 @@ pub(super) async fn run(kubeconfig: Option<&Path>, output: Option<Output>) -> an
     let slices = Api::<EndpointSlice>::all(cloud.client.clone()).list(&all).await;
     let slices = slices.with_context(|| format!("{} lists no EndpointSlices", cloud.server))?;
     let rows = rows(&services.items, &slices.items);
-    // a cloud before a cluster has no administrators' part: what its relay knows is on its page of metrics alone
+    // A cloud with a cluster has no admin API: only its metrics show what its relay knows.
     let state = match cloud.is_a_cluster().await? {
         true => None,
         false => Some(cloud.ask::<RelayState>(Method::GET, "mesh", &()).await?),
@@ -118,7 +118,7 @@ fn place(endpoint: &Endpoint, slice: &EndpointSlice) -> Option<Place> {
     })
 }
 
-/// The ways that nodes have found, and those that the relay has carried.
+/// Returns the paths that nodes have found, and those that the relay has carried.
 fn ways(state: &RelayState) -> Vec<Way> {
     let is_there = |node: &str| state.nodes.iter().any(|there| there.node == node);
     let new = |from: &str, to: &str| Way {
@@ -144,7 +144,7 @@ fn ways(state: &RelayState) -> Vec<Way> {
     ways.into_values().collect()
 }
 
-/// For programs.
+/// Returns the document for programs.
 fn document(rows: &Rows, state: Option<&RelayState>) -> Value {
     let service = |((namespace, name), row): (&(String, String), &Row)| json!({"namespace": namespace, "name": name, "clusterIP": row.cluster_ip, "endpoints": row.endpoints});
     json!({

@@ -1,4 +1,4 @@
-//! What the subcommands of `cloudsim` do.
+//! The subcommands of `cloudsim`.
 
 mod cluster;
 mod connect;
@@ -40,7 +40,7 @@ use crate::{
     fleet::Fleet,
 };
 
-/// Carries the command out.
+/// Runs the command.
 pub fn run(cli: Cli) -> ExitCode {
     let format = cli.log_format;
     match start(cli) {
@@ -61,7 +61,7 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
         }));
     }
     if let Command::Completions { shell } = cli.command {
-        // into memory first: the generator panics on a closed pipe
+        // The script is written to memory first, because the generator panics on a closed pipe.
         let mut script = Vec::new();
         clap_complete::generate(shell, &mut Cli::command(), "cloudsim", &mut script);
         let _ = std::io::stdout().write_all(&script);
@@ -70,7 +70,7 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
     if let Err(error) = limits::raise_open_files() {
         tracing::warn!(%error, "no more files can be open than this process was given");
     }
-    // rustls takes the one provider that is compiled in; a second call changes nothing
+    // There is only one crypto provider; a second call changes nothing.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.context("no threads could be started")?;
@@ -114,13 +114,13 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
         }
     });
     if ended.as_ref().is_err_and(|error: &anyhow::Error| error.is::<DrainError>()) {
-        // a thread that is held would be waited for
+        // The runtime's drop would wait for a blocked thread.
         runtime.shutdown_background();
     }
     ended
 }
 
-/// Ends nodes and cloud.
+/// Stops the nodes and the cloud.
 async fn stop(fleet: Option<Fleet>, cloud: Cloud, signals: &mut Signals) -> anyhow::Result<()> {
     let stopping = async {
         if let Some(fleet) = fleet {
@@ -137,12 +137,12 @@ fn print(output: Output, value: &impl Serialize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Warns a person on stderr, so that programs read the answer alone.
+/// Prints a warning to stderr, so that programs read only the answer on stdout.
 fn warn(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "warning: {}", printable_lines(line));
 }
 
-/// Tells a person; nobody reading is no error. Some of it nodes and devices have said.
+/// Prints a line for people; a closed stdout is no error. Parts of it may come from nodes and devices, so it is cleaned.
 fn print_line(line: &str) {
     let _ = writeln!(std::io::stdout().lock(), "{}", printable_lines(line));
 }

@@ -1,4 +1,4 @@
-//! `cloudsim node reset`: a node's certificates end, and its name is free for another machine.
+//! `cloudsim node reset`: revokes a node's certificates, so that its name is free for another machine.
 
 use std::path::Path;
 
@@ -47,7 +47,7 @@ pub(super) async fn run(kubeconfig: Option<&Path>, command: NodeCommand) -> anyh
     Ok(())
 }
 
-/// Takes the certificates of a cluster's node back; the replica that has its session ends that when it sees it. Whether it had any.
+/// Revokes a node's certificates in a cluster, and returns whether it had any. The replica with its session ends that when it notices.
 async fn reset(client: &Client, name: &str) -> anyhow::Result<bool> {
     let certificates = NodeCertificates::in_cluster(client);
     let is_known =
@@ -58,7 +58,7 @@ async fn reset(client: &Client, name: &str) -> anyhow::Result<bool> {
     Ok(certificates.reset(name).await?)
 }
 
-/// What was opened.
+/// Returns the message about the names that were opened.
 fn message(lost: &[String]) -> String {
     let name = |name: &String| match name.as_str() {
         UNKNOWN => "names of which nothing is on record".to_owned(),

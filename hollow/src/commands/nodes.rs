@@ -1,4 +1,4 @@
-//! `cloudsim nodes`: who is connected, and how.
+//! `cloudsim nodes`: lists nodes and their connections.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -39,7 +39,7 @@ pub(super) async fn run(kubeconfig: Option<&Path>, output: Option<Output>) -> an
     Ok(())
 }
 
-/// The nodes that are connected.
+/// Returns the sessions of connected nodes.
 pub(super) async fn sessions(cloud: &Remote) -> anyhow::Result<Vec<NodeSession>> {
     if cloud.is_a_cluster().await? {
         return Ok(of_all_replicas(&cloud.client).await?);
@@ -47,7 +47,7 @@ pub(super) async fn sessions(cloud: &Remote) -> anyhow::Result<Vec<NodeSession>>
     Ok(cloud.ask::<Sessions>(Method::GET, "nodes", &()).await?.nodes)
 }
 
-/// Every node that is known or connected: its status, and its session where it has one.
+/// Returns a row for each node that is known or connected: its status, and its session if it has one.
 fn rows<'a>(
     ready: &'a BTreeMap<String, &'static str>,
     sessions: &'a [NodeSession],
@@ -60,7 +60,7 @@ fn rows<'a>(
     rows
 }
 
-/// The same for programs.
+/// Returns the document for programs.
 fn document(ready: &BTreeMap<String, &'static str>, sessions: &[NodeSession]) -> Value {
     let node = |(name, (status, session))| json!({"name": name, "status": status, "session": session});
     json!({"nodes": rows(ready, sessions).into_iter().map(node).collect::<Vec<_>>()})
@@ -93,7 +93,7 @@ fn table(ready: &BTreeMap<String, &'static str>, sessions: &[NodeSession], now: 
     table
 }
 
-/// A line for each name that two agents have.
+/// Returns a line for each name that two agents use.
 fn rivals(sessions: &[NodeSession], now: Timestamp) -> Vec<String> {
     let line = |session: &NodeSession| {
         let NodeSession { node, address, started, rival, .. } = session;

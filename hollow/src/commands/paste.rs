@@ -1,28 +1,28 @@
-//! Words of commands that a person can paste into a shell, in whatever directory it is.
+//! Shell words that a person can paste into any directory.
 
 use std::path::Path;
 
-/// A path from the root on, quoted where a shell would read it otherwise.
+/// Returns an absolute path, quoted if a shell would otherwise misread it.
 pub(super) fn path(path: &Path) -> String {
     let absolute = std::path::absolute(path);
     quoted(&absolute.as_deref().unwrap_or(path).to_string_lossy())
 }
 
-/// This program.
+/// Returns the shell word for this program.
 pub(super) fn program() -> String {
-    // a program that was replaced meanwhile is not there any more
+    // A program that was replaced meanwhile does not exist any more.
     let program = std::env::current_exe().ok().filter(|program| program.exists());
     program.map_or_else(|| "cloudsim".to_owned(), |program| path(&program))
 }
 
-/// The agent's program: the one that lies beside this one, as after a build; else the one that the shell finds.
+/// Returns the shell word for the agent: the program beside this one, as after a build, or else the one in the shell's PATH.
 pub(super) fn agent() -> String {
     let beside = std::env::current_exe().ok().map(|program| program.with_file_name("edge-agent"));
     beside.filter(|agent| agent.exists()).map_or_else(|| "edge-agent".to_owned(), |agent| path(&agent))
 }
 
 fn quoted(word: &str) -> String {
-    // a path has no NUL, which is all that no shell can be given
+    // Quoting fails only for NUL bytes, which a path cannot contain.
     shlex::try_quote(word).map_or_else(|_| word.to_owned(), Into::into)
 }
 

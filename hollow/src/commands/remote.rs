@@ -1,4 +1,4 @@
-//! What is asked of a running cloud beside the Kubernetes API.
+//! Requests to a running cloud beyond the Kubernetes API.
 
 use std::path::Path;
 
@@ -12,26 +12,26 @@ use super::connect::connect;
 
 /// A running cloud.
 pub(super) struct Remote {
-    /// Its API.
+    /// A client of its API.
     pub(super) client: Client,
-    /// Where that is, for people.
+    /// The API's address, to be shown to people.
     pub(super) server: Uri,
 }
 
 impl Remote {
-    /// The cloud of a kubeconfig.
+    /// Connects to the cloud of a kubeconfig.
     pub(super) async fn of(kubeconfig: Option<&Path>) -> anyhow::Result<Self> {
         let (client, server) = connect(kubeconfig).await?;
         Ok(Self { client, server })
     }
 
-    /// Whether the server is that of a cluster before which a cloud stands: its replicas hold a Lease there. The administrators' part of
-    /// a cloud with an API of its own is asked by [`Self::ask`]; here everything is in the cluster.
+    /// Reports whether the server is that of an existing cluster with a cloud, whose replicas hold a Lease there. A cloud with an API of
+    /// its own has an admin API for [`Self::ask`]; with a cluster, everything is in the cluster's API.
     pub(super) async fn is_a_cluster(&self) -> anyhow::Result<bool> {
         let leases = Api::<Lease>::namespaced(self.client.clone(), NAMESPACE);
         match leases.get_opt(LEASE).await {
             Ok(found) => Ok(found.is_some()),
-            // whoever may not read it is told by what he asks for
+            // A user who may not read Leases gets the error of the request that follows.
             Err(kube::Error::Api(_)) => Ok(false),
             Err(error) => {
                 let context = format!("{} does not answer; check that the cloud runs", self.server);
@@ -40,7 +40,7 @@ impl Remote {
         }
     }
 
-    /// One request of the administrators' part.
+    /// Sends one request to the admin API.
     pub(super) async fn ask<T: DeserializeOwned>(
         &self,
         method: Method,
@@ -53,7 +53,7 @@ impl Remote {
             .header(http::header::CONTENT_TYPE, "application/json")
             .body(serde_json::to_vec(body)?)?;
         self.client.request(request).await.map_err(|error| match error {
-            // what the cloud says is for people; its wrapping is not
+            // The cloud's message is readable; the text that kube wraps around it is not.
             kube::Error::Api(status) => anyhow::anyhow!("{}", status.message),
             error => anyhow::Error::new(error)
                 .context(format!("{} does not answer; check that the cloud runs", self.server)),

@@ -1,4 +1,4 @@
-//! `cloudsim roles`: what a cloud before a cluster needs to be allowed to do there, as manifests to be applied.
+//! `cloudsim roles`: prints, as manifests, the rights that a cloud needs in an existing cluster.
 
 use cloudsim::{Rules, pki::NAMESPACE};
 use k8s_openapi::{
@@ -12,10 +12,10 @@ use serde::Serialize;
 
 use super::print_line;
 
-/// What all of it is called.
+/// The name of all these objects.
 const NAME: &str = "cloudsim";
 
-/// Prints them; `makes_crds`: the cloud makes KubeEdge's kinds itself.
+/// Prints the manifests; `makes_crds` says that the cloud creates KubeEdge's CRDs itself.
 pub(super) fn run(makes_crds: bool) -> anyhow::Result<()> {
     for document in documents(makes_crds)? {
         print_line("---");
@@ -74,7 +74,7 @@ fn role(kind: &str) -> RoleRef {
     }
 }
 
-/// k8s-openapi writes kind and version.
+/// Returns an object as YAML; `k8s-openapi` adds kind and version.
 fn document(object: &impl Serialize) -> anyhow::Result<String> {
     Ok(serde_saphyr::to_string(&serde_json::to_value(object)?)?)
 }

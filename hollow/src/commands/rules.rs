@@ -1,4 +1,4 @@
-//! `cloudsim rules`: what goes between the cloud and nodes, and a message by hand.
+//! `cloudsim rules`: lists the rules between the cloud and nodes, and sends a message through one.
 
 use std::{collections::BTreeMap, path::Path, process::ExitCode};
 
@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use super::{print, print_line, remote::Remote, table::Table};
 use crate::cli::{Output, RulesCommand};
 
-/// The longest error in the table, characters.
+/// The longest error in the table, in characters.
 const ERROR: usize = 80;
 
-/// What came of a message.
+/// The response to a message.
 #[derive(Deserialize, Serialize)]
 struct Sent {
     status: u16,
@@ -23,7 +23,7 @@ struct Sent {
 }
 
 impl Sent {
-    /// For scripts: an answer that says that it failed is a failure.
+    /// Returns failure for an error status, so that scripts notice it.
     fn exit_code(&self) -> ExitCode {
         if self.status < 400 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
@@ -76,7 +76,7 @@ fn table(rules: &[Rule]) -> Table {
     table
 }
 
-/// An endpoint and what of it.
+/// Returns an endpoint and its resource as text.
 fn end(endpoint: &str, resource: &BTreeMap<String, String>) -> String {
     let values: Vec<_> = resource.values().map(String::as_str).collect();
     format!("{endpoint} ({})", values.join(", "))

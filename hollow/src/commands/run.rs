@@ -1,4 +1,4 @@
-//! `cloudsim run`: scenarios from files.
+//! `cloudsim run`: runs scenarios from files.
 
 use std::{
     path::{Path, PathBuf},
@@ -13,15 +13,15 @@ use crate::{
     scenario::{self, Scenario, StepOutcome, Verdict},
 };
 
-/// A scenario's limit, bytes.
+/// The largest scenario, in bytes.
 const MAX_SCENARIO_BYTES: u64 = 1024 * 1024;
-/// The exit code where a file is no scenario.
+/// The exit code if a file is not a valid scenario.
 const NO_SCENARIO: u8 = 2;
 
 pub(super) async fn run(options: Run) -> anyhow::Result<ExitCode> {
     let mut scenarios = Vec::new();
     let mut wrong = false;
-    // all files first: nothing runs while one of them is none
+    // All files are read first: nothing runs if one of them is invalid.
     for file in files(&options.files)? {
         match read(&file) {
             Ok(scenario) => scenarios.push((file, scenario)),
@@ -61,7 +61,7 @@ fn print_step(step: &StepOutcome) {
     print_line(&format!("  {mark} {took:>7.3} s  {place:<9} {}{why}", step.title));
 }
 
-/// The files, and those in directories, by name.
+/// Returns the given files, and those in given directories by name.
 fn files(given: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     let mut all = Vec::new();
     for path in given {

@@ -1,4 +1,4 @@
-//! `cloudsim runtime`: the simulated runtime on a unix socket.
+//! `cloudsim runtime`: runs the simulated runtime on a unix socket.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ pub(super) async fn run(socket: &Path, root: Option<PathBuf>) -> anyhow::Result<
     ));
     let serving = tokio::spawn(serving);
     tokio::select! {
-        // cancel-safe, both: they only wait
+        // Both are cancel-safe: they only wait.
         _ = signals.wait() => {}
         panicked = runtime.panicked() => return Err(panicked.into()),
     }

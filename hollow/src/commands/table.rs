@@ -1,15 +1,15 @@
-//! Columns for people, as kubectl prints them.
+//! Prints tables for people, as kubectl does.
 
 use std::fmt;
 
 /// A table whose columns are as wide as their widest cell.
 pub(super) struct Table(Vec<Vec<String>>);
 
-/// What stands between two columns.
+/// The number of spaces between two columns.
 const GAP: usize = 3;
 
 impl Table {
-    /// With these headings.
+    /// Creates a table with these headings.
     pub(super) fn new(columns: &[&str]) -> Self {
         Self(vec![columns.iter().map(|&column| column.to_owned()).collect()])
     }

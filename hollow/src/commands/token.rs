@@ -1,4 +1,4 @@
-//! `cloudsim token`: the join token, as it stands in the API, or one for a node, a time, a number of uses.
+//! `cloudsim token`: prints the cloud's join token, or makes one for a node, a time or a number of uses.
 
 use std::{path::Path, time::Duration};
 
@@ -17,18 +17,18 @@ use crate::cli::{Output, TokenScope};
 #[derive(Deserialize)]
 struct Made {
     token: String,
-    /// Whether the node's name is held by an earlier certificate.
+    /// Whether an earlier certificate holds the node's name.
     #[serde(default)]
     held: bool,
 }
 
-/// A token and what it is good for, for programs.
+/// A token and its limits, for programs.
 #[derive(Debug, PartialEq, Serialize)]
 struct PrintedToken<'a> {
     token: &'a str,
-    /// The only node that it is for.
+    /// The only node that may use it.
     node: Option<String>,
-    /// How many certificates it is good for when it is made; none: any number.
+    /// The number of certificates that it may get when new; `None` means any number.
     uses: Option<u32>,
     expires: Timestamp,
 }
@@ -48,7 +48,7 @@ pub(super) async fn run(
 ) -> anyhow::Result<()> {
     let TokenScope { node, ttl, uses } = scope;
     let (token, uses) = if node.is_some() || ttl.is_some() || uses.is_some() {
-        // one node is one machine
+        // A token for one node is for one machine, hence one certificate by default.
         let uses = uses.or(node.is_some().then_some(1));
         let seconds = ttl.map(|ttl| ttl.get().as_secs());
         let cloud = Remote::of(kubeconfig).await?;
@@ -80,7 +80,7 @@ pub(super) async fn run(
     }
 }
 
-/// A token of a cluster's cloud, made with the authority that stands in the cluster.
+/// Creates a token with the authority that is stored in the cluster.
 async fn mint(client: &Client, request: &TokenRequest) -> anyhow::Result<Made> {
     let authority = Pki::read_authority(client).await?;
     let authority =

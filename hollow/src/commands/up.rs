@@ -1,4 +1,4 @@
-//! `cloudsim up`: a cloud until Ctrl-C.
+//! `cloudsim up`: runs a cloud until Ctrl-C.
 
 use std::time::Instant;
 
@@ -39,7 +39,7 @@ pub(super) async fn run(up: Up) -> anyhow::Result<()> {
         print_line(&line);
     }
     let temporary = tempfile::tempdir().context("there is no temporary directory for the nodes")?;
-    // nodes are configured with paths from the root
+    // Nodes are configured with absolute paths.
     let directory = match &up.data_dir {
         Some(directory) => std::path::absolute(directory)?.join("nodes"),
         None => temporary.path().to_owned(),
@@ -54,15 +54,15 @@ pub(super) async fn run(up: Up) -> anyhow::Result<()> {
         }
     };
     tokio::select! {
-        // cancel-safe, both: the program ends then
+        // Both are cancel-safe: the program ends then.
         () = signals.wait() => {}
-        // told by `stop`
+        // `stop` reports the panic.
         _ = cloud.panicked() => {}
     }
     stop(fleet, cloud, &mut signals).await
 }
 
-/// The servers that every cloud has.
+/// Prints the servers that every cloud has.
 fn print_servers(addresses: Addresses) {
     print_line(&format!("  enrolment  https://{}", addresses.https));
     print_line(&format!("  CloudHub   wss://{}", addresses.websocket));
@@ -84,13 +84,13 @@ fn print_servers(addresses: Addresses) {
     }
 }
 
-/// A cloud before a cluster's API server, until Ctrl-C.
+/// Runs a cloud with a cluster's API server until Ctrl-C.
 async fn serve_cluster(options: Options, begun: Instant, mut signals: Signals) -> anyhow::Result<()> {
     let server = options.cluster.as_ref().map(|cluster| cluster.config.cluster_url.to_string());
     let starting = Box::pin(Cloud::start(options));
     let cloud = tokio::select! {
         started = starting => started?,
-        // cancel-safe, both: the program ends then
+        // Both are cancel-safe: the program ends then.
         () = signals.wait() => anyhow::bail!("ended by a signal before it had started"),
     };
     let addresses = cloud.addresses();
@@ -100,13 +100,13 @@ async fn serve_cluster(options: Options, begun: Instant, mut signals: Signals) -
     if let Some(health) = addresses.health {
         print_line(&format!("  health     http://{health}"));
     }
-    // not the token itself: this may be the log of a pod, which more people read than Secrets
+    // The token itself is not printed: this may be a pod's log, which more people read than Secrets.
     print_line("The join token for nodes, with a kubeconfig of the cluster:");
     print_line(&format!("  {} token --kubeconfig FILE", paste::program()));
     tokio::select! {
-        // cancel-safe, both: the program ends then
+        // Both are cancel-safe: the program ends then.
         () = signals.wait() => {}
-        // told by `stop`
+        // `stop` reports the panic.
         _ = cloud.panicked() => {}
     }
     stop(None, cloud, &mut signals).await

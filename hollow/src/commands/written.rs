@@ -1,4 +1,4 @@
-//! Where a kubeconfig is to be written: not over that of another cloud that still runs.
+//! Checks where a kubeconfig may be written: not over that of another cloud that still runs.
 
 use std::{path::Path, time::Duration};
 
@@ -9,13 +9,13 @@ use kube::{
 };
 use tokio::time::timeout;
 
-/// A cloud that runs on this machine answers within this.
+/// How long a cloud that runs on this machine may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Whether a kubeconfig may be written to `path`.
+/// Checks whether a kubeconfig may be written to `path`.
 ///
 /// # Errors
-/// It is the kubeconfig of a cloud that answers, which would be lost with it.
+/// The file is the kubeconfig of a cloud that answers, which would be lost with it.
 pub(super) async fn permit(path: &Path) -> anyhow::Result<()> {
     match answering(path).await {
         None => Ok(()),
@@ -26,14 +26,14 @@ pub(super) async fn permit(path: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// The server of the kubeconfig at `path`, where it answers. One of another CA on the same port is another cloud, and no answer.
+/// Returns the server of the kubeconfig at `path` if it answers. A server with another CA on this port is another cloud and does not count.
 async fn answering(path: &Path) -> Option<String> {
     let read = Kubeconfig::read_from(path).ok()?;
     let config = Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await.ok()?;
     let server = config.cluster_url.to_string();
     let client = Client::try_from(config).ok()?;
     match timeout(ANSWER_TIMEOUT, client.apiserver_version()).await {
-        // what refuses answers, too
+        // A server that refuses the request answers, too.
         Ok(Ok(_) | Err(kube::Error::Api(_))) => Some(server),
         Ok(Err(_)) | Err(_) => None,
     }

@@ -1,5 +1,5 @@
-//! What the pod's first container sees and says: its environment, its files and its log, asked for through the API as `kubectl exec` and
-//! `kubectl logs` do.
+//! Checks the environment, the files and the log of the pod's first container, through the API as `kubectl exec` and `kubectl logs`
+//! do.
 
 use std::{
     collections::BTreeMap,
@@ -17,13 +17,13 @@ use tokio::{io::AsyncReadExt, time::timeout};
 use super::Steps;
 use crate::runtime::SimRuntime;
 
-/// How long one command may take, and the node's tunnel to stand before the first one.
+/// How long one command may take, and how long the node may take to open its tunnel before the first one.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The pause between tries before the node's tunnel stands.
+/// The pause between attempts until the node's tunnel is open.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Bytes of a command's output that are read.
+/// How many bytes of a command's output are read.
 const MAX_OUTPUT: u64 = 1024 * 1024;
 
 /// Compares what the container sees with what the API holds: each variable and file that comes from a ConfigMap or Secret.
@@ -56,11 +56,11 @@ pub(super) async fn look(steps: &Steps<'_>, pod: &Pod) -> anyhow::Result<Vec<(St
     Ok(seen)
 }
 
-/// A container, and how it is looked into.
+/// A container, and how commands are run in it.
 enum Inside<'a> {
-    /// Through the API, as kubectl does. It is a client over a socket: the in-process one cannot switch protocols.
+    /// Through the API, as kubectl does, over a socket: the in-process client cannot upgrade connections.
     Api { pods: Box<Api<Pod>>, name: String },
-    /// On its node.
+    /// Directly in its node's runtime.
     Node { runtime: &'a SimRuntime, id: String },
 }
 
@@ -92,7 +92,7 @@ fn listed<'a>(names: impl Iterator<Item = &'a String>) -> String {
     names.map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
-/// As much of a line as a terminal shows.
+/// Returns as much of a line as a terminal shows.
 fn excerpt(line: &str) -> String {
     let mut text: String = line.chars().take(60).collect();
     if text.len() < line.len() {
@@ -101,7 +101,7 @@ fn excerpt(line: &str) -> String {
     text
 }
 
-/// The output of a command, once the node's tunnel stands.
+/// Returns the output of a command, once the node's tunnel is open.
 async fn exec(pods: &Api<Pod>, pod: &str, command: &[&str]) -> anyhow::Result<String> {
     let words = command.join(" ");
     let deadline = Instant::now() + TIMEOUT;

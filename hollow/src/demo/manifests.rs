@@ -1,4 +1,4 @@
-//! Applying the manifests of a directory, as `kubectl apply -f` would.
+//! Applies the manifests of a directory, as `kubectl apply -f` would.
 
 use std::path::Path;
 
@@ -13,18 +13,18 @@ use kube::{
 
 /// The field manager.
 const MANAGER: &str = "cloudsim-demo";
-/// A manifest's limit, bytes; an API server takes no more either.
+/// The largest manifest in bytes; an API server accepts no more either.
 const MAX_MANIFEST_BYTES: u64 = 3 * 1024 * 1024;
 
-/// What was applied and is watched.
+/// The applied objects that are watched.
 pub(super) struct Applied {
     /// The pod.
     pub(super) pod: Pod,
-    /// The device, where there is one.
+    /// The device, if there is one.
     pub(super) device: Option<Device>,
 }
 
-/// Applies every manifest, devices after their models and pods last: they find what they need. Answers the pod and the device as applied.
+/// Applies every manifest, devices after their models and pods last, so that they find what they need. Returns the applied pod and device.
 pub(super) async fn apply(
     client: &Client,
     mut objects: Vec<DynamicObject>,
@@ -65,7 +65,7 @@ pub(super) async fn apply(
     Ok(Applied { pod: pod.context("the manifests hold no pod")?, device })
 }
 
-/// The manifests of a directory, of which one is a pod.
+/// Reads the manifests of a directory, of which one must be a pod.
 pub(crate) fn read(directory: &Path) -> anyhow::Result<Vec<DynamicObject>> {
     let entries = std::fs::read_dir(directory).with_context(|| {
         format!(
@@ -99,7 +99,7 @@ pub(crate) fn read(directory: &Path) -> anyhow::Result<Vec<DynamicObject>> {
 mod tests {
     use super::*;
 
-    /// `kubectl apply -f examples/` takes the files by name: a pod that starts before its Secret is there gets a warning event.
+    /// `kubectl apply -f examples/` applies files by name: a pod that starts before its Secret exists gets a warning event.
     #[test]
     fn by_name_the_examples_come_in_the_order_in_which_they_need_each_other() {
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("examples");

@@ -1,4 +1,4 @@
-//! The demonstration: a node becomes Ready, manifests are applied, a pod becomes Running, its container sees what it was given,
+//! The demonstration: a node becomes Ready, manifests are applied, a pod becomes Running, its container gets its variables and files,
 //! and a device follows its twin.
 
 mod inside;
@@ -20,45 +20,45 @@ use kube::{
 use self::manifests::Applied;
 use crate::fleet::HollowNode;
 
-/// Each step's limit: many times what it takes on a slow laptop.
+/// The time limit of each step: many times what it takes on a slow laptop.
 const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What to walk through.
+/// The steps of the demonstration, and what they need.
 pub(crate) struct Steps<'a> {
     /// The cloud's API.
     pub(crate) client: Client,
-    /// The same over a socket, through which containers are looked into; `None`: the node itself is asked, where the API reaches no node.
+    /// A client over a socket, through which commands run in containers; `None` runs them in the node's runtime if the API reaches no node.
     pub(crate) connected: Option<Client>,
     /// The node.
     pub(crate) node: &'a HollowNode,
-    /// What [`manifests::read`] has read.
+    /// The objects that [`manifests::read`] has read.
     pub(crate) manifests: Vec<DynamicObject>,
-    /// Is told each step when it is done.
+    /// Called with a line when a step is done.
     pub(crate) progress: &'a dyn Fn(&str),
 }
 
-/// What was seen, and when.
+/// What was observed, and when.
 pub(crate) struct Seen {
     /// The node.
     pub(crate) node: String,
-    /// When it was Ready.
+    /// When the node was Ready.
     pub(crate) node_ready: Instant,
     /// The pod.
     pub(crate) pod: String,
-    /// When it was Running.
+    /// When the pod was Running.
     pub(crate) pod_running: Instant,
-    /// When the container was asked.
+    /// When the container was checked.
     pub(crate) looked_inside: Instant,
-    /// What the container sees: what it is, and its value.
+    /// What the container sees: names and values.
     pub(crate) inside: Vec<(String, String)>,
-    /// When the device was as wanted.
+    /// When the device's twin was as desired.
     pub(crate) twin_followed: Instant,
-    /// What was seen of the device; nothing where the manifests have none.
+    /// What was observed of the device; empty if the manifests have none.
     pub(crate) twin: Vec<(String, String)>,
 }
 
 impl Steps<'_> {
-    /// All steps, or the first that did not come true.
+    /// Runs all steps; fails with the first that did not succeed.
     pub(crate) async fn walk(mut self) -> anyhow::Result<Seen> {
         let node = &self.node.name;
         self.wait::<Node>(Api::all(self.client.clone()), node, "Ready", is_ready).await?;
@@ -95,7 +95,7 @@ impl Steps<'_> {
         })
     }
 
-    /// Waits until the object called `name` is as wanted.
+    /// Waits until the object called `name` is as desired.
     async fn wait<K>(&self, api: Api<K>, name: &str, what: &str, wanted: fn(&K) -> bool) -> anyhow::Result<K>
     where
         K: kube::Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
@@ -107,7 +107,7 @@ impl Steps<'_> {
             loop {
                 match objects.try_next().await {
                     Ok(Some(object)) if wanted(&object) => return Ok(object),
-                    // errors pass: the watcher begins anew
+                    // Errors are temporary: the watcher starts again.
                     Ok(Some(_)) | Err(_) => {}
                     Ok(None) => bail!("the API has closed the watch"),
                 }

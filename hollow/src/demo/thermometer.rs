@@ -1,4 +1,4 @@
-//! The mapper of a thermometer that is not there.
+//! The mapper of a simulated thermometer.
 
 use mapper::{Config, Mapper, RunError, thermometer::Virtual};
 use tokio::task::JoinHandle;
@@ -6,7 +6,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::fleet::HollowNode;
 
-/// What the examples name as its protocol.
+/// The protocol that the examples name.
 const PROTOCOL: &str = "virtual";
 
 /// The mapper, which ends when this is dropped.
@@ -16,7 +16,7 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Starts one on a node.
+    /// Starts the mapper on a node.
     pub(super) fn on(node: &HollowNode) -> Result<Self, RunError> {
         let config = Config {
             socket: node.directory().join("thermometer.sock"),
@@ -29,7 +29,7 @@ impl Running {
         Ok(Self { _ends: shutdown.drop_guard(), task })
     }
 
-    /// Waits until it gives up: why.
+    /// Waits until the mapper fails, and returns why.
     pub(super) async fn failed(&mut self) -> String {
         match (&mut self.task).await {
             Ok(Err(error)) => error.to_string(),

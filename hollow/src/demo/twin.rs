@@ -1,4 +1,4 @@
-//! The twin of a device: what its mapper reports arrives in the cloud, and what is wanted in the cloud arrives at the device.
+//! The twin of a device: reported values arrive in the cloud, and desired values arrive at the device.
 
 use anyhow::{Context, bail};
 use crds::devices::{Device, DeviceStatus};
@@ -10,18 +10,18 @@ use serde_json::json;
 
 use super::{Steps, thermometer::Running};
 
-/// The property that is set, and what it shall be.
+/// The property that is set, and its desired value.
 const TARGET: (&str, &str) = ("target", "25");
 /// The property that follows.
 const FOLLOWS: &str = "temperature";
 
-/// Runs the device's mapper on the node, and watches the twin follow. Answers what was seen: what it is, and its value.
+/// Runs the device's mapper on the node and watches the twin follow. Returns what was observed: names and values.
 pub(super) async fn watch(steps: &Steps<'_>, device: &Device) -> anyhow::Result<Vec<(String, String)>> {
     let mut mapper = Running::on(steps.node)?;
     tokio::select! {
-        // cancel-safe: the demo ends with either
+        // Cancel-safe: the demo ends with either branch.
         seen = follow(steps, device) => seen,
-        // cancel-safe, too
+        // Cancel-safe, too.
         why = mapper.failed() => bail!("the device's mapper gave up: {why}"),
     }
 }
@@ -53,7 +53,7 @@ async fn follow(steps: &Steps<'_>, device: &Device) -> anyhow::Result<Vec<(Strin
     ])
 }
 
-/// The value that is reported of a property.
+/// Returns the reported value of a property.
 fn reported(status: &DeviceStatus, name: &str) -> Option<String> {
     let twins = status.status.as_ref()?.twins.iter();
     let mut named = twins.filter(|twin| twin.property_name.as_deref() == Some(name));

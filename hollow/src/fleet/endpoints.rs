@@ -1,24 +1,24 @@
-//! Where hollow nodes find a cloud: in the same process, or elsewhere under a name.
+//! The addresses at which hollow nodes find a cloud, in the same process or elsewhere.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use cloudsim::{Addresses, kubeconfig::in_url};
 
-/// A cloud as nodes dial it.
+/// The addresses of a cloud that nodes dial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoints {
-    /// The enrolment endpoints, as `host:port`.
+    /// The enrolment server, as `host:port`.
     pub https: String,
     /// CloudHub, as `host:port`.
     pub websocket: String,
-    /// Stream tunnels, as `host:port`; `None`: they are not dialled.
+    /// The stream tunnel server, as `host:port`; `None` if nodes open no tunnels.
     pub tunnel: Option<String>,
-    /// What the nodes say is their own address.
+    /// The address that the nodes report as their own.
     pub node_ip: IpAddr,
 }
 
 impl Endpoints {
-    /// The cloud at a name or address, with the ports of enrolment, CloudHub and tunnels.
+    /// Returns the endpoints of the cloud at a name or address, with the ports of enrolment, CloudHub and tunnels.
     pub fn at(host: &str, (https, websocket, tunnel): (u16, u16, Option<u16>)) -> Self {
         let at = |port: u16| format!("{}:{port}", in_url(host));
         Self {

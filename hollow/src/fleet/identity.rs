@@ -1,5 +1,5 @@
-//! Certificates in the directories of nodes that their cloud refuses: of a node that was deleted or reset, or of another cloud. Nobody
-//! runs `edge-agent reset` for a hollow node, so they are taken away before it starts, and it enrols anew with its token.
+//! Removes node certificates that the cloud refuses, because the node was deleted or reset, or belonged to another cloud. Nobody
+//! runs `edge-agent reset` for a hollow node, so they are removed before it starts, and it enrols again with its token.
 
 use std::io::ErrorKind;
 
@@ -10,10 +10,10 @@ use tracing::{info, warn};
 
 use super::{Error, Options};
 
-/// What an agent keeps of its identity, in the directory of a node.
+/// The files of an agent's identity in a node's directory.
 pub(super) const FILES: [&str; 3] = ["node.crt", "node.key", "ca.crt"];
 
-/// Removes the certificates that `cloud` refuses from the directories of the nodes that are to start.
+/// Removes the certificates that `cloud` refuses from the directories of the nodes that will be started.
 ///
 /// # Errors
 /// A file cannot be removed.
@@ -25,7 +25,7 @@ pub async fn forget_useless(cloud: &Cloud, options: &Options) -> Result<(), Erro
             Ok(true) => continue,
             Ok(false) => {}
             Err(error) => {
-                // the node is refused until an administrator says what counts; the other nodes run
+                // The node is refused until an administrator decides; the other nodes run.
                 warn!(
                     node = name,
                     error = &error as &dyn std::error::Error,

@@ -1,4 +1,4 @@
-//! One hollow node: a directory and a runtime that stay, and an agent on them that may come and go.
+//! One hollow node: a directory and a runtime that stay, and an agent on them that may be stopped and started.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -29,13 +29,13 @@ use tracing::error;
 use super::{Endpoints, Error, Options, identity};
 use crate::runtime::{self, SimRuntime};
 
-/// An agent that hangs in its last call must not keep the program.
+/// How long an agent may take to stop: one that hangs in its last call must not keep the program.
 const LAST_CALL: Duration = Duration::from_secs(5);
 
-/// Where static pods come from, in the node's directory.
+/// The folder of static pods in the node's directory.
 const MANIFESTS: &str = "manifests";
 
-/// One node. Its agent ends with it; what runs on its runtime is left as it is.
+/// One node. Its agent ends when this is dropped; the containers on its runtime are left as they are.
 pub struct HollowNode {
     /// Its name.
     pub name: String,
@@ -52,15 +52,15 @@ struct Agent {
     link: watch::Receiver<Link>,
     meta_server: Option<BoundAddress>,
     bus: Bus,
-    /// The node's own store; nothing while the agent stands on somebody else's.
+    /// The node's own store; `None` while the agent uses another one.
     store: Option<Weak<SqliteStore>>,
     shutdown: CancellationToken,
     _ends_with_the_node: DropGuard,
 }
 
 impl HollowNode {
-    /// A node in the directory of its name that will join `cloud` with `token`. What an earlier node left in
-    /// the directory is its own: certificate, store, volumes, containers.
+    /// Prepares a node, in the directory of its name, that will join `cloud` with `token`. What an earlier node of this name left in the
+    /// directory is reused: certificate, store, volumes, containers.
     pub async fn prepare(
         name: &str,
         cloud: impl Into<Endpoints>,
@@ -72,7 +72,7 @@ impl HollowNode {
         let failed = |source| Error::Directory { path: directory.clone(), source };
         tokio::fs::create_dir_all(directory.join(MANIFESTS)).await.map_err(failed)?;
         let file = directory.join("edgecore.yaml");
-        // the token is handed over in memory, and never lies on the disk
+        // The token is passed in memory and never written to disk.
         let text = edgecore_yaml(name, &directory, cloud, "", options);
         write_private(&file, &text).await.map_err(failed)?;
         let (mut config, _) = config::load(&file)?;
@@ -88,17 +88,17 @@ impl HollowNode {
         Ok(Self { name: name.to_owned(), runtime, directory, config, signals, agent: None })
     }
 
-    /// Changes what the agent is started with next.
+    /// Changes the configuration with which the agent is started next.
     pub fn configure(&mut self, change: impl FnOnce(&mut Config)) {
         change(&mut self.config);
     }
 
-    /// Where everything of this node is.
+    /// Returns the directory with everything of this node.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Starts the agent on the node's own store; one that runs is stopped first.
+    /// Starts the agent on the node's own store; a running agent is stopped first.
     pub async fn start(&mut self) -> Result<(), Error> {
         self.stop().await;
         let file = self.directory.join("agent.db");
@@ -107,13 +107,13 @@ impl HollowNode {
         self.run(store, Some(own)).await
     }
 
-    /// How the node's files are opened.
+    /// Returns how the node's store is opened.
     fn store_options(&self) -> Result<SqliteOptions, Error> {
         let seal = agent::app::seal(&self.config).map_err(app::Error::from)?;
         Ok(SqliteOptions { seal, ..SqliteOptions::default() })
     }
 
-    /// Starts the agent on `store`; one that runs is stopped first.
+    /// Starts the agent on `store`; a running agent is stopped first.
     pub async fn start_on(&mut self, store: Arc<dyn Store>) -> Result<(), Error> {
         self.stop().await;
         self.run(store, None).await
@@ -158,23 +158,23 @@ impl HollowNode {
         Ok(())
     }
 
-    /// The state of the agent's connection; `None` while there is no agent.
+    /// Returns the state of the agent's connection; `None` while there is no agent.
     pub fn link(&self) -> Option<watch::Receiver<Link>> {
         self.agent.as_ref().map(|agent| agent.link.clone())
     }
 
-    /// Waits until the agent's MetaServer listens: where. `None` where the node has none.
+    /// Waits until the agent's `MetaServer` listens and returns its address; `None` if the node has none.
     pub async fn meta_server(&self) -> Option<SocketAddr> {
         let mut listening = self.agent.as_ref()?.meta_server.clone()?;
         *listening.wait_for(Option::is_some).await.ok()?
     }
 
-    /// Waits until the MQTT broker in the agent listens: where. `None` where the node has none.
+    /// Waits until the agent's MQTT broker listens and returns its address; `None` if the node has none.
     pub async fn broker(&self) -> Option<SocketAddr> {
         self.agent.as_ref()?.bus.internal_address().await
     }
 
-    /// Waits until the agent ends on its own: the reason why it gave up.
+    /// Waits until the agent ends on its own, and returns why it failed.
     pub async fn ended(&mut self) -> Result<(), Error> {
         let Some(agent) = &mut self.agent else { return Ok(()) };
         let ended = (&mut agent.running).await;
@@ -186,7 +186,7 @@ impl HollowNode {
         }
     }
 
-    /// Ends the agent as a signal does.
+    /// Stops the agent as a signal does.
     pub async fn stop(&mut self) {
         let Some(mut agent) = self.agent.take() else { return };
         agent.shutdown.cancel();
@@ -196,18 +196,18 @@ impl HollowNode {
         released(agent.store).await;
     }
 
-    /// Ends the agent where it stands, as a power cut does: nothing is finished, nobody is told.
+    /// Ends the agent at once, as a power cut does: nothing is finished, and nobody is notified.
     pub async fn kill(&mut self) {
         let Some(agent) = self.agent.take() else { return };
         agent.running.abort();
         let _ = agent.running.await;
-        // what runs beside the rooms, as pulls
+        // This ends what runs beside the agent's modules, such as image pulls.
         agent.shutdown.cancel();
         released(agent.store).await;
     }
 }
 
-/// Writes a file that its owner alone reads, also where an older one stands that others could.
+/// Writes a file that only its owner can read, even if it replaces one that others could read.
 async fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     use tokio::io::AsyncWriteExt;
     let mut file =
@@ -217,7 +217,7 @@ async fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     file.flush().await
 }
 
-/// Waits until nobody uses the store any more: a new agent on it must be the only one.
+/// Waits until nobody uses the store any more: a new agent must be its only user.
 async fn released(store: Option<Weak<SqliteStore>>) {
     let Some(store) = store else { return };
     let unused = async {
@@ -228,7 +228,7 @@ async fn released(store: Option<Weak<SqliteStore>>) {
     let _ = timeout(LAST_CALL, unused).await;
 }
 
-/// A file as a person would write it for a machine. Paths and names go in as JSON strings, which YAML reads too.
+/// Returns a configuration file as a person would write it. Paths and names are JSON strings, which YAML accepts too.
 pub fn edgecore_yaml(
     name: &str,
     directory: &Path,
@@ -238,7 +238,7 @@ pub fn edgecore_yaml(
 ) -> String {
     let cloud = cloud.into();
     let path = |file: &str| serde_json::Value::from(directory.join(file).to_string_lossy().into_owned());
-    // port 0 is none
+    // Port 0 means no server.
     let server = options.server.unwrap_or((Ipv4Addr::LOCALHOST, 0).into());
     let meta_server = options.meta_server.unwrap_or((Ipv4Addr::LOCALHOST, 0).into());
     let mut document = serde_json::json!({
@@ -258,7 +258,7 @@ pub fn edgecore_yaml(
             },
             "edgeStream": {
                 "enable": cloud.tunnel.is_some(),
-                // it is not dialled where there is none
+                // Nodes dial this only if there is a tunnel.
                 "server": cloud.tunnel.as_ref().unwrap_or(&cloud.websocket),
                 "tlsTunnelCAFile": path("ca.crt"),
                 "tlsTunnelCertFile": path("node.crt"),
@@ -281,7 +281,7 @@ pub fn edgecore_yaml(
                     "nodeLeaseDurationSeconds": options.lease.as_secs(),
                     "address": server.ip().to_string(),
                     "readOnlyPort": server.port(),
-                    // Pods that are simulated take nothing: how full this machine is, is not their doing.
+                    // Simulated images take no disk space, so the disk's usage must not trigger their removal.
                     "imageGCHighThresholdPercent": 100,
                     "evictionHard": {
                         "memory.available": "0%",
@@ -299,7 +299,7 @@ pub fn edgecore_yaml(
     format!("{document:#}\n")
 }
 
-/// Objects are merged, everything else but null is replaced.
+/// Merges objects recursively; every other value but null replaces the one below.
 fn lay_over(below: &mut serde_json::Value, above: &serde_json::Value) {
     match (below, above) {
         (_, serde_json::Value::Null) => {}

@@ -1,4 +1,4 @@
-//! `edge-agent join` and `edge-agent reset` against a cloud and a runtime of this process.
+//! Tests `edge-agent join` and `edge-agent reset` against a cloud and a runtime in this process.
 
 use std::{collections::BTreeMap, fs, path::Path, process::ExitCode};
 
@@ -18,10 +18,10 @@ use crate::runtime::SimRuntime;
 
 mod probes;
 
-/// Programs of one process would wait for each other's stdin and stdout.
+/// Programs in one process would wait for each other's stdin and stdout.
 static ONE_AT_A_TIME: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
-/// Runs `edge-agent` with these arguments: whether it succeeded.
+/// Runs `edge-agent` with these arguments and returns whether it succeeded.
 async fn agent(arguments: &str) -> bool {
     let _turn = ONE_AT_A_TIME.lock().await;
     let cli = Cli::try_parse_from(format!("edge-agent {arguments}").split_whitespace()).unwrap();
@@ -29,7 +29,7 @@ async fn agent(arguments: &str) -> bool {
     code == ExitCode::SUCCESS
 }
 
-/// A runtime of its own on a socket in `directory`.
+/// Starts a runtime on a socket in `directory`.
 fn runtime(directory: &Path) -> (SimRuntime, String, CancellationToken) {
     let runtime = SimRuntime::new(crate::runtime::Options::default()).unwrap();
     let (socket, shutdown) = (directory.join("runtime.sock"), CancellationToken::new());
@@ -67,7 +67,7 @@ async fn sandboxes(runtime: &SimRuntime) -> Vec<String> {
     all
 }
 
-/// A second agent on one runtime ends what is its own, and nothing of the first.
+/// A reset of a second agent on one runtime removes what is its own, and nothing of the first.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reset_below_a_folder_ends_the_pods_of_its_own_database_alone() {
     let directory = tempfile::tempdir().unwrap();
@@ -90,7 +90,7 @@ async fn a_reset_below_a_folder_ends_the_pods_of_its_own_database_alone() {
     assert!(!file.exists());
 }
 
-/// What a newcomer gets wrong: the port of another server of the cloud, and a name that is somebody's.
+/// Tests two mistakes: the port of another server of the cloud, and a name that is taken.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_join_tells_the_cloud_hub_from_other_servers_and_a_name_that_is_taken_from_a_free_one() {
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -116,7 +116,7 @@ async fn a_join_tells_the_cloud_hub_from_other_servers_and_a_name_that_is_taken_
         assert!(!join(other, "trial", "trial", "").await, "{other} is not CloudHub's");
     }
     assert!(join(hub, "trial", "trial", "").await);
-    // a node that is connected
+    // This node is connected.
     let options = Options::new(1, directory.path().join("fleet"));
     let fleet = Fleet::start(addresses, &token, &options).await.unwrap();
     let mut link = fleet.nodes()[0].link().unwrap();
@@ -136,7 +136,7 @@ async fn until_connected(fleet: &Fleet) {
     tokio::time::timeout(Duration::from_secs(60), up).await.expect("it connects").unwrap();
 }
 
-/// `cloudsim up --nodes 1 --data-dir DIR`, whose node somebody deletes, and the same once more.
+/// Runs the equivalent of `cloudsim up --nodes 1 --data-dir DIR`, deletes its node, and runs the same again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_whose_certificate_was_taken_back_enrols_anew_at_the_next_start() {
     let _ = rustls::crypto::ring::default_provider().install_default();

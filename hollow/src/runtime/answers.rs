@@ -1,4 +1,4 @@
-//! What a container answers that runs no process: to commands, over HTTP and over gRPC.
+//! What a simulated container answers to commands, over HTTP and over gRPC, since it runs no process.
 
 use std::time::Duration;
 
@@ -23,10 +23,10 @@ pub(super) struct ExecAnswer {
 pub(super) struct HttpAnswer {
     pub(super) status: u16,
     pub(super) body: String,
-    /// So long after the container's start the answer holds; until then it is 200.
+    /// How long after the container's start this answer begins to hold; until then the status is 200.
     #[serde(deserialize_with = "duration_text")]
     pub(super) after: Duration,
-    /// How long it takes.
+    /// How long the answer takes.
     #[serde(deserialize_with = "duration_text")]
     pub(super) delay: Duration,
 }
@@ -37,7 +37,7 @@ impl Default for HttpAnswer {
     }
 }
 
-/// What a gRPC server says of a service's health.
+/// The health that a gRPC server reports for a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub(super) enum Health {

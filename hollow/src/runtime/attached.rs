@@ -1,4 +1,4 @@
-//! Who is attached to which container, and the programs of containers that wait for somebody to type.
+//! Keeps the clients that are attached to containers, and the programs of containers that wait for typed input.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -6,24 +6,24 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::{sync::mpsc, time::timeout};
 
-/// Pieces of output that wait for one who is attached.
+/// How many pieces of output may wait for one attached client.
 const QUEUE_LENGTH: usize = 16;
-/// How long one who is attached may take nothing; until then the container waits, as it does in containerd.
+/// How long an attached client may read nothing; until then the container waits, as it does in containerd.
 const STALL: Duration = Duration::from_secs(5);
-/// What is remembered of a line that is not ended, bytes.
+/// How many bytes of an unfinished line are remembered.
 const MAX_LINE: usize = 16 * 1024;
 
-/// An output of a container.
+/// An output of a container: standard output or standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     Stdout,
     Stderr,
 }
 
-/// A piece of output.
+/// A piece of output and where it comes from.
 pub(super) type Piece = (Source, Bytes);
 
-/// Containers to which somebody is attached, or that have a program.
+/// The containers to which clients are attached, or that run a program.
 #[derive(Default)]
 pub(super) struct Attached(Mutex<BTreeMap<String, Entry>>);
 
@@ -33,23 +33,23 @@ struct Entry {
     program: Option<Program>,
 }
 
-/// A program that runs.
+/// A program that runs in a container.
 struct Program {
-    /// `None`: its input has ended.
+    /// The program's input; `None` when the input has ended.
     input: Option<mpsc::Sender<Bytes>>,
-    /// What it has printed of its line: a prompt.
+    /// What the program has printed of its unfinished line, such as a prompt.
     line: Vec<u8>,
 }
 
-/// A place at which somebody is attached.
+/// One client's connection to a container's input and output.
 pub(super) struct Attachment {
     pub(super) output: mpsc::Receiver<Piece>,
-    /// Where the container reads.
+    /// What the client types, which the container reads.
     pub(super) input: Option<mpsc::Sender<Bytes>>,
 }
 
 impl Attached {
-    /// Attaches to a container: its output from now on, beginning with the line that is not ended.
+    /// Attaches to a container; its output from now on is received, beginning with the unfinished line.
     pub(super) fn attach(&self, id: &str) -> Attachment {
         let (sender, output) = mpsc::channel(QUEUE_LENGTH);
         let mut all = self.0.lock();
@@ -58,14 +58,14 @@ impl Attached {
         entry.readers.retain(|reader| !reader.is_closed());
         let input = entry.program.as_ref().and_then(|program| program.input.clone());
         if let Some(program) = entry.program.as_ref().filter(|program| !program.line.is_empty()) {
-            // it has room: nothing was sent
+            // The queue was just created, so there is room.
             let _ = sender.try_send((Source::Stdout, Bytes::copy_from_slice(&program.line)));
         }
         entry.readers.push(sender);
         Attachment { output, input }
     }
 
-    /// A container has a program from now on, which reads `input`; false where it has one already.
+    /// Registers a container's program, which reads `input`; returns false if the container has one already.
     pub(super) fn add_program(&self, id: &str, input: Option<mpsc::Sender<Bytes>>) -> bool {
         let mut all = self.0.lock();
         let entry = all.entry(id.to_owned()).or_default();
@@ -83,7 +83,7 @@ impl Attached {
         }
     }
 
-    /// Tells those who are attached of output. One who takes nothing is left behind.
+    /// Sends output to all attached clients. A client that reads nothing for too long is detached.
     pub(super) async fn notify(&self, id: &str, source: Source, bytes: &Bytes) {
         let readers = {
             let mut all = self.0.lock();
@@ -105,7 +105,7 @@ impl Attached {
         }
     }
 
-    /// The container has ended.
+    /// Removes a container that has ended.
     pub(super) fn remove(&self, id: &str) {
         self.0.lock().remove(id);
     }

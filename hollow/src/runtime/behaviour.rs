@@ -1,4 +1,4 @@
-//! What a container is to do, read from its pod's annotations and from its command. The table of annotations is in [`super`].
+//! Reads what a container does from its pod's annotations and from its command. The table of annotations is in [`super`].
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,19 +17,19 @@ use super::{
 #[cfg(test)]
 mod tests;
 
-/// All annotations of the simulated runtime begin so.
+/// The prefix of all annotations of the simulated runtime.
 const PREFIX: &str = "sim.outrigger.dev/";
 
-/// How long before its end a container has written its last line at the latest.
+/// How long before its end, at the latest, a container has written its last line.
 const LAST_WORDS: Duration = Duration::from_millis(50);
-/// The exit code of a container that was killed: 128 and SIGKILL.
+/// The exit code of a killed container: 128 plus SIGKILL.
 pub(super) const KILLED: i32 = 137;
 
 /// How a container ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Exit {
     pub(super) code: i32,
-    /// CamelCase, as containerd says it.
+    /// The reason as containerd reports it, in CamelCase.
     pub(super) reason: String,
     pub(super) message: String,
 }
@@ -39,13 +39,13 @@ impl Exit {
         Self { code, reason: if code == 0 { "Completed" } else { "Error" }.into(), message: String::new() }
     }
 
-    /// As containerd reports a container that could not be started.
+    /// Returns what containerd reports for a container that could not be started.
     pub(super) fn start_error(message: &str) -> Self {
         Self { code: 128, reason: "StartError".into(), message: message.into() }
     }
 }
 
-/// TCP ports.
+/// A set of TCP ports.
 pub(super) type Ports = BTreeSet<u16>;
 
 /// What one container does in one attempt.
@@ -53,25 +53,25 @@ pub(super) type Ports = BTreeSet<u16>;
 pub(super) struct Behaviour {
     pub(super) start_delay: Duration,
     pub(super) start_error: Option<String>,
-    /// Ends by itself so long after its start; absent: never.
+    /// How long after its start the container ends by itself, and how; `None` means never.
     pub(super) exit: Option<(Duration, Exit)>,
-    /// From being asked until it ends; absent: it does not listen.
+    /// How long the container takes to end after it was asked to stop; `None` if it ignores the request.
     pub(super) stop_time: Option<Duration>,
     pub(super) stop_code: i32,
-    /// What is written to its log, and how long after its start.
+    /// The lines that are written to its log, and how long after its start.
     pub(super) log_lines: Vec<(Duration, String)>,
-    /// Whether its log says first what was started: nothing of what it would print is known.
+    /// Whether its log begins by naming the command, because nothing is known of what it would print.
     pub(super) is_announced: bool,
-    /// How its command is run when it starts, where that is not planned.
+    /// How its command is run at the start, if it is not planned.
     pub(super) live: Option<Live>,
     pub(super) exec: BTreeMap<String, ExecAnswer>,
-    /// The ports at which it listens, in place of those that it declares.
+    /// The ports at which it listens, instead of those that it declares.
     pub(super) ports: Option<Ports>,
-    /// From its start until it listens.
+    /// How long after its start it begins to listen.
     pub(super) listen_after: Duration,
-    /// By path without query; every other path is answered with 200.
+    /// HTTP answers by path without query; every other path is answered with 200.
     pub(super) http: BTreeMap<String, HttpAnswer>,
-    /// By service; every other one serves.
+    /// gRPC health by service; every other service is `SERVING`.
     pub(super) grpc: BTreeMap<String, Health>,
 }
 
@@ -95,7 +95,7 @@ impl Default for Behaviour {
     }
 }
 
-/// An annotation that cannot be followed.
+/// An annotation with an unknown name or a wrong value.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("annotation {key:?}: {fault}")]
 pub(super) struct Invalid {
@@ -103,8 +103,8 @@ pub(super) struct Invalid {
     fault: String,
 }
 
-/// Reads the annotations of `container`; those of other containers and of other systems are not looked at. Where they do not say
-/// how it ends, its command does.
+/// Reads the annotations of `container` and ignores those of other containers and of other systems. If they do not say how the
+/// container ends, its command decides.
 pub(super) fn parse(
     annotations: &BTreeMap<String, String>,
     container: &str,
@@ -129,7 +129,7 @@ pub(super) fn parse(
     Ok(behaviour)
 }
 
-/// Does what the command says, after what the annotations say.
+/// Adds what the command does to what the annotations say.
 fn follow(behaviour: &mut Behaviour, run: Run) {
     if run.live.is_some() {
         behaviour.live = run.live;
@@ -137,21 +137,21 @@ fn follow(behaviour: &mut Behaviour, run: Run) {
         return;
     }
     let end = run.end.map(|(after, _)| after.saturating_sub(LAST_WORDS));
-    // who sees the end finds the last line in the log
+    // A client that sees the end must find the last line in the log.
     let in_time = |(at, line): (Duration, String)| (end.map_or(at, |end| at.min(end)), line);
     behaviour.log_lines.extend(run.lines.into_iter().map(in_time));
     behaviour.is_announced = !run.is_known;
     behaviour.exit = run.end.map(|(after, code)| (after, Exit::code(code)));
 }
 
-/// The `exit-…` annotations, which count together.
+/// The `exit-…` annotations, which are evaluated together.
 #[derive(Default)]
 struct ExitPlan {
     after: Option<Duration>,
     code: Option<i32>,
     reason: Option<String>,
     attempts: Option<u32>,
-    /// It does not end by itself, whatever its command is.
+    /// Whether the container does not end by itself, whatever its command is.
     serves: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Counts the calls and makes some fail, before they reach the services.
+//! Counts the CRI calls and makes some of them fail before they reach the services.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -11,10 +11,10 @@ use parking_lot::Mutex;
 use tonic::{Status, body::Body};
 use tower::{Layer, Service};
 
-/// More names than CRI has calls: a client that invents some cannot fill the memory.
+/// The most call names that are counted; CRI has fewer, so a client that invents names cannot fill the memory.
 const MAX_NAMES: usize = 64;
 
-/// What has been called, and what is to fail. Clones share it.
+/// The counts of calls, and the failures that are ordered. Clones share them.
 #[derive(Clone, Default)]
 pub(super) struct Calls(Arc<Mutex<Ledger>>);
 
@@ -33,7 +33,7 @@ impl Calls {
         self.0.lock().faults.entry(rpc.into()).or_default().push_back(status);
     }
 
-    /// `path` is `/runtime.v1.<Service>/<Call>`.
+    /// Counts a call, whose path is `/runtime.v1.<Service>/<Call>`, and returns the failure that was ordered for it.
     fn arrived(&self, path: &str) -> Option<Status> {
         let rpc = path.rsplit('/').next().unwrap_or_default();
         let mut ledger = self.0.lock();
@@ -54,7 +54,7 @@ impl<S> Layer<S> for Calls {
     }
 }
 
-/// A service whose calls go through [`Calls`].
+/// A service whose calls are counted by [`Calls`].
 #[derive(Clone)]
 pub(super) struct Counted<S> {
     calls: Calls,

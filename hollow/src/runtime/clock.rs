@@ -1,4 +1,4 @@
-//! Ends containers when their time has come.
+//! Ends containers when their deadline has come.
 
 use std::sync::{Arc, Weak};
 
@@ -13,7 +13,7 @@ pub(super) fn start(core: &Arc<Core>) {
     core.tasks.spawn("the clock of a simulated runtime", clock);
 }
 
-/// Runs until `end`, which comes with the last handle of the runtime; holds the runtime only for an instant.
+/// Runs until `end`, which is cancelled with the last handle of the runtime; holds the runtime only for an instant.
 async fn run(core: Weak<Core>, deadline_changed: Arc<Notify>, end: CancellationToken) {
     loop {
         let Some(wait) = core.upgrade().map(|core| core.time_to_deadline()) else { return };
@@ -23,7 +23,7 @@ async fn run(core: Weak<Core>, deadline_changed: Arc<Notify>, end: CancellationT
                 None => std::future::pending().await,
             }
         };
-        // All three are cancel-safe; a ring that comes while we are elsewhere is kept by the `Notify`.
+        // All three are cancel-safe; `Notify` keeps a notification that comes while we are elsewhere.
         tokio::select! {
             () = end.cancelled() => return,
             () = deadline_changed.notified() => {}

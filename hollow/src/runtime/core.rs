@@ -1,4 +1,4 @@
-//! The one owner of the state: every change is made, recorded and told to the event readers under one lock.
+//! The one owner of the state: every change is made, recorded and reported to the event readers under one lock.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,22 +23,22 @@ use super::{
 pub(super) struct Core {
     pub(super) options: Options,
     pub(super) calls: Calls,
-    /// What commands in containers have written.
+    /// The files that commands in containers have written.
     pub(super) files: ContainerFiles,
-    /// Who is attached, and the programs that read what is typed.
+    /// The attached clients, and the programs that read what is typed.
     pub(super) attached: Attached,
-    /// Where streams are served.
+    /// The streaming server's address and tokens.
     pub(super) streaming: Endpoint,
     shared: Mutex<Shared>,
     store: Option<Store>,
     /// Counts the changes, for those who wait for one.
     version: watch::Sender<u64>,
-    /// Rung when the next deadline may have become another one.
+    /// Notified when the next deadline may have changed.
     deadline_changed: Arc<Notify>,
-    /// Cancelled with the last handle.
+    /// Cancelled when the last handle is dropped.
     end: CancellationToken,
     _end: DropGuard,
-    /// What runs as long as the runtime.
+    /// The tasks that run as long as the runtime.
     pub(super) tasks: Tasks,
 }
 
@@ -48,7 +48,7 @@ struct Shared {
 }
 
 impl Core {
-    /// The state as it was recorded, or none; nothing runs yet.
+    /// Opens the recorded state, or an empty one; starts nothing yet.
     pub(super) fn open(options: Options) -> Result<Arc<Self>, Error> {
         let store = options.root.as_deref().map(Store::open).transpose()?;
         let mut state = match &store {
@@ -73,12 +73,12 @@ impl Core {
         }))
     }
 
-    /// Cancelled when the runtime ends.
+    /// Returns a token that is cancelled when the runtime ends.
     pub(super) fn end(&self) -> CancellationToken {
         self.end.clone()
     }
 
-    /// Rung when [`Self::time_to_deadline`] may have become another one.
+    /// Returns what is notified when [`Self::time_to_deadline`] may have changed.
     pub(super) fn deadline_changed(&self) -> Arc<Notify> {
         Arc::clone(&self.deadline_changed)
     }
@@ -87,13 +87,13 @@ impl Core {
         read(&self.shared.lock().state)
     }
 
-    /// As [`Self::read`], for what tells the time too.
+    /// Reads the state like [`Self::read`], and passes the current time too.
     pub(super) fn with_state<T>(&self, read: impl FnOnce(&State, Nanos) -> T) -> T {
         self.read(|state| read(state, now()))
     }
 
-    /// The lock is held while the changed records (about a kilobyte each) are written: their order on disk is the
-    /// order of the changes, and what was answered is recorded.
+    /// Changes the state. The lock is held while the changed records (about a kilobyte each) are written: their order on disk is the
+    /// order of the changes, and whatever was answered is recorded.
     pub(super) fn change<T>(&self, act: impl FnOnce(&mut State, Nanos) -> T) -> T {
         let mut shared = self.shared.lock();
         let Shared { state, subscribers } = &mut *shared;
@@ -116,12 +116,12 @@ impl Core {
         self.shared.lock().subscribers.add()
     }
 
-    /// Tells of each change.
+    /// Returns a receiver that is notified of each change.
     pub(super) fn changes(&self) -> watch::Receiver<u64> {
         self.version.subscribe()
     }
 
-    /// Returns when the container does not run (any more). Cancel-safe: only waits.
+    /// Waits until the container does not run (any more). Cancel-safe: only waits.
     pub(super) async fn until_ended(&self, id: &str) {
         let mut version = self.changes();
         while self.read(|state| state.is_running(id)) {
@@ -131,14 +131,14 @@ impl Core {
         }
     }
 
-    /// How long until the next container ends by itself.
+    /// Returns the time until the next container ends by itself.
     pub(super) fn time_to_deadline(&self) -> Option<Duration> {
         let deadline = self.read(State::next_deadline)?;
         Some(Duration::from_nanos(u64::try_from(deadline.saturating_sub(now())).unwrap_or(0)))
     }
 }
 
-/// Unix nanoseconds, as CRI tells time.
+/// Returns the current time in Unix nanoseconds, as CRI uses it.
 fn now() -> Nanos {
     Nanos::try_from(jiff::Timestamp::now().as_nanosecond()).unwrap_or(Nanos::MAX)
 }

@@ -1,8 +1,8 @@
-//! Why a simulated runtime could not start, or not serve.
+//! Why a simulated runtime could not start or serve.
 
 use std::path::PathBuf;
 
-/// Why the runtime could not start, or not serve.
+/// Why the runtime could not start or serve.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The recorded state cannot be read.
@@ -10,34 +10,34 @@ pub enum Error {
     Load {
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: std::io::Error,
     },
-    /// The recorded state is not what this version writes.
+    /// The recorded state is not in the format of this version.
     #[error("{path} is not a record of the simulated runtime: remove it, or choose another directory")]
     Record {
         /// The file.
         path: PathBuf,
-        /// Where it is wrong.
+        /// What is wrong in it, and at which line.
         #[source]
         source: serde_json::Error,
     },
-    /// The socket cannot be made.
+    /// The socket cannot be created.
     #[error("cannot listen on {path}: is its directory writable, and no other runtime on it?")]
     Bind {
         /// The socket.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: std::io::Error,
     },
-    /// The server gave up.
+    /// The server failed.
     #[error("the runtime's server on {path} failed")]
     Serve {
         /// The socket.
         path: PathBuf,
-        /// What it died of.
+        /// The reason.
         #[source]
         source: tonic::transport::Error,
     },

@@ -1,10 +1,10 @@
-//! Who reads GetContainerEvents, and how far each may be behind.
+//! The readers of `GetContainerEvents`, and how far each may be behind.
 
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use wire::cri::ContainerEventResponse;
 
-/// Each reader has a bounded queue. One whose queue is full is cut off: it must list everything and read anew, which
-/// it has to do after any end of the stream anyway.
+/// The readers of events, each with a bounded queue. A reader whose queue is full is cut off: it must list everything and read
+/// again, which it has to do after any end of the stream anyway.
 pub(super) struct Subscribers {
     capacity: usize,
     senders: Vec<Sender<ContainerEventResponse>>,
@@ -12,11 +12,11 @@ pub(super) struct Subscribers {
 
 impl Subscribers {
     pub(super) fn new(capacity: usize) -> Self {
-        // A channel of tokio cannot be of no length.
+        // A tokio channel must have a capacity of at least 1.
         Self { capacity: capacity.max(1), senders: Vec::new() }
     }
 
-    /// A reader that has gone is forgotten here at the latest.
+    /// Adds a reader. Readers that have gone are removed here at the latest.
     pub(super) fn add(&mut self) -> Receiver<ContainerEventResponse> {
         let (sender, receiver) = mpsc::channel(self.capacity);
         self.senders.retain(|sender| !sender.is_closed());

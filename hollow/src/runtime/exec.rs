@@ -1,4 +1,4 @@
-//! Commands in running containers: ExecSync and streaming exec are the same command with other ends.
+//! Commands in running containers: `ExecSync` and streaming exec run the same command and differ in what is connected to it.
 
 use std::{
     future::pending,
@@ -17,12 +17,12 @@ use super::{
     state::Running,
 };
 
-/// Bytes of each output of ExecSync; more is cut off, as containerd does.
+/// The most bytes of each output of `ExecSync`; the rest is cut off, as containerd does.
 const MAX_OUTPUT: usize = 16 << 20;
-/// Pieces of output that wait for whoever takes them.
+/// How many pieces of output may wait for the reader.
 const QUEUE_LENGTH: usize = 4;
 
-/// What a command sees in a container: one that is run in it by an exec.
+/// Returns what a command that is run by an exec sees in a container.
 pub(super) fn inside(core: &Core, id: &str, running: Running) -> Inside {
     let files = core.files.of(id, &running, |id| core.read(|state| state.is_running(id)));
     let Running { config, hostname, behaviour, .. } = running;
@@ -32,7 +32,7 @@ pub(super) fn inside(core: &Core, id: &str, running: Running) -> Inside {
     Inside { variables, hostname, files, answers: behaviour.exec.clone(), user, own: None }
 }
 
-/// Runs a command, without input, for no longer than `limit`.
+/// Runs a command without input, for at most `limit`.
 pub(super) async fn run(
     core: &Arc<Core>,
     id: &str,

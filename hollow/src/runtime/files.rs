@@ -1,4 +1,4 @@
-//! The files that a simulated container sees: what it mounts of the host, what it has written itself, and its log.
+//! The files that a simulated container sees: its mounts from the host, what it has written itself, and its log.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -22,13 +22,13 @@ mod tests;
 mod view;
 mod written;
 
-/// The size of a ConfigMap or Secret is limited to 1 MiB: more is not needed to see what was mounted.
+/// The most bytes that are read of a file. A ConfigMap or Secret is limited to 1 MiB: more is not needed to see what was mounted.
 const MAX_READ: u64 = 1 << 20;
 
 /// Reads a file as the container sees it. Neither `..` nor a symbolic link leads out of the mount.
 fn read(mounts: &[Mount], path: &str) -> io::Result<Vec<u8>> {
     let target = locate(mounts, path)?;
-    // Opening a pipe or a device could hang.
+    // Opening a pipe or a device could block.
     if !fs::metadata(&target)?.is_file() {
         return Err(io::Error::new(ErrorKind::InvalidInput, "not a regular file"));
     }
@@ -40,13 +40,13 @@ fn read(mounts: &[Mount], path: &str) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// The deepest mount that covers a path: it hides the others.
+/// Returns the deepest mount that covers a path: it hides the others.
 fn covering<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
     let covering = mounts.iter().filter(|mount| path.starts_with(&mount.container_path));
     covering.max_by_key(|mount| Path::new(&mount.container_path).components().count())
 }
 
-/// Where on the host a path of the container is.
+/// Returns where on the host a path of the container is.
 fn locate(mounts: &[Mount], path: &str) -> io::Result<PathBuf> {
     let path = Path::new(path);
     if !path.is_absolute() || !is_plain(path) {
@@ -66,7 +66,7 @@ fn locate(mounts: &[Mount], path: &str) -> io::Result<PathBuf> {
     Ok(target)
 }
 
-/// Where a container's log is: nowhere when the client wants none. None of the two may lead elsewhere by `..`.
+/// Returns the path of a container's log, `None` if the client wants no log. Neither part may lead elsewhere by `..`.
 pub(super) fn log_path(directory: &str, log: &str) -> Result<Option<PathBuf>, &'static str> {
     if directory.is_empty() || log.is_empty() {
         return Ok(None);
@@ -81,13 +81,13 @@ pub(super) fn log_path(directory: &str, log: &str) -> Result<Option<PathBuf>, &'
     Ok(Some(directory.join(log)))
 }
 
-/// Appends lines in the format of CRI; makes the file, but like containerd not its directory.
+/// Appends lines in the format of CRI; creates the file, but like containerd not its directory.
 pub(super) fn log(path: &Path, lines: &[String], now: jiff::Timestamp) -> io::Result<()> {
     let text: String = lines.iter().map(|line| format!("{now:.9} stdout F {line}\n")).collect();
     append(path, text.as_bytes())
 }
 
-/// Appends one line that a program has printed; one that has no end yet goes on in the next.
+/// Appends one line that a program has printed; a line without a newline goes on in the next record.
 pub(super) fn log_line(path: &Path, stream: &str, line: &[u8], now: jiff::Timestamp) -> io::Result<()> {
     let (tag, line) = line.strip_suffix(b"\n").map_or(("P", line), |line| ("F", line));
     let mut record = format!("{now:.9} {stream} {tag} ").into_bytes();

@@ -1,24 +1,24 @@
-//! What a simulated runtime is like.
+//! The options of a simulated runtime.
 
 use std::{path::PathBuf, time::Duration};
 
 use super::state::PodCidr;
 
-/// What a simulated runtime is like; [`Options::default`] is fast, forgets everything at its end and never fails.
+/// The options of a simulated runtime; with [`Options::default`] it is fast, forgets everything at its end and never fails.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How long RunPodSandbox and StartContainer take at least.
+    /// How long `RunPodSandbox` and `StartContainer` take at least.
     pub start_latency: Duration,
-    /// Answered by Version.
+    /// The runtime's name in the answer to `Version`.
     pub name: String,
-    /// Answered by Version.
+    /// The runtime's version in the answer to `Version`.
     pub version: String,
-    /// Where sandboxes, containers and images are recorded, so that the next runtime on this directory goes on with
-    /// them. Nothing is recorded without it.
+    /// The directory in which sandboxes, containers and images are recorded, so that the next runtime on it goes on with them.
+    /// `None` records nothing.
     pub root: Option<PathBuf>,
-    /// The addresses of pods, until UpdateRuntimeConfig tells of others.
+    /// The addresses of pods, until `UpdateRuntimeConfig` gives others.
     pub pod_cidr: PodCidr,
-    /// How many events a reader of GetContainerEvents may be behind before it is cut off.
+    /// How many events a reader of `GetContainerEvents` may be behind before it is cut off.
     pub event_buffer: usize,
 }
 
@@ -30,7 +30,7 @@ impl Default for Options {
             version: env!("CARGO_PKG_VERSION").into(),
             root: None,
             pod_cidr: PodCidr::default(),
-            // 1,000 pods that start at once make 4 events each.
+            // 1,000 pods that start at once cause 4 events each.
             event_buffer: 4096,
         }
     }

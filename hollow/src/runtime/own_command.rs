@@ -1,4 +1,4 @@
-//! The own commands of containers that are run and not planned: their input, their log, and their end, which is the container's.
+//! The own commands of containers that are run and not planned: their input, their log, and their end, which ends the container.
 
 use std::{
     path::PathBuf,
@@ -16,10 +16,10 @@ use super::{
     state::State,
 };
 
-/// The longest line of a log; the rest is in the next record.
+/// The longest line of a log record; the rest goes into the next record.
 const MAX_LINE: usize = 16 * 1024;
 
-/// Begins anew the commands of the containers of a runtime that goes on with what was recorded: what they had done is forgotten.
+/// Starts again the commands of the containers of a restored runtime: what they had done is forgotten.
 pub(super) fn start_all(core: &Arc<Core>) {
     for id in core.read(State::running_ids) {
         start(core, &id);
@@ -62,7 +62,7 @@ pub(super) fn start(core: &Arc<Core>, id: &str) {
     });
 }
 
-/// Writes an output into the log, and tells those who are attached.
+/// Writes output into the log and sends it to the attached clients.
 async fn record(
     core: &Weak<Core>,
     id: &str,
@@ -80,7 +80,7 @@ async fn record(
     write_lines(log, source, line, true).await;
 }
 
-/// Writes the whole lines; with `all`, the rest too. What is left of the last one comes back.
+/// Writes the complete lines; with `all`, the rest too. Returns what is left of the last line.
 async fn write_lines(log: Option<PathBuf>, source: Source, text: Vec<u8>, all: bool) -> Vec<u8> {
     let written = tokio::task::spawn_blocking(move || {
         let Some(log) = log else { return Vec::new() };

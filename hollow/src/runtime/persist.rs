@@ -1,7 +1,7 @@
-//! The runtime's record on disk: one JSON file for each sandbox and container, one for all images.
+//! The runtime's records on disk: one JSON file for each sandbox and container, and one for all images.
 //!
-//! A file is replaced whole, so a killed process leaves the old or the new one. Nothing is synced to the disk: the
-//! runtime is to outlive its process, not the machine, whose containers would be gone too.
+//! A file is replaced as a whole, so a killed process leaves the old or the new one. Nothing is synced to the disk: the records must
+//! outlive the runtime's process, but not the machine, because a reboot would end real containers too.
 
 use std::{
     collections::BTreeSet,
@@ -22,7 +22,7 @@ const SANDBOXES: &str = "sandboxes";
 const CONTAINERS: &str = "containers";
 const IMAGES: &str = "images.json";
 
-/// A directory with the record of one runtime.
+/// A directory with the records of one runtime.
 pub(super) struct Store {
     root: PathBuf,
 }
@@ -41,9 +41,9 @@ impl Store {
         Ok(State::restore(self.read_all(SANDBOXES)?, self.read_all(CONTAINERS)?, images))
     }
 
-    /// A change that cannot be recorded is lost at the next restart, which is said, but it has happened.
+    /// Writes changed records. A change that cannot be recorded is logged and lost at the next restart, but it has happened.
     pub(super) fn save(&self, state: &State, changes: &Changes) {
-        // Containers before sandboxes: a removal that is interrupted leaves no container without its sandbox.
+        // Containers are removed before sandboxes: an interrupted removal leaves no container without its sandbox.
         self.save_each(CONTAINERS, &changes.containers, |id| state.container(id).ok());
         self.save_each(SANDBOXES, &changes.sandboxes, |id| state.sandbox(id).ok());
         if changes.images {
@@ -74,7 +74,7 @@ impl Store {
         let mut records = Vec::new();
         for entry in fs::read_dir(&directory).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
-            // Others are what a write that was interrupted has left.
+            // Other files are left from an interrupted write.
             if path.extension().is_some_and(|extension| extension == "json") {
                 records.extend(read(&path)?);
             }
@@ -91,7 +91,7 @@ fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
     serde_json::from_slice(&text).map(Some).map_err(|source| Error::Record { path: path.into(), source })
 }
 
-/// For this user alone: environment variables are in it.
+/// Writes a record that only this user can read, because it contains environment variables.
 fn write<T: Serialize>(path: &Path, record: &T) -> io::Result<()> {
     let new = path.with_extension("new");
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;

@@ -1,4 +1,4 @@
-//! Ways to the runtime: a channel in memory, and a unix socket.
+//! Connections to the runtime: a channel in memory, and a unix socket.
 
 use std::{
     fs, io,
@@ -23,21 +23,21 @@ use unixsocket::connections;
 
 use super::{Error, SimRuntime, calls::Calls, server};
 
-/// What one side may have written before the other reads: a few messages.
+/// How many bytes one side may write before the other reads: a few messages.
 const PIPE_BYTES: usize = 64 * 1024;
 
-/// How long calls under way may take after the shutdown; a StopContainer may otherwise wait for its grace to end.
+/// How long running calls may take after the shutdown; a `StopContainer` might otherwise wait for its grace to end.
 const DRAIN: Duration = Duration::from_secs(1);
 
 impl SimRuntime {
-    /// A channel to this runtime that touches neither files nor the network. It connects with its first call.
+    /// Returns a channel to this runtime that touches neither files nor the network. It connects with its first call.
     pub fn channel(&self) -> Channel {
         let runtime = self.clone();
         let connect = service_fn(move |_| {
             let server = server::router(&runtime, CancellationToken::new());
             async move {
                 let (client_end, server_end) = tokio::io::duplex(PIPE_BYTES);
-                // Ends with the connection, that is with the channel's last clone.
+                // The server ends with the connection, which ends with the channel's last clone.
                 tokio::spawn(server.serve_with_incoming(stream::iter([Ok::<_, io::Error>(server_end)])));
                 Ok::<_, io::Error>(TokioIo::new(client_end))
             }
@@ -46,8 +46,8 @@ impl SimRuntime {
         Endpoint::from_static("http://simulated-runtime.invalid").connect_with_connector_lazy(connect)
     }
 
-    /// Listens on a unix socket, readable for this user alone, before it returns; serves while the returned future is
-    /// awaited, until `shutdown`. A socket that a dead runtime left behind is replaced; a living one's is not.
+    /// Listens on a unix socket, readable for this user alone, before it returns; serves while the returned future is awaited, until
+    /// `shutdown`. A socket that a dead runtime left behind is replaced; one that a running runtime serves is not.
     pub fn serve_unix(
         &self,
         path: &Path,
@@ -74,7 +74,7 @@ async fn serve(
         shutdown.cancelled().await;
         tokio::time::sleep(DRAIN).await;
     };
-    // Whichever loses is not needed any more.
+    // Whichever branch loses is not needed any more.
     tokio::select! {
         result = serving => result,
         () = too_long => Ok(()),

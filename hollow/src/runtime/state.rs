@@ -1,7 +1,7 @@
-//! What the runtime knows: sandboxes, containers, images and when which container ends. Pure: told the time, no IO.
+//! The runtime's state: sandboxes, containers, images, and when each container ends. Pure: time is passed in, and there is no IO.
 //!
-//! The rules are those of containerd: removing and stopping what is not there succeeds, everything else about it is
-//! "not found"; a name (with its attempt) is taken until its owner is removed; a stopped sandbox does not come back.
+//! The rules are containerd's: removing or stopping what does not exist succeeds, any other request for it fails with "not found";
+//! a name (with its attempt) is taken until its owner is removed; a stopped sandbox does not start again.
 
 mod address;
 mod container;
@@ -29,10 +29,10 @@ pub(super) use self::{
 };
 use super::behaviour;
 
-/// Unix nanoseconds.
+/// A time in Unix nanoseconds.
 pub(super) type Nanos = i64;
 
-/// Why a request cannot be done.
+/// Why a request cannot be fulfilled.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refusal {
     #[error("an error occurred when try to find {kind} {id:?}: not found")]
@@ -51,13 +51,13 @@ pub(super) enum Refusal {
     NoAddress,
 }
 
-/// What has changed since the last look, for the record and the readers of events.
+/// What has changed since the last time changes were taken, for the record and the readers of events.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     pub(super) events: Vec<ContainerEventResponse>,
-    /// Ids of the made, changed and removed.
+    /// Ids of created, changed and removed sandboxes.
     pub(super) sandboxes: BTreeSet<String>,
-    /// Ids of the made, changed and removed.
+    /// Ids of created, changed and removed containers.
     pub(super) containers: BTreeSet<String>,
     pub(super) images: bool,
 }
@@ -68,20 +68,20 @@ impl Changes {
     }
 }
 
-/// Everything the runtime knows.
+/// The whole state of the runtime.
 #[derive(Debug, Default)]
 pub(super) struct State {
     sandboxes: BTreeMap<String, Sandbox>,
     containers: BTreeMap<String, Container>,
     images: BTreeSet<Reference>,
     addresses: Addresses,
-    /// Of each running container that will end by itself.
+    /// The end of each running container that will end by itself.
     deadlines: BTreeSet<(Nanos, String)>,
     changes: Changes,
 }
 
 impl State {
-    /// The state as it was recorded. A container without its sandbox is forgotten: its removal was interrupted.
+    /// Restores the recorded state. A container without its sandbox is dropped: its removal was interrupted.
     pub(super) fn restore(
         sandboxes: Vec<Sandbox>,
         containers: Vec<Container>,
@@ -123,7 +123,7 @@ impl State {
         self.sandboxes.get(id).ok_or_else(|| Refusal::NotFound { kind: "sandbox", id: id.into() })
     }
 
-    /// A sandbox that is ready.
+    /// Returns a sandbox that is ready.
     pub(super) fn ready_sandbox(&self, id: &str) -> Result<&Sandbox, Refusal> {
         let sandbox = self.sandbox(id)?;
         if sandbox.ready {
@@ -136,7 +136,7 @@ impl State {
         self.containers.get(id).ok_or_else(|| Refusal::NotFound { kind: "container", id: id.into() })
     }
 
-    /// All references of the images on this node.
+    /// Returns the references of all images on this node.
     pub(super) fn images(&self) -> impl Iterator<Item = &Reference> {
         self.images.iter()
     }
@@ -145,7 +145,7 @@ impl State {
         self.changes.images |= self.images.insert(reference);
     }
 
-    /// By name, or by the id that PullImage returned.
+    /// Finds an image by name, or by the id that `PullImage` returned.
     pub(super) fn find_image(&self, name: &str) -> Option<&Reference> {
         self.images.iter().find(|image| image.id() == name || image.bare_id() == name).or_else(|| {
             let wanted = Reference::parse(name).ok()?;
@@ -160,7 +160,7 @@ impl State {
         }
     }
 
-    /// `id` is the container's, or the sandbox's own.
+    /// Records an event; `id` is the container's, or the sandbox's own.
     fn event(&mut self, kind: ContainerEventType, id: &str, sandbox_id: &str, now: Nanos) {
         let Some(sandbox) = self.sandboxes.get(sandbox_id) else { return };
         self.changes.events.push(ContainerEventResponse {

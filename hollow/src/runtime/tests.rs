@@ -1,4 +1,4 @@
-//! The runtime as an agent sees it, over both ways to it.
+//! Tests the runtime as an agent sees it, over both kinds of connection.
 
 use std::{collections::BTreeMap, fs, io, path::Path};
 
@@ -20,7 +20,7 @@ use super::*;
 
 mod own_command;
 
-/// A client of both services, in the words of the tests.
+/// A client of both services, with short calls for the tests.
 pub(super) struct Agent {
     pub(super) runtime: RuntimeServiceClient<Channel>,
     images: ImageServiceClient<Channel>,
@@ -82,7 +82,7 @@ impl Agent {
         self.runtime.remove_pod_sandbox(request).await.map(|_| ())
     }
 
-    /// A pod `pod` with a running container `web`.
+    /// Runs a pod `pod` with a running container `web`, and returns the ids of both.
     pub(super) async fn running(&mut self, annotations: &[(&str, &str)]) -> (String, String) {
         self.pull("nginx").await.unwrap();
         let sandbox = self.run_pod(pod("pod", annotations)).await.unwrap();
@@ -143,7 +143,7 @@ async fn ended(runtime: SimRuntime, agent: Agent) {
     tokio::time::timeout(Duration::from_secs(60), gone).await.expect("something still holds the runtime");
 }
 
-/// A pod's whole life: events, mounts, environment, logs, end.
+/// Checks a pod's whole life: events, mounts, environment, logs, end.
 async fn whole_life(mut agent: Agent, dir: &Path) {
     let host = |name: &str| dir.join(name).display().to_string();
     fs::create_dir_all(host("logs/web")).unwrap();
@@ -229,7 +229,7 @@ async fn a_whole_life_over_a_unix_socket() {
     let mut events = agent.runtime.get_container_events(cri::GetEventsRequest {}).await.unwrap().into_inner();
     whole_life(agent, dir.path()).await;
     shutdown.cancel();
-    // Neither the open stream nor the idle connection keeps the server.
+    // Neither the open stream nor the idle connection keeps the server running.
     while events.next().await.is_some_and(|event| event.is_ok()) {}
     serving.await.unwrap().unwrap();
     assert!(!socket.exists());
@@ -320,7 +320,7 @@ async fn a_log_that_cannot_be_written_fails_the_start() {
 async fn a_slow_reader_of_events_is_cut_off() {
     let (_runtime, mut agent) = in_process(Options { event_buffer: 1, ..Options::default() });
     let mut events = agent.runtime.get_container_events(cri::GetEventsRequest {}).await.unwrap().into_inner();
-    // Two events at once: more than the queue holds, before the stream can take one.
+    // Two events come at once: more than the queue holds before the stream can take one.
     agent.run_pod(pod("pod", &[])).await.unwrap();
     assert_eq!(events.next().await.unwrap().unwrap().container_event_type(), Event::ContainerCreatedEvent);
     let cut = events.next().await.unwrap().unwrap_err();
@@ -345,14 +345,14 @@ async fn the_next_runtime_goes_on_with_what_was_recorded() {
     assert_eq!(next.containers().len(), 2);
     let sandboxes = agent.runtime.list_pod_sandbox(cri::ListPodSandboxRequest::default()).await.unwrap();
     assert_eq!(sandboxes.into_inner().items.len(), 1);
-    // Its time comes, or has come while nobody was there.
+    // Its end comes now, or has come while no runtime was there.
     agent
         .runtime
         .stop_container(cri::StopContainerRequest { container_id: job.clone(), timeout: 3600 })
         .await
         .unwrap();
     assert_eq!(agent.status(&job).await.unwrap().exit_code, 0);
-    // Neither the name nor the address is given twice, and the image is still there.
+    // Neither the name nor the address is given twice, and the image is still present.
     assert_eq!(agent.run_pod(pod("pod", &[])).await.unwrap_err().code(), Code::Unknown);
     let other = agent.run_pod(pod("other", &[])).await.unwrap();
     agent.create(&other, container("web")).await.unwrap();

@@ -1,4 +1,4 @@
-//! Carrying one step out.
+//! Runs one step.
 
 use std::time::{Duration, Instant};
 
@@ -23,16 +23,16 @@ use crate::fleet::HollowNode;
 
 /// The field manager.
 const MANAGER: &str = "cloudsim-run";
-/// How often what has no events is looked at.
+/// How often something without events is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// A file's limit, bytes; an API server takes no larger object either.
+/// The largest file in bytes; an API server accepts no larger object either.
 const MAX_MANIFEST_BYTES: u64 = 3 * 1024 * 1024;
 
-/// Why a step did not come true.
+/// Why a step failed.
 type Why = String;
 
 impl Stage {
-    /// Carries a step out; why it did not come true.
+    /// Runs a step; returns why it failed.
     pub(super) async fn carry_out(&mut self, step: &Step) -> Result<(), Why> {
         match step {
             Step::Apply(objects) => self.apply(objects).await,
@@ -120,7 +120,7 @@ impl Stage {
         })
     }
 
-    /// Waits until it holds, and as long as it has to.
+    /// Waits until the expectation holds, and checks that it lasts as long as it has to.
     async fn expect(&self, expect: &Expect) -> Result<(), Why> {
         let api = match &expect.object {
             Some(target) => Some((self.api(target).await?, target)),
@@ -227,7 +227,7 @@ fn target(object: &Value) -> Result<Target, Why> {
     })
 }
 
-/// The documents of a file.
+/// Reads the documents of a file.
 async fn read(file: &std::path::Path) -> Result<Vec<Value>, Why> {
     let unreadable = |error: std::io::Error| format!("{} cannot be read: {error}", file.display());
     if tokio::fs::metadata(file).await.map_err(unreadable)?.len() > MAX_MANIFEST_BYTES {

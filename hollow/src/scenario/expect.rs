@@ -1,11 +1,11 @@
-//! Whether an object has a field with a value. Pure.
+//! Checks whether an object has a field with a value. Pure.
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// The place of a field: `status.phase`, `status.containerStatuses[0].ready`, or a JSON pointer where names hold dots.
+/// The path of a field: `status.phase`, `status.containerStatuses[0].ready`, or a JSON pointer if names contain dots.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Path(String);
 
@@ -22,7 +22,7 @@ impl fmt::Display for Path {
 }
 
 impl Path {
-    /// The field of `object`.
+    /// Returns the field of `object`.
     pub(super) fn find<'a>(&self, object: &'a Value) -> Option<&'a Value> {
         if self.0.starts_with('/') {
             return object.pointer(&self.0);
@@ -34,11 +34,11 @@ impl Path {
     }
 }
 
-/// Whether a field is as wanted: the same value, or for a wanted `null` not there at all.
+/// Reports whether a field is as expected: the same value, or absent if `null` is expected.
 pub(super) fn is(found: Option<&Value>, wanted: &Value) -> bool {
     match (found, wanted) {
         (None, wanted) => wanted.is_null(),
-        // 1 and 1.0 are one number
+        // 1 and 1.0 are the same number.
         (Some(Value::Number(found)), Value::Number(wanted)) => {
             found == wanted || found.as_f64().is_some_and(|found| Some(found) == wanted.as_f64())
         }

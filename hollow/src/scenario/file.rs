@@ -1,4 +1,4 @@
-//! The file of a scenario: what may stand in it, and what is wrong with one. Pure.
+//! The format of scenario files, and the errors in them. Pure.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -14,33 +14,33 @@ use super::expect::Path;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Scenario {
-    /// What it is called in outcomes.
+    /// The name in outcomes.
     pub name: String,
-    /// What it shows, for people.
+    /// What the scenario shows, for people.
     #[serde(default)]
     pub about: Option<String>,
-    /// What chance is drawn from.
+    /// The seed of all random decisions.
     #[serde(default)]
     pub(super) seed: Option<u64>,
-    /// What the cloud is like.
+    /// The settings of the cloud.
     #[serde(default)]
     cloud: Option<Spanned<CloudSpec>>,
     /// The nodes.
     #[serde(default)]
     nodes: Vec<Spanned<NodeSpec>>,
-    /// What happens, in this order.
+    /// The steps, in order.
     pub(super) steps: Vec<Spanned<Step>>,
 }
 
-/// What the cloud is like.
+/// The settings of the cloud.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(super) struct CloudSpec {
-    /// Replicas of its hub.
+    /// The number of replicas of its hub.
     pub(super) hubs: usize,
     /// How long a node may give no sign of life.
     pub(super) node_grace: Period,
-    /// How long an acknowledgement is waited for.
+    /// How long the cloud waits for an acknowledgement.
     pub(super) acknowledgement: Period,
 }
 
@@ -59,7 +59,7 @@ pub(super) struct NodeSpec {
     pub(super) transport: Transport,
 }
 
-/// By what a node connects.
+/// The protocol by which a node connects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Transport {
@@ -68,43 +68,43 @@ pub(super) enum Transport {
     Quic,
 }
 
-/// What happens.
+/// One step.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Step {
-    /// One object or a list of them is applied.
+    /// Applies one object or a list of them.
     Apply(Value),
-    /// The objects of a file are applied; its place is relative to the scenario's.
+    /// Applies the objects of a file, whose path is relative to the scenario's.
     ApplyFile(PathBuf),
-    /// An object is deleted.
+    /// Deletes an object.
     Delete(Target),
-    /// Links are like this from now on.
+    /// Sets the conditions of links from now on.
     Faults(LinkFaults),
-    /// A node's link is cut.
+    /// Cuts a node's link.
     Cut(String),
-    /// A node's link stands, and nothing comes through.
+    /// Leaves a node's link open, but lets nothing through.
     HalfOpen(String),
-    /// A node's link is as without faults.
+    /// Removes the faults of a node's link.
     Restore(String),
-    /// The servers for nodes show this certificate.
+    /// Makes the servers for nodes present this certificate.
     Certificate(Certificate),
-    /// A node is sent a message that no cloud should send.
+    /// Sends a node a message that no cloud should send.
     Hostile(Hostile),
-    /// A node's agent ends where it stands, as in a power cut.
+    /// Ends a node's agent at once, as a power cut does.
     Kill(String),
-    /// A node's agent ends as by a signal.
+    /// Stops a node's agent as a signal does.
     Stop(String),
-    /// A node's agent starts.
+    /// Starts a node's agent.
     Start(String),
-    /// Nothing happens for a time.
+    /// Waits for a time.
     Pause(Period),
-    /// Which containers run on a node is remembered.
+    /// Remembers which containers run on a node.
     Remember(String),
-    /// Something must hold.
+    /// Waits until something holds.
     Expect(Expect),
 }
 
-/// Whose links are like what.
+/// The conditions of links, and the nodes that have them.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct LinkFaults {
@@ -137,35 +137,35 @@ fn core() -> String {
     "v1".to_owned()
 }
 
-/// What must hold, of an object or of a node.
+/// What must hold for an object or for a node.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Expect {
-    /// Of this object.
+    /// The object.
     #[serde(default)]
     pub(super) object: Option<Target>,
-    /// These fields have these values.
+    /// The fields and their expected values.
     #[serde(default)]
     pub(super) has: BTreeMap<Path, Value>,
-    /// It is not there.
+    /// The object does not exist.
     #[serde(default)]
     pub(super) gone: bool,
-    /// Of this node.
+    /// The node.
     #[serde(default)]
     pub(super) node: Option<String>,
-    /// Whether its agent has a connection.
+    /// Whether the node's agent is connected.
     #[serde(default)]
     pub(super) connected: Option<bool>,
-    /// Whether the cloud takes it for ready.
+    /// Whether the cloud considers the node ready.
     #[serde(default)]
     pub(super) ready: Option<bool>,
-    /// Every container that was remembered still runs, and is the same one.
+    /// Every remembered container still runs and is the same one.
     #[serde(default)]
     pub(super) same_containers: bool,
-    /// By when it must hold.
+    /// The time within which it must hold.
     #[serde(default = "patience")]
     pub(super) within: Period,
-    /// And for how long from then on.
+    /// How long it must hold from then on.
     #[serde(default, rename = "for")]
     pub(super) lasting: Period,
 }
@@ -174,11 +174,11 @@ fn patience() -> Period {
     Period::seconds(30)
 }
 
-/// A file that is no scenario: where, what is wrong, and what would be right.
+/// An error in a scenario file: where, what is wrong, and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{what}", place(*line))]
 pub struct Faulty {
-    /// The line, from 1 on; 0 where it concerns the whole file.
+    /// The line, counted from 1; 0 if the error concerns the whole file.
     pub line: u64,
     /// What is wrong, and the cure.
     pub what: String,
@@ -189,12 +189,12 @@ fn place(line: u64) -> String {
 }
 
 impl Scenario {
-    /// What the cloud is like.
+    /// Returns the settings of the cloud.
     pub(super) fn cloud(&self) -> CloudSpec {
         self.cloud.as_ref().map(|cloud| cloud.value.clone()).unwrap_or_default()
     }
 
-    /// The nodes.
+    /// Returns the nodes.
     pub(super) fn nodes(&self) -> impl Iterator<Item = &NodeSpec> {
         self.nodes.iter().map(|node| &node.value)
     }

@@ -1,13 +1,13 @@
-//! Outcomes as JUnit XML, which CI systems show. Pure.
+//! Writes outcomes as JUnit XML, which CI systems show. Pure.
 //!
-//! By hand, since messages must come out as they went in: quick-junit writes a line end in an attribute as it is, of which a reader
-//! makes a space, loses text behind an escape character, and lets U+FFFE through, which is no XML.
+//! Written by hand, since messages must be preserved exactly: quick-junit writes a newline in an attribute as it is, which a reader
+//! turns into a space, loses text after an escape character, and lets U+FFFE through, which is not valid XML.
 
 use std::fmt::Write;
 
 use super::{Outcome, StepOutcome, Verdict};
 
-/// One test suite for each scenario, one test case for each step.
+/// Returns one test suite for each scenario, with one test case for each step.
 pub fn junit(outcomes: &[Outcome]) -> String {
     let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
     for outcome in outcomes {
@@ -16,7 +16,7 @@ pub fn junit(outcomes: &[Outcome]) -> String {
         let failures = count(|verdict| matches!(verdict, Verdict::Failed(_)));
         let skipped = count(|verdict| *verdict == Verdict::Skipped);
         let time: f64 = outcome.steps.iter().map(|step| step.took.as_secs_f64()).sum();
-        // writing to a String does not fail
+        // Writing to a `String` does not fail.
         let _ = writeln!(
             text,
             "  <testsuite name=\"{}\" file=\"{}\" tests=\"{}\" failures=\"{failures}\" errors=\"0\" skipped=\"{skipped}\" time=\"{time:.3}\">",
@@ -50,7 +50,7 @@ fn case(text: &mut String, outcome: &Outcome, step: &StepOutcome) {
     };
 }
 
-/// As XML has it; characters that XML cannot hold are shown as a question mark.
+/// Escapes a text for XML; characters that XML cannot contain become question marks.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

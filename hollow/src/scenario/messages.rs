@@ -1,11 +1,11 @@
-//! What a step does in a line, and what is wrong with it. Pure.
+//! The title of a step, and errors in a step. Pure.
 
 use serde_json::Value;
 
 use super::file::{Expect, Step};
 
 impl Step {
-    /// What it does, in a line.
+    /// Returns what the step does, in one line.
     pub(super) fn title(&self) -> String {
         match self {
             Self::Apply(objects) => format!("apply {}", names(objects)),
@@ -26,7 +26,7 @@ impl Step {
         }
     }
 
-    /// What cannot be, given the names of the nodes.
+    /// Checks that the step is possible, given the names of the nodes.
     pub(super) fn check(&self, nodes: &[&str]) -> Result<(), String> {
         let known = |name: &String| match nodes.contains(&name.as_str()) {
             true => Ok(()),
@@ -99,7 +99,7 @@ impl Expect {
     }
 }
 
-/// The objects of a manifest, by kind and name.
+/// Returns the objects of a manifest, by kind and name.
 fn names(objects: &Value) -> String {
     let name = |object: &Value| {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or("?").to_owned();

@@ -1,8 +1,7 @@
-//! Scenarios: a cloud, nodes, and steps that break things and say what must hold, from a file.
+//! Scenarios: files with a cloud, nodes, and steps that break things and say what must hold.
 //!
-//! [`Scenario::read`] makes a scenario of a text, or says in which line what is wrong with it; [`run`] carries it out in this
-//! process, on ports and in directories of its own; [`junit()`] writes outcomes as CI systems read them. How files look:
-//! `docs/scenarios.md`.
+//! [`Scenario::read`] parses a scenario, or returns the line and the reason of an error; [`run`] runs it in this process, on ports
+//! and in directories of its own; [`junit()`] writes outcomes as CI systems read them. The file format is in `docs/scenarios.md`.
 
 mod act;
 mod expect;
@@ -22,50 +21,50 @@ pub use self::{
     junit::junit,
 };
 
-/// What became of a scenario.
+/// The outcome of a scenario.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Its name.
     pub name: String,
-    /// The file that it stands in.
+    /// The file that contains it.
     pub file: String,
-    /// Its steps; the first is its beginning.
+    /// Its steps; the first is the start of its cloud and nodes.
     pub steps: Vec<StepOutcome>,
 }
 
-/// What became of one step.
+/// The outcome of one step.
 #[derive(Clone, Debug)]
 pub struct StepOutcome {
-    /// What it was to do.
+    /// What the step does.
     pub title: String,
-    /// Where it stands; 0 for the beginning.
+    /// The step's line in the file; 0 for the start.
     pub line: u64,
-    /// How long it took.
+    /// How long the step took.
     pub took: Duration,
-    /// Whether it came true.
+    /// Whether the step succeeded.
     pub verdict: Verdict,
 }
 
-/// Whether something came true.
+/// Whether a step succeeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It did.
+    /// The step succeeded.
     Passed,
-    /// It did not: what was seen instead.
+    /// The step failed; the text says what was observed instead.
     Failed(String),
-    /// A step before it did not.
+    /// The step was not run because an earlier step failed.
     Skipped,
 }
 
 impl Outcome {
-    /// Whether everything came true.
+    /// Reports whether all steps succeeded.
     pub fn passed(&self) -> bool {
         self.steps.iter().all(|step| step.verdict == Verdict::Passed)
     }
 }
 
-/// Carries a scenario out. `file` is where it stands, for people and for the files that it names; nodes live below `directory`;
-/// `told` hears of every step as it ends.
+/// Runs a scenario. `file` is its path, for people and for the files that it names; nodes live below `directory`; `told` is called
+/// with every step when it ends.
 pub async fn run(
     scenario: &Scenario,
     file: &Path,
@@ -118,7 +117,7 @@ pub async fn run(
     Outcome { name: scenario.name.clone(), file: file.display().to_string(), steps }
 }
 
-/// An error and its causes in one line.
+/// Returns an error and its causes in one line.
 fn story(error: &dyn std::error::Error) -> String {
     let (mut text, mut cause) = (error.to_string(), error.source());
     while let Some(error) = cause {

@@ -1,4 +1,4 @@
-//! Where a scenario plays: its cloud and its nodes.
+//! The cloud and the nodes of a running scenario.
 
 use std::{
     collections::BTreeMap,
@@ -16,10 +16,10 @@ use super::{
 };
 use crate::fleet::{self, HollowNode};
 
-/// The label under which a container names its pod, and its own name.
+/// The labels in which a container carries its pod's UID and its own name.
 const LABELS: [&str; 2] = ["io.kubernetes.pod.uid", "io.kubernetes.container.name"];
 
-/// Why a scenario cannot begin.
+/// Why a scenario cannot start.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StageError {
     #[error("the cloud does not start")]
@@ -35,9 +35,9 @@ pub(super) type Containers = BTreeMap<[String; 2], String>;
 pub(super) struct Stage {
     pub(super) cloud: Cloud,
     pub(super) nodes: BTreeMap<String, HollowNode>,
-    /// What ran when it was remembered.
+    /// The containers that ran when they were remembered, by node.
     pub(super) remembered: BTreeMap<String, Containers>,
-    /// Where files that the scenario names are looked for.
+    /// The directory of the files that the scenario names.
     pub(super) base: PathBuf,
 }
 
@@ -60,7 +60,7 @@ impl Stage {
             ..Options::default().any_ports()
         };
         let cloud = Cloud::start(options).await?;
-        // renewed four times in the time in which the cloud gives a node up
+        // It is renewed four times in the time after which the cloud considers a node lost.
         let lease = spec.node_grace.get().max(std::time::Duration::from_secs(1));
         let like = fleet::Options { lease, qps: 0, ..fleet::Options::new(0, directory) };
         let base = file.parent().map(Path::to_owned).unwrap_or_default();
@@ -86,12 +86,12 @@ impl Stage {
         Ok(node)
     }
 
-    /// Its API.
+    /// Returns a client of the cloud's API.
     pub(super) fn client(&self) -> Client {
         self.cloud.client()
     }
 
-    /// The containers that run on a node.
+    /// Returns the containers that run on a node.
     pub(super) fn containers(&self, node: &str) -> Containers {
         let containers = self.nodes.get(node).map(|node| node.runtime.containers()).unwrap_or_default();
         let running = containers.into_iter().filter(|one| one.state() == ContainerState::ContainerRunning);
@@ -100,10 +100,10 @@ impl Stage {
             .collect()
     }
 
-    /// Ends everything.
+    /// Stops everything.
     pub(super) async fn close(mut self) {
         futures::future::join_all(self.nodes.values_mut().map(HollowNode::stop)).await;
-        // the step that it has spoilt has failed, and the log says why
+        // The step that caused this has failed already, and the log says why.
         let _ = self.cloud.stop().await;
     }
 }

@@ -1,4 +1,4 @@
-//! Files that are scenarios, and files that are none.
+//! Tests valid and invalid scenario files.
 
 use super::*;
 
@@ -40,7 +40,7 @@ fn a_file_says_what_happens_in_which_line() {
     assert_eq!((scenario.cloud().hubs, scenario.seed, scenario.nodes().count()), (2, Some(7), 2));
 }
 
-/// What is said of the good file with one line changed.
+/// Returns the error for the good file with one line changed.
 fn said(old: &str, new: &str) -> String {
     assert!(GOOD.contains(old), "{old}");
     Scenario::read(&GOOD.replace(old, new)).unwrap_err().to_string()

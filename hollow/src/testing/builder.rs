@@ -1,4 +1,4 @@
-//! What a cloud for a test is to be like.
+//! The builder of a cloud for a test.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use super::{Error, TestCloud};
 use crate::fleet::{self, Fleet};
 use cloudsim::{Cloud, Options, controllers::manager::Switches};
 
-/// How long one wait may take unless a test says otherwise: many times what anything takes on a loaded machine.
+/// How long one wait may take by default: many times what anything takes on a loaded machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A change of options.
 type Change<T> = Box<dyn FnOnce(&mut T) + Send>;
 
-/// A cloud in the making; see [`TestCloud::builder`].
+/// Builds a cloud for a test; see [`TestCloud::builder`].
 #[must_use = "nothing runs before `start`"]
 pub struct Builder {
     nodes: usize,
@@ -44,46 +44,46 @@ impl Builder {
         }
     }
 
-    /// How many nodes; 0 leaves the cloud to those that join it.
+    /// Sets the number of nodes; with 0, the cloud has only the nodes that join it.
     pub fn nodes(self, nodes: usize) -> Self {
         Self { nodes, ..self }
     }
 
-    /// How long a node may be silent before it is NotReady: 40 seconds unless it is said. Nodes renew
-    /// their leases four times as often. Less than a second is taken for one.
+    /// Sets how long a node may be silent before it is `NotReady`; the default is 40 seconds. Nodes renew their leases four times as
+    /// often. Less than a second counts as one second.
     pub fn node_grace(self, grace: Duration) -> Self {
         Self { node_grace: Some(grace.max(Duration::from_secs(1))), ..self }
     }
 
-    /// Lets stored roles and bindings say what service accounts may do; without, only the cloud's own clients get in.
+    /// Lets stored roles and bindings decide what service accounts may do; by default only the cloud's own clients are allowed.
     pub fn rbac(mut self) -> Self {
         self.options.rbac = true;
         self
     }
 
-    /// Which controllers of a cluster run, as `--controllers` of `cloudsim up`; all unless it is said.
+    /// Sets which controllers of a cluster run, like `--controllers` of `cloudsim up`; the default is all.
     pub fn controllers(mut self, controllers: Switches) -> Self {
         self.options.controllers = controllers;
         self
     }
 
-    /// What chance is drawn from where links are bad on purpose: a test that says it is bad in the same way each time.
+    /// Sets the seed of random decisions on faulty links: with the same seed a test has the same faults each time.
     pub fn seed(mut self, seed: u64) -> Self {
         self.options.seed = seed;
         self
     }
 
-    /// How long one wait of [`TestCloud::wait`] and its like may take; a minute unless it is said.
+    /// Sets how long one wait of [`TestCloud::wait`] and similar methods may take; the default is a minute.
     pub fn timeout(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
     }
 
-    /// Changes whatever else the cloud is started with.
+    /// Changes any other option of the cloud.
     pub fn cloud(self, change: impl FnOnce(&mut Options) + Send + 'static) -> Self {
         Self { change: Some(Box::new(change)), ..self }
     }
 
-    /// Changes whatever else the nodes are started with.
+    /// Changes any other option of the nodes.
     pub fn fleet(self, change: impl FnOnce(&mut fleet::Options) + Send + 'static) -> Self {
         Self { change_nodes: Some(Box::new(change)), ..self }
     }
@@ -93,21 +93,21 @@ impl Builder {
     /// # Errors
     /// [`Error::Directory`], [`Error::Start`] and [`Error::Node`]: it does not start. [`Error::Timeout`]: a node does not become Ready.
     pub async fn start(self) -> Result<TestCloud, Error> {
-        // large: it holds the beginnings of a cloud and of agents
+        // The future is large: it contains the start of a cloud and of agents.
         Box::pin(self.start_all()).await
     }
 
     async fn start_all(self) -> Result<TestCloud, Error> {
-        // rustls takes the one provider that is compiled in; a second call changes nothing
+        // There is only one crypto provider; a second call changes nothing.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let directory = tempfile::tempdir().map_err(Error::Directory)?;
         let Self { nodes, mut options, node_grace, timeout, change, change_nodes } = self;
         let mut fleet = fleet::Options::new(nodes, directory.path());
-        // tests are not about the rate
+        // Tests are not about the rate limit.
         fleet.qps = 0;
         if let Some(grace) = node_grace {
             options.lease_grace = grace;
-            // whole seconds, and renewed four times as often
+            // The lease has whole seconds and is renewed four times as often.
             fleet.lease = Duration::from_secs(grace.as_secs());
         }
         if let Some(change) = change {

@@ -1,11 +1,11 @@
-//! What can go wrong with a cloud in a test.
+//! The errors of a cloud in a test.
 
 use std::{io, time::Duration};
 
 use crate::fleet;
 use cloudsim::{StartError, tasks::TaskPanicked};
 
-/// Why a test does not get what it wants of its cloud.
+/// Why a call of a test cloud failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The cloud does not start.
@@ -23,17 +23,17 @@ pub enum Error {
         /// The name.
         name: String,
     },
-    /// A text is no manifest, or names a kind that is not served.
+    /// A text is not a valid manifest, or names a kind that is not served.
     #[error("{0}")]
     Manifest(String),
-    /// The API did not take an object.
+    /// The API refused an object.
     #[error("{kind} {name} was not taken: {source}")]
     Refused {
-        /// Its kind.
+        /// The object's kind.
         kind: String,
-        /// Its name.
+        /// The object's name.
         name: String,
-        /// What the API said.
+        /// The API's error.
         source: Box<kube::Error>,
     },
     /// The API did not answer.
@@ -42,20 +42,20 @@ pub enum Error {
     /// An object cannot be watched.
     #[error("the object cannot be watched")]
     Watch(#[source] Box<kube::runtime::wait::Error>),
-    /// An object did not become what was wanted.
+    /// An object did not become as wanted in time.
     #[error("{name} is not as wanted after {within:?}; last seen: {last}")]
     Timeout {
-        /// The object.
+        /// The object's name.
         name: String,
-        /// How long it was waited for.
+        /// How long the test waited.
         within: Duration,
-        /// The object as it was last, as JSON.
+        /// The last state of the object, as JSON.
         last: String,
     },
-    /// What was wanted came true by the object's end.
+    /// The condition came true when the object was deleted.
     #[error("{name} is not there")]
     Gone {
-        /// The object.
+        /// The object's name.
         name: String,
     },
     /// A mapper does not run.

@@ -1,4 +1,4 @@
-//! Applying manifests, as `kubectl apply --server-side` does.
+//! Applies manifests, as `kubectl apply --server-side` does.
 
 use kube::{
     Api, Client, Discovery, ResourceExt,
@@ -24,7 +24,7 @@ pub(super) async fn apply(client: &Client, manifests: &str) -> Result<Vec<Dynami
         let types = object.types.clone();
         let types = types.ok_or_else(|| Error::Manifest(format!("{name:?} has no apiVersion and kind")))?;
         let gvk = GroupVersionKind::try_from(&types).map_err(|error| Error::Manifest(error.to_string()))?;
-        // anew for each: the document before may have defined its kind
+        // Discovery is repeated for each document: the one before may have defined its kind.
         let discovery = Discovery::new(client.clone()).filter(&[&gvk.group]).run().await?;
         let (resource, capabilities) = discovery.resolve_gvk(&gvk).ok_or_else(|| {
             Error::Manifest(format!("the API serves no {} of {}", types.kind, types.api_version))

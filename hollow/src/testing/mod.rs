@@ -45,10 +45,10 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 pub use self::{builder::Builder, error::Error};
 use crate::fleet::{Fleet, HollowNode};
 
-/// A cloud and its nodes, called `edge-1`, `edge-2`, …, which run pods on the simulated runtime. All of it ends when this is dropped;
-/// [`Self::stop`] waits for the end.
+/// A cloud and its nodes, called `edge-1`, `edge-2`, …, which run pods on the simulated runtime. All of it ends when this is
+/// dropped; [`Self::stop`] waits for the end.
 pub struct TestCloud {
-    // nodes end before what they are connected to, and their folders go last
+    // Nodes must end before the cloud to which they are connected, and their folders are removed last.
     fleet: Fleet,
     cloud: Cloud,
     timeout: std::time::Duration,
@@ -62,45 +62,45 @@ impl Debug for TestCloud {
 }
 
 impl TestCloud {
-    /// A cloud in the making: one node, all controllers, state in memory, ports that are free.
+    /// Returns a builder: one node, all controllers, state in memory, free ports.
     pub fn builder() -> Builder {
         Builder::new()
     }
 
-    /// The same without further wishes, started; its node is Ready.
+    /// Starts a cloud with the builder's defaults; its node is Ready.
     ///
     /// # Errors
-    /// As [`Builder::start`].
+    /// The same as for [`Builder::start`].
     pub async fn start() -> Result<Self, Error> {
         Self::builder().start().await
     }
 
-    /// A client of the API that may do everything, without a socket between.
+    /// Returns a client of the API with all rights, which uses no socket.
     pub fn client(&self) -> Client {
         self.cloud.client()
     }
 
-    /// A kubeconfig for programs that are to reach the API over TLS, as kubectl.
+    /// Returns a kubeconfig for programs such as kubectl that reach the API over TLS.
     pub fn kubeconfig(&self) -> &str {
         self.cloud.kubeconfig()
     }
 
-    /// The cloud: addresses, join token, sessions of nodes.
+    /// Returns the cloud: addresses, join token, sessions of nodes.
     pub fn cloud(&self) -> &Cloud {
         &self.cloud
     }
 
-    /// What is wrong on purpose: links, certificates, messages.
+    /// Returns the deliberate faults: links, certificates, messages.
     pub fn faults(&self) -> &Faults {
         self.cloud.faults()
     }
 
-    /// The nodes.
+    /// Returns the nodes.
     pub fn nodes(&self) -> &[HollowNode] {
         self.fleet.nodes()
     }
 
-    /// The node of this name, to be stopped, killed and started again.
+    /// Returns the node of this name, which can be stopped, killed and started again.
     ///
     /// # Errors
     /// [`Error::NoNode`]: there is none.
@@ -109,23 +109,23 @@ impl TestCloud {
         node.ok_or_else(|| Error::NoNode { name: name.to_owned() })
     }
 
-    /// Applies manifests, documents of YAML or JSON, as `kubectl apply --server-side` does; in namespace `default` where they name none.
-    /// Answers the objects as the API has them.
+    /// Applies manifests, documents of YAML or JSON, as `kubectl apply --server-side` does; in namespace `default` if they name none.
+    /// Returns the objects as the API has them.
     ///
     /// # Errors
-    /// [`Error::Manifest`]: the text is none, or the API does not serve its kind. [`Error::Refused`]: the API does not take it; the
-    /// documents before it are applied.
+    /// [`Error::Manifest`]: the text is not a valid manifest, or the API does not serve its kind. [`Error::Refused`]: the API refuses it;
+    /// the documents before it are applied.
     pub async fn apply(&self, manifests: &str) -> Result<Vec<DynamicObject>, Error> {
         manifests::apply(&self.client(), manifests).await
     }
 
-    /// Waits until the object of this name is as wanted, and answers it as it is then. A condition may be a closure,
+    /// Waits until the object of this name is as wanted, and returns it as it is then. A condition may be a closure,
     /// `|object: Option<&Pod>| …`, or one of kube's ([`kube::runtime::wait::conditions`]).
     ///
     /// # Errors
-    /// [`Error::Timeout`] with the object as it was last: it did not come to that in the [time](Builder::timeout) for one wait.
-    /// [`Error::Gone`]: it is as wanted by not being there; [`Self::wait_gone`] waits for that. [`Error::Watch`]: the API does not let
-    /// it be watched.
+    /// [`Error::Timeout`] with the last state of the object: it did not become as wanted in the [time](Builder::timeout) for one wait.
+    /// [`Error::Gone`]: the condition came true when the object was deleted; use [`Self::wait_gone`] to wait for that.
+    /// [`Error::Watch`]: the API does not allow watching it.
     pub async fn wait<K>(&self, api: Api<K>, name: &str, wanted: impl Condition<K>) -> Result<K, Error>
     where
         K: Resource + Clone + Debug + DeserializeOwned + Serialize + Send + 'static,
@@ -137,7 +137,7 @@ impl TestCloud {
     /// Waits until there is no object of this name.
     ///
     /// # Errors
-    /// [`Error::Timeout`] and [`Error::Watch`], as [`Self::wait`].
+    /// [`Error::Timeout`] and [`Error::Watch`], as for [`Self::wait`].
     pub async fn wait_gone<K>(&self, api: Api<K>, name: &str) -> Result<(), Error>
     where
         K: Resource + Clone + Debug + DeserializeOwned + Serialize + Send + 'static,
@@ -165,10 +165,10 @@ impl TestCloud {
         }
     }
 
-    /// Waits until the node's condition `Ready` is true, or is not.
+    /// Waits until the node's condition `Ready` is true or, with `ready` false, is not.
     ///
     /// # Errors
-    /// As [`Self::wait`].
+    /// The same as for [`Self::wait`].
     pub async fn wait_ready(&self, node: &str, ready: bool) -> Result<Node, Error> {
         let is_as_wanted = move |node: Option<&Node>| {
             node.is_some_and(|node| cloudsim::controllers::binder::is_ready(node) == ready)
@@ -176,11 +176,11 @@ impl TestCloud {
         self.wait(Api::all(self.client()), node, is_as_wanted).await
     }
 
-    /// Runs a mapper on a node: it registers with the agent, and has the devices of this protocol that are on the node. It ends when
-    /// what is answered is dropped.
+    /// Runs a mapper on a node: it registers with the agent, and gets the devices of this protocol on the node. It ends when the
+    /// returned value is dropped.
     ///
     /// # Errors
-    /// [`Error::NoNode`]: there is no such node. [`Error::Mapper`]: its socket cannot be made.
+    /// [`Error::NoNode`]: there is no such node. [`Error::Mapper`]: its socket cannot be created.
     pub fn run_mapper(
         &self,
         node: &str,
@@ -200,7 +200,7 @@ impl TestCloud {
         Ok(RunningMapper { _ends: shutdown.drop_guard(), task })
     }
 
-    /// Ends nodes and cloud.
+    /// Stops the nodes and the cloud.
     ///
     /// # Errors
     /// [`Error::Panicked`]: a part of the cloud has panicked, now or before.
@@ -219,13 +219,13 @@ pub struct RunningMapper {
 }
 
 impl RunningMapper {
-    /// Waits until the mapper gives up: why.
+    /// Waits until the mapper fails, and returns why.
     pub async fn failed(&mut self) -> Option<mapper::RunError> {
         (&mut self.task).await.ok()?.err()
     }
 }
 
-/// The examples of the guide.
+/// Runs the examples of `docs/testing.md`.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/testing.md")]
 struct Guide;

@@ -1,4 +1,4 @@
-//! What a test gets wrong, and what it is told.
+//! Tests mistakes in tests, and the errors for them.
 
 use std::time::Duration;
 

@@ -1,27 +1,27 @@
-//! Durations, counted by how long they were.
+//! A histogram of durations.
 
 use std::time::Duration;
 
-/// How many took at most so long.
+/// Counts durations by upper bounds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
-    /// In seconds, rising.
+    /// The upper bounds in seconds, ascending.
     bounds: &'static [f64],
-    /// One for each bound: those that are above the bound before it and not above this one.
+    /// For each bound, the number of durations above the previous bound and not above this one.
     counts: Box<[u64]>,
-    /// All of them.
+    /// The number of all durations.
     count: u64,
-    /// Seconds.
+    /// The sum of all durations in seconds.
     sum: f64,
 }
 
 impl Histogram {
-    /// Nothing counted yet; `bounds` in seconds, rising.
+    /// Creates an empty histogram; `bounds` are in seconds, ascending.
     pub fn new(bounds: &'static [f64]) -> Self {
         Self { bounds, counts: vec![0; bounds.len()].into(), count: 0, sum: 0.0 }
     }
 
-    /// One more.
+    /// Counts one duration.
     pub fn observe(&mut self, took: Duration) {
         let seconds = took.as_secs_f64();
         let place = self.bounds.partition_point(|bound| *bound < seconds);
@@ -32,7 +32,7 @@ impl Histogram {
         self.sum += seconds;
     }
 
-    /// Each bound, and how many took at most that long.
+    /// Returns each bound with the number of durations that are not above it.
     pub fn cumulative(&self) -> impl Iterator<Item = (f64, u64)> {
         self.bounds.iter().zip(&self.counts).scan(0, |below, (bound, count)| {
             *below += count;
@@ -40,12 +40,12 @@ impl Histogram {
         })
     }
 
-    /// How many there were.
+    /// Returns the number of durations.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// How long they took together, in seconds.
+    /// Returns the sum of all durations in seconds.
     pub fn sum(&self) -> f64 {
         self.sum
     }

@@ -1,8 +1,8 @@
-//! Figures as text, in the exposition format of Prometheus, version 0.0.4
+//! Writes metrics as text, in the exposition format of Prometheus, version 0.0.4
 //! (<https://prometheus.io/docs/instrumenting/exposition_formats/>). Pure.
 //!
-//! By hand, since names and times must be those of the API server and the kubelet: the well-kept libraries write OpenMetrics, in which a
-//! counter's family is named without `_total`, and have no times.
+//! Written by hand, since names and timestamps must be those of the API server and the kubelet: the well-maintained libraries write
+//! OpenMetrics, in which a counter's family is named without `_total`, and have no timestamps.
 
 use std::fmt::Write;
 
@@ -12,17 +12,17 @@ mod histogram;
 
 pub use self::histogram::Histogram;
 
-/// The media type of the answer.
+/// The media type of the text.
 pub const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// A label's name and value.
 pub type Label<'a> = (&'static str, &'a str);
 
-/// The text as it grows.
+/// The text that is being written.
 #[derive(Debug, Default)]
 pub struct Text(String);
 
-/// All samples of one name, which follow each other. A name without samples is not written.
+/// All samples of one metric name, written one after the other. A name without samples is not written.
 #[derive(Debug)]
 pub struct Family<'a> {
     text: &'a mut String,
@@ -33,17 +33,17 @@ pub struct Family<'a> {
 }
 
 impl Text {
-    /// What only grows.
+    /// Begins a counter, which only grows.
     pub fn counter(&mut self, name: &'static str, help: &'static str) -> Family<'_> {
         self.family(name, "counter", help)
     }
 
-    /// What goes up and down.
+    /// Begins a gauge, which goes up and down.
     pub fn gauge(&mut self, name: &'static str, help: &'static str) -> Family<'_> {
         self.family(name, "gauge", help)
     }
 
-    /// Durations.
+    /// Begins a histogram of durations.
     pub fn histogram(&mut self, name: &'static str, help: &'static str) -> Family<'_> {
         self.family(name, "histogram", help)
     }
@@ -52,34 +52,34 @@ impl Text {
         Family { text: &mut self.0, name, kind, help, begun: false }
     }
 
-    /// The whole, in which every name stood once.
+    /// Returns the whole text. Each name must have been begun only once.
     pub fn into_string(self) -> String {
         self.0
     }
 }
 
 impl Family<'_> {
-    /// Says what it is, once.
+    /// Writes the `HELP` and `TYPE` lines once.
     fn begin(&mut self) {
         if !self.begun {
-            // writing to a String does not fail
+            // Writing to a `String` does not fail.
             let _ =
                 writeln!(self.text, "# HELP {} {}\n# TYPE {} {}", self.name, self.help, self.name, self.kind);
             self.begun = true;
         }
     }
 
-    /// A sample of now.
+    /// Writes a sample without a timestamp, which means now.
     pub fn sample(&mut self, labels: &[Label<'_>], value: f64) {
         self.write("", labels, None, value, None);
     }
 
-    /// A sample of another time.
+    /// Writes a sample with a timestamp.
     pub fn sample_at(&mut self, labels: &[Label<'_>], value: f64, at: Timestamp) {
         self.write("", labels, None, value, Some(at));
     }
 
-    /// All series of a histogram.
+    /// Writes all series of a histogram.
     pub fn buckets(&mut self, labels: &[Label<'_>], histogram: &Histogram) {
         for (bound, count) in histogram.cumulative() {
             self.write("_bucket", labels, Some(&bound.to_string()), number(count), None);
@@ -129,18 +129,18 @@ fn escape(text: &mut String, value: &str) {
     }
 }
 
-/// A count, as a sample's value: exact up to 2^53, as everywhere in Prometheus.
+/// Returns a count as a sample's value: exact up to 2^53, as everywhere in Prometheus.
 #[allow(clippy::cast_precision_loss, reason = "samples are doubles")]
 pub fn number(count: u64) -> f64 {
     count as f64
 }
 
-/// Nanoseconds as seconds.
+/// Converts nanoseconds to seconds.
 pub fn seconds(nanos: u64) -> f64 {
     number(nanos) / 1e9
 }
 
-/// An instant as Unix seconds.
+/// Converts a time to Unix seconds.
 pub fn unix(at: Timestamp) -> f64 {
     std::time::Duration::try_from(at.duration_since(Timestamp::UNIX_EPOCH)).unwrap_or_default().as_secs_f64()
 }

@@ -1,5 +1,5 @@
-//! Server-side apply: each manager says which fields it wants; the server knows who owns which, merges, and refuses what would
-//! take a field from somebody else.
+//! Server-side apply: each manager sends the fields that it wants; the server knows who owns which, merges them, and refuses to take
+//! a field from another owner.
 
 use serde_json::{Map, Value, json};
 
@@ -18,7 +18,7 @@ mod managers;
 mod set;
 mod walk;
 
-/// Fields of the metadata that the server writes or that name the object: nobody owns them.
+/// Fields of the metadata that the server writes or that identify the object: nobody owns them.
 const UNOWNED_METADATA: [&str; 8] = [
     "name",
     "namespace",
@@ -30,7 +30,7 @@ const UNOWNED_METADATA: [&str; 8] = [
     "resourceVersion",
 ];
 
-/// `current`, or nothing yet, with what `body` applies.
+/// Applies `body` to `current`, if there is an object yet.
 pub(super) fn apply(
     target: &Target<'_>,
     current: Option<&Value>,
@@ -65,14 +65,14 @@ pub(super) fn apply(
         return Err(conflict(conflicts));
     }
     take(&mut managers, &manager, &changes);
-    // an apply that changes nothing is no write, and leaves the times of the managers alone
+    // An apply that changes nothing is not a write and does not update the managers' times.
     if live != object || before.fields(&manager) != managers.fields(&manager) {
         managers.write(&mut object);
     }
     Ok(object)
 }
 
-/// The parts of `body` that this endpoint writes.
+/// Returns the parts of `body` that this endpoint writes.
 fn checked(
     target: &Target<'_>,
     body: &Value,
@@ -106,7 +106,7 @@ fn checked(
     let written = map.iter().filter(|(name, _)| !options.ignored.contains(&name.as_str()));
     let mut config = Map::from_iter(written.map(|(name, value)| (name.clone(), value.clone())));
     if let Some(Value::Object(metadata)) = config.get_mut("metadata") {
-        // typed clients send the server's own fields as null: that is no wish to delete them
+        // Typed clients send the server's own fields as null, but do not want to delete them.
         metadata.retain(|name, value| !value.is_null() || !UNOWNED_METADATA.contains(&name.as_str()));
     }
     let config = Value::Object(config);
@@ -122,11 +122,11 @@ fn checked(
     Ok(config)
 }
 
-/// For a write that is no apply: the writer owns what it changed.
+/// Updates the owners for a write other than an apply: the writer owns what it changed.
 pub(super) fn track(target: &Target<'_>, old: Option<&Value>, new: &mut Value, options: &ApplyOptions<'_>) {
     let reset = [json!({})];
     if items(new, "/metadata/managedFields") == reset {
-        // how a client says that nobody shall own anything
+        // An empty list is how a client says that nobody shall own anything.
         return Managers::default().write(new);
     }
     let merge_schema = MergeSchema::of(target);
@@ -139,7 +139,7 @@ pub(super) fn track(target: &Target<'_>, old: Option<&Value>, new: &mut Value, o
 
     let is_same = changes.set.is_empty() && changes.gone.is_empty();
     if items(new, "/metadata/managedFields").is_empty() {
-        // most clients send what they read; some leave it out, and mean nothing by it
+        // Most clients send what they read; a client that leaves the field out does not mean to change it.
         let kept = old.and_then(|old| old.pointer("/metadata/managedFields")).cloned();
         assign(metadata(new), "managedFields", kept);
     }
@@ -156,7 +156,7 @@ pub(super) fn track(target: &Target<'_>, old: Option<&Value>, new: &mut Value, o
     managers.write(new);
 }
 
-/// Takes from the others what `manager` changed or removed.
+/// Removes the fields that `manager` changed or removed from the other managers.
 fn take(managers: &mut Managers, manager: &Manager, changes: &walk::Changes) {
     for Entry { fields, .. } in managers.others_mut(manager) {
         fields.subtract(&changes.set);
@@ -164,7 +164,7 @@ fn take(managers: &mut Managers, manager: &Manager, changes: &walk::Changes) {
     }
 }
 
-/// What a write does not come to own.
+/// Returns the fields of which a write does not make its manager the owner.
 fn unowned(options: &ApplyOptions<'_>) -> Set {
     let mut unowned = Set::default();
     for name in ["apiVersion", "kind"].iter().chain(options.ignored) {
@@ -176,7 +176,7 @@ fn unowned(options: &ApplyOptions<'_>) -> Set {
     unowned
 }
 
-/// In the words of the real server, which clients show.
+/// Returns a conflict in the real server's words, which clients show.
 fn conflict(mut managers: Vec<(String, Vec<String>)>) -> PatchError {
     managers.sort();
     let message = match managers.as_slice() {

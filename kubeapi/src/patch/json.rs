@@ -1,28 +1,28 @@
-//! RFC 6902: a list of operations, all carried out or none.
+//! RFC 6902: a list of operations, of which all are applied or none.
 
 use json_patch::{PatchErrorKind, PatchOperation, patch_unsafe};
 use serde_json::Value;
 
 use super::error::PatchError;
 
-/// What an operation may be. Another one is found out only when its turn comes.
+/// The known operations. An unknown one is reported only when its turn comes.
 const OPERATIONS: [&str; 6] = ["add", "remove", "replace", "move", "copy", "test"];
 
-/// As in the real server.
+/// The most operations of one patch, as in the real server.
 const MAX_OPERATIONS: usize = 10_000;
 
-/// `copy` lets a small patch make a large object, by doubling, and `move` makes work. As much as a request's body may hold is
-/// ample for both together.
+/// The most bytes that `copy` and `move` may handle together: `copy` lets a small patch make a large object by doubling, and `move`
+/// causes work. The size limit of a request's body is ample for both.
 const MAX_CARRIED: usize = 3 << 20;
 
-/// How many items of lists the operations may shift together: what is put into a long list or taken out of it at its beginning moves
-/// all the others.
+/// How many list items all operations may shift together: an insertion or a removal at the beginning of a long list moves all its
+/// other items.
 const MAX_SHIFTED: usize = 20_000_000;
 
-/// The parser reads no deeper objects (128 levels): what an operation makes must be readable again.
+/// How deep a changed object may be nested: the parser reads no deeper than 128 levels, and the result must be readable again.
 const MAX_DEPTH: usize = 120;
 
-/// `current` after the operations of `body`.
+/// Returns `current` after the operations of `body`.
 pub(super) fn apply(current: &Value, body: &Value) -> Result<Value, PatchError> {
     let Value::Array(operations) = body else {
         return Err(bad("json: cannot unmarshal object into Go value of type jsonpatch.Patch"));
@@ -56,8 +56,8 @@ pub(super) fn apply(current: &Value, body: &Value) -> Result<Value, PatchError> 
     Ok(object)
 }
 
-/// Whether this asks for `null` where an object lacks the field. RFC 6902 knows no such test, but the real server lets it pass, and
-/// clients rely on it to add to a field only where there is none.
+/// Reports whether this tests for `null` where the object lacks the field. RFC 6902 has no such test, but the real server accepts
+/// it, and clients use it to add a field only if it is absent.
 fn tests_absence(object: &Value, operation: &PatchOperation) -> bool {
     let PatchOperation::Test(test) = operation else { return false };
     let (Value::Null, Some((parent, _))) = (&test.value, test.path.as_str().rsplit_once('/')) else {
@@ -70,7 +70,7 @@ fn bad(why: &str) -> PatchError {
     PatchError::BadRequest(format!("error decoding patch: {why}"))
 }
 
-/// Keeps the object from growing without bound.
+/// Checks that the object does not grow without bound.
 fn check(object: &Value, operation: &PatchOperation, carried: &mut usize) -> Result<(), PatchError> {
     let (value, path) = match operation {
         PatchOperation::Add(add) => (Some(&add.value), &add.path),
@@ -93,7 +93,7 @@ fn check(object: &Value, operation: &PatchOperation, carried: &mut usize) -> Res
     Ok(())
 }
 
-/// How many items of lists change their places by this operation.
+/// Returns how many list items change their index by this operation.
 fn shifts(object: &Value, operation: &PatchOperation) -> usize {
     let after = |path: &str| {
         let Some((parent, place)) = path.rsplit_once('/') else { return 0 };

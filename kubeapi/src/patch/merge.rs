@@ -1,10 +1,10 @@
-//! RFC 7396: objects are merged, null deletes, everything else is replaced.
+//! RFC 7396: objects are merged, null deletes, everything else replaces.
 
 use serde_json::Value;
 
 use super::error::PatchError;
 
-/// `current` merged with `body`.
+/// Returns `current` merged with `body`.
 pub(super) fn apply(current: &Value, body: &Value) -> Result<Value, PatchError> {
     if !body.is_object() {
         return Err(PatchError::BadRequest("Invalid JSON Patch".to_owned()));
@@ -14,7 +14,7 @@ pub(super) fn apply(current: &Value, body: &Value) -> Result<Value, PatchError> 
     Ok(object)
 }
 
-/// By hand, since `json_patch::merge` does not keep the order of the fields that stay.
+/// Merges a patch. Not `json_patch::merge`, since that does not keep the order of the remaining fields.
 fn merge(object: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *object = patch.clone();

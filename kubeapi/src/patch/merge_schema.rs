@@ -1,5 +1,5 @@
-//! How the parts of an object belong together: which lists are maps by a key, which are sets, what is only ever written as
-//! a whole. Of the kinds of Kubernetes itself from a table, of defined kinds from their schema.
+//! Describes how parts of an object are merged: which lists are maps by a key, which are sets, and what is always written as a whole.
+//! Built-in kinds have a table, kinds from definitions their schema.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ pub(super) mod builtin;
 /// What is known of one place in an object.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum MergeSchema<'a> {
-    /// A field of a kind of Kubernetes itself.
+    /// A field of a built-in kind.
     Field(&'static Field),
     /// An item of such a field's list.
     Item(&'static Type),
@@ -19,28 +19,28 @@ pub(super) enum MergeSchema<'a> {
     Root(&'a Value),
     /// A part of a defined kind.
     Defined(&'a Value),
-    /// Nothing: maps field by field, lists as a whole.
+    /// Nothing is known: maps merge field by field, lists are written as a whole.
     Free,
 }
 
-/// A field that tells the items of a list apart, and what it is where an item does not say.
+/// A key field that distinguishes list items, and its default if an item lacks it.
 pub(super) type KeyField<'a> = (&'a str, Option<Value>);
 
-/// What can have an owner of its own.
+/// The parts of a value that can have owners of their own.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Parts<'a> {
-    /// Only the value as a whole.
+    /// The value as a whole.
     Whole,
     /// Each field of the object.
     Fields,
-    /// Each item of the list, told apart by these.
+    /// Each item of the list, distinguished by these keys.
     Keyed(Vec<KeyField<'a>>),
     /// Each value of the list.
     Values,
 }
 
 impl<'a> MergeSchema<'a> {
-    /// Of the whole object.
+    /// Returns the schema of the whole object.
     pub(super) fn of(target: &Target<'a>) -> Self {
         match target.schema {
             Some(schema) => Self::Root(schema),
@@ -48,7 +48,7 @@ impl<'a> MergeSchema<'a> {
         }
     }
 
-    /// Of the field `name` in here.
+    /// Returns the schema of the field `name`.
     pub(super) fn field(self, name: &str) -> Self {
         match self {
             Self::Field(&Field { of, .. }) | Self::Item(of) => of.field(name).map_or(Self::Free, Self::Field),
@@ -63,7 +63,7 @@ impl<'a> MergeSchema<'a> {
         }
     }
 
-    /// Of the items of the list here.
+    /// Returns the schema of the items of this list.
     pub(super) fn items(self) -> Self {
         match self {
             Self::Field(field) => Self::Item(field.of),
@@ -74,7 +74,7 @@ impl<'a> MergeSchema<'a> {
         }
     }
 
-    /// What of `value`, which stands here, can have an owner.
+    /// Returns the parts of `value` at this place that can have owners.
     pub(super) fn parts(self, value: &Value) -> Parts<'a> {
         match value {
             Value::Object(_) if self.is_whole() => Parts::Whole,
@@ -84,7 +84,7 @@ impl<'a> MergeSchema<'a> {
         }
     }
 
-    /// How a strategic merge patch treats the list here.
+    /// Returns how a strategic merge patch merges this list.
     pub(super) fn list_merge(self) -> ListMerge {
         match self {
             Self::Field(field) => field.merge,

@@ -26,7 +26,7 @@ pub(crate) enum PatchKind {
     Json,
     /// RFC 7396.
     Merge,
-    /// Merge that knows the keys of Kubernetes' lists.
+    /// A merge that knows the keys of Kubernetes' lists.
     Strategic,
     /// Server-side apply.
     Apply,
@@ -50,8 +50,8 @@ pub(crate) fn json(current: &Value, body: &Value) -> Result<Value, PatchError> {
     json::apply(current, body)
 }
 
-/// The object after the patch `body`. `current` is what stands; only [`PatchKind::Apply`] can do without.
-/// What comes out is as the client wants it: its `metadata.resourceVersion` and `metadata.uid` may be the client's conditions.
+/// Returns the object after the patch `body`. `current` is the stored object; only [`PatchKind::Apply`] works without one.
+/// The result is what the client wants: its `metadata.resourceVersion` and `metadata.uid` may be the client's preconditions.
 pub(crate) fn patch(
     kind: PatchKind,
     target: &Target<'_>,
@@ -63,7 +63,7 @@ pub(crate) fn patch(
     match kind {
         PatchKind::Json => json::apply(standing()?, body),
         PatchKind::Merge => merge::apply(standing()?, body),
-        // as the real server answers for kinds whose Go types it does not have
+        // This is the real server's response for kinds for which it has no Go types.
         PatchKind::Strategic if target.schema.is_some() => Err(PatchError::UnsupportedMediaType {
             accepted: "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
         }),
@@ -73,8 +73,8 @@ pub(crate) fn patch(
     }
 }
 
-/// Makes the writer of `new` the owner of what differs from `old`, in the `metadata.managedFields` of `new`. For every write
-/// but an apply, whose [`patch`] has done it.
+/// Makes the writer of `new` the owner of what differs from `old`, in the `metadata.managedFields` of `new`. For every write except
+/// an apply, for which [`patch`] does it.
 pub(crate) fn track_update(
     target: &Target<'_>,
     old: Option<&Value>,

@@ -1,5 +1,5 @@
-//! The order of a merged list: what the client sent keeps the client's order, what only stands keeps its own. Strategic merge
-//! and server-side apply differ in where the two meet.
+//! The order of a merged list: items that the client sent keep the client's order, and items that are only stored keep theirs.
+//! Strategic merge and server-side apply differ in how they combine the two.
 
 /// An item of a merged list.
 pub(super) struct OrderedItem<T> {
@@ -10,8 +10,8 @@ pub(super) struct OrderedItem<T> {
     pub(super) wanted: Option<usize>,
 }
 
-/// The order of a strategic merge. Those that the client names stand in its order; the others are put before the first of these
-/// that they stood before.
+/// Orders the items of a strategic merge. Items that the client names have its order; each other item is put before the first of
+/// these that it preceded.
 pub(super) fn interleave<T>(items: Vec<OrderedItem<T>>) -> Vec<T> {
     let (mut named, mut others): (Vec<_>, Vec<_>) = items.into_iter().partition(|item| item.wanted.is_some());
     named.sort_by_key(|item| item.wanted);
@@ -30,8 +30,8 @@ pub(super) fn interleave<T>(items: Vec<OrderedItem<T>>) -> Vec<T> {
     all
 }
 
-/// The order of a server-side apply, as in sigs.k8s.io/structured-merge-diff: both lists are walked side by side, and what only
-/// stands goes before what is new at the same place.
+/// Orders the items of a server-side apply, as in sigs.k8s.io/structured-merge-diff: both lists are walked side by side, and items
+/// that are only stored precede new ones at the same place.
 pub(super) fn applied<T>(items: Vec<OrderedItem<T>>) -> Vec<T> {
     let mut stood: Vec<_> = (0..items.len()).filter(|index| items[*index].stood.is_some()).collect();
     let mut wanted: Vec<_> = (0..items.len()).filter(|index| items[*index].wanted.is_some()).collect();

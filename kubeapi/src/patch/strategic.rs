@@ -1,4 +1,4 @@
-//! Kubernetes' strategic merge patch: a merge that knows which lists have keys, with directives for what a merge cannot say.
+//! Kubernetes' strategic merge patch: a merge that knows which lists have keys, with directives for what a merge cannot express.
 //!
 //! `$patch: replace | delete` on an object or a list's item, `$retainKeys`, `$setElementOrder/<list>`,
 //! `$deleteFromPrimitiveList/<list>`; null deletes.
@@ -18,7 +18,7 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const SET_ORDER: &str = "$setElementOrder/";
 const DELETE_VALUES: &str = "$deleteFromPrimitiveList/";
 
-/// `current` merged with `body`.
+/// Returns `current` merged with `body`.
 pub(super) fn apply(
     current: &Value,
     body: &Value,
@@ -68,7 +68,7 @@ fn merge_maps(
     Ok(())
 }
 
-/// The directives of `patch` that begin with `prefix`, by the field that they are about.
+/// Returns the directives of `patch` that begin with `prefix`, by the field that they concern.
 fn directives<'a>(
     patch: &'a Map<String, Value>,
     prefix: &'static str,
@@ -84,7 +84,7 @@ fn unknown_directive(directive: &Value, patch: &Map<String, Value>) -> PatchErro
     bad(format!("unknown patch type: {directive} in map: {}", Value::Object(patch.clone())))
 }
 
-/// `$retainKeys`: of what stands only these fields stay; for objects of which one field at a time makes sense.
+/// Applies `$retainKeys`: of the stored fields only these stay; for objects in which only one field at a time makes sense.
 fn retain_keys(original: &mut Map<String, Value>, patch: &Map<String, Value>) -> Result<(), PatchError> {
     let Some(keys) = patch.get(RETAIN_KEYS) else { return Ok(()) };
     let keys = keys.as_array().ok_or_else(|| bad("invalid patch format of retainKeys"))?;
@@ -106,7 +106,7 @@ fn delete_values(original: &mut Map<String, Value>, name: &str, values: &Value) 
     Ok(())
 }
 
-/// `value` is `None` where the patch only orders the list.
+/// Merges one field; `value` is `None` if the patch only orders the list.
 fn merge_field(
     original: &mut Map<String, Value>,
     name: &str,
@@ -137,7 +137,7 @@ fn merge_field(
     Ok(())
 }
 
-/// What a patch says of a list of objects.
+/// A patch of a list of objects.
 struct List<'a> {
     key: &'static str,
     patch: &'a [Value],
@@ -145,7 +145,7 @@ struct List<'a> {
 }
 
 impl List<'_> {
-    /// What tells `item` from the others.
+    /// Returns the key that distinguishes `item` from the others.
     fn key_of(&self, item: &Value) -> Option<String> {
         item.get(self.key).map(Value::to_string)
     }
@@ -232,7 +232,7 @@ fn place(items: &mut [OrderedItem<Value>], wanted: &[String], key: impl Fn(&Valu
     }
 }
 
-/// `order`, which must hold what the patch's list holds, in the same order.
+/// Returns `order`, which must contain the items of the patch's list in the same order.
 fn checked_order(listed: &[String], order: Vec<String>) -> Result<Vec<String>, PatchError> {
     let mut rest = order.iter();
     if listed.iter().all(|key| rest.any(|ordered| ordered == key)) {
@@ -244,7 +244,7 @@ fn checked_order(listed: &[String], order: Vec<String>) -> Result<Vec<String>, P
     )))
 }
 
-/// `value` without directives, and without the fields and items that it deletes.
+/// Returns `value` without directives, and without the fields and items that it deletes.
 fn plain(value: &Value) -> Value {
     match value {
         Value::Object(map) => Value::Object(plain_map(map)),
@@ -259,7 +259,7 @@ fn plain_map(map: &Map<String, Value>) -> Map<String, Value> {
 }
 
 fn plain_list(items: &[Value]) -> Vec<Value> {
-    // An item with a directive says what to do with a list that stands; here none does.
+    // An item with a directive changes a stored list; here there is none.
     items.iter().filter(|item| item.get(DIRECTIVE).is_none()).map(plain).collect()
 }
 

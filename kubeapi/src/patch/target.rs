@@ -1,21 +1,21 @@
-//! What is patched, and by whom.
+//! The object that is patched, and its writer.
 
 use serde_json::Value;
 
-/// The kind of the object patched.
+/// The kind of the patched object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target<'a> {
-    /// Empty for the core group.
+    /// The API group; empty for the core group.
     pub(crate) group: &'a str,
-    /// As in `v1`.
+    /// The version, such as `v1`.
     pub(crate) version: &'a str,
-    /// As in `Pod`.
+    /// The kind, such as `Pod`.
     pub(crate) kind: &'a str,
-    /// The `openAPIV3Schema` of a kind from a definition; `None` for the kinds of Kubernetes itself.
+    /// The `openAPIV3Schema` of a kind from a definition; `None` for built-in kinds.
     pub(crate) schema: Option<&'a Value>,
 }
 
-/// Who writes, and how.
+/// The writer of a patch, and its options.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ApplyOptions<'a> {
     /// The field manager.
@@ -24,9 +24,9 @@ pub(crate) struct ApplyOptions<'a> {
     pub(crate) force: bool,
     /// The time of the write in RFC 3339.
     pub(crate) now: &'a str,
-    /// As in `status`; empty for the object itself.
+    /// The subresource, such as `status`; empty for the object itself.
     pub(crate) subresource: &'a str,
-    /// Top-level fields that this endpoint does not write, whatever the client sent: `status` at the object itself where
-    /// that is a subresource, `spec` at `…/status`. Nobody comes to own them here.
+    /// Top-level fields that this endpoint does not write, whatever the client sends: `status` for the object itself if that is a
+    /// subresource, `spec` for `…/status`. Nobody becomes their owner here.
     pub(crate) ignored: &'a [&'a str],
 }

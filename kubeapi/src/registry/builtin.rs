@@ -1,4 +1,4 @@
-//! Which kinds have rules of their own.
+//! The kinds that have rules of their own.
 
 /// The kinds with rules of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(crate) enum Builtin {
     CertificateSigningRequest,
     Lease,
     EndpointSlice,
-    /// An event of `events.k8s.io`, with other names for its fields.
+    /// An event of `events.k8s.io`, whose fields have other names.
     NewEvent,
     Ingress,
     IngressClass,
@@ -50,7 +50,7 @@ pub(crate) enum Builtin {
     IpAddress,
     RuntimeClass,
     CustomResourceDefinition,
-    /// An autoscaler of `autoscaling/v1`, which knows no metric but the processor.
+    /// An autoscaler of `autoscaling/v1`, whose only metric is CPU.
     AutoscalerV1,
     ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,
@@ -66,6 +66,6 @@ pub(crate) enum Builtin {
     FlowSchema,
     PriorityLevelConfiguration,
     ApiService,
-    /// What is not stored but computed when somebody asks for it.
+    /// Objects that are not stored but computed for each request.
     Computed,
 }

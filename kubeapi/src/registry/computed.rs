@@ -9,26 +9,26 @@ use super::{
     kind::{Kind, SchemaSource},
 };
 
-/// What a kind of computed objects is called, and where it is served.
+/// The names of a kind of computed objects, and where it is served.
 #[derive(Clone, Debug)]
 pub struct ComputedKind {
-    /// As in `metrics.k8s.io`; no group that has stored kinds.
+    /// The group, such as `metrics.k8s.io`; it must not contain stored kinds.
     pub group: &'static str,
-    /// As in `v1beta1`.
+    /// The version, such as `v1beta1`.
     pub version: &'static str,
-    /// As in `NodeMetrics`.
+    /// The kind, such as `NodeMetrics`.
     pub kind: &'static str,
-    /// As in `nodes`.
+    /// The plural name, such as `nodes`.
     pub plural: &'static str,
-    /// Whether its objects stand in namespaces.
+    /// Whether its objects belong to namespaces.
     pub namespaced: bool,
     /// The OpenAPI v3 schema, without the fields that all objects have.
     pub schema: Value,
-    /// Columns of tables beside the name, each with the JSONPath of its texts: `("Window", ".window")`.
+    /// Columns of tables after the name, each with its JSONPath: `("Window", ".window")`.
     pub columns: &'static [(&'static str, &'static str)],
 }
 
-/// The kind. It has no name in the singular: what is called `node` is what is stored under that name.
+/// Returns the kind. It has no singular name: `node` is the name of the stored kind.
 pub(super) fn kind(computed: ComputedKind) -> Kind {
     let ComputedKind { group, version, kind, plural, namespaced, schema, columns } = computed;
     let column = |&(name, path): &(&str, &str)| PrinterColumn {

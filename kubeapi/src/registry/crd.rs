@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{object::pointer_of, store::Resource};
 
-/// One kind for each served version. `convert`: how its objects are brought from one of them into another.
+/// Returns one kind for each served version. `convert` converts its objects between versions.
 pub(super) fn kinds(
     definition: &CustomResourceDefinition,
     convert: Option<Convert>,
@@ -71,7 +71,7 @@ fn kind(
     }
 }
 
-/// Whether a schema, or one within it, says what stands for an absent value.
+/// Reports whether a schema, or one within it, has a default.
 fn has_defaults(schema: &Value) -> bool {
     let Value::Object(schema) = schema else { return false };
     let fields = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
@@ -79,7 +79,7 @@ fn has_defaults(schema: &Value) -> bool {
     schema.contains_key("default") || fields.map(|(_, field)| field).chain(within).any(has_defaults)
 }
 
-/// A version without schema takes anything.
+/// Returns a version's schema; a version without one accepts anything.
 fn schema(version: &CustomResourceDefinitionVersion) -> Value {
     let document = version.schema.as_ref().and_then(|validation| validation.open_api_v3_schema.as_ref());
     document
@@ -92,7 +92,7 @@ fn selectable(version: &CustomResourceDefinitionVersion) -> Vec<String> {
     fields.map(|field| field.json_path.trim_start_matches('.').to_owned()).collect()
 }
 
-/// What a deprecated version says of itself, or else which newer one there is.
+/// Returns the warning of a deprecated version, or else one that names the newer version.
 fn deprecation_warning(
     definition: &CustomResourceDefinition,
     version: &CustomResourceDefinitionVersion,

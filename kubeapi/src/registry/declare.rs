@@ -1,4 +1,4 @@
-//! How the kinds of Kubernetes itself are declared: a type, its names, and where it differs from a namespaced kind of the core group.
+//! Declares the built-in kinds: a type, its names, and where it differs from a namespaced kind of the core group.
 
 use std::sync::OnceLock;
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::store::Resource;
 
-/// A kind of a published type.
+/// Declares a kind of a published type.
 pub(super) fn kind<T: JsonSchema>(builtin: Builtin, kind: &str, plural: &str) -> Kind {
     let source = SchemaSource::Published {
         name: T::schema_name(),
@@ -20,7 +20,7 @@ pub(super) fn kind<T: JsonSchema>(builtin: Builtin, kind: &str, plural: &str) ->
     of_source(builtin, kind, plural, source)
 }
 
-/// A kind that is newer than the types that this program is built with.
+/// Declares a kind that is newer than the types of the `k8s-openapi` dependency.
 pub(super) fn newer(builtin: Builtin, kind: &str, plural: &str, name: &'static str) -> Kind {
     let source = SchemaSource::Published {
         name: name.into(),
@@ -57,7 +57,7 @@ impl Kind {
         self
     }
 
-    /// Its objects are those of another kind.
+    /// Makes its objects those of another stored kind.
     pub(super) fn stored_as(mut self, resource: Resource) -> Self {
         self.resource = resource;
         self

@@ -1,4 +1,4 @@
-//! A kind in one version: its names, where it stands, its schema, and what is particular about its verbs.
+//! A kind in one version: its names, its storage, its schema, and the peculiarities of its verbs.
 
 use std::{borrow::Cow, fmt, sync::OnceLock};
 
@@ -12,52 +12,52 @@ use crate::{builtin_schema::Schema, store::Resource, structural_schema::Structur
 
 /// One kind in one version.
 pub struct Kind {
-    /// Empty for the core group.
+    /// The API group; empty for the core group.
     pub group: String,
-    /// As in `v1`.
+    /// The version, such as `v1`.
     pub version: String,
-    /// As in `Pod`.
+    /// The kind, such as `Pod`.
     pub kind: String,
-    /// As in `pods`.
+    /// The plural name, such as `pods`.
     pub plural: String,
-    /// As in `pod`.
+    /// The singular name, such as `pod`.
     pub singular: String,
-    /// As in `po`.
+    /// The short names, such as `po`.
     pub short_names: Vec<String>,
-    /// As in `all`.
+    /// The categories, such as `all`.
     pub categories: Vec<String>,
-    /// Whether its objects stand in namespaces.
+    /// Whether its objects belong to namespaces.
     pub namespaced: bool,
-    /// Whether `status` is a subresource, apart from the rest.
+    /// Whether `status` is a subresource that is written separately.
     pub status: bool,
-    /// The rules that only this kind has; `None` for kinds from definitions.
+    /// Which built-in rules apply; `None` for kinds from definitions.
     pub(crate) builtin: Option<Builtin>,
     /// The columns of kinds from definitions.
     pub(crate) columns: Vec<PrinterColumn>,
     pub(crate) source: SchemaSource,
     pub(super) resource: Resource,
-    /// Compiled at the first write: an API that only reads pays nothing for it.
+    /// The schema, compiled at the first write: an API that only reads does not pay for it.
     pub(super) schema: OnceLock<KindSchema>,
-    /// Only for kinds from definitions.
+    /// Set only for kinds from definitions.
     pub(crate) defined: Option<Box<Defined>>,
 }
 
-/// A kind's schema, compiled.
+/// The compiled schema of a kind.
 #[derive(Debug)]
 pub(crate) enum KindSchema {
-    /// Of a published type.
+    /// The schema of a published type.
     Published(Schema),
-    /// Of a definition.
+    /// The schema of a definition.
     Defined(Box<Structural>),
 }
 
-/// Where a kind's schema comes from.
+/// The source of a kind's schema.
 pub(crate) enum SchemaSource {
     /// The published type.
     Published {
-        /// Such as `io.k8s.api.core.v1.Pod`.
+        /// The type's name, such as `io.k8s.api.core.v1.Pod`.
         name: Cow<'static, str>,
-        /// `None` for a type that is newer than those of the dependency.
+        /// Generates the schema; `None` for a type that is newer than those of the dependency.
         #[cfg(test)]
         generate: Option<fn(&mut k8s_openapi::schemars::SchemaGenerator) -> k8s_openapi::schemars::Schema>,
     },
@@ -66,17 +66,17 @@ pub(crate) enum SchemaSource {
 }
 
 impl Kind {
-    /// `v1` or `coordination.k8s.io/v1`.
+    /// Returns `v1` or `coordination.k8s.io/v1`.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }
 
-    /// Where its objects are stored; also the name of the collection in messages.
+    /// Returns where its objects are stored, which is also the collection's name in messages.
     pub fn resource(&self) -> &Resource {
         &self.resource
     }
 
-    /// The kind of its lists.
+    /// Returns the kind of its lists.
     pub fn list_kind(&self) -> String {
         format!("{}List", self.kind)
     }
@@ -96,12 +96,12 @@ impl Kind {
         })
     }
 
-    /// Whether the schema has been asked for.
+    /// Reports whether the schema was used already.
     pub(crate) fn is_compiled(&self) -> bool {
         self.schema.get().is_some()
     }
 
-    /// Where `scale` is, for the kinds that have it.
+    /// Returns the paths of `scale`, for the kinds that have it.
     pub(crate) fn scale(&self) -> Option<ScalePaths> {
         use Builtin as B;
         let scales = |builtin| {
@@ -117,12 +117,12 @@ impl Kind {
         self.defined.as_ref()?.scale.clone()
     }
 
-    /// Whether its definition is being deleted, so that nothing new may be created.
+    /// Reports whether its definition is being deleted, so that nothing new may be created.
     pub(crate) fn is_terminating(&self) -> bool {
         self.defined.as_ref().is_some_and(|defined| defined.is_terminating())
     }
 
-    /// Whether `metadata.generation` counts the changes of what is wanted.
+    /// Reports whether `metadata.generation` counts the changes of the desired state.
     pub(crate) fn counts_generations(&self) -> bool {
         use Builtin as B;
         self.builtin.is_none_or(|builtin| {
@@ -156,7 +156,7 @@ impl Kind {
         })
     }
 
-    /// Whether an update may leave out `metadata.resourceVersion`.
+    /// Reports whether an update may leave out `metadata.resourceVersion`.
     pub(crate) fn allows_unconditional_update(&self) -> bool {
         use Builtin as B;
         let needs_version = |builtin| {
@@ -184,7 +184,7 @@ impl Kind {
         self.builtin.is_some_and(|builtin| !needs_version(builtin))
     }
 
-    /// Whether an update may create.
+    /// Reports whether an update may create an object.
     pub(crate) fn allows_create_on_update(&self) -> bool {
         use Builtin as B;
         self.builtin.is_some_and(|builtin| {
@@ -205,7 +205,7 @@ impl Kind {
         })
     }
 
-    /// Whether a deletion answers the object and not a `Status`.
+    /// Reports whether a deletion returns the object and not a `Status`.
     pub(crate) fn answers_deleted(&self) -> bool {
         use Builtin as B;
         self.builtin.is_some_and(|builtin| {
@@ -222,7 +222,7 @@ impl Kind {
         })
     }
 
-    /// Whether a creation keeps the `status` that it brings: kubelets register their nodes with one.
+    /// Reports whether a creation keeps the `status` in the request: kubelets register their nodes with one.
     pub(crate) fn keeps_status_on_create(&self) -> bool {
         !self.status || self.is(Builtin::Node)
     }

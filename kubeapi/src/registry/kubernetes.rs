@@ -1,4 +1,4 @@
-//! The kinds of Kubernetes itself.
+//! The built-in kinds of Kubernetes.
 
 use k8s_openapi::{
     api::{
@@ -162,7 +162,7 @@ fn of_the_rest() -> [Kind; 17] {
     ]
 }
 
-/// What a cluster's parts know of its machines, storage and addresses; only stored here.
+/// Returns the kinds that describe machines, storage and addresses; they are only stored.
 fn of_hosts() -> [Kind; 4] {
     use Builtin as B;
     [

@@ -33,17 +33,17 @@ impl Conversions {
     }
 }
 
-/// The kinds, cheap to clone.
+/// The served kinds; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Registry {
     kinds: Arc<Vec<Arc<Kind>>>,
-    /// The definitions that the API begins with.
+    /// The definitions with which the API starts.
     given: Arc<Vec<CustomResourceDefinition>>,
     conversions: Arc<Conversions>,
 }
 
 impl Registry {
-    /// The kinds of Kubernetes itself that this API serves.
+    /// Returns the built-in kinds that this API serves.
     pub fn builtin() -> Self {
         Self {
             kinds: Arc::new(kubernetes::kinds().map(Arc::new).collect()),
@@ -52,8 +52,8 @@ impl Registry {
         }
     }
 
-    /// How objects of a kind from a definition are brought from one of its versions into another: to be said before the
-    /// definition. Without it they differ in `apiVersion` alone.
+    /// Sets how objects of a kind from a definition are converted between versions; must be called before the definition is added.
+    /// Without it they differ only in `apiVersion`.
     #[must_use]
     pub fn with_conversion(self, group: &str, plural: &str, convert: Convert) -> Self {
         let own = [(group.to_owned(), plural.to_owned(), convert)];
@@ -61,8 +61,8 @@ impl Registry {
         Self { conversions: Arc::new(Conversions(conversions)), ..self }
     }
 
-    /// These kinds and, for each served version, those that the definitions describe. An API with [`crate::Rules::Full`] also
-    /// stores the definitions when it is first called, in place of what it has of the same names.
+    /// Adds, for each served version, the kinds of the definitions. An API with [`crate::Rules::Full`] also stores the definitions when it
+    /// is first called, replacing those of the same names.
     #[must_use]
     pub fn with_crds(self, definitions: &[CustomResourceDefinition]) -> Self {
         let defined = definitions
@@ -74,28 +74,28 @@ impl Registry {
         Self { kinds: Arc::new(kinds), given: Arc::new(given), conversions: Arc::clone(&self.conversions) }
     }
 
-    /// These kinds and those whose objects are computed.
+    /// Adds kinds whose objects are computed.
     pub(crate) fn with_computed(self, kinds: Vec<ComputedKind>) -> Self {
         let computed = kinds.into_iter().map(computed::kind).map(Arc::new);
-        // before what is defined
+        // They precede the kinds from definitions.
         let (own, defined): (Vec<_>, Vec<_>) =
             self.kinds.iter().cloned().partition(|kind| kind.builtin.is_some());
         let kinds = own.into_iter().chain(computed).chain(defined).collect();
         Self { kinds: Arc::new(kinds), ..self }
     }
 
-    /// The definitions that the API begins with.
+    /// Returns the definitions with which the API starts.
     pub(crate) fn given(&self) -> &[CustomResourceDefinition] {
         &self.given
     }
 
-    /// The built-in kinds and those of `definitions`. What these say as before stays the same kind; the rest is retired.
-    /// `fills_on_read`: objects are answered with the defaults that their schema got after they were stored.
+    /// Returns the built-in kinds and those of `definitions`. A kind whose definition is unchanged stays the same; the others are retired.
+    /// With `fills_on_read`, objects are returned with defaults that their schema got after they were stored.
     pub(crate) fn redefined(&self, definitions: &[CustomResourceDefinition], fills_on_read: bool) -> Self {
         let mut kinds: Vec<_> = self.kinds.iter().filter(|kind| kind.builtin.is_some()).cloned().collect();
         for definition in definitions {
             for new in crd::kinds(definition, self.conversions.find(definition), fills_on_read) {
-                // a kind of Kubernetes itself goes before
+                // A built-in kind takes precedence.
                 if kinds.iter().any(|kind| kind.same_place(&new)) {
                     continue;
                 }
@@ -115,22 +115,22 @@ impl Registry {
         Self { kinds: Arc::new(kinds), given, conversions }
     }
 
-    /// All kinds, the built-in ones first.
+    /// Returns all kinds, the built-in ones first.
     pub fn kinds(&self) -> &[Arc<Kind>] {
         &self.kinds
     }
 
-    /// The kind at `/apis/<group>/<version>/<plural>`.
+    /// Returns the kind at `/apis/<group>/<version>/<plural>`.
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Kind>> {
         self.kinds.iter().find(|kind| kind.plural == plural && kind.version == version && kind.group == group)
     }
 
-    /// The kind with rules of its own.
+    /// Returns the kind with these built-in rules.
     pub(crate) fn of(&self, builtin: Builtin) -> Option<&Arc<Kind>> {
         self.kinds.iter().find(|kind| kind.is(builtin))
     }
 
-    /// The kinds of one group in one version.
+    /// Returns the kinds of one group in one version.
     pub(crate) fn group_version<'a>(
         &'a self,
         group: &'a str,
@@ -139,7 +139,7 @@ impl Registry {
         self.kinds.iter().filter(move |kind| kind.group == group && kind.version == version)
     }
 
-    /// Every (group, version), each once, in the order of appearance.
+    /// Returns every (group, version) once, in the order of appearance.
     pub(crate) fn group_versions(&self) -> Vec<(&str, &str)> {
         let mut all = Vec::new();
         for kind in self.kinds.iter() {

@@ -1,6 +1,6 @@
-//! Which version of a group goes before which, as in `k8s.io/apimachinery/pkg/version`.
+//! The order of a group's versions, as in `k8s.io/apimachinery/pkg/version`.
 
-/// `v2` before `v1` before `v1beta2` before `v1alpha1`; what is no such version comes last.
+/// Returns the sort key: `v2` before `v1` before `v1beta2` before `v1alpha1`; `None` for any other text, which comes last.
 pub(crate) fn version_priority(version: &str) -> Option<(u8, u32, u32)> {
     let rest = version.strip_prefix('v')?;
     for (level, name) in [(1, "beta"), (0, "alpha")] {

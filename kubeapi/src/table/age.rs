@@ -1,9 +1,9 @@
-//! Times as ages, in the form that kubectl prints.
+//! Formats times as ages, as kubectl prints them.
 
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// How long ago `time` (RFC 3339) was.
+/// Returns how long ago `time` (RFC 3339) was.
 pub(super) fn since(time: Option<&Value>, now: Timestamp) -> String {
     match time.and_then(Value::as_str).filter(|text| !text.is_empty()) {
         None => "<unknown>".to_owned(),
@@ -14,11 +14,11 @@ pub(super) fn since(time: Option<&Value>, now: Timestamp) -> String {
     }
 }
 
-/// A duration as short as it can be said: `45s`, `3m12s`, `5h`, `2d4h`, `1y20d`.
+/// Formats a duration in its shortest form: `45s`, `3m12s`, `5h`, `2d4h`, `1y20d`.
 pub(super) fn human(seconds: i64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
     let years = days / 365;
-    // clocks of two machines may differ a little
+    // The clocks of two machines may differ a little.
     match seconds {
         ..-1 => "<invalid>".to_owned(),
         -1 => "0s".to_owned(),

@@ -1,4 +1,4 @@
-//! Rows of jobs and of those that make them.
+//! Rows of jobs and cron jobs.
 
 use jiff::Timestamp;
 use serde_json::Value;

@@ -60,7 +60,7 @@ pub(super) const DEFINITION: Printer = Printer {
     cells: |object, _| vec![name(object), text_or_empty(object, "/metadata/creationTimestamp").into()],
 };
 
-/// Of both groups that have events; each has its own names for the same fields.
+/// The printer of both event kinds, whose fields have different names.
 pub(super) const EVENT: Printer = Printer { columns: EVENT_COLUMNS, cells: event };
 
 const EVENT_COLUMNS: &[Column] = &[
@@ -90,7 +90,7 @@ fn event(object: &Value, now: Timestamp) -> Vec<Value> {
             let count = series.get("count").and_then(Value::as_i64).unwrap_or_default();
             (age::since(series.get("lastObservedTime"), now), count)
         }
-        // events of the newer kind happen once unless they say otherwise
+        // Events of the newer kind happened once unless they have a count.
         None => {
             let last = time("/lastTimestamp").or_else(|| time("/deprecatedLastTimestamp"));
             let last = last.map_or_else(|| first.clone(), |time| age::since(Some(time), now));

@@ -1,4 +1,4 @@
-//! What stands in the cells of many kinds.
+//! Cells that many kinds share.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -6,23 +6,23 @@ use serde_json::Value;
 use super::age;
 use crate::object::{items, text_or_empty};
 
-/// The object's name, the first cell of nearly every row.
+/// Returns the object's name, the first cell of nearly every row.
 pub(super) fn name(object: &Value) -> Value {
     text_or_empty(object, "/metadata/name").into()
 }
 
-/// How long ago the object was created.
+/// Returns how long ago the object was created.
 pub(super) fn since_creation(object: &Value, now: Timestamp) -> Value {
     age::since(object.pointer("/metadata/creationTimestamp"), now).into()
 }
 
-/// `text`, or what stands for an empty one.
+/// Returns the text at `pointer`, or `instead` if it is empty.
 pub(super) fn text_or<'a>(object: &'a Value, pointer: &str, instead: &'a str) -> &'a str {
     let text = text_or_empty(object, pointer);
     if text.is_empty() { instead } else { text }
 }
 
-/// `k=v,k=v` in the order of the keys.
+/// Returns `k=v,k=v` in the order of the keys.
 pub(super) fn pairs(map: Option<&Value>) -> String {
     let mut pairs: Vec<_> = map.and_then(Value::as_object).into_iter().flatten().collect();
     pairs.sort_by_key(|(key, _)| *key);
@@ -31,7 +31,7 @@ pub(super) fn pairs(map: Option<&Value>) -> String {
     if pairs.is_empty() { "<none>".to_owned() } else { pairs.join(",") }
 }
 
-/// A label selector as text: `a=b,c in (d,e),f,!g`.
+/// Returns a label selector as text: `a=b,c in (d,e),f,!g`.
 pub(super) fn selector(selector: Option<&Value>) -> String {
     let Some(selector) = selector else { return "<none>".to_owned() };
     let mut parts = match pairs(selector.get("matchLabels")) {

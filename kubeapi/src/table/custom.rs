@@ -1,4 +1,4 @@
-//! Rows of kinds from definitions: the name, then the columns that the definition gives.
+//! Rows of kinds from definitions: the name, then the columns of the definition.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ pub(super) fn cells(columns: &[PrinterColumn], object: &Value, now: Timestamp) -
     std::iter::once(name(object)).chain(own).collect()
 }
 
-/// What is not there, or not of the column's type, stays empty; kubectl prints `<none>`.
+/// Returns a cell, which is empty if the value is absent or not of the column's type; kubectl prints `<none>`.
 fn cell(column: &PrinterColumn, object: &Value, now: Timestamp) -> Value {
     let Some(value) = json_path::first(&column.json_path, object).filter(|value| !value.is_null()) else {
         return Value::Null;

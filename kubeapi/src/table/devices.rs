@@ -1,4 +1,4 @@
-//! Rows of claims for devices, of devices and of their classes.
+//! Rows of resource claims, device slices and device classes.
 
 use super::{
     cells::{name, since_creation, text_or},

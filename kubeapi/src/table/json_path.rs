@@ -7,20 +7,20 @@ use serde_json::Value;
 #[derive(Debug, PartialEq)]
 enum Step {
     Field(String),
-    /// Negative ones count from the end.
+    /// An index; negative ones count from the end.
     Index(i64),
     All,
     /// `[?(@.path=="value")]`
     Where(Vec<Step>, Value),
 }
 
-/// The first value that `path` leads to; `None` also for a path that cannot be read.
+/// Returns the first value at `path`; `None` also for an invalid path.
 pub(super) fn first<'a>(path: &str, object: &'a Value) -> Option<&'a Value> {
     let steps = parse(path)?;
     walk(&steps, vec![object]).into_iter().next()
 }
 
-/// Whether `path` can be read.
+/// Reports whether `path` is valid.
 pub(super) fn is_readable(path: &str) -> bool {
     parse(path).is_some()
 }
@@ -69,7 +69,7 @@ fn parse(path: &str) -> Option<Vec<Step>> {
     Some(steps)
 }
 
-/// Where the bracket ends: not within quotes, nor within a bracket inside.
+/// Returns the position of the closing bracket, ignoring quoted text and nested brackets.
 fn closing(text: &str) -> Option<usize> {
     let (mut quote, mut depth) = (None, 0_u32);
     for (at, char) in text.char_indices() {
@@ -86,7 +86,7 @@ fn closing(text: &str) -> Option<usize> {
     None
 }
 
-/// A field after its dot; a backslash takes the dot after it into the name.
+/// Parses a field after its dot; a backslash makes the next dot part of the name.
 fn field(text: &str) -> Option<(Step, &str)> {
     let mut name = String::new();
     let mut chars = text.char_indices();

@@ -27,14 +27,14 @@ mod workload;
 
 use printer::{Printer, definition};
 
-/// What each row contains of its object (`includeObject`).
+/// How much of the object each row contains (`includeObject`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IncludeObject {
-    /// Nothing.
+    /// No part of the object.
     None,
-    /// Its metadata.
+    /// The object's metadata.
     Metadata,
-    /// All of it.
+    /// The whole object.
     Object,
 }
 

@@ -148,7 +148,7 @@ fn ports(service: &Value) -> String {
     if ports.is_empty() { "<none>".to_owned() } else { ports.join(",") }
 }
 
-/// Each ready address with each port.
+/// Returns each ready address with each port.
 fn endpoints(object: &Value) -> String {
     let subset = |subset: &Value| -> Vec<String> {
         let addresses = || items(subset, "/addresses").iter().map(|address| text_or_empty(address, "/ip"));
@@ -167,7 +167,7 @@ fn joined(address: &str, port: i64) -> String {
     if address.contains(':') { format!("[{address}]:{port}") } else { format!("{address}:{port}") }
 }
 
-/// The first few, and how many more there are.
+/// Returns the first few, and how many more there are.
 fn some_of(all: impl Iterator<Item = String>, none: &str) -> String {
     let all: Vec<_> = all.collect();
     match (all.is_empty(), all.get(..MAX_SHOWN_ENDPOINTS)) {

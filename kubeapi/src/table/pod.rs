@@ -1,4 +1,4 @@
-//! Rows of pods: the one status that kubectl prints is made of phase, conditions and the states of all containers.
+//! Rows of pods: kubectl's one status combines phase, conditions and the states of all containers.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -88,7 +88,7 @@ fn summary(pod: &Value) -> Summary {
             (init.ready, init.restarts)
         }
         initialising => {
-            // unless a container below knows better
+            // A reason of a container below takes precedence.
             reason = initialising.unwrap_or(reason);
             let (ready, restarts) = containers(pod, &mut reason, init.sidecar_restarts);
             (init.ready + ready, restarts)
@@ -106,7 +106,7 @@ fn summary(pod: &Value) -> Summary {
 
 #[derive(Default)]
 struct InitSummary {
-    /// Why the pod is not yet through its init containers.
+    /// Why the pod's init containers are not done yet.
     reason: Option<String>,
     ready: usize,
     restarts: Restarts,
@@ -142,7 +142,7 @@ fn init_summary(pod: &Value) -> InitSummary {
     summary
 }
 
-/// The containers proper; `reason` becomes what the first of them says.
+/// Counts the containers that are not init containers; `reason` becomes that of the first of them.
 fn containers(pod: &Value, reason: &mut String, mut restarts: Restarts) -> (usize, Restarts) {
     let mut ready = 0;
     for container in items(pod, "/status/containerStatuses").iter().rev() {
@@ -156,7 +156,7 @@ fn containers(pod: &Value, reason: &mut String, mut restarts: Restarts) -> (usiz
             ready += 1;
         }
     }
-    // one that ended well does not make the pod completed while others run
+    // A container that succeeded does not make the pod completed while others run.
     if reason == "Completed" && ready > 0 {
         *reason = if has_condition(pod, "Ready") { "Running" } else { "NotReady" }.to_owned();
     }

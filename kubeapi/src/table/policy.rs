@@ -1,4 +1,4 @@
-//! Rows of the kinds that say who may do what, and what comes first.
+//! Rows of the kinds for permissions and priorities.
 
 use jiff::Timestamp;
 use serde_json::Value;

@@ -9,15 +9,15 @@ pub(super) type Column = (&'static str, &'static str, &'static str, i32);
 /// The first column of nearly all kinds.
 pub(super) const NAME: Column = ("Name", "string", "name", 0);
 
-/// How long the object has been there.
+/// The age of the object.
 pub(super) const AGE: Column = ("Age", "string", "", 0);
 
-/// A column that is always shown.
+/// Returns a column that is always shown.
 pub(super) const fn shown(name: &'static str) -> Column {
     (name, "string", "", 0)
 }
 
-/// A column that only `-o wide` shows.
+/// Returns a column that only `-o wide` shows.
 pub(super) const fn wide(name: &'static str) -> Column {
     (name, "string", "", 1)
 }

@@ -12,7 +12,7 @@ fn now() -> Timestamp {
     "2025-06-01T12:00:00Z".parse().unwrap()
 }
 
-/// What of the table a person sees: the columns (those of `-o wide` in brackets) and the cells.
+/// Returns the visible part of the table: the columns (those of `-o wide` in brackets) and the cells.
 fn printed(table: &Value) -> String {
     let column = |column: &Value| {
         let name = column["name"].as_str().unwrap();
@@ -52,7 +52,7 @@ fn running() -> Value {
     json!({"name": "a", "ready": true, "restartCount": 0, "state": {"running": {}}})
 }
 
-/// Ended well, after one restart.
+/// Returns the state of a container that succeeded after one restart.
 fn done() -> Value {
     json!({"name": "b", "ready": false, "restartCount": 1, "state": {"terminated": {"reason": "Completed"}},
         "lastState": {"terminated": {"finishedAt": "2025-06-01T11:59:00Z"}}})

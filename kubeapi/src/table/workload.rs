@@ -163,7 +163,7 @@ pub(super) const AUTOSCALER: Printer = Printer {
     },
 };
 
-/// Of `autoscaling/v1`, which knows one metric.
+/// The printer of `autoscaling/v1`, which has only one metric.
 pub(super) const AUTOSCALER_V1: Printer = Printer {
     columns: AUTOSCALER.columns,
     cells: |object, now| {
@@ -176,7 +176,7 @@ pub(super) const AUTOSCALER_V1: Printer = Printer {
     },
 };
 
-/// Each metric's current value, which nobody measures here, and its target.
+/// Returns each metric's current value, which is not measured here, and its target.
 fn targets(autoscaler: &Value) -> String {
     let target = |metric: &Value| {
         let resource = text_or_empty(metric, "/resource/name");
@@ -194,7 +194,7 @@ fn targets(autoscaler: &Value) -> String {
     if targets.is_empty() { "<none>".to_owned() } else { targets.join(", ") }
 }
 
-/// The names and the images of the containers of the object's template.
+/// Returns the names and images of the containers in the object's template.
 pub(super) fn template(object: &Value) -> [Value; 2] {
     names_and_images(items(object, "/spec/template/spec/containers"))
 }

@@ -1,6 +1,6 @@
-//! The addresses of Services and of their endpoints: none that would lead a node to itself, or to what only its own link has.
+//! Checks the addresses of Services and of their endpoints: none may lead a node to itself, or to an address of its own link only.
 //!
-//! Source: Kubernetes' `IsValidIPForLegacyField`, as the feature gate `StrictIPCIDRValidation` has it, and `ValidateEndpointIP`. What was
+//! Source: Kubernetes' `IsValidIPForLegacyField`, with the feature gate `StrictIPCIDRValidation`, and `ValidateEndpointIP`. What was
 //! stored before these rules may stay: a Service keeps its addresses, and Endpoints and EndpointSlices keep their whole list.
 
 use std::{borrow::Cow, net::IpAddr};
@@ -16,7 +16,7 @@ use crate::{
 
 const NO_ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 
-/// What stands against the addresses of an object, in place of `old`.
+/// Returns the faults in the addresses of an object that replaces `old`.
 pub(super) fn check(builtin: Builtin, old: Option<&Value>, new: &Value) -> Vec<Cause> {
     let is_kept = |list: &str| old.is_some_and(|old| old.pointer(list) == new.pointer(list));
     match builtin {
@@ -84,7 +84,7 @@ fn slice(object: &Value) -> Vec<Cause> {
     causes
 }
 
-/// What is wrong with an address of one family.
+/// Returns the faults of an address that must be of one family.
 fn of_family(field: &str, text: &str, is_of: fn(&IpAddr) -> bool, why: &str) -> Vec<Cause> {
     let mut causes = Vec::new();
     if parse(text).is_ok_and(|address| !is_of(&address)) {
@@ -94,7 +94,7 @@ fn of_family(field: &str, text: &str, is_of: fn(&IpAddr) -> bool, why: &str) -> 
     causes
 }
 
-/// What is wrong with a domain of an endpoint: `IsFullyQualifiedDomainName`.
+/// Returns the fault of an endpoint's domain: `IsFullyQualifiedDomainName`.
 fn domain(field: &str, text: &str) -> Option<Cause> {
     if text.is_empty() {
         return Some(Cause::required(field, ""));
@@ -113,7 +113,7 @@ fn domain(field: &str, text: &str) -> Option<Cause> {
     Some(Cause::invalid(field, &label.into(), &faults.join(",")))
 }
 
-/// What is wrong with an address to which nodes send what is meant for a Service, or of which they take it.
+/// Returns the fault of an address to which nodes send a Service's traffic, or from which they accept it.
 fn endpoint(field: &str, text: &str) -> Option<Cause> {
     let why = match parse(text) {
         Ok(address) => special(address, text)?,
@@ -122,12 +122,12 @@ fn endpoint(field: &str, text: &str) -> Option<Cause> {
     Some(Cause::invalid(field, &text.into(), &why))
 }
 
-/// An address that an endpoint may have; nothing for what Endpoints and EndpointSlices with it would be refused for.
+/// Parses an address that an endpoint may have; `None` if Endpoints and EndpointSlices with it would be refused.
 pub fn endpoint_address(text: &str) -> Option<IpAddr> {
     parse(text).ok().filter(|address| special(*address, text).is_none())
 }
 
-/// Reads an address; the error says what is wrong with how it is written.
+/// Parses an address; the error says what is wrong with its notation.
 pub(super) fn parse(text: &str) -> Result<IpAddr, &'static str> {
     match text.parse() {
         Ok(IpAddr::V6(address)) if address.to_ipv4_mapped().is_some() => {
@@ -139,14 +139,14 @@ pub(super) fn parse(text: &str) -> Result<IpAddr, &'static str> {
     }
 }
 
-/// Whether this would be an IPv4 address without zeros in front of its numbers, which some programs take for octal.
+/// Reports whether this would be an IPv4 address without its leading zeros, which some programs read as octal.
 fn has_leading_zeros(text: &str) -> bool {
     let number =
         |part: &str| part.parse::<u8>().ok().filter(|_| part.bytes().all(|byte| byte.is_ascii_digit()));
     text.split('.').map(number).collect::<Option<Vec<_>>>().is_some_and(|numbers| numbers.len() == 4)
 }
 
-/// Why nobody else is reached by this address.
+/// Returns why this address reaches no other machine.
 fn special(address: IpAddr, text: &str) -> Option<Cow<'static, str>> {
     let (is_link_local, is_link_local_multicast) = match address {
         IpAddr::V4(v4) => (v4.is_link_local(), v4.octets().starts_with(&[224, 0, 0])),

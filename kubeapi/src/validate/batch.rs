@@ -1,4 +1,4 @@
-//! Jobs and those that make them.
+//! Checks jobs and cron jobs.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use super::{
 use crate::{cause::Cause, object::text_or_empty};
 
 const RESTART_POLICIES: &[&str] = &["OnFailure", "Never"];
-/// What the job controller appends to the name of a cron job: a dash and ten digits.
+/// The longest name of a cron job: the controller appends a dash and ten digits for a job.
 const CRON_JOB_NAME_BYTES: usize = 52;
 
 pub(super) fn job(object: &Value) -> Vec<Cause> {
@@ -56,7 +56,7 @@ fn job_spec(spec: &Value, path: &str) -> Vec<Cause> {
     causes
 }
 
-/// A job's pods are of one kind: what they are made from stays, unless none was made yet.
+/// Checks a change of a job: its pod template is immutable, unless no pod was created yet.
 pub(super) fn update_job(old: &Value, new: &Value) -> Vec<Cause> {
     let of =
         |object: &Value, field: &str| object.pointer(&format!("/spec/{field}")).cloned().unwrap_or_default();

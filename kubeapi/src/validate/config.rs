@@ -1,11 +1,11 @@
-//! Config maps and secrets.
+//! Checks config maps and secrets.
 
 use serde_json::Value;
 
 use super::{faults::faults, names};
 use crate::{cause::Cause, object::text_or_empty};
 
-/// All values together.
+/// The most bytes of all values together.
 const DATA_BYTES: usize = 1024 * 1024;
 
 pub(super) fn config_map(object: &Value) -> Vec<Cause> {
@@ -62,7 +62,7 @@ pub(super) fn secret(object: &Value) -> Vec<Cause> {
     causes
 }
 
-/// Of both kinds; only secrets have a type.
+/// Checks a change of either kind; only secrets have a type.
 pub(super) fn update(old: &Value, new: &Value) -> Vec<Cause> {
     const IMMUTABLE_MESSAGE: &str = "field is immutable when `immutable` is set";
     let mut causes = Vec::new();
@@ -89,7 +89,7 @@ fn entries<'a>(object: &'a Value, field: &str) -> impl Iterator<Item = (&'a Stri
     object.get(field).and_then(Value::as_object).into_iter().flatten()
 }
 
-/// How many bytes a base64 text stands for, to the byte or two.
+/// Returns how many bytes a base64 text encodes, to the byte or two.
 fn decoded_bytes(value: &Value) -> usize {
     value.as_str().map_or(0, |text| text.trim_end_matches('=').len() * 3 / 4)
 }

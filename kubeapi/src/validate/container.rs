@@ -1,4 +1,4 @@
-//! The containers of new pods.
+//! Checks the containers of new pods.
 
 use std::collections::HashSet;
 
@@ -16,14 +16,14 @@ use crate::{
 
 const LAST_PORT: i64 = 65_535;
 
-/// What of the pod a container refers to.
+/// The parts of the pod to which a container refers.
 pub(super) struct Scope<'a> {
     /// The names of its volumes.
     pub(super) volumes: &'a HashSet<&'a str>,
     pub(super) host_network: bool,
 }
 
-/// All but the name.
+/// Checks everything but the name.
 pub(super) fn container(path: &str, container: &Value, scope: &Scope<'_>) -> Vec<Cause> {
     let mut causes = Vec::new();
     let image = text_or_empty(container, "/image");

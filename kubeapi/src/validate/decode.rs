@@ -1,4 +1,4 @@
-//! Reading a body as an object of its kind.
+//! Decodes a body as an object of its kind.
 
 use std::sync::OnceLock;
 
@@ -15,12 +15,12 @@ use crate::{
     structural_schema::Structural,
 };
 
-/// Reads `object` as one of `kind` and brings it into the shape in which it is stored; the texts are warnings. `repeated` is the
-/// body that came in, whose fields may stand twice.
+/// Decodes `object` as one of `kind` and brings it into the form in which it is stored; returns warnings. `repeated` is the received
+/// body, in which fields may be repeated.
 ///
 /// # Errors
-/// 400 for another kind or version, for values of the wrong type and, under `Strict`, for unknown fields. What the schema of a
-/// definition does not allow is found when the whole object is there.
+/// 400 for another kind or version, for values of the wrong type and, under `Strict`, for unknown fields. Violations of a definition's
+/// schema are found later, when the whole object is known.
 pub(crate) fn decode(
     kind: &Kind,
     object: &mut Value,
@@ -53,7 +53,7 @@ fn published(
     Ok(told)
 }
 
-/// The definition's schema says nothing about the metadata, which is that of all kinds.
+/// Decodes an object of a kind from a definition, whose schema does not describe the metadata, which all kinds share.
 fn defined(
     kind: &Kind,
     schema: &Structural,
@@ -73,7 +73,7 @@ fn defined(
         }
         metadata_schema().prune(metadata);
     }
-    // fields that are not read as of a type are told as what stands twice first
+    // Unknown fields are reported after repeated ones.
     let unknown = unknown.iter().map(|path| format!("unknown field \"{path}\""));
     let told = repeated.messages().into_iter().chain(unknown).take(MAX_FIELD_ERRORS).collect();
     let told = allowed(kind, told, repeated, fields)?;
@@ -81,7 +81,7 @@ fn defined(
     Ok(told)
 }
 
-/// What is to say of fields that the kind does not have or that stand twice, if that may be all there is to it.
+/// Returns warnings about unknown and repeated fields, or an error if they are not allowed.
 fn allowed(
     kind: &Kind,
     told: Vec<String>,
@@ -94,7 +94,7 @@ fn allowed(
     Ok(told)
 }
 
-/// Holds `apiVersion` and `kind` against what the path says; absent ones are filled in.
+/// Checks `apiVersion` and `kind` against the path; fills them in if they are absent.
 fn take_kind(kind: &Kind, object: &mut Value) -> Result<(), StatusError> {
     if !object.is_object() {
         return Err(StatusError::bad_request(format!(
@@ -124,7 +124,7 @@ fn take_kind(kind: &Kind, object: &mut Value) -> Result<(), StatusError> {
     Ok(())
 }
 
-/// The fields of an object's metadata that no metadata has, by their paths.
+/// Returns the paths of unknown fields in an object's metadata.
 pub(crate) fn unknown_metadata(object: &Value) -> Vec<String> {
     let found = object.get("metadata").map(|metadata| metadata_schema().check(metadata).unknown);
     found.into_iter().flatten().map(|path| format!("metadata.{path}")).collect()

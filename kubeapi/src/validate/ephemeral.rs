@@ -1,4 +1,4 @@
-//! Ephemeral containers: they come to a pod that runs, and stay as they came.
+//! Checks ephemeral containers: they are added to a running pod and never change.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,7 +16,7 @@ use crate::{
 const LIST: &str = "/spec/ephemeralContainers";
 const FIELD: &str = "spec.ephemeralContainers";
 
-/// What stands against the change from `old` to `new`.
+/// Returns the faults of the change from `old` to `new`.
 pub(crate) fn ephemeral_containers(old: &Value, new: &Value) -> Vec<Cause> {
     let name = |container: &Value| text_or_empty(container, "/name").to_owned();
     let (before, after) = (items(old, LIST), items(new, LIST));

@@ -1,11 +1,11 @@
-//! New events of the newer form, which have an `eventTime`. Source: `ValidateEventCreate` of Kubernetes; older ones have no limits
-//! there either.
+//! Checks new events of the newer form, which have an `eventTime`. Source: `ValidateEventCreate` of Kubernetes, which does not limit
+//! older ones either.
 
 use serde_json::Value;
 
 use crate::{cause::Cause, object::text_or_empty};
 
-/// The longest texts, bytes: by the field's name in `v1`, in `events.k8s.io/v1` and the limit.
+/// The longest texts in bytes: the field's name in `v1`, that in `events.k8s.io/v1`, and the limit.
 const LIMITS: [(&str, &str, usize); 4] = [
     ("reportingInstance", "reportingInstance", 128),
     ("action", "action", 128),

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{cause::Cause, object::text_or_empty};
 
-/// One cause for each fault of the text at `field`.
+/// Returns one cause for each fault of the text at `field`.
 pub(super) fn faults<'a>(
     field: &str,
     value: &str,
@@ -14,13 +14,13 @@ pub(super) fn faults<'a>(
     faults.into_iter().map(move |fault| Cause::invalid(field.as_str(), &value, &fault))
 }
 
-/// An absent or empty text under `key` of the object at `path`.
+/// Returns a cause if the text under `key` of the object at `path` is absent or empty.
 pub(super) fn required(object: &Value, path: &str, key: &str) -> Option<Cause> {
     let missing = text_or_empty(object, &format!("/{key}")).is_empty();
     missing.then(|| Cause::required(format!("{path}.{key}"), ""))
 }
 
-/// A text under `key` that is none of `supported`.
+/// Returns a cause if the text under `key` is none of `supported`.
 pub(super) fn supported(object: &Value, path: &str, key: &str, supported: &[&str]) -> Option<Cause> {
     let text = text_or_empty(object, &format!("/{key}"));
     let field = if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
@@ -31,7 +31,7 @@ pub(super) fn supported(object: &Value, path: &str, key: &str, supported: &[&str
     }
 }
 
-/// A number out of range, where there is one.
+/// Returns a cause if there is a number and it is out of range.
 pub(super) fn in_range(field: String, value: Option<&Value>, from: i64, to: i64) -> Option<Cause> {
     let value = value.filter(|value| value.as_i64().is_some_and(|number| !(from..=to).contains(&number)))?;
     let why = match (from, to) {

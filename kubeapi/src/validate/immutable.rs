@@ -1,4 +1,4 @@
-//! Fields that stay as they were created, of kinds that have no other rules of change.
+//! Checks immutable fields of kinds that have no other rules for changes.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::{cause::Cause, registry::Builtin};
 
 const IMMUTABLE: &str = "field is immutable";
 
-/// What stands against a change.
+/// Returns the faults of a change.
 pub(super) fn update(builtin: Builtin, old: &Value, new: &Value) -> Vec<Cause> {
     use Builtin as B;
     match builtin {

@@ -1,4 +1,4 @@
-//! Leases.
+//! Checks leases.
 
 use serde_json::Value;
 

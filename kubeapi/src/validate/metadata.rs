@@ -1,4 +1,4 @@
-//! The rules of metadata, the same for all kinds.
+//! Checks metadata by the rules that all kinds share.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ use crate::{
     registry::{Builtin, Kind},
 };
 
-/// All annotations together.
+/// The most bytes of all annotations together.
 const ANNOTATIONS_BYTES: usize = 256 * 1024;
 
 pub(super) fn create(kind: &Kind, object: &Value) -> Vec<Cause> {
@@ -32,7 +32,7 @@ pub(super) fn create(kind: &Kind, object: &Value) -> Vec<Cause> {
     causes
 }
 
-/// An event stands in the namespace of what it is about; what has no namespace is told of in `default`.
+/// Checks that an event is in the namespace of its object, or in `default` for a cluster-scoped object.
 fn involved_namespace(event: &Value, pointer: &str) -> Option<Cause> {
     let own = text_or_empty(event, "/metadata/namespace");
     let involved = text_or_empty(event, pointer);
@@ -76,7 +76,7 @@ fn content(object: &Value) -> Vec<Cause> {
     causes
 }
 
-/// Labels, or a selector that is made of them.
+/// Checks labels, or a selector that consists of labels.
 pub(super) fn labels(labels: Option<&Value>, field: &str) -> Vec<Cause> {
     let labels = labels.and_then(Value::as_object).into_iter().flatten();
     labels
@@ -124,12 +124,12 @@ fn owners(object: &Value) -> Vec<Cause> {
     causes
 }
 
-/// What stands against the name of an object.
+/// Returns the fault of an object's name.
 pub(super) fn object_name(kind: &Kind, name: &str) -> Option<Cause> {
     let faults = match kind.builtin {
         Some(Builtin::Namespace) => names::dns_label(name),
         Some(Builtin::Service) => names::dns_1035_label(name),
-        // these take any name that fits into a path
+        // These kinds allow any name that fits into a path.
         Some(
             Builtin::Role
             | Builtin::RoleBinding

@@ -1,4 +1,4 @@
-//! Whether an object may be written.
+//! Checks whether an object may be written.
 
 use serde_json::Value;
 
@@ -36,19 +36,19 @@ pub use addresses::endpoint_address;
 pub(crate) use decode::{decode, unknown_metadata};
 pub(crate) use ephemeral::ephemeral_containers;
 
-/// What becomes of fields that the kind does not have.
+/// What happens to unknown fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FieldValidation {
     /// The write is refused.
     Strict,
-    /// They are dropped with a warning.
+    /// The fields are dropped with a warning.
     Warn,
-    /// They are dropped.
+    /// The fields are dropped.
     Ignore,
 }
 
 impl FieldValidation {
-    /// Of the query parameter `fieldValidation`.
+    /// Parses the query parameter `fieldValidation`.
     pub(crate) fn parse(text: Option<&str>) -> Result<Self, StatusError> {
         match text {
             Some("Strict") => Ok(Self::Strict),
@@ -61,7 +61,7 @@ impl FieldValidation {
     }
 }
 
-/// What stands against a new object, which is complete but for what only the server sets.
+/// Returns the faults of a new object, which is complete except for what only the server sets.
 pub(crate) fn create(kind: &Kind, object: &Value) -> Vec<Cause> {
     let mut causes = metadata::create(kind, object);
     match kind.builtin {
@@ -73,11 +73,11 @@ pub(crate) fn create(kind: &Kind, object: &Value) -> Vec<Cause> {
     causes
 }
 
-/// What stands against a change from `old` to `new`.
+/// Returns the faults of a change from `old` to `new`.
 pub(crate) fn update(kind: &Kind, old: &Value, new: &Value) -> Vec<Cause> {
     let mut causes = metadata::update(kind, old, new);
     match kind.builtin {
-        // what the spec was created with is good, and the rest of it cannot change
+        // The created spec was valid, and the rest of it cannot change.
         Some(Builtin::Pod) => causes.extend(pod_update::update(old, new)),
         Some(Builtin::ConfigMap | Builtin::Secret) => causes.extend(config::update(old, new)),
         Some(Builtin::Service) => causes.extend(network::update_service(old, new)),
@@ -104,7 +104,7 @@ pub(crate) fn update(kind: &Kind, old: &Value, new: &Value) -> Vec<Cause> {
     causes
 }
 
-/// The rules of a kind's content that hold whenever it is written; kinds that are only stored have none.
+/// Returns the faults in a kind's content, checked at every write; kinds that are only stored have no such rules.
 fn content(builtin: Option<Builtin>, object: &Value) -> Vec<Cause> {
     let Some(builtin) = builtin else { return Vec::new() };
     match builtin {

@@ -1,4 +1,4 @@
-//! The syntax of names, keys and values, with the real server's words for what is wrong with them.
+//! Checks the syntax of names, keys and values, with the real server's messages.
 
 const QUALIFIED: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
     alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
@@ -23,7 +23,7 @@ const ENV_NAME: &str =
 const LABEL_BYTES: usize = 63;
 const SUBDOMAIN_BYTES: usize = 253;
 
-/// What is wrong with the name of an `IPAddress`: it is an address, written in canonical form.
+/// Returns the faults of the name of an `IPAddress`, which is an address in canonical form.
 pub(super) fn ip_address(text: &str) -> Vec<String> {
     match text.parse::<std::net::IpAddr>().map(|address| address.to_string()) {
         Ok(canonical) if canonical == text => Vec::new(),
@@ -32,7 +32,7 @@ pub(super) fn ip_address(text: &str) -> Vec<String> {
     }
 }
 
-/// What is wrong with a label's key, an annotation's or a finalizer: `[prefix/]name`.
+/// Returns the faults of the key of a label or annotation, or of a finalizer: `[prefix/]name`.
 pub(crate) fn qualified_name(text: &str) -> Vec<String> {
     let mut faults = Vec::new();
     let name = match text.split_once('/') {
@@ -62,28 +62,28 @@ pub(crate) fn qualified_name(text: &str) -> Vec<String> {
     faults
 }
 
-/// What is wrong with a label's value.
+/// Returns the faults of a label's value.
 pub(crate) fn label_value(text: &str) -> Vec<String> {
     faults(text, LABEL_BYTES, text.is_empty() || is_word(text), LABEL_VALUE)
 }
 
-/// What is wrong with a DNS label.
+/// Returns the faults of a DNS label.
 pub(crate) fn dns_label(text: &str) -> Vec<String> {
     faults(text, LABEL_BYTES, is_dns_label(text), DNS_LABEL)
 }
 
-/// What is wrong with the name of a service.
+/// Returns the faults of the name of a service.
 pub(crate) fn dns_1035_label(text: &str) -> Vec<String> {
     let fits = is_dns_label(text) && text.starts_with(|char: char| char.is_ascii_lowercase());
     faults(text, LABEL_BYTES, fits, DNS_1035_LABEL)
 }
 
-/// What is wrong with a DNS subdomain: labels and dots.
+/// Returns the faults of a DNS subdomain: labels separated by dots.
 pub(crate) fn dns_subdomain(text: &str) -> Vec<String> {
     faults(text, SUBDOMAIN_BYTES, text.split('.').all(is_dns_label), DNS_SUBDOMAIN)
 }
 
-/// What is wrong with a name that only has to fit into a path.
+/// Returns the faults of a name that only has to fit into a path.
 pub(super) fn path_segment(text: &str) -> Vec<String> {
     if matches!(text, "." | "..") {
         return vec![format!("may not be '{text}'")];
@@ -95,7 +95,7 @@ pub(super) fn path_segment(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// What is wrong with a key of a config map or secret.
+/// Returns the faults of a key of a config map or secret.
 pub(super) fn config_key(text: &str) -> Vec<String> {
     let is_key =
         !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
@@ -109,13 +109,13 @@ pub(super) fn config_key(text: &str) -> Vec<String> {
     faults
 }
 
-/// What is wrong with the name of an environment variable.
+/// Returns the faults of the name of an environment variable.
 pub(super) fn env_name(text: &str) -> Vec<String> {
     let is_name = !text.is_empty() && text.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'=');
     faults(text, usize::MAX, is_name, ENV_NAME)
 }
 
-/// What is wrong with the name of a port.
+/// Returns the faults of the name of a port.
 pub(super) fn port_name(text: &str) -> Vec<String> {
     const PORT_NAME_BYTES: usize = 15;
     let mut faults = Vec::new();
@@ -148,7 +148,7 @@ fn too_long(limit: usize) -> String {
     format!("must be no more than {limit} bytes")
 }
 
-/// `([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]`
+/// Reports whether the text matches `([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]`.
 fn is_word(text: &str) -> bool {
     let alphanumeric = |char: char| char.is_ascii_alphanumeric();
     text.starts_with(alphanumeric)
@@ -156,7 +156,7 @@ fn is_word(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
-/// `[a-z0-9]([-a-z0-9]*[a-z0-9])?`
+/// Reports whether the text matches `[a-z0-9]([-a-z0-9]*[a-z0-9])?`.
 fn is_dns_label(text: &str) -> bool {
     let alphanumeric = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     text.bytes().all(|byte| alphanumeric(byte) || byte == b'-')

@@ -1,4 +1,4 @@
-//! Services and their endpoints.
+//! Checks services and their endpoints.
 
 use std::collections::HashSet;
 
@@ -16,11 +16,11 @@ use crate::{
 
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 const LAST_PORT: i64 = 65_535;
-/// Of an EndpointSlice.
+/// The most endpoints of an `EndpointSlice`.
 const MAX_ENDPOINTS: u64 = 1000;
-/// Of one endpoint.
+/// The most addresses of one endpoint.
 const MAX_ADDRESSES: u64 = 100;
-/// Of an EndpointSlice.
+/// The most ports of an `EndpointSlice`.
 const MAX_PORTS: u64 = 20_000;
 
 pub(super) fn service(object: &Value) -> Vec<Cause> {

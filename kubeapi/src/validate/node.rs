@@ -1,4 +1,4 @@
-//! Nodes.
+//! Checks nodes.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! New pods.
+//! Checks new pods.
 
 use std::collections::HashSet;
 
@@ -21,7 +21,7 @@ pub(super) fn create(pod: &Value) -> Vec<Cause> {
     create_with_claims(pod, &[])
 }
 
-/// A pod that gets a volume for each of the claim templates, by its name.
+/// Checks a pod that gets a volume, of the same name, for each of the claim templates.
 pub(super) fn create_with_claims(pod: &Value, claims: &[Value]) -> Vec<Cause> {
     let none = Value::Null;
     let spec = pod.get("spec").unwrap_or(&none);
@@ -91,7 +91,7 @@ fn containers(spec: &Value, claims: &[Value]) -> Vec<Cause> {
     causes
 }
 
-/// No two containers may want the same port of the host.
+/// Checks that no two containers use the same port of the host.
 fn host_ports(containers: &[Value]) -> Vec<Cause> {
     let mut taken = HashSet::new();
     let mut causes = Vec::new();

@@ -1,4 +1,4 @@
-//! Changes of pods: nearly nothing of a pod's spec may change.
+//! Checks changes of pods: hardly anything in a pod's spec may change.
 
 use std::collections::HashSet;
 
@@ -38,7 +38,7 @@ pub(super) fn update(old: &Value, new: &Value) -> Vec<Cause> {
     causes.extend(gates(&old, &new));
     let (mut before, mut after) = (fixed(&old), fixed(&new));
     if !items(&old, "/schedulingGates").is_empty() {
-        // not yet looked at by a scheduler: where it may go can still be narrowed
+        // No scheduler has handled the pod yet, so its selection of nodes may still be narrowed.
         causes.extend(node_selector(&old, &new));
         before.remove("nodeSelector");
         after.remove("nodeSelector");
@@ -49,7 +49,7 @@ pub(super) fn update(old: &Value, new: &Value) -> Vec<Cause> {
     causes
 }
 
-/// A pod is a mirror pod for good, or never one.
+/// Checks that a mirror pod stays one, and that no other pod becomes one.
 fn mirror(old: &Value, new: &Value) -> Vec<Cause> {
     let of = |pod: &Value| pod.pointer("/metadata/annotations").and_then(|all| all.get(MIRROR)).cloned();
     let (before, after) = (of(old), of(new));
@@ -81,7 +81,7 @@ fn images(spec: &Value) -> Vec<Cause> {
     causes
 }
 
-/// A deadline may come, and come nearer.
+/// Checks that the deadline is only added or shortened.
 fn deadline(old: &Value, new: &Value) -> Option<Cause> {
     const FIELD: &str = "spec.activeDeadlineSeconds";
     let seconds = |spec: &Value| spec.get("activeDeadlineSeconds").and_then(Value::as_i64);
@@ -99,12 +99,12 @@ fn deadline(old: &Value, new: &Value) -> Option<Cause> {
     }
 }
 
-/// Those that were there must stay, but for how long they hold.
+/// Checks that existing tolerations stay, except for their duration.
 fn tolerations(old: &Value, new: &Value) -> Option<Cause> {
     let without_seconds = |toleration: &Value| {
         let mut toleration = toleration.as_object().cloned().unwrap_or_default();
         toleration.remove("tolerationSeconds");
-        // the fields of two that are equal may stand in another order
+        // The fields of equal tolerations may have another order.
         toleration.sort_keys();
         Value::Object(toleration).to_string()
     };
@@ -114,7 +114,7 @@ fn tolerations(old: &Value, new: &Value) -> Option<Cause> {
     gone.then(|| Cause::forbidden("spec.tolerations", why))
 }
 
-/// Gates of scheduling only go.
+/// Checks that scheduling gates are only removed.
 fn gates(old: &Value, new: &Value) -> Vec<Cause> {
     let before: HashSet<_> = items(old, "/schedulingGates").iter().map(Value::to_string).collect();
     let added = items(new, "/schedulingGates").iter().filter(|gate| !before.contains(&gate.to_string()));
@@ -124,7 +124,7 @@ fn gates(old: &Value, new: &Value) -> Vec<Cause> {
     added.map(|gate| Cause::forbidden("spec.schedulingGates", &why(gate))).collect()
 }
 
-/// A gated pod's selector of nodes may get more labels, and none goes or changes.
+/// Checks that the node selector of a gated pod only gets more labels, and none is removed or changed.
 fn node_selector(old: &Value, new: &Value) -> Option<Cause> {
     let of = |spec: &Value| spec.get("nodeSelector").and_then(Value::as_object).cloned().unwrap_or_default();
     let (before, after) = (of(old), of(new));
@@ -133,7 +133,7 @@ fn node_selector(old: &Value, new: &Value) -> Option<Cause> {
     (!kept).then(|| Cause::invalid("spec.nodeSelector", &Value::Object(after), why))
 }
 
-/// What must stay as it was; an empty list reads as none, as in Go.
+/// Returns the immutable part of the spec; an empty list counts as none, as in Go.
 fn fixed(spec: &Value) -> Map<String, Value> {
     let mut spec = spec.as_object().cloned().unwrap_or_default();
     for field in ["containers", "initContainers"] {

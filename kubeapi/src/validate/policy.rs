@@ -1,4 +1,4 @@
-//! Disruption budgets and bindings of roles.
+//! Checks disruption budgets and role bindings.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::{
     object::{items, text_or_empty},
 };
 
-/// A disruption budget says one of two things.
+/// Checks that a disruption budget sets at most one of its two limits.
 pub(super) fn disruption_budget(object: &Value) -> Vec<Cause> {
     let there = |field| object.pointer(field).is_some_and(|value| !value.is_null());
     let both = there("/spec/minAvailable") && there("/spec/maxUnavailable");
@@ -17,14 +17,14 @@ pub(super) fn disruption_budget(object: &Value) -> Vec<Cause> {
     both.then(|| Cause::invalid("spec", &spec, why)).into_iter().collect()
 }
 
-/// A role binding's role is what it is about: it stays.
+/// Checks that a role binding keeps its role.
 pub(super) fn update_binding(old: &Value, new: &Value) -> Vec<Cause> {
     let role = new.get("roleRef").cloned().unwrap_or_default();
     let changed = old.get("roleRef") != Some(&role);
     changed.then(|| Cause::invalid("roleRef", &role, "cannot change roleRef")).into_iter().collect()
 }
 
-/// The rules of a binding of roles.
+/// Checks a role binding.
 pub(super) fn binding(object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let role = object.get("roleRef").unwrap_or(&Value::Null);

@@ -1,12 +1,12 @@
-//! The schedules of cron jobs: what `github.com/robfig/cron` v3 does not read for Kubernetes, in its words. It is not quite crontab(5):
-//! there is no 7 for Sunday, and nothing between commas is nothing.
+//! Checks the schedules of cron jobs as `github.com/robfig/cron` v3 does for Kubernetes, with its messages. They are not quite
+//! crontab(5): there is no 7 for Sunday, and an empty item between commas is ignored.
 
 use jiff::SignedDuration;
 
 const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
-/// Minute, hour, day of month, month, day of week.
+/// The fields minute, hour, day of month, month, day of week.
 const FIELDS: [Field; 5] = [
     Field { least: 0, most: 59, words: &[] },
     Field { least: 0, most: 23, words: &[] },
@@ -15,15 +15,15 @@ const FIELDS: [Field; 5] = [
     Field { least: 0, most: 6, words: &WEEKDAYS },
 ];
 
-/// The numbers that a field may have.
+/// The range of a field.
 struct Field {
     least: i64,
     most: i64,
-    /// The names of the numbers from `least` on.
+    /// The names of the numbers, beginning with `least`.
     words: &'static [&'static str],
 }
 
-/// Whether a schedule can be read, and why it cannot.
+/// Checks that a schedule is valid; the error says why it is not.
 pub(super) fn check(schedule: &str) -> Result<(), String> {
     if schedule.starts_with('@') {
         return descriptor(schedule);
@@ -54,7 +54,7 @@ impl Field {
         text.split(',').filter(|range| !range.is_empty()).try_for_each(|range| self.range(range))
     }
 
-    /// `*`, `5`, `1-5`, each perhaps with `/2`; a step without an end goes to the end.
+    /// Checks `*`, `5` or `1-5`, optionally with `/2`; with a step but without an end, the range goes to the end.
     fn range(&self, text: &str) -> Result<(), String> {
         let parts: Vec<_> = text.split('/').collect();
         let ends: Vec<_> = parts.first().copied().unwrap_or_default().split('-').collect();
@@ -88,7 +88,7 @@ impl Field {
         Ok(())
     }
 
-    /// A number, or the word for it.
+    /// Parses a number or its name.
     fn number(&self, text: &str) -> Result<i64, String> {
         let named = (self.least..).zip(self.words).find(|(_, word)| word.eq_ignore_ascii_case(text));
         named.map_or_else(|| number(text), |(number, _)| Ok(number))

@@ -1,4 +1,4 @@
-//! Names of the kernel's settings that a pod asks for. Whether a node lets a pod have one is for the node to say.
+//! Checks the names of kernel settings that a pod requests. Whether a node allows them is the node's decision.
 
 use std::collections::HashSet;
 
@@ -10,10 +10,10 @@ use crate::{
 };
 
 const LONGEST: usize = 253;
-/// The real server's words: what a name must look like.
+/// The real server's message about the format of names.
 const RULE: &str = r"must have at most 253 characters and match regex ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
 
-/// What stands against the settings of a pod's `spec`.
+/// Returns the faults of the kernel settings in a pod's `spec`.
 pub(super) fn sysctls(spec: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let mut taken = HashSet::new();

@@ -93,7 +93,7 @@ fn how_to_take_unknown_fields_is_read_from_the_query() {
 }
 
 fn texts(causes: Vec<Cause>) -> Vec<String> {
-    // as they stand in the answer
+    // The causes are as in the response.
     causes
         .into_iter()
         .map(|cause| {
@@ -103,7 +103,7 @@ fn texts(causes: Vec<Cause>) -> Vec<String> {
         .collect()
 }
 
-/// Decodes, fills in the defaults and validates, as a creation does.
+/// Decodes, defaults and validates an object, as a creation does.
 fn created(plural: &str, mut object: Value) -> Vec<String> {
     let registry = registry();
     let kind = registry.kinds().iter().find(|kind| kind.plural == plural).unwrap();
@@ -126,7 +126,7 @@ fn updated(plural: &str, old: Value, new: Value) -> Vec<String> {
     texts(update(kind, &old, &new))
 }
 
-/// One line for each object, then what stands against it.
+/// Returns one line for each object, then its faults.
 fn report(plural: &str, objects: Vec<Value>) -> String {
     let lines = objects.into_iter().map(|object| {
         let text = object.to_string();

@@ -1,4 +1,4 @@
-//! The kinds that keep pods running: their selectors, templates and how they replace pods.
+//! Checks the kinds that keep pods running: their selectors, templates and update strategies.
 
 use serde_json::{Map, Value, json};
 
@@ -13,7 +13,7 @@ use crate::{
 };
 
 const IMMUTABLE: &str = "field is immutable";
-/// What of a stateful set may change.
+/// The message about the fields of a stateful set that may change.
 const OF_STATEFUL_SETS: &str = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', \
     'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden";
 const MUTABLE_OF_STATEFUL_SETS: [&str; 7] = [
@@ -26,7 +26,7 @@ const MUTABLE_OF_STATEFUL_SETS: [&str; 7] = [
     "minReadySeconds",
 ];
 
-/// The rules of a deployment, replica set, daemon set or stateful set.
+/// Checks a deployment, replica set, daemon set or stateful set.
 pub(super) fn workload(builtin: Builtin, object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     for field in ["replicas", "minReadySeconds", "revisionHistoryLimit"] {
@@ -57,7 +57,7 @@ pub(super) fn workload(builtin: Builtin, object: &Value) -> Vec<Cause> {
     causes
 }
 
-/// What of a workload may not change.
+/// Returns the faults of a change of a workload's immutable fields.
 pub(super) fn update(builtin: Builtin, old: &Value, new: &Value) -> Vec<Cause> {
     let of = |object: &Value, pointer: &str| object.pointer(pointer).cloned().unwrap_or_default();
     if builtin == Builtin::StatefulSet {
@@ -76,7 +76,8 @@ pub(super) fn update(builtin: Builtin, old: &Value, new: &Value) -> Vec<Cause> {
     changed.then(|| Cause::invalid("spec.selector", &selector, IMMUTABLE)).into_iter().collect()
 }
 
-/// A template of pods at `path`, whose pods restart as one of `policies` says and get a volume for each of the claim templates.
+/// Checks a pod template at `path`, whose restart policy must be one of `policies` and whose pods get a volume for each of the claim
+/// templates.
 pub(super) fn pod_template(template: &Value, path: &str, policies: &[&str], claims: &[Value]) -> Vec<Cause> {
     let labels = metadata::labels(template.pointer("/metadata/labels"), "metadata.labels");
     let mut causes: Vec<_> = labels
@@ -128,7 +129,7 @@ fn label_selector(builtin: Builtin, object: &Value) -> Option<Cause> {
     (!matches).then(|| Cause::invalid("spec.template.metadata.labels", &labels, why))
 }
 
-/// Whether a label selector selects what has these labels.
+/// Reports whether a label selector matches these labels.
 pub(super) fn selects(selector: &Value, labels: &Value) -> bool {
     let none = Value::Null;
     let expression = |requirement: &Value| {
@@ -191,7 +192,7 @@ fn update_strategy(object: &Value) -> Option<Cause> {
     supported(strategy, "spec.updateStrategy", "type", &["RollingUpdate", "OnDelete"])
 }
 
-/// A number of pods, or a percentage of them.
+/// Checks a number of pods, or a percentage of them.
 fn amount(value: Option<&Value>, field: &str) -> Option<Cause> {
     match value {
         Some(Value::String(text)) => {

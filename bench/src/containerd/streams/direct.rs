@@ -1,4 +1,4 @@
-//! A command by the runtime alone.
+//! Runs a command by the runtime alone.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use tokio::{
 };
 use wire::cri;
 
-/// Bytes of the head of an answer.
+/// The most bytes of a response's head.
 const MAX_HEAD: usize = 8 * 1024;
 
-/// Runs it, and says how many bytes it wrote.
+/// Runs the command and returns how many bytes it wrote.
 pub(super) async fn exec(rig: &Arc<RealRig>, container: &str, command: &[&str]) -> anyhow::Result<u64> {
     let request = cri::ExecRequest {
         container_id: container.to_owned(),
@@ -41,12 +41,12 @@ pub(super) async fn exec(rig: &Arc<RealRig>, container: &str, command: &[&str]) 
     error.read_to_string(&mut status).await?;
     ensure!(status.contains("Success"), "{} ended with {status}", command.join(" "));
     session.close().await;
-    // its end is the connection's
+    // The driver ends with the connection.
     let _ = driver.await?;
     Ok(came)
 }
 
-/// The connection behind a URL of the runtime's, which speaks SPDY from now on.
+/// Returns the connection to one of the runtime's URLs, upgraded to SPDY.
 async fn upgraded(url: &str) -> anyhow::Result<TcpStream> {
     let uri: Uri = url.parse()?;
     let authority = uri.authority().context("the URL names no server")?.as_str().to_owned();

@@ -1,4 +1,4 @@
-//! `cloudsim devices`: what is wanted of devices and what they are; and how to want something else.
+//! `cloudsim devices`: lists desired and reported values of devices, and sets desired values.
 
 mod table;
 
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::{connect::connect, print, print_line};
 use crate::cli::{DeviceCommand, Output};
 
-/// How often a change begins anew because somebody else changed the device meanwhile.
+/// How often a change is retried because somebody else has changed the device meanwhile.
 const ATTEMPTS: usize = 8;
 
 pub(super) async fn run(
@@ -72,7 +72,7 @@ async fn set(kubeconfig: Option<&Path>, device: &str, values: &[(String, String)
     Ok(())
 }
 
-/// The device's properties with other desired values.
+/// Returns the device's properties with other desired values.
 fn wanted(device: &Device, values: &[(String, String)]) -> anyhow::Result<Value> {
     let mut properties = device.spec.properties.clone();
     for (name, value) in values {

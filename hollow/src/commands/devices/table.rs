@@ -8,7 +8,7 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 
 const HEAD: [&str; 8] = ["NAMESPACE", "NAME", "NODE", "STATE", "PROPERTY", "DESIRED", "REPORTED", "AGE"];
-/// In place of what nobody has said.
+/// Stands for a missing value.
 const NOTHING: &str = "-";
 
 type Row = [String; HEAD.len()];
@@ -24,7 +24,7 @@ fn by_device(statuses: &[DeviceStatus]) -> Statuses<'_> {
     statuses.iter().filter_map(|object| Some((key(object), object.status.as_ref()?))).collect()
 }
 
-/// What the status says of a property.
+/// Returns the reported value of a property.
 fn reported<'a>(
     status: Option<&'a DeviceStatusStatus>,
     property: &DeviceProperty,
@@ -33,12 +33,12 @@ fn reported<'a>(
     twin.reported.as_ref()
 }
 
-/// When it was reported, milliseconds since the Unix epoch.
+/// Returns when it was reported, in milliseconds since the Unix epoch.
 fn reported_at(reported: &TwinProperty) -> Option<i64> {
     reported.metadata.get("timestamp")?.parse().ok()
 }
 
-/// The devices for programs.
+/// Returns the devices as a document for programs.
 pub(super) fn document(devices: &[Device], statuses: &[DeviceStatus]) -> Value {
     let statuses = by_device(statuses);
     let told = |device: &Device| {
@@ -63,7 +63,7 @@ pub(super) fn document(devices: &[Device], statuses: &[DeviceStatus]) -> Value {
     json!({"devices": devices.iter().map(told).collect::<Vec<_>>()})
 }
 
-/// The rows; `now` in milliseconds since the Unix epoch. The age is that of the reported value.
+/// Returns the rows; `now` is in milliseconds since the Unix epoch. The age is that of the reported value.
 pub(super) fn rows(devices: &[Device], statuses: &[DeviceStatus], now: i64) -> Vec<Row> {
     let statuses = by_device(statuses);
     let mut rows = vec![HEAD.map(str::to_owned)];
@@ -97,14 +97,14 @@ pub(super) fn rows(devices: &[Device], statuses: &[DeviceStatus], now: i64) -> V
                 text(reported.map(|reported| &reported.value)),
                 reported.and_then(|reported| age(reported, now)).unwrap_or_else(|| NOTHING.to_owned()),
             ]);
-            // the device is named in its first line
+            // The device is named only in its first line.
             begin = Default::default();
         }
     }
     rows
 }
 
-/// The rows with their columns below each other.
+/// Returns the rows as lines with aligned columns.
 pub(super) fn lines(rows: &[Row]) -> Vec<String> {
     let mut widths = [0; HEAD.len()];
     for row in rows {

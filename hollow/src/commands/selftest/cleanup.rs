@@ -1,4 +1,4 @@
-//! What a test leaves: nothing.
+//! Removes everything that a test has created.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use kube::{Api, Client, Resource, api::DeleteParams, core::NamespaceResourceScop
 use serde::de::DeserializeOwned;
 use tokio::time::{sleep, timeout};
 
-/// How long an object may take to go: a pod is ended by its node.
+/// How long an object may take to disappear: a pod is ended by its node.
 const GONE_WITHIN: Duration = Duration::from_secs(60);
 
-/// The pause between two looks.
+/// How often it is checked whether an object is gone.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Deletes the objects of the test, while its node still runs, and waits until they are gone.
@@ -31,7 +31,7 @@ pub(super) async fn objects(
     Ok(())
 }
 
-/// Deletes the node, once nobody reports it any more.
+/// Deletes the node once nothing reports it any more.
 pub(super) async fn node(client: &Client, name: &str, progress: &dyn Fn(&str)) -> anyhow::Result<()> {
     delete(Api::<Node>::all(client.clone()), name).await?;
     progress(&format!("node {name} is gone"));

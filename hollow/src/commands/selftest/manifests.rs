@@ -1,9 +1,9 @@
-//! The objects of a test: those of `examples/`, under names and on a node of the test's own. The pod keeps to the level `restricted`.
+//! The objects of a test: those of `examples/`, with names and a node of the test's own. The pod satisfies the level `restricted`.
 
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
-/// All of them, on the node `name` and under its name.
+/// Returns all objects, named `name` and bound to the node of that name.
 pub(super) fn read(name: &str, namespace: &str) -> anyhow::Result<Vec<DynamicObject>> {
     objects(name, namespace).into_iter().map(|object| Ok(serde_json::from_value(object)?)).collect()
 }

@@ -1,4 +1,4 @@
-//! `cloudsim selftest`: a cloud before a cluster is used as its users would, with a node in this process.
+//! `cloudsim selftest`: tests a cloud with a cluster as its users would use it, with a node in this process.
 
 mod cleanup;
 mod manifests;
@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::{Signals, hollow, print_line};
 use crate::{cli::Selftest, demo::Steps, fleet, fleet::HollowNode};
 
-/// What the node and all objects of a test are called.
+/// The prefix of the names of the node and all objects of a test.
 const PREFIX: &str = "cloudsim-selftest";
 
 pub(super) async fn run(options: Selftest) -> anyhow::Result<ExitCode> {
@@ -48,10 +48,10 @@ pub(super) async fn run(options: Selftest) -> anyhow::Result<ExitCode> {
     };
     let outcome = tokio::select! {
         outcome = testing => outcome,
-        // cancel-safe: what was begun is cleaned up below
+        // Cancel-safe: what was created is removed below.
         () = signals.wait() => Err(anyhow::anyhow!("ended by a signal")),
     };
-    // what has gone already is not looked for again; the node comes last, when nobody reports it any more
+    // What is gone already is not searched for; the node comes last, when nothing reports it any more.
     let cleaned = async {
         cleanup::objects(&client, &name, &options.namespace, &|_| {}).await?;
         cleanup::node(&client, &name, &progress).await

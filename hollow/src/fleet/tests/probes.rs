@@ -1,4 +1,4 @@
-//! Probes, images and generations of pods on a simulated node, as the cloud's objects have them.
+//! Tests probes, images and generations of pods on a simulated node, as the cloud's objects show them.
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::{
@@ -38,7 +38,7 @@ impl World {
         Api::default_namespaced(client)
     }
 
-    /// Makes a pod with one container, with these fields and these annotations for it.
+    /// Creates a pod with one container, with these fields and annotations for it.
     async fn create(&self, name: &str, container: Value, annotations: Value) {
         let annotations: serde_json::Map<String, Value> = annotations
             .as_object()
@@ -134,7 +134,7 @@ async fn probes_find_what_a_pods_annotations_say() {
     let last = container(&hung).unwrap().last_state.clone().unwrap().terminated;
     assert!(last.is_some(), "{hung:?}");
     for (name, ..) in &down {
-        // by now the probes of all have been tried
+        // By now the probes of all pods have run.
         let pod = world
             .until(name, "runs", |pod| container(pod).is_some_and(|one| one.started == Some(true)))
             .await;

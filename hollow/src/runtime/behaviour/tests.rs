@@ -1,4 +1,4 @@
-//! Annotations and what they mean.
+//! Tests how annotations are read.
 
 use super::*;
 

@@ -1,16 +1,16 @@
-//! Sums of whole numbers: `$((…))`. Pure.
+//! Evaluates sums of whole numbers: `$((…))`. Pure.
 
-/// How deep brackets may be in one another.
+/// How deep brackets may be nested.
 const MAX_DEPTH: usize = 32;
 
-/// What a sum comes to; `value` tells the values of names. The error is in the words of a shell.
+/// Evaluates a sum; `value` returns the values of names. Errors use the words of a shell.
 pub(super) fn evaluate(text: &str, value: &mut dyn FnMut(&str) -> String) -> Result<i64, String> {
     let mut sum = Sum { rest: text.trim(), value, depth: 0 };
     let result = sum.compared()?;
     if sum.rest.is_empty() { Ok(result) } else { Err(format!("arithmetic syntax error: {text}")) }
 }
 
-/// One operation on two numbers: `+`, `-`, `*`, `/`, `%` and comparisons, which are 1 or 0.
+/// Applies an operator to two numbers: `+`, `-`, `*`, `/`, `%` or a comparison, whose result is 1 or 0.
 pub(super) fn operate(left: i64, operator: &str, right: i64) -> Result<i64, String> {
     let result = match operator {
         "+" => left.checked_add(right),
@@ -43,7 +43,7 @@ impl Sum<'_, '_> {
         })
     }
 
-    /// Operations of one rank, from the left.
+    /// Evaluates operations of one precedence from left to right.
     fn chain(
         &mut self,
         operators: &[&str],
@@ -81,7 +81,7 @@ impl Sum<'_, '_> {
         result
     }
 
-    /// A number or a name, which may be written `$NAME` or `${NAME}`.
+    /// Reads a number or a name, which may be written `$NAME` or `${NAME}`.
     fn word(&mut self) -> Result<i64, String> {
         let text = self.rest.strip_prefix('$').unwrap_or(self.rest);
         let (text, is_braced) = text.strip_prefix('{').map_or((text, false), |text| (text, true));

@@ -1,4 +1,4 @@
-//! What words stand for: variables, what scripts print, sums.
+//! Expands words: variables, the output of scripts, and sums.
 
 use futures::future::BoxFuture;
 
@@ -11,14 +11,14 @@ use super::{
 };
 
 impl Shell {
-    /// What a word stands for, as one text.
+    /// Expands a word to one text.
     pub(super) async fn word(&mut self, word: &Word, streams: &Streams) -> Result<String, Stop> {
         let mut words = Words::default();
         self.expand(word, streams, &mut words).await?;
         Ok(words.all.join(" "))
     }
 
-    /// Adds what a word stands for: values that are not in quotes are split at their spaces, and without any it is no word at all.
+    /// Adds the expansion of a word: values outside quotes are split at spaces, and an empty one adds no word at all.
     pub(super) async fn expand(
         &mut self,
         word: &Word,
@@ -64,7 +64,7 @@ impl Shell {
         Ok(())
     }
 
-    /// What a script prints, without the ends of its last lines.
+    /// Returns what a script prints, without the newlines at its end.
     async fn substitute(&mut self, script: &[Pipeline], streams: &Streams) -> Result<String, Stop> {
         let (output, pipe) = Output::pipe();
         let inner = Streams { output, ..streams.clone() };
@@ -82,14 +82,14 @@ impl Shell {
             ("?", _) => self.last.to_string(),
             ("PWD", _) => self.directory.clone(),
             ("HOSTNAME", _) => self.hostname.clone(),
-            // a plan is the same whenever it is made
+            // A plan must give the same result whenever it is made.
             ("RANDOM", World::Planned(_)) => return Err(Stop::Depends),
             ("RANDOM", World::Real(_)) => rand::random_range(0..32768).to_string(),
             _ => self.variables.get(name).cloned().unwrap_or_default(),
         })
     }
 
-    /// What stands for a variable that is empty or not there. Boxed, since it is called by what it calls.
+    /// Returns the substitute for a variable that is empty or not set. Boxed because it is recursive.
     fn otherwise<'a>(
         &'a mut self,
         name: &'a str,
@@ -107,7 +107,7 @@ impl Shell {
         })
     }
 
-    /// What a sum comes to.
+    /// Returns the result of a sum.
     async fn sum(&mut self, text: &str, streams: &Streams) -> Result<String, Stop> {
         let mut stop = None;
         let mut value = |name: &str| match self.value(name) {

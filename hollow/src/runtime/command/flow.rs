@@ -1,4 +1,4 @@
-//! Conditions and loops, and how fast a container's own command may go on for ever.
+//! Runs conditions and loops, and limits how fast a container's own command may loop for ever.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use super::{
     streams::Streams,
 };
 
-/// Commands that a container's own script may run in each further second when its first ones are used up.
+/// How many commands a container's own script may run in each further second when its initial allowance is used up.
 const COMMANDS_A_SECOND: usize = 100;
 
 impl Shell {
-    /// A condition or a loop. Boxed, since it is called by what it calls.
+    /// Runs a condition or a loop. Boxed because it is recursive.
     pub(super) fn compound<'a>(
         &'a mut self,
         compound: &'a Compound,
@@ -32,7 +32,7 @@ impl Shell {
                     }
                     self.body(otherwise, streams).await
                 }
-                // it may go on for ever
+                // The loop may never end.
                 Compound::While { .. } if matches!(self.world, World::Planned(_)) => Err(Stop::Depends),
                 Compound::While { condition, is_until, body } => {
                     let mut last = 0;
@@ -67,7 +67,7 @@ impl Shell {
         Ok(last)
     }
 
-    /// A failure of it stops nothing.
+    /// Runs a condition; its failure does not stop the script, even under `set -e`.
     async fn condition(&mut self, script: &Script, streams: &Streams) -> Outcome {
         let stops_at_failure = std::mem::take(&mut self.stops_at_failure);
         let outcome = self.script(script, streams).await;
@@ -79,7 +79,7 @@ impl Shell {
         if script.is_empty() { Ok(0) } else { self.script(script, streams).await }
     }
 
-    /// One turn of a loop; none after a `break`.
+    /// Runs one turn of a loop; returns `None` after a `break`.
     async fn turn(&mut self, body: &Script, streams: &Streams) -> Result<Option<i32>, Stop> {
         match self.body(body, streams).await {
             Err(Stop::Break) => Ok(None),
@@ -88,7 +88,7 @@ impl Shell {
         }
     }
 
-    /// Counts a command. Where there are too many, an exec ends, and a container's own script goes on slowly.
+    /// Counts a command. When there are too many, an exec ends, and a container's own script goes on slowly.
     pub(super) async fn take_turn(&mut self) -> Result<(), Stop> {
         if self.commands == 0 {
             match self.world {
@@ -102,7 +102,7 @@ impl Shell {
         }
         self.commands -= 1;
         if matches!(self.world, World::Real(_)) {
-            // a long script must not keep others waiting
+            // A long script must not keep other tasks waiting.
             tokio::task::coop::consume_budget().await;
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! A shell that reads its commands: from somebody who types, or from a pipe.
+//! A shell that reads its commands from a terminal or from a pipe.
 
 use tokio::sync::Notify;
 
@@ -10,15 +10,15 @@ use super::{
     terminal::INTERRUPTED,
 };
 
-/// Lines of one command: each is read anew with those before it.
+/// The most lines of one command: with each new line, all are parsed again.
 const MAX_LINES: usize = 256;
 
 impl Shell {
-    /// Runs what comes, line by line, to its end. At a terminal it asks for each.
+    /// Runs commands line by line until the input ends. At a terminal it prints a prompt for each.
     pub(super) async fn interactive(&mut self, streams: &Streams) -> Outcome {
         let interrupts = match &mut self.world {
             World::Real(real) => {
-                // whoever types is told of what is not there
+                // A user who types must be told that a program does not exist.
                 real.own = None;
                 real.interrupts.clone()
             }
@@ -37,7 +37,7 @@ impl Shell {
             }
             let line = tokio::select! {
                 biased;
-                // a terminal has thrown away what was typed of the line
+                // The terminal has already thrown away what was typed of the line.
                 () = interrupted(interrupts.as_deref()) => {
                     text.clear();
                     self.last = INTERRUPTED;
@@ -70,7 +70,7 @@ impl Shell {
                 }
                 outcome = self.script(&script, streams) => outcome,
             };
-            // what was interrupted may have been deeper
+            // The interrupted command may have been nested deeper.
             self.depth = depth;
             self.last = match outcome {
                 Ok(code) => code,

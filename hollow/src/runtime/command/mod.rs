@@ -1,11 +1,11 @@
-//! What commands do, by one interpreter for two ends: [`run`] plans what a container's own command would do (when it ends, with which
-//! code, and what it prints), without time and files; [`execute`] does what a command says in a container that runs: an exec, or the
-//! container's own command where it has to do with files or the time of day ([`Live`]). No process is run for either.
+//! Simulates what commands do, by one interpreter for two purposes: [`run`] plans what a container's own command would do (when it
+//! ends, with which code, and what it prints), without time and files; [`execute`] does what a command says in a running container:
+//! an exec, or the container's own command if it uses files or the time of day ([`Live`]). No process is run for either.
 //!
-//! Known are the [`programs`], on their own or in scripts of the [`shell`]. A container whose command is not known serves: it runs on.
+//! The [`programs`] are known, alone or in scripts of the [`shell`]. A container whose command is not known is a server: it runs on.
 //!
-//! What outsiders can make larger has a bound: scripts, words, variables, commands of a script, scripts in scripts, pipes, lines, plans
-//! and files.
+//! Everything that outsiders can make larger has a bound: scripts, words, variables, commands of a script, nested scripts, pipes,
+//! lines, plans and files.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -43,7 +43,7 @@ mod terminal;
 #[cfg(test)]
 mod tests;
 
-/// Images of servers: with a command of their own they serve also where others would end.
+/// Images of servers: even with a command of their own they keep running where others would end.
 const SERVERS: [&str; 20] = [
     "caddy",
     "envoy",
@@ -67,7 +67,7 @@ const SERVERS: [&str; 20] = [
     "eclipse-mosquitto",
 ];
 
-/// Images whose own command is a shell, which somebody types at where the container has an input.
+/// Images whose own command is a shell, which reads what is typed if the container has an input.
 const SHELLS: [&str; 10] = [
     "alpine",
     "archlinux",
@@ -84,7 +84,7 @@ const SHELLS: [&str; 10] = [
 /// The entrypoint of the image of Kubernetes' own tests.
 const AGNHOST: &str = "/agnhost";
 
-/// The words that a container executes: its own, or those of its image as far as they matter here.
+/// Returns the words that a container executes: its own, or those of its image as far as they matter here.
 pub(super) fn words(config: &ContainerConfig) -> Vec<String> {
     let words: Vec<String> = config.command.iter().chain(&config.args).cloned().collect();
     let is_agnhost = || {
@@ -98,7 +98,7 @@ pub(super) fn words(config: &ContainerConfig) -> Vec<String> {
     if words.is_empty() && config.stdin && is_shell() { vec!["sh".to_owned()] } else { words }
 }
 
-/// The image as the pod names it.
+/// Returns the image's name as the pod gives it.
 pub(super) fn named(image: &ImageSpec) -> &str {
     if image.user_specified_image.is_empty() { &image.image } else { &image.user_specified_image }
 }
@@ -108,31 +108,31 @@ pub(super) fn named(image: &ImageSpec) -> &str {
 pub(super) struct Known<'a> {
     /// Command and arguments, without what is in the image.
     pub(super) words: &'a [String],
-    /// Its variables.
+    /// Its environment variables.
     pub(super) variables: &'a BTreeMap<String, String>,
     pub(super) hostname: &'a str,
-    /// The image as the pod names it.
+    /// The image's name as the pod gives it.
     pub(super) image: &'a str,
-    /// Whether it is there to end: an init container, or in a pod of a job.
+    /// Whether it is expected to end: an init container, or a container in a Job's pod.
     pub(super) ends: bool,
     /// Whether it has an input.
     pub(super) has_input: bool,
-    /// Whether it has a terminal, which is an input that never ends though nobody may type at it.
+    /// Whether it has a terminal, which is an input that never ends even if nobody types.
     pub(super) has_terminal: bool,
 }
 
-/// What the container does.
+/// Plans what the container does.
 pub(super) fn run(known: Known<'_>) -> Run {
     let run = plan(&known);
     if run.end.is_some() || run.live.is_some() || !known.ends || serves(&known) {
         return run;
     }
-    // it does what it is there for, whatever that is
+    // It does its unknown work for a short time and then succeeds.
     let done = run.lines.last().map_or(Duration::ZERO, |(at, _)| *at) + SHORT_WORK;
     Run { end: Some((done, 0)), ..run }
 }
 
-/// What the words of a container say that it does.
+/// Plans what the words of a container say.
 fn plan(known: &Known<'_>) -> Run {
     let world = World::Planned(Plan::new(known.ends));
     let mut shell = Shell::new(known.variables.clone(), known.hostname.to_owned(), world);
@@ -140,7 +140,7 @@ fn plan(known: &Known<'_>) -> Run {
     let streams = Streams { input, output: Output::Plan, error: Output::Plan };
     let outcome = match known.words {
         [] => Err(Stop::Serves),
-        // nothing is waited for in a plan, so it is done at once
+        // A plan waits for nothing, so it is complete at once.
         words => unconstrained(shell.program(words, &streams)).now_or_never().unwrap_or(Err(Stop::Serves)),
     };
     let World::Planned(plan) = shell.world else { return Run::default() };
@@ -155,34 +155,34 @@ fn plan(known: &Known<'_>) -> Run {
     }
 }
 
-/// A container that runs, as its commands see it.
+/// A running container as its commands see it.
 pub(super) struct Inside {
     pub(super) variables: BTreeMap<String, String>,
     pub(super) hostname: String,
     pub(super) files: Arc<Files>,
-    /// Answers to whole command lines.
+    /// Answers to complete command lines.
     pub(super) answers: BTreeMap<String, ExecAnswer>,
-    /// The number of the user.
+    /// The numeric user id.
     pub(super) user: i64,
-    /// Whether this is the container's own command, and how it is run then.
+    /// How the command is run if it is the container's own; `None` for an exec.
     pub(super) own: Option<Live>,
 }
 
-/// Bytes that go to a command and come from it.
+/// The byte channels of a command's input and output.
 pub(super) struct Channels {
-    /// Its input; absent: at its end. At a terminal, what is typed.
+    /// The input, at a terminal what is typed; `None` means that it is empty.
     pub(super) stdin: Option<mpsc::Receiver<Bytes>>,
-    /// Its output; at a terminal, what is to be seen there.
+    /// The output; at a terminal, what is shown there.
     pub(super) stdout: mpsc::Sender<Bytes>,
     pub(super) stderr: mpsc::Sender<Bytes>,
 }
 
-/// The program is not in the container.
+/// The error for a program that does not exist in the container.
 #[derive(Debug, thiserror::Error)]
 #[error("OCI runtime exec failed: exec failed: unable to start container process: exec: {0:?}: {why}: unknown", why = missing(.0))]
 pub(super) struct NoProgram(String);
 
-/// In the words of containerd, which clients look for.
+/// Returns the error message in containerd's words, which clients look for.
 fn missing(program: &str) -> String {
     if program.contains('/') {
         format!("stat {program}: no such file or directory")
@@ -191,7 +191,7 @@ fn missing(program: &str) -> String {
     }
 }
 
-/// Runs a command to its end, and tells its exit code. Dropped, it ends at once.
+/// Runs a command to its end and returns its exit code. When the future is dropped, the command ends at once.
 pub(super) async fn execute(
     words: &[String],
     inside: Inside,
@@ -226,16 +226,16 @@ pub(super) async fn execute(
     let program = async move {
         let run = shell.program(words, &streams);
         tokio::select! {
-            // an interactive shell lives on, and sees to it itself
+            // An interactive shell survives Ctrl-C and handles it itself.
             () = interrupts.notified(), if !is_shell => terminal::INTERRUPTED,
             outcome = run => code(outcome),
         }
-        // with the streams, the terminal's last output can be seen to be so
+        // The streams end with the command, so that the terminal can see which output is the last.
     };
     Ok(terminal.run(program).await)
 }
 
-/// What the log of a container says first of which nothing else is known.
+/// Returns the first log line of a container of which nothing else is known.
 pub(super) fn announcement(words: &[String]) -> String {
     format!("started: {}", words.join(" ").replace('\n', " "))
 }
@@ -248,8 +248,8 @@ fn code(outcome: Result<i32, Stop>) -> i32 {
     }
 }
 
-/// How it answers requests over HTTP, where its words say so: `agnhost liveness` fails at `/healthz` ten seconds after its
-/// start, `agnhost serve-hostname` tells its name.
+/// Returns how the container answers HTTP requests, if its words say so: `agnhost liveness` fails at `/healthz` ten seconds
+/// after its start, `agnhost serve-hostname` answers with its name.
 pub(super) fn http(known: &Known<'_>) -> BTreeMap<String, HttpAnswer> {
     let words: Vec<&str> =
         known.words.iter().map(|word| word.rsplit('/').next().unwrap_or_default()).collect();
@@ -266,13 +266,13 @@ pub(super) fn http(known: &Known<'_>) -> BTreeMap<String, HttpAnswer> {
     }
 }
 
-/// The last part of an image's name, without tag and digest.
+/// Returns the last part of an image's name, without tag and digest.
 fn image_name(image: &str) -> &str {
     let name = image.rsplit('/').next().unwrap_or_default();
     name.split(['@', ':']).next().unwrap_or_default()
 }
 
-/// Whether this is something that is never done.
+/// Reports whether this container never ends.
 fn serves(known: &Known<'_>) -> bool {
     const ENDLESS: [&str; 5] = ["while true", "while :", "while [ true ]", "infinity", "tail -f"];
     let text = known.words.join(" ");

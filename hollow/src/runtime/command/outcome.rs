@@ -1,25 +1,25 @@
 //! How a command of a script ends.
 
-/// An exit code, or why nothing comes after it.
+/// An exit code, or why no command follows.
 pub(super) type Outcome = Result<i32, Stop>;
 
-/// Why no command comes after one.
+/// Why no command follows.
 #[derive(Debug)]
 pub(super) enum Stop {
     /// The shell ends with this code.
     Exit(i32),
-    /// It never ends.
+    /// The command never ends.
     Serves,
-    /// It waits for somebody to type, who may do so when it is not only planned.
+    /// The command waits for somebody to type, which can happen only when it is run and not planned.
     Waits,
-    /// The loop that it is in ends.
+    /// The surrounding loop ends.
     Break,
-    /// The loop that it is in goes on with its next turn.
+    /// The surrounding loop goes on with its next turn.
     Continue,
-    /// It has to do with files or the time of day, which there are when it is not only planned.
+    /// The command needs files or the time of day, which exist only when it is run and not planned.
     Depends,
-    /// It is not known what it does.
+    /// What the command does is not known.
     Unknown,
-    /// A program ends for this reason.
+    /// A program fails for this reason.
     Broken(String),
 }

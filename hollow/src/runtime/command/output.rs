@@ -1,4 +1,4 @@
-//! Where what a shell's programs print goes, and how much of it there may be.
+//! Writes what a shell's programs print, and limits how much of it there may be.
 
 use std::time::Duration;
 
@@ -8,21 +8,21 @@ use super::{
     streams::{Output, push},
 };
 
-/// Bytes that the programs of a script move that is planned, for which others wait.
+/// How many bytes the programs of a planned script may move; other tasks wait for the plan.
 const MAX_PLANNED: usize = 512 * 1024;
-/// Bytes that the programs of a container's own command move before it is slowed down: a file of 1 MiB and more.
+/// How many bytes the programs of a container's own command move before it is slowed down: a file of 1 MiB and more.
 const MAX_OWN: usize = 4 * 1024 * 1024;
-/// Bytes that they may move in each further second.
+/// How many bytes they may move in each further second.
 const OWN_A_SECOND: usize = 64 * 1024;
-/// After so many bytes others run.
+/// After how many bytes other tasks are given a turn.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// Bytes of one write.
+/// The most bytes of one write.
 const CHUNK: usize = 16 * 1024;
-/// The exit code of a program that writes to nobody: 128 and SIGPIPE.
+/// The exit code of a program whose output nobody reads: 128 plus SIGPIPE.
 const BROKEN_PIPE: i32 = 141;
 
 impl Shell {
-    /// Writes bytes to where an output goes.
+    /// Writes bytes to an output.
     pub(super) async fn print(&mut self, output: &Output, bytes: &[u8]) -> Result<(), Stop> {
         self.spend(bytes.len()).await?;
         match output {
@@ -53,8 +53,8 @@ impl Shell {
         Ok(())
     }
 
-    /// Counts bytes that are read from a file or printed. A plan, which is made again and again, has a bound of them; what runs lets
-    /// others run now and then, and a container's own command that moves more than it should goes on slowly.
+    /// Counts bytes that are read from a file or printed. A plan, which is made again and again, has a limit; a running command gives
+    /// other tasks a turn now and then, and a container's own command that moves more than it should goes on slowly.
     pub(super) async fn spend(&mut self, bytes: usize) -> Result<(), Stop> {
         let before = self.bytes;
         self.bytes = before.saturating_add(bytes);
@@ -73,7 +73,7 @@ impl Shell {
         Ok(())
     }
 
-    /// Waits, or has the time pass that is planned.
+    /// Waits, or lets planned time pass.
     pub(super) async fn pause(&mut self, time: Duration) {
         match &mut self.world {
             World::Planned(plan) => plan.pass(time),

@@ -1,18 +1,18 @@
-//! What a command would do, while it is found out.
+//! Collects what a command would do while it is being planned.
 
 use std::time::Duration;
 
 use super::run::Run;
 
-/// Lines that a plan has; what is more is left out.
+/// The most lines of a plan; further lines are left out.
 const MAX_LINES: usize = 1000;
-/// Bytes of all its lines.
+/// The most bytes of all its lines.
 const MAX_BYTES: usize = 256 * 1024;
 
-/// A run without time: what has been printed, and when it would have been.
+/// A run without real time: what would have been printed, and when.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
-    /// Whether what is not known is taken to end well.
+    /// Whether unknown commands are assumed to succeed.
     pub(super) guesses: bool,
     pub(super) now: Duration,
     line: Vec<u8>,
@@ -43,7 +43,7 @@ impl Plan {
         self.now = self.now.saturating_add(time);
     }
 
-    /// What came of it.
+    /// Returns the planned run.
     pub(super) fn finish(mut self) -> Run {
         self.end_line();
         self.run

@@ -1,31 +1,31 @@
-//! What a container's own command does, as far as it is known before the container starts.
+//! What a container's own command does, as far as this is known before the container starts.
 
 use std::time::Duration;
 
-/// How long something runs whose work is not known, but that is there to end: an init container, a pod of a job.
+/// How long unknown work takes in a container that is expected to end: an init container, or a container in a Job's pod.
 pub(crate) const SHORT_WORK: Duration = Duration::from_millis(500);
 
 /// What a command does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Run {
-    /// Lines of its log, and how long after its start each is written.
+    /// The lines of its log, and how long after its start each is written.
     pub(crate) lines: Vec<(Duration, String)>,
-    /// When it ends by itself, and with which code; absent: never.
+    /// When it ends by itself, and with which exit code; `None` means never.
     pub(crate) end: Option<(Duration, i32)>,
-    /// Whether its words say so, and not only what it is there for.
+    /// Whether this follows from its words, and not only from what kind of container it is.
     pub(crate) is_known: bool,
-    /// How it is run, where what it does is not planned.
+    /// How it is run, if it is not planned.
     pub(crate) live: Option<Live>,
 }
 
 /// How a container's own command is run when the container starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Live {
-    /// It does what is typed.
+    /// It runs the commands that are typed.
     Typed,
-    /// It reads or writes files, or tells the time. What of it is not known serves or, if `guesses`, ends well.
+    /// It uses files or the time of day. Unknown commands run for ever or, if `guesses`, succeed.
     Own {
-        /// Whether the container is there to end.
+        /// Whether the container is expected to end.
         guesses: bool,
     },
 }

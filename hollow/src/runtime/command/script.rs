@@ -1,5 +1,5 @@
-//! Reads scripts of a shell: lists of pipelines of commands, with conditions and loops ([`compound`]). Functions, `case` and what else
-//! is more than that are not read.
+//! Parses shell scripts: lists of pipelines of commands, with conditions and loops ([`compound`]). Functions, `case` and everything
+//! beyond that are not supported.
 
 use std::{iter::Peekable, str::Chars};
 
@@ -8,12 +8,12 @@ pub(super) use self::compound::Compound;
 mod compound;
 mod word;
 
-/// The longest script that is read: those in manifests are a few lines.
+/// The longest script that is parsed, in bytes: those in manifests are a few lines.
 pub(super) const MAX_SCRIPT: usize = 16 * 1024;
-/// How deep one `$(…)` may be in another.
+/// How deep `$(…)` may be nested.
 const MAX_DEPTH: usize = 4;
 
-/// When a pipeline is run, by how the one before it ended.
+/// When a pipeline is run, depending on how the previous one ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Joint {
     Always,
@@ -21,27 +21,27 @@ pub(super) enum Joint {
     AfterFailure,
 }
 
-/// Part of a word.
+/// A part of a word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     Text(String),
-    /// A variable's name. What is not in quotes is split at its spaces.
+    /// A variable's name. Its value is split at spaces unless it is quoted.
     Variable {
         name: String,
         is_quoted: bool,
-        /// What stands for one that is empty or not there.
+        /// What is used if the variable is empty or not set.
         otherwise: Option<Otherwise>,
     },
-    /// What this script prints.
+    /// The output of this script.
     Output {
         script: Script,
         is_quoted: bool,
     },
-    /// What comes of `$((…))`.
+    /// The result of `$((…))`.
     Sum(String),
 }
 
-/// What is done about a variable that is empty or not there.
+/// What is done if a variable is empty or not set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Otherwise {
     /// `${A:-b}`
@@ -50,10 +50,10 @@ pub(super) enum Otherwise {
     Fails,
 }
 
-/// Words as they are before variables stand for their values.
+/// A word before its variables are expanded.
 pub(super) type Word = Vec<Part>;
 
-/// Where an input comes from or an output goes.
+/// A redirection of an input or output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Redirection {
     /// `< file`
@@ -64,7 +64,7 @@ pub(super) enum Redirection {
     Same { what: Which, to: Which },
 }
 
-/// An output.
+/// An output that a redirection names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Which {
     Stdout,
@@ -76,16 +76,16 @@ pub(super) enum Which {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Command {
     pub(super) words: Vec<Word>,
-    /// In place of words.
+    /// A condition or loop, instead of words.
     pub(super) compound: Option<Box<Compound>>,
     pub(super) redirections: Vec<Redirection>,
 }
 
-/// Commands of which each reads what the one before it prints; at least one.
+/// Commands of which each reads the output of the previous one; at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pipeline {
     pub(super) joint: Joint,
-    /// `! …`
+    /// Whether it begins with `!`.
     pub(super) is_negated: bool,
     pub(super) commands: Vec<Command>,
 }
@@ -93,17 +93,17 @@ pub(super) struct Pipeline {
 /// A list of pipelines.
 pub(super) type Script = Vec<Pipeline>;
 
-/// Why a script is not read.
+/// Why a script cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unreadable {
-    /// A quote or `$(` has no end: more may follow.
+    /// A quote or `$(` has no end; more lines may follow.
     Unfinished,
-    /// It is more than a list of simple commands.
+    /// It uses syntax that is not supported.
     Unsupported,
 }
 
 impl Unreadable {
-    /// What a shell says.
+    /// Returns the shell's error message.
     pub(super) fn text(self) -> &'static str {
         match self {
             Unfinished => "syntax error: unterminated quoted string",
@@ -117,11 +117,11 @@ impl Unreadable {
 
 use Unreadable::{Unfinished, Unsupported};
 
-/// Words of the shell's own language that are not read, or not where they stand.
+/// Reserved words of the shell that are not supported, or not at this place.
 const KEYWORDS: [&str; 12] =
     ["case", "do", "done", "elif", "else", "esac", "fi", "function", "then", "trap", "}", "!"];
 
-/// Reads a script.
+/// Parses a script.
 pub(super) fn read(text: &str) -> Result<Script, Unreadable> {
     if text.len() > MAX_SCRIPT {
         return Err(Unsupported);
@@ -129,12 +129,12 @@ pub(super) fn read(text: &str) -> Result<Script, Unreadable> {
     Reader::new(&mut text.chars().peekable(), Depth::default()).script()
 }
 
-/// How deep a script is in others.
+/// How deep a script is nested.
 #[derive(Clone, Copy, Debug, Default)]
 struct Depth {
-    /// `$(…)` in one another.
+    /// How many `$(…)` surround it.
     scripts: usize,
-    /// Conditions and loops in one another, and in those.
+    /// How many conditions and loops surround it, including those around its `$(…)`.
     compounds: usize,
 }
 
@@ -146,7 +146,7 @@ struct Reader<'a, 'b> {
     pipeline: Vec<Command>,
     command: Command,
     depth: Depth,
-    /// The words of which the first at the place of a command ends the script, and which of them has.
+    /// The words that end the script when they stand at the place of a command, and the one that has ended it.
     ends: &'static [&'static str],
     end: Option<&'static str>,
 }
@@ -158,7 +158,7 @@ impl<'a, 'b> Reader<'a, 'b> {
         Self { rest, script, joint, is_negated, pipeline, command, depth, ends: &[], end: None }
     }
 
-    /// Reads to the end, or to the `)` of a `$(`.
+    /// Parses to the end, or to the `)` of a `$(`.
     fn script(mut self) -> Result<Script, Unreadable> {
         while self.step()? {}
         if self.depth.scripts > 0 {
@@ -168,7 +168,7 @@ impl<'a, 'b> Reader<'a, 'b> {
         Ok(self.script)
     }
 
-    /// Reads one word or sign; false at the end.
+    /// Parses one word or sign; returns false at the end.
     fn step(&mut self) -> Result<bool, Unreadable> {
         let Some(&next) = self.rest.peek() else { return Ok(false) };
         match next {
@@ -184,7 +184,7 @@ impl<'a, 'b> Reader<'a, 'b> {
                     self.end_pipeline(Joint::AfterFailure)?;
                 } else {
                     self.end_command()?.then_some(()).ok_or(Unsupported)?;
-                    // an empty command after it is no pipeline
+                    // An empty command after it makes no pipeline.
                     self.pipeline_goes_on()?;
                 }
             }
@@ -193,7 +193,7 @@ impl<'a, 'b> Reader<'a, 'b> {
                 if self.rest.next_if_eq(&'>').is_some() {
                     self.target(Which::Both)?;
                 } else {
-                    // alone it makes a process in the background
+                    // A single `&` would start a background process, which is not supported.
                     self.rest.next_if_eq(&'&').ok_or(Unsupported)?;
                     self.end_pipeline(Joint::AfterSuccess)?;
                 }
@@ -227,7 +227,7 @@ impl<'a, 'b> Reader<'a, 'b> {
                         return Ok(true);
                     }
                 }
-                // `2>`: the number belongs to the redirection
+                // In `2>`, the number belongs to the redirection.
                 let number = match word.as_slice() {
                     [Part::Text(text)] if self.rest.peek() == Some(&'>') => text.as_str(),
                     _ => "",
@@ -243,7 +243,7 @@ impl<'a, 'b> Reader<'a, 'b> {
         Ok(true)
     }
 
-    /// Whether there was one.
+    /// Ends the current command; returns whether there was one.
     fn end_command(&mut self) -> Result<bool, Unreadable> {
         let command = std::mem::take(&mut self.command);
         let text = |word: Option<&Word>| match word.map(Vec::as_slice) {
@@ -251,7 +251,7 @@ impl<'a, 'b> Reader<'a, 'b> {
             _ => String::new(),
         };
         let first = text(command.words.first());
-        // what has `&&` or `<` in it has its end elsewhere
+        // A condition with `&&` or `<` in it was cut there, and its end is elsewhere.
         let is_cut = first == "[[" && text(command.words.last()) != "]]";
         if is_cut || KEYWORDS.contains(&first.as_str()) {
             return Err(Unsupported);
@@ -283,7 +283,7 @@ impl<'a, 'b> Reader<'a, 'b> {
         Ok(())
     }
 
-    /// At a `>`.
+    /// Parses the redirection that begins with `>`.
     fn output(&mut self, what: Which) -> Result<(), Unreadable> {
         self.rest.next();
         if self.rest.next_if_eq(&'&').is_none() {
@@ -298,7 +298,7 @@ impl<'a, 'b> Reader<'a, 'b> {
         Ok(())
     }
 
-    /// After a `>`.
+    /// Parses what follows a `>`.
     fn target(&mut self, what: Which) -> Result<(), Unreadable> {
         let appends = self.rest.next_if_eq(&'>').is_some();
         let target = self.next_word()?;

@@ -1,5 +1,5 @@
-//! A shell, as far as it is simulated: scripts, pipelines, redirections, variables and the commands that only a shell has. It does
-//! what a script says, or plans it: then no time passes, no file is read, and what is printed is a log.
+//! A shell, as far as it is simulated: scripts, pipelines, redirections, variables and the shell's built-in commands. It runs a
+//! script or plans it: in a plan no time passes, no file is read, and what is printed is a log.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -14,47 +14,47 @@ use super::{
 };
 use crate::runtime::{answers::ExecAnswer, files::Files};
 
-/// How deep one `sh -c` or `$(…)` may be in another.
+/// How deep `sh -c` and `$(…)` may be nested.
 pub(super) const MAX_DEPTH: usize = 4;
-/// Commands of one script, with those of scripts in it.
+/// The most commands of one script, including those of nested scripts.
 const MAX_COMMANDS: usize = 10_000;
-/// Commands of a container's own script, which is done again and again.
+/// The most commands in the plan of a container's own script, which is made again and again.
 const MAX_PLANNED: usize = 2000;
-/// Bytes of one word.
+/// The most bytes of one word.
 pub(super) const MAX_WORD: usize = 64 * 1024;
-/// Words of one command.
+/// The most words of one command.
 const MAX_WORDS: usize = 4096;
-/// Bytes of all words of one command.
+/// The most bytes of all words of one command.
 const MAX_COMMAND_LINE: usize = 256 * 1024;
-/// The longest path.
+/// The most bytes of a path.
 const MAX_PATH: usize = 1024;
 
-/// Where a shell runs.
+/// The environment in which a shell runs.
 pub(super) enum World {
-    /// Nowhere: it is only found out what it would do.
+    /// No container: only a plan is made.
     Planned(Plan),
-    /// In a container that runs.
+    /// A running container.
     Real(Real),
 }
 
-/// A container that runs, as its commands see it.
+/// A running container as its commands see it.
 pub(super) struct Real {
     pub(super) files: Arc<Files>,
-    /// Answers to whole command lines.
+    /// Answers to complete command lines.
     pub(super) answers: BTreeMap<String, ExecAnswer>,
-    /// Ctrl-C at the terminal, where there is one.
+    /// Notified of Ctrl-C at the terminal, if there is one.
     pub(super) interrupts: Option<Arc<Notify>>,
-    /// The number of the user that they run as.
+    /// The numeric id of the user that runs the commands.
     pub(super) user: i64,
-    /// What the container's own command is like; absent in an exec.
+    /// The settings of the container's own command; `None` in an exec.
     pub(super) own: Option<Own>,
 }
 
-/// The command of a container, which is run when the container starts.
+/// The settings of a container's own command, which is run when the container starts.
 pub(super) struct Own {
-    /// Whether what is not known is taken to end well.
+    /// Whether unknown commands are assumed to succeed.
     pub(super) guesses: bool,
-    /// What is printed of what is not known, where nothing else has been printed.
+    /// What is printed for an unknown command if nothing else has been printed.
     pub(super) announcement: String,
 }
 
@@ -66,11 +66,11 @@ pub(super) struct Shell {
     pub(super) last: i32,
     pub(super) stops_at_failure: bool,
     pub(super) depth: usize,
-    /// How many more commands are run.
+    /// How many more commands may be run.
     pub(super) commands: usize,
-    /// Bytes that its programs have moved.
+    /// How many bytes its programs have moved.
     pub(super) bytes: usize,
-    /// Whether anything was printed that somebody sees.
+    /// Whether anything visible was printed.
     pub(super) has_printed: bool,
     pub(super) world: World,
 }
@@ -79,7 +79,7 @@ pub(super) struct Shell {
 #[derive(Default)]
 pub(super) struct Words {
     pub(super) all: Vec<String>,
-    /// Of all of them.
+    /// The bytes of all words together.
     bytes: usize,
 }
 
@@ -94,7 +94,7 @@ impl Words {
     }
 }
 
-/// Variables, directory, and whether it stops at a failure.
+/// Variables, current directory, and whether the shell stops at a failure.
 pub(super) struct Saved(Variables, String, bool);
 
 impl Shell {
@@ -117,12 +117,12 @@ impl Shell {
         }
     }
 
-    /// Lets it run as many commands as at its beginning.
+    /// Gives it the same allowance of commands as at its beginning.
     pub(super) fn allow_more(&mut self) {
         self.commands = MAX_COMMANDS;
     }
 
-    /// Runs a script that was read. Boxed, since it is called by what it calls.
+    /// Runs a parsed script. Boxed because it is recursive.
     pub(super) fn script<'a>(
         &'a mut self,
         script: &'a [Pipeline],
@@ -160,7 +160,7 @@ impl Shell {
         for (place, command) in commands.iter().enumerate() {
             let pipe = (place + 1 < commands.len()).then(Output::pipe);
             inner.output = pipe.as_ref().map_or_else(|| streams.output.clone(), |(output, _)| output.clone());
-            // what it reads of this is what it needs: a copy of the input is the input
+            // A clone reads from the same input, so this command takes only what it needs.
             let saved = self.save();
             let outcome = self.command(command, &inner).await;
             code = self.restore(saved, outcome)?;
@@ -170,12 +170,12 @@ impl Shell {
         Ok(code)
     }
 
-    /// What is to be as it was after something that runs as in a shell of its own.
+    /// Saves what a subshell must not change.
     pub(super) fn save(&self) -> Saved {
         Saved(self.variables.clone(), self.directory.clone(), self.stops_at_failure)
     }
 
-    /// The end of a shell of its own is not this shell's.
+    /// Restores what was saved before a subshell; the end of the subshell does not end this shell.
     pub(super) fn restore(&mut self, saved: Saved, outcome: Outcome) -> Outcome {
         Saved(self.variables, self.directory, self.stops_at_failure) = saved;
         match outcome {
@@ -204,7 +204,7 @@ impl Shell {
         }
     }
 
-    /// The inner error is why it cannot be done.
+    /// Applies redirections. The inner error is the message that is shown.
     async fn redirect(
         &mut self,
         redirection: &Redirection,
@@ -245,9 +245,9 @@ impl Shell {
         Ok(Ok(()))
     }
 
-    /// One command: what only a shell knows, or else a program.
+    /// Runs one command: a built-in of the shell, or else a program.
     async fn step(&mut self, words: &[String], streams: &Streams) -> Outcome {
-        // `A=1 program`: the variable stays, which few would see
+        // In `A=1 program` the variable stays set, unlike in a real shell; few scripts would notice.
         let assignments = words.iter().take_while(|word| assignment(word).is_some()).count();
         let (assigned, words) = words.split_at(assignments);
         self.assign(assigned, streams).await?;
@@ -299,7 +299,7 @@ impl Shell {
         Ok(0)
     }
 
-    /// `sh` with these arguments.
+    /// Runs `sh` with these arguments.
     pub(super) fn nested<'a>(
         &'a mut self,
         arguments: &'a [String],
@@ -359,7 +359,7 @@ impl Shell {
         }
     }
 
-    /// A path as the container's files know it: absolute, and without `.` and `..`.
+    /// Returns a path as the container's files know it: absolute, and without `.` and `..`.
     pub(super) fn resolve(&self, path: &str) -> String {
         let mut parts: Vec<&str> = Vec::new();
         let start = if path.starts_with('/') { "" } else { self.directory.as_str() };
@@ -373,7 +373,7 @@ impl Shell {
         format!("/{}", parts.join("/"))
     }
 
-    /// Asks something of the files. The inner error is in the words of programs.
+    /// Runs a function on the container's files. The inner error is the message that programs show.
     pub(super) async fn files<T: Send + 'static>(
         &self,
         path: &str,
@@ -388,7 +388,7 @@ impl Shell {
         Ok(answer.unwrap_or_else(|error| Err(std::io::Error::other(error))).map_err(|error| words(&error)))
     }
 
-    /// Prints to the error output, after the shell's name.
+    /// Prints to the error output, prefixed with the shell's name.
     pub(super) async fn complain(&mut self, streams: &Streams, what: &str) -> Result<(), Stop> {
         self.print(&streams.error, format!("sh: {what}\n").as_bytes()).await
     }
@@ -415,7 +415,7 @@ fn is_name(text: &str) -> bool {
         && text.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
 }
 
-/// As libc says it.
+/// Returns libc's message for an error.
 fn words(error: &std::io::Error) -> String {
     use std::io::ErrorKind;
     match error.kind() {

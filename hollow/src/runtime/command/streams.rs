@@ -1,4 +1,4 @@
-//! What a command reads and where its output goes.
+//! The inputs and outputs of commands.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -8,26 +8,26 @@ use tokio::sync::mpsc;
 
 use super::outcome::Stop;
 
-/// What a pipe between two commands holds: the second begins when the first has ended.
+/// The most bytes in a pipe between two commands: the second begins when the first has ended.
 const MAX_PIPE: usize = 4 << 20;
 /// The longest line that is read from an input.
 const MAX_LINE: usize = 16 * 1024;
 
-/// Where a command's input comes from; clones are the same input.
+/// A command's input; clones share it.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Input {
-    /// Nowhere: it is at its end.
+    /// An input without any bytes.
     #[default]
     Empty,
-    /// These bytes, and no more.
+    /// An input of just these bytes.
     Bytes(Arc<Mutex<Bytes>>),
-    /// Whoever types, or another program.
+    /// What a user types, or what another program prints.
     Live(Arc<tokio::sync::Mutex<Live>>),
-    /// Somebody who may type, while it is only planned what a container does.
+    /// What somebody may type, while a container's command is only planned.
     Awaited,
 }
 
-/// Bytes as they come. An empty chunk is an end after which more may follow, as Ctrl-D at a terminal.
+/// Bytes as they come. An empty chunk is an end after which more may follow, such as Ctrl-D at a terminal.
 #[derive(Debug)]
 pub(super) struct Live {
     chunks: mpsc::Receiver<Bytes>,
@@ -43,7 +43,7 @@ impl Input {
         Self::Bytes(Arc::new(Mutex::new(bytes.into())))
     }
 
-    /// The next bytes; none at the end. Cancel-safe: what is not taken stays where it is.
+    /// Returns the next bytes; `None` at the end. Cancel-safe: what is not taken stays there.
     pub(super) async fn read(&self) -> Result<Option<Bytes>, Stop> {
         match self {
             Self::Empty => Ok(None),
@@ -61,7 +61,7 @@ impl Input {
         }
     }
 
-    /// Gives back what was read and not used.
+    /// Gives back what was read but not used.
     async fn unread(&self, bytes: Bytes) {
         match self {
             Self::Live(live) => live.lock().await.rest = bytes,
@@ -70,7 +70,7 @@ impl Input {
         }
     }
 
-    /// All that comes; what is more than a pipe holds is an error.
+    /// Returns the whole input; more than a pipe holds is an error.
     pub(super) async fn all(&self) -> Result<Bytes, Stop> {
         let mut all = BytesMut::new();
         while let Some(chunk) = self.read().await? {
@@ -82,7 +82,7 @@ impl Input {
         Ok(all.freeze())
     }
 
-    /// The next line with its end, or what is left of one; none at the end. A line that is too long is cut into several.
+    /// Returns the next line with its newline, or the rest; `None` at the end. A line that is too long is cut into several.
     pub(super) async fn line(&self) -> Result<Option<Bytes>, Stop> {
         let mut line = BytesMut::new();
         while let Some(mut chunk) = self.read().await? {
@@ -98,18 +98,18 @@ impl Input {
     }
 }
 
-/// Where what is printed goes.
+/// The destination of a command's output.
 #[derive(Clone, Debug)]
 pub(super) enum Output {
-    /// To nobody.
+    /// The output is thrown away.
     Nowhere,
-    /// To the log of a container of which it is only planned what it does.
+    /// The planned log of a container.
     Plan,
-    /// To whoever reads it.
+    /// The receiver of this channel.
     Live(mpsc::Sender<Bytes>),
-    /// To the next command.
+    /// The input of the next command.
     Pipe(Arc<Mutex<Vec<u8>>>),
-    /// To the end of a file.
+    /// The end of this file.
     File(String),
 }
 
@@ -120,7 +120,7 @@ impl Output {
     }
 }
 
-/// Appends to a pipe; false where it is full.
+/// Appends to a pipe; returns false if it is full.
 pub(super) fn push(pipe: &Mutex<Vec<u8>>, bytes: &[u8]) -> bool {
     let mut pipe = pipe.lock();
     let has_room = pipe.len() + bytes.len() <= MAX_PIPE;
@@ -130,7 +130,7 @@ pub(super) fn push(pipe: &Mutex<Vec<u8>>, bytes: &[u8]) -> bool {
     has_room
 }
 
-/// What a command reads and where its output goes.
+/// The input and the outputs of a command.
 #[derive(Clone, Debug)]
 pub(super) struct Streams {
     pub(super) input: Input,
@@ -138,16 +138,16 @@ pub(super) struct Streams {
     pub(super) error: Output,
 }
 
-/// Variables of a shell, by name.
+/// The variables of a shell by name.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Variables {
-    /// Shared with the shells in this one until either changes it.
+    /// Shared with subshells until one of them changes it.
     all: Arc<BTreeMap<String, String>>,
-    /// Of names and values.
+    /// The bytes of all names and values.
     bytes: usize,
 }
 
-/// Bytes of all names and values that a script sets.
+/// The most bytes of all names and values that a script sets.
 const MAX_VARIABLES: usize = 256 * 1024;
 
 impl Variables {
@@ -169,7 +169,7 @@ impl Variables {
         }
     }
 
-    /// Sets one; false where they take too much memory.
+    /// Sets a variable; returns false if the variables would take too much memory.
     pub(super) fn set(&mut self, name: &str, value: String) -> bool {
         self.remove(name);
         let bytes = self.bytes + name.len() + value.len();

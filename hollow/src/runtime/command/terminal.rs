@@ -1,17 +1,17 @@
-//! A terminal: shows what is typed, makes lines of it, and knows Ctrl-C, Ctrl-D and the keys that erase.
+//! A terminal: echoes what is typed, splits it into lines, and handles Ctrl-C, Ctrl-D and the keys that erase.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::{Notify, mpsc};
 
-/// The exit code of what Ctrl-C has ended: 128 and SIGINT.
+/// The exit code of a command that Ctrl-C has ended: 128 plus SIGINT.
 pub(super) const INTERRUPTED: i32 = 130;
-/// Lines that were typed and not read.
+/// How many typed lines may wait to be read.
 const MAX_LINES: usize = 256;
-/// Bytes of one line that is typed.
+/// The most bytes of one typed line.
 const MAX_LINE: usize = 4095;
-/// Pieces of output that wait.
+/// How many pieces of output may wait.
 const OUTPUT: usize = 4;
 
 const INTERRUPT: u8 = 0x03;
@@ -23,7 +23,7 @@ const DELETE: u8 = 0x7f;
 const ESCAPE: u8 = 0x1b;
 const QUIT: u8 = 0x1c;
 
-/// Between who types and a program.
+/// Connects a user who types with a program.
 pub(super) struct Terminal {
     typed: Option<mpsc::Receiver<Bytes>>,
     screen: mpsc::Sender<Bytes>,
@@ -32,15 +32,15 @@ pub(super) struct Terminal {
     interrupts: Arc<Notify>,
 }
 
-/// The program's side.
+/// The program's side of the terminal.
 pub(super) struct Attached {
-    /// Lines; an empty one is an end.
+    /// The typed lines; an empty one is an end of the input.
     pub(super) input: mpsc::Receiver<Bytes>,
     pub(super) output: mpsc::Sender<Bytes>,
     pub(super) interrupts: Arc<Notify>,
 }
 
-/// A terminal at which this is typed and that is seen so.
+/// Returns a terminal that reads what is typed from `typed` and shows its output on `screen`, and the program's side of it.
 pub(super) fn new(typed: Option<mpsc::Receiver<Bytes>>, screen: mpsc::Sender<Bytes>) -> (Terminal, Attached) {
     let (lines, input) = mpsc::channel(MAX_LINES);
     let (output, printed) = mpsc::channel(OUTPUT);
@@ -55,7 +55,7 @@ impl Terminal {
         let Self { typed, screen, mut printed, lines, interrupts } = self;
         let show = async {
             while let Some(bytes) = printed.recv().await {
-                // nobody may look any more: what is printed is lost then
+                // If the user has left, the output is lost.
                 let _ = screen.send(returned(&bytes)).await;
             }
         };
@@ -70,7 +70,7 @@ impl Terminal {
                     let _ = screen.send(echo.into()).await;
                 }
             }
-            // the program goes on: at a terminal, who leaves says no end
+            // The program goes on: a user who leaves a terminal does not end its input.
             drop(line);
             std::future::pending::<T>().await
         };
@@ -82,11 +82,11 @@ impl Terminal {
     }
 }
 
-/// The line that is typed.
+/// The line that is being typed.
 #[derive(Default)]
 struct Line {
     typed: Vec<u8>,
-    /// Inside of the sequence of a key that no line needs, as an arrow's.
+    /// The position in the escape sequence of a key that is ignored, such as an arrow key.
     escape: Escape,
 }
 
@@ -141,14 +141,14 @@ impl Line {
         }
     }
 
-    /// A line for which there is no room is lost, as it is at other terminals.
+    /// Sends the line to the program. A line for which there is no room is lost, as at other terminals.
     fn send(&mut self, echo: &mut Vec<u8>, lines: &mpsc::Sender<Bytes>) {
         if lines.try_send(std::mem::take(&mut self.typed).into()).is_err() {
             echo.extend_from_slice(BELL);
         }
     }
 
-    /// The last character, which may be of several bytes.
+    /// Erases the last character, which may have several bytes.
     fn erase(&mut self, echo: &mut Vec<u8>) {
         while let Some(byte) = self.typed.pop() {
             if byte & 0xc0 != 0x80 {
@@ -159,7 +159,7 @@ impl Line {
     }
 }
 
-/// With a return before each new line.
+/// Puts a carriage return before each newline.
 fn returned(bytes: &[u8]) -> Bytes {
     let mut shown = Vec::with_capacity(bytes.len() + 8);
     for byte in bytes {

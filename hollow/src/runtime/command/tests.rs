@@ -19,7 +19,7 @@ fn of(command: &[&str], image: &str, ends: bool) -> Run {
     })
 }
 
-/// When it ends and how, in seconds, and what it prints.
+/// Returns when the run ends, in seconds, its exit code, and what it prints.
 fn outcome(run: &Run) -> (Option<(f64, i32)>, String) {
     let lines: Vec<_> = run.lines.iter().map(|(_, line)| line.as_str()).collect();
     (run.end.map(|(after, code)| (after.as_secs_f64(), code)), lines.join("|"))
@@ -83,7 +83,7 @@ fn what_the_command_says_decides() {
         ),
         (vec!["sh", "-c", "[ \"$COLOR\" = blue ] && exit 4"], Some((0.0, 4)), ""),
         (vec!["cat"], Some((0.0, 0)), ""),
-        // what is not known runs on, after what is
+        // An unknown command runs on after what precedes it.
         (vec!["serve", "--fast"], None, ""),
         (vec!["sh", "-c", "echo begin; exec nginx -g 'daemon off;'"], None, "begin"),
         (vec!["sh", "-c", "while true; do echo x; sleep 1; done"], None, ""),
@@ -205,7 +205,7 @@ fn plans_that_would_take_long_are_not_made_to_their_end() {
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 }
 
-/// They would go round without a command that anybody counts.
+/// Such loops would turn without a command that is counted.
 #[test]
 fn loops_of_nothing_are_not_read() {
     for text in ["while do done", "until do done", "while true; do done", "while do true; done"] {

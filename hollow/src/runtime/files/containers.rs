@@ -8,21 +8,21 @@ use wire::cri::{ContainerConfig, Mount};
 use super::{Files, Shared};
 use crate::runtime::state::Running;
 
-/// The annotation of a container with the place of the file for its last words, as the kubelet gives it.
+/// The annotation in which a kubelet gives the path of a container's termination message file.
 const LAST_WORDS: &str = "io.kubernetes.container.terminationMessagePath";
-/// The label of a container with the uid of its pod, as the kubelet gives it.
+/// The label in which a kubelet gives the uid of a container's pod.
 const POD_UID: &str = "io.kubernetes.pod.uid";
 
 /// The files of the containers in which commands have run.
 #[derive(Default)]
 pub(crate) struct ContainerFiles {
-    /// By the container's id.
+    /// The files by the container's id.
     all: Mutex<BTreeMap<String, Arc<Files>>>,
     shared: Shared,
 }
 
 impl ContainerFiles {
-    /// Those of one container; those of containers that do not run any more are forgotten.
+    /// Returns the files of one container, and forgets those of containers that do not run any more.
     pub(crate) fn of(&self, id: &str, running: &Running, is_running: impl Fn(&str) -> bool) -> Arc<Files> {
         let mut all = self.all.lock();
         if let Some(files) = all.get(id) {
@@ -39,8 +39,8 @@ impl ContainerFiles {
     }
 }
 
-/// The place of the file for the container's last words, where what is mounted there is the one that the node has made for it
-/// (`…/UID/containers/NAME/FILE`, as a kubelet's) and none of the pod's own choice.
+/// Returns the path of the container's termination message file if the file mounted there is the one that the node has made for it
+/// (`…/UID/containers/NAME/FILE`, as a kubelet's), and not one that the pod itself has mounted.
 fn last_words(config: &ContainerConfig) -> String {
     let place = config.annotations.get(LAST_WORDS).map(String::as_str).unwrap_or_default();
     let uid = config.labels.get(POD_UID).map(String::as_str).unwrap_or_default();

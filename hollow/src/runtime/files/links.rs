@@ -1,4 +1,4 @@
-//! Symbolic links that a container has made. Those of what is mounted are the host's, and followed there.
+//! Symbolic links that a container has made. Links in mounts belong to the host and are followed there.
 
 use std::io::{self, ErrorKind};
 
@@ -7,13 +7,13 @@ use super::{
     written::Node,
 };
 
-/// Links of one path.
+/// The most links that are followed for one path.
 const MAX_LINKS: usize = 40;
-/// Bytes of where a link leads.
+/// The most bytes of a link's target.
 const MAX_TARGET: usize = 4096;
 
 impl Files {
-    /// Makes a symbolic link. With `replaces`, in the place of a file or link that there is.
+    /// Makes a symbolic link. With `replaces`, an existing file or link is replaced.
     pub(crate) fn link(&self, path: &str, target: &str, replaces: bool) -> io::Result<()> {
         let path = self.follow_above(path)?;
         self.check(&path)?;
@@ -31,17 +31,17 @@ impl Files {
         written.lock().put(&name, Node::Link(target.to_owned()))
     }
 
-    /// Where the link at this path leads; none where there is no link.
+    /// Returns the target of the link at this path; `None` if there is no link.
     pub(crate) fn target(&self, path: &str) -> io::Result<Option<String>> {
         Ok(self.link_at(&self.follow_above(path)?))
     }
 
-    /// What a path leads to.
+    /// Returns the path after all links are followed.
     pub(super) fn follow(&self, path: &str) -> io::Result<String> {
         self.lead(path, true)
     }
 
-    /// The same without the last link.
+    /// Returns the path after all links but the last part are followed.
     pub(super) fn follow_above(&self, path: &str) -> io::Result<String> {
         self.lead(path, false)
     }
@@ -55,7 +55,7 @@ impl Files {
         Err(io::Error::other("Too many levels of symbolic links"))
     }
 
-    /// The path behind the first link in it.
+    /// Returns the path with its first link replaced by the target.
     fn behind_first_link(&self, path: &str, whole: bool) -> Option<String> {
         let ends = path.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0);
         for end in ends.chain(whole.then_some(path.len())) {
@@ -67,7 +67,7 @@ impl Files {
         None
     }
 
-    /// Where the link leads that was made at just this path.
+    /// Returns the target of the link at exactly this path.
     fn link_at(&self, path: &str) -> Option<String> {
         let (written, name) = self.place(path);
         match written.lock().nodes.get(&name) {
@@ -77,7 +77,7 @@ impl Files {
     }
 }
 
-/// An absolute path without `.` and `..`, as a link in this directory means it.
+/// Returns the absolute path, without `.` and `..`, of a link's target in this directory.
 fn joined(directory: &str, target: &str) -> String {
     let start = if target.starts_with('/') { "" } else { directory };
     let mut parts: Vec<&str> = Vec::new();

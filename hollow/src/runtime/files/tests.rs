@@ -1,4 +1,4 @@
-//! What a container can read, and what its log looks like.
+//! Tests what a container can read, and what its log looks like.
 
 use std::os::unix::fs::symlink;
 
@@ -111,12 +111,12 @@ fn links_lead_to_what_they_name_inside_of_the_container() {
     assert!(read("/tmp/round").unwrap_err().to_string().contains("Too many levels"));
     assert_eq!(files.kind("/tmp/folder").unwrap(), Kind::Directory);
     assert!(files.list("/tmp/folder").unwrap().contains("file"));
-    // what is written through a link is where it leads
+    // What is written through a link goes to its target.
     files.write("/tmp/dangling", b"made", false).unwrap();
     assert_eq!(read("/tmp/none").unwrap(), "made");
     files.make_directory("/tmp/folder/new", false).unwrap();
     assert_eq!(files.kind("/tmp/a/new").unwrap(), Kind::Directory);
-    // a link goes by itself
+    // A link is removed alone, without its target.
     files.remove("/tmp/folder").unwrap();
     assert_eq!(read("/tmp/a/file").unwrap(), "content");
     files.remove("/tmp/round").unwrap();

@@ -1,5 +1,5 @@
-//! A container's files as its commands see them: a few directories that every image has, what is mounted, and over both, in memory,
-//! what was written. Nothing is written to the host but the file in which a container leaves its last words.
+//! A container's files as its commands see them: a few directories that every image has, the mounts, and over both, in memory, what
+//! was written. Nothing is written to the host except the termination message file of a container.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,57 +18,57 @@ use super::{
     written::{MAX_WRITTEN, Node, Written, full},
 };
 
-/// What every container has.
+/// The directories that every container has.
 const DIRECTORIES: [&str; 13] = [
     "/", "/bin", "/dev", "/etc", "/home", "/opt", "/proc", "/root", "/run", "/tmp", "/usr", "/usr/bin",
     "/var",
 ];
-/// The permissions of a file that is written.
+/// The permissions of a written file.
 const FILE: u32 = 0o644;
-/// Bytes of the last words of a container, of which the node reads 4 KiB.
+/// The most bytes of a container's termination message, of which the node reads 4 KiB.
 const MAX_LAST_WORDS: u64 = 16 * 1024;
-/// Names of one directory of the host that are listed.
+/// The most names that are listed of a directory of the host.
 const MAX_NAMES: usize = 4096;
 
-/// What is at a path.
+/// The kind of file at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Directory,
-    /// With its size in bytes.
+    /// A regular file, with its size in bytes.
     File(u64),
 }
 
-/// The files of one container. Paths are absolute and have neither `.` nor `..` in them.
+/// The files of one container. Paths are absolute and contain neither `.` nor `..`.
 #[derive(Debug)]
 pub(crate) struct Files {
     mounts: Vec<Mount>,
     hostname: String,
-    /// What was written outside of the mounts.
+    /// What was written outside the mounts.
     own: Arc<Mutex<Written>>,
-    /// What was written to each mount, by its place in the container: all who mount the same see it.
+    /// What was written to each mount, by its path in the container: all containers that mount the same directory see it.
     mounted: BTreeMap<String, Arc<Mutex<Written>>>,
-    /// The file that the node reads when the container has ended, by its place in the container.
+    /// The path in the container of the termination message file, which the node reads when the container has ended.
     last_words: String,
 }
 
-/// What the system tells of a file.
+/// The metadata of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
-    /// Kind and permissions, as of `stat`.
+    /// Kind and permissions as in `stat(2)`.
     pub(crate) mode: u32,
     pub(crate) user: u32,
     pub(crate) group: u32,
 }
 
 impl Files {
-    /// `shared`: what is written to directories of the host.
+    /// Creates the files of a container; `shared` holds what was written to directories of the host.
     pub(crate) fn new(mounts: Vec<Mount>, hostname: String, last_words: String, shared: &Shared) -> Self {
         let of = |mount: &Mount| (mount.container_path.clone(), shared.of(&mount.host_path));
         let mounted = mounts.iter().map(of).collect();
         Self { mounts, hostname, own: Arc::default(), mounted, last_words }
     }
 
-    /// Where what is written at a path is kept, and under which name.
+    /// Returns where what is written at a path is kept, and under which name.
     pub(super) fn place(&self, path: &str) -> (&Mutex<Written>, String) {
         let found = covering(&self.mounts, Path::new(path));
         let found =
@@ -87,7 +87,7 @@ impl Files {
         written.lock().nodes.get(&name).cloned()
     }
 
-    /// What was written anywhere, as the container sees it.
+    /// Returns the paths in the container of everything that was written.
     fn all_written(&self) -> Vec<String> {
         let mut all: Vec<String> = self.own.lock().nodes.keys().cloned().collect();
         for (above, written) in &self.mounted {
@@ -98,14 +98,14 @@ impl Files {
         all
     }
 
-    /// Whether this is the file for the last words, which is there.
+    /// Reports whether this is the termination message file, and exists.
     fn is_for_last_words(&self, path: &str) -> bool {
         !self.last_words.is_empty()
             && path == self.last_words
             && covering(&self.mounts, Path::new(path)).is_some()
     }
 
-    /// The content of a file.
+    /// Returns the content of a file.
     pub(crate) fn read(&self, path: &str) -> io::Result<Vec<u8>> {
         let path = self.follow(path)?;
         let path = path.as_str();
@@ -124,7 +124,7 @@ impl Files {
         }
     }
 
-    /// What is at a path.
+    /// Returns the kind of file at a path.
     pub(crate) fn kind(&self, path: &str) -> io::Result<Kind> {
         let path = self.follow(path)?;
         let path = path.as_str();
@@ -146,7 +146,7 @@ impl Files {
         }
     }
 
-    /// The names in a directory, in order.
+    /// Returns the names in a directory in order.
     pub(crate) fn list(&self, path: &str) -> io::Result<BTreeSet<String>> {
         let path = self.follow(path)?;
         let path = path.as_str();
@@ -172,7 +172,7 @@ impl Files {
         Ok(names)
     }
 
-    /// Writes a file, or goes on at its end.
+    /// Writes a file, or appends to it.
     pub(crate) fn write(&self, path: &str, bytes: &[u8], appends: bool) -> io::Result<()> {
         let path = self.follow(path)?;
         let path = path.as_str();
@@ -199,7 +199,7 @@ impl Files {
         written.lock().put(&name, Node::File { content, mode: FILE })
     }
 
-    /// Sets the permissions of a file that was written.
+    /// Sets the permissions of a written file.
     pub(crate) fn set_mode(&self, path: &str, mode: u32) {
         let (written, name) = self.place(path);
         if let Some(Node::File { mode: of_file, .. }) = written.lock().nodes.get_mut(&name) {
@@ -207,7 +207,7 @@ impl Files {
         }
     }
 
-    /// What the system would tell of a file; `user`: who has written what was written.
+    /// Returns the metadata of a file; `user` is the owner of what was written.
     pub(crate) fn stat(&self, path: &str, user: u32) -> io::Result<Stat> {
         let path = self.follow(path)?;
         let path = path.as_str();
@@ -224,7 +224,7 @@ impl Files {
         Ok(Stat { mode, user: 0, group: 0 })
     }
 
-    /// Whether a mounted path is in memory.
+    /// Reports whether a mounted path is on a file system in memory.
     pub(crate) fn is_in_memory(&self, path: &str) -> io::Result<bool> {
         let found = nix::sys::statfs::statfs(&locate(&self.mounts, path)?)?;
         Ok(found.filesystem_type() == nix::sys::statfs::TMPFS_MAGIC)
@@ -244,7 +244,7 @@ impl Files {
         File::options().write(true).truncate(true).open(&place)?.write_all(&content)
     }
 
-    /// Makes a directory; with `parents`, those above it too, and none where there is one.
+    /// Makes a directory; with `parents`, also those above it, and an existing one is no error.
     pub(crate) fn make_directory(&self, path: &str, parents: bool) -> io::Result<()> {
         let path = self.follow(path)?;
         let path = path.as_str();
@@ -261,7 +261,7 @@ impl Files {
         written.lock().put(&name, Node::Directory)
     }
 
-    /// Removes what was written at a path, and below it; of a link, the link itself.
+    /// Removes what was written at a path and below it; of a link, the link itself.
     pub(crate) fn remove(&self, path: &str) -> io::Result<()> {
         let path = self.follow_above(path)?;
         let path = path.as_str();
@@ -282,7 +282,7 @@ impl Files {
         Ok(())
     }
 
-    /// Whether something may be written there.
+    /// Checks whether something may be written at a path.
     pub(super) fn check(&self, path: &str) -> io::Result<()> {
         match parent(path).map(|above| self.kind(above)) {
             Some(Ok(Kind::Directory)) => {}
@@ -297,7 +297,7 @@ impl Files {
     }
 }
 
-/// The directory that something is in; the root is in none.
+/// Returns the parent directory; `None` for the root.
 pub(super) fn parent(path: &str) -> Option<&str> {
     let (above, name) = path.rsplit_once('/')?;
     if name.is_empty() {

@@ -1,5 +1,5 @@
-//! What containers have written, in memory: each of its own, and to what it mounts together with all others of the node that mount the
-//! same.
+//! What containers have written, in memory: each container's own files, and what it has written to mounts, which it shares with all
+//! containers of the node that mount the same.
 
 use std::{
     collections::BTreeMap,
@@ -10,45 +10,45 @@ use std::{
 
 use parking_lot::Mutex;
 
-/// Bytes of what was written in one place, its names among them.
+/// The most bytes of what was written in one place, including the names.
 pub(super) const MAX_WRITTEN: usize = 1 << 20;
-/// What a file or directory takes besides.
+/// How many bytes a file or directory counts in addition to its name and content.
 const NODE: usize = 128;
-/// Directories of the host of which is known what was written there though nobody mounts them now.
+/// For how many directories of the host that no container mounts now the written files are kept.
 const MAX_LEFT: usize = 64;
 
-/// What was written at a path.
+/// A written file, directory or link.
 #[derive(Clone, Debug)]
 pub(super) enum Node {
     Directory,
     File {
         content: Vec<u8>,
-        /// Its permissions.
+        /// The permissions of the file.
         mode: u32,
     },
-    /// A symbolic link, and where it leads.
+    /// A symbolic link and its target.
     Link(String),
 }
 
-/// What was written in one place.
+/// The files that were written in one place.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
-    /// By path.
+    /// The files by path.
     pub(super) nodes: BTreeMap<String, Node>,
     bytes: usize,
 }
 
-/// What was written to the directories of the host that containers mount.
+/// What was written to the directories of the host that containers mount, by the path on the host.
 #[derive(Debug, Default)]
 pub(crate) struct Shared(Mutex<BTreeMap<String, Arc<Mutex<Written>>>>);
 
 impl Shared {
-    /// What was written to one of them.
+    /// Returns what was written to one of them.
     pub(crate) fn of(&self, host_path: &str) -> Arc<Mutex<Written>> {
         Arc::clone(self.0.lock().entry(host_path.to_owned()).or_default())
     }
 
-    /// Forgets what nobody can see any more, as of the volumes of pods that are gone.
+    /// Forgets what no container mounts any more, such as volumes of pods that are gone.
     pub(crate) fn clean(&self) {
         let mut all = self.0.lock();
         let mut left = 0;
@@ -75,7 +75,7 @@ impl Written {
         Ok(())
     }
 
-    /// Goes on at the end of a file that was written before; none where there is no such file.
+    /// Appends to a file that was written before; returns `None` if there is no such file.
     pub(super) fn append(&mut self, path: &str, bytes: &[u8]) -> Option<io::Result<()>> {
         let Some(Node::File { content, .. }) = self.nodes.get_mut(path) else { return None };
         if self.bytes + bytes.len() > MAX_WRITTEN {

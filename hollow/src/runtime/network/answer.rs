@@ -1,4 +1,4 @@
-//! What a simulated server answers. Pure.
+//! Computes what a simulated server answers. Pure.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use super::super::{
     behaviour::Behaviour,
 };
 
-/// The one call of gRPC that is known.
+/// The only gRPC call that is known.
 const CHECK: &str = "/grpc.health.v1.Health/Check";
-/// gRPC's codes.
+/// gRPC's status codes.
 const OK: &str = "0";
 const INVALID_ARGUMENT: &str = "3";
 const UNIMPLEMENTED: &str = "12";
-/// How much of a call's message comes before its name of the service: flag and length, tag and length.
+/// How many bytes of a call's message precede the service name: flag and length, tag and length.
 const MESSAGE_HEAD: usize = 5;
 
-/// An answer, when it comes, and what follows its body.
+/// An answer, the delay before it, and the trailers after its body.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) response: Response<Bytes>,
@@ -27,13 +27,13 @@ pub(super) struct Answer {
     pub(super) delay: Duration,
 }
 
-/// Whether a request is a call of gRPC.
+/// Reports whether a request is a gRPC call.
 pub(super) fn is_grpc<T>(request: &Request<T>) -> bool {
     let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     kind.is_some_and(|kind| kind.starts_with("application/grpc"))
 }
 
-/// What a server that has run for `age` answers to a request for `path`.
+/// Returns what a server that has run for `age` answers to a request for `path`.
 pub(super) fn http(behaviour: &Behaviour, age: Duration, path: &str) -> Answer {
     let known = behaviour.http.get(path).filter(|answer| age >= answer.after);
     let answer = known.cloned().unwrap_or_else(|| HttpAnswer { body: "ok".into(), ..HttpAnswer::default() });
@@ -42,7 +42,7 @@ pub(super) fn http(behaviour: &Behaviour, age: Duration, path: &str) -> Answer {
     Answer { response, trailers: None, delay: answer.delay }
 }
 
-/// What a server answers to a call of gRPC with this body.
+/// Returns what a server answers to a gRPC call with this body.
 pub(super) fn grpc(behaviour: &Behaviour, path: &str, body: &[u8]) -> Answer {
     let (code, message) = match (path, service(body)) {
         (CHECK, Some(service)) => {
@@ -70,7 +70,7 @@ fn number(health: Health) -> u8 {
     }
 }
 
-/// The service that a `HealthCheckRequest` asks for: its one field. Names are shorter than 128 bytes.
+/// Returns the service that a `HealthCheckRequest` asks for: its only field. Names are shorter than 128 bytes.
 fn service(body: &[u8]) -> Option<String> {
     match body.get(MESSAGE_HEAD..)? {
         [] => Some(String::new()),

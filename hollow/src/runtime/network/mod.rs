@@ -1,5 +1,5 @@
-//! The network of simulated pods, as the agent's probes and hooks and port-forward reach it: connections within this process to servers that answer
-//! as the pod's annotations say.
+//! The network of simulated pods, as the agent's probes, hooks and port-forward reach it: connections within this process to
+//! servers that answer as the pod's annotations say.
 
 use std::{fmt, io, sync::Arc, time::Duration};
 
@@ -14,12 +14,12 @@ mod serve;
 #[cfg(test)]
 mod tests;
 
-/// Enough for a request's head and its answer without waiting for each other.
+/// The capacity of a connection: a request's head and its answer fit without waiting for each other.
 const PIPE_BYTES: usize = 16 * 1024;
-/// A connection that lasts longer is of nobody any more: probes take seconds, and who forwards a port connects anew.
+/// How long a connection may last. Probes take seconds, and a port-forward connects again, so an older one is abandoned.
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// Reaches the pods of one runtime; other addresses over the machine's network.
+/// Connects to the pods of one runtime, and to other addresses over the machine's network.
 struct SimNetwork(Arc<Core>);
 
 impl fmt::Debug for SimNetwork {
@@ -29,13 +29,13 @@ impl fmt::Debug for SimNetwork {
 }
 
 impl SimRuntime {
-    /// How its pods are reached.
+    /// Returns the network over which its pods are reached.
     pub fn pod_network(&self) -> Arc<dyn PodNetwork> {
         Arc::new(SimNetwork(Arc::clone(&self.core)))
     }
 }
 
-/// A connection to a simulated server that has run for `age`. It ends when this end of it is dropped.
+/// Opens a connection to a simulated server that has run for `age`. It ends when the returned end is dropped.
 pub(super) fn open(behaviour: Arc<Behaviour>, age: Duration) -> DuplexStream {
     let (client, server) = tokio::io::duplex(PIPE_BYTES);
     tokio::spawn(tokio::time::timeout(LONGEST, serve::serve(server, behaviour, age)));

@@ -1,4 +1,4 @@
-//! One connection to a simulated server: HTTP/1, HTTP/2 and gRPC, over TLS where the client begins so.
+//! Serves one connection to a simulated server: HTTP/1, HTTP/2 and gRPC, over TLS if the client begins with it.
 
 use std::{
     convert::Infallible,
@@ -31,15 +31,15 @@ use super::{
 
 /// The first byte of a connection over TLS.
 const HANDSHAKE: u8 = 22;
-/// Largest body of a request that is read.
+/// The most bytes that are read of a request's body.
 const MAX_BODY: usize = 4096;
 
-/// Answers what comes over the connection until its end.
+/// Answers requests of one connection until it ends.
 pub(super) async fn serve(stream: DuplexStream, behaviour: Arc<Behaviour>, age: Duration) {
     let mut stream = BufReader::new(stream);
     let is_tls = match stream.fill_buf().await {
         Ok([first, ..]) => *first == HANDSHAKE,
-        // it was only connected to
+        // The client only connected, as a TCP probe does.
         Ok([]) | Err(_) => return,
     };
     if !is_tls {
@@ -85,7 +85,7 @@ async fn one(
     }))
 }
 
-/// A certificate for nobody in particular: probes verify none.
+/// Returns a TLS configuration with a certificate for no particular name: probes verify none.
 fn tls() -> Option<Arc<ServerConfig>> {
     static CONFIG: OnceLock<Option<Arc<ServerConfig>>> = OnceLock::new();
     CONFIG.get_or_init(config).clone()

@@ -1,4 +1,4 @@
-//! Servers of simulated pods, as a probe's client finds them.
+//! Tests the servers of simulated pods, as a probe's client finds them.
 
 use std::{collections::BTreeMap, io};
 
@@ -21,7 +21,7 @@ struct Pod {
     ip: String,
 }
 
-/// A pod with one running container `a`, which declares these ports and is annotated so.
+/// Runs a pod with one container `a` that declares these ports and has these annotations.
 async fn pod(ports: Value, annotations: &[(&str, &str)]) -> Pod {
     let runtime = SimRuntime::new(Options::default()).unwrap();
     let mut client = RuntimeServiceClient::new(runtime.channel());

@@ -1,4 +1,4 @@
-//! The calls about containers that take their time.
+//! The calls about containers that take time.
 
 use std::{
     path::PathBuf,
@@ -20,7 +20,7 @@ impl Service {
         Ok(id)
     }
 
-    /// The log is written before the container is seen running.
+    /// Starts a container. The log is written before the container is seen running.
     pub(super) async fn start(&self, id: &str) -> Result<(), Status> {
         let (behaviour, log_path, command) = self.core.read(|state| {
             let behaviour = state.startable(id)?;
@@ -54,7 +54,7 @@ impl Service {
         Ok(())
     }
 
-    /// Returns when the container has ended. A client that goes away leaves the container ending.
+    /// Returns when the container has ended. If the client leaves before, the container ends nevertheless.
     pub(super) async fn stop(&self, id: &str, timeout_seconds: i64) -> Result<(), Status> {
         let grace = Duration::from_secs(u64::try_from(timeout_seconds).unwrap_or(0));
         self.core.change(|state, now| state.stop_container(id, grace, now))?;
@@ -62,7 +62,7 @@ impl Service {
         Ok(())
     }
 
-    /// The log file is opened at every write, so it only has to be there again.
+    /// Reopens the log file. It is opened at every write anyway, so it only has to exist again.
     pub(super) async fn reopen_log(&self, id: &str) -> Result<(), Status> {
         let path = self.core.read(|state| Ok::<_, Refusal>(state.running(id)?.log_path))?;
         let Some(path) = path else { return Ok(()) };
@@ -76,18 +76,18 @@ impl Service {
     }
 }
 
-/// Writes lines at their times, as long as the container runs; ends with it, or with the runtime.
+/// Writes lines at their times while the container runs; ends with it, or with the runtime.
 async fn write_later(core: Weak<Core>, id: String, path: Option<PathBuf>, lines: Vec<(Duration, String)>) {
     let started = Instant::now();
     for (at, line) in lines {
-        // a line that is never due
+        // The line's time is too far in the future, so it is never written.
         let Some(due) = started.checked_add(at) else { return };
         sleep_until(due).await;
         let Some(core) = core.upgrade().filter(|core| core.read(|state| state.ran_for(&id, at))) else {
             return;
         };
         let seen = format!("{line}\n").into();
-        // a log that cannot be written was told of at the start
+        // An unwritable log was already reported at the start.
         if let Some(path) = path.clone()
             && write_log(path, vec![line]).await.is_err()
         {

@@ -1,4 +1,4 @@
-//! ImageService: any image is there once it was pulled.
+//! `ImageService`: any image is present after it was pulled.
 
 use tonic::{Request, Response, Status};
 use wire::cri::{self, image_service_server::ImageService};

@@ -18,7 +18,7 @@ use wire::cri::{image_service_server::ImageServiceServer, runtime_service_server
 
 use super::{SimRuntime, calls::Calls, core::Core, state::Refusal};
 
-/// The limit that containerd and the kubelet have.
+/// The message limit of containerd and the kubelet.
 const MAX_MESSAGE_BYTES: usize = 16 << 20;
 
 type Reply<T> = Result<Response<T>, Status>;
@@ -27,11 +27,11 @@ type Reply<T> = Result<Response<T>, Status>;
 #[derive(Clone)]
 struct Service {
     core: Arc<Core>,
-    /// Ends the event streams, which otherwise keep a server from ending.
+    /// Ends the event streams, which would otherwise keep a server from ending.
     end_of_streams: CancellationToken,
 }
 
-/// Both services, counted and made to fail by [`Calls`].
+/// Returns both services, whose calls are counted and can be made to fail by [`Calls`].
 pub(super) fn router(
     runtime: &SimRuntime,
     end_of_streams: CancellationToken,
@@ -43,19 +43,19 @@ pub(super) fn router(
         .add_service(ImageServiceServer::new(service).max_decoding_message_size(MAX_MESSAGE_BYTES))
 }
 
-/// A timer of no length would still wait for the next millisecond.
+/// Sleeps, unless the time is zero: a timer of zero would still wait for the next millisecond.
 async fn pause(time: Duration) {
     if !time.is_zero() {
         tokio::time::sleep(time).await;
     }
 }
 
-/// As containerd's ids look: 64 hexadecimal digits.
+/// Returns a new id like containerd's: 64 hexadecimal digits.
 fn new_id() -> String {
     format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple())
 }
 
-/// The codes are containerd's, where a state that does not fit is "unknown".
+/// The codes are containerd's, which uses "unknown" if an object is in the wrong state.
 impl From<Refusal> for Status {
     fn from(refusal: Refusal) -> Self {
         let code = match &refusal {

@@ -1,4 +1,4 @@
-//! RuntimeService: each call unpacked, done elsewhere, and its answer packed.
+//! `RuntimeService`: unpacks each call, delegates it, and packs the answer.
 
 use std::pin::Pin;
 
@@ -19,7 +19,7 @@ fn ready(kind: &str) -> cri::RuntimeCondition {
 impl RuntimeService for Service {
     async fn version(&self, _: Request<cri::VersionRequest>) -> Reply<cri::VersionResponse> {
         Ok(Response::new(cri::VersionResponse {
-            // The kubelet's own version of this interface, which containerd repeats.
+            // The kubelet's version of this interface, which containerd repeats.
             version: "0.1.0".into(),
             runtime_name: self.core.options.name.clone(),
             runtime_version: self.core.options.version.clone(),
@@ -197,7 +197,7 @@ impl RuntimeService for Service {
     ) -> Reply<cri::UpdateRuntimeConfigResponse> {
         let network = request.into_inner().runtime_config.and_then(|config| config.network_config);
         let ranges = network.map(|network| network.pod_cidr).unwrap_or_default();
-        // One of each family, of which simulated pods use the first of IPv4.
+        // There is one range for each address family; simulated pods use the first IPv4 range.
         let range = ranges.split(',').find(|range| !range.is_empty() && !range.contains(':'));
         if let Some(range) = range {
             let range =
@@ -227,7 +227,7 @@ impl RuntimeService for Service {
         &self,
         _: Request<cri::RuntimeConfigRequest>,
     ) -> Reply<cri::RuntimeConfigResponse> {
-        // A kubelet obeys this over its own configuration. There are no cgroups here: this choice needs no systemd.
+        // A kubelet prefers this to its own configuration. There are no cgroups here: this choice needs no systemd.
         let linux = cri::LinuxRuntimeConfiguration { cgroup_driver: cri::CgroupDriver::Cgroupfs.into() };
         Ok(Response::new(cri::RuntimeConfigResponse { linux: Some(linux) }))
     }
@@ -236,7 +236,7 @@ impl RuntimeService for Service {
         &self,
         request: Request<cri::UpdatePodSandboxResourcesRequest>,
     ) -> Reply<cri::UpdatePodSandboxResourcesResponse> {
-        // Nothing is limited; but only what exists can be changed.
+        // There are no limits to change, but the sandbox must exist.
         self.core.read(|state| state.sandbox(&request.get_ref().pod_sandbox_id).map(|_| ()))?;
         Ok(Response::new(cri::UpdatePodSandboxResourcesResponse {}))
     }

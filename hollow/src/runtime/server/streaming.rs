@@ -28,7 +28,7 @@ impl Service {
     }
 }
 
-/// In the words of kubelet's library.
+/// Checks the combination of streams; errors use the words of the kubelet's library.
 fn check(has_streams: bool, has_both: bool) -> Result<(), Status> {
     if has_both {
         return Err(Status::invalid_argument("tty and stderr cannot both be true"));

@@ -8,14 +8,14 @@ use std::{
     str::FromStr,
 };
 
-/// A network of addresses, as `10.88.0.0/16`; prefixes are 8 to 29 bits long.
+/// A range of addresses such as `10.88.0.0/16`; prefixes are 8 to 29 bits long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PodCidr {
     network: u32,
     prefix: u32,
 }
 
-/// A text that is no such network.
+/// The error for a text that is not a valid range of pod addresses.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} is not a range of pod addresses: give an IPv4 network, as 10.88.0.0/16, with a prefix of 8 to 29"
@@ -23,20 +23,20 @@ pub struct PodCidr {
 pub struct NoPodCidr(String);
 
 impl Default for PodCidr {
-    /// 10.88.0.0/16, as in the default network of CNI's bridge: of a node that is alone.
+    /// Returns 10.88.0.0/16, the default network of CNI's bridge, for a node that is alone.
     fn default() -> Self {
         Self { network: 0x0a58_0000, prefix: 16 }
     }
 }
 
 impl PodCidr {
-    /// How long the prefixes of [`Self::of_node`] are: 1,021 pods, of which a kubelet lets in 110 unless it is told otherwise.
+    /// The prefix length of [`Self::of_node`]: 1,021 pods, while a kubelet admits 110 by default.
     const NODE_PREFIX: u32 = 22;
-    /// All nodes' addresses, 10.128.0.0/9: those of services and of CNI's bridge are not among them.
+    /// All nodes' addresses, 10.128.0.0/9, which overlaps neither service addresses nor the network of CNI's bridge.
     const ALL_NODES: Self = Self { network: 0x0a80_0000, prefix: 9 };
 
-    /// The addresses of a node which the cloud gives none. Nodes whose names differ only in the number at their end, as those of a
-    /// fleet do, share none, as long as they are fewer than 8,192; two others do so with a probability of one to 8,192.
+    /// Returns the addresses of a node to which the cloud gives none. Nodes whose names differ only in the number at the end, as in a
+    /// fleet, share none as long as they are fewer than 8,192; two others share them with a probability of 1 in 8,192.
     pub fn of_node(name: &str) -> Self {
         let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
         let number = name.get(stem.len()..).and_then(|digits| digits.parse::<u64>().ok()).unwrap_or_default();
@@ -56,12 +56,12 @@ impl PodCidr {
         address.to_bits() & !self.hosts() == self.network
     }
 
-    /// The first for a pod: 0 is the network, 1 its gateway.
+    /// Returns the first address for a pod: 0 is the network, 1 its gateway.
     fn first(self) -> u32 {
         self.network + 2
     }
 
-    /// The one after it is for broadcasts.
+    /// Returns the last address for a pod; the next one is for broadcasts.
     fn last(self) -> u32 {
         self.network + self.hosts() - 1
     }
@@ -87,7 +87,7 @@ impl fmt::Display for PodCidr {
     }
 }
 
-/// Goes round, so that an address that became free is not given again at once.
+/// Allocates addresses in turn, so that a freed address is not reused at once.
 #[derive(Debug, Default)]
 pub(super) struct Addresses {
     range: PodCidr,
@@ -96,7 +96,7 @@ pub(super) struct Addresses {
 }
 
 impl Addresses {
-    /// Gives addresses of this range from now on; those that are given stay.
+    /// Allocates addresses of this range from now on; addresses in use stay.
     pub(super) fn set_range(&mut self, range: PodCidr) {
         self.range = range;
         self.last = self
@@ -129,7 +129,7 @@ impl Addresses {
         self.taken.remove(&address);
     }
 
-    /// Whether it is an address of a pod of this node, or could be.
+    /// Reports whether the address is in the range of this node's pods.
     pub(super) fn is_pods(&self, address: Ipv4Addr) -> bool {
         self.range.contains(address) || self.taken.contains(&address)
     }

@@ -1,4 +1,4 @@
-//! A container's life, without a process.
+//! The life of a container, without a process.
 
 use std::{
     path::PathBuf,
@@ -20,11 +20,11 @@ use super::{
     Nanos, Reference, Refusal, State, proto,
 };
 
-/// What our agent says of a container that is an init container or a sidecar.
+/// The annotation in which our agent marks an init container or a sidecar.
 const CONTAINER_KIND: &str = "outrigger.kubeedge.io/container-kind";
-/// The label of a pod that a Job made.
+/// The label of a pod that a Job has created.
 const JOB_NAME: &str = "batch.kubernetes.io/job-name";
-/// The annotation of a pod that Helm waits for.
+/// The annotation of a pod whose end Helm waits for.
 const HELM_HOOK: &str = "helm.sh/hook";
 
 /// A container.
@@ -38,12 +38,12 @@ pub(crate) struct Container {
     pub(super) log_path: Option<PathBuf>,
     pub(super) created_at: Nanos,
     pub(super) phase: Phase,
-    /// What it does, once that has mattered: neither its configuration nor its sandbox's annotations change.
+    /// What the container does, computed when first needed: neither its configuration nor its sandbox's annotations change.
     #[serde(skip)]
     behaviour: OnceLock<Arc<Behaviour>>,
 }
 
-/// A container that runs, as its commands need to know it.
+/// What the commands of a running container need to know of it.
 #[derive(Debug)]
 pub(crate) struct Running {
     pub(crate) config: ContainerConfig,
@@ -52,14 +52,14 @@ pub(crate) struct Running {
     pub(crate) log_path: Option<PathBuf>,
 }
 
-/// Where a container is in its life. Removal is possible everywhere.
+/// The phase of a container. It can be removed in each.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Phase {
-    /// Next: `Running` by StartContainer, `Exited` when the start fails.
+    /// Created. Next: `Running` by `StartContainer`, or `Exited` if the start fails.
     Created,
-    /// Next: `Exited`, when `end` has come, or its sandbox stops. Without `end` it runs until asked to stop.
+    /// Running. Next: `Exited`, when `end` has come or its sandbox stops. Without `end` it runs until asked to stop.
     Running { started_at: Nanos, end: Option<End> },
-    /// The last one: a restart is a new container. `started_at` is 0 when it never ran.
+    /// Exited, the last phase: a restart is a new container. `started_at` is 0 if it never ran.
     Exited { started_at: Nanos, finished_at: Nanos, exit: Exit },
 }
 
@@ -87,7 +87,7 @@ impl Phase {
     }
 }
 
-/// How a container ends that is asked to: by itself when it is quick enough, else by being killed.
+/// Returns how a container ends that is asked to stop: by itself if it is quick enough, otherwise by being killed.
 fn end_when_asked(behaviour: &Behaviour, grace: Duration, now: Nanos) -> End {
     match behaviour.stop_time {
         Some(time) if !grace.is_zero() && time <= grace => {
@@ -97,7 +97,7 @@ fn end_when_asked(behaviour: &Behaviour, grace: Duration, now: Nanos) -> End {
     }
 }
 
-/// What a container of the sandbox does.
+/// Returns what a container of the sandbox does.
 fn behaviour(sandbox: &PodSandboxConfig, config: &ContainerConfig) -> Result<Behaviour, Invalid> {
     let metadata = config.metadata.clone().unwrap_or_default();
     let words = command::words(config);
@@ -126,7 +126,7 @@ impl Container {
         self.log_path.as_ref()
     }
 
-    /// What the container executes, as far as its client has said: the rest is in the image.
+    /// Returns what the container executes, as far as its client has given it: the rest is in the image.
     pub(crate) fn command_line(&self) -> String {
         let words: Vec<&str> =
             self.config.command.iter().chain(&self.config.args).map(String::as_str).collect();
@@ -180,13 +180,13 @@ impl State {
         Ok(())
     }
 
-    /// What the container is to do, when it may be started.
+    /// Returns what the container does, if it may be started.
     pub(crate) fn startable(&self, id: &str) -> Result<Arc<Behaviour>, Refusal> {
         let container = self.container(id)?;
         if container.phase != Phase::Created {
             return Err(container.wrong_state());
         }
-        // A sandbox that stops leaves its created containers behind.
+        // A sandbox that stops keeps its containers that were never started.
         self.ready_sandbox(&container.sandbox_id)?;
         self.behaviour_of(container)
     }
@@ -204,7 +204,7 @@ impl State {
         Ok(())
     }
 
-    /// The start has failed: as in containerd, the container has exited without having run.
+    /// Records a failed start: as in containerd, the container has exited without having run.
     pub(crate) fn fail_start(&mut self, id: &str, message: &str, now: Nanos) {
         if self.startable(id).is_ok() {
             let phase = Phase::Exited { started_at: 0, finished_at: now, exit: Exit::start_error(message) };
@@ -212,7 +212,7 @@ impl State {
         }
     }
 
-    /// Asks a running container to end; of two requests, the earlier end counts. What does not run needs nothing.
+    /// Asks a running container to end; of two requests, the earlier end counts. A container that does not run stays as it is.
     pub(crate) fn stop_container(&mut self, id: &str, grace: Duration, now: Nanos) -> Result<(), Refusal> {
         let Some(container) = self.containers.get(id) else { return Ok(()) };
         if matches!(container.phase, Phase::Running { .. }) {
@@ -223,7 +223,7 @@ impl State {
         Ok(())
     }
 
-    /// Ends a running container as if by itself; false when it does not run.
+    /// Ends a running container as if by itself; returns false if it does not run.
     pub(crate) fn crash(&mut self, id: &str, code: i32, now: Nanos) -> bool {
         let running = self.is_running(id);
         if running {
@@ -264,12 +264,12 @@ impl State {
         self.containers.get(id).is_some_and(|container| matches!(container.phase, Phase::Running { .. }))
     }
 
-    /// The containers that run.
+    /// Returns the ids of the running containers.
     pub(crate) fn running_ids(&self) -> Vec<String> {
         self.containers.keys().filter(|id| self.is_running(id)).cloned().collect()
     }
 
-    /// A container that runs, and what it does.
+    /// Returns a running container and what it does.
     pub(crate) fn running(&self, id: &str) -> Result<Running, Refusal> {
         let container = self.container(id)?;
         if !self.is_running(id) {
@@ -283,7 +283,7 @@ impl State {
         })
     }
 
-    /// Ends all containers whose time has come.
+    /// Ends all containers whose end has come.
     pub(crate) fn advance(&mut self, now: Nanos) {
         while self.next_deadline().is_some_and(|at| at <= now) {
             let Some((at, id)) = self.deadlines.pop_first() else { return };
@@ -305,7 +305,7 @@ impl State {
         Ok(Arc::clone(container.behaviour.get_or_init(|| read)))
     }
 
-    /// Whether the container runs, or did so long after its start.
+    /// Reports whether the container runs, or ran this long after its start.
     pub(crate) fn ran_for(&self, id: &str, time: Duration) -> bool {
         match self.containers.get(id).map(|container| &container.phase) {
             Some(Phase::Running { .. }) => true,
@@ -314,7 +314,7 @@ impl State {
         }
     }
 
-    /// Moves a running container's end forward, never back.
+    /// Moves a running container's end to an earlier time, never to a later one.
     fn end_at(&mut self, id: &str, new: End) {
         let Some(Phase::Running { end, .. }) = self.containers.get_mut(id).map(|c| &mut c.phase) else {
             return;

@@ -1,4 +1,4 @@
-//! Image references, and the images made up from them.
+//! Image references, and the images derived from them.
 
 use std::{fmt, time::Duration};
 
@@ -8,16 +8,16 @@ use wire::cri::{Image, ImageSpec, Int64Value};
 
 use super::super::duration::duration;
 
-/// The longest reference that the distribution specification allows is about this long.
+/// The most bytes of a reference, about as long as the distribution specification allows.
 const MAX_LENGTH: usize = 1024;
-/// Names and tags with one of these are of images that do not exist.
+/// An image does not exist if its name or tag contains one of these words.
 const ABSENT_WORDS: [&str; 3] = ["does-not-exist", "non-existent", "nonexistent"];
-/// A tag that no repository has, as people write it who want to see a pull fail.
+/// A tag that no repository has; people use it to see a pull fail.
 const ABSENT_TAG: &str = "404";
-/// What every image is said to take on disk.
+/// The size that every image is reported to have on disk.
 pub(crate) const IMAGE_BYTES: u64 = 1 << 20;
 
-/// A complete image name: `nginx` has become `docker.io/library/nginx:latest`.
+/// A complete image reference: `nginx` becomes `docker.io/library/nginx:latest`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Reference {
     host: String,
@@ -32,21 +32,21 @@ enum Version {
     Digest(String),
 }
 
-/// How the registry of an image answers.
+/// How the registry of an image responds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Registry {
     Serves {
         after: Duration,
     },
-    /// It has no such image.
+    /// The registry has no such image.
     Absent,
     Denied,
-    /// Its name has no address.
+    /// The registry's host name cannot be resolved.
     Unresolvable,
 }
 
 impl Reference {
-    /// Completes a name as containerd does.
+    /// Completes an image name as containerd does.
     pub(crate) fn parse(name: &str) -> Result<Self, String> {
         let invalid = |why: &str| format!("invalid reference {name:?}: {why}");
         let allowed = |c: char| c.is_ascii_alphanumeric() || "./:@_-".contains(c);
@@ -74,7 +74,7 @@ impl Reference {
         Ok(Self { host: host.into(), repository: format!("{library}{repository}"), version })
     }
 
-    /// What PullImage returns.
+    /// Returns the id that `PullImage` returns.
     pub(crate) fn id(&self) -> String {
         format!("sha256:{}", self.bare_id())
     }
@@ -86,17 +86,17 @@ impl Reference {
         }
     }
 
-    /// The image by digest.
+    /// Returns the reference by digest.
     pub(super) fn by_digest(&self) -> String {
         format!("{}/{}@{}", self.host, self.repository, self.id())
     }
 
-    /// The host of its registry.
+    /// Returns the host of its registry.
     pub(crate) fn host(&self) -> &str {
         &self.host
     }
 
-    /// Whether its name says that there is no such image.
+    /// Reports whether its name says that there is no such image.
     fn is_absent(&self) -> bool {
         let tag = match &self.version {
             Version::Tag(tag) => tag.as_str(),
@@ -106,7 +106,7 @@ impl Reference {
         tag == ABSENT_TAG || ABSENT_WORDS.iter().any(|word| tag.contains(word) || name.contains(word))
     }
 
-    /// By the name of its host, and by what the image's own name says.
+    /// Returns how its registry responds, by its host's name and the image's own name.
     pub(crate) fn registry(&self) -> Registry {
         if self.host.starts_with("invalid.") || self.host.ends_with(".invalid") {
             return Registry::Unresolvable;
@@ -156,7 +156,7 @@ fn is_digest(text: &str) -> bool {
         .is_some_and(|hex| hex.len() == 64 && hex.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
-/// In hexadecimal digits. The hash of a TLS suite is the SHA-256 that this program has anyway.
+/// Returns a hash in hexadecimal digits. The TLS suite's SHA-256 is used because this program contains it anyway.
 fn sha256(text: &str) -> String {
     let SupportedCipherSuite::Tls13(suite) = TLS13_AES_128_GCM_SHA256 else { return String::new() };
     let hash = suite.common.hash_provider.hash(text.as_bytes());

@@ -1,4 +1,4 @@
-//! Who listens at which address: what a probe or a hook finds there.
+//! Finds out which container listens at an address, for probes and hooks.
 
 use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 
@@ -11,22 +11,22 @@ use super::{
     container::Phase,
 };
 
-/// The annotation in which kubelets tell the runtime of a container's ports.
+/// The annotation in which kubelets pass a container's ports to the runtime.
 const PORTS: &str = "io.kubernetes.container.ports";
 
-/// What is found at an address and a port.
+/// What is found at an address and port.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// A container listens: what it is like, and how long it has run.
+    /// A container listens: what it does, and how long it has run.
     Server(Arc<Behaviour>, Duration),
-    /// Nobody listens there.
+    /// Nothing listens there.
     Refused,
-    /// It is no pod's address.
+    /// The address belongs to no pod.
     Elsewhere,
 }
 
 impl State {
-    /// Who listens at a host's port. Ports of pods on the host's network are found at every address that is no pod's.
+    /// Finds who listens at a host and port. Ports of pods on the host's network are found at every address that is no pod's.
     pub(crate) fn listener(&self, host: &str, port: u16, now: Nanos) -> Found {
         let address = host.parse::<Ipv4Addr>().ok();
         let is_pods = address.is_some_and(|address| self.addresses.is_pods(address));
@@ -39,7 +39,7 @@ impl State {
         on_host.find_map(|sandbox| self.server(sandbox, port, now)).unwrap_or(Found::Elsewhere)
     }
 
-    /// Who listens at a port of a sandbox, which must be ready.
+    /// Finds who listens at a port of a sandbox, which must be ready.
     pub(crate) fn listener_in(&self, id: &str, port: u16, now: Nanos) -> Result<Found, Refusal> {
         let sandbox = self.ready_sandbox(id)?;
         Ok(self.server(sandbox, port, now).unwrap_or(Found::Refused))
@@ -49,7 +49,7 @@ impl State {
         let containers = sandbox.containers.iter().filter_map(|id| self.containers.get(id));
         let mut running: Vec<_> =
             containers.filter_map(|one| Some((one, self.behaviour_of(one).ok()?))).collect();
-        // a list of ports is for people, and pods need not have one: such a pod listens everywhere
+        // A list of ports is informational, and pods need not have one: a pod without one listens at every port.
         let declares = running.iter().any(|(one, behaviour)| !declared(one, behaviour).is_empty());
         running.retain(|(one, _)| matches!(one.phase, Phase::Running { .. }));
         let on_host = sandbox.namespaces().network() == NamespaceMode::Node;
@@ -65,7 +65,7 @@ impl State {
     }
 }
 
-/// The ports that a container says that it has; those of its annotation count alone.
+/// Returns the ports that a container declares; if its annotation lists ports, only those count.
 fn declared(container: &Container, behaviour: &Behaviour) -> Ports {
     if let Some(ports) = &behaviour.ports {
         return ports.clone();

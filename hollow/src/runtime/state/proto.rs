@@ -1,4 +1,4 @@
-//! CRI messages in JSON: their own encoding, in base64.
+//! Stores CRI messages in JSON: their own encoding, in base64.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde::{Deserialize, Deserializer, Serializer, de::Error};

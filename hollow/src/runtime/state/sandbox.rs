@@ -7,7 +7,7 @@ use wire::cri::{ContainerEventType, NamespaceMode, NamespaceOption, PodSandboxCo
 
 use super::{Nanos, Refusal, State, proto};
 
-/// A sandbox. Once stopped it is not ready for ever: the client makes a new one, with the next attempt.
+/// A sandbox. A stopped one never becomes ready again: the client creates a new one, with the next attempt.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Sandbox {
     pub(super) id: String,
@@ -16,7 +16,7 @@ pub(crate) struct Sandbox {
     pub(super) runtime_handler: String,
     pub(super) created_at: Nanos,
     pub(super) ready: bool,
-    /// None on the host's network, and after the stop.
+    /// The sandbox's address; `None` on the host's network and after the stop.
     pub(super) ip: Option<Ipv4Addr>,
     /// Ids of its containers, in any state.
     #[serde(skip)]
@@ -39,7 +39,7 @@ impl Sandbox {
 }
 
 impl State {
-    /// Makes a sandbox that is ready.
+    /// Creates a sandbox that is ready.
     pub(crate) fn run_sandbox(
         &mut self,
         id: String,
@@ -79,7 +79,7 @@ impl State {
         Ok(())
     }
 
-    /// Kills what runs in the sandbox and frees its address.
+    /// Kills the containers of the sandbox and frees its address.
     pub(crate) fn stop_sandbox(&mut self, id: &str, now: Nanos) {
         let Some(sandbox) = self.sandboxes.get(id) else { return };
         if !sandbox.ready {

@@ -1,4 +1,4 @@
-//! What sandboxes and containers are said to use: small fixed numbers, and processors and networks in proportion to time.
+//! The resource usage that is reported for sandboxes and containers: small constants, and CPU and network in proportion to time.
 
 use wire::cri;
 
@@ -8,30 +8,30 @@ use super::{
     view::{has_labels, is_or_any},
 };
 
-/// What a running container is said to use.
+/// The memory usage of a running container.
 const MEMORY_BYTES: u64 = 4 << 20;
-/// Pages of that.
+/// The number of pages in that memory.
 const PAGES: u64 = MEMORY_BYTES / 4096;
-/// A hundredth of a core.
+/// The CPU usage of a running container: a hundredth of a core.
 const NANO_CORES: u64 = 10_000_000;
-/// What it is said to have written to its own layer.
+/// The bytes that a container has written to its own layer.
 const LAYER_BYTES: u64 = 64 << 10;
-/// Files of that.
+/// The number of files in that layer.
 const LAYER_INODES: u64 = 4;
-/// What a pod is said to receive in a second; it sends half of that.
+/// The bytes that a pod receives in a second; it sends half of that.
 const RECEIVED_BYTES: u64 = 1000;
 
 fn value(value: u64) -> Option<cri::UInt64Value> {
     Some(cri::UInt64Value { value })
 }
 
-/// Nanoseconds.
+/// Returns the elapsed time in nanoseconds.
 fn elapsed(since: Nanos, now: Nanos) -> u64 {
     u64::try_from(now.saturating_sub(since)).unwrap_or(0)
 }
 
 impl Sandbox {
-    /// None on the host's network, and after the stop.
+    /// Returns the network usage; `None` on the host's network and after the stop.
     fn network(&self, now: Nanos) -> Option<cri::NetworkUsage> {
         self.ip?;
         let received = elapsed(self.created_at, now) / 1_000_000_000 * RECEIVED_BYTES;
@@ -47,13 +47,13 @@ impl Sandbox {
 }
 
 impl Container {
-    /// Its limit of memory; 0 is none.
+    /// Returns the container's memory limit; 0 means none.
     fn memory_limit(&self) -> u64 {
         let resources = self.config.linux.as_ref().and_then(|linux| linux.resources.as_ref());
         resources.and_then(|resources| resources.memory_limit_in_bytes.try_into().ok()).unwrap_or(0)
     }
 
-    /// Nothing when it does not run.
+    /// Returns the container's usage; without values if it does not run.
     pub(crate) fn stats(&self, now: Nanos) -> cri::ContainerStats {
         let running = match self.phase {
             Phase::Running { started_at, .. } => Some(elapsed(started_at, now)),
@@ -140,7 +140,7 @@ impl State {
                 network: sandbox.network(now),
                 process: sandbox.ready.then(|| cri::ProcessUsage {
                     timestamp: now,
-                    // and the one that holds the sandbox
+                    // One more for the process that holds the sandbox.
                     process_count: value(1 + running as u64),
                 }),
                 containers: containers.into_iter().map(|container| container.stats(now)).collect(),

@@ -1,4 +1,4 @@
-//! Lives of sandboxes and containers, step by step, in nanoseconds that pass only here.
+//! Tests the lives of sandboxes and containers step by step, with a simulated time in nanoseconds.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ fn request(sandbox: &str, name: &str, attempt: u32) -> CreateContainerRequest {
     CreateContainerRequest { pod_sandbox_id: sandbox.into(), config: Some(config), ..Default::default() }
 }
 
-/// A sandbox `s` with a started container `c`, whose changes were taken.
+/// Returns a state with a sandbox `s` and a started container `c`, whose changes were taken.
 fn running(annotations: &[(&str, &str)]) -> State {
     let mut state = State::default();
     state.add_image(Reference::parse("nginx").unwrap());
@@ -54,7 +54,7 @@ fn status(state: &State, id: &str) -> ContainerStatus {
     state.container(id).unwrap().status()
 }
 
-/// Kinds and ids of the events since the last look.
+/// Returns kinds and ids of the events since the last call.
 fn events(state: &mut State) -> Vec<(Event, String)> {
     let events = state.take_changes().events;
     events.into_iter().map(|e| (e.container_event_type(), e.container_id)).collect()
@@ -124,7 +124,7 @@ fn containers_end_as_they_are_asked_and_as_they_behave() {
         (&[("web.stop-time", "never")], grace, 10 + 30 * SECOND, 137, "Error"),
         (&[("web.stop-time", "never")], Duration::MAX, Nanos::MAX, 137, "Error"),
         (&[], Duration::ZERO, 10, 137, "Error"),
-        // What ends by itself before, does.
+        // A container that would end by itself earlier does so.
         (&[("web.stop-time", "never"), ("web.exit-after", "5s")], grace, 2 + 5 * SECOND, 0, "Completed"),
     ] {
         let mut state = running(annotations);
@@ -172,7 +172,7 @@ fn a_failed_start_is_an_exit_that_never_ran() {
     let ended = status(&state, "d");
     assert_eq!((ended.started_at, ended.finished_at, ended.exit_code), (0, 4, 128));
     assert_eq!((ended.reason.as_str(), ended.message.as_str()), ("StartError", "no such device"));
-    // What runs has not failed to start.
+    // A running container has not failed to start.
     state.fail_start("c", "late", 5);
     assert!(state.is_running("c"));
 }

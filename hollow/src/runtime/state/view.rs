@@ -1,4 +1,4 @@
-//! The state as CRI shows it.
+//! Shows the state as CRI messages.
 
 use std::collections::BTreeMap;
 
@@ -134,7 +134,7 @@ impl State {
     }
 }
 
-/// An empty wish is fulfilled by everything.
+/// Reports whether a filter matches; an empty filter matches everything.
 pub(super) fn is_or_any(wanted: &str, is: &str) -> bool {
     wanted.is_empty() || wanted == is
 }

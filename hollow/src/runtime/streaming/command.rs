@@ -1,4 +1,4 @@
-//! A command or an attachment, without the protocol over which it is reached.
+//! Runs a command or an attachment, independent of the protocol over which the client is connected.
 
 use std::sync::{Arc, Weak};
 
@@ -14,12 +14,12 @@ use crate::runtime::{
     exec, own_command,
 };
 
-/// Pieces of bytes that wait at each end.
+/// How many pieces of bytes may wait at each end.
 const QUEUE_LENGTH: usize = 4;
-/// The exit code of what ended with its container: 128 and SIGKILL.
+/// The exit code of a command that ended with its container: 128 plus SIGKILL.
 const KILLED: i32 = 137;
 
-/// What streams are asked for.
+/// Which streams a client has asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub(super) stdin: bool,
@@ -44,13 +44,13 @@ impl Wanted {
 
 /// The client's end of the channels.
 pub(super) struct Client {
-    /// Dropped, the input has ended.
+    /// The command's input, which ends when this is dropped.
     pub(super) stdin: mpsc::Sender<Bytes>,
     pub(super) stdout: mpsc::Receiver<Bytes>,
     pub(super) stderr: mpsc::Receiver<Bytes>,
 }
 
-/// Both ends; without `stdin` there is no input.
+/// Returns both ends of the channels; without `stdin` there is no input.
 pub(super) fn channels(wanted: Wanted) -> (Client, Channels) {
     let (stdin, typed) = mpsc::channel(QUEUE_LENGTH);
     let (stdout, out) = mpsc::channel(QUEUE_LENGTH);
@@ -61,17 +61,17 @@ pub(super) fn channels(wanted: Wanted) -> (Client, Channels) {
     )
 }
 
-/// How it ended.
+/// How a command or an attachment ended.
 #[derive(Debug)]
 pub(super) enum Ended {
-    /// With this exit code.
+    /// It ended with this exit code.
     Code { code: i32, words: Vec<String> },
-    /// It never was, for this reason.
+    /// It could not be run, for this reason.
     Failed(String),
 }
 
 impl Ended {
-    /// As the last message of a session says it.
+    /// Returns the status that the last message of a session carries.
     pub(super) fn status(&self) -> Value {
         match self {
             Self::Code { code: 0, .. } => json!({"metadata": {}, "status": "Success"}),
@@ -97,7 +97,7 @@ impl Ended {
     }
 }
 
-/// Does what was asked for, to its end. Dropped, a command ends; a container to which somebody is attached does not.
+/// Serves a request to its end. When the future is dropped, a command ends; a container with an attachment goes on.
 pub(super) async fn run(core: Weak<Core>, ask: StreamRequest, channels: Channels) -> Ended {
     match ask {
         StreamRequest::Exec(ask) => {
@@ -133,7 +133,7 @@ pub(super) async fn run(core: Weak<Core>, ask: StreamRequest, channels: Channels
     }
 }
 
-/// Somebody who is attached to a container.
+/// An attachment to a container.
 struct Attached {
     attachment: Attachment,
     is_terminal: bool,
@@ -148,14 +148,14 @@ impl Attached {
         Self { attachment: core.attached.attach(id), is_terminal, ends_input }
     }
 
-    /// Until the container ends.
+    /// Serves the attachment until the container ends.
     async fn serve(self, core: Weak<Core>, id: &str, channels: Channels) {
         let Self { attachment: Attachment { mut output, input }, is_terminal, ends_input } = self;
         let Channels { stdin, stdout, stderr } = channels;
         let feed = async {
             let Some(mut stdin) = stdin else { return };
             while let Some(bytes) = stdin.recv().await {
-                // what nobody reads is lost
+                // Input that no program reads is lost.
                 if let Some(input) = &input {
                     let _ = input.send(bytes).await;
                 }
@@ -175,10 +175,10 @@ impl Attached {
                     piece = output.recv() => {
                         let Some((source, bytes)) = piece else { return };
                         let is_error = source == Source::Stderr && !is_terminal;
-                        // one who wants no such output has nobody to take it
+                        // If the client did not ask for this output, nobody receives it.
                         let _ = if is_error { &stderr } else { &stdout }.send(bytes).await;
                     }
-                    // what was printed last is shown before
+                    // The last output is shown before the attachment ends.
                     () = &mut ended, if !is_over => {
                         is_over = true;
                         output.close();

@@ -1,4 +1,4 @@
-//! Where the streaming server of one runtime listens, and what its URLs were given out for.
+//! The address of a runtime's streaming server, and the requests for which URLs were given out.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -21,12 +21,13 @@ pub(crate) struct Endpoint {
 
 struct Server {
     address: SocketAddr,
-    /// Ends it with the runtime.
+    /// Ends the server with the runtime.
     _end: DropGuard,
 }
 
 impl Endpoint {
-    /// A URL at which this is served once. `serve` is called where there is no server yet: it serves until the token is cancelled.
+    /// Returns a URL at which this request is served once. `serve` starts the server if there is none yet; it runs until the token is
+    /// cancelled.
     pub(super) fn url(
         &self,
         request: StreamRequest,

@@ -1,4 +1,4 @@
-//! Ports of a pod, over SPDY (each connection is two streams) and over a WebSocket (each port is one connection and two channels).
+//! Forwards ports of a pod over SPDY (each connection has two streams) and over WebSocket (each port has one connection and two channels).
 
 use std::{
     collections::HashMap,
@@ -25,16 +25,16 @@ use crate::runtime::{core::Core, network, state::Found};
 
 /// How long a client may take to open the second stream of a connection.
 const CREATION: Duration = Duration::from_secs(30);
-/// How long one direction may go on after the other has ended: containerd's number.
+/// How long one direction may go on after the other has ended: containerd's value.
 const HALF_CLOSED: Duration = Duration::from_secs(1);
-/// Bytes read at a time.
+/// How many bytes are read at a time.
 const CHUNK: usize = 16 * 1024;
-/// Ports over one WebSocket: their channels are numbered by one byte.
+/// The most ports over one WebSocket: their channels are numbered by one byte.
 const MAX_PORTS: usize = 128;
-/// Messages that wait for one connection, and to the client.
+/// How many messages may wait for one connection, and for the client.
 const QUEUE_LENGTH: usize = 4;
 
-/// A connection to a port at which a container of the sandbox listens.
+/// Connects to a port at which a container of the sandbox listens.
 fn connect(core: &Weak<Core>, sandbox: &str, port: u16) -> Result<DuplexStream, String> {
     let found =
         core.upgrade().map(|core| core.with_state(|state, now| state.listener_in(sandbox, port, now)));
@@ -50,7 +50,7 @@ fn connect(core: &Weak<Core>, sandbox: &str, port: u16) -> Result<DuplexStream, 
     }
 }
 
-/// A connection of which one stream is still missing.
+/// A connection whose second stream is still missing.
 struct Half {
     since: Instant,
     is_data: bool,
@@ -89,7 +89,7 @@ pub(super) async fn over_spdy(
     drop(session);
 }
 
-/// Accepts a stream; once both of a connection are there, they come back with its port.
+/// Accepts a stream; once both streams of a connection exist, returns them with its port.
 async fn pair(request: Request, halves: &mut HashMap<String, Half>) -> Option<(u16, Stream, Stream)> {
     let header = |name: &str| request.headers.get(name).unwrap_or_default().to_owned();
     let (kind, id) = (header("streamtype"), header("requestid"));
@@ -100,7 +100,7 @@ async fn pair(request: Request, halves: &mut HashMap<String, Half>) -> Option<(u
     };
     let is_data = kind == "data";
     let stream = request.accept().await.ok()?;
-    // an older client numbers only its streams: the one of data is the next
+    // An older client numbers only its streams: the data stream has the next number.
     let id =
         if id.is_empty() { stream.id().saturating_sub(if is_data { 2 } else { 0 }).to_string() } else { id };
     match halves.remove(&id) {
@@ -122,7 +122,7 @@ async fn forward(core: &Weak<Core>, sandbox: &str, port: u16, data: Stream, mut 
             let _ = error.shutdown().await;
         }
         Err(why) => {
-            // a client that has left does not need it
+            // A client that has left does not need the error.
             let _ = error.write_all(why.as_bytes()).await;
             let _ = error.shutdown().await;
             data.reset(Status::Cancel).await;
@@ -130,7 +130,7 @@ async fn forward(core: &Weak<Core>, sandbox: &str, port: u16, data: Stream, mut 
     }
 }
 
-/// Copies both ways until one has ended, and what is then under way.
+/// Copies both ways until one direction has ended, and then what is still on its way.
 async fn join(data: Stream, server: DuplexStream) {
     let (mut from_client, mut to_client) = split(data);
     let (mut from_server, mut to_server) = split(server);
@@ -147,7 +147,7 @@ async fn join(data: Stream, server: DuplexStream) {
     both(up, down).await;
 }
 
-/// Runs both directions; what is left of the second one is given a moment.
+/// Runs both directions; when one has ended, the other has a moment to finish.
 async fn both(up: impl Future<Output = io::Result<u64>>, down: impl Future<Output = io::Result<u64>>) {
     tokio::pin!(up, down);
     tokio::select! {
@@ -156,7 +156,7 @@ async fn both(up: impl Future<Output = io::Result<u64>>, down: impl Future<Outpu
     }
 }
 
-/// Serves the ports that were asked for, each by one connection, until all have ended.
+/// Serves the requested ports, each by one connection, until all have ended.
 pub(super) async fn over_websocket<T: AsyncRead + AsyncWrite + Send>(
     io: T,
     core: Weak<Core>,
@@ -182,7 +182,7 @@ pub(super) async fn over_websocket<T: AsyncRead + AsyncWrite + Send>(
                     let channel = payload.get_u8();
                     let input = inputs.get(usize::from(channel / 2)).filter(|_| channel % 2 == 0);
                     if let Some(input) = input {
-                        // a port that has ended takes nothing
+                        // A connection that has ended takes no input.
                         let _ = input.send(payload).await;
                     }
                 }
@@ -203,7 +203,7 @@ pub(super) async fn over_websocket<T: AsyncRead + AsyncWrite + Send>(
     }
 }
 
-/// One port: each of its channels begins with the port's number.
+/// Copies one port's connection to its channels, which each begin with the port's number.
 async fn channel(
     core: &Weak<Core>,
     sandbox: &str,

@@ -1,4 +1,4 @@
-//! What a URL of the streaming server is for.
+//! The requests that URLs of the streaming server stand for.
 
 use wire::cri::{AttachRequest, ExecRequest, PortForwardRequest};
 
@@ -11,7 +11,7 @@ pub(crate) enum StreamRequest {
 }
 
 impl StreamRequest {
-    /// The first part of its URL's path.
+    /// Returns the first part of its URL's path.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Exec(_) => "exec",

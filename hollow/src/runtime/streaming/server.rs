@@ -1,4 +1,4 @@
-//! Takes connections and upgrades each to what its URL was promised for.
+//! Accepts connections and upgrades each to what its URL was given out for.
 
 use std::{
     sync::{Arc, Weak},
@@ -22,20 +22,20 @@ use wire::websocket::accept_key;
 use super::{ports, request::StreamRequest, spdy_streams, websocket};
 use crate::runtime::core::Core;
 
-/// Connections at a time.
+/// The most connections at a time.
 const MAX_CONNECTIONS: usize = 1024;
-/// How long a request's head may take.
+/// How long a request's head may take to arrive.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a session may last: containerd ends those that were idle for so long.
+/// How long a session may last: the time after which containerd ends idle ones.
 const LONGEST: Duration = Duration::from_secs(4 * 3600);
-/// Remote commands over SPDY.
+/// The protocol of remote commands over SPDY.
 const COMMAND_OVER_SPDY: &str = "v4.channel.k8s.io";
-/// Ports over SPDY.
+/// The protocol of port forwards over SPDY.
 const PORTS_OVER_SPDY: &str = "portforward.k8s.io";
 
 type Body = Full<Bytes>;
 
-/// What is spoken after the upgrade.
+/// The protocol after the upgrade.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Protocol {
     Spdy(&'static str),
@@ -50,7 +50,7 @@ pub(super) async fn run(listener: TcpListener, core: Weak<Core>, end: Cancellati
             let place = Arc::clone(&places).acquire_owned().await.ok()?;
             Some((listener.accept().await, place))
         };
-        // both are cancel-safe
+        // Both are cancel-safe.
         let accepted = tokio::select! {
             () = end.cancelled() => return,
             accepted = next => accepted,
@@ -62,7 +62,7 @@ pub(super) async fn run(listener: TcpListener, core: Weak<Core>, end: Cancellati
             }
             Some((Err(error), _)) => {
                 debug!(%error, "a connection to a simulated runtime's streaming server failed");
-                // such as too many open files: it must not be tried again at once
+                // After an error such as too many open files, the server must not retry at once.
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
@@ -75,7 +75,7 @@ async fn connection(
     end: CancellationToken,
     place: Arc<OwnedSemaphorePermit>,
 ) {
-    // small pieces are what people type
+    // Typed input is small and must be sent at once.
     let _ = stream.set_nodelay(true);
     let service = service_fn(|request| {
         let answer = answer(request, &core, &end, &place);
@@ -109,7 +109,7 @@ fn answer(
     tokio::spawn(async move {
         let Ok(upgraded) = upgrade.await else { return };
         let session = timeout(LONGEST, serve(upgraded, protocol, core, ask));
-        // a session without its runtime has nothing to say
+        // A session without its runtime is pointless.
         tokio::select! {
             () = end.cancelled() => {}
             _ = session => {}
@@ -142,7 +142,7 @@ async fn serve(upgraded: Upgraded, protocol: Protocol, core: Weak<Core>, ask: St
     }
 }
 
-/// What is spoken, and the answer that says so; or why it is not.
+/// Chooses the protocol and returns it with the answer that names it, or else a refusal.
 fn negotiate(
     headers: &HeaderMap,
     ask: &StreamRequest,
@@ -194,7 +194,7 @@ fn websocket_answer(
     Ok((Protocol::WebSocket(chosen), response))
 }
 
-/// The values of a header that may be repeated or be a list.
+/// Returns the values of a header that may be repeated or be a list.
 fn offered<'a>(headers: &'a HeaderMap, name: &str) -> Vec<&'a str> {
     let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).map(str::trim).filter(|value| !value.is_empty()).collect()

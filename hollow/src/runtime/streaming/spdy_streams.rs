@@ -1,4 +1,4 @@
-//! A command or an attachment over SPDY: a stream for each of its inputs and outputs, and one for how it ended.
+//! A command or an attachment over SPDY: a stream for each of its inputs and outputs, and one for its status.
 
 use std::{sync::Weak, time::Duration};
 
@@ -21,12 +21,12 @@ use crate::runtime::core::Core;
 
 /// How long a client may take to open all streams.
 const CREATION: Duration = Duration::from_secs(30);
-/// How long a client may take to take what is left at the end.
+/// How long a client may take to read the remaining output at the end.
 const FLUSH: Duration = Duration::from_secs(10);
-/// Bytes read at a time.
+/// How many bytes are read at a time.
 const CHUNK: usize = 16 * 1024;
 
-/// What a client has opened.
+/// The streams that a client has opened.
 #[derive(Default)]
 struct Streams {
     error: Option<Stream>,
@@ -49,7 +49,7 @@ pub(super) async fn serve(io: impl AsyncRead + AsyncWrite + Send, core: Weak<Cor
         session.close().await;
     };
     tokio::select! {
-        // the client has left
+        // The client has left.
         _ = &mut driver => return,
         () = work => {}
     }
@@ -57,7 +57,7 @@ pub(super) async fn serve(io: impl AsyncRead + AsyncWrite + Send, core: Weak<Cor
     let _ = timeout(FLUSH, driver).await;
 }
 
-/// Accepts streams, each at once, until all are there that were asked for.
+/// Accepts streams, each at once, until all that were asked for are open.
 async fn streams(incoming: &mut Incoming, wanted: Wanted) -> Option<Streams> {
     let mut streams = Streams::default();
     let mut missing =
@@ -91,7 +91,7 @@ async fn run(core: Weak<Core>, ask: StreamRequest, wanted: Wanted, streams: Stre
     let (client, channels) = command::channels(wanted);
     let typed = feed(stdin, client.stdin);
     let sizes = async {
-        // no program looks at them
+        // Terminal sizes are discarded: no program uses them.
         if let Some(mut resize) = resize {
             let _ = tokio::io::copy(&mut resize, &mut tokio::io::sink()).await;
         }
@@ -108,11 +108,11 @@ async fn run(core: Weak<Core>, ask: StreamRequest, wanted: Wanted, streams: Stre
     tokio::pin!(inputs, ended);
     let ended = tokio::select! {
         ended = &mut ended => ended,
-        // the end of the input is not that of the command
+        // The end of the input does not end the command.
         _ = &mut inputs => ended.await,
     };
     if let Some(mut error) = error {
-        // a client that has left does not need it
+        // A client that has left does not need the status.
         let _ = error.write_all(ended.status().to_string().as_bytes()).await;
         let _ = error.shutdown().await;
     }
@@ -126,17 +126,17 @@ async fn feed(stream: Option<Stream>, to: mpsc::Sender<Bytes>) {
             return;
         }
     }
-    // the connection broke: that is no end of the input, and ends the whole
+    // A broken connection does not end the input alone: it ends the whole session.
     std::future::pending::<()>().await;
 }
 
-/// Shows an output; one that nobody asked for is thrown away.
+/// Sends an output to its stream; an output that the client did not ask for is discarded.
 async fn show(mut output: mpsc::Receiver<Bytes>, mut stream: Option<Stream>) {
     while let Some(bytes) = output.recv().await {
         if let Some(to) = &mut stream
             && to.write_all(&bytes).await.is_err()
         {
-            // the client has ended this stream alone
+            // The client has closed only this stream.
             return;
         }
     }

@@ -1,4 +1,4 @@
-//! The streaming server as clients find it at the URLs that CRI gives: over SPDY with the crate's client, and over WebSockets.
+//! Tests the streaming server at the URLs that CRI returns: over SPDY with the crate's client, and over WebSockets.
 
 use std::{fs, time::Duration};
 
@@ -20,10 +20,10 @@ use crate::runtime::{
 
 mod websocket;
 
-/// Longer than anything here takes.
+/// Longer than anything in these tests takes.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A runtime with one container `web` that runs, and its sandbox's and its own id.
+/// A runtime with a running container `web`, and the ids of its sandbox and of the container.
 struct World {
     _runtime: SimRuntime,
     agent: Agent,
@@ -80,14 +80,14 @@ impl World {
         self.agent.runtime.port_forward(request).await.unwrap().into_inner().url
     }
 
-    /// A whole exec over SPDY: output, error output and status.
+    /// Runs an exec over SPDY and returns output, error output and status.
     async fn exec(&mut self, command: &str, input: Option<&[u8]>) -> (String, String, serde_json::Value) {
         let url = self.exec_url(command, input.is_some(), false).await;
         let mut client = Client::open(&url, input.is_some(), false).await;
         let mut stdin = client.stdin.take();
         let write = async {
             if let (Some(stdin), Some(input)) = (&mut stdin, input) {
-                // a command need not read it all
+                // A command need not read all of it.
                 let _ = stdin.write_all(input).await;
                 let _ = stdin.shutdown().await;
             }
@@ -96,7 +96,7 @@ impl World {
     }
 }
 
-/// Sends a request to upgrade; the head of the answer, and the connection.
+/// Sends a request to upgrade; returns the head of the answer, and the connection.
 async fn upgrade(url: &str, method: &str, headers: &[(&str, &str)]) -> (String, TcpStream) {
     let (authority, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
     let mut stream = TcpStream::connect(authority).await.unwrap();
@@ -137,7 +137,7 @@ async fn text(stream: &mut Stream) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Reads until this has come.
+/// Reads until `wanted` has come.
 async fn until(stream: &mut Stream, wanted: &str) -> String {
     let mut seen = Vec::new();
     let mut buffer = [0; 1024];
@@ -431,7 +431,7 @@ async fn hostile_input_is_bounded() {
     assert!(out.is_empty() && err.contains("argument list too long") && status["status"] == "Failure");
     let (_, err, _) = world.exec("sh -c 'echo \"unfinished'", None).await;
     assert!(err.contains("unterminated quoted string"), "{err}");
-    // a script in a script in a script
+    // Scripts are nested in scripts.
     let commands = "echo x | cat;".repeat(1000);
     let nested = format!(
         "export A='{commands}'; export B='sh -c \"$A\";sh -c \"$A\";sh -c \"$A\";sh -c \"$A\"'; sh -c \"$B\"; sh -c \"$B\""
@@ -465,7 +465,7 @@ async fn a_client_that_leaves_takes_its_command_with_it() {
     let url = agent.runtime.exec(request).await.unwrap().into_inner().url;
     let session = spdy_session(&url, "v4.channel.k8s.io").await;
     drop(session);
-    // nothing that was begun for it keeps the runtime
+    // No leftover of the session keeps the runtime alive.
     let core = std::sync::Arc::downgrade(&runtime.core);
     drop((runtime, agent));
     let gone = async {

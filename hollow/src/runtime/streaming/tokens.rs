@@ -1,4 +1,4 @@
-//! What was promised, by the tokens in URLs: each is good for one request and a minute.
+//! The tokens in URLs and their requests: each token is valid for one request and for a minute.
 
 use std::{
     collections::HashMap,
@@ -10,18 +10,18 @@ use parking_lot::Mutex;
 
 use super::request::StreamRequest;
 
-/// How long a token is good: kubelet's own number.
+/// How long a token is valid: the kubelet's value.
 const LIFETIME: Duration = Duration::from_secs(60);
-/// Tokens at a time: kubelet's own number.
+/// The most tokens at a time: the kubelet's value.
 const MAX_TOKENS: usize = 1000;
-/// Bytes of a token before they are written as text.
+/// The bytes of a token before it is encoded as text.
 const LENGTH: usize = 12;
 
 #[derive(Default)]
 pub(super) struct Tokens(Mutex<HashMap<String, (Instant, StreamRequest)>>);
 
 impl Tokens {
-    /// A token for this; none where too many wait.
+    /// Returns a token for this request; `None` if too many tokens wait.
     pub(super) fn add(&self, ask: StreamRequest, now: Instant) -> Option<String> {
         let mut all = self.0.lock();
         if all.len() >= MAX_TOKENS {
@@ -35,7 +35,7 @@ impl Tokens {
         Some(token)
     }
 
-    /// What a token is for; it is used then.
+    /// Returns the request of a token, which is then used up.
     pub(super) fn take(&self, token: &str, now: Instant) -> Option<StreamRequest> {
         let (since, ask) = self.0.lock().remove(token)?;
         (now.duration_since(since) < LIFETIME).then_some(ask)

@@ -1,4 +1,4 @@
-//! A command or an attachment over a WebSocket: the first byte of each message says which stream it is of.
+//! A command or an attachment over WebSocket: the first byte of each message names its stream.
 
 use std::{sync::Weak, time::Duration};
 
@@ -18,22 +18,22 @@ use crate::runtime::core::Core;
 
 /// The subprotocol in which a client can end its input.
 pub(super) const WITH_CLOSE: &str = "v5.channel.k8s.io";
-/// Subprotocols; all but the first are known for ports too.
+/// The subprotocols of commands; port forwards use all but the first.
 pub(super) const PROTOCOLS: [&str; 2] = [WITH_CLOSE, "v4.channel.k8s.io"];
-/// The largest message of a client; kubectl's are of 32 KiB.
+/// The largest message of a client; kubectl's have 32 KiB.
 const MAX_MESSAGE: usize = 1 << 20;
-/// Messages to the client that wait.
+/// How many messages may wait for the client.
 const QUEUE_LENGTH: usize = 4;
-/// How long a client may take to take what is left at the end.
+/// How long a client may take to read the remaining output at the end.
 const FLUSH: Duration = Duration::from_secs(10);
 
 const STDIN: u8 = 0;
 const STDOUT: u8 = 1;
 const STDERR: u8 = 2;
 const ERROR: u8 = 3;
-/// In the protocol with it: an end of the channel that follows.
+/// The channel of [`WITH_CLOSE`] whose messages name a channel that has ended.
 const CLOSE: u8 = 255;
-/// A normal end.
+/// The close code of a normal end.
 const NORMAL: &[u8] = &1000_u16.to_be_bytes();
 
 /// Messages from a client.
@@ -46,7 +46,7 @@ pub(super) struct Reader<T> {
 /// Messages to a client.
 pub(super) struct Writer<T>(WriteHalf<T>);
 
-/// Both ends of a connection that was upgraded.
+/// Returns both ends of an upgraded connection.
 pub(super) fn ends<T: AsyncRead + AsyncWrite>(io: T) -> (Reader<T>, Writer<T>) {
     let (reader, writer) = split(io);
     let decoder = Decoder::new(Role::Server, MAX_MESSAGE);
@@ -54,7 +54,7 @@ pub(super) fn ends<T: AsyncRead + AsyncWrite>(io: T) -> (Reader<T>, Writer<T>) {
 }
 
 impl<T: AsyncRead> Reader<T> {
-    /// The next message; none where the client has left, or does not speak the protocol.
+    /// Returns the next message; `None` if the client has left or violates the protocol.
     pub(super) async fn next(&mut self) -> Option<Message> {
         loop {
             match self.decoder.next(&mut self.input) {
@@ -70,7 +70,7 @@ impl<T: AsyncRead> Reader<T> {
 }
 
 impl<T: AsyncWrite> Writer<T> {
-    /// Sends what comes, to the end of all senders. Whoever cannot be written to is done.
+    /// Sends messages until all senders are dropped, or until the client cannot be written to.
     pub(super) async fn run(&mut self, mut messages: mpsc::Receiver<Message>) {
         while let Some(message) = messages.recv().await {
             if self.send(&message).await.is_none() {
@@ -86,18 +86,18 @@ impl<T: AsyncWrite> Writer<T> {
         self.0.flush().await.ok()
     }
 
-    /// Says that this is a normal end.
+    /// Closes the connection with the code of a normal end.
     pub(super) async fn close(mut self) {
         let close = async {
             self.send(&Message::Close(Bytes::from_static(NORMAL))).await;
-            // the other end may have gone already
+            // The client may have left already.
             let _ = self.0.shutdown().await;
         };
         let _ = timeout(FLUSH, close).await;
     }
 }
 
-/// A message of a channel.
+/// Returns a message of a channel.
 pub(super) fn message(channel: u8, bytes: &[u8]) -> Message {
     let mut payload = BytesMut::with_capacity(bytes.len() + 1);
     payload.put_u8(channel);
@@ -126,7 +126,7 @@ pub(super) async fn serve<T: AsyncRead + AsyncWrite + Send>(
     let pongs = to_client.clone();
     let read = read(&mut reader, client.stdin, pongs, with_close);
     let work = async move {
-        // a client is told which channels there are by an empty message
+        // An empty message tells the client which channels exist.
         let _ = to_client.send(message(first, b"")).await;
         let ended = tokio::join!(
             command::run(core, ask, channels),
@@ -137,19 +137,19 @@ pub(super) async fn serve<T: AsyncRead + AsyncWrite + Send>(
     };
     let both = async {
         tokio::select! {
-            // the client has left
+            // The client has left.
             () = read => false,
             () = work => true,
         }
     };
-    // the writer ends when nobody sends to it any more
+    // The writer ends when all senders are dropped.
     let (is_done, ()) = tokio::join!(both, writer.run(messages));
     if is_done {
         writer.close().await;
     }
 }
 
-/// Takes what the client sends, until it leaves.
+/// Reads the client's messages until it leaves.
 async fn read<T: AsyncRead>(
     reader: &mut Reader<T>,
     stdin: mpsc::Sender<Bytes>,
@@ -163,7 +163,7 @@ async fn read<T: AsyncRead>(
                 let _ = pongs.send(Message::Pong(payload)).await;
                 continue;
             }
-            // some clients send text as text
+            // Some clients send text messages.
             Message::Binary(payload) | Message::Text(payload) => payload,
             Message::Pong(_) | Message::Close(_) => continue,
         };
@@ -174,18 +174,18 @@ async fn read<T: AsyncRead>(
         match (channel.as_ref(), payload.as_ref()) {
             ([STDIN], [_, ..]) => {
                 if let Some(stdin) = &stdin {
-                    // a command that has ended reads nothing
+                    // A command that has ended reads nothing.
                     let _ = stdin.send(payload).await;
                 }
             }
             ([CLOSE], [STDIN]) if with_close => stdin = None,
-            // sizes of a terminal: no program looks at them
+            // Terminal sizes are discarded: no program uses them.
             _ => {}
         }
     }
 }
 
-/// Shows an output; one that nobody asked for is thrown away.
+/// Sends an output to its channel; an output that the client did not ask for is discarded.
 async fn show(mut output: mpsc::Receiver<Bytes>, channel: Option<u8>, to_client: &mpsc::Sender<Message>) {
     while let Some(bytes) = output.recv().await {
         if let Some(channel) = channel {

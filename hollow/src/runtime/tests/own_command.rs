@@ -1,4 +1,4 @@
-//! Containers whose own command has to do with files or the time of day.
+//! Tests containers whose own command uses files or the time of day.
 
 use super::*;
 
@@ -38,7 +38,7 @@ impl World {
         id
     }
 
-    /// The exit code and the log of one that ends.
+    /// Returns the exit code and the log of a container that ends.
     async fn end(&mut self, id: &str) -> (i32, String) {
         tokio::time::timeout(LIMIT, self.runtime.core.until_ended(id)).await.unwrap();
         let status = self.agent.status(id).await.unwrap();
@@ -48,7 +48,7 @@ impl World {
         (status.exit_code, lines.collect::<Vec<_>>().join("|"))
     }
 
-    /// Waits until it has logged something.
+    /// Waits until the container has logged something.
     async fn until_logged(&mut self, id: &str) {
         let path = self.agent.status(id).await.unwrap().log_path;
         let wait = async {
@@ -59,7 +59,7 @@ impl World {
         tokio::time::timeout(LIMIT, wait).await.unwrap();
     }
 
-    /// Waits until an exec answers so.
+    /// Waits until an exec returns this exit code.
     async fn until_exec(&mut self, id: &str, command: &str, code: i32) {
         let wait = async {
             while self.agent.exec(id, command).await.unwrap().0 != code {
@@ -154,14 +154,14 @@ async fn who_mounts_the_same_sees_what_is_written_there_and_the_host_does_not() 
         &["sh", "-c", "cat /other/deep/file; ls /other/deep; echo no > /other/x || rm /other/deep/file"];
     let id = world.start("b", reads, |config| mount(config, "/other", host.path(), true)).await;
     let (code, log) = world.end(&id).await;
-    // the two outputs are written side by side
+    // The two outputs are written concurrently.
     let mut lines: Vec<&str> = log.split('|').collect();
     lines.sort_unstable();
     let refusals =
         ["rm: /other/deep/file: Read-only file system", "sh: can't create /other/x: Read-only file system"];
     assert_eq!((code, lines.as_slice()), (1, &["file", "of-a", refusals[0], refusals[1]][..]));
     assert_eq!(fs::read_dir(host.path()).unwrap().count(), 0);
-    // another directory is another one
+    // Another directory is not shared.
     let other = tempfile::tempdir().unwrap();
     let id = world.start("c", &["ls", "/disk"], |config| mount(config, "/disk", other.path(), false)).await;
     assert_eq!(world.end(&id).await, (0, String::new()));
@@ -182,7 +182,7 @@ async fn last_words_are_written_where_the_node_reads_them() {
     };
     let command =
         &["sh", "-c", "echo -n DO > /dev/termination-log; echo -n NE >> /dev/termination-log; exit 1"];
-    // a file that the pod itself has mounted there is none of the node's
+    // A file that the pod itself has mounted there is not the node's termination message file.
     for (name, above, expected) in
         [("a", "uid/containers/a", "DONE"), ("b", "uid/containers/a", ""), ("c", "c", "")]
     {
@@ -225,7 +225,7 @@ async fn the_tests_of_mounts_tell_modes_and_contents() {
 async fn a_script_that_never_waits_is_slowed_down() {
     let mut world = World::new(Options::default()).await;
     let id = world.start("busy", &["sh", "-c", "while true; do echo x; done"], |_| {}).await;
-    // others are served meanwhile
+    // Other commands are served meanwhile.
     let (code, out, _) = world.agent.exec(&id, "echo still there").await.unwrap();
     assert_eq!((code, out.as_str()), (0, "still there\n"));
     let path = world.dir.path().join("busy.log");

@@ -8,14 +8,14 @@ use crate::{
     patch::target::{ApplyOptions, Target},
 };
 
-/// The most managers of ordinary writes; the oldest are merged, as in the API server, so that many different clients cannot make every
-/// object large.
+/// The most managers of ordinary writes; the oldest are merged, as in the API server, so that many different clients cannot make
+/// every object large.
 const MAX_UPDATERS: usize = 10;
 
 /// The name of the merged managers.
 const ANCIENT: &str = "ancient-changes";
 
-/// How a manager came to own its fields.
+/// The operation by which a manager came to own its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Operation {
     Apply,
@@ -31,12 +31,12 @@ impl Operation {
     }
 }
 
-/// Who owns fields.
+/// An owner of fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Manager {
     pub(super) name: String,
     pub(super) operation: Operation,
-    /// Of its latest write. Does not tell appliers apart.
+    /// The API version of its latest write. It does not distinguish managers that apply.
     pub(super) api_version: String,
     pub(super) subresource: String,
 }
@@ -58,7 +58,7 @@ impl Manager {
             && (self.operation == Operation::Apply || self.api_version == other.api_version)
     }
 
-    /// As in the messages about conflicts.
+    /// Returns the description that messages about conflicts contain.
     pub(super) fn describe(&self) -> String {
         let mut text = format!("{:?}", self.name);
         if !self.subresource.is_empty() {
@@ -84,12 +84,12 @@ pub(super) struct Entry {
 pub(super) struct Managers(Vec<Entry>);
 
 impl Managers {
-    /// Of `object`. An entry that cannot be read is left out.
+    /// Reads the managers of `object`. An invalid entry is left out.
     pub(super) fn read(object: &Value) -> Self {
         Self(items(object, "/metadata/managedFields").iter().filter_map(read_entry).collect())
     }
 
-    /// The fields of `manager`.
+    /// Returns the fields of `manager`.
     pub(super) fn fields(&self, manager: &Manager) -> Option<&Set> {
         self.0.iter().find(|entry| entry.manager.is(manager)).map(|entry| &entry.fields)
     }
@@ -102,7 +102,7 @@ impl Managers {
         self.0.iter_mut().filter(|entry| !entry.manager.is(manager))
     }
 
-    /// Sets the fields of `manager`, who wrote at `now`.
+    /// Sets the fields of `manager`, which wrote at `now`.
     pub(super) fn set(&mut self, manager: Manager, fields: Set, now: &str) {
         match self.0.iter_mut().find(|entry| entry.manager.is(&manager)) {
             Some(entry) => *entry = Entry { manager, time: Some(now.to_owned()), fields },
@@ -110,14 +110,14 @@ impl Managers {
         }
     }
 
-    /// Every field that somebody owns.
+    /// Returns every field that has an owner.
     pub(super) fn owned(&self) -> Set {
         let mut owned = Set::default();
         self.0.iter().for_each(|entry| owned.join(entry.fields.clone()));
         owned
     }
 
-    /// Into `object`: appliers first, then by age.
+    /// Writes the managers into `object`: those that apply first, then by age.
     pub(super) fn write(mut self, object: &mut Value) {
         self.0.retain(|entry| !entry.fields.is_empty());
         let age = |entry: &Entry| (entry.manager.operation, entry.time.clone(), entry.manager.name.clone());
@@ -131,7 +131,7 @@ impl Managers {
         }
     }
 
-    /// Expects the entries in order.
+    /// Merges the oldest managers of ordinary writes. The entries must be in order.
     fn join_ancient(&mut self) {
         let is_updater = |entry: &Entry| entry.manager.operation == Operation::Update;
         let surplus = self.0.iter().filter(|entry| is_updater(entry)).count().saturating_sub(MAX_UPDATERS);
@@ -139,7 +139,7 @@ impl Managers {
             return;
         }
         let first = self.0.iter().position(is_updater).unwrap_or_default();
-        // one more than the surplus, since they leave one entry
+        // One more than the surplus is merged, since the merged ones leave one entry.
         let mut joined: Vec<Entry> = Vec::new();
         for entry in self.0.drain(first..=first + surplus) {
             let manager = Manager { name: ANCIENT.to_owned(), subresource: String::new(), ..entry.manager };

@@ -1,4 +1,4 @@
-//! Sets of fields, as `fieldsV1` writes them.
+//! Sets of fields in the format of `fieldsV1`.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -12,7 +12,7 @@ pub(super) struct Step(Box<str>);
 
 impl Step {
     pub(super) fn field(name: &str) -> Self {
-        // of the right size at once: there is one for each field of each object that is written
+        // The capacity is exact: there is one step for each field of each object that is written.
         let mut text = String::with_capacity(name.len() + 2);
         text.push_str("f:");
         text.push_str(name);
@@ -23,7 +23,7 @@ impl Step {
         Self(format!("v:{value}").into())
     }
 
-    /// To the item of a list with keys; the key that it lacks where it is none.
+    /// Returns the step to an item of a list with keys; the error is the key that the item lacks.
     pub(super) fn item<'a>(keys: &[KeyField<'a>], item: &Value) -> Result<Self, &'a str> {
         let mut found = BTreeMap::new();
         for (key, default) in keys {
@@ -33,7 +33,7 @@ impl Step {
         Ok(Self(format!("k:{}", json!(found)).into()))
     }
 
-    /// As somebody else wrote it; `None` where it is no step.
+    /// Parses a stored step; returns `None` if it is invalid.
     fn parse(text: &str) -> Option<Self> {
         let (kind, rest) = text.split_once(':')?;
         match kind {
@@ -48,7 +48,7 @@ impl Step {
     }
 }
 
-/// As in messages: `.spec`, `[name="web"]`, `[="x"]`, `[0]`.
+/// The format of messages: `.spec`, `[name="web"]`, `[="x"]`, `[0]`.
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.split_once(':') {
@@ -65,16 +65,16 @@ impl fmt::Display for Step {
     }
 }
 
-/// A set of places in an object.
+/// A set of paths in an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Set {
-    /// Whether the place itself belongs to the set.
+    /// Whether the path of this node itself belongs to the set.
     member: bool,
     inner: BTreeMap<Step, Set>,
 }
 
 impl Set {
-    /// The place itself.
+    /// Returns a set with only its own path.
     pub(super) fn leaf() -> Self {
         Self { member: true, inner: BTreeMap::new() }
     }
@@ -91,7 +91,7 @@ impl Set {
         self.inner.get(step)
     }
 
-    /// What lies below `step`, made where it is missing.
+    /// Returns the set below `step`, which is created if it is missing.
     pub(super) fn below(&mut self, step: Step) -> &mut Self {
         self.inner.entry(step).or_default()
     }
@@ -114,7 +114,7 @@ impl Set {
         }
     }
 
-    /// What both have.
+    /// Returns the intersection of both.
     pub(super) fn common(&self, other: &Self) -> Self {
         let mut common = Self { member: self.member && other.member, inner: BTreeMap::new() };
         for (step, set) in &self.inner {
@@ -134,7 +134,7 @@ impl Set {
         });
     }
 
-    /// Removes the members of `roots` and all that lies below them.
+    /// Removes the members of `roots` and everything below them.
     pub(super) fn cut(&mut self, roots: &Self) {
         if roots.member {
             *self = Self::default();
@@ -146,7 +146,7 @@ impl Set {
         });
     }
 
-    /// The members as paths, as in messages.
+    /// Returns the members as paths in the format of messages.
     pub(super) fn paths(&self) -> Vec<String> {
         let mut paths = Vec::new();
         self.collect(&mut String::new(), &mut paths);
@@ -165,7 +165,7 @@ impl Set {
         }
     }
 
-    /// From `fieldsV1`; what cannot be read is left out.
+    /// Parses `fieldsV1`; leaves out what is invalid.
     pub(super) fn read(fields: &Map<String, Value>) -> Self {
         let mut set = Self { member: fields.is_empty() || fields.contains_key("."), inner: BTreeMap::new() };
         for (name, value) in fields {
@@ -176,7 +176,7 @@ impl Set {
         set
     }
 
-    /// To `fieldsV1`.
+    /// Returns the set as `fieldsV1`.
     pub(super) fn write(&self) -> Value {
         let mut fields = Map::new();
         if self.member && !self.inner.is_empty() {

@@ -1,5 +1,5 @@
-//! Tables: what managers write one after the other, what stands then and who owns it. The first cases are those of the
-//! Kubernetes documentation on server-side apply.
+//! Tables of successive writes by managers, the resulting object and its owners. The first cases are those of the Kubernetes
+//! documentation on server-side apply.
 
 use serde_json::json;
 
@@ -53,7 +53,7 @@ impl<'a> World<'a> {
         self
     }
 
-    /// An ordinary write: the standing object merged with this.
+    /// Makes an ordinary write: the current object merged with `change`.
     fn update(&mut self, manager: &str, change: Value) -> &mut Self {
         let now = self.now();
         let options = Self::options(manager, &now);
@@ -75,7 +75,7 @@ impl<'a> World<'a> {
         self.object.as_ref().unwrap().pointer(pointer).unwrap_or(&Value::Null)
     }
 
-    /// (manager, operation, fieldsV1) each.
+    /// Returns (manager, operation, fieldsV1) of each manager.
     fn owners(&self) -> Value {
         let entries = items(self.object.as_ref().unwrap(), "/metadata/managedFields").iter();
         entries.map(|entry| json!([entry["manager"], entry["operation"], entry["fieldsV1"]])).collect()
@@ -171,7 +171,7 @@ fn a_field_can_be_handed_over() {
     assert_eq!(world.at("/spec/replicas"), 5);
 }
 
-/// Each case: two applies of the pod's spec by one manager with, in between, an update by another; what stands afterwards.
+/// Each case: two applies of the pod's spec by one manager with an update by another in between; then the resulting spec.
 #[test]
 fn what_is_no_longer_applied_goes() {
     for (what, first, update, second, expected) in [

@@ -10,7 +10,7 @@ use crate::patch::{
     order::{OrderedItem, applied},
 };
 
-/// A list's items by the steps to them, in the list's order; `None` where an item has no key, or two have the same.
+/// Returns a list's items with the steps to them, in the list's order; `None` if an item has no key or two have the same.
 fn steps<'v>(keys: Option<&[KeyField<'_>]>, list: &'v [Value]) -> Option<Vec<(Step, &'v Value)>> {
     let step = |item| match keys {
         Some(keys) => Step::item(keys, item).ok(),

@@ -1,15 +1,15 @@
 //! The published Kubernetes API's `patchStrategy`, `patchMergeKey`, `listType`, `listMapKey` and `mapType`.
 //!
-//! What the table does not name is a scalar, an object whose fields stand alone or a list that is replaced as a whole.
+//! A field that is not in the table is a scalar, an object whose fields are merged one by one, or a list that is replaced as a whole.
 
 /// What a strategic merge patch does with a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::patch) enum ListMerge {
-    /// Replaces it.
+    /// Replaces the list.
     Replace,
     /// Adds values.
     Values,
-    /// Merges items by this field.
+    /// Merges items by this key.
     Key(&'static str),
 }
 
@@ -19,26 +19,26 @@ pub(in crate::patch) struct Field {
     name: &'static str,
     pub(super) merge: ListMerge,
     pub(super) list: List,
-    /// The type of the field's object, or of its list's items.
+    /// The type of the object in this field, or of the items of its list.
     pub(super) of: &'static Type,
 }
 
-/// Who can own what in a list.
+/// Which parts of a list can have owners.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum List {
-    /// One owner owns it all (`atomic`).
+    /// The whole list has one owner (`atomic`).
     Whole,
-    /// Each value has its owners (`set`).
+    /// Each value has owners (`set`).
     Values,
-    /// Each item has, told apart by these fields, which have a default where they can be absent (`map`).
+    /// Each item has owners; items are distinguished by these keys, which have a default if they may be absent (`map`).
     Keyed(&'static [(&'static str, Option<&'static str>)]),
 }
 
-/// An object's type.
+/// The type of an object.
 #[derive(Debug)]
 pub(in crate::patch) struct Type {
     fields: &'static [Field],
-    /// Whether it has owners only as a whole (`mapType: atomic`).
+    /// Whether it can have owners only as a whole (`mapType: atomic`).
     pub(super) whole: bool,
 }
 
@@ -53,7 +53,7 @@ impl Type {
 }
 
 impl Field {
-    /// The list's items told apart by `keys`, the first of which is also the merge key.
+    /// Describes a list whose items are distinguished by `keys`, the first of which is also the merge key.
     const fn keyed(
         name: &'static str,
         keys: &'static [(&'static str, Option<&'static str>)],
@@ -63,32 +63,32 @@ impl Field {
     }
 }
 
-/// An object of this type.
+/// Describes an object of this type.
 const fn part(name: &'static str, of: &'static Type) -> Field {
     Field { name, merge: ListMerge::Replace, list: List::Whole, of }
 }
 
-/// An object that is written as a whole.
+/// Describes an object that is written as a whole.
 const fn whole(name: &'static str) -> Field {
     part(name, &WHOLE)
 }
 
-/// A list of values, each with its owners.
+/// Describes a list of values, each with its owners.
 const fn values(name: &'static str) -> Field {
     Field { name, merge: ListMerge::Values, list: List::Values, of: &PLAIN }
 }
 
-/// A list that a strategic merge patch merges by `key` and an apply writes as a whole.
+/// Describes a list that a strategic merge patch merges by `key` and an apply writes as a whole.
 const fn merged(name: &'static str, key: &'static str) -> Field {
     Field { name, merge: ListMerge::Key(key), list: List::Whole, of: &PLAIN }
 }
 
-/// A list that a strategic merge patch replaces and an apply merges.
+/// Describes a list that a strategic merge patch replaces and an apply merges.
 const fn applied(name: &'static str, keys: &'static [(&'static str, Option<&'static str>)]) -> Field {
     Field { name, merge: ListMerge::Replace, list: List::Keyed(keys), of: &PLAIN }
 }
 
-/// The structure of a built-in kind's object.
+/// Returns the structure of a built-in kind's object.
 pub(super) fn kind(group: &str, kind: &str) -> &'static Field {
     match (group, kind) {
         ("", "Namespace") => &NAMESPACE,
@@ -292,7 +292,7 @@ mod tests {
 
     use super::{List, Type, kind};
 
-    /// Each name in the table is that of a field of the published type, and each key that of a field of its items.
+    /// Checks that each name in the table is a field of the published type, and each key a field of its items.
     fn check<T: JsonSchema>(group: &str, name: &str) {
         let mut generator = SchemaSettings::openapi3().into_generator();
         let root = generator.subschema_for::<T>().to_value();

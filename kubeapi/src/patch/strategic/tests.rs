@@ -1,4 +1,4 @@
-//! Tables: what stands, the patch, what shall stand. Most cases are those of the Kubernetes documentation on patching.
+//! Tables of the stored object, the patch and the expected object. Most cases are those of the Kubernetes documentation on patching.
 
 use serde_json::json;
 
@@ -14,7 +14,7 @@ fn pod(spec: Value) -> Value {
     json!({ "spec": spec })
 }
 
-/// Each case: (what it shows, current spec, patch of the spec, expected spec).
+/// Checks cases of (description, current spec, patch of the spec, expected spec).
 fn check_pods(cases: impl IntoIterator<Item = (&'static str, Value, Value, Value)>) {
     for (what, current, patch, expected) in cases {
         let result = merged("Pod", &pod(current), &pod(patch));

@@ -1,5 +1,5 @@
-//! Kinds by which a cluster is extended: admission policies and webhooks, devices, flow control, further API servers. They are
-//! served so that a scheduler, a controller manager and charts find them, and most are only stored here.
+//! Kinds that extend a cluster: admission policies and webhooks, devices, flow control, aggregated API servers. They are served so
+//! that a scheduler, a controller manager and charts find them, and most are only stored.
 
 use k8s_openapi::{
     api::{

@@ -1,4 +1,4 @@
-//! Addresses that would lead a node to itself, to its link or around a check. The texts are Kubernetes'.
+//! Tests addresses that would lead a node to itself, to its link or around a check. The messages are Kubernetes'.
 
 use serde_json::{Value, json};
 
@@ -11,12 +11,12 @@ const MAPPED: &str = "must not be an IPv4-mapped IPv6 address";
 const ZEROS: &str = "must not have leading 0s";
 const NO_ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 
-/// What is wrong with each; nothing: it is taken.
+/// Addresses with their faults; an empty text means that the address is accepted.
 const CASES: [(&str, &str); 22] = [
     ("10.0.0.1", ""),
     ("8.8.8.8", ""),
     ("fd00::1", ""),
-    // a mistake that Kubernetes keeps
+    // Kubernetes makes this mistake too.
     ("224.0.1.1", ""),
     ("ff05::1", ""),
     ("0.0.0.0", "may not be unspecified (0.0.0.0)"),
@@ -106,7 +106,7 @@ fn a_slice_has_a_bound() {
     assert_eq!(of(addresses), ["endpoints[0].addresses: Too many: 101: must have at most 100 items"]);
 }
 
-/// Objects that were stored before are not locked: only what is new of them is looked at.
+/// Objects that were stored before can still be written: only new addresses are checked.
 #[test]
 fn what_was_stored_before_may_stay() {
     let labelled = |mut object: Value| {

@@ -1,4 +1,4 @@
-//! `agnhost`, the image of Kubernetes' own tests, as far as it has to do with files: `mounttest`.
+//! `agnhost`, the image of Kubernetes' own tests, as far as it uses files: `mounttest`.
 //!
 //! Source: `test/images/agnhost` of <https://github.com/kubernetes/kubernetes>.
 
@@ -11,15 +11,15 @@ use super::super::{
 };
 use crate::runtime::files::{Files, Stat};
 
-/// What `mounttest` writes into new files.
+/// The content that `mounttest` writes into new files.
 const NEW: &str = "mount-tester new file\n";
-/// How long it waits before it reads a file again.
+/// How long `mounttest` waits before it reads a file again.
 const AGAIN: Duration = Duration::from_secs(2);
-/// How long it reads a file again and again, unless it is told.
+/// How long, in seconds, `mounttest` keeps reading a file if no flag says otherwise.
 const RETRY_SECONDS: u64 = 180;
 
 impl Shell {
-    /// One of its commands; all but `mounttest` serve.
+    /// Runs one of its commands; all but `mounttest` run for ever.
     pub(super) async fn agnhost(&mut self, arguments: &[String], streams: &Streams) -> Outcome {
         match arguments.split_first() {
             Some((name, arguments)) if name == "mounttest" => self.mounttest(arguments, streams).await,
@@ -97,7 +97,7 @@ impl Shell {
         Ok(i32::from(failed))
     }
 
-    /// Prints a file's content; true where it cannot.
+    /// Prints a file's content; returns true if it cannot be read.
     async fn shown(&mut self, path: &str, streams: &Streams) -> Result<bool, Stop> {
         let text = match self.files(path, Files::read).await? {
             Ok(content) => Ok(format!("content of file {path:?}: {}\n", String::from_utf8_lossy(&content))),
@@ -108,7 +108,7 @@ impl Shell {
         self.told(text, streams).await
     }
 
-    /// Prints a text; true where it says what is wrong.
+    /// Prints a text or an error; returns true for an error.
     async fn told(&mut self, text: Result<String, String>, streams: &Streams) -> Result<bool, Stop> {
         let failed = text.is_err();
         let text = text.unwrap_or_else(|why| why);
@@ -117,7 +117,7 @@ impl Shell {
     }
 }
 
-/// As Go writes it: `-rw-r--r--`, and with `all` `drwxr-xr-x` or `dgtrwxrwxrwx`.
+/// Formats permissions as Go does: `-rw-r--r--`, and with `all` `drwxr-xr-x` or `dgtrwxrwxrwx`.
 fn mode(stat: Stat, all: bool) -> String {
     let mut text = String::new();
     if all {

@@ -4,7 +4,7 @@ use super::super::{outcome::Outcome, shell::Shell, streams::Streams};
 use crate::runtime::files::{Files, Kind};
 
 impl Shell {
-    /// `[ … ]` and `[[ … ]]`, by the word at its end.
+    /// Runs `[ … ]` or `[[ … ]]`; `end` is the bracket that must close it.
     pub(super) async fn bracket(&mut self, end: &str, arguments: &[String], streams: &Streams) -> Outcome {
         match arguments.split_last() {
             Some((last, condition)) if last == end => self.test(condition, streams).await,
@@ -15,7 +15,7 @@ impl Shell {
         }
     }
 
-    /// `test …`: 0 where it holds, 1 where it does not, 2 where it is none.
+    /// Runs `test …`: 0 if the condition holds, 1 if it does not, 2 if it is malformed.
     pub(super) async fn test(&mut self, condition: &[String], streams: &Streams) -> Outcome {
         let mut words: Vec<&str> = condition.iter().map(String::as_str).collect();
         let mut wanted = true;

@@ -8,7 +8,7 @@ use super::super::{
 use crate::runtime::files::{Files, Kind};
 
 impl Shell {
-    /// One of them.
+    /// Runs one of these programs.
     pub(super) async fn file_program(
         &mut self,
         name: &str,

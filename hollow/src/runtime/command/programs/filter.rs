@@ -1,4 +1,4 @@
-//! Programs that read files or their input, and print some of it.
+//! Programs that read files or their input and print some of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,17 +11,17 @@ use super::super::{
 };
 use crate::runtime::files::Files;
 
-/// Lines that `head` and `tail` print where they are not told how many.
+/// How many lines `head` and `tail` print by default.
 const LINES: usize = 10;
-/// Bytes of all files that one program reads, but for `cat` and `wc`, which need not have them together.
+/// The most bytes of all files that one program reads, except `cat` and `wc`, which do not hold them together.
 const MAX_CONTENTS: usize = 4 << 20;
-/// Lines that `sort` holds.
+/// The most lines that `sort` holds.
 const MAX_SORTED: usize = 100_000;
-/// Letters of a set of `tr`.
+/// The most letters in a set of `tr`.
 const MAX_LETTERS: usize = 4096;
 
 impl Shell {
-    /// One of them.
+    /// Runs one of these programs.
     pub(super) async fn filter(&mut self, name: &str, arguments: &[String], streams: &Streams) -> Outcome {
         match name {
             "cat" => self.cat(arguments, streams).await,
@@ -136,7 +136,7 @@ impl Shell {
         let (paths, flags) = split(arguments, "nc");
         let count = count(&flags).map_err(Stop::Broken)?;
         if paths.is_empty() && !flags.contains('c') {
-            // what comes after them is left to whoever reads next
+            // What follows these lines stays for the next reader of the input.
             for _ in 0..count.1 {
                 let Some(line) = streams.input.line().await? else { break };
                 self.print(&streams.output, &line).await?;
@@ -212,7 +212,7 @@ impl Shell {
         Ok(if failed > 0 { 2 } else { i32::from(found == 0) })
     }
 
-    /// The contents of files, or what is read where none are named; and the exit code by whether all can be read.
+    /// Returns the contents of the named files, or of the input if none are named, and the exit code: whether all could be read.
     async fn contents(
         &mut self,
         name: &str,
@@ -238,7 +238,7 @@ impl Shell {
         Ok((contents, code))
     }
 
-    /// A file's content; where it cannot be read, that is said.
+    /// Returns a file's content; if it cannot be read, prints why.
     async fn content(&mut self, name: &str, path: &str, streams: &Streams) -> Result<Option<Bytes>, Stop> {
         match self.files(path, Files::read).await? {
             Ok(content) => {
@@ -253,7 +253,7 @@ impl Shell {
     }
 }
 
-/// What is no flag, and the letters of the flags; the value of a flag that has one follows after `=`.
+/// Returns the arguments that are no flags, and the letters of the flags; a flag's value follows after `=`.
 fn split<'a>(arguments: &'a [String], valued: &str) -> (Vec<&'a str>, String) {
     let (mut words, mut letters, mut value) = (Vec::new(), String::new(), None);
     let mut rest = arguments.iter().map(String::as_str);
@@ -282,7 +282,7 @@ fn split<'a>(arguments: &'a [String], valued: &str) -> (Vec<&'a str>, String) {
     (words, letters)
 }
 
-/// How much `head` and `tail` are to print: whether it is counted from the start, and the count.
+/// Returns how much `head` and `tail` print: whether it is counted from the start, and the count.
 fn count(flags: &str) -> Result<(bool, usize), String> {
     let Some((_, value)) = flags.split_once('=') else { return Ok((false, LINES)) };
     let number = value.trim_start_matches(['+', '-']);
@@ -302,11 +302,11 @@ fn ended(line: &[u8]) -> Vec<u8> {
     line
 }
 
-/// Texts stand for themselves; `^` and `$` for a line's beginning and end, and `.*` for anything.
+/// A search pattern: text stands for itself, `^` and `$` for a line's beginning and end, and `.*` for anything.
 struct Pattern {
     starts: bool,
     ends: bool,
-    /// What stands between `.*`.
+    /// The texts between the `.*`.
     parts: Vec<String>,
     ignores_case: bool,
 }
@@ -319,7 +319,7 @@ impl Pattern {
         let mut parts: Vec<String> = rest.split(".*").map(str::to_owned).collect();
         let last = parts.len() - 1;
         let mut place = 0;
-        // what is empty between two of them says nothing
+        // An empty text between two `.*` means nothing.
         parts.retain(|part| {
             place += 1;
             !part.is_empty() || place == 1 || place == last + 1
@@ -345,7 +345,7 @@ impl Pattern {
     }
 }
 
-/// `tr a-z A-Z`, `tr -d x`.
+/// Runs `tr a-z A-Z` or `tr -d x` on a text.
 fn translated(text: &str, arguments: &[String]) -> Result<String, String> {
     match arguments {
         [flag, gone] if flag == "-d" => {
@@ -366,7 +366,7 @@ fn translated(text: &str, arguments: &[String]) -> Result<String, String> {
     }
 }
 
-/// The letters of a set: each by itself, or from one to another.
+/// Returns the letters of a set, which lists single letters and ranges.
 fn letters(set: &str) -> Result<Vec<char>, String> {
     let set: Vec<char> = set.replace("\\n", "\n").replace("\\t", "\t").chars().collect();
     let mut all = Vec::new();

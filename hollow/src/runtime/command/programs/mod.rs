@@ -18,7 +18,7 @@ mod filter;
 mod tar;
 mod text;
 
-/// All of them, by name.
+/// The names of all programs.
 const NAMES: &[&str] = &[
     ":", "[", "[[", "agnhost", "ash", "basename", "bash", "cat", "chmod", "chown", "cp", "dash", "date",
     "dirname", "echo", "env", "exit", "expr", "false", "grep", "head", "hostname", "id", "ln", "ls", "mkdir",
@@ -26,17 +26,17 @@ const NAMES: &[&str] = &[
     "tee", "test", "touch", "tr", "true", "tty", "uname", "wc", "which", "whoami",
 ];
 
-/// The last part of a program's path.
+/// Returns the last part of a program's path.
 fn base(program: &str) -> &str {
     program.rsplit('/').next().unwrap_or_default()
 }
 
-/// Whether a program is there.
+/// Reports whether a program exists.
 pub(super) fn exists(program: &str) -> bool {
     NAMES.contains(&base(program))
 }
 
-/// Whether a command is a shell that reads its commands.
+/// Reports whether a command is a shell that reads its commands from its input.
 pub(super) fn is_interactive(words: &[String]) -> bool {
     let Some((program, arguments)) = words.split_first() else { return false };
     let is_flag = |argument: &String| argument.starts_with('-') && !argument.contains('c');
@@ -44,7 +44,7 @@ pub(super) fn is_interactive(words: &[String]) -> bool {
 }
 
 impl Shell {
-    /// A program and its arguments.
+    /// Runs a program with its arguments.
     pub(super) async fn program(&mut self, words: &[String], streams: &Streams) -> Outcome {
         let Some((program, arguments)) = words.split_first() else { return Ok(0) };
         if let Some(answer) = self.answer(words) {
@@ -63,7 +63,7 @@ impl Shell {
         }
     }
 
-    /// Something of which is not known what it does.
+    /// Handles a program of which it is not known what it does.
     async fn unknown(&mut self, program: &str, streams: &Streams) -> Outcome {
         let guesses = match &self.world {
             World::Planned(plan) => plan.guesses,
@@ -74,7 +74,7 @@ impl Shell {
             }
         };
         if guesses && self.depth > 0 {
-            // it does what it is there for, whatever that is
+            // It does its unknown work for a short time and then succeeds.
             self.pause(SHORT_WORK).await;
             return Ok(0);
         }
@@ -152,7 +152,7 @@ impl Shell {
         }
     }
 
-    /// Variables as `env` prints them; the container's own name is first where it runs.
+    /// Returns the variables as `env` prints them; the first is the container's own name if it runs.
     fn environment(&self) -> String {
         let own = match self.world {
             World::Real(_) => format!("HOSTNAME={}\n", self.hostname),
@@ -161,7 +161,7 @@ impl Shell {
         self.variables.iter().fold(own, |text, (name, value)| text + name + "=" + value + "\n")
     }
 
-    /// `expr A + B`; fails where nothing or 0 comes of it.
+    /// Runs `expr A + B`; fails if the result is empty or 0.
     async fn expr(&mut self, arguments: &[String], streams: &Streams) -> Outcome {
         let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let result = match words.as_slice() {
@@ -220,7 +220,7 @@ impl Shell {
         }
     }
 
-    /// Does not end.
+    /// Never ends.
     async fn forever(&mut self) -> Outcome {
         match self.world {
             World::Planned(_) => Err(Stop::Serves),

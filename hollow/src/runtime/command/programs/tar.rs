@@ -12,15 +12,15 @@ use super::super::{
 use crate::runtime::files::{Files, Kind};
 
 const BLOCK: usize = 512;
-/// The largest file that is taken out of an archive: what a container may write.
+/// The largest file that is extracted from an archive, which is what a container may write.
 const MAX_FILE: u64 = 1 << 20;
-/// Files and directories of one archive that is made.
+/// The most files and directories in one archive that is created.
 const MAX_ENTRIES: usize = 4096;
-/// How deep directories are gone into.
+/// How deep directories are searched.
 const MAX_DEPTH: usize = 32;
 
 impl Shell {
-    /// `tar` with these arguments.
+    /// Runs `tar` with these arguments.
     pub(super) async fn tar(&mut self, arguments: &[String], streams: &Streams) -> Outcome {
         let mut flags = String::new();
         let (mut archive, mut directory, mut paths) = (None, ".".to_owned(), Vec::new());
@@ -103,7 +103,7 @@ impl Shell {
                 self.print(&streams.output, &bytes).await?;
             }
         }
-        // An archive of nothing that was asked for has no end: `kubectl cp` takes one for success.
+        // An archive without any entry gets no end mark, because `kubectl cp` would take it for success.
         if code == 0 || !is_empty {
             self.print(&streams.output, &[0; 2 * BLOCK]).await?;
         }
@@ -156,7 +156,7 @@ impl Shell {
                 self.print(&streams.output, format!("{name}\n").as_bytes()).await?;
             }
             let path = format!("{base}/{name}");
-            // `..` does not lead out of the container, and the directory is the container's own affair
+            // `..` does not lead out of the container, and which directory is written to is the container's own affair.
             let done = match kind {
                 _ if !writes => Ok(()),
                 b'5' => self.files(&path, |files, path| files.make_directory(path, true)).await?,
@@ -171,13 +171,13 @@ impl Shell {
             };
             done.map_err(|why| Stop::Broken(format!("can't create {name}: {why}")))?;
         }
-        // what follows the end is for nobody
+        // What follows the end mark is ignored.
         while streams.input.read().await?.is_some() {}
         Ok(0)
     }
 }
 
-/// Writes a file, and makes the directories that it is in. A link in its place goes.
+/// Writes a file and creates its parent directories. A link in its place is replaced.
 fn write(files: &Files, path: &str, content: &[u8]) -> io::Result<()> {
     make_above(files, path)?;
     if files.target(path)?.is_some() {
@@ -186,7 +186,7 @@ fn write(files: &Files, path: &str, content: &[u8]) -> io::Result<()> {
     files.write(path, content, false)
 }
 
-/// The same with a link.
+/// Makes a symbolic link and creates its parent directories. A link in its place is replaced.
 fn link(files: &Files, path: &str, target: &str) -> io::Result<()> {
     make_above(files, path)?;
     files.link(path, target, true)
@@ -199,11 +199,11 @@ fn make_above(files: &Files, path: &str) -> io::Result<()> {
     }
 }
 
-/// What an entry is.
+/// The kind of an archive entry.
 enum What {
     Directory,
     File,
-    /// A symbolic link, and where it leads.
+    /// A symbolic link and its target.
     Link(String),
 }
 
@@ -224,7 +224,7 @@ fn collect(files: &Files, path: &str, name: &str, depth: usize, entries: &mut En
         for inner in files.list(path)? {
             let below = format!("{}/{inner}", path.trim_end_matches('/'));
             let name = if name.is_empty() { inner } else { format!("{name}/{inner}") };
-            // a link out of a mount is nobody's file
+            // A link that leads out of a mount cannot be read, so it is left out.
             match collect(files, &below, &name, depth + 1, entries) {
                 Err(error) if error.kind() != io::ErrorKind::Other => {}
                 other => other?,
@@ -234,7 +234,7 @@ fn collect(files: &Files, path: &str, name: &str, depth: usize, entries: &mut En
     Ok(())
 }
 
-/// A head and its content, filled up to whole blocks; none where the name is too long for the format.
+/// Returns an entry's header and content, padded to whole blocks; `None` if the name is too long for the format.
 fn entry(name: &str, what: &What, content: &[u8]) -> Option<Vec<u8>> {
     let (kind, mode, slash, target) = match what {
         What::Directory => (b"5", b"0000755\0", "/", ""),
@@ -278,12 +278,12 @@ fn entry(name: &str, what: &What, content: &[u8]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// What a head says of what follows it.
+/// The header of an archive entry.
 struct Head {
     name: String,
     size: u64,
     kind: u8,
-    /// Where a link leads.
+    /// The target of a link.
     target: String,
 }
 
@@ -303,21 +303,21 @@ impl Head {
     }
 }
 
-/// A value in an extended head: lines of `length name=value`.
+/// Returns a value of an extended (pax) header, whose lines are `length name=value`.
 fn pax(content: &[u8], name: &str) -> Option<String> {
     let text = String::from_utf8_lossy(content);
     let mut values = text.lines().filter_map(|line| line.split_once(' ')?.1.strip_prefix(name));
     values.next().map(str::to_owned)
 }
 
-/// An archive, block by block.
+/// Reads an archive block by block.
 struct Reader<'a> {
     input: &'a Input,
     rest: BytesMut,
 }
 
 impl Reader<'_> {
-    /// The next block; none at the end.
+    /// Returns the next block; `None` at the end.
     async fn block(&mut self) -> Result<Option<Bytes>, Stop> {
         if !self.fill(BLOCK).await? {
             return if self.rest.is_empty() { Ok(None) } else { Err(Stop::Broken("short read".to_owned())) };
@@ -325,7 +325,7 @@ impl Reader<'_> {
         Ok(Some(self.rest.split_to(BLOCK).freeze()))
     }
 
-    /// So many bytes, which are no more than [`MAX_FILE`], and what fills up their last block.
+    /// Reads a content of `size` bytes, at most [`MAX_FILE`], and the padding of its last block.
     async fn content(&mut self, size: u64) -> Result<Bytes, Stop> {
         let size = usize::try_from(size).unwrap_or(usize::MAX);
         let whole = size.next_multiple_of(BLOCK);

@@ -1,6 +1,6 @@
-//! What programs print that read nothing. Pure.
+//! The output of programs that read nothing. Pure.
 
-/// Bytes that one program prints at most.
+/// The most bytes that one program prints.
 const MAX_TEXT: usize = 1 << 20;
 
 pub(super) fn echo(arguments: &[String]) -> String {
@@ -15,7 +15,7 @@ pub(super) fn echo(arguments: &[String]) -> String {
     if has('n') { text } else { text + "\n" }
 }
 
-/// `%s` and `%d` stand for the arguments, one after the other; the format is used again while there are some left.
+/// Formats arguments: `%s` and `%d` stand for them one after the other, and the format is repeated while some are left.
 pub(super) fn printf(arguments: &[String]) -> String {
     let Some((format, values)) = arguments.split_first() else { return String::new() };
     let format = unescaped(format);
@@ -72,7 +72,7 @@ fn unescaped(text: &str) -> String {
     plain
 }
 
-/// `seq LAST`, `seq FIRST LAST`, `seq FIRST STEP LAST`, of whole numbers.
+/// Returns the output of `seq LAST`, `seq FIRST LAST` or `seq FIRST STEP LAST`, of whole numbers.
 pub(super) fn seq(arguments: &[String]) -> Result<String, String> {
     let number = |text: &String| text.parse::<i64>().map_err(|_| format!("invalid number '{text}'"));
     let numbers = arguments.iter().map(number).collect::<Result<Vec<_>, _>>()?;

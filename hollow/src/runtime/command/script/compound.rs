@@ -1,23 +1,23 @@
-//! Conditions and loops: `if`, `while`, `until`, `for` and `{ … }`.
+//! Parses conditions and loops: `if`, `while`, `until`, `for` and `{ … }`.
 
 use super::{Depth, Part, Reader, Script, Unreadable, Word};
 
 use Unreadable::{Unfinished, Unsupported};
 
-/// How deep conditions and loops may be in one another.
+/// How deep conditions and loops may be nested.
 const MAX_COMPOUNDS: usize = 16;
 
-/// A command that is made of scripts.
+/// A command that consists of scripts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) enum Compound {
     If {
-        /// Conditions, and what is run where they hold.
+        /// The conditions, each with the script that is run if it holds.
         branches: Vec<(Script, Script)>,
         otherwise: Script,
     },
     While {
         condition: Script,
-        /// Whether it ends when the condition holds: `until`.
+        /// Whether the loop ends when the condition holds: `until`.
         is_until: bool,
         body: Script,
     },
@@ -30,14 +30,14 @@ pub(in super::super) enum Compound {
 }
 
 impl Reader<'_, '_> {
-    /// Reads what follows after its first word; none where that begins nothing of the kind.
+    /// Parses what follows its first word; returns `None` if that word begins no compound command.
     pub(super) fn compound(&mut self, first: &str) -> Result<Option<Compound>, Unreadable> {
         let compound = match first {
             "if" => self.condition()?,
             "while" | "until" => {
                 let (condition, _) = self.inner(&["do"])?;
                 let (body, _) = self.inner(&["done"])?;
-                // no shell takes these, and nothing would ever end them
+                // No shell accepts these, and such a loop would never end.
                 if condition.is_empty() || body.is_empty() {
                     return Err(Unsupported);
                 }
@@ -84,7 +84,7 @@ impl Reader<'_, '_> {
                 Some(_) => words.push(self.next_word()?),
             }
         }
-        // what stands before its `do` is nothing
+        // Whatever stands before its `do` must be empty.
         let (before, _) = self.inner(&["do"])?;
         if !before.is_empty() {
             return Err(Unsupported);
@@ -93,7 +93,7 @@ impl Reader<'_, '_> {
         Ok(Compound::For { name, words, body })
     }
 
-    /// Reads a script up to one of these words, and tells which.
+    /// Parses a script up to one of these words, and returns the script and that word.
     fn inner(&mut self, ends: &'static [&'static str]) -> Result<(Script, &'static str), Unreadable> {
         if self.depth.compounds >= MAX_COMPOUNDS {
             return Err(Unsupported);

@@ -1,4 +1,4 @@
-//! Words: texts, quotes, variables, `$(…)` and `$((…))`.
+//! Parses words: texts, quotes, variables, `$(…)` and `$((…))`.
 
 use super::{Depth, MAX_DEPTH, Otherwise, Part, Reader, Unreadable, Word};
 
@@ -33,7 +33,7 @@ impl Reader<'_, '_> {
                 '\\' => {
                     self.rest.next();
                     match self.rest.next().ok_or(Unfinished)? {
-                        // the line goes on
+                        // The line continues.
                         '\n' => {}
                         escaped => {
                             if is_quoted && !matches!(escaped, '"' | '\\' | '$' | '`') {
@@ -57,7 +57,7 @@ impl Reader<'_, '_> {
         if is_quoted { Err(Unfinished) } else { Ok(word) }
     }
 
-    /// After a `$`.
+    /// Parses what follows a `$`.
     fn variable(&mut self, is_quoted: bool) -> Result<Part, Unreadable> {
         if self.rest.next_if_eq(&'(').is_some() {
             if self.rest.next_if_eq(&'(').is_some() {
@@ -84,7 +84,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// After the name in `${…}`.
+    /// Parses what follows the name in `${…}`.
     fn otherwise(&mut self) -> Result<Option<Otherwise>, Unreadable> {
         if self.rest.next_if_eq(&'}').is_some() {
             return Ok(None);
@@ -104,7 +104,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// After a `$((`.
+    /// Parses what follows a `$((`.
     fn sum(&mut self) -> Result<Part, Unreadable> {
         let (mut text, mut open) = (String::new(), 0_usize);
         loop {

@@ -1,4 +1,4 @@
-//! The same over WebSockets.
+//! Tests the streaming server over WebSockets.
 
 use std::{collections::BTreeMap, io::Write as _};
 
@@ -12,7 +12,7 @@ use wire::websocket::{self, Decoder, Message};
 
 use super::{LIMIT, upgrade, world};
 
-/// A client over a WebSocket.
+/// A client over WebSocket.
 struct Socket {
     stream: TcpStream,
     decoder: Decoder,
@@ -51,7 +51,7 @@ impl Socket {
         }
     }
 
-    /// What comes on each channel until the normal end.
+    /// Returns what comes on each channel until the normal end.
     async fn finish(&mut self) -> BTreeMap<u8, Vec<u8>> {
         let mut channels = BTreeMap::<u8, Vec<u8>>::new();
         loop {

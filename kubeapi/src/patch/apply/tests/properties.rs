@@ -1,10 +1,10 @@
-//! What holds whatever is written.
+//! Properties that hold for any writes.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Specs with lists of each sort, from few names so that they meet.
+/// Generates specs with lists of each kind, with few names so that they collide.
 fn spec() -> impl Strategy<Value = Value> {
     let env = prop::collection::btree_map("[XY]", "[12]", 0..3).prop_map(|env| {
         env.into_iter().map(|(name, value)| json!({ "name": name, "value": value })).collect::<Vec<_>>()
@@ -26,8 +26,8 @@ fn spec() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// Whoever wrote before: an enforced apply holds, a second one changes nothing, and taking it back leaves nothing of it
-    /// but what others own too.
+    /// After any earlier writes, an enforced apply takes effect, a second one changes nothing, and an empty apply removes everything
+    /// of it that nobody else owns.
     #[test]
     fn an_apply_holds_and_can_be_taken_back(writes in prop::collection::vec((any::<bool>(), 0..3_u8, spec()), 0..5), config in spec()) {
         let mut world = World::new(POD);
@@ -73,7 +73,7 @@ proptest! {
         let mut carried = before;
         carried.cut(&changes.gone);
         carried.join(changes.set.clone());
-        // a map is a field of its own while it is empty
+        // A map is a field of its own while it is empty.
         let is_labels = |path: &String| path == ".metadata.labels";
         let mut missing = after.clone();
         missing.subtract(&carried);
