@@ -180,8 +180,18 @@ async fn raw(world: &World) {
     status.until("made", |_| true).await;
     let update = json!({"event_id": "e", "timestamp": 5, "twin": {"temperature": {
         "actual": {"value": "20", "metadata": {"timestamp": 4}}, "metadata": {"type": "float"}}}});
-    session.ask(Upstream::Device { path: "device/default/t2/twin/edge_updated".into(), update }).await;
-    status.until("reported", |status| status["status"]["twins"][0]["reported"]["value"] == "20").await;
+    // repeated, as nodes do: it is refused until this cloud knows the device, whose DeviceStatus the other one may have made
+    eventually("the device's value is written", async || {
+        let path = "device/default/t2/twin/edge_updated".into();
+        session.ask(Upstream::Device { path, update: update.clone() }).await;
+        let status = status.get().await;
+        if status["status"]["twins"][0]["reported"]["value"] == "20" {
+            Ok(())
+        } else {
+            Err(status.to_string())
+        }
+    })
+    .await;
     let event = json!({"metadata": {"name": "edge-2.1", "namespace": "default"}, "reason": "Test", "message": "m", "type": "Normal",
         "involvedObject": {"kind": "Node", "name": "edge-2", "uid": "edge-2"}, "source": {"component": "edged", "host": "edge-2"}});
     let path = ResourcePath::object("default", &ResourceType::Event, "edge-2.1");
@@ -204,6 +214,18 @@ async fn each_rule_is_for_a_call_that_is_made() {
     raw(&world).await;
     let request = TokenRequest { uses: Some(1), seconds: Some(1), ..TokenRequest::default() };
     world.cloud().join_token(&request).await.unwrap();
+    for (namespace, resource, verb) in
+        [("kube-node-lease", "leases", "update"), ("", "clusterobjectsyncs/status", "patch")]
+    {
+        eventually(resource, async || {
+            let is_made = |call: &Right| {
+                (&*call.resource, &*call.verb) == (resource, verb)
+                    && (namespace.is_empty() || call.namespace == namespace)
+            };
+            if world.cluster().calls().iter().any(is_made) { Ok(()) } else { Err("not called yet") }
+        })
+        .await;
+    }
     world.node("edge-1").delete(None).await;
     world.until_connected(0, false).await;
     // other names: its servers' certificate is written over; and a token that somebody has deleted is made anew
