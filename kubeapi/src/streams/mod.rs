@@ -7,7 +7,8 @@
 //! | `pods/portforward` | [`forward`]: the bytes of SPDY or of a WebSocket are copied |
 //! | `nodes/proxy`, `pods/proxy`, `services/proxy` | [`proxy`]: HTTP to what runs in the cluster |
 //!
-//! The node is reached through [`NodeStreams`]. A failure before the upgrade is answered with a `Status`, or with the node's response.
+//! The node is reached through [`NodeStreams`](crate::NodeStreams). A failure before the upgrade is answered with a `Status`,
+//! or with the node's response.
 
 mod audit;
 mod channels;

@@ -1,4 +1,4 @@
-//! Simulates what commands do, by one interpreter for two purposes: [`run`] plans what a container's own command would do (when it
+//! Simulates what commands do, by one interpreter for two purposes: [`run()`] plans what a container's own command would do (when it
 //! ends, with which code, and what it prints), without time and files; [`execute`] does what a command says in a running container:
 //! an exec, or the container's own command if it uses files or the time of day ([`Live`]). No process is run for either.
 //!
