@@ -18,7 +18,7 @@ use crate::{
     rt::Supervisor,
 };
 
-/// What they need.
+/// What DeviceTwin, DMI and EventBus need.
 pub(super) struct Deps {
     pub(super) store: Arc<dyn Store>,
     pub(super) objects: DeviceObjects,
@@ -27,7 +27,7 @@ pub(super) struct Deps {
     pub(super) topic_messages: RouterMessages,
 }
 
-/// Starts the enabled ones.
+/// Starts those of them that are enabled.
 pub(super) fn start(
     config: &Config,
     deps: Deps,
