@@ -1,5 +1,7 @@
 //! Cleans peers' texts for terminals and logs, so that they cannot move the cursor, colour lines or hide other text.
 
+use std::fmt::Display;
+
 /// The replacement for a character that is not shown.
 const HIDDEN: char = '\u{FFFD}';
 
@@ -32,6 +34,11 @@ pub fn short(text: &str) -> String {
     text.chars().take(MAX_WORD).collect()
 }
 
+/// Returns the beginning of a peer's text, cleaned for a terminal or a log.
+pub fn printable_short(text: impl Display) -> String {
+    printable(&short(&text.to_string()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -47,6 +54,7 @@ mod tests {
         ] {
             assert_eq!(printable(said), shown);
         }
+        assert_eq!(printable_short("a\r".repeat(200)), "a\u{fffd}".repeat(100));
         assert_eq!(printable_lines("a\n\tb\u{1b}[1m"), "a\n\tb\u{fffd}[1m");
         assert_eq!(printable_bytes(b" refused\x1b[1m and more \n", 9), "refused\u{fffd}");
     }

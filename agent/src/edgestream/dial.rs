@@ -16,7 +16,7 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 use wire::{
-    text::{printable, short},
+    text::printable_short,
     tunnel::{self, window},
     websocket::accept_key,
 };
@@ -151,5 +151,5 @@ async fn first_line(response: Response<Incoming>) -> String {
     let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
     let body = body.map(|body| body.to_bytes()).unwrap_or_default();
     let text = String::from_utf8_lossy(&body);
-    printable(&short(text.lines().next().unwrap_or_default()))
+    printable_short(text.lines().next().unwrap_or_default())
 }

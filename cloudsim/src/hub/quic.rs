@@ -21,7 +21,7 @@ use wire::{
     Message, Operation, Route,
     enroll::{Identity, identity_of},
     frame::{self, Decoder},
-    text::{printable, short},
+    text::printable_short,
 };
 
 use super::{
@@ -195,7 +195,7 @@ async fn serve(
         Ok(Err(error)) => {
             shared.sessions.metrics().refused(crate::metrics::RefusalReason::Connection);
             if let Some(times) = shared.refusals.count(peer.ip(), &*error, now()) {
-                let error = printable(&short(&error.to_string()));
+                let error = printable_short(error);
                 warn!(%peer, times, error, "a QUIC connection was refused");
             }
         }

@@ -20,7 +20,7 @@ use tracing::{debug, info, warn};
 use wire::{
     enroll::{Identity, identity_of},
     relay::{ALPN, MAX_STREAMS, WINDOW},
-    text::{printable, short},
+    text::printable_short,
 };
 
 use super::{
@@ -189,7 +189,7 @@ async fn serve(incoming: Incoming, slot: ConnectionSlot, shown: Certificate, sha
         Ok(Ok(accepted)) => accepted,
         Ok(Err(error)) => {
             if let Some(times) = shared.refusals.count(peer.ip(), &*error, now()) {
-                let error = printable(&short(&error.to_string()));
+                let error = printable_short(error);
                 warn!(%peer, times, error, "a node was refused at the relay");
             }
             return;
@@ -212,7 +212,7 @@ async fn serve(incoming: Incoming, slot: ConnectionSlot, shown: Certificate, sha
     }
     info!(node, %peer, "at the relay");
     node::run(&connection, &node, &entry, &shared.relays, &shared.faults).await;
-    let why = connection.close_reason().map(|why| printable(&short(&why.to_string()))).unwrap_or_default();
+    let why = connection.close_reason().map(printable_short).unwrap_or_default();
     info!(node, why, "no longer at the relay");
 }
 

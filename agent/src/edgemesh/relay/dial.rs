@@ -7,7 +7,7 @@ use tokio::{io::join, time::timeout};
 use tokio_rustls::TlsConnector;
 use wire::{
     relay::{Answer, ConnectRequest, Open},
-    text::{printable, short},
+    text::printable_short,
 };
 
 use super::{
@@ -52,13 +52,13 @@ impl RelayDialError {
 
 impl From<MessageError> for RelayDialError {
     fn from(error: MessageError) -> Self {
-        Self::Broken(printable(&short(&error.to_string())))
+        Self::Broken(printable_short(error))
     }
 }
 
 impl From<CertificateError> for RelayDialError {
     fn from(error: CertificateError) -> Self {
-        Self::Broken(printable(&short(&error.to_string())))
+        Self::Broken(printable_short(error))
     }
 }
 
@@ -90,21 +90,20 @@ impl Relay {
         request: &ConnectRequest,
     ) -> Result<RelayStream, RelayDialError> {
         let connection = self.link.borrow().clone().ok_or(RelayDialError::NotConnected)?;
-        let broken =
-            |error: &dyn std::fmt::Display| RelayDialError::Broken(printable(&short(&error.to_string())));
+        let broken = |error: &dyn std::fmt::Display| RelayDialError::Broken(printable_short(error));
         let permit = self.limits.admit(client, node).map_err(|_| RelayDialError::Full)?;
         let (send, receive) = connection.open_bi().await.map_err(|error| broken(&error))?;
         let mut quic = Counted::new(join(receive, send), self.figures.clone()).holding(permit);
         write(&mut quic, &Open { node: node.to_owned() }).await?;
         if let Answer { error: Some(why) } = read(&mut quic).await? {
-            return Err(RelayDialError::Refused(printable(&short(&why))));
+            return Err(RelayDialError::Refused(printable_short(why)));
         }
         let config = Arc::new(self.certificates.to_node(node).await?);
         let name = ServerName::try_from(SERVER_NAME).map_err(|error| broken(&error))?;
         let mut stream = TlsConnector::from(config).connect(name, quic).await.map_err(RelayDialError::Tls)?;
         write(&mut stream, request).await?;
         match read(&mut stream).await? {
-            Answer { error: Some(why) } => Err(RelayDialError::Endpoint(printable(&short(&why)))),
+            Answer { error: Some(why) } => Err(RelayDialError::Endpoint(printable_short(why))),
             Answer { error: None } => Ok(stream),
         }
     }

@@ -9,7 +9,10 @@ use tokio::{
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tracing::debug;
-use wire::relay::{Answer, ConnectRequest, Open, Protocol};
+use wire::{
+    relay::{Answer, ConnectRequest, Open, Protocol},
+    text::printable_short,
+};
 
 use super::{
     Counted, QuicStream,
@@ -121,10 +124,7 @@ impl StreamServer {
         let mut stream = TlsAcceptor::from(config).accept(quic).await.map_err(NotServed::Tls)?;
         let shown = node_of(stream.get_ref().1.peer_certificates());
         if shown.as_deref() != Some(said.as_str()) {
-            return Err(NotServed::OtherNode {
-                said: wire::text::printable(&wire::text::short(&said)),
-                shown,
-            });
+            return Err(NotServed::OtherNode { said: printable_short(said), shown });
         }
         let request = read(&mut stream).await?;
         Ok((stream, said, request))

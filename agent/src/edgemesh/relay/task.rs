@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 use wire::{
     relay::{ALPN, MAX_STREAMS, Report, WINDOW},
-    text::{printable, short},
+    text::printable_short,
 };
 
 use super::{
@@ -72,7 +72,7 @@ impl ConnectError {
     }
 
     fn of_connection(server: &str, error: &ConnectionError) -> Self {
-        let why = printable(&short(&error.to_string()));
+        let why = printable_short(error);
         Self::Quic { server: server.to_owned(), kind: kind(error).to_owned(), why }
     }
 
@@ -146,7 +146,7 @@ impl Task {
                         let _ = timeout(Duration::from_secs(1), endpoint.wait_idle()).await;
                         return;
                     }
-                    let why = connection.close_reason().map(|why| printable(&short(&why.to_string())));
+                    let why = connection.close_reason().map(printable_short);
                     let why = why.unwrap_or_default();
                     warn!(why, "the connection to the relay has ended");
                 }
@@ -235,7 +235,7 @@ impl Task {
             match sent {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => {
-                    let error = printable(&short(&error.to_string()));
+                    let error = printable_short(error);
                     debug!(error, "the paths to other nodes were not reported to the relay");
                 }
                 Err(_) => debug!("the relay did not take the report of the paths to other nodes"),
