@@ -2,12 +2,11 @@
 
 use std::time::Instant;
 
+use limits::Rate;
 use tokio::sync::{mpsc, watch};
 use wire::Message;
 
-use super::{
-    EdgeHub, INBOX_CAPACITY, Inbound, Link, queue::Queue, rate::Rate, traffic::Traffic, waiters::Waiters,
-};
+use super::{EdgeHub, INBOX_CAPACITY, Inbound, Link, queue::Queue, traffic::Traffic, waiters::Waiters};
 
 /// The other end of the connection.
 #[derive(Debug)]

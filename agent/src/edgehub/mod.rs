@@ -17,7 +17,6 @@ mod metered;
 mod network;
 mod preconnected;
 mod queue;
-mod rate;
 mod redial;
 mod session;
 mod session_end;

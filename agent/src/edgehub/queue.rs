@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
+use limits::Rate;
 use parking_lot::Mutex;
 use tokio::{sync::Notify, time::sleep_until};
 use wire::Message;
 
-use super::{
-    lanes::{Lanes, Offered, SendCondition},
-    rate::Rate,
-};
+use super::lanes::{Lanes, Offered, SendCondition};
 use crate::rt;
 
 /// The shared lanes; cheap to clone.
@@ -51,7 +49,7 @@ impl Queue {
                 Some(due) if due <= now => {
                     if let Some((due, message)) = self.take() {
                         if due != SendCondition::Exempt {
-                            rate.sent(now);
+                            rate.record(now);
                         }
                         return message;
                     }

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use limits::Rate;
 use tokio::{
     sync::{Notify, mpsc, watch},
     time::{MissedTickBehavior, interval, sleep_until},
@@ -17,7 +18,6 @@ use super::{
     metered::Meter,
     network::NetworkChanges,
     queue::Queue,
-    rate::Rate,
     session_end::SessionEnd,
     traffic::{Direction, Traffic},
     transport::{Reader, Transport, Writer},

@@ -8,7 +8,6 @@
 //! |---|---|
 //! | `server` | the socket, and which nodes may connect |
 //! | `node` | one node's connection: its streams, its reports |
-//! | `rate` | how many streams a node may open in what time; pure |
 //! | `splice` | copies the bytes of two streams into each other |
 //! | `table` | the connected nodes, and the traffic between them |
 //!
@@ -17,7 +16,6 @@
 //! stream.
 
 mod node;
-mod rate;
 mod server;
 mod splice;
 mod table;

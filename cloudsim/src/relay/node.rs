@@ -2,21 +2,20 @@
 
 use std::{sync::Arc, time::Duration};
 
-use limits::{NoShare, Share};
+use limits::{NoShare, Rate, Share};
 use quinn::{Connection, RecvStream};
 use tokio::{
     task::JoinSet,
-    time::{sleep, sleep_until, timeout},
+    time::{sleep_until, timeout},
 };
 use tracing::debug;
 use wire::{
     enroll::is_node_name,
     relay::{Answer, HEADER_LENGTH, MAX_REPORT, Open, Report, body_length, decode, encode},
-    text::{printable, short},
+    text::printable_short,
 };
 
 use super::{
-    rate::Rate,
     splice::{BiStream, NodeStream, splice},
     table::{ENDED, Entry, Relays},
 };
@@ -26,6 +25,10 @@ use crate::faults::{Faults, Link, LinkState, now};
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the streams of a connection that has ended may take to end by themselves.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
+/// How many streams a node may open a second, since each makes another node sign for TLS …
+const STREAMS_PER_SECOND: u32 = 100;
+/// … and how many at once.
+const STREAMS_BURST: u32 = 256;
 /// The most names in a report.
 const MAX_REPORTED: usize = 1000;
 
@@ -47,7 +50,7 @@ pub(super) async fn run(
             match timeout(MESSAGE_TIMEOUT, read_report(stream)).await {
                 Ok(Ok(report)) => entry.set_paths(report.paths),
                 Ok(Err(error)) => {
-                    let error = printable(&short(&error.to_string()));
+                    let error = printable_short(error);
                     debug!(node, error, "a report of the paths to other nodes is unusable");
                 }
                 Err(_) => debug!(node, "a report of the paths to other nodes did not come in time"),
@@ -68,14 +71,13 @@ pub(super) async fn run(
 /// Serves the streams that a node opens, until its connection ends.
 async fn accept_streams(connection: &Connection, node: &str, relays: &Relays, tasks: &mut JoinSet<()>) {
     let from: Arc<str> = node.into();
-    let mut rate = Rate::new(now());
+    let mut rate = Rate::new(STREAMS_PER_SECOND, STREAMS_BURST, now());
     loop {
         let accept = async {
             // before the next stream is accepted: until then QUIC gives the node no credit for more
-            let wait = rate.take(now());
-            if !wait.is_zero() {
-                sleep(wait).await;
-            }
+            let ready = rate.ready_at();
+            rate.record(now());
+            sleep_until(ready.into()).await;
             connection.accept_bi().await
         };
         tokio::pin!(accept);
@@ -180,7 +182,7 @@ struct Opened {
 
 /// Opens a stream to a node, and sends it the name of the node that asks; the error is the reason for that one.
 async fn open(to: &str, from: &Arc<str>, relays: &Relays) -> Result<Opened, String> {
-    let shown = printable(&short(to));
+    let shown = printable_short(to);
     if to == &**from {
         return Err("a node has no connection to itself over the relay".to_owned());
     }
