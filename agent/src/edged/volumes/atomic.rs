@@ -3,9 +3,15 @@
 
 use std::{
     collections::BTreeSet,
-    fs, io,
-    os::unix::fs::{PermissionsExt, chown, symlink},
+    fs::Permissions,
+    io,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
+};
+
+use fs_err::{
+    self as fs,
+    os::unix::fs::{chown, symlink},
 };
 
 use super::{
@@ -22,7 +28,7 @@ pub(super) const SET_GID: u32 = 0o2000;
 
 /// Writes the files of `payload` to the volume at `target_dir`, unless they are there already.
 pub(super) fn write(target_dir: &Path, payload: &Payload, group: Option<u32>) -> Result<(), Error> {
-    fs::create_dir_all(target_dir).map_err(Error::io(target_dir))?;
+    fs::create_dir_all(target_dir)?;
     let data = target_dir.join(DATA_DIR);
     let old = fs::read_link(&data).ok();
     if old.as_ref().is_some_and(|old| is_current(&target_dir.join(old), payload)) {
@@ -30,14 +36,14 @@ pub(super) fn write(target_dir: &Path, payload: &Payload, group: Option<u32>) ->
     }
     let name = format!("..{}", uuid::Uuid::new_v4().simple());
     let dir = target_dir.join(&name);
-    fs::create_dir(&dir).map_err(Error::io(&dir))?;
+    fs::create_dir(&dir)?;
     set_mode(&dir, DIR_MODE)?;
     for (path, file) in payload {
         let path = dir.join(path);
         if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).map_err(Error::io(parent))?;
+            fs::create_dir_all(parent)?;
         }
-        fs::write(&path, &file.content).map_err(Error::io(&path))?;
+        fs::write(&path, &file.content)?;
         set_mode(&path, file.mode)?;
         if let Some(user) = file.user {
             set_owner(&path, user)?;
@@ -49,11 +55,11 @@ pub(super) fn write(target_dir: &Path, payload: &Payload, group: Option<u32>) ->
     }
     let new = target_dir.join(NEW_DATA_DIR);
     match fs::remove_file(&new) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(Error::io(new)(error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
         _ => {}
     }
-    symlink(&name, &new).map_err(Error::io(&new))?;
-    fs::rename(&new, &data).map_err(Error::io(&data))?;
+    symlink(&name, &new)?;
+    fs::rename(&new, &data)?;
     link_names(target_dir, payload)?;
     remove_others(target_dir, &name)
 }
@@ -65,12 +71,12 @@ pub(super) fn is_written(target_dir: &Path) -> bool {
 
 /// Sets the permission bits, whatever the process's umask.
 pub(super) fn set_mode(path: &Path, mode: u32) -> Result<(), Error> {
-    fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(Error::io(path))
+    Ok(fs::set_permissions(path, Permissions::from_mode(mode))?)
 }
 
 /// Sets the group of a directory, and the bit by which new files in it get the same group.
 pub(super) fn set_group(dir: &Path, group: u32, mode: u32) -> Result<(), Error> {
-    chown(dir, None, Some(group)).map_err(Error::io(dir))?;
+    chown(dir, None, Some(group))?;
     // After the owner, because changing that clears the bit.
     set_mode(dir, mode | SET_GID)
 }
@@ -80,20 +86,20 @@ fn set_owner(path: &Path, user: u32) -> Result<(), Error> {
     match chown(path, Some(user), None) {
         // without permission there are no containers of other users either
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
-        result => result.map_err(Error::io(path)),
+        result => Ok(result?),
     }
 }
 
 /// Sets the group of the directory and all files in it.
 fn set_group_recursively(dir: &Path, group: u32) -> Result<(), Error> {
     set_group(dir, group, DIR_MODE)?;
-    for entry in fs::read_dir(dir).map_err(Error::io(dir))? {
-        let entry = entry.map_err(Error::io(dir))?;
-        let (path, file_type) = (entry.path(), entry.file_type().map_err(Error::io(dir))?);
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let (path, file_type) = (entry.path(), entry.file_type()?);
         if file_type.is_dir() {
             set_group_recursively(&path, group)?;
         } else {
-            chown(&path, None, Some(group)).map_err(Error::io(&path))?;
+            chown(&path, None, Some(group))?;
         }
     }
     Ok(())
@@ -131,9 +137,9 @@ fn link_names(target_dir: &Path, payload: &Payload) -> Result<(), Error> {
             continue;
         }
         if fs::symlink_metadata(&link).is_ok() {
-            fs::remove_file(&link).map_err(Error::io(&link))?;
+            fs::remove_file(&link)?;
         }
-        symlink(&target, &link).map_err(Error::io(&link))?;
+        symlink(&target, &link)?;
     }
     for_each_entry(target_dir, |name| {
         if name.starts_with("..") || wanted.contains(name) {
@@ -154,10 +160,10 @@ fn remove_others(target_dir: &Path, current: &str) -> Result<(), Error> {
 }
 
 fn for_each_entry(target_dir: &Path, mut act: impl FnMut(&str) -> io::Result<()>) -> Result<(), Error> {
-    for entry in fs::read_dir(target_dir).map_err(Error::io(target_dir))? {
-        let entry = entry.map_err(Error::io(target_dir))?;
+    for entry in fs::read_dir(target_dir)? {
+        let entry = entry?;
         if let Some(name) = entry.file_name().to_str() {
-            act(name).map_err(Error::io(entry.path()))?;
+            act(name)?;
         }
     }
     Ok(())

@@ -8,11 +8,10 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
-    os::unix::fs::symlink,
     path::{Component, Path, PathBuf},
 };
 
+use fs_err::{self as fs, os::unix::fs::symlink};
 use k8s_openapi::api::core::v1::{
     HostPathVolumeSource, Node, PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimVolumeSource,
     PersistentVolumeSpec, Pod,
@@ -81,7 +80,7 @@ fn source(spec: &PersistentVolumeSpec) -> Option<BackingPath> {
 
 /// Returns the target of the link.
 pub(super) fn linked_path(link: &Path) -> Result<PathBuf, Error> {
-    fs::read_link(link).map_err(Error::io(link))
+    Ok(fs::read_link(link)?)
 }
 
 /// Links the volume into the pod's directory if it is not there. `claim` is the result of looking the claim up.
@@ -108,9 +107,9 @@ pub(super) fn set_up(
         ownership::apply(&path, group, FsGroupChangePolicy::of(pod))?;
     }
     if let Some(parent) = link.parent() {
-        fs::create_dir_all(parent).map_err(Error::io(parent))?;
+        fs::create_dir_all(parent)?;
     }
-    symlink(&path, link).map_err(Error::io(link))
+    Ok(symlink(&path, link)?)
 }
 
 #[cfg(test)]

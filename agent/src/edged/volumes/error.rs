@@ -1,6 +1,9 @@
 //! Errors of setting up, mounting and removing volumes.
 
-use std::{io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 use super::claim_error::ClaimError;
 use crate::edged::{downward, references::ReferenceError};
@@ -66,18 +69,16 @@ pub(crate) enum Error {
         source: io::Error,
     },
     /// An operation on the disk failed.
-    #[error("cannot use {path}; check that the disk has room and the agent may write there")]
-    Io {
-        /// The path.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
+    #[error("the disk cannot be used; check that it has room and the agent may write there")]
+    Io(#[from] io::Error),
 }
 
 impl Error {
-    pub(super) fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
-        let path = path.into();
-        move |source| Self::Io { path, source }
+    /// Returns the error of a system call on an open file, whose path is `path`; errors of `fs_err` name theirs themselves.
+    pub(super) fn at<E: Into<io::Error>>(path: &Path) -> impl Fn(E) -> Self {
+        move |error| {
+            let error = error.into();
+            Self::Io(io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+        }
     }
 }

@@ -1,11 +1,11 @@
 //! `hostPath` volumes: checks that the path has the type that the pod requires.
 
 use std::{
-    fs,
     os::unix::fs::FileTypeExt,
     path::{Component, Path, PathBuf},
 };
 
+use fs_err as fs;
 use k8s_openapi::api::core::v1::HostPathVolumeSource;
 
 use super::{atomic, error::Error};
@@ -40,11 +40,11 @@ pub(super) fn check(source: &HostPathVolumeSource) -> Result<(), Error> {
 }
 
 fn make_dir(path: &Path) -> Result<(), Error> {
-    fs::create_dir_all(path).map_err(Error::io(path))?;
+    fs::create_dir_all(path)?;
     atomic::set_mode(path, 0o755)
 }
 
 fn make_file(path: &Path) -> Result<(), Error> {
-    fs::File::create_new(path).map_err(Error::io(path))?;
+    fs::File::create_new(path)?;
     atomic::set_mode(path, 0o644)
 }

@@ -2,34 +2,38 @@
 //!
 //! Source: <https://kubernetes.io/docs/concepts/configuration/secret/#information-security-for-secrets>.
 
-use std::{fs, io::ErrorKind, os::unix::fs::MetadataExt, path::Path};
+use std::{io::ErrorKind, os::unix::fs::MetadataExt, path::Path};
 
+use fs_err as fs;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use kubeapi::quantity;
 use nix::{
     errno::Errno,
     mount::{MsFlags, mount},
 };
 
-use super::{atomic, error::Error};
+use super::{atomic, error::Error, payload::fs_group};
+use crate::edged::{admit, downward::Downward};
 
 /// Mount option that excludes the volume from swap. Kernels before 6.3 do not support it.
 const NO_SWAP: &str = "noswap";
 
-/// Mounts a tmpfs at `dir` if there is none, for example after a reboot. If the directory already contains files, they are in use
-/// and it stays on disk. `bytes` is the size limit; `None` means half of the machine's memory.
+/// Mounts a tmpfs at `dir` for a volume of the pod if there is none, for example after a reboot. If the directory already contains
+/// files, they are in use and it stays on disk. `size_limit` is the volume's own.
 pub(super) fn ensure_tmpfs(
     dir: &Path,
     mode: u32,
-    group: Option<u32>,
-    bytes: Option<i64>,
+    size_limit: Option<&Quantity>,
+    downward: &Downward<'_>,
 ) -> Result<(), Error> {
     if is_mounted(dir)? || has_content(dir)? {
         return Ok(());
     }
-    let mut options = match group {
+    let mut options = match fs_group(downward.pod) {
         Some(group) => format!("mode={:o},gid={group}", atomic::SET_GID | mode),
         None => format!("mode={mode:o}"),
     };
-    if let Some(bytes) = bytes {
+    if let Some(bytes) = size(size_limit, downward) {
         options += &format!(",size={bytes}");
     }
     let mounted = match mount_tmpfs(dir, &format!("{options},{NO_SWAP}")) {
@@ -42,8 +46,17 @@ pub(super) fn ensure_tmpfs(
             tracing::warn!(path = %dir.display(), "no tmpfs for a volume in memory, which needs root: it is on disk");
             Ok(())
         }
-        mounted => mounted.map_err(|error| Error::io(dir)(error.into())),
+        mounted => mounted.map_err(Error::at(dir)),
     }
+}
+
+/// Returns the size of a volume in memory in bytes: at most its own limit, the pod's memory limit, and what all pods of the node may
+/// use. `None` means half of the machine's memory.
+fn size(size_limit: Option<&Quantity>, downward: &Downward<'_>) -> Option<i64> {
+    let own = size_limit.and_then(quantity::positive);
+    let pods = admit::limit_of(downward.pod, "memory");
+    let all = Some(downward.allocatable.memory).filter(|bytes| *bytes > 0);
+    [own, pods, all].into_iter().flatten().min()
 }
 
 fn mount_tmpfs(dir: &Path, options: &str) -> nix::Result<()> {
@@ -52,7 +65,7 @@ fn mount_tmpfs(dir: &Path, options: &str) -> nix::Result<()> {
 
 /// Reports whether something is mounted at `dir`.
 pub(super) fn is_mounted(dir: &Path) -> Result<bool, Error> {
-    let device = |path: &Path| fs::metadata(path).map(|meta| meta.dev()).map_err(Error::io(path));
+    let device = |path: &Path| fs::metadata(path).map(|meta| meta.dev());
     Ok(device(dir)? != device(dir.parent().unwrap_or(dir))?)
 }
 
@@ -61,6 +74,39 @@ pub(super) fn has_content(dir: &Path) -> Result<bool, Error> {
     match fs::read_dir(dir) {
         Ok(mut entries) => Ok(entries.next().is_some()),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(Error::io(dir)(error)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Pod;
+    use serde_json::json;
+
+    use super::*;
+    use crate::edged::downward::Allocatable;
+
+    #[test]
+    fn memory_is_no_more_than_the_pod_or_the_node_has() {
+        let limited = |memory| json!({"resources": {"limits": {"memory": memory}}});
+        let table = [
+            (None, json!([{}]), 1000, Some(1000)),
+            (Some("100"), json!([{}]), 1000, Some(100)),
+            (Some("0"), json!([{}]), 1000, Some(1000)),
+            (Some("2000"), json!([{}]), 1000, Some(1000)),
+            (None, json!([limited("100"), limited("200")]), 1000, Some(300)),
+            (None, json!([limited("100"), {}]), 1000, Some(1000)),
+            (None, json!([{}]), 0, None),
+        ];
+        for (size_limit, mut containers, memory, wanted) in table {
+            for container in containers.as_array_mut().unwrap() {
+                container["name"] = json!("c");
+            }
+            let pod: Pod = serde_json::from_value(json!({"spec": {"containers": containers}})).unwrap();
+            let quantity = size_limit.map(|limit| Quantity(limit.to_owned()));
+            let allocatable = Allocatable { memory, ..Allocatable::default() };
+            let downward = Downward { pod: &pod, host_ips: &[], pod_ips: &[], allocatable };
+            assert_eq!(size(quantity.as_ref(), &downward), wanted, "{size_limit:?} {containers}");
+        }
     }
 }

@@ -25,6 +25,8 @@ pub(crate) mod token;
 
 use std::path::Path;
 
+use fs_err as fs;
+
 pub(crate) use self::{
     claim::{BackingPath, Claims, backing_path, volume_name},
     claim_error::ClaimError,
@@ -41,12 +43,12 @@ use crate::component;
 /// status refers to.
 pub(crate) fn make_termination_message_file(path: &Path, attempt: u32) -> Result<(), Error> {
     if let Some(parent) = path.parent() {
-        std::fs::create_dir_all(parent).map_err(Error::io(parent))?;
+        fs::create_dir_all(parent)?;
         if let Some(old) = attempt.checked_sub(2) {
-            let _ = std::fs::remove_file(parent.join(old.to_string()));
+            let _ = fs::remove_file(parent.join(old.to_string()));
         }
     }
-    std::fs::write(path, "").map_err(Error::io(path))?;
+    fs::write(path, "")?;
     // The container may run as any user.
     atomic::set_mode(path, 0o666)
 }

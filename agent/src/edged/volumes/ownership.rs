@@ -52,10 +52,9 @@ impl FsGroupChangePolicy {
 /// Applies the group to the volume.
 pub(super) fn apply(root: &Path, group: u32, policy: FsGroupChangePolicy) -> Result<(), Error> {
     // the node's administrator may have put a link to the volume
-    let root = fs::canonicalize(root).map_err(Error::io(root))?;
-    let top = open(&root, OPEN_FLAGS, Mode::empty()).map_err(|error| Error::io(&root)(error.into()))?;
-    let top = File::from(top);
-    let meta = top.metadata().map_err(Error::io(&root))?;
+    let root = fs::canonicalize(root).map_err(Error::at(root))?;
+    let top = File::from(open(&root, OPEN_FLAGS, Mode::empty()).map_err(Error::at(&root))?);
+    let meta = top.metadata().map_err(Error::at(&root))?;
     if policy == FsGroupChangePolicy::OnRootMismatch
         && meta.gid() == group
         && meta.mode() & DIR_BITS == DIR_BITS
@@ -66,7 +65,7 @@ pub(super) fn apply(root: &Path, group: u32, policy: FsGroupChangePolicy) -> Res
 }
 
 fn apply_below(at: &File, path: &Path, group: u32, depth: usize) -> Result<(), Error> {
-    let meta = at.metadata().map_err(Error::io(path))?;
+    let meta = at.metadata().map_err(Error::at(path))?;
     if !meta.is_dir() && !meta.is_file() {
         return Ok(());
     }
@@ -75,12 +74,12 @@ fn apply_below(at: &File, path: &Path, group: u32, depth: usize) -> Result<(), E
     // executable files are executable for the group as well
     let bits = if meta.mode() & 0o111 != 0 { bits | 0o110 } else { bits };
     if meta.gid() != group {
-        chown(&itself, None, Some(group)).map_err(Error::io(path))?;
+        chown(&itself, None, Some(group)).map_err(Error::at(path))?;
     }
     if meta.gid() != group || meta.mode() & bits != bits {
         // after the owner, because changing that clears bits
         let mode = (meta.mode() & 0o7777) | bits;
-        fs::set_permissions(&itself, Permissions::from_mode(mode)).map_err(Error::io(path))?;
+        fs::set_permissions(&itself, Permissions::from_mode(mode)).map_err(Error::at(path))?;
     }
     if !meta.is_dir() {
         return Ok(());
@@ -88,7 +87,7 @@ fn apply_below(at: &File, path: &Path, group: u32, depth: usize) -> Result<(), E
     if depth == MAX_DEPTH {
         return Err(Error::TooDeep(path.to_owned()));
     }
-    for entry in fs::read_dir(&itself).map_err(Error::io(path))?.flatten() {
+    for entry in fs::read_dir(&itself).map_err(Error::at(path))?.flatten() {
         let name = entry.file_name();
         // an entry that is gone needs no group
         let Ok(next) = openat(at, name.as_os_str(), OPEN_FLAGS, Mode::empty()) else { continue };

@@ -4,11 +4,12 @@
 
 use std::{
     ffi::OsString,
-    fs, io,
+    io,
     os::unix::ffi::OsStringExt,
     path::{Path, PathBuf},
 };
 
+use fs_err as fs;
 use nix::{
     errno::Errno,
     mount::{MntFlags, MsFlags, mount, umount2},
@@ -37,7 +38,7 @@ fn remove_with(directory: &Path, unmount: impl Fn(&Path) -> nix::Result<()>) -> 
     }
     unmount_all(directory, unmount)?;
     match fs::remove_dir_all(directory) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io(directory)(error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
         _ => Ok(()),
     }
 }
@@ -47,7 +48,7 @@ fn unmount_all(directory: &Path, unmount: impl Fn(&Path) -> nix::Result<()>) -> 
     // The kernel lists canonical paths. The last component may be a link, which is then removed as such.
     let real = match (directory.parent().map(fs::canonicalize), directory.file_name()) {
         (Some(Ok(parent)), Some(name)) => parent.join(name),
-        (Some(Err(error)), _) => return Err(Error::io(directory)(error)),
+        (Some(Err(error)), _) => return Err(error.into()),
         _ => directory.to_owned(),
     };
     let all = mounts(&real)?;
@@ -120,7 +121,7 @@ struct Mount {
 /// Returns the mounts at the directory or below, the newest last.
 fn mounts(directory: &Path) -> Result<Vec<Mount>, Error> {
     // Paths are bytes.
-    let text = fs::read(MOUNTINFO).map_err(Error::io(MOUNTINFO))?;
+    let text = fs::read(MOUNTINFO)?;
     Ok(parse(&text).filter(|mount| mount.point.starts_with(directory)).collect())
 }
 

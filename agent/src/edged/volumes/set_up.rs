@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use k8s_openapi::api::core::v1::{EmptyDirVolumeSource, Volume};
+use fs_err as fs;
+use k8s_openapi::api::core::v1::Volume;
 
 use super::{
     atomic,
@@ -87,11 +88,9 @@ fn set_up_volume(
 
 /// Writes the files of a volume, into memory if they must not be on a disk.
 fn write(path: &Path, payload: &Payload, in_memory: bool, downward: &Downward<'_>) -> Result<(), Error> {
-    let group = fs_group(downward.pod);
     if in_memory {
-        let bytes = empty_dir::size(&EmptyDirVolumeSource::default(), downward);
-        std::fs::create_dir_all(path).map_err(Error::io(path))?;
-        memory::ensure_tmpfs(path, atomic::DIR_MODE, group, bytes)?;
+        fs::create_dir_all(path)?;
+        memory::ensure_tmpfs(path, atomic::DIR_MODE, None, downward)?;
     }
-    atomic::write(path, payload, group)
+    atomic::write(path, payload, fs_group(downward.pod))
 }

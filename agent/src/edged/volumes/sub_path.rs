@@ -3,12 +3,13 @@
 //! container can reach. The runtime is given that path. Blocks on the disk.
 
 use std::{
-    fs::{self, File},
+    fs::File,
     io,
     os::fd::AsRawFd,
     path::{Component, Path, PathBuf},
 };
 
+use fs_err as fs;
 use nix::{
     errno::Errno,
     fcntl::{OFlag, open, openat},
@@ -41,25 +42,25 @@ pub(super) fn bind(root: &Path, sub: &str, target: &Path, bidirectional: bool) -
         Ok(()) => Ok(target.to_owned()),
         // Without privileges there are no containers of other users either.
         Err(Errno::EPERM) => Ok(real),
-        Err(error) => Err(Error::io(target)(error.into())),
+        Err(error) => Err(Error::at(target)(error)),
     }
 }
 
 /// Prepares the target of the bind mount, which may exist from a previous start.
 fn prepare(target: &Path, file: &File) -> Result<(), Error> {
     let parent = target.parent().unwrap_or(target);
-    fs::create_dir_all(parent).map_err(Error::io(parent))?;
+    fs::create_dir_all(parent)?;
     remove::unmount(target)?;
-    let is_dir = file.metadata().map_err(Error::io(target))?.is_dir();
+    let is_dir = file.metadata().map_err(Error::at(target))?.is_dir();
     let there = fs::symlink_metadata(target).ok();
     if there.as_ref().is_some_and(|meta| meta.is_dir() != is_dir) {
         let gone = if is_dir { fs::remove_file(target) } else { fs::remove_dir(target) };
-        gone.map_err(Error::io(target))?;
+        gone?;
     } else if there.is_some() {
         return Ok(());
     }
-    let made = if is_dir { fs::create_dir(target) } else { File::create_new(target).map(drop) };
-    made.map_err(Error::io(target))
+    let made = if is_dir { fs::create_dir(target) } else { fs::File::create_new(target).map(drop) };
+    Ok(made?)
 }
 
 /// Resolves and opens the path; returns the real path and the open file.
@@ -68,13 +69,12 @@ fn open_resolved(root: &Path, sub: &str) -> Result<(PathBuf, File), Error> {
     if !names::is_below(Path::new(sub)) {
         return Err(escape());
     }
-    let root = fs::canonicalize(root).map_err(Error::io(root))?;
+    let root = fs::canonicalize(root)?;
     let real = resolve(&root, Path::new(sub), &escape)?;
-    let mut at =
-        File::from(open(&root, STEP_FLAGS, Mode::empty()).map_err(|error| Error::io(&root)(error.into()))?);
+    let mut at = File::from(open(&root, STEP_FLAGS, Mode::empty()).map_err(Error::at(&root))?);
     for part in real.strip_prefix(&root).unwrap_or(Path::new("")).components() {
         let Component::Normal(name) = part else { continue };
-        let failed = |error: Errno| Error::io(&real)(error.into());
+        let failed = Error::at(&real);
         let next = match openat(&at, name, STEP_FLAGS, Mode::empty()) {
             Err(Errno::ENOENT) => {
                 match mkdirat(&at, name, Mode::from_bits_truncate(DIR_MODE)) {
@@ -82,16 +82,16 @@ fn open_resolved(root: &Path, sub: &str) -> Result<(PathBuf, File), Error> {
                     Err(error) => return Err(failed(error)),
                 }
                 let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-                let made = openat(&at, name, flags, Mode::empty()).map_err(failed)?;
+                let made = openat(&at, name, flags, Mode::empty()).map_err(&failed)?;
                 // whatever the process's umask
-                fchmod(&made, Mode::from_bits_truncate(DIR_MODE)).map_err(failed)?;
+                fchmod(&made, Mode::from_bits_truncate(DIR_MODE)).map_err(&failed)?;
                 made
             }
             other => other.map_err(failed)?,
         };
         at = File::from(next);
         // A link that was created meanwhile was opened as itself.
-        if at.metadata().map_err(Error::io(&real))?.is_symlink() {
+        if at.metadata().map_err(Error::at(&real))?.is_symlink() {
             return Err(escape());
         }
     }
@@ -109,7 +109,7 @@ fn resolve(root: &Path, sub: &Path, escape: &dyn Fn() -> Error) -> Result<PathBu
             Err(error) if error.kind() == io::ErrorKind::NotFound && fs::symlink_metadata(&next).is_err() => {
                 next
             }
-            Err(error) => return Err(Error::io(next)(error)),
+            Err(error) => return Err(error.into()),
         };
     }
     Ok(at)
