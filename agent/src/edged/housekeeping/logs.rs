@@ -1,17 +1,17 @@
 //! Rotates containers' logs: `0.log` is renamed to `0.log.20060102-150405`, older files are compressed, and the oldest are
-//! removed. No line is lost: the runtime continues writing to the renamed file until it has opened the new one.
+//! removed. No line is lost: the runtime continues writing to the renamed file until it has opened the new one. Errors name the file.
 //!
 //! Source: <https://kubernetes.io/docs/concepts/cluster-administration/logging/#log-rotation>.
 
 use std::{
-    fs::{self, File, OpenOptions},
     io,
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use flate2::{Compression, write::GzEncoder};
+use fs_err::{self as fs, File, OpenOptions, os::unix::fs::OpenOptionsExt};
 use jiff::{Timestamp, civil::DateTime, tz::TimeZone};
 
 use crate::edged::timestamps;
@@ -24,20 +24,6 @@ const TEMPORARY_SUFFIX: &str = ".tmp";
 const TIME_FORMAT: &str = "%Y%m%d-%H%M%S";
 /// A file name whose time is further in the future was given while the clock was wrong.
 const MAX_CLOCK_SKEW: Duration = Duration::from_secs(3600);
-
-/// Why a log could not be rotated.
-#[derive(Debug, thiserror::Error)]
-#[error("{step} {path}")]
-pub(super) struct RotateError {
-    step: &'static str,
-    path: PathBuf,
-    source: io::Error,
-}
-
-fn failed(step: &'static str, path: &Path) -> impl FnOnce(io::Error) -> RotateError {
-    let path = path.to_owned();
-    move |source| RotateError { step, path, source }
-}
 
 /// A log that exceeds the maximum size.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,8 +73,8 @@ fn directories(path: &Path) -> Vec<(String, PathBuf)> {
 
 /// Prepares a rotation of `log`: removes what a crash has left, removes the oldest rotated files until at most `most - 2` are
 /// left, and compresses those. The current file and the one that it is renamed to make up `most`.
-pub(super) fn prepare_rotation(log: &Path, most: usize) -> Result<(), RotateError> {
-    let mut rotated = rotated(log).map_err(failed("cannot list the files beside", log))?;
+pub(super) fn prepare_rotation(log: &Path, most: usize) -> io::Result<()> {
+    let mut rotated = rotated(log)?;
     let compressed: Vec<PathBuf> =
         rotated.iter().filter(|path| has_suffix(path, GZIP_SUFFIX)).cloned().collect();
     let stale = |path: &PathBuf| {
@@ -96,12 +82,12 @@ pub(super) fn prepare_rotation(log: &Path, most: usize) -> Result<(), RotateErro
             || (!has_suffix(path, GZIP_SUFFIX) && compressed.contains(&with_suffix(path, GZIP_SUFFIX)))
     };
     for path in rotated.iter().filter(|path| stale(path)) {
-        fs::remove_file(path).map_err(failed("cannot remove", path))?;
+        fs::remove_file(path)?;
     }
     rotated.retain(|path| !stale(path));
     let surplus = rotated.len().saturating_sub(most.saturating_sub(2));
     for path in rotated.drain(..surplus) {
-        fs::remove_file(&path).map_err(failed("cannot remove", &path))?;
+        fs::remove_file(&path)?;
     }
     rotated.iter().filter(|path| !has_suffix(path, GZIP_SUFFIX)).try_for_each(|path| compress(path))
 }
@@ -132,17 +118,16 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-fn compress(path: &Path) -> Result<(), RotateError> {
+fn compress(path: &Path) -> io::Result<()> {
     let temporary = with_suffix(path, TEMPORARY_SUFFIX);
     let done = write_compressed(path, &temporary)
-        .and_then(|()| fs::rename(&temporary, with_suffix(path, GZIP_SUFFIX)))
-        .map_err(failed("cannot compress", path));
+        .and_then(|()| fs::rename(&temporary, with_suffix(path, GZIP_SUFFIX)));
     if done.is_err() {
         // If it cannot be removed now, it is found again next time.
         let _ = fs::remove_file(&temporary);
         return done;
     }
-    fs::remove_file(path).map_err(failed("cannot remove", path))
+    fs::remove_file(path)
 }
 
 fn write_compressed(path: &Path, temporary: &Path) -> io::Result<()> {
@@ -155,7 +140,7 @@ fn write_compressed(path: &Path, temporary: &Path) -> io::Result<()> {
 }
 
 /// Renames the current file and returns its new path.
-pub(super) fn rename_current(log: &Path, now: Timestamp) -> Result<PathBuf, RotateError> {
+pub(super) fn rename_current(log: &Path, now: Timestamp) -> io::Result<PathBuf> {
     let named = |at: Timestamp| with_suffix(log, &format!(".{}", at.strftime(TIME_FORMAT)));
     // The new name sorts after the newest file's, even if the log is rotated twice in a second or the clock was set back a little
     // …
@@ -168,7 +153,7 @@ pub(super) fn rename_current(log: &Path, now: Timestamp) -> Result<PathBuf, Rota
         at = timestamps::after(at, Duration::from_secs(1));
         aside = named(at);
     }
-    fs::rename(log, &aside).map_err(failed("cannot rename", log))?;
+    fs::rename(log, &aside)?;
     Ok(aside)
 }
 
@@ -182,11 +167,11 @@ fn newest(log: &Path) -> Option<Timestamp> {
 
 /// Renames the file back if the runtime still writes to it. Does nothing if the runtime has created a new file after all, which
 /// would be lost.
-pub(super) fn rename_back(aside: &Path, log: &Path) -> Result<(), RotateError> {
+pub(super) fn rename_back(aside: &Path, log: &Path) -> io::Result<()> {
     if log.exists() {
         return Ok(());
     }
-    fs::rename(aside, log).map_err(failed("cannot rename back", aside))
+    fs::rename(aside, log)
 }
 
 /// Removes a container's log and its rotated files.
