@@ -23,7 +23,7 @@ fn words(line: &str) -> Vec<String> {
 
 /// What a command of the page prints; `busybox` is this machine's.
 fn said(rig: &RealRig, line: &str) -> anyhow::Result<String> {
-    let words = words(&line.replace("--image=busybox", &format!("--image={IMAGE}")));
+    let words = words(&line.replace("--image=busybox:1.36", &format!("--image={IMAGE}")));
     let (program, arguments) = words.split_first().context("no command")?;
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match program.as_str() {

@@ -58,6 +58,15 @@ fn every_folder_of_the_readme_exists() {
 }
 
 #[test]
+fn the_readme_links_every_page() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let pages = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().file_name());
+    let names = pages.map(|name| name.into_string().unwrap()).filter(|name| name.ends_with(".md"));
+    let missing: Vec<String> = names.filter(|name| !readme.contains(&format!("](docs/{name}"))).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
 fn every_path_that_the_guides_name_exists() {
     let mut missing = Vec::new();
     for page in ["ARCHITECTURE.md", "CONTRIBUTING.md"] {
