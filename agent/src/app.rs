@@ -121,7 +121,14 @@ impl Parts {
         let copies: Option<Arc<dyn Store>> = match is_copied {
             true => {
                 let path = path.with_file_name(COPIES_FILE);
-                let copies: Arc<dyn Store> = SqliteStore::open_or_begin_anew(&path, options).await?.store;
+                let opened = SqliteStore::open_or_begin_anew(&path, options).await?;
+                if let Some(damaged) = opened.set_aside {
+                    warn!(
+                        damaged = %damaged.display(),
+                        "MetaServer's copies were damaged and are set aside; they are fetched again as they are asked for"
+                    );
+                }
+                let copies: Arc<dyn Store> = opened.store;
                 metamanager::remove_damaged_copies(&copies).await?;
                 Some(copies)
             }

@@ -13,7 +13,7 @@ use crate::{
 
 mod join;
 
-pub use self::join::{Driver, Join, Place, Reset};
+pub use self::join::{Driver, InstallPaths, Join, Reset};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -39,12 +39,12 @@ pub fn run(cli: &Cli) -> ExitCode {
                 .unwrap_or_else(|error| failed(&error));
         }
         Some(Command::Reset(command)) => {
-            let command = Reset { place: command.place.or(&cli.config), ..command.clone() };
+            let command = Reset { paths: command.paths.or(&cli.config), ..command.clone() };
             let done = reset::run(&command, &mut std::io::stdin().lock(), &mut out.lock());
             return done.unwrap_or_else(|error| failed(&error));
         }
         Some(Command::Join(command)) => {
-            let command = Join { place: command.place.or(&cli.config), ..Join::clone(command) };
+            let command = Join { paths: command.paths.or(&cli.config), ..Join::clone(command) };
             match join::run(&command, &mut out.lock()) {
                 Ok(AfterJoin::Done) => return ExitCode::SUCCESS,
                 Ok(AfterJoin::Run(path)) => config = path,

@@ -15,8 +15,8 @@ fn given(change: Value) -> (Option<String>, Vec<String>) {
     let host = Host { name: "edge-1".into(), address: std::net::Ipv4Addr::LOCALHOST.into() };
     let (config, warnings) = match config::parse(Path::new("x"), &change.to_string(), None, &host) {
         Ok(parsed) => parsed,
-        Err(config::Error::Faults { faults, .. }) => {
-            return (None, faults.iter().map(ToString::to_string).collect());
+        Err(config::Error::Invalid { errors, .. }) => {
+            return (None, errors.iter().map(ToString::to_string).collect());
         }
         Err(other) => panic!("{other}"),
     };

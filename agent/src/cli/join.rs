@@ -77,7 +77,7 @@ pub struct Join {
 
     /// Where everything is
     #[command(flatten)]
-    pub place: Place,
+    pub paths: InstallPaths,
 }
 
 /// How a machine is no node any more.
@@ -93,12 +93,12 @@ pub struct Reset {
 
     /// Where everything is
     #[command(flatten)]
-    pub place: Place,
+    pub paths: InstallPaths,
 }
 
 /// Where an agent keeps everything.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct InstallPaths {
     /// The configuration [default: /etc/kubeedge/config/edgecore.yaml below --root]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -117,9 +117,9 @@ pub enum Driver {
     Systemd,
 }
 
-impl Place {
+impl InstallPaths {
     /// Returns this path of the file system below the chosen root.
-    pub fn below(&self, path: &str) -> PathBuf {
+    pub fn in_root(&self, path: &str) -> PathBuf {
         let root = std::path::absolute(&self.root).unwrap_or_else(|_| self.root.clone());
         root.join(path.trim_start_matches('/'))
     }
@@ -128,19 +128,19 @@ impl Place {
     pub fn config(&self) -> PathBuf {
         match &self.config {
             Some(path) => std::path::absolute(path).unwrap_or_else(|_| path.clone()),
-            None => self.below(config::DEFAULT_PATH),
+            None => self.in_root(config::DEFAULT_PATH),
         }
     }
 
-    /// Returns the place with the configuration before the subcommand, unless it has its own.
+    /// Returns the paths with the configuration before the subcommand, unless it has its own.
     pub fn or(&self, before: &Path) -> Self {
         let before = (before != Path::new(config::DEFAULT_PATH)).then(|| before.to_owned());
         Self { config: self.config.clone().or(before), root: self.root.clone() }
     }
 
     /// Reports whether these are the machine's default paths.
-    pub fn is_machine(&self) -> bool {
-        self.config.is_none() && self.below("") == *"/"
+    pub fn is_system_wide(&self) -> bool {
+        self.config.is_none() && self.in_root("") == *"/"
     }
 }
 
@@ -181,12 +181,12 @@ mod tests {
 
     #[test]
     fn everything_is_below_the_root() {
-        let place = |root: &str| Place { config: None, root: root.into() };
-        assert_eq!(place("/").config(), PathBuf::from("/etc/kubeedge/config/edgecore.yaml"));
-        assert!(place("/").is_machine());
-        assert_eq!(place("/x").below("/var/lib"), PathBuf::from("/x/var/lib"));
-        assert!(!place("/x").is_machine());
-        let place = Place { config: Some("/a.yaml".into()), root: "/".into() };
-        assert_eq!((place.config(), place.is_machine()), ("/a.yaml".into(), false));
+        let paths = |root: &str| InstallPaths { config: None, root: root.into() };
+        assert_eq!(paths("/").config(), PathBuf::from("/etc/kubeedge/config/edgecore.yaml"));
+        assert!(paths("/").is_system_wide());
+        assert_eq!(paths("/x").in_root("/var/lib"), PathBuf::from("/x/var/lib"));
+        assert!(!paths("/x").is_system_wide());
+        let paths = InstallPaths { config: Some("/a.yaml".into()), root: "/".into() };
+        assert_eq!((paths.config(), paths.is_system_wide()), ("/a.yaml".into(), false));
     }
 }

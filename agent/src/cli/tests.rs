@@ -55,7 +55,7 @@ fn how_much_is_logged_may_stand_behind_a_subcommand() {
         assert_eq!(cli(line).unwrap().verbosity, 4, "{line}");
     }
     let Some(Command::Reset(reset)) = cli("edge-agent --config /a reset").unwrap().command else { panic!() };
-    assert_eq!(reset.place.or(std::path::Path::new("/a")).config(), PathBuf::from("/a"));
+    assert_eq!(reset.paths.or(std::path::Path::new("/a")).config(), PathBuf::from("/a"));
 }
 
 #[test]

@@ -1,15 +1,15 @@
 //! Reads edgecore.yaml v1alpha2 and converts it to typed settings.
 //!
 //! The file is merged into EdgeCore's own default document ([`mod@overlay`]), deserialized in its own form ([`mod@file`]) and
-//! converted to [`Config`] ([`mod@lower`]). A wrong type or value is a [`Fault`] and prevents the start, all of them reported
+//! converted to [`Config`] ([`mod@convert`]). A wrong type or value is a [`FieldError`] and prevents the start, all of them reported
 //! together; an unknown or unused key is a [`Warning`].
 
+mod convert;
 mod document;
 mod duration;
 mod file;
 mod fill;
 mod host;
-mod lower;
 mod names;
 mod overlay;
 mod report;
@@ -29,7 +29,7 @@ pub(crate) use self::fill::{fill, relocated};
 pub use self::{
     document::{default_config, minimal_config},
     host::Host,
-    report::{Fault, Warning},
+    report::{FieldError, Warning},
     token::remove_token,
     typed::*,
     yaml::NotYaml,
@@ -87,12 +87,12 @@ pub enum Error {
         source: NotYaml,
     },
     /// Settings have wrong values.
-    #[error("{path} has {} to correct:{}", counted(faults), lines(faults))]
-    Faults {
+    #[error("{path} has {} to correct:{}", counted(errors), lines(errors))]
+    Invalid {
         /// The path of the file.
         path: PathBuf,
-        /// All faults.
-        faults: Vec<Fault>,
+        /// All errors.
+        errors: Vec<FieldError>,
     },
 }
 
@@ -105,9 +105,9 @@ pub fn host_port_or(text: &str, port: u16) -> Result<HostPort, &'static str> {
         return Ok(HostPort { host: address.to_string(), port });
     }
     if text.contains(':') {
-        lower::parse_host_port(text)
+        convert::parse_host_port(text)
     } else {
-        lower::parse_host_port(&format!("{text}:{port}"))
+        convert::parse_host_port(&format!("{text}:{port}"))
     }
 }
 
@@ -140,10 +140,10 @@ pub(crate) fn parse(
     if let Some(token) = token {
         set_token(&mut document, token);
     }
-    let config = read(document, &mut report).map(|file| lower::lower(file, &mut report));
+    let config = read(document, &mut report).map(|file| convert::convert(file, &mut report));
     match config {
-        Some(config) if report.faults.is_empty() => Ok((config, report.warnings)),
-        _ => Err(Error::Faults { path: path.to_owned(), faults: report.faults }),
+        Some(config) if report.errors.is_empty() => Ok((config, report.warnings)),
+        _ => Err(Error::Invalid { path: path.to_owned(), errors: report.errors }),
     }
 }
 
@@ -162,9 +162,9 @@ fn used(shape: &Value, report: &mut Report) -> Value {
 fn read(document: Value, report: &mut Report) -> Option<file::File> {
     let read = serde_json::from_value(document);
     if let Err(error) = &read
-        && report.faults.is_empty()
+        && report.errors.is_empty()
     {
-        report.fault("the document", error.to_string());
+        report.error("the document", error.to_string());
     }
     read.ok()
 }
@@ -188,15 +188,15 @@ fn read_limited(path: &Path) -> Result<String, Error> {
     }
 }
 
-fn counted(faults: &[Fault]) -> String {
-    match faults.len() {
+fn counted(errors: &[FieldError]) -> String {
+    match errors.len() {
         1 => "one setting".to_owned(),
         count => format!("{count} settings"),
     }
 }
 
-fn lines(faults: &[Fault]) -> String {
-    faults.iter().map(|fault| format!("\n  {fault}")).collect()
+fn lines(errors: &[FieldError]) -> String {
+    errors.iter().map(|error| format!("\n  {error}")).collect()
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ impl<'a> SchemaNode<'a> {
     }
 }
 
-/// Merges `user` into `base`. A wrong value leaves `base` unchanged, so that the search for faults goes on.
+/// Merges `user` into `base`. A wrong value leaves `base` unchanged, so that the search for errors goes on.
 pub(super) fn overlay(base: &mut Value, known: SchemaNode<'_>, user: Value, path: &str, report: &mut Report) {
     match (known.shape, user) {
         (_, Value::Null) => {}
@@ -43,7 +43,7 @@ pub(super) fn overlay(base: &mut Value, known: SchemaNode<'_>, user: Value, path
         }
         (shape, user) => match fitted(shape, user) {
             Ok(user) => *base = user,
-            Err(message) => report.fault(path, message),
+            Err(message) => report.error(path, message),
         },
     }
 }

@@ -1,17 +1,17 @@
-//! The faults and warnings of a configuration, with their path and cure.
+//! The errors and warnings of a configuration, with their path and cure.
 
 use std::fmt;
 
-/// A fault, which prevents the start.
+/// An error, which prevents the start.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct FieldError {
     /// The path, such as `modules.edgeHub.token`.
     pub path: String,
     /// What is wrong, and what to write instead.
     pub message: String,
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for FieldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.path, self.message)
     }
@@ -62,17 +62,17 @@ impl fmt::Display for Warning {
     }
 }
 
-/// The faults and warnings that were found.
+/// The errors and warnings that were found.
 #[derive(Debug, Default)]
 pub(super) struct Report {
-    pub(super) faults: Vec<Fault>,
+    pub(super) errors: Vec<FieldError>,
     pub(super) warnings: Vec<Warning>,
 }
 
 impl Report {
-    pub(super) fn fault(&mut self, path: &str, message: impl Into<String>) {
+    pub(super) fn error(&mut self, path: &str, message: impl Into<String>) {
         let path = if path.is_empty() { "the document" } else { path };
-        self.faults.push(Fault { path: path.to_owned(), message: message.into() });
+        self.errors.push(FieldError { path: path.to_owned(), message: message.into() });
     }
 
     pub(super) fn warn(&mut self, warning: Warning) {

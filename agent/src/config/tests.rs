@@ -69,7 +69,7 @@ fn this_machine_has_defaults() {
 }
 
 #[test]
-fn faults() {
+fn errors_are_reported_together() {
     let table = [
         ("empty", ""),
         ("only comments", "# nothing\n---\n\n"),
@@ -118,7 +118,7 @@ fn faults() {
     let answers: String =
         table.iter().map(|(name, text)| format!("# {name}\n{}\n\n", refused(text))).collect();
     assert!(!answers.contains("secret"), "the token is not repeated");
-    insta::assert_snapshot!("faults", answers);
+    insta::assert_snapshot!("errors", answers);
 }
 
 #[test]

@@ -13,7 +13,7 @@ pub struct NotYaml {
 
 /// Parses one document as Go's YAML does: `0400` is octal, `yes` is true, a key may occur only once.
 pub(crate) fn parse(text: &str) -> Result<Value, NotYaml> {
-    // no snippets: the lines around a fault may hold the token
+    // no snippets: the lines around an error may hold the token
     let options = serde_saphyr::options! { legacy_octal_numbers: true, with_snippet: false };
     serde_saphyr::from_str_with_options(text, options).map_err(|error| explain(text, &error))
 }

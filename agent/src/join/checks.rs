@@ -65,7 +65,7 @@ fn root(inputs: &CheckInputs<'_>) -> CheckResult {
     if nix::unistd::geteuid().is_root() {
         return CheckResult::Passed("this program may do everything".into());
     }
-    if inputs.join.place.is_machine() {
+    if inputs.join.paths.is_system_wide() {
         return CheckResult::bad(
             "this is not root",
             "run the same line as root, as with sudo in front of it",
@@ -101,7 +101,8 @@ pub(super) fn clean(inputs: &CheckInputs<'_>) -> CheckResult {
 /// Checks that no programs with the same task run.
 fn conflicting_programs(inputs: &CheckInputs<'_>) -> CheckResult {
     // a second agent on one machine has its own folder
-    let mut names = if inputs.join.place.is_machine() { vec!["edge-agent", "edgecore"] } else { Vec::new() };
+    let mut names =
+        if inputs.join.paths.is_system_wide() { vec!["edge-agent", "edgecore"] } else { Vec::new() };
     if !environment::is_check_disabled(|name| std::env::var(name).ok()) {
         names.push(environment::KUBELET);
     }
@@ -127,7 +128,7 @@ fn conflicting_programs(inputs: &CheckInputs<'_>) -> CheckResult {
 
 pub(super) fn runtime(inputs: &CheckInputs<'_>) -> CheckResult {
     let machine = inputs.machine;
-    if inputs.join.runtime_endpoint.is_none() && !inputs.join.place.is_machine() {
+    if inputs.join.runtime_endpoint.is_none() && !inputs.join.paths.is_system_wide() {
         return CheckResult::bad(
             "no runtime was named, and with --root or --config none is looked for: the machine's own is for the machine's own agent",
             "name one that no other agent has, as --runtime-endpoint unix:///PATH; one without containers: `cloudsim runtime --socket PATH`",

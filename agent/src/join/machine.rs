@@ -77,7 +77,7 @@ impl Machine {
             Some(endpoint) if endpoint.starts_with("unix://") => vec![endpoint.clone()],
             Some(path) => vec![format!("unix://{path}")],
             // the machine's default runtime may be used by another agent
-            None if !join.place.is_machine() => Vec::new(),
+            None if !join.paths.is_system_wide() => Vec::new(),
             None => SOCKETS
                 .iter()
                 .filter(|path| Path::new(path).exists())

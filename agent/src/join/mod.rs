@@ -56,7 +56,7 @@ pub(crate) fn run(join: &Join, out: &mut impl Write) -> anyhow::Result<AfterJoin
 
 async fn join_machine(join: &Join, out: &mut impl Write) -> anyhow::Result<AfterJoin> {
     let token = token(&join.token, &mut std::io::stdin().lock())?;
-    let path = join.place.config();
+    let path = join.paths.config();
     let host = Host::detect();
     writeln!(out, "Looking at this machine and at {}:", join.cloud)?;
     let machine = Machine::inspect(join).await;
@@ -81,11 +81,11 @@ async fn join_machine(join: &Join, out: &mut impl Write) -> anyhow::Result<After
     start(join, path, out).await
 }
 
-/// Converts faults of the generated configuration to an error for the command line.
+/// Converts errors of the generated configuration to an error for the command line.
 fn config_error(error: config::Error) -> anyhow::Error {
     match error {
-        config::Error::Faults { faults, .. } => {
-            let lines: String = faults.iter().map(|fault| format!("\n  {fault}")).collect();
+        config::Error::Invalid { errors, .. } => {
+            let lines: String = errors.iter().map(|error| format!("\n  {error}")).collect();
             anyhow::anyhow!("this cannot be configured:{lines}")
         }
         error => one_line(error),
@@ -118,11 +118,11 @@ async fn enroll(config: &Config, path: &Path, text: &str) -> anyhow::Result<()> 
 /// Returns the options of `edge-agent reset` that undo this join.
 fn reset_options(join: &Join) -> String {
     let mut options = String::new();
-    if join.place.below("") != *"/" {
-        options.push_str(&format!(" --root {}", join.place.below("").display()));
+    if join.paths.in_root("") != *"/" {
+        options.push_str(&format!(" --root {}", join.paths.in_root("").display()));
     }
-    if join.place.config.is_some() {
-        options.push_str(&format!(" --config {}", join.place.config().display()));
+    if join.paths.config.is_some() {
+        options.push_str(&format!(" --config {}", join.paths.config().display()));
     }
     options
 }
@@ -138,7 +138,7 @@ async fn start(join: &Join, path: PathBuf, out: &mut impl Write) -> anyhow::Resu
         return Ok(AfterJoin::Done);
     }
     // one machine has one service; an agent in its own folder is for trials
-    if join.foreground || !join.place.is_machine() || !systemd::is_running() {
+    if join.foreground || !join.paths.is_system_wide() || !systemd::is_running() {
         writeln!(out, "The agent runs here until Ctrl-C.")?;
         out.flush()?;
         return Ok(AfterJoin::Run(path));

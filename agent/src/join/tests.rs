@@ -49,7 +49,7 @@ fn host() -> Host {
 fn config(join: &Join, machine: &Machine) -> Config {
     let text = settings::edgecore_yaml(join, &host(), machine).unwrap();
     assert!(!text.contains(TOKEN), "the token is on the disk");
-    let read = config::parse(&join.place.config(), &text, Some(join.token.clone()), &host());
+    let read = config::parse(&join.paths.config(), &text, Some(join.token.clone()), &host());
     let (config, warnings) = read.unwrap_or_else(|error| panic!("{error}\n{text}"));
     assert_eq!(warnings, []);
     config
@@ -139,7 +139,7 @@ fn runtime_check(options: &str, runtimes: Vec<(&str, Result<RuntimeInfo, Runtime
     let runtimes = runtimes.into_iter().map(|(endpoint, found)| (endpoint.to_owned(), found)).collect();
     let (join, host) = (join(options), host());
     let machine = Machine { runtimes, ..machine(None, Broker::Anonymous) };
-    let (config, path) = (config(&join, &machine), join.place.config());
+    let (config, path) = (config(&join, &machine), join.paths.config());
     checks::runtime(&CheckInputs {
         join: &join,
         path: &path,
@@ -182,7 +182,7 @@ async fn a_runtime_with_pods_of_another_agent_is_refused_and_a_second_agent_name
 fn a_former_node_is_distinguished_from_a_clean_machine() {
     let directory = tempfile::tempdir().unwrap();
     let join = join(&format!("--root {}", directory.path().display()));
-    let (machine, host, path) = (machine(None, Broker::Anonymous), host(), join.place.config());
+    let (machine, host, path) = (machine(None, Broker::Anonymous), host(), join.paths.config());
     let config = config(&join, &machine);
     let clean = || {
         checks::clean(&CheckInputs {

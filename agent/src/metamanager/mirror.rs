@@ -90,16 +90,16 @@ pub(super) fn merge(
             let status = |pod: &Value| pod.get("status").cloned().unwrap_or_default();
             if !status_agrees(&status(ours), &status(pod)) {
                 record.reported = None;
-                record.disagreements += 1;
+                record.conflicting_statuses += 1;
             }
             let deleted = pod.pointer("/metadata/deletionTimestamp").is_some();
-            record.finished |= deleted || annotation(ours, CONFIG_HASH_ANNOTATION) != Some(hash);
+            record.terminated_here |= deleted || annotation(ours, CONFIG_HASH_ANNOTATION) != Some(hash);
             Some(EntryChange { object: StoreChange::Keep, record: StoreChange::Set(record) })
         }
         // the file is gone
         (_, None, Some(_)) => {
             let record = record.cloned().unwrap_or_else(|| Record::of(uid, revision));
-            let record = Record { revision, finished: true, ..record };
+            let record = Record { revision, terminated_here: true, ..record };
             Some(EntryChange { object: StoreChange::Remove, record: StoreChange::Set(record) })
         }
     }

@@ -19,15 +19,18 @@ pub(super) struct Record {
     /// The cloud's revision of the stored object.
     pub(super) revision: u64,
     /// The cloud has deleted the pod: it is removed when its containers have ended.
-    pub(super) gone: bool,
+    #[serde(rename = "gone")]
+    pub(super) deleted_in_cloud: bool,
     /// The pod has ended here and is no longer stored: the cloud has to delete it.
-    pub(super) finished: bool,
+    #[serde(rename = "finished")]
+    pub(super) terminated_here: bool,
     /// The pod's last status, if the cloud had not confirmed it when the pod ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) last_status: Option<Value>,
     /// How often the cloud has shown a status that is not ours. A confirmation of a report from before the last time does not
     /// count.
-    pub(super) disagreements: u64,
+    #[serde(rename = "disagreements")]
+    pub(super) conflicting_statuses: u64,
     /// The fingerprint of the status that the cloud has confirmed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reported: Option<String>,
@@ -43,7 +46,7 @@ impl Record {
     /// another status since the report (`at_report` is the record at the time of the report), or has confirmed it before.
     pub(super) fn confirmed(&self, at_report: &Self, fingerprint: &str) -> Option<Self> {
         let is_news = self.reported.as_deref() != Some(fingerprint) || self.last_status.is_some();
-        let holds = self.uid == at_report.uid && self.disagreements == at_report.disagreements;
+        let holds = self.uid == at_report.uid && self.conflicting_statuses == at_report.conflicting_statuses;
         (is_news && holds).then(|| Self {
             reported: Some(fingerprint.to_owned()),
             last_status: None,
@@ -95,7 +98,7 @@ mod tests {
         let noted = Record { revision: 6, ..at_report.clone() }.confirmed(&at_report, "f").unwrap();
         assert_eq!((noted.reported.as_deref(), &noted.last_status, noted.revision), (Some("f"), &None, 6));
         assert_eq!(noted.confirmed(&at_report, "f"), None, "it is known already");
-        let disagreed = Record { disagreements: 1, ..at_report.clone() };
+        let disagreed = Record { conflicting_statuses: 1, ..at_report.clone() };
         assert_eq!(disagreed.confirmed(&at_report, "f"), None);
         assert_eq!(Record::of("u2", 1).confirmed(&at_report, "f"), None, "another pod of its name");
     }

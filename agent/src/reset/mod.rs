@@ -55,7 +55,7 @@ async fn reset_machine(
     input: &mut impl BufRead,
     out: &mut impl Write,
 ) -> anyhow::Result<ExitCode> {
-    let path = reset.place.config();
+    let path = reset.paths.config();
     let config = configuration(reset, &path, out)?;
     if !is_here(&config, &path) {
         writeln!(
@@ -72,7 +72,7 @@ async fn reset_machine(
         writeln!(out, "  {}", path.display())?;
     }
     confirm(reset, input, out)?;
-    if reset.place.is_machine() && systemd::uninstall().await? {
+    if reset.paths.is_system_wide() && systemd::uninstall().await? {
         writeln!(out, "The service {} was stopped and removed.", systemd::UNIT_NAME)?;
     }
     let lock = stop_agent(&config).await?;
@@ -93,7 +93,7 @@ async fn reset_machine(
     {
         failed.push(format!("the lock of the database: {error}"));
     }
-    files::remove_empty_folders(&config, &path, &reset.place.below(""));
+    files::remove_empty_folders(&config, &path, &reset.paths.in_root(""));
     report_failed(&failed, out)?;
     writeln!(out, "Left as it was:")?;
     for what in files::left(&config) {
@@ -138,7 +138,7 @@ fn configuration(reset: &Reset, path: &Path, out: &mut impl Write) -> anyhow::Re
         Err(_) => {}
     }
     let host = Host::detect();
-    let text = config::relocated(&config::minimal_config(&host), |usual| reset.place.below(usual))?;
+    let text = config::relocated(&config::minimal_config(&host), |usual| reset.paths.in_root(usual))?;
     Ok(config::parse(path, &text, None, &host).map_err(one_line)?.0)
 }
 
@@ -155,7 +155,7 @@ fn check_permitted(reset: &Reset, config: &Config) -> anyhow::Result<()> {
             config.database.display()
         );
     }
-    if reset.place.is_machine() && !nix::unistd::geteuid().is_root() {
+    if reset.paths.is_system_wide() && !nix::unistd::geteuid().is_root() {
         bail!("this is not root; run the same line as root, as with sudo in front of it");
     }
     Ok(())
@@ -262,7 +262,7 @@ async fn stored_pods(config: &Config, database: &Path) -> anyhow::Result<BTreeSe
 async fn pods(reset: &Reset, config: &Config, out: &mut impl Write) -> anyhow::Result<edged::RemovedPods> {
     let channel = app::connect(&config.edged.runtime_endpoint)?;
     // beside the machine's own agent, others may have pods in the same runtime
-    let own = if reset.place.is_machine() { None } else { Some(own_pods(config, out).await?) };
+    let own = if reset.paths.is_system_wide() { None } else { Some(own_pods(config, out).await?) };
     let ended = match edged::end_pods(channel.clone(), own.as_ref()).await {
         Ok(ended) => ended,
         Err(error) if reset.without_runtime => {

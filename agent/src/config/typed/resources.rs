@@ -113,21 +113,21 @@ impl Signal {
 
 /// An amount of a signal.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Amount {
+pub enum ThresholdValue {
     /// In the signal's unit.
-    Absolute(i64),
+    Quantity(i64),
     /// A part of the capacity, from 0 to 1.
-    Part(f64),
+    Percentage(f64),
 }
 
-impl Amount {
+impl ThresholdValue {
     /// Returns the amount in the signal's unit for this capacity.
     // the kubelet computes with the same type and rounding
     #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss)]
     pub fn of(self, capacity: i64) -> i64 {
         match self {
-            Self::Absolute(amount) => amount,
-            Self::Part(part) => (capacity as f64 * part) as i64,
+            Self::Quantity(amount) => amount,
+            Self::Percentage(part) => (capacity as f64 * part) as i64,
         }
     }
 }
@@ -138,9 +138,9 @@ pub struct Threshold {
     /// The signal.
     pub signal: Signal,
     /// The amount that must be available.
-    pub least: Amount,
+    pub value: ThresholdValue,
     /// How long less is tolerated; zero for a hard threshold, more for a soft one.
     pub grace: Duration,
-    /// How much more than `least` is reclaimed after an eviction.
-    pub reclaim: Option<Amount>,
+    /// How much more than `value` is reclaimed after an eviction.
+    pub reclaim: Option<ThresholdValue>,
 }

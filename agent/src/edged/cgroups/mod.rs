@@ -99,7 +99,7 @@ impl Cgroups {
         let keeps_limits = naming.driver == CgroupDriver::Cgroupfs;
         let class = QosClass::of(status::qos(pod));
         let group = naming.pod(class, pod.metadata.uid.as_deref().unwrap_or_default());
-        let limits = Limits::of_pod(pod, class, inner.config.processes);
+        let limits = Limits::of_pod(pod, class, inner.config.pod_pids_limit);
         let burstable = limits::class_cpu_request(all.iter().map(Arc::as_ref), QosClass::Burstable);
         let done = tokio::task::spawn_blocking(move || {
             // if the pod's own group does not exist, the classes' groups are others' or do not exist

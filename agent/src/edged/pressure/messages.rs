@@ -38,7 +38,7 @@ pub(crate) fn eviction(
     let cause = met.iter().find(|threshold| threshold.signal.resource() == resource);
     if let Some((cause, seen)) = cause.and_then(|cause| Some((cause, reading.signals.get(&cause.signal)?))) {
         let (least, available) =
-            (quantity::binary(cause.least.of(seen.capacity)), quantity::binary(seen.available));
+            (quantity::binary(cause.value.of(seen.capacity)), quantity::binary(seen.available));
         text.push_str(&format!("Threshold quantity: {least}, available: {available}. "));
     }
     let name = resource.to_string();
@@ -94,7 +94,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        config::{Amount, Signal},
+        config::{Signal, ThresholdValue},
         edged::pressure::{
             rank::{ContainerUsage, StorageUsage},
             signals::Observation,
@@ -120,7 +120,7 @@ mod tests {
         let reading = Reading { signals: [(Signal::MemoryAvailable, observation)].into(), image_disk: false };
         let met = Threshold {
             signal: Signal::MemoryAvailable,
-            least: Amount::Absolute(100 << 20),
+            value: ThresholdValue::Quantity(100 << 20),
             grace: std::time::Duration::ZERO,
             reclaim: None,
         };

@@ -120,7 +120,7 @@ impl Signal {
 /// A measured value, in the signal's unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Observation {
-    /// Amount that is available.
+    /// The amount that is available.
     pub available: i64,
     /// Total amount.
     pub capacity: i64,

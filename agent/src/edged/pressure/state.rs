@@ -76,7 +76,7 @@ impl State {
 /// Reports whether the threshold is met.
 pub(crate) fn is_met(threshold: &Threshold, reading: &Reading, with_reclaim: bool) -> bool {
     let Some(seen) = reading.signals.get(&threshold.signal) else { return false };
-    let least = threshold.least.of(seen.capacity);
+    let least = threshold.value.of(seen.capacity);
     let more = threshold.reclaim.filter(|_| with_reclaim).map_or(0, |more| more.of(seen.capacity));
     seen.available < least.saturating_add(more)
 }
@@ -86,14 +86,14 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{config::Amount, edged::pressure::signals::Observation};
+    use crate::{config::ThresholdValue, edged::pressure::signals::Observation};
 
     fn threshold(signal: Signal, least: i64, grace: u64, reclaim: Option<i64>) -> Threshold {
         Threshold {
             signal,
-            least: Amount::Absolute(least),
+            value: ThresholdValue::Quantity(least),
             grace: Duration::from_secs(grace),
-            reclaim: reclaim.map(Amount::Absolute),
+            reclaim: reclaim.map(ThresholdValue::Quantity),
         }
     }
 
@@ -201,7 +201,7 @@ mod tests {
     fn unreadable_signal_is_never_met() {
         let t = threshold(Signal::PidAvailable, 100, 0, None);
         assert!(!is_met(&t, &Reading::default(), false));
-        let part = Threshold { least: Amount::Part(0.1), ..t };
+        let part = Threshold { value: ThresholdValue::Percentage(0.1), ..t };
         assert!(is_met(&part, &reading(&[(Signal::PidAvailable, 99)]), false));
         assert!(!is_met(&part, &reading(&[(Signal::PidAvailable, 100)]), false));
     }

@@ -106,7 +106,7 @@ fn updated(
         });
         if !status_agrees(ours.as_ref().unwrap_or(&Value::Null), &clouds) {
             record.reported = None;
-            record.disagreements += 1;
+            record.conflicting_statuses += 1;
         }
         if let (Some(map), Some(ours)) = (object.as_object_mut(), ours) {
             map.insert("status".to_owned(), ours);
@@ -136,7 +136,10 @@ fn removed(
             }
             let object =
                 if entry.object.as_ref() == Some(&pod) { StoreChange::Keep } else { StoreChange::Set(pod) };
-            EntryChange { object, record: StoreChange::Set(Record { gone: true, ..record.clone() }) }
+            EntryChange {
+                object,
+                record: StoreChange::Set(Record { deleted_in_cloud: true, ..record.clone() }),
+            }
         }
         _ => EntryChange { object: StoreChange::Remove, record: StoreChange::Remove },
     }

@@ -208,7 +208,7 @@ impl Desired {
     pub(super) async fn entry(&self, key: &Key) -> Result<Entry, StoreError> {
         let (object, is_damaged) = self.read(key).await?;
         let (record, is_record_damaged) = self.read(&record_key(key)).await?;
-        let says = |record: &Record| !is_damaged || record.gone || record.finished;
+        let says = |record: &Record| !is_damaged || record.deleted_in_cloud || record.terminated_here;
         Ok(Entry {
             object_revision: object.as_ref().map(|object| object.revision),
             record_revision: record.as_ref().map(|record| record.revision),

@@ -121,7 +121,7 @@ fn a_pod_deleted_by_the_cloud_stays_until_it_has_ended() {
     let StoreChange::Set(object) = placement.object else { panic!() };
     assert_eq!(object["metadata"]["deletionTimestamp"], "2026-01-01T00:00:00Z");
     assert_eq!(object["metadata"]["deletionGracePeriodSeconds"], 0);
-    assert!(matches!(placement.record, StoreChange::Set(Record { gone: true, .. })));
+    assert!(matches!(placement.record, StoreChange::Set(Record { deleted_in_cloud: true, .. })));
 }
 
 #[test]
@@ -132,10 +132,11 @@ fn the_delete_of_an_older_pod_leaves_the_newer_one_alone() {
 
 #[test]
 fn a_pod_that_has_ended_here_does_not_come_back() {
-    let entry = Entry { record: Some(Record { finished: true, ..Record::of("u1", 5) }), ..Entry::default() };
+    let entry =
+        Entry { record: Some(Record { terminated_here: true, ..Record::of("u1", 5) }), ..Entry::default() };
     let placement = placed(Change::Update, &pod("u1", "a", json!({})), ("u1", 6), &entry);
     assert_eq!(placement.object, StoreChange::Keep);
-    assert!(matches!(placement.record, StoreChange::Set(Record { finished: true, revision: 6, .. })));
+    assert!(matches!(placement.record, StoreChange::Set(Record { terminated_here: true, revision: 6, .. })));
     let stub = json!({"metadata": {"name": "p", "uid": "u1"}});
     let placement = placed(Change::Delete, &stub, ("u1", 0), &entry);
     assert_eq!(placement, EntryChange { object: StoreChange::Remove, record: StoreChange::Remove });

@@ -30,7 +30,7 @@ pub(super) fn rows(
 ) {
     if mirror::is_static(pod) {
         // EdgeCore reads the file itself; the mirror is already in the cloud
-        if let Some(record) = record.filter(|record| !record.finished && !record.uid.is_empty()) {
+        if let Some(record) = record.filter(|record| !record.terminated_here && !record.uid.is_empty()) {
             let node = all.get(&Key::new(Resource::new("", "nodes"), "", node_name));
             let node_uid = node.and_then(|node| node.pointer("/metadata/uid")).and_then(Value::as_str);
             rows.push_cloud_object(
@@ -42,7 +42,7 @@ pub(super) fn rows(
         }
         return;
     }
-    if record.as_ref().is_some_and(|record| record.gone) {
+    if record.as_ref().is_some_and(|record| record.deleted_in_cloud) {
         return;
     }
     let mut object = with_cloud_revision(pod, record.as_ref());
@@ -59,7 +59,7 @@ pub(super) fn rows(
 
 /// Notes a pod that is no longer stored and whose end the cloud does not know yet.
 pub(super) fn skip_ended_pod(rows: &mut Rows, key: &Key, record: &Value) {
-    if Record::read(record.clone()).finished {
+    if Record::read(record.clone()).terminated_here {
         rows.skip(
             "pods that have ended here and that the cloud was not told of; start edge-agent with the cloud connected first",
             qualified_name(key),

@@ -89,11 +89,11 @@ async fn an_export_has_existing_pods_and_none_that_the_cloud_has_deleted() {
     let path = directory.path().join("edgecore.db");
     node.pod("told", running(), told("uid-told", 41, &running())).await;
     node.pod("new", running(), Record::of("uid-new", 42)).await;
-    node.pod("gone", running(), Record { gone: true, ..Record::of("uid-gone", 43) }).await;
+    node.pod("gone", running(), Record { deleted_in_cloud: true, ..Record::of("uid-gone", 43) }).await;
     let over = json!({"phase": "Succeeded", "startTime": "2026-05-01T10:00:00Z", "conditions": []});
     node.pod("job", over, Record::of("uid-job", 44)).await;
     let ended = record_key(&Key::new(Resource::new("", "pods"), "default", "ended"));
-    node.put_at(ended, Record { finished: true, ..Record::of("uid-ended", 45) }.write()).await;
+    node.put_at(ended, Record { terminated_here: true, ..Record::of("uid-ended", 45) }.write()).await;
     let exported = export(&node.objects().await, "edge-1", no_devices, &path).await.unwrap();
 
     let found = pods(&path).await;

@@ -73,7 +73,7 @@ fn the_echo_of_a_mirror_is_noted_and_leaves_the_pod_alone() {
         CloudVersion { uid: "m1", revision: 6 },
         &stored("h1", Some(reported)),
     ));
-    assert_eq!((record.revision, record.reported, record.disagreements), (6, None, 1));
+    assert_eq!((record.revision, record.reported, record.conflicting_statuses), (6, None, 1));
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_deleted_or_old_mirror_is_removed_and_the_pod_stays() {
                 CloudVersion { uid: "m1", revision: 6 },
                 &stored("h1", None)
             ))
-            .finished
+            .terminated_here
         );
     }
     let known = stored("h1", Some(Record::of("m1", 5)));
@@ -111,9 +111,9 @@ fn a_mirror_without_a_pod_is_to_be_deleted_in_the_cloud() {
     else {
         panic!("{placement:?}")
     };
-    assert!(record.finished);
+    assert!(record.terminated_here);
     assert_eq!(record.uid, "m1");
-    let last_words = Record { finished: true, last_status: Some(json!({})), ..Record::of("m1", 5) };
+    let last_words = Record { terminated_here: true, last_status: Some(json!({})), ..Record::of("m1", 5) };
     let ended = Entry::of(None, Some(last_words.clone()));
     let placement = merge(Change::Update, &mirror("h1"), CloudVersion { uid: "m1", revision: 6 }, &ended);
     let expected = Record { revision: 6, ..last_words };

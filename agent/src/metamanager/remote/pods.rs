@@ -120,12 +120,12 @@ fn finish_deletion(entry: &Entry, uid: &str) -> EntryChange {
     };
     let record = match &entry.record {
         // the cloud knows already
-        Some(Record { gone: true, .. }) | None => StoreChange::Remove,
+        Some(Record { deleted_in_cloud: true, .. }) | None => StoreChange::Remove,
         Some(record) => {
             let status = pod.get("status").cloned().unwrap_or_else(|| json!({}));
             let is_reported = record.reported.as_deref() == Some(fingerprint(&status).as_str());
             StoreChange::Set(Record {
-                finished: true,
+                terminated_here: true,
                 last_status: (!is_reported).then_some(status),
                 ..record.clone()
             })

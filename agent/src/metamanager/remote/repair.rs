@@ -118,7 +118,7 @@ impl Remote {
     async fn repair_pod(&self, key: &Key, unknown: &mut UnknownPods) -> Result<RepairOutcome, RepairError> {
         let entry = self.desired.entry(key).await?;
         // the cloud has deleted it
-        if entry.record.is_some_and(|record| record.gone) {
+        if entry.record.is_some_and(|record| record.deleted_in_cloud) {
             return self.forget(key).await;
         }
         match self.fetch_pod(key).await {

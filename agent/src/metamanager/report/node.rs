@@ -38,8 +38,8 @@ impl Reporter {
             self.register(key, &node).await?;
         }
         let report = Upstream::node_patch(&key.name, json!({"status": status}).to_string());
-        let shown = match outcome(self.request(report).await?.0) {
-            Ok(shown) => shown,
+        let response = match outcome(self.request(report).await?.0) {
+            Ok(response) => response,
             // the cloud has lost the node, or never had it
             Err(status) if status["code"] == 404 => {
                 if let Some(known) = &entry.record {
@@ -53,16 +53,17 @@ impl Reporter {
             Err(status) => return Err(ReportError::Refused(status)),
         };
         // a status that the cloud has shown is disregarded if it is from before this report
-        let revision = shown.pointer("/metadata/resourceVersion").and_then(Value::as_str);
+        let revision = response.pointer("/metadata/resourceVersion").and_then(Value::as_str);
         let revision: Option<u64> = revision.and_then(|revision| revision.parse().ok());
-        let uid = shown.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
+        let uid = response.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
         let at_report = entry.record.unwrap_or_default();
         self.desired
             .change(key, |entry| {
                 let now = entry.record.clone().unwrap_or_default();
                 let is_newest = revision.is_some_and(|revision| revision >= now.revision);
-                let disagreements = if is_newest { now.disagreements } else { at_report.disagreements };
-                let at_report = Record { disagreements, ..at_report.clone() };
+                let conflicting_statuses =
+                    if is_newest { now.conflicting_statuses } else { at_report.conflicting_statuses };
+                let at_report = Record { conflicting_statuses, ..at_report.clone() };
                 // the first message of the cloud about this node brings its UID
                 let at_report = if at_report.uid.is_empty() {
                     Record { uid: now.uid.clone(), ..at_report }
@@ -70,7 +71,7 @@ impl Reporter {
                     at_report
                 };
                 match entry.object.as_ref().filter(|_| is_newest && !uid.is_empty() && now.uid != uid) {
-                    Some(node) => with_cloud_identity(node, uid, now.disagreements, &fresh),
+                    Some(node) => with_cloud_identity(node, uid, now.conflicting_statuses, &fresh),
                     None => {
                         let next = now.confirmed(&at_report, &fresh);
                         EntryChange {
@@ -89,7 +90,8 @@ impl Reporter {
     async fn forget_uid(&self, key: &Key, uid: &str) -> Result<(), ReportError> {
         let forgotten = self.desired.change(key, |entry| match &entry.record {
             Some(record) if record.uid == uid => {
-                let record = Record { disagreements: record.disagreements, ..Record::default() };
+                let record =
+                    Record { conflicting_statuses: record.conflicting_statuses, ..Record::default() };
                 EntryChange { object: StoreChange::Keep, record: StoreChange::Set(record) }
             }
             _ => EntryChange::default(),
@@ -124,11 +126,12 @@ impl Reporter {
 
 /// Records the UID of a node whose status the cloud has confirmed. The revision stays unset, because the rest of the node is
 /// still to come.
-fn with_cloud_identity(node: &Value, uid: &str, disagreements: u64, fingerprint: &str) -> EntryChange {
+fn with_cloud_identity(node: &Value, uid: &str, conflicting_statuses: u64, fingerprint: &str) -> EntryChange {
     let mut node = node.clone();
     if let Some(metadata) = node.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.insert("uid".into(), uid.into());
     }
-    let record = Record { disagreements, reported: Some(fingerprint.to_owned()), ..Record::of(uid, 0) };
+    let record =
+        Record { conflicting_statuses, reported: Some(fingerprint.to_owned()), ..Record::of(uid, 0) };
     EntryChange { object: StoreChange::Set(node), record: StoreChange::Set(record) }
 }

@@ -23,7 +23,7 @@ impl Reporter {
                 None => Ok(ReportOutcome::Done),
             };
         };
-        if record.finished {
+        if record.terminated_here {
             match &record.last_status {
                 // a confirmation is written into the record, and that change triggers the next report, which is the deletion
                 Some(status) => self.status(key, &record, status).await?,

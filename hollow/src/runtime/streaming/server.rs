@@ -44,11 +44,11 @@ enum Protocol {
 
 /// Serves until the runtime has ended.
 pub(super) async fn run(listener: TcpListener, core: Weak<Core>, end: CancellationToken) {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let next = async {
-            let place = Arc::clone(&places).acquire_owned().await.ok()?;
-            Some((listener.accept().await, place))
+            let permit = Arc::clone(&permits).acquire_owned().await.ok()?;
+            Some((listener.accept().await, permit))
         };
         // Both are cancel-safe.
         let accepted = tokio::select! {
@@ -57,8 +57,8 @@ pub(super) async fn run(listener: TcpListener, core: Weak<Core>, end: Cancellati
         };
         match accepted {
             None => return,
-            Some((Ok((stream, _)), place)) => {
-                tokio::spawn(connection(stream, core.clone(), end.clone(), Arc::new(place)));
+            Some((Ok((stream, _)), permit)) => {
+                tokio::spawn(connection(stream, core.clone(), end.clone(), Arc::new(permit)));
             }
             Some((Err(error), _)) => {
                 debug!(%error, "a connection to a simulated runtime's streaming server failed");
@@ -73,12 +73,12 @@ async fn connection(
     stream: TcpStream,
     core: Weak<Core>,
     end: CancellationToken,
-    place: Arc<OwnedSemaphorePermit>,
+    permit: Arc<OwnedSemaphorePermit>,
 ) {
     // Typed input is small and must be sent at once.
     let _ = stream.set_nodelay(true);
     let service = service_fn(|request| {
-        let answer = answer(request, &core, &end, &place);
+        let answer = answer(request, &core, &end, &permit);
         std::future::ready(Ok::<_, std::convert::Infallible>(answer))
     });
     let served = hyper::server::conn::http1::Builder::new()
@@ -95,7 +95,7 @@ fn answer(
     mut request: Request<Incoming>,
     core: &Weak<Core>,
     end: &CancellationToken,
-    place: &Arc<OwnedSemaphorePermit>,
+    permit: &Arc<OwnedSemaphorePermit>,
 ) -> Response<Body> {
     let Some(ask) = core.upgrade().and_then(|core| find(&core, &request)) else {
         return text(StatusCode::NOT_FOUND, "404 page not found\n");
@@ -105,7 +105,7 @@ fn answer(
         Err(refusal) => return *refusal,
     };
     let upgrade = hyper::upgrade::on(&mut request);
-    let (core, end, place) = (core.clone(), end.clone(), Arc::clone(place));
+    let (core, end, permit) = (core.clone(), end.clone(), Arc::clone(permit));
     tokio::spawn(async move {
         let Ok(upgraded) = upgrade.await else { return };
         let session = timeout(LONGEST, serve(upgraded, protocol, core, ask));
@@ -114,7 +114,7 @@ fn answer(
             () = end.cancelled() => {}
             _ = session => {}
         }
-        drop(place);
+        drop(permit);
     });
     response
 }

@@ -3,7 +3,7 @@
 use std::{io, path::Path, sync::Arc};
 
 use super::{
-    result_code::{code, is_damage},
+    result_code::{extended_code, is_damage},
     seal::SealError,
 };
 use crate::store::StoreError;
@@ -27,7 +27,7 @@ impl ErrorContext {
 fn cure(error: &sqlx::Error) -> &'static str {
     match error {
         error if is_damage(error) => DAMAGED,
-        sqlx::Error::Database(_) => cure_of_code(code(error).unwrap_or_default()),
+        sqlx::Error::Database(_) => cure_of_code(extended_code(error).unwrap_or_default()),
         sqlx::Error::Io(error) => match error.kind() {
             io::ErrorKind::NotFound => "create its folder first",
             io::ErrorKind::PermissionDenied => "give this user write permission on the file and its folder",
@@ -48,18 +48,20 @@ fn cure(error: &sqlx::Error) -> &'static str {
 
 const DAMAGED: &str = "the file is damaged or no database: move it away and restart";
 
-fn cure_of_code(code: u32) -> &'static str {
-    match code {
+fn cure_of_code(extended: u32) -> &'static str {
+    match extended & 0xff {
         // SQLITE_PERM, SQLITE_READONLY, SQLITE_CANTOPEN, SQLITE_AUTH
         3 | 8 | 14 | 23 => "give this user write permission on the file and its folder, which must exist",
         // SQLITE_BUSY, SQLITE_LOCKED
         5 | 6 => "another process holds the file: stop it",
         // SQLITE_NOMEM
         7 => "the machine is out of memory: free some",
+        // SQLITE_IOERR_SHMSIZE: the index of the write-ahead log, which each process that opens the file makes beside it, has no space
+        10 if extended == 4874 => "its disk is full: free some space",
         // SQLITE_IOERR
         10 => "the disk failed: check it",
         // SQLITE_FULL
-        13 => "the disk is full: free some space",
+        13 => "its disk is full: free some space",
         // SQLITE_TOOBIG
         18 => "the object is too big: make it smaller",
         _ => "see the cause",

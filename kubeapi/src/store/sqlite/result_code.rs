@@ -35,7 +35,8 @@ pub(super) fn code(error: &sqlx::Error) -> Option<u32> {
     Some(extended_code(error)? & 0xff)
 }
 
-fn extended_code(error: &sqlx::Error) -> Option<u32> {
+/// SQLite's extended result code.
+pub(super) fn extended_code(error: &sqlx::Error) -> Option<u32> {
     error.as_database_error()?.code()?.parse().ok()
 }
 

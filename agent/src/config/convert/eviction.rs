@@ -7,10 +7,10 @@ use kubeapi::quantity;
 use super::values::{KUBELET, Values};
 use crate::config::{
     file,
-    typed::{Amount, Eviction, Signal, Threshold},
+    typed::{Eviction, Signal, Threshold, ThresholdValue},
 };
 
-pub(super) fn lower(kubelet: &file::Kubelet, values: &mut Values<'_>) -> Eviction {
+pub(super) fn convert(kubelet: &file::Kubelet, values: &mut Values<'_>) -> Eviction {
     let at = |key: &str| format!("{KUBELET}.{key}");
     let reclaim = amounts(&at("evictionMinimumReclaim"), &kubelet.eviction_minimum_reclaim, values);
     let hard = amounts(&at("evictionHard"), &kubelet.eviction_hard, values);
@@ -18,18 +18,18 @@ pub(super) fn lower(kubelet: &file::Kubelet, values: &mut Values<'_>) -> Evictio
     let grace_periods =
         grace_periods(&at("evictionSoftGracePeriod"), &kubelet.eviction_soft_grace_period, values);
     let mut thresholds = Vec::new();
-    for (signal, least) in hard {
+    for (signal, value) in hard {
         let reclaim = reclaim.get(&signal).copied();
-        thresholds.push(Threshold { signal, least, grace: Duration::ZERO, reclaim });
+        thresholds.push(Threshold { signal, value, grace: Duration::ZERO, reclaim });
     }
-    for (signal, least) in soft {
+    for (signal, value) in soft {
         let name = signal.name();
         match grace_periods.get(&signal) {
             Some(grace) if !grace.is_zero() => {
                 let reclaim = reclaim.get(&signal).copied();
-                thresholds.push(Threshold { signal, least, grace: *grace, reclaim });
+                thresholds.push(Threshold { signal, value, grace: *grace, reclaim });
             }
-            _ => values.fault(
+            _ => values.error(
                 &at(&format!("evictionSoft.{name}")),
                 format!("has no grace period; set evictionSoftGracePeriod.{name}, such as 1m30s"),
             ),
@@ -37,7 +37,7 @@ pub(super) fn lower(kubelet: &file::Kubelet, values: &mut Values<'_>) -> Evictio
     }
     // a threshold of zero disables a signal
     thresholds
-        .retain(|threshold| !matches!(threshold.least, Amount::Part(part) if part <= 0.0 || part >= 1.0));
+        .retain(|threshold| !matches!(threshold.value, ThresholdValue::Percentage(part) if part <= 0.0 || part >= 1.0));
     Eviction {
         thresholds,
         transition_period: values
@@ -55,14 +55,14 @@ fn amounts(
     path: &str,
     written: &BTreeMap<String, String>,
     values: &mut Values<'_>,
-) -> BTreeMap<Signal, Amount> {
+) -> BTreeMap<Signal, ThresholdValue> {
     let mut read = BTreeMap::new();
     for (name, text) in written {
         let place = format!("{path}.{name}");
         let Some(signal) = signal(&place, name, values) else { continue };
         match amount(text) {
             Some(amount) => drop(read.insert(signal, amount)),
-            None => values.fault(
+            None => values.error(
                 &place,
                 format!("is {text:?}, but must be a quantity such as 100Mi, or a percentage such as 10%"),
             ),
@@ -98,19 +98,19 @@ fn signal(place: &str, name: &str, values: &mut Values<'_>) -> Option<Signal> {
             }
             _ => format!("is no eviction signal; there are {all}"),
         };
-        values.fault(place, cure);
+        values.error(place, cure);
     }
     known
 }
 
-fn amount(text: &str) -> Option<Amount> {
+fn amount(text: &str) -> Option<ThresholdValue> {
     match text.strip_suffix('%') {
         Some(number) if number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') => {
             let percent: f64 = number.parse().ok()?;
-            (0.0..=100.0).contains(&percent).then_some(Amount::Part(percent / 100.0))
+            (0.0..=100.0).contains(&percent).then_some(ThresholdValue::Percentage(percent / 100.0))
         }
         Some(_) => None,
-        None => quantity::bytes(text).filter(|amount| *amount >= 0).map(Amount::Absolute),
+        None => quantity::bytes(text).filter(|amount| *amount >= 0).map(ThresholdValue::Quantity),
     }
 }
 
@@ -121,11 +121,11 @@ mod tests {
     #[test]
     fn amounts_are_quantities_or_percentages() {
         for (text, wanted) in [
-            ("100Mi", Some(Amount::Absolute(100 << 20))),
-            ("0", Some(Amount::Absolute(0))),
-            ("10%", Some(Amount::Part(0.1))),
-            ("0%", Some(Amount::Part(0.0))),
-            ("100%", Some(Amount::Part(1.0))),
+            ("100Mi", Some(ThresholdValue::Quantity(100 << 20))),
+            ("0", Some(ThresholdValue::Quantity(0))),
+            ("10%", Some(ThresholdValue::Percentage(0.1))),
+            ("0%", Some(ThresholdValue::Percentage(0.0))),
+            ("100%", Some(ThresholdValue::Percentage(1.0))),
             ("-1Mi", None),
             ("101%", None),
             ("-1%", None),
@@ -136,7 +136,7 @@ mod tests {
         ] {
             assert_eq!(amount(text), wanted, "{text}");
         }
-        assert_eq!(Amount::Part(0.1).of(1000), 100);
-        assert_eq!(Amount::Absolute(7).of(1000), 7);
+        assert_eq!(ThresholdValue::Percentage(0.1).of(1000), 100);
+        assert_eq!(ThresholdValue::Quantity(7).of(1000), 7);
     }
 }

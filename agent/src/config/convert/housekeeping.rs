@@ -7,7 +7,7 @@ use kubeapi::quantity;
 use super::values::{KUBELET, Values};
 use crate::config::{file, typed::Housekeeping};
 
-pub(super) fn lower(edged: &file::Edged, values: &mut Values<'_>) -> Housekeeping {
+pub(super) fn convert(edged: &file::Edged, values: &mut Values<'_>) -> Housekeeping {
     let kubelet = &edged.tailored_kubelet_config;
     let at = |key: &str| format!("{KUBELET}.{key}");
     let high =
@@ -16,12 +16,12 @@ pub(super) fn lower(edged: &file::Edged, values: &mut Values<'_>) -> Housekeepin
         values.number(&at("imageGCLowThresholdPercent"), kubelet.image_gc_low_threshold_percent, 0, 100);
     if low >= high && high > 0 {
         let rule = "must be less than imageGCHighThresholdPercent";
-        values.fault(&at("imageGCLowThresholdPercent"), format!("is {low}, but {rule} ({high})"));
+        values.error(&at("imageGCLowThresholdPercent"), format!("is {low}, but {rule} ({high})"));
     }
     let max_age = values.duration(&at("imageMaximumGCAge"), &kubelet.image_maximum_gc_age);
     let min_age = values.duration(&at("imageMinimumGCAge"), &kubelet.image_minimum_gc_age);
     if !max_age.is_zero() && max_age <= min_age {
-        values.fault(&at("imageMaximumGCAge"), "must be longer than imageMinimumGCAge, or 0s for no limit");
+        values.error(&at("imageMaximumGCAge"), "must be longer than imageMinimumGCAge, or 0s for no limit");
     }
     let kubelets = Housekeeping::default();
     Housekeeping {
@@ -69,7 +69,7 @@ fn count(path: &str, written: i64, values: &mut Values<'_>) -> Option<u32> {
 fn log_size(path: &str, text: &str, values: &mut Values<'_>) -> Option<u64> {
     match quantity::bytes(text) {
         Some(0) | None => {
-            values.fault(path, format!("is {text:?}, but must be a size such as 10Mi"));
+            values.error(path, format!("is {text:?}, but must be a size such as 10Mi"));
             None
         }
         Some(size) => u64::try_from(size).ok(),

@@ -1,4 +1,4 @@
-//! Converts single values from text and whole numbers to Rust's types; an invalid one adds a fault and gets a placeholder.
+//! Converts single values from text and whole numbers to Rust's types; an invalid one adds an error and gets a placeholder.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -16,7 +16,7 @@ use crate::config::{
 /// The path of the kubelet's own settings.
 pub(super) const KUBELET: &str = "modules.edged.tailoredKubeletConfig";
 
-/// Converts values and collects their faults.
+/// Converts values and collects their errors.
 pub(super) struct Values<'a> {
     report: &'a mut Report,
 }
@@ -26,8 +26,8 @@ impl<'a> Values<'a> {
         Self { report }
     }
 
-    pub(super) fn fault(&mut self, path: &str, message: impl Into<String>) {
-        self.report.fault(path, message);
+    pub(super) fn error(&mut self, path: &str, message: impl Into<String>) {
+        self.report.error(path, message);
     }
 
     /// Warns of a setting that has no effect.
@@ -60,7 +60,7 @@ impl<'a> Values<'a> {
         {
             return value;
         }
-        self.fault(path, format!("is {value}, but must be from {low} to {high}"));
+        self.error(path, format!("is {value}, but must be from {low} to {high}"));
         T::default()
     }
 
@@ -73,7 +73,7 @@ impl<'a> Values<'a> {
     pub(super) fn frequency(&mut self, path: &str, text: &str) -> Duration {
         let found = self.duration(path, text);
         if found.is_zero() && text.starts_with('0') {
-            self.fault(path, "is 0, but must be longer");
+            self.error(path, "is 0, but must be longer");
         }
         found
     }
@@ -81,7 +81,7 @@ impl<'a> Values<'a> {
     /// Converts a duration in Go's notation.
     pub(super) fn duration(&mut self, path: &str, text: &str) -> Duration {
         duration::parse(text).unwrap_or_else(|| {
-            self.fault(path, format!("is {text:?}, but must be a duration such as 10s, 1m30s or 500ms"));
+            self.error(path, format!("is {text:?}, but must be a duration such as 10s, 1m30s or 500ms"));
             Duration::ZERO
         })
     }
@@ -89,7 +89,7 @@ impl<'a> Values<'a> {
     /// Converts a required absolute path: the agent's working directory is arbitrary.
     pub(super) fn path(&mut self, path: &str, text: String) -> PathBuf {
         if !text.starts_with('/') {
-            self.fault(
+            self.error(
                 path,
                 format!("is {text:?}, but must be a path from the root, such as /etc/kubeedge/…"),
             );
@@ -104,7 +104,7 @@ impl<'a> Values<'a> {
 
     pub(super) fn address(&mut self, path: &str, text: &str) -> IpAddr {
         text.parse().unwrap_or_else(|_| {
-            self.fault(path, format!("is {text:?}, but must be an IP address"));
+            self.error(path, format!("is {text:?}, but must be an IP address"));
             Ipv4Addr::LOCALHOST.into()
         })
     }
@@ -112,7 +112,7 @@ impl<'a> Values<'a> {
     /// Converts an address of this machine with a port.
     pub(super) fn socket(&mut self, path: &str, text: &str) -> SocketAddr {
         text.parse().unwrap_or_else(|_| {
-            self.fault(
+            self.error(
                 path,
                 format!("is {text:?}, but must be an IP address and a port, such as 127.0.0.1:10550"),
             );
@@ -125,7 +125,7 @@ impl<'a> Values<'a> {
         match parse_host_port(text) {
             Ok(server) => server,
             Err(why) => {
-                self.fault(path, format!("is {text:?}: {why}"));
+                self.error(path, format!("is {text:?}: {why}"));
                 HostPort { host: String::new(), port: 0 }
             }
         }
@@ -134,7 +134,7 @@ impl<'a> Values<'a> {
     /// Converts a required text.
     pub(super) fn text(&mut self, path: &str, text: String) -> String {
         if text.trim().is_empty() {
-            self.fault(path, "is empty; remove the line to get the default value");
+            self.error(path, "is empty; remove the line to get the default value");
         }
         text
     }

@@ -11,8 +11,8 @@ pub struct ControlGroups {
     pub root: Vec<String>,
     /// The cgroup driver if the runtime does not report one: `cgroupDriver`.
     pub driver: CgroupDriver,
-    /// The most processes in a pod: `podPidsLimit`; `None` for no limit.
-    pub processes: Option<i64>,
+    /// The most pod_pids_limit in a pod: `podPidsLimit`; `None` for no limit.
+    pub pod_pids_limit: Option<i64>,
 }
 
 /// The cgroup driver, which determines the form of names.

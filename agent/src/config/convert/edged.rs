@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kubeapi::quantity;
 
 use super::{
-    eviction, groups, housekeeping,
+    cgroups, eviction, housekeeping,
     values::{KUBELET, Values, optional},
 };
 use crate::config::{
@@ -39,9 +39,9 @@ pub(super) fn pods(edged: &file::Edged, values: &mut Values<'_>) -> Edged {
                 values.number(&at("maxParallelImagePulls"), kubelet.max_parallel_image_pulls, 0, 1000);
             (most > 0).then_some(most)
         },
-        housekeeping: housekeeping::lower(edged, values),
-        eviction: eviction::lower(kubelet, values),
-        groups: groups::lower(kubelet, values),
+        housekeeping: housekeeping::convert(edged, values),
+        eviction: eviction::convert(kubelet, values),
+        groups: cgroups::convert(kubelet, values),
         sandbox_image: values.text("modules.edged.podSandboxImage", edged.pod_sandbox_image.clone()),
         cluster_dns: kubelet.cluster_dns.iter().map(|text| values.address(&at("clusterDNS"), text)).collect(),
         cluster_domain: kubelet.cluster_domain.clone(),
@@ -108,7 +108,7 @@ fn reserved(
 ) -> BTreeMap<String, String> {
     for (name, text) in written {
         if quantity::whole(&Quantity(text.clone())).is_none_or(|amount| amount < 0) {
-            values.fault(
+            values.error(
                 &format!("{path}.{name}"),
                 format!("is {text:?}, but must be a quantity such as 200m or 256Mi"),
             );
@@ -143,7 +143,7 @@ fn node_name(text: &str, values: &mut Values<'_>) -> String {
     let name = text.trim().to_ascii_lowercase();
     if !is_node_name(&name) {
         let rule = "a node's name has small letters, digits, '-' and '.', and begins and ends with a letter or digit";
-        values.fault("modules.edged.hostnameOverride", format!("is {text:?}: {rule}"));
+        values.error("modules.edged.hostnameOverride", format!("is {text:?}: {rule}"));
     }
     name
 }
@@ -155,7 +155,7 @@ fn socket_url(path: &str, text: String, values: &mut Values<'_>) -> String {
     }
     if !text.strip_prefix("unix://").is_some_and(|socket| socket.starts_with('/')) {
         let example = "unix:///run/containerd/containerd.sock";
-        values.fault(path, format!("is {text:?}, but must be the URL of a socket file, such as {example}"));
+        values.error(path, format!("is {text:?}, but must be the URL of a socket file, such as {example}"));
     }
     text
 }
@@ -174,7 +174,7 @@ fn taints(written: &[file::Taint], values: &mut Values<'_>) -> Vec<Taint> {
     for (index, taint) in written.iter().enumerate() {
         let path = format!("{KUBELET}.registerWithTaints[{index}]");
         if taint.key.is_empty() {
-            values.fault(&format!("{path}.key"), "is missing");
+            values.error(&format!("{path}.key"), "is missing");
         }
         let effect = match taint.effect.as_str() {
             "NoSchedule" => TaintEffect::NoSchedule,
@@ -182,7 +182,7 @@ fn taints(written: &[file::Taint], values: &mut Values<'_>) -> Vec<Taint> {
             "NoExecute" => TaintEffect::NoExecute,
             other => {
                 let known = "NoSchedule, PreferNoSchedule or NoExecute";
-                values.fault(&format!("{path}.effect"), format!("is {other:?}, but must be {known}"));
+                values.error(&format!("{path}.effect"), format!("is {other:?}, but must be {known}"));
                 continue;
             }
         };

@@ -8,7 +8,7 @@ use crate::config::{
     typed::{DNS_PORT, Dns, EdgeMesh, Network, ServiceFilter, Strategy},
 };
 
-pub(super) fn lower(written: file::EdgeMesh, values: &mut Values<'_>) -> Option<EdgeMesh> {
+pub(super) fn convert(written: file::EdgeMesh, values: &mut Values<'_>) -> Option<EdgeMesh> {
     if !written.enable {
         return None;
     }
@@ -19,7 +19,7 @@ pub(super) fn lower(written: file::EdgeMesh, values: &mut Values<'_>) -> Option<
         "ConsistentHash" => Strategy::ConsistentHash,
         other => {
             let why = format!("is {other:?}, but must be Random, RoundRobin or ConsistentHash");
-            values.fault(&at("lbStrategy"), why);
+            values.error(&at("lbStrategy"), why);
             Strategy::default()
         }
     };
@@ -28,7 +28,7 @@ pub(super) fn lower(written: file::EdgeMesh, values: &mut Values<'_>) -> Option<
         "FilterIfLabelDoesNotExists" => ServiceFilter::Only,
         other => {
             let why = format!("is {other:?}, but must be FilterIfLabelExists or FilterIfLabelDoesNotExists");
-            values.fault(&at("serviceFilterMode"), why);
+            values.error(&at("serviceFilterMode"), why);
             ServiceFilter::default()
         }
     };
@@ -46,7 +46,7 @@ fn networks(path: &str, written: &[String], values: &mut Values<'_>) -> Vec<Netw
         match Network::parse(text) {
             Some(network) => networks.push(network),
             None => {
-                values.fault(path, format!("has {text:?}, but must have networks such as 10.0.0.0/8"));
+                values.error(path, format!("has {text:?}, but must have networks such as 10.0.0.0/8"));
             }
         }
     }
@@ -61,7 +61,7 @@ fn dns(written: &file::EdgeMeshDns, values: &mut Values<'_>) -> Dns {
         let (ip, text) = (dns.address.ip(), &written.listen_address);
         let is_broadcast = matches!(ip, IpAddr::V4(four) if four.is_broadcast());
         if ip.is_unspecified() || ip.is_multicast() || is_broadcast {
-            values.fault(
+            values.error(
                 path,
                 format!("is {text:?}, but pods need the address of one machine, such as 169.254.96.16:53"),
             );
@@ -71,7 +71,7 @@ fn dns(written: &file::EdgeMeshDns, values: &mut Values<'_>) -> Dns {
         let server = text.parse().map(|address: IpAddr| (address, DNS_PORT).into()).or_else(|_| text.parse());
         match server {
             Ok(server) => dns.upstreams.push(server),
-            Err(_) => values.fault(
+            Err(_) => values.error(
                 "modules.edgeMesh.dns.upstreamServers",
                 format!("has {text:?}, but must have addresses such as 10.0.0.1 or 10.0.0.1:53"),
             ),

@@ -37,7 +37,7 @@ fn meta_server(
 ) -> MetaServer {
     let at = |key: &str| format!("modules.metaManager.metaServer.{key}");
     if written.anonymous_auth && requires_authorization {
-        values.fault(
+        values.error(
             &at("anonymousAuth"),
             "is true beside featureGates.requireAuthorization, which asks who calls; remove one of them",
         );
@@ -62,7 +62,7 @@ fn meta_server(
     }
     for host in &written.allowed_hosts {
         if parse_host_port(&format!("{host}:1")).is_err() {
-            values.fault(
+            values.error(
                 &at("allowedHosts"),
                 format!("has {host:?}, but must have names or addresses without a port"),
             );
@@ -130,7 +130,7 @@ pub(super) fn event_bus(written: file::EventBus, values: &mut Values<'_>) -> Opt
     ] {
         if is_over_tls && is_used && !tls.enable {
             let cure = "set modules.eventBus.eventBusTLS.enable to true, and give its files";
-            values.fault(&at(key), format!("is over TLS, for which there are no certificates; {cure}"));
+            values.error(&at(key), format!("is over TLS, for which there are no certificates; {cure}"));
         }
     }
     Some(EventBus {
@@ -193,12 +193,12 @@ fn internal_access(written: file::InternalAccess, values: &mut Values<'_>) -> In
             "subscribe" => mqtt::Action::Subscribe,
             "all" => mqtt::Action::All,
             other => {
-                values.fault(&at("action"), format!("is {other:?}, but must be publish, subscribe or all"));
+                values.error(&at("action"), format!("is {other:?}, but must be publish, subscribe or all"));
                 mqtt::Action::All
             }
         };
         if !mqtt::is_filter(&rule.filter) {
-            values.fault(
+            values.error(
                 &at("filter"),
                 format!("is {:?}, but must be a topic filter such as a/+/#", rule.filter),
             );
@@ -225,8 +225,8 @@ fn broker<'a>(path: &str, url: &'a str, values: &mut Values<'_>) -> (bool, &'a s
         "tcp" | "mqtt" => false,
         "ssl" | "tls" | "mqtts" => true,
         _ => {
-            values.fault(path, format!("is {url:?}, but must be an URL such as tcp://127.0.0.1:1883"));
-            // one fault is enough
+            values.error(path, format!("is {url:?}, but must be an URL such as tcp://127.0.0.1:1883"));
+            // one error is enough
             return (false, "127.0.0.1:1883");
         }
     };

@@ -11,7 +11,7 @@ use crate::config::{
 /// EdgeCore's value, which is not configurable there.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-pub(super) fn lower(written: file::ServiceBus, values: &mut Values<'_>) -> Option<ServiceBus> {
+pub(super) fn convert(written: file::ServiceBus, values: &mut Values<'_>) -> Option<ServiceBus> {
     if !written.enable {
         return None;
     }
@@ -21,7 +21,7 @@ pub(super) fn lower(written: file::ServiceBus, values: &mut Values<'_>) -> Optio
     if !address.is_loopback() && !written.allow_non_loopback {
         let why = "which others than this node's own programs reach, and nobody is asked who calls; choose a loopback address, or set \
                    allowNonLoopback to true";
-        values.fault(&at("server"), format!("is {address}, {why}"));
+        values.error(&at("server"), format!("is {address}, {why}"));
     }
     if address.is_loopback() && written.allow_non_loopback {
         values.no_effect(at("allowNonLoopback"), "server is a loopback address");
@@ -42,7 +42,7 @@ fn tls(cert: String, key: String, values: &mut Values<'_>) -> Option<Certificate
     let [at_cert, at_key] = ["modules.serviceBus.tlsCertFile", "modules.serviceBus.tlsPrivateKeyFile"];
     for (given, missing, at) in [(&key, &cert, at_cert), (&cert, &key, at_key)] {
         if missing.is_empty() && !given.is_empty() {
-            values.fault(
+            values.error(
                 at,
                 "is missing beside the other of certificate and key; give both, or none for plain HTTP",
             );

@@ -9,7 +9,7 @@ use crate::config::{
 /// The hexadecimal digits of a SHA-256 sum.
 const HASH_DIGITS: usize = 64;
 
-pub(super) fn lower(hub: file::EdgeHub, values: &mut Values<'_>) -> EdgeHub {
+pub(super) fn convert(hub: file::EdgeHub, values: &mut Values<'_>) -> EdgeHub {
     let (transport, path, endpoint) = transport(hub.websocket, hub.quic, values);
     EdgeHub {
         transport,
@@ -32,7 +32,7 @@ pub(super) fn lower(hub: file::EdgeHub, values: &mut Values<'_>) -> EdgeHub {
     }
 }
 
-/// Returns the enabled transport, exactly one of the two; on a fault WebSocket.
+/// Returns the enabled transport, exactly one of the two; on an error WebSocket.
 fn transport(
     websocket: file::Endpoint,
     quic: file::Endpoint,
@@ -40,13 +40,13 @@ fn transport(
 ) -> (Transport, &'static str, file::Endpoint) {
     match (websocket.enable, quic.enable) {
         (true, true) => {
-            values.fault(
+            values.error(
                 "modules.edgeHub",
                 "websocket.enable and quic.enable are both true; set one of them to false",
             );
         }
         (false, false) => {
-            values.fault(
+            values.error(
                 "modules.edgeHub",
                 "websocket.enable and quic.enable are both false; set websocket.enable to true",
             );
@@ -74,7 +74,7 @@ fn http_servers(list: &str, values: &mut Values<'_>) -> Vec<HostPort> {
             Some(Err(why)) => format!("is {url:?}: {why}, such as https://cloud.example.com:10002"),
             None => format!("is {url:?}, but must be an URL such as https://cloud.example.com:10002"),
         };
-        values.fault(path, why);
+        values.error(path, why);
         None
     };
     list.split(',').filter_map(server).collect()
@@ -83,12 +83,12 @@ fn http_servers(list: &str, values: &mut Values<'_>) -> Vec<HostPort> {
 /// Checks the project id, which becomes a part of a URL and a header.
 fn project_id(id: String, values: &mut Values<'_>) -> String {
     if id.is_empty() || !id.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')) {
-        values.fault("modules.edgeHub.projectID", "must be letters, digits, '-', '_' and '.'");
+        values.error("modules.edgeHub.projectID", "must be letters, digits, '-', '_' and '.'");
     }
     id
 }
 
-/// Checks the CA's hash and the three parts of a JWT. The fault does not repeat the token.
+/// Checks the CA's hash and the three parts of a JWT. The error does not repeat the token.
 fn token(text: &str, values: &mut Values<'_>) -> Option<Secret> {
     let text = text.trim();
     if text.is_empty() {
@@ -106,7 +106,7 @@ fn token(text: &str, values: &mut Values<'_>) -> Option<Secret> {
         None
     };
     if let Some(wrong) = wrong {
-        values.fault(
+        values.error(
             "modules.edgeHub.token",
             format!("{wrong}; get one with `cloudsim token` or `keadm gettoken`"),
         );

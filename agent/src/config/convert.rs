@@ -1,4 +1,4 @@
-//! Converts the written form to the typed one. Every value is checked even after a fault, so that all are reported together.
+//! Converts the written form to the typed one. Every value is checked even after an error, so that all are reported together.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use super::{
     typed::{Config, DatabaseKeys},
 };
 
+mod cgroups;
 mod edge_hub;
 mod edge_mesh;
 mod edged;
 mod eviction;
-mod groups;
 mod housekeeping;
 mod service_bus;
 mod services;
@@ -29,8 +29,8 @@ const REQUIRE_AUTHORIZATION: &str = "requireAuthorization";
 /// EdgeCore's other gates, also off by default.
 const UNUSED_GATES: [&str; 2] = ["disableCSIVolumePlugin", "moduleRestart"];
 
-/// Returns the typed configuration, to be used only if `report` has no fault.
-pub(super) fn lower(file: File, report: &mut Report) -> Config {
+/// Returns the typed configuration, to be used only if `report` has no error.
+pub(super) fn convert(file: File, report: &mut Report) -> Config {
     let mut values = Values::new(report);
     let modules = file.modules;
     identify(&file.api_version, &file.kind, &mut values);
@@ -39,7 +39,7 @@ pub(super) fn lower(file: File, report: &mut Report) -> Config {
         (modules.meta_manager.enable, "modules.metaManager.enable"),
     ] {
         if !enabled {
-            values.fault(path, "is false, but nothing works without this module; remove the line");
+            values.error(path, "is false, but nothing works without this module; remove the line");
         }
     }
     edged::unused(&modules.edged, &mut values);
@@ -47,22 +47,22 @@ pub(super) fn lower(file: File, report: &mut Report) -> Config {
     Config {
         node: edged::node(&modules.edged, &mut values),
         edged: edged::pods(&modules.edged, &mut values),
-        edge_hub: edge_hub::lower(modules.edge_hub, &mut values),
+        edge_hub: edge_hub::convert(modules.edge_hub, &mut values),
         database: values.path("database.dataSource", file.database.data_source),
         database_keys: database_keys(file.database.key_file, file.database.keyring, &mut values),
         meta_manager: services::meta_manager(modules.meta_manager, requires_authorization, &mut values),
         event_bus: services::event_bus(modules.event_bus, &mut values),
         device_twin: services::device_twin(modules.device_twin, &mut values),
         edge_stream: services::edge_stream(modules.edge_stream, &mut values),
-        service_bus: service_bus::lower(modules.service_bus, &mut values),
-        edge_mesh: edge_mesh::lower(modules.edge_mesh, &mut values),
+        service_bus: service_bus::convert(modules.service_bus, &mut values),
+        edge_mesh: edge_mesh::convert(modules.edge_mesh, &mut values),
         require_authorization: requires_authorization,
     }
 }
 
 fn database_keys(file: String, keyring: String, values: &mut Values<'_>) -> Option<DatabaseKeys> {
     if !file.is_empty() && !keyring.is_empty() {
-        values.fault("database.keyring", "is given beside database.keyFile; remove one of them");
+        values.error("database.keyring", "is given beside database.keyFile; remove one of them");
     }
     match values.optional_path("database.keyFile", file) {
         Some(file) => Some(DatabaseKeys::File(file)),
@@ -86,12 +86,12 @@ fn feature_gates(written: &BTreeMap<String, bool>, values: &mut Values<'_>) -> b
 
 fn identify(api_version: &str, kind: &str, values: &mut Values<'_>) {
     if kind != KIND {
-        values.fault("kind", format!("is {kind:?}, but must be {KIND}; this is another program's file"));
+        values.error("kind", format!("is {kind:?}, but must be {KIND}; this is another program's file"));
     }
     if api_version == "edgecore.config.kubeedge.io/v1alpha1" {
         let cure = "move the settings into a new file from `edge-agent --minconfig`";
-        values.fault("apiVersion", format!("is the form of KubeEdge before 1.12; {cure}"));
+        values.error("apiVersion", format!("is the form of KubeEdge before 1.12; {cure}"));
     } else if api_version != API_VERSION {
-        values.fault("apiVersion", format!("is {api_version:?}, but must be {API_VERSION}"));
+        values.error("apiVersion", format!("is {api_version:?}, but must be {API_VERSION}"));
     }
 }
