@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use kube::Client;
-use kubeapi::serve::Server;
+use kubeapi::serve::{HandlerService, Server};
 use tokio_util::sync::CancellationToken;
 
 use super::{Options, StartError};
@@ -19,7 +19,7 @@ use crate::{
 /// The servers that are switched on.
 pub(super) struct Streams {
     tunnels: Option<StreamServer>,
-    kubelets: Option<Server<Kubelets>>,
+    kubelets: Option<Server<HandlerService<Kubelets>>>,
     relay: Option<RelayServer>,
 }
 
@@ -56,7 +56,8 @@ impl Streams {
                     option: "--stream-port",
                     source,
                 };
-                Some(Server::bind(at(kubelets.port), Some(tls), service).await.map_err(failed)?)
+                let bound = Server::bind(at(kubelets.port), Some(tls), HandlerService(service)).await;
+                Some(bound.map_err(failed)?)
             }
             None => None,
         };
