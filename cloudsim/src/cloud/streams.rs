@@ -34,14 +34,14 @@ impl Streams {
         let at = |port| SocketAddr::new(options.address, port);
         let tunnels = match options.tunnel_port {
             Some(port) => {
-                let (limits, tunnels) = (&options.limits, sessions.tunnels().clone());
+                let (limits, tunnels) = (options.limits.listener(), sessions.tunnels().clone());
                 Some(StreamServer::bind(at(port), trust.clone(), limits, tunnels, faults).await?)
             }
             None => None,
         };
         let relay = match options.relay_port {
             Some(port) => {
-                let (limits, relays) = (&options.limits, sessions.relays().clone());
+                let (limits, relays) = (options.limits.listener(), sessions.relays().clone());
                 Some(RelayServer::bind(at(port), trust.clone(), limits, relays, faults)?)
             }
             None => None,
