@@ -4,7 +4,7 @@ use std::{net::SocketAddr, sync::Arc};
 
 use kube::Client;
 use kubeapi::{
-    serve::Server,
+    serve::{HandlerService, Server},
     store::{Store, StoreLock},
 };
 use tokio_util::sync::CancellationToken;
@@ -316,10 +316,10 @@ async fn bind_enrolment(
     options: &Options,
     trust: &Trust,
     enrolment: Enrolment,
-) -> Result<Server<Enrolment>, StartError> {
+) -> Result<Server<HandlerService<Enrolment>>, StartError> {
     let keys = trust.clone();
     let at = SocketAddr::new(options.address, options.https_port);
-    let bound =
-        Server::bind_changing(at, move || keys.enrolment(), enrolment.reserving(&options.reserved)).await;
+    let service = HandlerService(enrolment.reserving(&options.reserved));
+    let bound = Server::bind_changing(at, move || keys.enrolment(), service).await;
     bound.map_err(|source| StartError::Bind { server: "enrolment server", option: "--https-port", source })
 }

@@ -4,13 +4,7 @@
 //! equal the one in the certificate request, with a token as well. A token gives no certificate for a name that a node holds: otherwise
 //! its holder could become any node. Whether a node exists is answered only to clients with a token or a node's certificate.
 
-use std::{
-    convert::Infallible,
-    future::Future,
-    pin::Pin,
-    task::{Context, Poll},
-    time::{Duration, SystemTime},
-};
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header, request::Parts};
@@ -18,8 +12,10 @@ use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Incoming;
 use k8s_openapi::api::core::v1::Node;
 use kube::{Api, Client};
-use kubeapi::{Body, Identity, ReadBodyError, gather, serve::PeerCertificate};
-use tower::Service;
+use kubeapi::{
+    Body, Identity, ReadBodyError, gather,
+    serve::{Handler, PeerCertificate},
+};
 use tracing::{debug, info, warn};
 use wire::enroll::{
     CA_PATH, EDGE_CERT_PATH, EXT_KEY_USAGES_HEADER, NODE_IS_CONNECTED, NODE_NAME_HEADER, TokenScope, Usage,
@@ -275,37 +271,26 @@ fn unrecorded(error: RecordError) -> Refusal {
     (StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
 }
 
-impl Service<Request<Incoming>> for Enrolment {
-    type Response = Response<Body>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Incoming>) -> Self::Future {
-        let this = self.clone();
-        Box::pin(async move {
-            if let Some(parts) = false_body(this.faults.answers()) {
-                return Ok(Response::new(StreamBody::new(parts).boxed_unsync()));
-            }
-            let (parts, body) = request.into_parts();
-            let (status, bytes) = match this.answer(&parts, body).await {
-                Ok(bytes) => (StatusCode::OK, Bytes::from(bytes)),
-                Err((status, why)) => {
-                    // a machine that is about to join asks whether its name is free
-                    if status == StatusCode::NOT_FOUND {
-                        debug!(path = parts.uri.path(), why, "there is no such thing");
-                    } else {
-                        warn!(path = parts.uri.path(), %status, why, "enrolment refused");
-                    }
-                    (status, Bytes::from(why))
+impl Handler for Enrolment {
+    async fn handle(self, request: Request<Incoming>) -> Response<Body> {
+        if let Some(parts) = false_body(self.faults.answers()) {
+            return Response::new(StreamBody::new(parts).boxed_unsync());
+        }
+        let (parts, body) = request.into_parts();
+        let (status, bytes) = match self.answer(&parts, body).await {
+            Ok(bytes) => (StatusCode::OK, Bytes::from(bytes)),
+            Err((status, why)) => {
+                // a machine that is about to join asks whether its name is free
+                if status == StatusCode::NOT_FOUND {
+                    debug!(path = parts.uri.path(), why, "there is no such thing");
+                } else {
+                    warn!(path = parts.uri.path(), %status, why, "enrolment refused");
                 }
-            };
-            let mut response = Response::new(Full::new(bytes).map_err(|never| match never {}).boxed_unsync());
-            *response.status_mut() = status;
-            Ok(response)
-        })
+                (status, Bytes::from(why))
+            }
+        };
+        let mut response = Response::new(Full::new(bytes).map_err(|never| match never {}).boxed_unsync());
+        *response.status_mut() = status;
+        response
     }
 }

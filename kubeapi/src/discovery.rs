@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    access::review_kind::ReviewKind,
     registry::{Builtin, Kind, Registry, version_priority},
+    review_kind::ReviewKind,
     subresource::Subresource,
 };
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use percent_encoding::percent_decode_str;
 
 use crate::{
-    access::review_kind::ReviewKind,
     registry::{Kind, Registry},
+    review_kind::ReviewKind,
     subresource::{Remote, Subresource},
 };
 

@@ -9,5 +9,7 @@
 mod authority;
 mod connection;
 mod hpack;
+mod listen;
 
 pub use connection::{Connection, connections, limited_connections};
+pub use listen::listen;

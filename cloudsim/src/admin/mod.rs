@@ -18,20 +18,13 @@
 
 mod request;
 
-use std::{
-    convert::Infallible,
-    future::Future,
-    pin::Pin,
-    task::{Context, Poll},
-};
-
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use k8s_openapi::api::core::v1::Node;
 use kube::{Api, Client};
-use kubeapi::{ApiService, Body, Identity, gather};
+use kubeapi::{ApiService, Body, Identity, gather, serve::Handler};
 use serde_json::{Value, json};
 use tower::Service;
 use tracing::info;
@@ -196,26 +189,16 @@ pub(crate) struct ApiWithAdmin {
     pub(crate) admin: Admin,
 }
 
-impl Service<Request<Incoming>> for ApiWithAdmin {
-    type Response = Response<Body>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Incoming>) -> Self::Future {
+impl Handler for ApiWithAdmin {
+    async fn handle(mut self, request: Request<Incoming>) -> Response<Body> {
         if !request.uri().path().starts_with(PREFIX) {
-            return self.api.call(request);
+            let Ok(response) = self.api.call(request).await;
+            return response;
         }
-        let admin = self.admin.clone();
-        Box::pin(async move {
-            Ok(match admin.answer(request).await {
-                Ok(value) => response(StatusCode::OK, &value),
-                Err((code, why)) => response(code, &refusal(code, &why)),
-            })
-        })
+        match self.admin.answer(request).await {
+            Ok(value) => response(StatusCode::OK, &value),
+            Err((code, why)) => response(code, &refusal(code, &why)),
+        }
     }
 }
 

@@ -4,7 +4,10 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use kube::Client;
-use kubeapi::{serve::Server, store::Store};
+use kubeapi::{
+    serve::{HandlerService, Server},
+    store::Store,
+};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -15,7 +18,7 @@ use super::{
     standalone::Standalone,
 };
 use crate::{
-    admin::{Admin, ApiWithAdmin},
+    admin::Admin,
     controllers::{certificates::Approver, events::Recorder},
     pki::{JoinTokens, NodeCertificates, Pki},
     sessions::Sessions,
@@ -144,8 +147,7 @@ impl Backend {
         let (ready, is_ready) = readiness();
         match self {
             Self::Standalone(standalone) => {
-                let (server, kubeconfig): (Server<ApiWithAdmin>, _) =
-                    standalone.bind(options, admin, pki).await?;
+                let (server, kubeconfig) = standalone.bind(options, admin, pki).await?;
                 let api = Some(server.local_addr());
                 tasks.spawn("API server", server.run(stop.child_token()));
                 Ok(BackendServers { api, health: None, kubeconfig, ready })
@@ -153,8 +155,9 @@ impl Backend {
             Self::Backed(backed) => {
                 let mut health = None;
                 if let Some(port) = backed.options.health_port {
-                    let service = Health::new(is_ready, backed.reached(), metrics.source());
-                    let server = Server::bind(SocketAddr::new(options.address, port), None, service).await;
+                    let health_service = Health::new(is_ready, backed.reached(), metrics.source());
+                    let at = SocketAddr::new(options.address, port);
+                    let server = Server::bind(at, None, HandlerService(health_service)).await;
                     let server = server.map_err(|source| StartError::Bind {
                         server: "server of health and metrics",
                         option: "--health-port",

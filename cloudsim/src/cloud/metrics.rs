@@ -1,11 +1,14 @@
-//! The metrics of a whole cloud, as one source for `/metrics`.
+//! The metrics of a whole cloud, as one source for `/metrics`. Each part holds its own counters, in its file `metrics.rs`. They are described
+//! in `docs/metrics-cloudsim.md`. Names are Kubernetes' and KubeEdge's where they have one.
+//!
+//! No label has a node's or an object's name, so the number of series does not grow with the number of nodes.
 
 use std::sync::{Arc, OnceLock};
 
 use kubeapi::{MetricsSource, exposition::Text};
 
 use crate::{
-    metrics::{SchedulerMetrics, WorkQueues},
+    controllers::{binder::SchedulerMetrics, informers::WorkQueues},
     sessions::Sessions,
 };
 

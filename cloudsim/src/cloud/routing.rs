@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use kube::Client;
-use kubeapi::serve::Server;
+use kubeapi::serve::{HandlerService, Server};
 use tokio_util::sync::CancellationToken;
 
 use super::Options;
@@ -19,7 +19,7 @@ use crate::{
 pub(super) struct Routing {
     /// Handles messages by rules.
     pub(super) rules: Rules,
-    listener: Option<Server<Router>>,
+    listener: Option<Server<HandlerService<Router>>>,
 }
 
 impl Routing {

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::Path, sync::Arc};
 use kube::Client;
 use kubeapi::{
     Api, Builder,
-    serve::Server,
+    serve::{HandlerService, Server},
     store::{
         LogLimits, MemoryStore, Resource, Seal, SealError, SqliteOptions, SqliteStore, Store, StoreLock,
     },
@@ -78,8 +78,8 @@ impl Standalone {
         options: &Options,
         admin: Admin,
         pki: &Pki,
-    ) -> Result<(Server<ApiWithAdmin>, String), StartError> {
-        let endpoints = ApiWithAdmin { api: self.api.service(), admin };
+    ) -> Result<(Server<HandlerService<ApiWithAdmin>>, String), StartError> {
+        let endpoints = HandlerService(ApiWithAdmin { api: self.api.service(), admin });
         let at = SocketAddr::new(options.address, options.api_port);
         let server = Server::bind(at, Some(pki::api_tls(pki.server())?), endpoints)
             .await

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use kube::Client;
-use kubeapi::serve::Server;
+use kubeapi::serve::{HandlerService, Server};
 use tokio_util::sync::CancellationToken;
 
 use super::{Options, StartError};
@@ -19,7 +19,7 @@ use crate::{
 /// The servers that are switched on.
 pub(super) struct Streams {
     tunnels: Option<StreamServer>,
-    kubelets: Option<Server<Kubelets>>,
+    kubelets: Option<Server<HandlerService<Kubelets>>>,
     relay: Option<RelayServer>,
 }
 
@@ -34,14 +34,14 @@ impl Streams {
         let at = |port| SocketAddr::new(options.address, port);
         let tunnels = match options.tunnel_port {
             Some(port) => {
-                let (limits, tunnels) = (&options.limits, sessions.tunnels().clone());
+                let (limits, tunnels) = (options.limits.listener(), sessions.tunnels().clone());
                 Some(StreamServer::bind(at(port), trust.clone(), limits, tunnels, faults).await?)
             }
             None => None,
         };
         let relay = match options.relay_port {
             Some(port) => {
-                let (limits, relays) = (&options.limits, sessions.relays().clone());
+                let (limits, relays) = (options.limits.listener(), sessions.relays().clone());
                 Some(RelayServer::bind(at(port), trust.clone(), limits, relays, faults)?)
             }
             None => None,
@@ -56,7 +56,8 @@ impl Streams {
                     option: "--stream-port",
                     source,
                 };
-                Some(Server::bind(at(kubelets.port), Some(tls), service).await.map_err(failed)?)
+                let bound = Server::bind(at(kubelets.port), Some(tls), HandlerService(service)).await;
+                Some(bound.map_err(failed)?)
             }
             None => None,
         };

@@ -23,6 +23,7 @@ mod cycle_state;
 mod decide;
 mod filters;
 mod messages;
+mod metrics;
 mod node_state;
 mod nodes;
 mod pod_affinity;
@@ -38,9 +39,11 @@ mod storage;
 mod terms;
 mod write;
 
+pub(crate) use self::metrics::SchedulerMetrics;
 pub use self::node_state::is_ready;
 use self::{
     decide::{Decision, decide},
+    metrics::Attempt,
     snapshot::Snapshot,
     state::State,
     write::Writer,
@@ -49,7 +52,6 @@ use super::{
     events::Recorder,
     informers::{Change, Informer},
 };
-use crate::metrics::{Attempt, SchedulerMetrics};
 
 /// How often pods that were unschedulable for long are queued again.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(30);

@@ -14,7 +14,7 @@ mod endpoints;
 pub mod events;
 mod eviction;
 mod garbage;
-mod informers;
+pub(crate) mod informers;
 pub mod kubernetes_service;
 pub mod manager;
 mod namespace_lifecycle;

@@ -10,6 +10,7 @@ mod certificate;
 mod conditions;
 pub mod hostile;
 mod link_queue;
+mod link_wait;
 mod period;
 mod profile;
 mod session_link;
@@ -30,9 +31,12 @@ use tokio::{
     time::timeout,
 };
 
-pub(crate) use self::answers::body as false_body;
 pub use self::hostile::{Shape, UnknownShape};
-pub(crate) use self::session_link::{Downlink, LinkState, Uplink, session_link};
+pub(crate) use self::{
+    answers::body as false_body,
+    link_wait::{LinkDown, sleep_until_opt, wait_for_link},
+    session_link::{Downlink, LinkState, Uplink, session_link},
+};
 pub use self::{
     answers::{Answers, UnknownAnswers},
     certificate::{Certificate, UnknownCertificate},

@@ -11,7 +11,6 @@ use super::{
     Limits, Shared,
     accept::accept_node,
     link::Connected,
-    refusals::Refusals,
     transport,
     upgrade::{Stream, websocket_limits},
 };
@@ -20,6 +19,7 @@ use crate::{
         device::Devices, dispatcher::Controllers, dynamic::Dynamic, edge::Edge, sync::SyncRecords,
     },
     faults::{Certificate, Faults},
+    listeners::Refusals,
     mailbox::Mailboxes,
     sessions::{SessionRequest, Sessions, Transport},
 };

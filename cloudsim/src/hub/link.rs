@@ -12,12 +12,11 @@ use wire::Message;
 
 use super::{
     end_reason::EndReason,
-    gate::sleep_until_opt,
     muted_peers::MutedPeers,
     transport::{Incoming, Outgoing},
 };
 use crate::{
-    faults::{self, Downlink, Faults, Link, Uplink, now},
+    faults::{self, Downlink, Faults, Link, Uplink, now, sleep_until_opt},
     sessions::Traffic,
 };
 

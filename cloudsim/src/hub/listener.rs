@@ -1,14 +1,11 @@
 //! Accepting nodes: socket, TLS and upgrade; then the session runs in a task of its own.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc};
 
 use futures::future::OptionFuture;
-use limits::{ConnectionLimiter, ConnectionLimits, ConnectionSlot};
+use limits::{ConnectionLimits, ConnectionSlot};
 use rustls::ServerConfig;
-use tokio::{
-    net::{TcpListener, TcpStream},
-    time::{sleep, timeout},
-};
+use tokio::{net::TcpStream, time::timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, warn};
@@ -23,13 +20,10 @@ use super::{
 };
 use crate::{
     faults::{Certificate, Faults, now},
-    metrics::RefusalReason,
+    listeners::{LimitedListener, Refusals},
     pki::Trust,
-    sessions::{SessionRequest, Sessions, Transport},
+    sessions::{RefusalReason, SessionRequest, Sessions, Transport},
 };
-
-/// The pause after a failed accept: a process without file descriptors would otherwise spin.
-const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The hub cannot listen.
 #[derive(Debug, thiserror::Error)]
@@ -48,14 +42,13 @@ pub enum BindError {
 
 /// A hub with a bound socket.
 pub struct Hub {
-    listener: TcpListener,
-    address: SocketAddr,
+    listener: LimitedListener,
     trust: Trust,
     quic: Option<QuicHub>,
     replicas: Replicas,
     sessions: Sessions,
-    limits: ConnectionLimits,
-    connections: ConnectionLimiter,
+    connections: ConnectionLimits,
+    refusals: Refusals,
 }
 
 impl Hub {
@@ -68,18 +61,16 @@ impl Hub {
         limits: Limits,
         (faults, sessions): (&Faults, Sessions),
     ) -> Result<Self, BindError> {
-        let failed = |source| BindError::Listen { address, source };
-        let listener = TcpListener::bind(address).await.map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
-        let (limits, all) = (limits.connections, &limits);
-        let replicas = Replicas::new(replicas, all, faults, &sessions, &trust);
-        let connections = ConnectionLimiter::new(limits);
-        Ok(Self { listener, address, trust, quic: None, replicas, sessions, limits, connections })
+        let (connections, refusals) = (limits.connections, Refusals::default());
+        let listener = LimitedListener::bind("CloudHub", address, connections, refusals.clone()).await;
+        let listener = listener.map_err(|source| BindError::Listen { address, source })?;
+        let replicas = Replicas::new(replicas, &limits, faults, &sessions, (&trust, &refusals));
+        Ok(Self { listener, trust, quic: None, replicas, sessions, connections, refusals })
     }
 
     /// Binds a QUIC socket, too, and returns its address.
     pub fn bind_quic(&mut self, address: SocketAddr) -> Result<SocketAddr, QuicBindError> {
-        let quic = QuicHub::bind(address, self.trust.clone(), self.limits)?;
+        let quic = QuicHub::bind(address, self.trust.clone(), self.connections, self.refusals.clone())?;
         let address = quic.local_addr();
         self.quic = Some(quic);
         Ok(address)
@@ -87,7 +78,7 @@ impl Hub {
 
     /// Returns the address of the listener.
     pub fn local_addr(&self) -> SocketAddr {
-        self.address
+        self.listener.local_addr()
     }
 
     /// Serves until `shutdown`; then closes the sessions and waits for them.
@@ -110,7 +101,7 @@ impl Hub {
 
     async fn accept(&mut self, tasks: &TaskTracker, shutdown: &CancellationToken) {
         loop {
-            let accepted = tokio::select! {
+            let (stream, peer, slot) = tokio::select! {
                 // cancel-safe: both arms hold no data
                 () = shutdown.cancelled() => break,
                 // cancel-safe: a change that is not seen stays
@@ -120,33 +111,9 @@ impl Hub {
                 }
                 accepted = self.listener.accept() => accepted,
             };
-            match accepted {
-                Ok((stream, peer)) => {
-                    let Some(shared) = self.replicas.next() else { continue };
-                    let slot = match self.connections.accept(Some(peer)) {
-                        Ok(slot) => slot,
-                        Err(full) => {
-                            if let Some(times) = shared.refusals.count(peer.ip(), &full, now()) {
-                                warn!(%peer, times, %full, "a connection is closed");
-                            }
-                            continue;
-                        }
-                    };
-                    let keys = (shared.faults.shown(), self.trust.hub());
-                    tasks.spawn(serve(stream, (peer, slot), keys, shared, shutdown.clone()));
-                }
-                Err(error) => {
-                    let told = self
-                        .replicas
-                        .next()
-                        .and_then(|shared| shared.refusals.count(self.address.ip(), &error, now()));
-                    if let Some(times) = told {
-                        let error = &error as &dyn std::error::Error;
-                        warn!(times, error, "a connection could not be accepted");
-                    }
-                    sleep(ACCEPT_RETRY_INTERVAL).await;
-                }
-            }
+            let Some(shared) = self.replicas.next() else { continue };
+            let keys = (shared.faults.shown(), self.trust.hub());
+            tasks.spawn(serve(stream, (peer, slot), keys, shared, shutdown.clone()));
         }
     }
 }

@@ -6,14 +6,12 @@ mod accept;
 mod acceptor;
 mod ack_lane;
 mod end_reason;
-mod gate;
 mod handlers;
 mod link;
 mod listener;
 mod muted_peers;
 mod pending_acks;
 mod quic;
-mod refusals;
 mod session;
 mod transport;
 mod upgrade;
@@ -34,16 +32,13 @@ pub use self::{
     listener::{BindError, Hub},
     quic::QuicBindError,
 };
-pub(crate) use self::{
-    gate::{LinkDown, pass},
-    refusals::Refusals,
-};
 use crate::{
     controllers::{
         device::Devices, dispatcher::Controllers, dynamic::Dynamic, edge::Edge, rules::Rules,
         sync::SyncRecords,
     },
     faults::Faults,
+    listeners::{ListenerLimits, Refusals},
     mailbox::Mailboxes,
     pki::Trust,
     sessions::Sessions,
@@ -66,6 +61,13 @@ pub struct Limits {
     pub nodes: usize,
     /// The maximum number of connections without a session, for each transport.
     pub connections: ConnectionLimits,
+}
+
+impl Limits {
+    /// Returns the limits of a listener of which a node has one connection.
+    pub(crate) fn listener(&self) -> ListenerLimits {
+        ListenerLimits { nodes: self.nodes, connections: self.connections }
+    }
 }
 
 impl Default for Limits {
@@ -143,9 +145,8 @@ impl Replicas {
         limits: &Limits,
         faults: &Faults,
         sessions: &Sessions,
-        trust: &Trust,
+        (trust, refusals): (&Trust, &Refusals),
     ) -> Self {
-        let refusals = Refusals::default();
         let all = replicas.into_iter().enumerate().map(|(number, replica)| {
             let Replica { edge, dynamic, devices, rules, records, mailboxes } = replica;
             let (limits, faults, sessions) = (limits.clone(), faults.clone(), sessions.clone());

@@ -7,19 +7,17 @@ use std::{
     sync::Arc,
 };
 
-use limits::{ConnectionLimiter, ConnectionLimits, ConnectionSlot};
+use limits::{ConnectionLimits, ConnectionSlot};
 use quinn::{
-    Connection, Endpoint, EndpointConfig, IdleTimeout, Incoming, Runtime, ServerConfig, TokioRuntime,
-    TransportConfig, VarInt, crypto::rustls::QuicServerConfig,
+    Endpoint, EndpointConfig, IdleTimeout, Incoming, Runtime, ServerConfig, TokioRuntime, TransportConfig,
+    VarInt, crypto::rustls::QuicServerConfig,
 };
-use rustls::pki_types::CertificateDer;
 use serde_json::Value;
 use tokio::time::timeout;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, info, warn};
 use wire::{
     Message, Operation, Route,
-    enroll::{Identity, identity_of},
     frame::{self, Decoder},
     text::printable_short,
 };
@@ -27,15 +25,15 @@ use wire::{
 use super::{
     Replicas, Shared,
     accept::accept_node,
-    gate,
     link::Connected,
     muted_peers::{FilteredSocket, MutedPeers},
     transport,
 };
 use crate::{
-    faults::{Certificate, now},
+    faults::{Certificate, now, wait_for_link},
+    listeners::{LimitedEndpoint, Refusals, node_name, quic_certificate},
     pki::Trust,
-    sessions::{RequestSequence, SessionRequest, Transport},
+    sessions::{RefusalReason, RequestSequence, SessionRequest, Transport},
 };
 
 /// As KubeEdge's: a connection on which nothing was heard for so long is dead.
@@ -44,8 +42,6 @@ const SILENCE: VarInt = VarInt::from_u32(30_000);
 const STREAMS: VarInt = VarInt::from_u32(2);
 /// The largest greeting, bytes.
 const GREETING: usize = 4 * 1024;
-/// Connections without a session, from which on clients show that their address is theirs (RFC 9000, 8.1.2).
-const UNVALIDATED: usize = 64;
 /// Bytes read at one time.
 const PORTION: usize = 4 * 1024;
 
@@ -71,11 +67,10 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// A bound endpoint.
 pub(super) struct QuicHub {
-    endpoint: Endpoint,
+    listener: LimitedEndpoint,
     address: SocketAddr,
     trust: Trust,
     mute: MutedPeers,
-    connections: ConnectionLimiter,
 }
 
 impl QuicHub {
@@ -83,6 +78,7 @@ impl QuicHub {
         address: SocketAddr,
         trust: Trust,
         limits: ConnectionLimits,
+        refusals: Refusals,
     ) -> Result<Self, QuicBindError> {
         let config = server_config(&trust.hub())?;
         let failed = |source| QuicBindError::Listen { address, source };
@@ -98,7 +94,8 @@ impl QuicHub {
         );
         let endpoint = endpoint.map_err(failed)?;
         let address = endpoint.local_addr().map_err(failed)?;
-        Ok(Self { endpoint, address, trust, mute, connections: ConnectionLimiter::new(limits) })
+        let listener = LimitedEndpoint::new("CloudHub", endpoint, limits, refusals);
+        Ok(Self { listener, address, trust, mute })
     }
 
     pub(super) fn local_addr(&self) -> SocketAddr {
@@ -109,43 +106,25 @@ impl QuicHub {
     pub(super) async fn run(mut self, replicas: Replicas, tasks: TaskTracker, shutdown: CancellationToken) {
         let mut shown = self.trust.shown();
         loop {
-            let incoming = tokio::select! {
+            let accepted = tokio::select! {
                 // cancel-safe: both arms hold no data
                 () = shutdown.cancelled() => break,
                 // cancel-safe: a change that is not seen stays
                 () = self.trust.changed() => {
                     shown = self.trust.shown();
                     match server_config(&self.trust.hub()) {
-                        Ok(config) => self.endpoint.set_server_config(Some(config)),
+                        Ok(config) => self.listener.endpoint.set_server_config(Some(config)),
                         Err(error) => warn!(error = &error as &dyn std::error::Error, "QUIC keeps its keys"),
                     }
                     continue;
                 }
-                incoming = self.endpoint.accept() => incoming,
+                accepted = self.listener.accept() => accepted,
             };
-            let (Some(incoming), Some(shared)) = (incoming, replicas.next()) else { break };
-            // a datagram may bear any address: whoever comes in a crowd shows first that it has its own
-            if self.connections.pending() >= UNVALIDATED && incoming.may_retry() {
-                if let Err(error) = incoming.retry() {
-                    debug!(%error, "a QUIC connection cannot be asked for its address");
-                }
-                continue;
-            }
-            let peer = incoming.remote_address();
-            let slot = match self.connections.accept(Some(peer)) {
-                Ok(slot) => slot,
-                Err(full) => {
-                    incoming.refuse();
-                    if let Some(times) = shared.refusals.count(peer.ip(), &full, now()) {
-                        warn!(%peer, times, %full, "a QUIC connection is refused");
-                    }
-                    continue;
-                }
-            };
+            let (Some((incoming, slot)), Some(shared)) = (accepted, replicas.next()) else { break };
             let ends = (self.mute.clone(), slot);
             tasks.spawn(serve(incoming, shown, ends, shared, shutdown.clone()));
         }
-        self.endpoint.wait_idle().await;
+        self.listener.endpoint.wait_idle().await;
     }
 }
 
@@ -193,7 +172,7 @@ async fn serve(
                 .await;
         }
         Ok(Err(error)) => {
-            shared.sessions.metrics().refused(crate::metrics::RefusalReason::Connection);
+            shared.sessions.metrics().refused(RefusalReason::Connection);
             if let Some(times) = shared.refusals.count(peer.ip(), &*error, now()) {
                 let error = printable_short(error);
                 warn!(%peer, times, error, "a QUIC connection was refused");
@@ -220,8 +199,8 @@ async fn welcome(incoming: Incoming, shared: &Shared) -> Result<Welcome, Failure
             None => return Err("it ended before its greeting".into()),
         }
     };
-    let certificate = certificate(&connection);
-    let named = match named(certificate.as_ref(), &hello) {
+    let certificate = quic_certificate(&connection);
+    let named = match named(certificate.as_deref(), &hello) {
         Ok(node) => {
             let shown = certificate.as_deref().unwrap_or_default();
             shared.refusal(&node, shown).await.map_or(Ok(node), Err)
@@ -238,7 +217,7 @@ async fn welcome(incoming: Incoming, shared: &Shared) -> Result<Welcome, Failure
             return Err(why.into());
         }
     };
-    gate::pass(&shared.faults, &node).await?;
+    wait_for_link(&shared.faults, &node).await?;
     let new_certificate = shared.sessions.new_certificate(&node, certificate.as_deref());
     let sequence = shared.sessions.next_sequence();
     answer.write_all(&frame::encode(&reply(&hello, "ack"))).await?;
@@ -254,20 +233,9 @@ async fn welcome(incoming: Incoming, shared: &Shared) -> Result<Welcome, Failure
     Ok((node, (new_certificate, shown), sequence, (incoming, transport::Outgoing::Quic(send, connection))))
 }
 
-/// The certificate that was shown.
-fn certificate(connection: &Connection) -> Option<CertificateDer<'static>> {
-    let shown = connection.peer_identity()?.downcast::<Vec<CertificateDer<'static>>>().ok()?;
-    shown.into_iter().next()
-}
-
 /// A node is who its certificate says, and its greeting must say the same.
-fn named(certificate: Option<&CertificateDer<'_>>, hello: &Message) -> Result<String, String> {
-    let certificate = certificate.ok_or("no certificate was shown")?;
-    let node = match identity_of(certificate) {
-        Ok(Identity::Node(node)) => node,
-        Ok(other) => return Err(format!("the certificate is {other:?}'s and not a node's")),
-        Err(error) => return Err(format!("the certificate names no node: {error}")),
-    };
+fn named(certificate: Option<&[u8]>, hello: &Message) -> Result<String, String> {
+    let node = node_name(certificate)?;
     if hello.route.resource.as_str() != frame::HELLO {
         return Err("the first frame is no greeting".to_owned());
     }

@@ -18,12 +18,15 @@ use tokio_tungstenite::{
 };
 use wire::{
     compression,
-    enroll::{Identity, identity_of},
     instance::{self, Instance},
 };
 
-use super::{Limits, Shared, gate};
-use crate::sessions::{RequestSequence, Sessions};
+use super::{Limits, Shared};
+use crate::{
+    faults::{LinkDown, wait_for_link},
+    listeners::{node_name, tls_certificate},
+    sessions::{RequestSequence, Sessions},
+};
 
 /// A byte stream in both directions.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -45,7 +48,7 @@ pub(super) enum UpgradeError {
     #[error("{0}")]
     Refused(String),
     #[error(transparent)]
-    LinkDown(#[from] gate::LinkDown),
+    LinkDown(#[from] LinkDown),
     #[error("no WebSocket upgrade")]
     WebSocket(#[source] Box<tungstenite::Error>),
 }
@@ -84,14 +87,9 @@ pub(super) async fn upgrade(
     stream.set_nodelay(true).map_err(UpgradeError::Tls)?;
     let stream = tls.accept(stream).await.map_err(UpgradeError::Tls)?;
     let address = stream.get_ref().0.peer_addr().map_err(UpgradeError::Tls)?;
-    let peer = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
-    let certificate = peer.map(|shown| shown.as_ref().to_owned()).unwrap_or_default();
-    let mut identity = match peer.map(|cert| identity_of(cert)) {
-        Some(Ok(Identity::Node(name))) => Ok(name),
-        Some(Ok(other)) => Err(format!("the certificate is {other:?}'s and not a node's")),
-        Some(Err(error)) => Err(format!("the certificate names no node: {error}")),
-        None => Err("no certificate was shown".to_owned()),
-    };
+    let shown = tls_certificate(&stream).map(AsRef::as_ref);
+    let mut identity = node_name(shown);
+    let certificate = shown.unwrap_or_default().to_owned();
     let refusal = match &identity {
         Ok(node) => shared.refusal(node, &certificate).await,
         Err(_) => None,
@@ -101,7 +99,7 @@ pub(super) async fn upgrade(
         identity = Err(why);
     } else if let Ok(node) = &identity {
         new_certificate = shared.sessions.new_certificate(node, Some(&certificate));
-        gate::pass(&shared.faults, node).await?;
+        wait_for_link(&shared.faults, node).await?;
     }
     let (mut refused, mut sequence, mut compressed, mut own) = (None, None, false, None);
     let check = UpgradeCallback {

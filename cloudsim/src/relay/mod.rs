@@ -10,11 +10,13 @@
 //! | `node` | one node's connection: its streams, its reports |
 //! | `splice` | copies the bytes of two streams into each other |
 //! | `table` | the connected nodes, and the traffic between them |
+//! | `metrics` | the counters of `/metrics` |
 //!
 //! Limits: a node has [`wire::relay::MAX_STREAMS`] streams that it has opened, and as many that others have opened to it, one other node a
 //! quarter of them; of each at most [`wire::relay::WINDOW`] bytes wait here. What is not read stays with its sender, and holds up no other
 //! stream.
 
+mod metrics;
 mod node;
 mod server;
 mod splice;

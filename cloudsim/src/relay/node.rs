@@ -19,7 +19,7 @@ use super::{
     splice::{BiStream, NodeStream, splice},
     table::{ENDED, Entry, Relays},
 };
-use crate::faults::{Faults, Link, LinkState, now};
+use crate::faults::{Faults, Link, LinkState, now, sleep_until_opt};
 
 /// How long a node may take to send a message, and the other one to take it.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -103,16 +103,10 @@ async fn cut(node: &str, faults: &Faults) {
             return;
         }
         let LinkState { until, .. } = LinkState::of(faults.on(node).as_ref(), now());
-        let until = async {
-            match until {
-                Some(until) => sleep_until(until.into()).await,
-                None => std::future::pending().await,
-            }
-        };
         tokio::select! {
             // cancel-safe, both: they hold no data; the sender lives in the faults
             _ = changes.changed() => {}
-            () = until => {}
+            () = sleep_until_opt(until) => {}
         }
     }
 }

@@ -7,18 +7,16 @@ use std::{
     time::Duration,
 };
 
-use limits::{ConnectionLimiter, ConnectionSlot};
+use limits::ConnectionSlot;
 use quinn::{
     Connection, Endpoint, EndpointConfig, IdleTimeout, Incoming, ServerConfig, TokioRuntime, TransportConfig,
     VarInt,
     crypto::rustls::{NoInitialCipherSuite, QuicServerConfig},
 };
-use rustls::pki_types::CertificateDer;
 use tokio::time::timeout;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, info, warn};
 use wire::{
-    enroll::{Identity, identity_of},
     relay::{ALPN, MAX_STREAMS, WINDOW},
     text::printable_short,
 };
@@ -29,7 +27,7 @@ use super::{
 };
 use crate::{
     faults::{Certificate, Faults, now},
-    hub::{Limits, Refusals},
+    listeners::{LimitedEndpoint, ListenerLimits, Refusals, node_name, quic_certificate},
     pki::Trust,
 };
 
@@ -37,8 +35,6 @@ use crate::{
 const IDLE_TIMEOUT: VarInt = VarInt::from_u32(15_000);
 /// How long the handshake may take, and finding out whether the node may connect.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// The number of connections in their handshake from which on clients must show that their address is theirs (RFC 9000, 8.1.2).
-const MAX_UNVALIDATED: usize = 64;
 /// How many reports a node may send at a time.
 const MAX_REPORTS: VarInt = VarInt::from_u32(2);
 
@@ -74,9 +70,8 @@ struct Shared {
 
 /// The relay's server.
 pub struct RelayServer {
-    endpoint: Endpoint,
+    listener: LimitedEndpoint,
     address: SocketAddr,
-    connections: ConnectionLimiter,
     shared: Shared,
 }
 
@@ -85,10 +80,10 @@ impl RelayServer {
     ///
     /// # Errors
     /// The port is taken, or the keys are unusable.
-    pub fn bind(
+    pub(crate) fn bind(
         address: SocketAddr,
         trust: Trust,
-        limits: &Limits,
+        limits: ListenerLimits,
         relays: Relays,
         faults: &Faults,
     ) -> Result<Self, RelayBindError> {
@@ -98,14 +93,10 @@ impl RelayServer {
         let endpoint = Endpoint::new(EndpointConfig::default(), Some(config), socket, Arc::new(TokioRuntime))
             .map_err(failed)?;
         let address = endpoint.local_addr().map_err(failed)?;
-        let shared = Shared {
-            relays,
-            trust,
-            faults: faults.clone(),
-            refusals: Refusals::default(),
-            nodes: limits.nodes,
-        };
-        Ok(Self { endpoint, address, connections: ConnectionLimiter::new(limits.connections), shared })
+        let (faults, refusals) = (faults.clone(), Refusals::default());
+        let listener = LimitedEndpoint::new("relay", endpoint, limits.connections, refusals.clone());
+        let shared = Shared { relays, trust, faults, refusals, nodes: limits.nodes };
+        Ok(Self { listener, address, shared })
     }
 
     /// Returns the address that it listens on.
@@ -118,46 +109,28 @@ impl RelayServer {
         let tasks = TaskTracker::new();
         let mut shown = self.shared.trust.shown();
         loop {
-            let incoming = tokio::select! {
+            let accepted = tokio::select! {
                 // cancel-safe: both arms hold no data
                 () = shutdown.cancelled() => break,
                 // cancel-safe: a change that is not seen stays
                 () = self.shared.trust.changed() => {
                     shown = self.shared.trust.shown();
                     match server_config(&self.shared.trust.hub()) {
-                        Ok(config) => self.endpoint.set_server_config(Some(config)),
+                        Ok(config) => self.listener.endpoint.set_server_config(Some(config)),
                         Err(error) => warn!(error = &error as &dyn std::error::Error, "the relay keeps its keys"),
                     }
                     self.shared.relays.end_all("the cloud shows another certificate");
                     continue;
                 }
-                incoming = self.endpoint.accept() => incoming,
+                accepted = self.listener.accept() => accepted,
             };
-            let Some(incoming) = incoming else { break };
-            // a datagram may have any source address: while there are many, clients must show first that theirs is their own
-            if self.connections.pending() >= MAX_UNVALIDATED && incoming.may_retry() {
-                if let Err(error) = incoming.retry() {
-                    debug!(%error, "a connection to the relay cannot be asked for its address");
-                }
-                continue;
-            }
-            let peer = incoming.remote_address();
-            match self.connections.accept(Some(peer)) {
-                Ok(slot) => {
-                    tasks.spawn(serve(incoming, slot, shown, self.shared.clone()));
-                }
-                Err(full) => {
-                    incoming.refuse();
-                    if let Some(times) = self.shared.refusals.count(peer.ip(), &full, now()) {
-                        warn!(%peer, times, %full, "a connection to the relay is refused");
-                    }
-                }
-            }
+            let Some((incoming, slot)) = accepted else { break };
+            tasks.spawn(serve(incoming, slot, shown, self.shared.clone()));
         }
-        self.endpoint.close(ENDED, b"the cloud ends");
+        self.listener.endpoint.close(ENDED, b"the cloud ends");
         tasks.close();
         tasks.wait().await;
-        self.endpoint.wait_idle().await;
+        self.listener.endpoint.wait_idle().await;
     }
 }
 
@@ -221,11 +194,11 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 /// Accepts a connection of a node that may connect; returns the node's name and its certificate as well.
 async fn accept(incoming: Incoming, shared: &Shared) -> Result<(Connection, String, Vec<u8>), Failure> {
     let connection = incoming.await?;
-    let certificate = certificate(&connection).unwrap_or_default();
-    let named = match identity_of(&certificate) {
-        Ok(Identity::Node(node)) => shared.trust.refusal(&node, &certificate).await.map_or(Ok(node), Err),
-        Ok(other) => Err(format!("the certificate is {other:?}'s and not a node's")),
-        Err(error) => Err(format!("the certificate names no node: {error}")),
+    let shown = quic_certificate(&connection);
+    let certificate = shown.as_deref().unwrap_or_default().to_owned();
+    let named = match node_name(shown.as_deref()) {
+        Ok(node) => shared.trust.refusal(&node, &certificate).await.map_or(Ok(node), Err),
+        Err(why) => Err(why),
     };
     let node = named.inspect_err(|why| connection.close(REFUSED, why.as_bytes()))?;
     if node::is_cut(&node, &shared.faults) {
@@ -234,10 +207,4 @@ async fn accept(incoming: Incoming, shared: &Shared) -> Result<(Connection, Stri
         return Err(why.into());
     }
     Ok((connection, node, certificate))
-}
-
-/// Returns the certificate that the node has shown.
-fn certificate(connection: &Connection) -> Option<Vec<u8>> {
-    let shown = connection.peer_identity()?.downcast::<Vec<CertificateDer<'static>>>().ok()?;
-    shown.first().map(|shown| shown.as_ref().to_owned())
 }

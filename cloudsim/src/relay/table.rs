@@ -16,7 +16,7 @@ use quinn::{Connection, VarInt};
 use serde::{Deserialize, Serialize};
 use wire::relay::{MAX_STREAMS, Path};
 
-use crate::metrics::RelayMetrics;
+use super::metrics::RelayMetrics;
 
 /// How many pairs of nodes are remembered; beyond that those without an open stream are forgotten.
 const MAX_PAIRS: usize = 10_000;

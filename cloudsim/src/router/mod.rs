@@ -7,12 +7,7 @@
 mod auth;
 mod body;
 
-use std::{
-    convert::Infallible,
-    net::{IpAddr, Ipv4Addr, SocketAddr},
-    pin::Pin,
-    task::{Context, Poll},
-};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, StatusCode, header};
@@ -21,10 +16,9 @@ use hyper::body::{Body as _, Incoming};
 use kubeapi::{
     Body,
     hosts::{HostError, Hosts, Scheme},
-    serve::{BindError, PeerAddress, Server},
+    serve::{BindError, Handler, HandlerService, PeerAddress, Server},
 };
 use serde_json::json;
-use tower::Service;
 use wire::{bus::MAX_BODY, enroll::is_node_name};
 
 pub(crate) use self::auth::Auth;
@@ -72,13 +66,14 @@ impl Router {
         anonymous: bool,
         rules: Rules,
         (auth, identity): (Auth, &ServerIdentity),
-    ) -> Result<Server<Self>, RouterError> {
+    ) -> Result<Server<HandlerService<Self>>, RouterError> {
         let is_local = address.ip().is_loopback();
         let auth = Some(auth).filter(|_| !is_local && !anonymous);
         let tls = if is_local { None } else { Some(pki::api_tls(identity)?) };
         let hosts = is_local.then(|| Hosts::new(Vec::new(), Scheme::Http));
         let memory = BodyMemory::new(Limits::default());
-        Ok(Server::bind(address, tls, Self { rules, auth, memory, hosts }).await?)
+        let router = Self { rules, auth, memory, hosts };
+        Ok(Server::bind(address, tls, HandlerService(router)).await?)
     }
 
     /// Creates a service that anybody may call.
@@ -155,18 +150,9 @@ impl<'a> RequestPath<'a> {
     }
 }
 
-impl Service<Request<Incoming>> for Router {
-    type Response = Response<Body>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Incoming>) -> Self::Future {
-        let this = self.clone();
-        Box::pin(async move { Ok(this.answer(request).await.map_or_else(refusal, response)) })
+impl Handler for Router {
+    async fn handle(self, request: Request<Incoming>) -> Response<Body> {
+        self.answer(request).await.map_or_else(refusal, response)
     }
 }
 

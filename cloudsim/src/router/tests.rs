@@ -47,7 +47,7 @@ async fn listener_with(memory: BodyMemory) -> (SocketAddr, DropGuard) {
     tokio::spawn(rules.clone().run(stop.clone()));
     rules.complete().await;
     let router = Router { memory, ..Router::anonymous(rules) };
-    let server = Server::bind(([127, 0, 0, 1], 0).into(), None, router).await.unwrap();
+    let server = Server::bind(([127, 0, 0, 1], 0).into(), None, HandlerService(router)).await.unwrap();
     let address = server.local_addr();
     tokio::spawn(server.run(stop.clone()));
     (address, stop.drop_guard())

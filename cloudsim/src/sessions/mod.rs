@@ -4,6 +4,7 @@
 //! revoked; they do not depend on CloudHub.
 
 mod duplicate_agents;
+mod metrics;
 mod node_session;
 mod reenrolled;
 mod remote;
@@ -11,16 +12,17 @@ mod session_request;
 mod table;
 mod traffic;
 
-pub use self::{
-    node_session::{Count, DuplicateAgent, NodeSession, Transport},
-    reenrolled::Reenrolled,
-    table::Sessions,
-};
 pub(crate) use self::{
+    metrics::RefusalReason,
     remote::RemoteSession,
     session_request::{RequestSequence, SessionRefusal, SessionRequest},
     table::Session,
     traffic::Traffic,
+};
+pub use self::{
+    node_session::{Count, DuplicateAgent, NodeSession, Transport},
+    reenrolled::Reenrolled,
+    table::Sessions,
 };
 
 #[cfg(test)]

@@ -15,17 +15,14 @@ use wire::instance::{Instance, TAKEN_OVER};
 
 use super::{
     duplicate_agents::DuplicateAgents,
+    metrics::{HubMetrics, RefusalReason},
     node_session::{NodeSession, Transport},
     reenrolled::Reenrolled,
     remote::{RemoteSession, RemoteSessions},
     session_request::{RequestSequence, SessionRefusal, SessionRequest},
     traffic::{Traffic, read},
 };
-use crate::{
-    metrics::{HubMetrics, RefusalReason},
-    relay::Relays,
-    streams::Tunnels,
-};
+use crate::{relay::Relays, streams::Tunnels};
 
 /// A registered session.
 #[derive(Debug)]

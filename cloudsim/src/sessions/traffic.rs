@@ -2,8 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::node_session::Count;
-use crate::metrics::HubMetrics;
+use super::{metrics::HubMetrics, node_session::Count};
 
 /// The counters of one session.
 #[derive(Debug, Default)]

@@ -4,7 +4,7 @@
 //! Only the API server may call it: with a client certificate of the given CA (kubelets have `--client-ca-file` for that) and one of the
 //! given names. Nodes' certificates are never accepted.
 
-use std::{convert::Infallible, fs, io, path::PathBuf, pin::Pin, sync::Arc, task, task::Poll};
+use std::{fs, io, path::PathBuf, sync::Arc};
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode, header};
@@ -13,10 +13,9 @@ use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client};
-use kubeapi::{Body, Identity, NodeAnswer, NodeIo, NodeRequest, NodeStreams};
+use kubeapi::{Body, Identity, NodeAnswer, NodeIo, NodeRequest, NodeStreams, serve::Handler};
 use rustls::{RootCertStore, ServerConfig, server::WebPkiClientVerifier};
 use rustls_pki_types::{CertificateDer, pem::PemObject};
-use tower::Service;
 use tracing::debug;
 
 use super::Tunnels;
@@ -198,24 +197,13 @@ fn empty() -> Body {
     Full::default().map_err(|never| match never {}).boxed_unsync()
 }
 
-impl Service<Request<Incoming>> for Kubelets {
-    type Response = Response<Body>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut task::Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Incoming>) -> Self::Future {
-        let this = self.clone();
-        Box::pin(async move {
-            Ok(this.answer(request).await.unwrap_or_else(|(status, why)| {
-                let body = Full::new(Bytes::from(format!("{why}\n"))).map_err(|never| match never {});
-                let mut response = Response::new(body.boxed_unsync());
-                *response.status_mut() = status;
-                response
-            }))
+impl Handler for Kubelets {
+    async fn handle(self, request: Request<Incoming>) -> Response<Body> {
+        self.answer(request).await.unwrap_or_else(|(status, why)| {
+            let body = Full::new(Bytes::from(format!("{why}\n"))).map_err(|never| match never {});
+            let mut response = Response::new(body.boxed_unsync());
+            *response.status_mut() = status;
+            response
         })
     }
 }

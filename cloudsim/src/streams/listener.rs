@@ -4,15 +4,11 @@ use std::{io, net::SocketAddr, time::Duration};
 
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
-use limits::{ConnectionLimiter, ConnectionSlot};
-use tokio::{
-    net::{TcpListener, TcpStream},
-    time::{sleep, timeout},
-};
-use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use limits::ConnectionSlot;
+use tokio::{net::TcpStream, time::timeout};
+use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, info, warn};
-use wire::enroll::{Identity, identity_of};
 
 use super::{
     Tunnels,
@@ -21,13 +17,11 @@ use super::{
     upgrade::{UpgradeError, upgrade},
 };
 use crate::{
-    faults::{Faults, now},
-    hub::{Limits, LinkDown, Refusals, pass},
+    faults::{Faults, LinkDown, now, wait_for_link},
+    listeners::{LimitedListener, ListenerLimits, Refusals, node_name, tls_certificate},
     pki::Trust,
 };
 
-/// The pause after a failed accept: a process without file descriptors would otherwise spin.
-const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 /// The time for TLS and the upgrade.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -68,44 +62,37 @@ struct Shared {
 
 /// The server to which nodes dial their tunnels.
 pub struct StreamServer {
-    listener: TcpListener,
-    address: SocketAddr,
-    connections: ConnectionLimiter,
+    listener: LimitedListener,
     shared: Shared,
 }
 
 impl StreamServer {
     /// Binds `address`; nodes are served once [`Self::run`] is called.
-    pub async fn bind(
+    pub(crate) async fn bind(
         address: SocketAddr,
         trust: Trust,
-        limits: &Limits,
+        limits: ListenerLimits,
         tunnels: Tunnels,
         faults: &Faults,
     ) -> Result<Self, StreamServerError> {
-        let failed = |source| StreamServerError { address, source };
-        let listener = TcpListener::bind(address).await.map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
-        let shared = Shared {
-            tunnels,
-            trust,
-            faults: faults.clone(),
-            refusals: Refusals::default(),
-            nodes: limits.nodes,
-        };
-        Ok(Self { listener, address, connections: ConnectionLimiter::new(limits.connections), shared })
+        let (faults, refusals) = (faults.clone(), Refusals::default());
+        let listener =
+            LimitedListener::bind("stream server", address, limits.connections, refusals.clone()).await;
+        let listener = listener.map_err(|source| StreamServerError { address, source })?;
+        let shared = Shared { tunnels, trust, faults, refusals, nodes: limits.nodes };
+        Ok(Self { listener, shared })
     }
 
     /// Returns the address of the listener.
     pub fn local_addr(&self) -> SocketAddr {
-        self.address
+        self.listener.local_addr()
     }
 
     /// Serves until `shutdown`; then closes the tunnels and waits for them.
     pub async fn run(mut self, shutdown: CancellationToken) {
         let tasks = TaskTracker::new();
         loop {
-            let accepted = tokio::select! {
+            let (stream, peer, slot) = tokio::select! {
                 // cancel-safe: both arms hold no data
                 () = shutdown.cancelled() => break,
                 // cancel-safe: a change that is not seen stays
@@ -115,25 +102,7 @@ impl StreamServer {
                 }
                 accepted = self.listener.accept() => accepted,
             };
-            match accepted {
-                Ok((stream, peer)) => match self.connections.accept(Some(peer)) {
-                    Ok(slot) => {
-                        drop(tasks.spawn(serve(stream, (peer, slot), self.shared.clone(), shutdown.clone())))
-                    }
-                    Err(full) => {
-                        if let Some(times) = self.shared.refusals.count(peer.ip(), &full, now()) {
-                            warn!(%peer, times, %full, "a connection for a stream tunnel is closed");
-                        }
-                    }
-                },
-                Err(error) => {
-                    if let Some(times) = self.shared.refusals.count(self.address.ip(), &error, now()) {
-                        let error = &error as &dyn std::error::Error;
-                        warn!(times, error, "a connection for a stream tunnel could not be accepted");
-                    }
-                    sleep(ACCEPT_RETRY_INTERVAL).await;
-                }
-            }
+            tasks.spawn(serve(stream, (peer, slot), self.shared.clone(), shutdown.clone()));
         }
         tasks.close();
         tasks.wait().await;
@@ -197,12 +166,14 @@ struct Accepted {
 async fn accept(stream: TcpStream, shared: &Shared) -> Result<Accepted, TunnelError> {
     stream.set_nodelay(true).map_err(TunnelError::Tls)?;
     let stream = TlsAcceptor::from(shared.trust.hub()).accept(stream).await.map_err(TunnelError::Tls)?;
-    let (certificate, mut identity) = identity(&stream);
+    let shown = tls_certificate(&stream).map(AsRef::as_ref);
+    let mut identity = node_name(shown);
+    let certificate = shown.unwrap_or_default().to_owned();
     if let Ok(node) = &identity {
         if let Some(why) = shared.trust.refusal(node, &certificate).await {
             identity = Err(why);
         } else {
-            pass(&shared.faults, node).await?;
+            wait_for_link(&shared.faults, node).await?;
         }
     }
     let (dial_headers, io) =
@@ -210,17 +181,4 @@ async fn accept(stream: TcpStream, shared: &Shared) -> Result<Accepted, TunnelEr
     // only nodes with a name were upgraded
     let node = identity.map_err(UpgradeError::Refused)?;
     Ok(Accepted { node, dial_headers, certificate, io })
-}
-
-/// Returns the client's certificate, and its node name or why it has none.
-fn identity(stream: &TlsStream<TcpStream>) -> (Vec<u8>, Result<String, String>) {
-    let peer = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
-    let certificate = peer.map(|shown| shown.as_ref().to_owned()).unwrap_or_default();
-    let identity = match peer.map(|shown| identity_of(shown)) {
-        Some(Ok(Identity::Node(name))) => Ok(name),
-        Some(Ok(other)) => Err(format!("the certificate is {other:?}'s and not a node's")),
-        Some(Err(error)) => Err(format!("the certificate names no node: {error}")),
-        None => Err("no certificate was shown".to_owned()),
-    };
-    (certificate, identity)
 }

@@ -15,6 +15,7 @@ mod connect_request;
 mod inbox;
 mod kubelets;
 mod listener;
+mod metrics;
 mod stream;
 mod table;
 mod tunnel;

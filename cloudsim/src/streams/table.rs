@@ -22,9 +22,9 @@ use wire::tunnel::{Frame, Kind, MAX_DATA};
 
 use super::{
     answer, connect_request,
+    metrics::StreamMetrics,
     stream::{NodeStream, Streams},
 };
-use crate::metrics::StreamMetrics;
 
 /// The maximum number of streams of a node; `edge-agent` answers as many.
 pub(super) const MAX_STREAMS: usize = 256;

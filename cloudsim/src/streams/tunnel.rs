@@ -16,13 +16,11 @@ use wire::{
 
 use super::{
     inbox::End,
+    metrics::StreamMetrics,
     stream::Streams,
     table::{Entry, close},
 };
-use crate::{
-    faults::{Faults, Link, LinkState, now},
-    metrics::StreamMetrics,
-};
+use crate::faults::{Faults, Link, LinkState, now};
 
 /// The node's pings that may wait for an answer; further ones are not answered.
 const MAX_PENDING_PONGS: usize = 4;

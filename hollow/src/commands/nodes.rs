@@ -14,7 +14,11 @@ use kube::{Api, ResourceExt, api::ListParams};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{print, print_line, remote::Remote, table::Table};
+use super::{
+    print, print_line,
+    remote::Remote,
+    table::{Table, age},
+};
 use crate::cli::Output;
 
 #[derive(Deserialize)]
@@ -76,7 +80,7 @@ fn table(ready: &BTreeMap<String, &'static str>, sessions: &[NodeSession], now: 
             None => row.extend(["no", "-", "-", "-", "-", "-", "-", "-"].map(str::to_owned)),
             Some(session) => row.extend([
                 "yes".to_owned(),
-                ago(session.since, now),
+                age(session.since, now),
                 session.address.to_string(),
                 match session.transport {
                     Transport::WebSocket => "WebSocket".to_owned(),
@@ -104,7 +108,7 @@ fn rivals(sessions: &[NodeSession], now: Timestamp) -> Vec<String> {
             rival.address,
             rival.started,
             rival.refused,
-            ago(rival.last, now)
+            age(rival.last, now)
         ))
     };
     sessions.iter().filter_map(line).collect()
@@ -124,16 +128,6 @@ fn count(count: Count) -> String {
         _ => format!("{} MB", bytes / 1_000_000),
     };
     format!("{messages} ({size})")
-}
-
-fn ago(since: Timestamp, now: Timestamp) -> String {
-    let seconds = now.duration_since(since).as_secs().max(0);
-    match seconds {
-        0..120 => format!("{seconds}s"),
-        120..7200 => format!("{}m", seconds / 60),
-        7200..172_800 => format!("{}h", seconds / 3600),
-        _ => format!("{}d", seconds / 86_400),
-    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use jiff::Timestamp;
+
 /// A table whose columns are as wide as their widest cell.
 pub(super) struct Table(Vec<Vec<String>>);
 
@@ -39,5 +41,16 @@ impl fmt::Display for Table {
             writeln!(f, "{}", line.trim_end())?;
         }
         Ok(())
+    }
+}
+
+/// Returns how long ago something was, in one unit.
+pub(super) fn age(since: Timestamp, now: Timestamp) -> String {
+    let seconds = now.duration_since(since).as_secs().max(0);
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..7200 => format!("{}m", seconds / 60),
+        7200..172_800 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
     }
 }

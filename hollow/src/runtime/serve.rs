@@ -2,10 +2,6 @@
 
 use std::{
     fs, io,
-    os::unix::{
-        fs::{FileTypeExt, PermissionsExt},
-        net::UnixStream,
-    },
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -19,7 +15,7 @@ use tower::{
     layer::util::{Identity, Stack},
     service_fn,
 };
-use unixsocket::connections;
+use unixsocket::{connections, listen};
 
 use super::{Error, SimRuntime, calls::Calls, server};
 
@@ -53,7 +49,7 @@ impl SimRuntime {
         path: &Path,
         shutdown: CancellationToken,
     ) -> Result<impl Future<Output = Result<(), Error>> + Send + use<>, Error> {
-        let listener = bind(path).map_err(|source| Error::Bind { path: path.into(), source })?;
+        let listener = listen(path, 0o600).map_err(|source| Error::Bind { path: path.into(), source })?;
         let (server, path) = (server::router(self, shutdown.clone()), path.to_owned());
         Ok(async move {
             let result = serve(server, listener, shutdown).await;
@@ -79,21 +75,6 @@ async fn serve(
         result = serving => result,
         () = too_long => Ok(()),
     }
-}
-
-fn bind(path: &Path) -> io::Result<UnixListener> {
-    if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent)?;
-    }
-    match fs::symlink_metadata(path) {
-        Ok(found) if !found.file_type().is_socket() => return Err(io::ErrorKind::AlreadyExists.into()),
-        Ok(_) if UnixStream::connect(path).is_ok() => return Err(io::ErrorKind::AddrInUse.into()),
-        Ok(_) => fs::remove_file(path)?,
-        Err(_) => {}
-    }
-    let listener = UnixListener::bind(path)?;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
-    Ok(listener)
 }
 
 fn remove_socket(path: &PathBuf) {

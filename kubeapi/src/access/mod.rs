@@ -6,6 +6,7 @@ use crate::{
     Api, Identity,
     path::{RequestPath, Target},
     query::Query,
+    review_kind::ReviewKind,
     status::StatusError,
 };
 
@@ -16,7 +17,6 @@ pub(crate) mod decision;
 mod escalation;
 mod policy;
 mod review;
-pub(crate) mod review_kind;
 mod roles;
 mod rules;
 mod signers;
@@ -31,7 +31,6 @@ pub(crate) use signers::check as check_signer;
 
 use attributes::Attributes;
 use decision::{decide, is_node};
-use review_kind::ReviewKind;
 
 /// Returns the caller of a request, or an error where the caller may not do what it asks for.
 pub(crate) async fn admit(api: &Api, parts: &Parts, place: &RequestPath) -> Result<Identity, StatusError> {

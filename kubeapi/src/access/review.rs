@@ -7,13 +7,13 @@ use serde_json::{Map, Value, json};
 use super::{
     attributes::Attributes,
     decision::{decide, granted, is_node},
-    review_kind::ReviewKind,
     roles, tokens,
 };
 use crate::{
     Api, Body, BoundKind, Identity, VerifiedToken, body,
     cause::Cause,
     object::{as_map, child, items, text_or_empty},
+    review_kind::ReviewKind,
     status::StatusError,
 };
 

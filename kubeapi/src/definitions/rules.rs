@@ -5,9 +5,9 @@ use serde_json::Value;
 use super::structural_check;
 use crate::{
     cause::Cause,
+    names::{dns_1035_label, dns_subdomain},
     object::{items, text_or_empty},
     table,
-    validate::names::{dns_1035_label, dns_subdomain},
 };
 
 /// Returns what is invalid in a definition.

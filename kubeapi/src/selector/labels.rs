@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::lexer::{Lexer, Token};
-use crate::validate::names;
+use crate::names;
 
 /// One requirement of a label selector.
 #[derive(Clone, Debug, PartialEq, Eq)]

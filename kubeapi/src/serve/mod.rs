@@ -25,12 +25,14 @@ use crate::{Body, streams::Tasks};
 
 mod body;
 mod connection;
+mod handler;
 mod limits;
 mod peer;
 mod share;
 mod tracked;
 
 pub use self::{
+    handler::{Handler, HandlerService},
     limits::{ClientLimits, ServerLimits},
     peer::{PeerAddress, PeerCertificate},
 };

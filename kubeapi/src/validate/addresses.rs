@@ -7,9 +7,9 @@ use std::{borrow::Cow, net::IpAddr};
 
 use serde_json::Value;
 
-use super::names;
 use crate::{
     cause::Cause,
+    names,
     object::{items, text_or_empty},
     registry::Builtin,
 };

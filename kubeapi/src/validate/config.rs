@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::{faults::faults, names};
-use crate::{cause::Cause, object::text_or_empty};
+use super::faults::faults;
+use crate::{cause::Cause, names, object::text_or_empty};
 
 /// The most bytes of all values together.
 const DATA_BYTES: usize = 1024 * 1024;

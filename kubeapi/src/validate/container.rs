@@ -4,12 +4,10 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{
-    faults::{faults, in_range, required, supported},
-    names,
-};
+use super::faults::{faults, in_range, required, supported};
 use crate::{
     cause::Cause,
+    names,
     object::{items, text_or_empty},
     quantity::Quantity,
 };

@@ -4,12 +4,10 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use super::{
-    faults::{faults, required},
-    names,
-};
+use super::faults::{faults, required};
 use crate::{
     cause::Cause,
+    names,
     object::{items, text_or_empty},
 };
 

@@ -20,7 +20,6 @@ mod faults;
 mod immutable;
 mod lease;
 mod metadata;
-pub(crate) mod names;
 mod network;
 mod node;
 mod pod;

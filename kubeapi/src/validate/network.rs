@@ -7,10 +7,11 @@ use serde_json::Value;
 use super::{
     addresses,
     faults::{faults, in_range, required, supported},
-    metadata, names,
+    metadata,
 };
 use crate::{
     cause::Cause,
+    names,
     object::{items, text_or_empty},
 };
 

@@ -7,10 +7,11 @@ use serde_json::Value;
 use super::{
     container,
     faults::{faults, in_range, required, supported},
-    names, sysctl,
+    sysctl,
 };
 use crate::{
     cause::Cause,
+    names,
     object::{items, text_or_empty},
 };
 

@@ -2,10 +2,6 @@
 
 use std::{
     fs, io,
-    os::unix::{
-        fs::{FileTypeExt, PermissionsExt},
-        net::UnixStream,
-    },
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -15,7 +11,7 @@ use tokio::net::UnixListener;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Server;
 use tracing::warn;
-use unixsocket::limited_connections;
+use unixsocket::{limited_connections, listen};
 use wire::dmi::device_manager_service_server::DeviceManagerServiceServer;
 
 use super::server::DeviceManager;
@@ -60,19 +56,8 @@ impl Drop for File {
 impl Socket {
     /// Listens, accessible to this user and its group. The socket of a dead agent is replaced; one that is served is not.
     pub(super) fn bind(path: &Path) -> io::Result<Self> {
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent)?;
-        }
-        match fs::symlink_metadata(path) {
-            Ok(found) if !found.file_type().is_socket() => return Err(io::ErrorKind::AlreadyExists.into()),
-            Ok(_) if UnixStream::connect(path).is_ok() => return Err(io::ErrorKind::AddrInUse.into()),
-            Ok(_) => fs::remove_file(path)?,
-            Err(_) => {}
-        }
-        let listener = UnixListener::bind(path)?;
-        let file = File(path.to_owned());
-        fs::set_permissions(path, fs::Permissions::from_mode(0o660))?;
-        Ok(Self { listener, file })
+        let listener = listen(path, 0o660)?;
+        Ok(Self { listener, file: File(path.to_owned()) })
     }
 
     /// Serves until `shutdown`.

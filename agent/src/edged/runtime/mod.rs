@@ -11,6 +11,8 @@ mod pod;
 mod stats;
 mod streaming;
 mod task_events;
+#[cfg(test)]
+mod tests;
 
 use std::{sync::Arc, time::Duration};
 

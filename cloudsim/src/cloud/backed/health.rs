@@ -1,19 +1,12 @@
 //! The health endpoints of a replica, on a plain HTTP port: `/healthz` and `/livez` if it runs, `/readyz` if it accepts nodes and reaches
 //! the cluster, and `/metrics`. Nothing of it is secret, and nothing can be changed.
 
-use std::{
-    convert::Infallible,
-    pin::Pin,
-    task::{Context, Poll},
-};
-
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use kubeapi::{Body, MetricsSource, exposition::Text};
+use kubeapi::{Body, MetricsSource, exposition::Text, serve::Handler};
 use tokio::sync::watch;
-use tower::Service;
 
 /// The endpoints as an HTTP service; cheap to clone.
 #[derive(Clone)]
@@ -64,21 +57,13 @@ impl Health {
     }
 }
 
-impl Service<Request<Incoming>> for Health {
-    type Response = Response<Body>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Incoming>) -> Self::Future {
+impl Handler for Health {
+    async fn handle(self, request: Request<Incoming>) -> Response<Body> {
         let (code, kind, text) = self.answer(request.method(), request.uri().path());
         let body = Full::new(Bytes::from(text)).map_err(|never| match never {}).boxed_unsync();
         let mut response = Response::new(body);
         *response.status_mut() = code;
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-        Box::pin(async { Ok(response) })
+        response
     }
 }

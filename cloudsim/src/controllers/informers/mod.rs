@@ -16,9 +16,11 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 mod cache;
+mod metrics;
 mod work;
 
 pub(crate) use cache::Change;
+pub(crate) use metrics::WorkQueues;
 pub(crate) use work::{Failure, Triggers, work};
 
 /// The capacity of a listener's channel: the work queue behind it merges changes, so it is emptied quickly.

@@ -24,8 +24,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use super::{Change, Informer};
-use crate::metrics::WorkQueue;
+use super::{Change, Informer, metrics::WorkQueue};
 
 /// The wait after a failed call.
 const ERROR_RETRY_INTERVAL: Duration = Duration::from_secs(1);

@@ -32,9 +32,8 @@ use super::{
 use crate::{
     controllers::{
         events::Recorder,
-        informers::{Failure, Informer},
+        informers::{Failure, Informer, WorkQueues},
     },
-    metrics::WorkQueues,
     tasks::Tasks,
 };
 

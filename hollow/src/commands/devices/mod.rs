@@ -38,7 +38,7 @@ async fn list(kubeconfig: Option<&Path>, output: Option<Output>) -> anyhow::Resu
     if let Some(output) = output {
         return print(output, &table::document(&devices.items, &statuses.items));
     }
-    let now = jiff::Timestamp::now().as_millisecond();
+    let now = jiff::Timestamp::now();
     for line in table::lines(&table::rows(&devices.items, &statuses.items, now)) {
         print_line(&line);
     }

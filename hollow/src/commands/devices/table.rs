@@ -7,6 +7,8 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
+use crate::commands::table::age;
+
 const HEAD: [&str; 8] = ["NAMESPACE", "NAME", "NODE", "STATE", "PROPERTY", "DESIRED", "REPORTED", "AGE"];
 /// Stands for a missing value.
 const NOTHING: &str = "-";
@@ -33,9 +35,9 @@ fn reported<'a>(
     twin.reported.as_ref()
 }
 
-/// Returns when it was reported, in milliseconds since the Unix epoch.
-fn reported_at(reported: &TwinProperty) -> Option<i64> {
-    reported.metadata.get("timestamp")?.parse().ok()
+/// Returns when it was reported.
+fn reported_at(reported: &TwinProperty) -> Option<Timestamp> {
+    Timestamp::from_millisecond(reported.metadata.get("timestamp")?.parse().ok()?).ok()
 }
 
 /// Returns the devices as a document for programs.
@@ -45,12 +47,11 @@ pub(super) fn document(devices: &[Device], statuses: &[DeviceStatus]) -> Value {
         let status = statuses.get(&key(device)).copied();
         let property = |property: &DeviceProperty| {
             let reported = reported(status, property);
-            let at = reported.and_then(reported_at).and_then(|at| Timestamp::from_millisecond(at).ok());
             json!({
                 "name": property.name,
                 "desired": property.desired.as_ref().map(|desired| &desired.value),
                 "reported": reported.map(|reported| &reported.value),
-                "reportedAt": at,
+                "reportedAt": reported.and_then(reported_at),
             })
         };
         let (namespace, name) = key(device);
@@ -63,8 +64,8 @@ pub(super) fn document(devices: &[Device], statuses: &[DeviceStatus]) -> Value {
     json!({"devices": devices.iter().map(told).collect::<Vec<_>>()})
 }
 
-/// Returns the rows; `now` is in milliseconds since the Unix epoch. The age is that of the reported value.
-pub(super) fn rows(devices: &[Device], statuses: &[DeviceStatus], now: i64) -> Vec<Row> {
+/// Returns the rows. The age is that of the reported value.
+pub(super) fn rows(devices: &[Device], statuses: &[DeviceStatus], now: Timestamp) -> Vec<Row> {
     let statuses = by_device(statuses);
     let mut rows = vec![HEAD.map(str::to_owned)];
     for device in devices {
@@ -95,7 +96,9 @@ pub(super) fn rows(devices: &[Device], statuses: &[DeviceStatus], now: i64) -> V
                 text(property.name.as_ref()),
                 text(property.desired.as_ref().map(|desired| &desired.value)),
                 text(reported.map(|reported| &reported.value)),
-                reported.and_then(|reported| age(reported, now)).unwrap_or_else(|| NOTHING.to_owned()),
+                reported
+                    .and_then(reported_at)
+                    .map_or_else(|| NOTHING.to_owned(), |reported_at| age(reported_at, now)),
             ]);
             // The device is named only in its first line.
             begin = Default::default();
@@ -117,17 +120,6 @@ pub(super) fn lines(rows: &[Row]) -> Vec<String> {
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
     rows.iter().map(line).collect()
-}
-
-fn age(reported: &TwinProperty, now: i64) -> Option<String> {
-    let at = reported_at(reported)?;
-    let seconds = (now - at).max(0) / 1000;
-    Some(match seconds {
-        0..120 => format!("{seconds}s"),
-        120..7200 => format!("{}m", seconds / 60),
-        7200..172_800 => format!("{}h", seconds / 3600),
-        _ => format!("{}d", seconds / 86_400),
-    })
 }
 
 #[cfg(test)]
@@ -158,7 +150,7 @@ mod tests {
         assert_eq!(told["devices"][0]["properties"][0], property);
         let bare = json!({"namespace": "hall", "name": "t2", "node": null, "state": null, "properties": []});
         assert_eq!(told["devices"][1], bare);
-        let lines = lines(&rows(&devices, &[status], 181_000));
+        let lines = lines(&rows(&devices, &[status], Timestamp::from_second(181).unwrap()));
         assert_eq!(
             lines,
             [

@@ -3,8 +3,8 @@
 use super::context::Context;
 use crate::{
     cel::{error::Evaluated, value::Val},
+    names,
     string_formats::fits,
-    validate::names,
 };
 
 const NAMES: [&str; 13] = [

@@ -2,20 +2,15 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use hyper::server::conn::http2;
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo},
-    service::TowerToHyperService,
-};
 use parking_lot::Mutex;
-use tonic::{Response, Status, transport::Endpoint};
-use tower::service_fn;
+use tonic::{Response, Status, service::Routes};
 use wire::containerd::{
     DeleteResponse, GetResponse, KillResponse, Process, WaitResponse,
     tasks_server::{Tasks, TasksServer},
 };
 
 use super::*;
+use crate::edged::runtime::tests::runtime;
 
 type Answer<T> = std::result::Result<Response<T>, Status>;
 
@@ -47,19 +42,7 @@ impl Fake {
 
     /// A client of it, of a runtime with this name.
     fn runtime(&self, name: &str) -> Runtime {
-        let fake = self.clone();
-        let connector = service_fn(move |_| {
-            let (near, far) = tokio::io::duplex(64 * 1024);
-            let service = TowerToHyperService::new(TasksServer::new(fake.clone()));
-            let server =
-                http2::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(far), service);
-            tokio::spawn(server);
-            std::future::ready(Ok::<_, std::io::Error>(TokioIo::new(near)))
-        });
-        let channel = Endpoint::from_static("http://runtime").connect_with_connector_lazy(connector);
-        let runtime = Runtime::new(channel, None);
-        runtime.name.set(name.to_owned()).unwrap();
-        runtime
+        runtime(name, Routes::new(TasksServer::new(self.clone())))
     }
 
     async fn end(&self, name: &str, id: &str) -> (Vec<String>, usize) {

@@ -3,16 +3,10 @@
 use std::sync::Arc;
 
 use futures::{FutureExt, StreamExt, stream::BoxStream};
-use hyper::server::conn::http2;
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo},
-    service::TowerToHyperService,
-};
 use parking_lot::Mutex;
 use tokio::{sync::mpsc, time::timeout};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Request, Response, Status, transport::Endpoint};
-use tower::service_fn;
+use tonic::{Request, Response, Status, service::Routes};
 use wire::containerd::{
     NAMESPACE,
     events::{
@@ -22,6 +16,7 @@ use wire::containerd::{
 };
 
 use super::*;
+use crate::edged::runtime::tests::runtime;
 
 /// The limit of every wait.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -42,19 +37,7 @@ impl Fake {
     }
 
     fn runtime(&self, name: &str) -> Runtime {
-        let fake = self.clone();
-        let connector = service_fn(move |_| {
-            let (near, far) = tokio::io::duplex(64 * 1024);
-            let service = TowerToHyperService::new(EventsServer::new(fake.clone()));
-            let server =
-                http2::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(far), service);
-            tokio::spawn(server);
-            std::future::ready(Ok::<_, std::io::Error>(TokioIo::new(near)))
-        });
-        let channel = Endpoint::from_static("http://runtime").connect_with_connector_lazy(connector);
-        let runtime = Runtime::new(channel, None);
-        runtime.name.set(name.to_owned()).unwrap();
-        runtime
+        runtime(name, Routes::new(EventsServer::new(self.clone())))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Loops: rules whose target is the router.
 
 use http::StatusCode;
-use kubeapi::serve::Server;
+use kubeapi::serve::{HandlerService, Server};
 use tokio_util::sync::CancellationToken;
 use wire::{Downstream, Upstream};
 
@@ -13,7 +13,7 @@ use crate::router::Router;
 async fn a_rule_that_leads_to_the_router_does_not_go_round() {
     let world = World::new().await;
     let router = Router::anonymous(world.rules.clone());
-    let server = Server::bind(([127, 0, 0, 1], 0).into(), None, router).await.unwrap();
+    let server = Server::bind(([127, 0, 0, 1], 0).into(), None, HandlerService(router)).await.unwrap();
     let (address, stop) = (server.local_addr(), CancellationToken::new());
     tokio::spawn(server.run(stop.clone()));
     let _stop = stop.drop_guard();

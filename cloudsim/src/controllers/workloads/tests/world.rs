@@ -81,7 +81,7 @@ impl World {
             crate::controllers::binder::run(
                 client,
                 events,
-                crate::metrics::SchedulerMetrics::default(),
+                crate::controllers::binder::SchedulerMetrics::default(),
                 stop,
             ),
         );

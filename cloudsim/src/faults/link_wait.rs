@@ -1,10 +1,10 @@
-//! Link faults before a node has a session: a cut link refuses it, and a half-open one does not answer.
+//! Link faults while a node connects: a cut link refuses it, and a half-open one does not answer.
 
 use std::time::Instant;
 
 use tokio::time::{sleep, sleep_until};
 
-use crate::faults::{Faults, Link, LinkState, now};
+use super::{Faults, Link, LinkState, now};
 
 /// The link was cut, or half-open, when the node connected.
 #[derive(Debug, thiserror::Error)]
@@ -12,7 +12,7 @@ use crate::faults::{Faults, Link, LinkState, now};
 pub(crate) struct LinkDown(String);
 
 /// Waits while the node's link is half-open. Fails if it is cut.
-pub(crate) async fn pass(faults: &Faults, node: &str) -> Result<(), LinkDown> {
+pub(crate) async fn wait_for_link(faults: &Faults, node: &str) -> Result<(), LinkDown> {
     let mut changes = faults.changes();
     let mut swallowed = false;
     loop {
@@ -39,7 +39,7 @@ pub(crate) async fn pass(faults: &Faults, node: &str) -> Result<(), LinkDown> {
 }
 
 /// Sleeps until this moment; forever if there is none.
-pub(super) async fn sleep_until_opt(moment: Option<Instant>) {
+pub(crate) async fn sleep_until_opt(moment: Option<Instant>) {
     match moment {
         Some(moment) => sleep_until(moment.into()).await,
         None => std::future::pending().await,

@@ -7,7 +7,7 @@ use std::sync::{
 
 use kubeapi::exposition::{Text, number};
 
-use crate::sessions::{NodeSession, Transport};
+use super::node_session::{NodeSession, Transport};
 
 /// The reason why a node got no session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,30 @@
+//! What the listeners for nodes share: CloudHub, the stream server and the relay. Each of them adds its own handshake and what follows it.
+//!
+//! | file | what |
+//! |---|---|
+//! | `tcp`, `quic` | sockets that accept no more connections than their limits allow |
+//! | `refusals` | counts refused connections, so that not each of them is logged |
+//! | `identity` | the node's name, from the certificate of its connection |
+
+mod identity;
+mod quic;
+mod refusals;
+mod tcp;
+
+use limits::ConnectionLimits;
+
+pub(crate) use self::{
+    identity::node_name,
+    quic::{LimitedEndpoint, quic_certificate},
+    refusals::Refusals,
+    tcp::{LimitedListener, tls_certificate},
+};
+
+/// The limits of a listener.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ListenerLimits {
+    /// The maximum number of nodes.
+    pub(crate) nodes: usize,
+    /// The maximum number of connections that have not said yet which node they are of.
+    pub(crate) connections: ConnectionLimits,
+}
