@@ -240,5 +240,5 @@ fn no_package_needs_one_that_no_registry_gets() {
             }
         }
     }
-    none("`make package` packages every crate", wrong);
+    none("`make package` packages every crate that a registry gets", wrong);
 }
