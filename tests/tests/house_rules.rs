@@ -151,7 +151,7 @@ fn no_test_sleeps_or_is_ignored() {
     // where the clock is paused, time is made to pass by sleeping
     let on_real_clock: Vec<_> =
         sources.into_iter().filter(|(path, text)| is_test(path) && !text.contains("start_paused")).collect();
-    let sleeps = [" sleep(", "::sleep(", "interval("];
+    let sleeps = [" sleep(", "::sleep(", " interval(", "::interval("];
     none(
         "a test on the real clock waits with `testkit`",
         lines(&on_real_clock, |_, line| has(line, &sleeps)),
