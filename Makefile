@@ -8,6 +8,9 @@ BASE = $(or $(shell git merge-base HEAD main 2>/dev/null || git merge-base HEAD 
 FILES = $(shell git diff --name-only $(BASE)) $(shell git ls-files --others --exclude-standard)
 CRATES = $(foreach folder,$(sort $(foreach file,$(FILES),$(firstword $(subst /, ,$(file))))),$(if $(wildcard $(folder)/Cargo.toml),--package $(folder)))
 
+# The crates that no registry gets.
+UNPUBLISHED = $(foreach file,$(shell grep -l '^publish' */Cargo.toml */*/Cargo.toml),--exclude $(notdir $(patsubst %/Cargo.toml,%,$(file))))
+
 # Where everything is built; what tests use of Python stands beside it.
 BUILT := $(or $(CARGO_TARGET_DIR),target)
 PYTHON := $(BUILT)/python
@@ -68,8 +71,8 @@ lint: ## Format and lints, without a single warning
 deny: ## Licences, sources and bans of all dependencies (deny.toml)
 	PATH=$$PATH:$(abspath $(PYTHON))/bin cargo deny --locked check bans licenses sources
 
-package: ## The packages of all crates, as a registry would take them
-	cargo package --workspace --locked --no-verify
+package: ## The packages of all crates that a registry gets, as it would take them
+	cargo package --workspace --locked --no-verify $(UNPUBLISHED)
 
 doc: ## The documentation, without a broken link
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --locked --workspace --no-deps --document-private-items

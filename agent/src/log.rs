@@ -209,8 +209,8 @@ where
 
 #[cfg(test)]
 mod tests {
-    use limits::testing::LogBuffer;
     use serde_json::json;
+    use testkit::LogBuffer;
 
     use super::*;
 

@@ -32,7 +32,7 @@ use crate::{
     processes::{Memory, client, median, memory, processor_seconds_of},
     quiet::quiet,
     report,
-    wait::until,
+    wait::{until, until_gone},
 };
 
 /// How many pods are created together.
@@ -173,9 +173,7 @@ async fn through_the_cloud(rig: &RealRig, client: &Client, count: usize) -> anyh
         memory: memory(agent)?,
     };
     pods.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
-    while !pods.list(&ListParams::default()).await?.items.is_empty() {
-        tokio::time::sleep(POLL_INTERVAL).await;
-    }
+    until_gone(pods).await?;
     Ok(ours)
 }
 

@@ -20,6 +20,7 @@ use rumqttc::{AsyncClient, Broker, Event, EventLoop, Incoming, MqttOptions, Publ
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use testkit::{LONG_TIMEOUT, eventually_within};
 use tokio::{sync::watch, time::interval};
 
 use crate::{
@@ -37,8 +38,6 @@ const MANY: usize = 10_000;
 const AT_ONCE: usize = 32;
 /// How often a condition is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
-/// How long any step may take.
-const WAIT_TIMEOUT: Duration = Duration::from_secs(200);
 
 /// Measures from a publication on `twin/update` to the event of the `DeviceStatus` in a watch of the API, with the broker in the
 /// agent and with a separate mosquitto.
@@ -87,7 +86,7 @@ pub(crate) async fn many() -> anyhow::Result<Vec<Figure>> {
             tokio::time::sleep(POLL_INTERVAL).await;
         }
     };
-    tokio::time::timeout(WAIT_TIMEOUT, members).await.context("the devices do not reach the node")??;
+    tokio::time::timeout(LONG_TIMEOUT, members).await.context("the devices do not reach the node")??;
     figures.push(Figure { name: "devices.10000-known", value: begun.elapsed().as_secs_f64(), unit: "s" });
     figures.push(node.resident("devices.10000-resident")?);
     let mut mapper = Mapper::at(node.inside, "$hw/events/device/+/+/twin/update/result").await?;
@@ -203,7 +202,7 @@ async fn time(
         mapper.publish("$hw/events/device/default/d0/twin/update", update(&wanted)).await?;
         let is_it =
             |seen: &Option<(String, Instant)>| seen.as_ref().is_some_and(|(value, _)| *value == wanted);
-        let seen = tokio::time::timeout(WAIT_TIMEOUT, value.wait_for(is_it)).await??.clone();
+        let seen = tokio::time::timeout(LONG_TIMEOUT, value.wait_for(is_it)).await??.clone();
         took.extend(seen.map(|(_, at)| at.duration_since(begun).as_secs_f64() * 1e3));
     }
     ensure!(took.len() == VALUES, "values are missing");
@@ -219,13 +218,8 @@ struct Mapper {
 impl Mapper {
     /// Connects as soon as there is a broker.
     async fn at(address: SocketAddr, filter: &str) -> anyhow::Result<Self> {
-        let begun = Instant::now();
-        loop {
-            match Self::connect(address, filter).await {
-                Err(_) if begun.elapsed() < WAIT_TIMEOUT => tokio::time::sleep(POLL_INTERVAL).await,
-                connected => return connected,
-            }
-        }
+        let connect = async || Self::connect(address, filter).await;
+        Ok(eventually_within(LONG_TIMEOUT, "a broker for the mapper", connect).await)
     }
 
     /// Connects, and waits until the agent answers there and has the first device.
@@ -239,7 +233,7 @@ impl Mapper {
             {
                 return Ok(mapper);
             }
-            ensure!(begun.elapsed() < WAIT_TIMEOUT, "the agent does not know its device");
+            ensure!(begun.elapsed() < LONG_TIMEOUT, "the agent does not know its device");
         }
     }
 
@@ -268,7 +262,7 @@ impl Mapper {
     }
 
     async fn next(&mut self) -> anyhow::Result<Value> {
-        let next = tokio::time::timeout(WAIT_TIMEOUT, self.heard.recv()).await.context("no answer")?;
+        let next = tokio::time::timeout(LONG_TIMEOUT, self.heard.recv()).await.context("no answer")?;
         next.context("the broker is gone")
     }
 }

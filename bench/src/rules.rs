@@ -26,6 +26,7 @@ use hyper_util::{
 use kubeapi::{Body, gather, serve::Server};
 use rumqttc::{AsyncClient, Broker, MqttOptions, PublishOptions, QoS};
 use tempfile::TempDir;
+use testkit::{LONG_TIMEOUT, eventually};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::Figure;
@@ -48,8 +49,6 @@ const PACE: Duration = Duration::from_millis(1);
 const TOPICS: usize = 16;
 /// How often a condition is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// How long any step may take.
-const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 type HttpClient = Client<HttpConnector, Full<Bytes>>;
 
@@ -66,7 +65,7 @@ pub(crate) async fn rules() -> anyhow::Result<Vec<Figure>> {
 async fn measure(world: &World, echo: &Echo) -> anyhow::Result<Vec<Figure>> {
     let client: HttpClient = Client::builder(TokioExecutor::new()).build_http();
     let through = format!("http://127.0.0.1:{}/{}/default/echo", world.router, e2e::NODE);
-    ready(&client, &through).await?;
+    ready(&client, &through).await;
     let direct = format!("http://{}/echo", echo.address);
     let mut figures = Vec::new();
     for (url, names) in [
@@ -99,13 +98,8 @@ async fn ask(client: &HttpClient, url: &str) -> anyhow::Result<()> {
 }
 
 /// Waits until the node serves requests.
-async fn ready(client: &HttpClient, url: &str) -> anyhow::Result<()> {
-    let begun = Instant::now();
-    while let Err(error) = ask(client, url).await {
-        ensure!(begun.elapsed() < WAIT_TIMEOUT, "the service is not reached: {error:#}");
-        tokio::time::sleep(POLL_INTERVAL).await;
-    }
-    Ok(())
+async fn ready(client: &HttpClient, url: &str) {
+    eventually("the service is reached", async || ask(client, url).await).await;
 }
 
 /// Returns the requests in a second.
@@ -144,7 +138,7 @@ async fn messages(world: &World, echo: &Echo) -> anyhow::Result<f64> {
     let (begun, before) = (Instant::now(), echo.count());
     while echo.count() == before {
         publish(0).await?;
-        ensure!(begun.elapsed() < WAIT_TIMEOUT, "no message reaches the target");
+        ensure!(begun.elapsed() < LONG_TIMEOUT, "no message reaches the target");
         tokio::time::sleep(POLL_INTERVAL).await;
     }
     let mut rest = echo.count();
@@ -159,7 +153,7 @@ async fn messages(world: &World, echo: &Echo) -> anyhow::Result<f64> {
     for number in 0..MESSAGES {
         while number >= echo.count() - rest + UNDER_WAY {
             ensure!(
-                begun.elapsed() < WAIT_TIMEOUT,
+                begun.elapsed() < LONG_TIMEOUT,
                 "{} of {MESSAGES} messages have come",
                 echo.count() - rest
             );
@@ -168,7 +162,7 @@ async fn messages(world: &World, echo: &Echo) -> anyhow::Result<f64> {
         publish(number).await?;
     }
     while echo.count() < rest + MESSAGES {
-        ensure!(begun.elapsed() < WAIT_TIMEOUT, "{} of {MESSAGES} messages have come", echo.count() - rest);
+        ensure!(begun.elapsed() < LONG_TIMEOUT, "{} of {MESSAGES} messages have come", echo.count() - rest);
         tokio::time::sleep(POLL_INTERVAL).await;
     }
     let rate = MESSAGES as f64 / begun.elapsed().as_secs_f64();

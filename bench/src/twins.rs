@@ -19,6 +19,7 @@ use anyhow::{Context, ensure};
 use kubeapi::store::{Expect, Key, Resource, SqliteOptions, SqliteStore, Store, Write};
 use rumqttc::{AsyncClient, Broker, MqttOptions, PublishOptions, QoS};
 use serde_json::json;
+use testkit::{LONG_TIMEOUT, eventually, eventually_within, until};
 use tokio_util::sync::CancellationToken;
 
 use crate::Figure;
@@ -27,8 +28,6 @@ use crate::Figure;
 const DEVICES: usize = 1000;
 /// The number of measured updates.
 const UPDATES: usize = 100_000;
-/// How long any step may take.
-const WAIT_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Measures with the broker in the agent, and with a separate mosquitto if that is installed.
 pub(crate) async fn updates() -> anyhow::Result<Vec<Figure>> {
@@ -120,20 +119,17 @@ impl Node {
         let (one, two) = (shutdown.clone(), shutdown.clone());
         tokio::spawn(async move { Box::pin(bus_task.run(one)).await });
         tokio::spawn(task.run(two));
-        let known = async {
-            while devices.members().await.map_or(0, |members| members.len()) < DEVICES {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        };
-        tokio::time::timeout(WAIT_TIMEOUT, known).await.context("the devices are not known")?;
+        eventually_within(LONG_TIMEOUT, "the devices are known", async || {
+            let known = devices.members().await.map_or(0, |members| members.len());
+            if known < DEVICES { Err(known) } else { Ok(()) }
+        })
+        .await;
         Ok(Self { devices, bus, shutdown })
     }
 
     /// Returns the updates a second, at QoS 1.
     async fn measure(&self, address: SocketAddr) -> anyhow::Result<f64> {
-        while !self.bus.is_up() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        until("the broker is up", || self.bus.is_up()).await;
         let mut options = MqttOptions::new("mapper", Broker::tcp(address.ip().to_string(), address.port()));
         options.set_inflight(256);
         let (client, mut events) = AsyncClient::builder(options).capacity(1000).build();
@@ -155,7 +151,7 @@ impl Node {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
-        tokio::time::timeout(WAIT_TIMEOUT, all).await.with_context(|| {
+        tokio::time::timeout(LONG_TIMEOUT, all).await.with_context(|| {
             format!("{} of {UPDATES} updates were carried out", counts.get(RequestOutcome::Done))
         })?;
         let took = begun.elapsed();
@@ -219,10 +215,6 @@ async fn mosquitto(directory: &Path) -> anyhow::Result<Option<(Beside, SocketAdd
         Command::new("mosquitto").arg("-c").arg(&config).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     let Ok(child) = child else { return Ok(None) };
     let child = Beside(child);
-    let begun = Instant::now();
-    while tokio::net::TcpStream::connect(address).await.is_err() {
-        ensure!(begun.elapsed() < WAIT_TIMEOUT, "mosquitto does not listen");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    eventually("mosquitto listens", async || tokio::net::TcpStream::connect(address).await).await;
     Ok(Some((child, address)))
 }

@@ -4,7 +4,7 @@ use std::{
     collections::{HashMap, HashSet},
     fmt::Debug,
     pin::pin,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use anyhow::Context;
@@ -14,9 +14,7 @@ use kube::{
     runtime::{WatchStreamExt, watcher},
 };
 use serde::de::DeserializeOwned;
-
-/// Longer than any benchmark takes on a slow machine.
-const WAIT_TIMEOUT: Duration = Duration::from_secs(300);
+use testkit::LONG_TIMEOUT;
 
 /// Waits until `count` objects are as wanted.
 pub(crate) async fn until<K>(api: Api<K>, count: usize, wanted: fn(&K) -> bool) -> anyhow::Result<()>
@@ -48,9 +46,9 @@ where
         }
         anyhow::Ok(reached)
     };
-    tokio::time::timeout(WAIT_TIMEOUT, counting)
+    tokio::time::timeout(LONG_TIMEOUT, counting)
         .await
-        .with_context(|| format!("not reached within {WAIT_TIMEOUT:?}"))?
+        .with_context(|| format!("not reached within {LONG_TIMEOUT:?}"))?
 }
 
 /// Waits until no object is left.
@@ -78,7 +76,7 @@ where
         }
         anyhow::Ok(())
     };
-    tokio::time::timeout(WAIT_TIMEOUT, emptying)
+    tokio::time::timeout(LONG_TIMEOUT, emptying)
         .await
-        .with_context(|| format!("something is left after {WAIT_TIMEOUT:?}"))?
+        .with_context(|| format!("something is left after {LONG_TIMEOUT:?}"))?
 }

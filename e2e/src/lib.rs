@@ -20,12 +20,10 @@ mod mqtt;
 mod pods;
 mod ports;
 mod process;
-mod random;
 mod rig;
 mod run;
 pub mod scrape;
 pub mod tunnel;
-mod until;
 mod watched;
 
 pub use self::{
@@ -40,9 +38,9 @@ pub use self::{
     mqtt::mosquitto,
     ports::{ANY_PORTS, Ports},
     process::Process,
-    random::Random,
     rig::{CLOUD_NAME, Cloud, NODE, Node, Rig, Runtime, group_root},
     run::{Output, ensure_says, run, run_with_input},
-    until::{WAIT_TIMEOUT, at, until, until_within},
     watched::{Watch, WatchEvent},
 };
+/// The waits for what other processes do.
+pub use testkit::blocking::{at, until, until_within};

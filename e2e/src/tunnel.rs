@@ -9,7 +9,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, SystemTime},
+    time::SystemTime,
 };
 
 use anyhow::{Context, ensure};
@@ -19,6 +19,7 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, PrivateSec1KeyDer, pem::PemObject},
     server::WebPkiClientVerifier,
 };
+use testkit::{PROCESS_TIMEOUT, WAIT_TIMEOUT};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, duplex, split},
     net::{TcpListener, TcpStream},
@@ -41,8 +42,6 @@ const WAITING: usize = 64;
 const BUFFER: usize = 64 * 1024;
 /// The most data of a frame to the node, in bytes.
 const CHUNK: usize = 16 * 1024;
-/// How long a step may take.
-const LIMIT: Duration = Duration::from_secs(60);
 
 /// A stream server.
 #[derive(Debug)]
@@ -98,7 +97,7 @@ impl TunnelServer {
     pub fn session(&self) -> anyhow::Result<Session> {
         let mut newest = self.newest.clone();
         let found = self.runtime.block_on(async move {
-            let found = timeout(2 * LIMIT, newest.wait_for(Option::is_some)).await;
+            let found = timeout(PROCESS_TIMEOUT, newest.wait_for(Option::is_some)).await;
             found
                 .context("no node dials the tunnel")?
                 .context("the server has ended")
@@ -238,7 +237,7 @@ impl Session {
     pub async fn get(&self, kind: Kind, path: &str, query: &str) -> anyhow::Result<Vec<u8>> {
         let mut stream = self.connect(kind, Connect::new(0, path, query)).await?;
         let mut body = Vec::new();
-        timeout(LIMIT, stream.read_to_end(&mut body)).await.context("the answer has no end")??;
+        timeout(WAIT_TIMEOUT, stream.read_to_end(&mut body)).await.context("the answer has no end")??;
         Ok(body)
     }
 
@@ -257,7 +256,7 @@ impl Session {
             .header("X-Stream-Protocol-Version", protocol)
             .header("Content-Length", "0");
         let mut stream = self.connect(kind, request).await?;
-        let head = timeout(LIMIT, read_head(&mut stream)).await.context("no answer")??;
+        let head = timeout(WAIT_TIMEOUT, read_head(&mut stream)).await.context("no answer")??;
         ensure!(head.starts_with("HTTP/1.1 101 "), "{head}");
         Ok(stream)
     }

@@ -1,5 +1,7 @@
 //! Mutates inputs: bits, bytes, pieces, numbers, and words that decoders look for.
 
+use testkit::Random;
+
 /// Words that decoders look for or rarely get.
 const WORDS: [&[u8]; 40] = [
     b"null",
@@ -51,26 +53,18 @@ const NUMBERS: [u64; 10] =
 /// The deepest nesting that is tried.
 const DEEP: u64 = 4000;
 
-/// A mutator with a seed (SplitMix64).
+/// A mutator with a seed.
 #[derive(Clone, Debug)]
-pub struct Mutator(u64);
+pub struct Mutator(Random);
 
 impl Mutator {
     /// Creates a mutator with this seed.
     pub fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        Self(Random::new(seed))
     }
 
     fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.next() % (end.max(1) as u64)).unwrap_or_default()
+        usize::try_from(self.0.below(end as u64)).unwrap_or_default()
     }
 
     /// Returns an input of the corpus, mutated in one to eight places.
@@ -136,7 +130,7 @@ impl Mutator {
                 bytes.splice(at..end, piece);
             }
             10 if self.below(8) == 0 => {
-                let times = usize::try_from(self.next() % DEEP).unwrap_or_default();
+                let times = usize::try_from(self.0.below(DEEP)).unwrap_or_default();
                 let piece: &[u8] = [&b"["[..], b"{\"a\":", b"(", b"- ", b"a: {"][self.below(5)];
                 bytes.splice(at..at, piece.repeat(times));
             }

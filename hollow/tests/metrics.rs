@@ -12,6 +12,7 @@ use http::Request;
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use kube::{Api, Client, api::ListParams, runtime::wait::conditions::is_deployment_completed};
 use serde_json::Value;
+use testkit::eventually;
 
 use hollow::testing::TestCloud;
 
@@ -160,18 +161,14 @@ async fn what_is_served_is_what_is_documented_and_follows_what_happens() {
         assert!(figure >= least, "{what}: {figure}, not {least}\n{text}");
     }
     cloud.node("edge-2").unwrap().stop().await;
-    loop {
+    let text = eventually("one connected node", async || {
         let text = scrape(&client).await;
-        if value(&text, "KubeEdge_CloudHub_connected_nodes", &[]) < 1.5 {
-            // What the node had sent is still counted.
-            assert!(
-                value(&text, "cloudhub_messages_total", &[])
-                    >= value(&before, "cloudhub_messages_total", &[])
-            );
-            break;
-        }
-        tokio::task::yield_now().await;
-    }
+        let connected = value(&text, "KubeEdge_CloudHub_connected_nodes", &[]);
+        if connected < 1.5 { Ok(text) } else { Err(connected) }
+    })
+    .await;
+    // What the node had sent is still counted.
+    assert!(value(&text, "cloudhub_messages_total", &[]) >= value(&before, "cloudhub_messages_total", &[]));
     cloud.stop().await.unwrap();
 }
 

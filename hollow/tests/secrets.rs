@@ -3,10 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::path::{Path, PathBuf};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use cloudsim::{Cloud, Options, StartError};
@@ -18,13 +15,12 @@ use kube::{
     runtime::{conditions::is_pod_running, wait::await_condition},
 };
 use kubeapi::store::Seal;
-use limits::testing::LogBuffer;
 use serde_json::{Value, json};
+use testkit::{LogBuffer, within};
 use tracing_subscriber::{filter::Targets, prelude::*};
 
 const CANARY: &str = "the-canary-of-this-test";
 const CHANGED: &str = "another-canary-of-this-test";
-const LIMIT: Duration = Duration::from_secs(120);
 
 /// Asserts that no line of the log contains `text`.
 fn assert_not_logged(log: &LogBuffer, text: &str, what: &str) {
@@ -59,7 +55,7 @@ fn pod(name: &str) -> Pod {
 
 async fn running(pods: &Api<Pod>, name: &str) {
     let is_running = await_condition(pods.clone(), name, is_pod_running());
-    tokio::time::timeout(LIMIT, is_running).await.unwrap_or_else(|_| panic!("{name} does not run")).unwrap();
+    within(&format!("{name} runs"), is_running).await.unwrap();
 }
 
 /// Returns the files below `directory` with `part` in their names that contain the text.

@@ -10,9 +10,6 @@ mod open_files;
 mod rate;
 mod repeated;
 mod shares;
-#[cfg(any(test, feature = "testing"))]
-#[allow(clippy::panic)]
-pub mod testing;
 
 pub use connections::{ActiveRequest, ConnectionLimiter, ConnectionLimits, ConnectionSlot, Full};
 pub use excerpt::excerpt;

@@ -81,7 +81,7 @@ mod tests {
     use tracing_subscriber::prelude::*;
 
     use super::*;
-    use crate::testing::LogBuffer;
+    use testkit::LogBuffer;
 
     #[test]
     fn a_flood_of_one_line_leaves_the_log_readable_and_is_counted() {

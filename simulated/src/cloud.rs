@@ -18,10 +18,11 @@ use kubeapi::{
     Api, Registry,
     store::{MemoryStore, Resource, Scope, Store, StoreError},
 };
+use testkit::Random;
 use tokio::{io::DuplexStream, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Chance, store::Slow, watcher::Watcher};
+use crate::{store::Slow, watcher::Watcher};
 
 /// How long each half of a commit may take.
 const COMMIT: Duration = Duration::from_millis(3);
@@ -51,7 +52,7 @@ impl Drop for Core {
 
 impl Cloud {
     pub(crate) async fn new(seed: u64, watcher: &Watcher) -> Self {
-        let store = Slow::new(Chance::of(seed, &["cloud"], 0), COMMIT);
+        let store = Slow::new(Random::of(seed, &["cloud"], 0), COMMIT);
         watcher.cloud_is(Arc::clone(store.inner()));
         let api = Api::builder(Arc::<Slow>::clone(&store)).registry(REGISTRY.clone()).build();
         let client = api.client("default");

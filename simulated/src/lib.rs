@@ -9,7 +9,6 @@
 // A simulation fails by panicking, with a message that says what was expected.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod chance;
 mod cloud;
 mod frames;
 mod link;
@@ -24,7 +23,6 @@ mod watcher;
 mod world;
 
 pub use self::{
-    chance::Chance,
     link::Faults,
     trace::Trace,
     watcher::Watcher,

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use testkit::Random;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf, duplex, split},
     time::sleep,
@@ -16,7 +17,6 @@ use tokio::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{
-    Chance,
     frames::{Frame, take},
     watcher::{Direction, Watcher},
 };
@@ -78,7 +78,7 @@ impl Connection {
             end: end.clone(),
         };
         let ((from_node, to_node), (from_cloud, to_cloud)) = (split(near), split(far));
-        let chance = |direction: &str| Chance::of(seed, &["link", node, direction], number);
+        let chance = |direction: &str| Random::of(seed, &["link", node, direction], number);
         tokio::spawn(way.clone().carry(Direction::Up, chance("up"), from_node, to_cloud));
         tokio::spawn(way.carry(Direction::Down, chance("down"), from_cloud, to_node));
         (Self { swallowing, _ends: end.clone().drop_guard(), end }, node_end, cloud_end)
@@ -99,7 +99,7 @@ impl Way {
     async fn carry(
         self,
         direction: Direction,
-        mut chance: Chance,
+        mut chance: Random,
         mut from: ReadHalf<DuplexStream>,
         mut to: WriteHalf<DuplexStream>,
     ) {
@@ -132,7 +132,7 @@ impl Way {
     async fn pass(
         &self,
         direction: Direction,
-        chance: &mut Chance,
+        chance: &mut Random,
         frame: Frame,
         to: &mut WriteHalf<DuplexStream>,
     ) -> Option<()> {

@@ -9,11 +9,11 @@ use agent::{
 };
 use kubeapi::store::Store;
 use parking_lot::Mutex;
+use testkit::Random;
 use tokio::{io::DuplexStream, sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Chance,
     link::{Connection, Faults},
     pods::{Machine, Pods},
     store::Slow,
@@ -45,7 +45,7 @@ struct Agent {
 
 impl Node {
     pub(crate) fn new(name: &str, seed: u64, watcher: &Watcher) -> Self {
-        let store = Slow::new(Chance::of(seed, &["store", name], 0), COMMIT);
+        let store = Slow::new(Random::of(seed, &["store", name], 0), COMMIT);
         watcher.node_is(name, Arc::clone(store.inner()));
         Self {
             name: name.to_owned(),

@@ -8,9 +8,8 @@ use kubeapi::store::{
     Key, Listing, LogLimits, MemoryStore, Object, Page, Resource, Scope, Store, StoreError, Watch, Write,
 };
 use parking_lot::Mutex;
+use testkit::Random;
 use tokio::time::sleep;
-
-use crate::Chance;
 
 /// How far watchers may lag behind: so little that some of them fall behind and list again.
 const LOG: LogLimits = LogLimits { events: 200, bytes: 1 << 18 };
@@ -19,13 +18,13 @@ const LOG: LogLimits = LogLimits { events: 200, bytes: 1 << 18 };
 #[derive(Debug)]
 pub(crate) struct Slow {
     inner: Arc<MemoryStore>,
-    chance: Mutex<Chance>,
+    chance: Mutex<Random>,
     /// How long each half of a commit may take, in microseconds; 0 for no delay.
     longest: u64,
 }
 
 impl Slow {
-    pub(crate) fn new(chance: Chance, longest: Duration) -> Arc<Self> {
+    pub(crate) fn new(chance: Random, longest: Duration) -> Arc<Self> {
         let longest = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX);
         Arc::new(Self { inner: MemoryStore::with_log(LOG), chance: Mutex::new(chance), longest })
     }

@@ -2,9 +2,10 @@
 
 use std::{future::Future, time::Duration};
 
+use testkit::Random;
 use tokio::time::{Instant, sleep};
 
-use crate::{Chance, Faults, Trace, cloud::Cloud, node::Node, settled, watcher::Watcher};
+use crate::{Faults, Trace, cloud::Cloud, node::Node, settled, watcher::Watcher};
 
 /// The names of pods.
 pub(crate) const PODS: [&str; 6] = ["pod-a", "pod-b", "pod-c", "pod-d", "pod-e", "pod-f"];
@@ -17,7 +18,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// A simulated world.
 pub struct World {
     pub(crate) seed: u64,
-    pub(crate) chance: Chance,
+    pub(crate) chance: Random,
     pub(crate) cloud: Cloud,
     pub(crate) nodes: Vec<Node>,
     pub(crate) watcher: Watcher,
@@ -57,7 +58,7 @@ impl World {
         let node = |name: &str| Node::new(name, seed, &watcher);
         let mut nodes = vec![node("edge-1"), node("edge-2")];
         nodes.iter_mut().for_each(Node::start);
-        Self { seed, chance: Chance::of(seed, &["steps"], 0), cloud, nodes, watcher, faults }
+        Self { seed, chance: Random::of(seed, &["steps"], 0), cloud, nodes, watcher, faults }
     }
 
     /// Runs one seed: a life, then the end of all faults. `show` keeps the whole trace.

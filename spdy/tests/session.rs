@@ -9,14 +9,12 @@ use spdy::{
     Headers, Role, Status,
     session::{self, Incoming, Session, Stream},
 };
+use testkit::within;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex},
     task::JoinHandle,
     time::timeout,
 };
-
-/// The limit of every wait, longer than anything here takes.
-const LIMIT: Duration = Duration::from_secs(30);
 
 type Run = JoinHandle<io::Result<()>>;
 
@@ -34,13 +32,13 @@ fn pair() -> ((Session, Incoming, Run), (Session, Incoming, Run)) {
 async fn stream(client: &Session, server: &mut Incoming) -> (Stream, Stream) {
     let open = client.open(Headers::new().with("streamtype", "data"), false);
     let accept = async { server.next().await.unwrap().accept().await };
-    let (opened, accepted) = timeout(LIMIT, async { tokio::join!(open, accept) }).await.unwrap();
+    let (opened, accepted) = within("a stream", async { tokio::join!(open, accept) }).await;
     (opened.unwrap(), accepted.unwrap())
 }
 
 async fn read_all(stream: &mut Stream) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    timeout(LIMIT, stream.read_to_end(&mut bytes)).await.unwrap()?;
+    within("the end of a stream", stream.read_to_end(&mut bytes)).await?;
     Ok(bytes)
 }
 
@@ -75,7 +73,7 @@ async fn a_megabyte_goes_both_ways_unchanged() {
     };
     let mut came = Vec::new();
     let both = async { tokio::join!(write, reads.read_to_end(&mut came)) };
-    timeout(LIMIT, both).await.unwrap().1.unwrap();
+    within("the mebibytes and back", both).await.1.unwrap();
     assert!(came == expected);
     echo.await.unwrap();
 }
@@ -101,8 +99,8 @@ async fn who_closes_ends_all_streams() {
     theirs.write_all(b"last").await.unwrap();
     server.close().await;
     assert_eq!(read_all(&mut ours).await.unwrap(), b"last");
-    timeout(LIMIT, client_run).await.unwrap().unwrap().unwrap();
-    timeout(LIMIT, server_run).await.unwrap().unwrap().unwrap();
+    within("the end of the client", client_run).await.unwrap().unwrap();
+    within("the end of the server", server_run).await.unwrap().unwrap();
     assert!(client.open(Headers::new(), false).await.is_err());
     assert!(read_all(&mut theirs).await.unwrap().is_empty());
 }
@@ -117,11 +115,11 @@ async fn what_a_peer_said_before_it_left_is_read_though_it_takes_nothing_more() 
         let writing = tokio::spawn(async move { while writer.write_all(&[7; 1000]).await.is_ok() {} });
         theirs.write_all(b"status").await.unwrap();
         server.close().await;
-        timeout(LIMIT, server_run).await.unwrap().unwrap().unwrap();
+        within("the end of the server", server_run).await.unwrap().unwrap();
         let mut said = Vec::new();
-        timeout(LIMIT, reader.read_to_end(&mut said)).await.unwrap().unwrap();
+        within("the rest of the stream", reader.read_to_end(&mut said)).await.unwrap();
         assert_eq!(said, b"status");
-        timeout(LIMIT, writing).await.unwrap().unwrap();
+        within("the end of the writer", writing).await.unwrap();
     }
 }
 
@@ -134,15 +132,15 @@ async fn a_stream_that_is_dropped_is_reset_at_the_other_end() {
     let refused = async { drop(incoming.next().await.unwrap()) };
     let (opened, ()) = tokio::join!(client.open(Headers::new(), false), refused);
     assert_eq!(opened.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
-    timeout(LIMIT, client.ping()).await.unwrap().unwrap();
+    within("the answer to a ping", client.ping()).await.unwrap();
 }
 
 #[tokio::test]
 async fn the_driver_ends_when_nobody_holds_the_connection() {
     let ((client, incoming, client_run), (_server, _theirs, server_run)) = pair();
     drop((client, incoming));
-    timeout(LIMIT, client_run).await.unwrap().unwrap().unwrap();
-    timeout(LIMIT, server_run).await.unwrap().unwrap().unwrap();
+    within("the end of the client", client_run).await.unwrap().unwrap();
+    within("the end of the server", server_run).await.unwrap().unwrap();
 }
 
 /// Writes until nothing more is accepted, and returns the number of bytes written.
@@ -198,7 +196,7 @@ async fn a_flood_of_pings_that_nobody_reads_the_answers_of_is_bounded() {
     assert!(sent < 1024 * 1024, "{sent} bytes of pings were taken");
     drop(peer);
     // it may or may not report that its last answers were not read
-    let _ = timeout(LIMIT, run).await.unwrap().unwrap();
+    let _ = within("the end of the session", run).await.unwrap();
 }
 
 #[tokio::test]
@@ -206,7 +204,7 @@ async fn a_peer_that_does_not_speak_the_protocol_ends_the_connection() {
     let (mut peer, server) = duplex(4096);
     let (_session, mut incoming, run) = start(server, Role::Server);
     peer.write_all(&[0x80, 3, 0, 10, 0, 0, 0, 0]).await.unwrap();
-    let error = timeout(LIMIT, run).await.unwrap().unwrap().unwrap_err();
+    let error = within("the end of the session", run).await.unwrap().unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::InvalidData);
     assert!(incoming.next().await.is_none());
     let mut rest = BytesMut::new();

@@ -7,7 +7,7 @@ use kubeapi::store::{
 };
 use tokio::sync::watch;
 
-use crate::wait::within;
+use testkit::within;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Mode {

@@ -9,21 +9,23 @@
 
 mod cluster;
 mod gate;
+mod in_time;
 pub mod manifests;
 mod object;
 mod readings;
 mod relay;
 mod story;
-mod wait;
 mod world;
 
 pub use self::{
     cluster::Cluster,
     gate::Gate,
+    in_time::in_time,
     object::Object,
     readings::Readings,
     relay::Relay,
     story::story,
-    wait::{WAIT_TIMEOUT, eventually, in_time, within},
     world::{Setup, World, condition, runs, uid},
 };
+/// The waits for what has no watch: runtimes, files, connections.
+pub use testkit::{WAIT_TIMEOUT, eventually, until, within};

@@ -11,7 +11,7 @@ use kube::{
 };
 use serde_json::Value;
 
-use crate::wait::WAIT_TIMEOUT;
+use testkit::WAIT_TIMEOUT;
 
 /// A reference to an object.
 #[derive(Clone, Debug)]

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, net::SocketAddr, path::Path};
 
 use kubeapi::store::MemoryStore;
 use serde_json::{Value, json};
+use testkit::{LONG_TIMEOUT, eventually, within_timeout};
 use tokio::time::sleep;
 
 use super::*;
@@ -258,12 +259,8 @@ fn free() -> SocketAddr {
 
 /// Waits until something listens there.
 async fn reached(address: SocketAddr) {
-    let reach = async {
-        while tokio::net::TcpStream::connect(address).await.is_err() {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(std::time::Duration::from_secs(60), reach).await.expect("somebody listens");
+    let connect = async || tokio::net::TcpStream::connect(address).await;
+    eventually(&format!("somebody listens on {address}"), connect).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -311,22 +308,20 @@ async fn every_part_can_be_restarted() {
         let heartbeat = vitals.part(part).heartbeat("forced");
         heartbeat.beat();
         let restarts = || vitals.read().into_iter().find(|vital| vital.part == part).unwrap().restarts;
-        while restarts() == 0 {
-            assert!(!running.is_finished(), "{part}: {:?}", (&mut running).await);
-            sleep(std::time::Duration::from_secs(1)).await;
-        }
+        within_timeout(LONG_TIMEOUT, part, async {
+            while restarts() == 0 {
+                assert!(!running.is_finished(), "{part}: {:?}", (&mut running).await);
+                sleep(std::time::Duration::from_secs(1)).await;
+            }
+        })
+        .await;
     }
     tokio::time::resume();
     for address in [mqtt, meta_server, kubelet] {
         reached(address).await;
     }
     let socket = path("dmi.sock");
-    let reach = async {
-        while UnixStream::connect(&socket).await.is_err() {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(std::time::Duration::from_secs(60), reach).await.expect("mappers are served");
+    eventually("mappers are served", async || UnixStream::connect(&socket).await).await;
     shutdown.cancel();
     running.await.unwrap().unwrap();
 }

@@ -1,17 +1,17 @@
 //! A tunnel to a simulated cloud: by the reference, and hostile.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{io, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
 use http::{Response, StatusCode};
 use http_body_util::{BodyExt, Full, StreamBody};
 use parking_lot::Mutex;
+use testkit::{WAIT_TIMEOUT, until, within, within_timeout};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex},
     net::{TcpListener, TcpStream},
     sync::Semaphore,
     task::JoinHandle,
-    time::timeout,
 };
 use tokio_util::sync::CancellationToken;
 use wire::{
@@ -33,9 +33,6 @@ use crate::{
 
 mod windows;
 
-/// Longer than anything here takes.
-const LIMIT: Duration = Duration::from_secs(60);
-
 fn config() -> Config {
     let tls = TlsFiles { ca: "ca".into(), cert: "cert".into(), key: "key".into() };
     Config {
@@ -44,9 +41,9 @@ fn config() -> Config {
         server: HostPort { host: "cloud".into(), port: 10004 },
         proxy: Proxy::default(),
         tls,
-        handshake_timeout: LIMIT,
-        read_deadline: LIMIT,
-        write_deadline: LIMIT,
+        handshake_timeout: WAIT_TIMEOUT,
+        read_deadline: WAIT_TIMEOUT,
+        write_deadline: WAIT_TIMEOUT,
     }
 }
 
@@ -128,7 +125,7 @@ impl Cloud {
     async fn send(&mut self, message: &Message) {
         let mut out = BytesMut::new();
         encode(&mut out, message, None);
-        timeout(LIMIT, self.io.write_all(&out)).await.unwrap().unwrap();
+        within("room for a message", self.io.write_all(&out)).await.unwrap();
     }
 
     async fn frame(&mut self, id: u64, kind: Kind, data: impl Into<Bytes>) {
@@ -148,7 +145,7 @@ impl Cloud {
                     return Some(message);
                 }
             }
-            let read = timeout(LIMIT, self.io.read_buf(&mut self.input)).await.expect("a message in time");
+            let read = within("a message", self.io.read_buf(&mut self.input)).await;
             if read.unwrap() == 0 {
                 return None;
             }
@@ -179,7 +176,7 @@ impl Cloud {
     async fn ended(mut self) -> TunnelEnd {
         // messages that are still on their way are ignored
         while self.message().await.is_some() {}
-        timeout(LIMIT, self.run).await.unwrap().unwrap()
+        within("the end of the tunnel", self.run).await.unwrap()
     }
 }
 
@@ -228,7 +225,7 @@ async fn when_the_cloud_ends_a_stream_the_connection_is_closed_and_one_end_is_se
     for _ in 0..100 {
         cloud.frame(1, Kind::RemoveConnect, "").await;
     }
-    assert_eq!(timeout(LIMIT, runtime.read(&mut [0; 1])).await.unwrap().unwrap(), 0, "closed");
+    assert_eq!(within("the end of the connection", runtime.read(&mut [0; 1])).await.unwrap(), 0, "closed");
     assert_eq!(cloud.next().await, Frame::new(1, Kind::RemoveConnect, ""));
     cloud.connect(2, Kind::Logs, "/after").await;
     assert_eq!(cloud.whole(2).await, b"/after", "nothing more of the first");
@@ -264,16 +261,14 @@ async fn close_connect_ends_the_tunnel_with_its_reason() {
 async fn at_shutdown_the_tunnel_is_closed_properly() {
     let mut cloud = Cloud::new();
     cloud.connect(1, Kind::Exec, "/waits").await;
-    while cloud.api.asked.lock().is_empty() {
-        tokio::task::yield_now().await;
-    }
+    until("a request", || !cloud.api.asked.lock().is_empty()).await;
     cloud.shutdown.cancel();
     let mut last = None;
     while let Some(message) = cloud.message().await {
         last = Some(message);
     }
     assert_eq!(last, Some(Message::Close(Bytes::from_static(&[3, 0xe8]))));
-    assert!(matches!(timeout(LIMIT, cloud.run).await.unwrap().unwrap(), TunnelEnd::Shutdown));
+    assert!(matches!(within("the end of the tunnel", cloud.run).await.unwrap(), TunnelEnd::Shutdown));
 }
 
 #[tokio::test]
@@ -312,7 +307,7 @@ async fn a_message_that_is_too_large_ends_the_tunnel_before_it_is_read() {
         part[0] = 0;
     }
     assert!(written < 3 * MAX_DATA, "{written} bytes were taken");
-    assert!(matches!(timeout(LIMIT, cloud.run).await.unwrap().unwrap(), TunnelEnd::Lost(_)));
+    assert!(matches!(within("the end of the tunnel", cloud.run).await.unwrap(), TunnelEnd::Lost(_)));
 }
 
 /// CVE-2022-31080: the client read the body of a server's refusal completely.
@@ -334,7 +329,7 @@ async fn of_a_refusal_without_end_little_is_read() {
         written += endless.len();
     }
     assert!(written < 1024 * 1024, "{written} bytes were taken");
-    let error = timeout(LIMIT, upgrading).await.unwrap().unwrap().err();
+    let error = within("the end of the upgrade", upgrading).await.unwrap().err();
     assert!(matches!(error, Some(DialError::Refused(_, StatusCode::FORBIDDEN, _))), "{error:?}");
 }
 
@@ -363,7 +358,7 @@ async fn a_hundred_thousand_requests_are_bounded() {
             assert!(frame.id >= 1000, "{frame:?}");
             refused += u32::from(frame.kind == Kind::RemoveConnect);
         }
-        assert_ne!(timeout(LIMIT, reader.read_buf(&mut input)).await.unwrap().unwrap(), 0);
+        assert_ne!(within("a frame", reader.read_buf(&mut input)).await.unwrap(), 0);
     }
     writing.await.unwrap();
     assert_eq!(api.asked.lock().len(), MAX_STREAMS);
@@ -375,7 +370,7 @@ async fn a_hundred_thousand_requests_are_bounded() {
 async fn a_silent_cloud_is_given_up_and_one_that_answers_pings_is_not() {
     let quiet = Cloud::new();
     assert!(
-        matches!(timeout(LIMIT * 2, quiet.run).await.unwrap().unwrap(), TunnelEnd::Lost(error) if error.kind() == io::ErrorKind::TimedOut)
+        matches!(within_timeout(WAIT_TIMEOUT * 2, "the end of the tunnel", quiet.run).await.unwrap(), TunnelEnd::Lost(error) if error.kind() == io::ErrorKind::TimedOut)
     );
     let mut cloud = Cloud::new();
     for _ in 0..100 {
@@ -396,6 +391,6 @@ async fn a_silent_cloud_is_given_up_and_one_that_answers_pings_is_not() {
 async fn a_cloud_that_takes_nothing_is_given_up() {
     let mut cloud = Cloud::new();
     cloud.connect(1, Kind::Logs, "/endless").await;
-    let ended = timeout(LIMIT * 3, &mut cloud.run).await.unwrap().unwrap();
+    let ended = within_timeout(WAIT_TIMEOUT * 3, "the end of the tunnel", &mut cloud.run).await.unwrap();
     assert!(matches!(ended, TunnelEnd::Lost(error) if error.kind() == io::ErrorKind::TimedOut));
 }

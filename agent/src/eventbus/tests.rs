@@ -14,12 +14,13 @@ mod waits;
 use std::{collections::BTreeSet, ops::Range};
 
 use serde_json::{Value, json};
+use testkit::eventually;
 
 use self::{
     brokers::{ExternalBroker, RestartableBroker, certificates},
     mapper::Mapper,
     mosquitto::Mosquitto,
-    node::{Node, eventually, internal},
+    node::{Node, internal},
 };
 use super::*;
 use crate::devicetwin::{Reading, RequestOutcome};

@@ -6,6 +6,7 @@ use futures::FutureExt;
 use kubeapi::store::Resource;
 use kubeapi::store::{MemoryStore, Page, Scope, Store};
 use serde_json::json;
+use testkit::{eventually, until, within};
 use tokio::{task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;
 use wire::{Downstream, Source, Upstream};
@@ -97,14 +98,13 @@ impl Rig {
 
     /// Returns the number of the next message that the cloud gets.
     async fn heard(&self) -> usize {
-        let message =
-            timeout(Duration::from_secs(60), self.line.next()).await.expect("the cloud hears nothing");
+        let message = within("a message to the cloud", self.line.next()).await;
         message.content.as_str().unwrap().parse().unwrap()
     }
 
     /// Returns the number and id of the next message that the cloud gets.
     async fn asked(&self) -> (usize, String) {
-        let message = timeout(CLOUD_TIMEOUT * 2, self.line.next()).await.expect("the cloud hears nothing");
+        let message = within("a message to the cloud", self.line.next()).await;
         (message.content.as_str().unwrap().parse().unwrap(), message.header.msg_id)
     }
 
@@ -132,14 +132,27 @@ impl Rig {
         (chunks.len(), messages.sum())
     }
 
-    async fn until(&self, what: &str, so: impl AsyncFn(&Self) -> bool) {
-        let mut looks = tokio::time::interval(Duration::from_millis(10));
-        let wait = async {
-            while !so(self).await {
-                looks.tick().await;
-            }
-        };
-        timeout(Duration::from_secs(60), wait).await.unwrap_or_else(|_| panic!("{what}: it is not so"));
+    /// Waits until this many messages are said to be stored.
+    async fn until_stored(&self, wanted: usize) {
+        eventually(&format!("{wanted} messages are stored"), async || {
+            let stored = self.on_stored.load(Ordering::SeqCst);
+            if stored == wanted { Ok(()) } else { Err(stored) }
+        })
+        .await;
+    }
+
+    /// Waits until this many messages are on disk.
+    async fn until_on_disk(&self, wanted: usize) {
+        eventually(&format!("{wanted} messages are on disk"), async || {
+            let (chunks, messages) = self.on_disk().await;
+            if messages == wanted { Ok(()) } else { Err((chunks, messages)) }
+        })
+        .await;
+    }
+
+    /// Waits until all that was said is taken.
+    async fn until_taken(&self) {
+        until("all is taken", || self.items.capacity() == self.items.max_capacity()).await;
     }
 
     /// Shuts down, and starts again over the same store.
@@ -164,7 +177,7 @@ async fn messages_that_the_connection_takes_are_never_on_disk() {
         rig.say(number);
         assert_eq!(rig.heard().await, number);
     }
-    rig.until("given", async |rig| rig.on_stored.load(Ordering::SeqCst) == 1000).await;
+    rig.until_stored(1000).await;
     assert_eq!(rig.store.revision(), before, "nothing was written");
 }
 
@@ -172,7 +185,7 @@ async fn messages_that_the_connection_takes_are_never_on_disk() {
 async fn waiting_messages_survive_and_are_sent_in_order() {
     let rig = Rig::new();
     (0..100).for_each(|number| rig.say(number));
-    rig.until("on disk", async |rig| rig.on_disk().await.1 == 100).await;
+    rig.until_on_disk(100).await;
     assert_eq!(rig.on_stored.load(Ordering::SeqCst), 100, "what is on disk need not be said again");
     // killed: nothing more is written
     rig.running.abort();
@@ -182,7 +195,11 @@ async fn waiting_messages_survive_and_are_sent_in_order() {
     for number in 0..150 {
         assert_eq!(rig.heard().await, number);
     }
-    rig.until("removed", async |rig| rig.on_disk().await == (0, 0)).await;
+    eventually("nothing is on disk", async || match rig.on_disk().await {
+        (0, 0) => Ok(()),
+        left => Err(left),
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -215,12 +232,12 @@ async fn a_message_that_was_not_written_is_sent_again() {
     rig.line.up();
     rig.say(1);
     // taken by the hub, and lost with the connection
-    rig.until("on its way", async |rig| rig.items.capacity() == rig.items.max_capacity()).await;
+    rig.until_taken().await;
     rig.line.down();
     assert_eq!(rig.on_stored.load(Ordering::SeqCst), 0);
     rig.line.up();
     assert_eq!(rig.heard().await, 1);
-    rig.until("given", async |rig| rig.on_stored.load(Ordering::SeqCst) == 1).await;
+    rig.until_stored(1).await;
     pass(2 * FLUSH_AFTER).await;
     assert!(rig.hears_nothing(), "once is enough");
 }
@@ -230,7 +247,7 @@ async fn the_oldest_are_dropped_where_there_are_too_many() {
     let mut rig = Rig::new();
     for chunk in 0..10 {
         (0..50).for_each(|number| rig.say(chunk * 50 + number));
-        rig.until("on disk", async |rig| rig.on_stored.load(Ordering::SeqCst) == (chunk + 1) * 50).await;
+        rig.until_stored((chunk + 1) * 50).await;
     }
     assert_eq!(rig.on_disk().await.1, LIMITS.messages);
     rig.line.up();
@@ -246,7 +263,7 @@ async fn a_newer_message_takes_the_place_of_one_with_its_key() {
     rig.say_with(1, Some("a"));
     rig.say_with(2, Some("b"));
     rig.say_with(3, Some("a"));
-    rig.until("taken", async |rig| rig.items.capacity() == rig.items.max_capacity()).await;
+    rig.until_taken().await;
     rig.line.up();
     for number in [0, 3, 2] {
         assert_eq!(rig.heard().await, number);
@@ -273,10 +290,14 @@ async fn more_than_the_connection_takes_is_on_disk_meanwhile_and_none_comes_twic
     let mut rig = Rig::new();
     rig.line.up();
     (0..150).for_each(|number| rig.say(number));
-    rig.until("on disk", async |rig| rig.on_disk().await.1 > 0).await;
+    eventually("some are on disk", async || match rig.on_disk().await {
+        (chunks, 0) => Err(chunks),
+        _ => Ok(()),
+    })
+    .await;
     // the one that is being sent is lost with the connection, and is sent first
     rig.line.down();
-    rig.until("on disk", async |rig| rig.on_disk().await.1 == 150).await;
+    rig.until_on_disk(150).await;
     rig.line.up();
     (150..170).for_each(|number| rig.say(number));
     for number in 0..170 {
@@ -300,7 +321,7 @@ async fn unanswered_messages_are_sent_again_under_the_same_id() {
     assert!(rig.hears_nothing(), "no more are on their way at a time");
     rig.answer(&ids[0]).await;
     rig.answer(&ids[1]).await;
-    rig.until("two done", async |rig| rig.on_stored.load(Ordering::SeqCst) == 2).await;
+    rig.until_stored(2).await;
     rig.line.down();
     rig.line.up();
     for number in 2..10 {
@@ -309,7 +330,7 @@ async fn unanswered_messages_are_sent_again_under_the_same_id() {
         assert!(ids.get(number).is_none_or(|before| *before == id), "{number} has another id");
         rig.answer(&id).await;
     }
-    rig.until("all done", async |rig| rig.on_stored.load(Ordering::SeqCst) == 10).await;
+    rig.until_stored(10).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -329,7 +350,7 @@ async fn one_that_is_never_answered_is_sent_until_it_is_and_nothing_overtakes_it
         assert!(number > 0 || id == first);
         rig.answer(&id).await;
     }
-    rig.until("all done", async |rig| rig.on_stored.load(Ordering::SeqCst) == 6).await;
+    rig.until_stored(6).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -337,14 +358,14 @@ async fn messages_from_disk_are_answered_in_order() {
     const ALL: usize = 150;
     let mut rig = Rig::answered(MemoryStore::new());
     (0..ALL).for_each(|number| rig.say(number));
-    rig.until("on disk", async |rig| rig.on_disk().await.1 == ALL).await;
+    rig.until_on_disk(ALL).await;
     rig.line.up();
     for number in 0..ALL {
         let (heard, id) = rig.asked().await;
         assert_eq!(heard, number);
         rig.answer(&id).await;
     }
-    rig.until("the disk is empty", async |rig| rig.on_disk().await.1 == 0).await;
+    rig.until_on_disk(0).await;
     rig.say(ALL);
     assert_eq!(rig.asked().await.0, ALL);
 }
@@ -360,7 +381,7 @@ async fn messages_in_flight_at_shutdown_are_sent_first_by_the_next_run() {
     }
     // more than may wait in memory: they are written to disk, after those that are being sent
     (AT_ONCE..100).for_each(|number| rig.say(number));
-    rig.until("on disk", async |rig| rig.on_disk().await.1 == 100 - AT_ONCE).await;
+    rig.until_on_disk(100 - AT_ONCE).await;
     rig.stop.cancel();
     rig.running.await.unwrap();
     let mut rig = Rig::answered(rig.store);

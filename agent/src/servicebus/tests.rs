@@ -16,6 +16,7 @@ use std::{
 use base64::{Engine, engine::general_purpose::STANDARD};
 use kubeapi::store::{MemoryStore, Store};
 use serde_json::{Value, json};
+use testkit::{WAIT_TIMEOUT, eventually, within};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -29,8 +30,6 @@ use wire::{Down, Downstream, Header, Source};
 use super::*;
 use crate::edgehub::fake_cloud::{FakeCloud, fake_cloud};
 
-/// The limit of every wait.
-const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a local server may take here.
 const CALL_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -86,7 +85,7 @@ impl Rig {
 
     /// Returns the next answer: the id of its call, its status, body and headers.
     async fn answer(&self) -> (String, u64, Vec<u8>, Value) {
-        let message = timeout(WAIT_TIMEOUT, self.line.next()).await.expect("the cloud hears nothing");
+        let message = within("a message to the cloud", self.line.next()).await;
         let body = STANDARD.decode(message.content["body"].as_str().unwrap()).unwrap();
         let status = message.content["status_code"].as_u64().unwrap();
         assert_eq!(message.route.operation.as_str(), "upload");
@@ -339,7 +338,7 @@ async fn post(address: SocketAddr, head: &str, body: &str) -> (u16, Value) {
     let request = format!("{head}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = String::new();
-    timeout(WAIT_TIMEOUT, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
+    within("an answer", stream.read_to_string(&mut answer)).await.unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     (head.split(' ').nth(1).unwrap().parse().unwrap(), serde_json::from_str(body).unwrap_or_default())
 }
@@ -352,18 +351,13 @@ fn request(url: &str) -> String {
 }
 
 /// Waits until the server knows the URL, or no longer does.
-async fn until(rig: &Rig, url: &str, is_known: bool) {
-    let seen = async {
-        let targets = targets::Targets::new(rig.store.clone());
-        loop {
-            targets.load().await.unwrap();
-            if targets.has(url) == is_known {
-                return;
-            }
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(WAIT_TIMEOUT, seen).await.expect("the URL is not as it should be");
+async fn until_known(rig: &Rig, url: &str, is_known: bool) {
+    let targets = targets::Targets::new(rig.store.clone());
+    eventually(&format!("{url} is known: {is_known}"), async || {
+        targets.load().await.unwrap();
+        if targets.has(url) == is_known { Ok(()) } else { Err(!is_known) }
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -372,17 +366,17 @@ async fn programs_can_call_registered_urls_only() {
     let (status, told) = post(rig.address, POST, &request(URL)).await;
     assert_eq!((status, &told["code"]), (403, &json!(403)), "{told}");
     rig.register(URL, true).await;
-    until(&rig, URL, true).await;
+    until_known(&rig, URL, true).await;
     // it is kept over a restart
     let rig = rig.again().await;
     let asked = tokio::spawn(post(rig.address, POST, &*Box::leak(request(URL).into_boxed_str())));
-    let message = timeout(WAIT_TIMEOUT, rig.line.next()).await.unwrap();
+    let message = within("a message to the cloud", rig.line.next()).await;
     assert_eq!((message.route.resource.as_str(), message.route.operation.as_str()), (URL, "upload"));
     let sent = STANDARD.decode(message.content.as_str().unwrap()).unwrap();
     assert_eq!(String::from_utf8(sent).unwrap(), request(URL));
     // the rule is deleted during the call: it is answered all the same
     rig.register(URL, false).await;
-    until(&rig, URL, false).await;
+    until_known(&rig, URL, false).await;
     let content = json!({"header": null, "status_code": 200, "body": STANDARD.encode("hello")});
     let answer =
         Downstream::UploadAnswer { origin: Source::ServiceBus, failed: false, path: URL.into(), content };
@@ -397,7 +391,7 @@ async fn programs_can_call_registered_urls_only() {
 async fn refusals_and_timeouts_of_the_cloud_are_returned_to_the_program() {
     let rig = Rig::new().await;
     rig.register(URL, true).await;
-    until(&rig, URL, true).await;
+    until_known(&rig, URL, true).await;
     let text = request(URL);
     let (asked, ()) = tokio::join!(post(rig.address, POST, &text), async {
         let message = rig.line.next().await;
@@ -421,7 +415,7 @@ async fn refusals_and_timeouts_of_the_cloud_are_returned_to_the_program() {
 async fn bad_requests_of_programs_and_pages_are_refused() {
     let rig = Rig::new().await;
     rig.register(URL, true).await;
-    until(&rig, URL, true).await;
+    until_known(&rig, URL, true).await;
     let body = request(URL);
     for (head, body, status) in [
         (POST, "", 400),
@@ -437,7 +431,7 @@ async fn bad_requests_of_programs_and_pages_are_refused() {
     let mut stream = TcpStream::connect(rig.address).await.unwrap();
     stream.write_all(format!("{POST}\r\nContent-Length: 6000000\r\n\r\n").as_bytes()).await.unwrap();
     let mut answer = vec![0; 12];
-    timeout(WAIT_TIMEOUT, stream.read_exact(&mut answer)).await.unwrap().unwrap();
+    within("an answer", stream.read_exact(&mut answer)).await.unwrap();
     assert_eq!(String::from_utf8(answer).unwrap(), "HTTP/1.1 413");
 }
 
@@ -448,11 +442,11 @@ async fn a_thousand_rules_are_registered_and_forgotten() {
     for number in 0..1000 {
         rig.register(&url(number), true).await;
     }
-    until(&rig, &url(999), true).await;
+    until_known(&rig, &url(999), true).await;
     for number in 0..999 {
         rig.register(&url(number), false).await;
     }
-    until(&rig, &url(998), false).await;
+    until_known(&rig, &url(998), false).await;
     let targets = targets::Targets::new(rig.store.clone());
     assert_eq!(targets.load().await.unwrap(), 1);
     assert!(targets.has(&url(999)));

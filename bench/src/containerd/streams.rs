@@ -3,10 +3,7 @@
 
 mod direct;
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
 use anyhow::{Context, bail, ensure};
 use e2e::containerd::RealRig;
@@ -16,6 +13,7 @@ use kube::{
     Api,
     api::{AttachParams, LogParams},
 };
+use testkit::PROCESS_TIMEOUT;
 use tokio::{io::AsyncReadExt, time::timeout};
 
 use super::{create_all, pod};
@@ -34,8 +32,6 @@ const TRANSFERS: usize = 5;
 const BYTES: u64 = 100 * 1024 * 1024;
 /// How many logs are followed at a time.
 const LOGS: usize = 200;
-/// How long any step may take.
-const LIMIT: Duration = Duration::from_secs(120);
 /// A command that writes a line again and again.
 const TALKS: [&str; 3] =
     ["sh", "-c", "trap 'exit 0' TERM; while true; do echo a line of a log; usleep 100000; done"];
@@ -123,7 +119,7 @@ async fn exec(pods: &Api<Pod>, command: &[&str]) -> anyhow::Result<u64> {
             status => bail!("{} ended with {status:?}", command.join(" ")),
         }
     };
-    timeout(LIMIT, run).await.context("a command takes too long")?
+    timeout(PROCESS_TIMEOUT, run).await.context("a command takes too long")?
 }
 
 /// What it costs to follow many logs at a time.
@@ -152,7 +148,7 @@ async fn followed(rig: &RealRig, pods: &Api<Pod>) -> anyhow::Result<Followed> {
         }
         anyhow::Ok(())
     }));
-    timeout(LIMIT, read).await.context("the logs take too long")??;
+    timeout(PROCESS_TIMEOUT, read).await.context("the logs take too long")??;
     let mut seconds = Vec::new();
     for _ in 0..ROUNDS {
         let begun = Instant::now();

@@ -135,6 +135,7 @@ mod tests {
     use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
     use kube::runtime::wait::await_condition;
     use kubeapi::store::MemoryStore;
+    use testkit::within;
 
     use super::*;
 
@@ -150,7 +151,7 @@ mod tests {
                 None => !there,
             };
             let waited = await_condition(api.clone(), name, holds);
-            tokio::time::timeout(Duration::from_secs(60), waited).await.expect(name).unwrap()
+            within(name, waited).await.unwrap()
         };
         let core = until("v1.", true).await.unwrap();
         assert_eq!(core.labels()[AUTOMANAGED], "onstart");

@@ -123,24 +123,12 @@ fn ensure<K>(created: Result<K, kube::Error>) -> Result<(), kube::Error> {
 
 #[cfg(test)]
 mod tests {
-    use std::future::Future;
-
     use kube::api::{DeleteParams, Patch, PatchParams};
     use kubeapi::store::MemoryStore;
     use serde_json::json;
-    use tokio::time::{sleep, timeout};
+    use testkit::eventually;
 
     use super::*;
-
-    /// Waits until `is_so`, looking again every few milliseconds.
-    async fn until<F: Future<Output = bool>>(what: &str, is_so: impl Fn() -> F) {
-        let wait = async {
-            while !is_so().await {
-                sleep(Duration::from_millis(5)).await;
-            }
-        };
-        timeout(Duration::from_secs(20), wait).await.unwrap_or_else(|_| panic!("not within 20 s: {what}"));
-    }
 
     #[tokio::test]
     async fn what_a_namespace_has_is_made_again() {
@@ -156,19 +144,20 @@ mod tests {
         let running = tokio::spawn(run(client.clone(), defaults, shutdown.clone()));
         let maps = Api::<ConfigMap>::namespaced(client.clone(), "default");
         let accounts = Api::<ServiceAccount>::namespaced(client.clone(), "default");
-        let is_whole = || async {
+        let is_whole = async || {
             let map = maps.get_opt(ROOT_CA).await.unwrap();
             let data = map.and_then(|map| map.data).unwrap_or_default();
-            data.get("ca.crt").is_some_and(|pem| pem == "PEM")
-                && accounts.get_opt("default").await.unwrap().is_some()
+            let account = accounts.get_opt("default").await.unwrap();
+            let is_so = data.get("ca.crt").is_some_and(|pem| pem == "PEM") && account.is_some();
+            if is_so { Ok(()) } else { Err((data, account)) }
         };
-        until("made", is_whole).await;
+        eventually("made", is_whole).await;
         maps.delete(ROOT_CA, &DeleteParams::default()).await.unwrap();
         accounts.delete("default", &DeleteParams::default()).await.unwrap();
-        until("made again", is_whole).await;
+        eventually("made again", is_whole).await;
         let changed = Patch::Merge(json!({"data": {"ca.crt": "another"}}));
         maps.patch(ROOT_CA, &PatchParams::default(), &changed).await.unwrap();
-        until("as it was", is_whole).await;
+        eventually("as it was", is_whole).await;
         shutdown.cancel();
         running.await.unwrap();
     }

@@ -107,14 +107,11 @@ mod tests {
 
     use kube::api::PostParams;
     use kubeapi::store::MemoryStore;
-    use tokio::time::timeout;
+    use testkit::eventually;
     use wire::enroll::{Ca, Csr, Usage};
 
     use super::*;
     use crate::pki::Name;
-
-    /// Long enough for the slowest machine; a test that works never waits for it.
-    const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
     #[tokio::test]
     async fn a_deleted_nodes_certificate_counts_no_more_also_where_nobody_watched() {
@@ -142,20 +139,14 @@ mod tests {
         let _stop = shutdown.clone().drop_guard();
         tokio::spawn(run(client, certificates.clone(), Sessions::default(), shutdown));
         let until = async |name: &str, wanted: Name| {
-            let reached = async {
-                while certificates.name(name, ca.cert_der(), Duration::ZERO).await.unwrap() != wanted {
-                    tokio::task::yield_now().await;
-                }
-            };
-            timeout(TEST_TIMEOUT, reached).await.unwrap_or_else(|_| panic!("{name} is {wanted:?}"));
+            eventually(&format!("{name} is {wanted:?}"), async || {
+                let found = certificates.name(name, ca.cert_der(), Duration::ZERO).await.unwrap();
+                if found == wanted { Ok(()) } else { Err(found) }
+            })
+            .await;
         };
         until("early", Name::Free).await;
-        let registered = async {
-            while certificates.uid("late").await.unwrap().is_none() {
-                tokio::task::yield_now().await;
-            }
-        };
-        timeout(TEST_TIMEOUT, registered).await.unwrap();
+        eventually("the uid of late", async || certificates.uid("late").await.unwrap().ok_or("none")).await;
         nodes.delete("late", &Default::default()).await.unwrap();
         until("late", Name::Free).await;
         for (name, given) in shown {

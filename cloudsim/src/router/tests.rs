@@ -5,17 +5,15 @@ use std::time::Duration;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use kubeapi::store::MemoryStore;
 use serde_json::Value;
+use testkit::{WAIT_TIMEOUT, until, within};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpSocket, TcpStream},
-    time::timeout,
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::*;
 use crate::{controllers::rules::Via, kinds};
-
-const LONG: Duration = Duration::from_secs(20);
 
 #[test]
 fn a_request_names_node_namespace_and_path() {
@@ -42,8 +40,10 @@ async fn listener() -> (SocketAddr, DropGuard) {
 async fn listener_with(memory: BodyMemory) -> (SocketAddr, DropGuard) {
     let client =
         kubeapi::Api::builder(MemoryStore::new()).registry(kinds::registry()).build().client("default");
-    let (rules, stop) =
-        (Rules::new(client, Via::of_authority(b"an authority"), |_| false, LONG), CancellationToken::new());
+    let (rules, stop) = (
+        Rules::new(client, Via::of_authority(b"an authority"), |_| false, WAIT_TIMEOUT),
+        CancellationToken::new(),
+    );
     tokio::spawn(rules.clone().run(stop.clone()));
     rules.complete().await;
     let router = Router { memory, ..Router::anonymous(rules) };
@@ -64,7 +64,7 @@ async fn ask(address: SocketAddr, head: &str, body: &[u8]) -> (String, Value) {
         let _ = stream.read_to_end(&mut answer).await;
         String::from_utf8(answer).unwrap()
     };
-    let answer = timeout(LONG, asking).await.unwrap();
+    let answer = within("an answer", asking).await;
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     (head.to_owned(), serde_json::from_str(body).unwrap())
 }
@@ -100,9 +100,9 @@ async fn a_body_that_is_too_large_is_answered_on_http2() {
         tokio::spawn(connection);
         let body = Full::new(Bytes::from(vec![b'x'; size]));
         let request = Request::post(format!("http://{address}/edge-1/default/a")).body(body).unwrap();
-        let answer = timeout(LONG, sender.send_request(request)).await.unwrap().unwrap();
+        let answer = within("the head of an answer", sender.send_request(request)).await.unwrap();
         assert_eq!(answer.status(), StatusCode::PAYLOAD_TOO_LARGE, "{size}");
-        let told = timeout(LONG, answer.into_body().collect()).await.unwrap().unwrap().to_bytes();
+        let told = within("the body of an answer", answer.into_body().collect()).await.unwrap().to_bytes();
         let told: Value = serde_json::from_slice(&told).unwrap();
         assert_eq!(told["reason"], "BodyTooLarge", "{size}");
     }
@@ -121,7 +121,7 @@ async fn stalls(from: [u8; 4], to: SocketAddr, bytes: usize) -> TcpStream {
 
 async fn status_of(mut stream: TcpStream) -> String {
     let mut answer = [0; 12];
-    timeout(LONG, stream.read_exact(&mut answer)).await.unwrap().unwrap();
+    within("an answer", stream.read_exact(&mut answer)).await.unwrap();
     String::from_utf8_lossy(&answer[9..]).into_owned()
 }
 
@@ -151,12 +151,7 @@ async fn bodies_that_do_not_come_hold_no_room_of_others() {
         slow.push(stalls(one, address, 150 * KIB).await);
     }
     // three steps of 64 KiB each
-    let taken = async {
-        while memory.taken() < 3 * 3 * 64 {
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(LONG, taken).await.unwrap();
+    until("three steps of each", || memory.taken() >= 3 * 3 * 64).await;
     // the share of this client is used up, and another one has its own
     assert_eq!(whole(one, address, 150 * KIB).await, "429");
     assert_eq!(whole(other, address, 150 * KIB).await, "404");

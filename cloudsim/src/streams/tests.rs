@@ -1,15 +1,13 @@
 //! Tunnels with a node that the test plays: correctly and hostile.
 
-use std::time::Duration;
-
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Method, StatusCode, header};
 use http_body_util::BodyExt;
 use kubeapi::{Body, NodeAnswer, NodeError, NodeIo, NodeRequest, NodeStreams};
+use testkit::{WAIT_TIMEOUT, within};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex},
     task::JoinHandle,
-    time::timeout,
 };
 use tokio_util::sync::CancellationToken;
 use wire::{
@@ -30,8 +28,6 @@ mod ends;
 mod hostile;
 mod windows;
 
-/// A timeout longer than anything here takes.
-const LIMIT: Duration = Duration::from_secs(60);
 const NODE: &str = "edge-1";
 
 /// What all nodes share.
@@ -45,7 +41,7 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let timing = Timing { ping: LIMIT, read: 2 * LIMIT, write: LIMIT };
+        let timing = Timing { ping: WAIT_TIMEOUT, read: 2 * WAIT_TIMEOUT, write: WAIT_TIMEOUT };
         Self {
             tunnels: Tunnels::default(),
             faults: Faults::new(1),
@@ -99,7 +95,7 @@ impl World {
         let connect = node.connect().await;
         assert_eq!(connect.header["Upgrade"], ["SPDY/3.1"]);
         node.data(connect.id, head_and_more).await;
-        match soon(asked).await.unwrap().unwrap() {
+        match within("the answer", asked).await.unwrap().unwrap() {
             NodeAnswer::Upgraded(head, io) => {
                 assert_eq!(head.status, StatusCode::SWITCHING_PROTOCOLS);
                 (connect.id, io)
@@ -154,7 +150,7 @@ impl Node {
                 }
             }
         };
-        soon(reading).await
+        within("the next message", reading).await
     }
 
     async fn next_frame(&mut self) -> Frame {
@@ -184,17 +180,13 @@ impl Node {
 
     async fn ended(self) -> TunnelEnd {
         drop(self.io);
-        soon(self.run).await.unwrap()
+        within("the end of the tunnel", self.run).await.unwrap()
     }
-}
-
-async fn soon<T>(future: impl Future<Output = T>) -> T {
-    timeout(LIMIT, future).await.expect("it comes in time")
 }
 
 /// An ordinary answer.
 async fn answer(asked: Asked) -> http::Response<Body> {
-    match soon(asked).await.unwrap().unwrap() {
+    match within("the answer", asked).await.unwrap().unwrap() {
         NodeAnswer::Response(response) => response,
         NodeAnswer::Upgraded(head, _) => panic!("{head:?}"),
     }
@@ -202,12 +194,12 @@ async fn answer(asked: Asked) -> http::Response<Body> {
 
 /// Reads a whole body, or why it is incomplete.
 async fn whole(body: Body) -> Result<String, String> {
-    let collected = soon(body.collect()).await.map_err(|error| error.to_string())?;
+    let collected = within("the end of the body", body.collect()).await.map_err(|error| error.to_string())?;
     Ok(String::from_utf8(collected.to_bytes().to_vec()).unwrap())
 }
 
 /// Reads the next piece of a body.
 async fn piece(body: &mut Body) -> String {
-    let frame = soon(body.frame()).await.unwrap().unwrap();
+    let frame = within("a piece of the body", body.frame()).await.unwrap().unwrap();
     String::from_utf8(frame.into_data().unwrap().to_vec()).unwrap()
 }

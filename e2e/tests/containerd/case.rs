@@ -4,11 +4,12 @@ use std::{fmt::Write as _, fs, time::Duration};
 
 use anyhow::ensure;
 use e2e::{
-    Cloud, WAIT_TIMEOUT,
+    Cloud,
     containerd::{IMAGE, RealRig, Traces},
     until_within,
 };
 use serde_json::{Value, json};
+use testkit::PROCESS_TIMEOUT;
 
 /// A pod, and what a shell in its first container prints.
 pub(crate) struct Case<'a> {
@@ -90,7 +91,7 @@ pub(crate) fn check(rig: &RealRig, cases: &[Case<'_>]) -> anyhow::Result<()> {
 
 /// Nothing of any pod is left on the machine when all are deleted.
 pub(crate) fn leaves_nothing(rig: &RealRig) -> anyhow::Result<()> {
-    leaves_nothing_of(rig, WAIT_TIMEOUT, |traces| traces)
+    leaves_nothing_of(rig, PROCESS_TIMEOUT, |traces| traces)
 }
 
 /// Nothing of what `part` picks is left when all pods are deleted, and nothing that the agent makes.

@@ -12,11 +12,12 @@ use std::{
 
 use anyhow::{Context, ensure};
 use e2e::{
-    AGENT, Random, RunningContainer, at,
+    AGENT, RunningContainer, at,
     containerd::{RealRig, Traces},
     until, until_within,
 };
 use serde_json::{Value, json};
+use testkit::{LONG_TIMEOUT, Random};
 use wire::cri::{ContainerState, PodSandboxState};
 
 use crate::case::{apply, leaves_nothing_of, pod};
@@ -35,8 +36,6 @@ const KILLS: u64 = 2;
 const SECONDS: u64 = 10;
 /// Where the random moments begin where nobody says otherwise.
 const SEED: u64 = 1;
-/// How long all pods may take to come to rest: many starts and ends on a machine that does other things too.
-const REST: Duration = Duration::from_secs(300);
 
 /// What is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +67,7 @@ fn churn(victims: Victims) -> anyhow::Result<()> {
     }
     churn.rest(&rig)?;
     churn.tell(&rig)?;
-    leaves_nothing_of(&rig, REST, churn.part())?;
+    leaves_nothing_of(&rig, LONG_TIMEOUT, churn.part())?;
     churn.tell_left(&rig)
 }
 
@@ -183,7 +182,7 @@ impl Churn {
 
     /// Waits until just the wanted pods run, and nothing of any other is left.
     fn rest(&self, rig: &RealRig) -> anyhow::Result<()> {
-        until_within(REST, "just the wanted pods", || self.compare(rig)).with_context(|| {
+        until_within(LONG_TIMEOUT, "just the wanted pods", || self.compare(rig)).with_context(|| {
             format!("seed {}, {} pods so far, kills: {:?}", self.seed, self.made, self.kills)
         })
     }

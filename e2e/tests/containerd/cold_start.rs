@@ -19,6 +19,7 @@ use e2e::{
 };
 use nix::mount::{MntFlags, umount2};
 use serde_json::json;
+use testkit::{LONG_TIMEOUT, Random};
 
 use crate::case::{apply, leaves_nothing_of, pod};
 
@@ -30,8 +31,6 @@ const PODS_WITH_KILLS: usize = 8;
 const KILLS: u64 = 4;
 /// How long one start lives at most before it is killed, milliseconds.
 const LIFE: u64 = 700;
-/// All pods start, on a machine that does other things too.
-const START_TIMEOUT: Duration = Duration::from_secs(300);
 
 #[test]
 fn twenty_pods_start_without_the_cloud() -> anyhow::Result<()> {
@@ -53,11 +52,10 @@ fn pods_start_without_the_cloud_after_kills_at_random_moments() -> anyhow::Resul
     let (mut rig, host) = ready(PODS_WITH_KILLS)?;
     let before = rig.containerd.cri.running()?;
     power_off(&mut rig)?;
-    let mut chance = setting("OUTRIGGER_COLD_SEED", 1)?;
+    let mut random = Random::new(setting("OUTRIGGER_COLD_SEED", 1)?);
     for _ in 0..setting("OUTRIGGER_COLD_KILLS", KILLS)? {
         rig.node.process.start_again()?;
-        chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        at(Instant::now() + Duration::from_millis((chance >> 33) % LIFE));
+        at(Instant::now() + Duration::from_millis(random.below(LIFE)));
         rig.node.process.kill()?;
     }
     rig.node.process.start_again()?;
@@ -122,7 +120,7 @@ fn power_off(rig: &mut RealRig) -> anyhow::Result<()> {
 }
 
 fn all_run(rig: &RealRig, count: usize) -> anyhow::Result<BTreeSet<RunningContainer>> {
-    until_within(START_TIMEOUT, "all pods run", || {
+    until_within(LONG_TIMEOUT, "all pods run", || {
         let running = rig.containerd.cri.running()?;
         ensure!(running.len() == count, "{} containers run", running.len());
         ensure!(pods(&running).len() == count, "a pod runs twice: {running:?}");
@@ -187,7 +185,7 @@ fn finish(
         })?;
     }
     ensure!(rig.containerd.cri.running()? == before, "the cloud's return changed what runs");
-    leaves_nothing_of(&rig, START_TIMEOUT, part)?;
+    leaves_nothing_of(&rig, LONG_TIMEOUT, part)?;
     drop(rig);
     Ok(host.close()?)
 }

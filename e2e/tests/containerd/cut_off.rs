@@ -14,10 +14,11 @@ use std::{
 
 use anyhow::{Context, ensure};
 use e2e::{
-    Random, at,
+    at,
     containerd::{Containerd, RawCri, RealRig, Traces},
     group_root, pod_group, until,
 };
+use testkit::{PROCESS_TIMEOUT, Random};
 use tokio::{task::JoinSet, time::timeout};
 use tonic::{Response, Status, transport::Channel};
 use wire::cri::{self, runtime_service_client::RuntimeServiceClient};
@@ -33,8 +34,6 @@ const START: u64 = 400;
 const ROUNDS: u64 = 2;
 /// … while so many containers are started.
 const STARTS: u64 = 12;
-/// How long it may take until all is gone.
-const REMOVE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// One pod, and when its calls are cut off.
 #[derive(Clone)]
@@ -57,14 +56,14 @@ impl Begun {
         sandbox.linux.get_or_insert_default().cgroup_parent = group;
         // of every third pod the sandbox
         let sandbox_for =
-            if number.is_multiple_of(3) { random.below(SANDBOX) } else { REMOVE_TIMEOUT.as_millis() as u64 };
+            if number.is_multiple_of(3) { random.below(SANDBOX) } else { PROCESS_TIMEOUT.as_millis() as u64 };
         let start_for = Duration::from_millis(random.below(START));
         Ok(Self { sandbox, sandbox_for: Duration::from_millis(sandbox_for), start_for })
     }
 
     /// The same with a sandbox that is made to its end.
     fn uncut(self) -> Self {
-        Self { sandbox_for: REMOVE_TIMEOUT, ..self }
+        Self { sandbox_for: PROCESS_TIMEOUT, ..self }
     }
 
     /// As far as it comes.
@@ -162,7 +161,7 @@ fn calls_that_are_cut_off_leave_nothing() -> anyhow::Result<()> {
     ensure!(finished?.len() < PODS as usize, "no call was cut off");
     tell(&rig, seed)?;
     rig.node.process.start_again()?;
-    leaves_nothing_of(&rig, REMOVE_TIMEOUT, Traces::of_tasks)?;
+    leaves_nothing_of(&rig, PROCESS_TIMEOUT, Traces::of_tasks)?;
     tell_ended(&rig.node.process.log());
     let groups = rig.containerd.traces()?.pod_groups;
     ensure!(groups.is_empty(), "control groups of pods: {groups:?}");
@@ -200,7 +199,7 @@ fn what_a_runtime_that_is_killed_was_starting_leaves_nothing_that_runs() -> anyh
     }
     tell(&rig, seed)?;
     rig.node.process.start_again()?;
-    leaves_nothing_of(&rig, REMOVE_TIMEOUT, Traces::alive)?;
+    leaves_nothing_of(&rig, PROCESS_TIMEOUT, Traces::alive)?;
     tell_ended(&rig.node.process.log());
     // and so no process that has not become a container's
     let groups = rig.containerd.traces()?.pod_groups;

@@ -4,11 +4,12 @@ use std::{collections::BTreeSet, fs};
 
 use anyhow::{Context, ensure};
 use e2e::{
-    Cloud, Cri, NODE, RunningContainer, WAIT_TIMEOUT,
+    Cloud, Cri, NODE, RunningContainer,
     containerd::{RawCri, RealRig, Traces},
     until,
 };
 use serde_json::json;
+use testkit::PROCESS_TIMEOUT;
 
 use crate::{
     case::{apply, leaves_nothing, leaves_nothing_of, pod},
@@ -90,7 +91,7 @@ fn an_agent_that_is_killed_while_pods_start() -> anyhow::Result<()> {
         Ok(())
     })?;
     // its calls were cut off
-    leaves_nothing_of(&rig, WAIT_TIMEOUT, Traces::of_tasks)
+    leaves_nothing_of(&rig, PROCESS_TIMEOUT, Traces::of_tasks)
 }
 
 #[test]
@@ -122,7 +123,7 @@ fn a_runtime_that_is_killed_keeps_its_containers() -> anyhow::Result<()> {
     rig.node.process.start_again()?;
     rig.cloud.wait_gone("patient")?;
     unchanged(&rig, &before)?;
-    leaves_nothing_of(&rig, WAIT_TIMEOUT, Traces::alive)
+    leaves_nothing_of(&rig, PROCESS_TIMEOUT, Traces::alive)
 }
 
 #[test]

@@ -147,7 +147,7 @@ fn what_runs_in_a_pods_group_and_is_no_container_is_ended() -> anyhow::Result<()
     let before = RealRig::container_id(&rig.wait_ready("whole")?, "main")?;
     // what a runtime has lost: in a group of its own, with an id that the runtime does not know
     let lost = "0123456789abcdef".repeat(4);
-    let mut sleeper = Process::start("sleep", sleep(), rig.directory.path())?;
+    let mut sleeper = Process::start("sleep", sleeping(), rig.directory.path())?;
     for place in group("whole")?.beside(&lost).places() {
         fs::create_dir(&place)?;
         fs::write(place.join("cgroup.procs"), sleeper.id().context("it has ended")?.to_string())?;
@@ -164,7 +164,7 @@ fn what_runs_in_a_pods_group_and_is_no_container_is_ended() -> anyhow::Result<()
     leaves_nothing(&rig)
 }
 
-fn sleep() -> Command {
+fn sleeping() -> Command {
     let mut command = Command::new("sleep");
     command.arg("1000000");
     command

@@ -4,7 +4,7 @@
 use std::{fs, path::Path};
 
 use anyhow::{Context, ensure};
-use e2e::{Kubectl, Ports, containerd::RealRig, run_with_input, until_within};
+use e2e::{Kubectl, Ports, containerd::RealRig, run_with_input, until};
 use serde_json::{Value, json};
 
 use crate::case::{apply, pod};
@@ -15,8 +15,6 @@ const LIBRARIES: [&str; 3] = ["/lib", "/lib64", "/usr/lib"];
 const FILE: &str = "/seen/seen.json";
 /// Where the node's kubeconfig is, in its container.
 const KUBECONFIG: &str = "/kubeconfig";
-/// Many times what a restarted container or a new connection takes.
-const WAIT_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// The informer in a pod, its file on the node below `directory`. `kubeconfig`: the node's file that says where the API is for pods in
 /// the node's own network; without, the pod is in one of its own, and in-cluster configuration says it.
@@ -77,7 +75,7 @@ pub(crate) fn until_seen(directory: &Path, wanted: &Value) -> anyhow::Result<u64
 
 /// The same, after so many lists.
 fn until_seen_after(directory: &Path, wanted: &Value, lists: u64) -> anyhow::Result<u64> {
-    until_within(WAIT_TIMEOUT, &format!("an informer that sees {wanted}"), || {
+    until(&format!("an informer that sees {wanted}"), || {
         let seen = seen(directory)?;
         let is_right = seen["listed"] == *wanted && seen["watched"] == *wanted;
         match seen["lists"].as_u64() {
@@ -110,7 +108,7 @@ fn an_informer_in_a_pod_is_right_with_the_cloud_and_without() -> anyhow::Result<
     let server = format!("  metaManager: {{metaServer: {{enable: true, server: '{address}'}}}}");
     rig.restart_with_lines(&[("modules:", &server)])?;
     let kubeconfig = rig.node.kubeconfig();
-    until_within(WAIT_TIMEOUT, "MetaServer's kubeconfig", || {
+    until("MetaServer's kubeconfig", || {
         if kubeconfig.exists() { Ok(()) } else { Err(kubeconfig.display().to_string()) }
     })?;
     apply(&rig, &granted_to_nodes())?;
@@ -128,7 +126,7 @@ fn an_informer_in_a_pod_is_right_with_the_cloud_and_without() -> anyhow::Result<
     ensure!(kubectl.run(&value)? == "2");
 
     rig.cloud.process.kill()?;
-    until_within(WAIT_TIMEOUT, "a node that knows that the cloud is away", || {
+    until("a node that knows that the cloud is away", || {
         let output = kubectl.output(&["get", "configmaps"]).map_err(|error| format!("{error:#}"))?;
         if output.stderr.contains("this is what this node holds") { Ok(()) } else { Err(output.stderr) }
     })?;
@@ -146,7 +144,7 @@ fn an_informer_in_a_pod_is_right_with_the_cloud_and_without() -> anyhow::Result<
     let own = kubectl.json(&["get", "pod", "informer"])?;
     rig.containerd.raw_cri.stop(&RealRig::container_id(&own, "main")?, 0)?;
     until_seen(&directory, &known)?;
-    until_within(WAIT_TIMEOUT, "the restart in the pod's status", || {
+    until("the restart in the pod's status", || {
         let own = kubectl.json(&["get", "pod", "informer"]).map_err(|error| format!("{error:#}"))?;
         if own["status"]["containerStatuses"][0]["restartCount"] == 1 {
             Ok(())

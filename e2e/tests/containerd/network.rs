@@ -174,7 +174,7 @@ fn pods_end_whose_network_results_are_empty_or_cut_short() -> anyhow::Result<()>
 
 fn get(ip: Ipv4Addr, port: u16) -> anyhow::Result<String> {
     let mut stream = TcpStream::connect((ip, port))?;
-    stream.set_read_timeout(Some(e2e::WAIT_TIMEOUT))?;
+    stream.set_read_timeout(Some(testkit::PROCESS_TIMEOUT))?;
     stream.write_all(b"GET /who HTTP/1.0\r\n\r\n")?;
     let mut text = String::new();
     stream.read_to_string(&mut text)?;

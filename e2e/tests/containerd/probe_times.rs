@@ -12,8 +12,9 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use e2e::{WAIT_TIMEOUT, containerd::RealRig, until};
+use e2e::{containerd::RealRig, until};
 use serde_json::json;
+use testkit::PROCESS_TIMEOUT;
 
 use crate::{
     case::{apply, leaves_nothing, pod},
@@ -54,7 +55,7 @@ impl Watch {
     fn wait(&self, text: &str) -> anyhow::Result<SystemTime> {
         loop {
             let (at, line) =
-                self.seen.recv_timeout(WAIT_TIMEOUT).with_context(|| format!("never printed: {text}"))?;
+                self.seen.recv_timeout(PROCESS_TIMEOUT).with_context(|| format!("never printed: {text}"))?;
             if line == text {
                 return Ok(at);
             }

@@ -85,7 +85,7 @@ fn answer(
     digest: &str,
     given: &Mutex<Vec<String>>,
 ) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(e2e::WAIT_TIMEOUT))?;
+    stream.set_read_timeout(Some(testkit::PROCESS_TIMEOUT))?;
     let mut lines = BufReader::new(stream).lines();
     let first = lines.next().transpose()?.unwrap_or_default();
     let mut known = false;

@@ -66,7 +66,7 @@ impl HttpServer {
 }
 
 fn head(stream: &TcpStream) -> std::io::Result<String> {
-    stream.set_read_timeout(Some(e2e::WAIT_TIMEOUT))?;
+    stream.set_read_timeout(Some(testkit::PROCESS_TIMEOUT))?;
     let lines = BufReader::new(stream).lines();
     let lines: Result<Vec<String>, _> =
         lines.take_while(|line| line.as_ref().is_ok_and(|l| !l.is_empty())).collect();

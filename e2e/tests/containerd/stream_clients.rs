@@ -1,6 +1,6 @@
 //! Containers by other clients than kubectl's commands: kubectl on a terminal, and kube-rs.
 
-use std::{path::Path, process::Command, time::Duration};
+use std::{path::Path, process::Command};
 
 use anyhow::{Context, ensure};
 use e2e::{
@@ -15,6 +15,7 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 use serde_json::{Value, json};
+use testkit::WAIT_TIMEOUT;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     time::timeout,
@@ -22,8 +23,6 @@ use tokio::{
 
 use crate::case::{apply, leaves_nothing, pod};
 
-/// How long an answer may take.
-const LIMIT: Duration = Duration::from_secs(60);
 /// What is sent to a port and comes back.
 const SENT: usize = 300_000;
 
@@ -84,7 +83,7 @@ async fn kube_rs(kubeconfig: &Path, asks: &str) -> anyhow::Result<()> {
     stdin.write_all(b"this\n").await?;
     let mut said = String::new();
     let mut stdout = process.stdout().context("stdout")?;
-    timeout(LIMIT, stdout.read_to_string(&mut said)).await.context("no end of the command")??;
+    timeout(WAIT_TIMEOUT, stdout.read_to_string(&mut said)).await.context("no end of the command")??;
     ensure!(said == "read this\n", "{said:?}");
     let status = process.take_status().context("a status")?.await.context("it has no status")?;
     ensure!(status.reason.as_deref() == Some("NonZeroExitCode"), "{status:?}");
@@ -94,7 +93,9 @@ async fn kube_rs(kubeconfig: &Path, asks: &str) -> anyhow::Result<()> {
     stdin.write_all(b"that\n").await?;
     let mut answer = [0; 9];
     let mut stdout = attached.stdout().context("stdout")?;
-    timeout(LIMIT, stdout.read_exact(&mut answer)).await.context("no answer of what is attached to")??;
+    timeout(WAIT_TIMEOUT, stdout.read_exact(&mut answer))
+        .await
+        .context("no answer of what is attached to")??;
     ensure!(&answer == b"got that\n", "{answer:?}");
     attached.abort();
 
@@ -104,7 +105,7 @@ async fn kube_rs(kubeconfig: &Path, asks: &str) -> anyhow::Result<()> {
     let sent: Vec<u8> = (0..=250).cycle().take(SENT).collect();
     let mut came = vec![0; SENT];
     let write = async { anyhow::Ok(writer.write_all(&sent).await?) };
-    let read = async { anyhow::Ok(timeout(LIMIT, reader.read_exact(&mut came)).await.map(drop)?) };
+    let read = async { anyhow::Ok(timeout(WAIT_TIMEOUT, reader.read_exact(&mut came)).await.map(drop)?) };
     tokio::try_join!(write, read)?;
     ensure!(came == sent, "other bytes come back");
     Ok(())

@@ -8,17 +8,15 @@ use std::{
     os::fd::OwnedFd,
     process::{Child, ChildStdout, Command, Stdio},
     thread,
-    time::Duration,
 };
 
 use anyhow::{Context, anyhow, ensure};
 use e2e::{Process, containerd::RealRig};
 use serde_json::json;
+use testkit::WAIT_TIMEOUT;
 
 use crate::case::{apply, leaves_nothing, pod};
 
-/// How long a connection may say nothing.
-const LIMIT: Duration = Duration::from_secs(60);
 /// Lines of the log that is read slowly: more than all sockets and buffers on its way hold.
 const LINES: usize = 1500;
 /// Bytes of each, with its end.
@@ -154,7 +152,7 @@ fn many_connections(rig: &RealRig, websockets: &str) -> anyhow::Result<()> {
 /// A connection to the port that answers.
 fn begun(port: u16) -> anyhow::Result<TcpStream> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
-    stream.set_read_timeout(Some(LIMIT))?;
+    stream.set_read_timeout(Some(WAIT_TIMEOUT))?;
     stream.write_all(b"?")?;
     stream.read_exact(&mut [0])?;
     Ok(stream)

@@ -4,7 +4,6 @@ use std::{
     fs,
     io::{Read, Write},
     net::TcpStream,
-    time::Duration,
 };
 
 use anyhow::{Context, ensure};
@@ -19,6 +18,7 @@ use spdy::{
     Headers, Role,
     session::{self, Stream},
 };
+use testkit::{PROCESS_TIMEOUT, WAIT_TIMEOUT};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream},
     time::timeout,
@@ -29,9 +29,6 @@ use wire::{
 };
 
 use crate::case::{apply, leaves_nothing, pod};
-
-/// How long a step may take.
-const LIMIT: Duration = Duration::from_secs(60);
 
 /// A rig whose node has a tunnel to a cloud.
 struct Tunnelled {
@@ -57,7 +54,9 @@ impl Tunnelled {
     }
 
     fn run<T>(&self, work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-        self.server.runtime.block_on(async { timeout(2 * LIMIT, work).await.context("it does not end")? })
+        self.server
+            .runtime
+            .block_on(async { timeout(PROCESS_TIMEOUT, work).await.context("it does not end")? })
     }
 }
 
@@ -69,7 +68,7 @@ impl Lines {
     async fn count(&mut self, from: u64, to: u64) -> anyhow::Result<()> {
         for number in from..to {
             let mut line = String::new();
-            timeout(LIMIT, self.0.read_line(&mut line)).await.context("the log stands still")??;
+            timeout(WAIT_TIMEOUT, self.0.read_line(&mut line)).await.context("the log stands still")??;
             ensure!(line == format!("line {number}\n"), "{line:?} is not line {number}");
         }
         Ok(())
@@ -77,7 +76,7 @@ impl Lines {
 
     async fn end(mut self) -> anyhow::Result<String> {
         let mut rest = String::new();
-        timeout(LIMIT, self.0.read_to_string(&mut rest)).await.context("the log has no end")??;
+        timeout(WAIT_TIMEOUT, self.0.read_to_string(&mut rest)).await.context("the log has no end")??;
         Ok(rest)
     }
 }
@@ -239,7 +238,7 @@ fn encoded(word: &str) -> String {
 
 async fn all(stream: &mut Stream) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    timeout(LIMIT, stream.read_to_end(&mut bytes)).await.context("a stream has no end")??;
+    timeout(WAIT_TIMEOUT, stream.read_to_end(&mut bytes)).await.context("a stream has no end")??;
     Ok(bytes)
 }
 
@@ -309,7 +308,7 @@ fn attached(here: &Tunnelled) -> anyhow::Result<()> {
         let mut attached = exec(&here.session, "/attach/default/asks/main", &[], false).await?;
         attached.stdin.write_all(b"this\n").await?;
         let mut answer = [0; 9];
-        timeout(LIMIT, attached.stdout.read_exact(&mut answer)).await.context("no answer")??;
+        timeout(WAIT_TIMEOUT, attached.stdout.read_exact(&mut answer)).await.context("no answer")??;
         ensure!(&answer == b"got this\n", "{answer:?}");
         Ok(())
     })
@@ -334,7 +333,7 @@ fn forwards(here: &Tunnelled) -> anyhow::Result<()> {
         let (mut reader, mut writer) = tokio::io::split(data);
         let mut came = vec![0; sent.len()];
         let write = async { anyhow::Ok(writer.write_all(&sent).await?) };
-        let read = async { anyhow::Ok(timeout(LIMIT, reader.read_exact(&mut came)).await??) };
+        let read = async { anyhow::Ok(timeout(WAIT_TIMEOUT, reader.read_exact(&mut came)).await??) };
         tokio::try_join!(write, read).context("a mebibyte and back")?;
         ensure!(came == sent, "other bytes come back");
         let (mut error, _data) = pair("7001", "1").await?;
@@ -355,7 +354,7 @@ fn leaves(here: &Tunnelled, path: &str) -> anyhow::Result<()> {
         )
         .await?;
         let mut begun = [0; 6];
-        timeout(LIMIT, exec.stdout.read_exact(&mut begun)).await.context("no beginning")??;
+        timeout(WAIT_TIMEOUT, exec.stdout.read_exact(&mut begun)).await.context("no beginning")??;
         Ok(())
     })?;
     until("the end of the command", || {
@@ -410,7 +409,7 @@ fn refusals(here: &Tunnelled) -> anyhow::Result<()> {
             "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, close\r\nUpgrade: SPDY/3.1\r\n\r\n"
         )?;
         let mut answer = String::new();
-        stream.set_read_timeout(Some(LIMIT))?;
+        stream.set_read_timeout(Some(WAIT_TIMEOUT))?;
         let mut chunk = [0; 64];
         let read = stream.read(&mut chunk)?;
         answer.push_str(&String::from_utf8_lossy(&chunk[..read]));

@@ -10,8 +10,9 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use e2e::{NODE, Ports, Rig, WAIT_TIMEOUT, mosquitto, run, until};
+use e2e::{NODE, Ports, Rig, mosquitto, run, until};
 use serde_json::{Value, json};
+use testkit::PROCESS_TIMEOUT;
 
 const MANIFESTS: &str = "
 apiVersion: devices.kubeedge.io/v1beta1
@@ -62,13 +63,13 @@ impl Listener {
             }
         });
         let listener = Self { child, lines };
-        is_subscribed.recv_timeout(WAIT_TIMEOUT).context("mosquitto_sub does not subscribe")?;
+        is_subscribed.recv_timeout(PROCESS_TIMEOUT).context("mosquitto_sub does not subscribe")?;
         Ok(listener)
     }
 
     /// The next message on this topic that is as wanted.
     fn until(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> anyhow::Result<Value> {
-        self.within(WAIT_TIMEOUT, what, wanted)
+        self.within(PROCESS_TIMEOUT, what, wanted)
     }
 
     /// The same, where nothing may come.

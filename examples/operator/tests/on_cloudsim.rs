@@ -1,7 +1,7 @@
 //! The operator, unchanged, on a cloud in process.
 #![cfg(test)]
 
-use std::{fmt::Debug, time::Duration};
+use std::fmt::Debug;
 
 use cloudsim::{Cloud, Options};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service, events::v1::Event};
@@ -13,15 +13,13 @@ use kube::{
 use operator::{FINALIZER, Website, WebsiteSpec};
 use serde::de::DeserializeOwned;
 use serde_json::json;
-
-/// Longer than anything here takes; what hangs fails.
-const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
+use testkit::within;
 
 async fn until<K>(api: &Api<K>, name: &str, wanted: impl Condition<K>) -> Option<K>
 where
     K: Clone + Debug + Send + DeserializeOwned + kube::Resource + 'static,
 {
-    tokio::time::timeout(WAIT_TIMEOUT, await_condition(api.clone(), name, wanted)).await.unwrap().unwrap()
+    within(name, await_condition(api.clone(), name, wanted)).await.unwrap()
 }
 
 fn is_in(phase: &'static str) -> impl Fn(Option<&Website>) -> bool {

@@ -1,17 +1,14 @@
 //! The files on a node's disk: configuration, databases, manifests of static pods.
 
-use std::{fs, path::Path, sync::Arc, time::Duration};
+use std::{fs, path::Path, sync::Arc};
 
 use agent::{config, metamanager};
 use kubeapi::store::{Expect, Key, MemoryStore, Resource, SqliteOptions, SqliteStore, Store, Write};
 use serde_json::Value;
-use tokio::time::interval;
+use testkit::until;
 
 use super::api::wait;
 use crate::corpus;
-
-/// How often it is checked whether a database is closed.
-const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Runs `look` on a file with these bytes in a directory of its own, in memory if there is such a directory.
 fn with_file(name: &str, bytes: &[u8], look: impl FnOnce(&Path)) {
@@ -78,10 +75,10 @@ pub(super) fn store_dbs() -> Vec<Vec<u8>> {
             store.commit(vec![write]).await.expect("a commit");
             drop(store);
             // The last connection that is closed writes everything into the one file.
-            let mut looks = interval(POLL_INTERVAL);
-            while fs::exists(path.with_file_name("made.db-wal")).unwrap_or(true) {
-                looks.tick().await;
-            }
+            until("the last connection's end", || {
+                !fs::exists(path.with_file_name("made.db-wal")).unwrap_or(true)
+            })
+            .await;
         });
         made = fs::read(path).expect("a database");
     });

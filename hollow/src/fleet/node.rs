@@ -314,6 +314,8 @@ fn lay_over(below: &mut serde_json::Value, above: &serde_json::Value) {
 
 #[cfg(test)]
 mod tests {
+    use testkit::within;
+
     use super::*;
 
     #[tokio::test]
@@ -324,7 +326,7 @@ mod tests {
         let mut node = HollowNode::prepare("edge-1", addresses, "", &options).await.unwrap();
         node.start().await.unwrap();
         node.runtime.tasks().fail("the clock of a simulated runtime", "on purpose".into());
-        let error = timeout(Duration::from_secs(60), node.ended()).await.expect("it ends").unwrap_err();
+        let error = within("the end of the node", node.ended()).await.unwrap_err();
         assert!(matches!(&error, Error::Panicked(panicked) if panicked.message == "on purpose"), "{error:?}");
     }
 }

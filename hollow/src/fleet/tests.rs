@@ -7,6 +7,7 @@ use clap::Parser;
 use cloudsim::{Addresses, Cloud};
 use kubeapi::store::{Expect, Key, Resource, SqliteStore, Store, Write};
 use serde_json::json;
+use testkit::within;
 use tokio_util::sync::CancellationToken;
 use wire::cri::{
     ListPodSandboxRequest, PodSandboxConfig, PodSandboxMetadata, RunPodSandboxRequest,
@@ -119,9 +120,7 @@ async fn a_join_tells_the_cloud_hub_from_other_servers_and_a_name_that_is_taken_
     // This node is connected.
     let options = Options::new(1, directory.path().join("fleet"));
     let fleet = Fleet::start(addresses, &token, &options).await.unwrap();
-    let mut link = fleet.nodes()[0].link().unwrap();
-    let up = link.wait_for(|link| *link != agent::edgehub::Link::Down);
-    tokio::time::timeout(Duration::from_secs(60), up).await.expect("it connects").unwrap();
+    until_connected(&fleet).await;
     assert!(!join(hub, "edge-1", "second", "").await);
     assert!(!join(hub, "edge-1", "second", "--rejoin").await, "its name is not given by a token");
     assert!(cloud.reset_node("edge-1").await.unwrap());
@@ -133,7 +132,7 @@ async fn a_join_tells_the_cloud_hub_from_other_servers_and_a_name_that_is_taken_
 async fn until_connected(fleet: &Fleet) {
     let mut link = fleet.nodes()[0].link().unwrap();
     let up = link.wait_for(|link| *link != agent::edgehub::Link::Down);
-    tokio::time::timeout(Duration::from_secs(60), up).await.expect("it connects").unwrap();
+    within("a connection to the cloud", up).await.unwrap();
 }
 
 /// Runs the equivalent of `cloudsim up --nodes 1 --data-dir DIR`, deletes its node, and runs the same again.

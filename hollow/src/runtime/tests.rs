@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, fs, io, path::Path};
 
 use futures::StreamExt;
 use hyper_util::rt::TokioIo;
+use testkit::{until, within};
 use tokio::net::UnixStream;
 use tokio_util::sync::CancellationToken;
 use tonic::{
@@ -135,12 +136,7 @@ fn unix_channel(path: &Path) -> Channel {
 async fn ended(runtime: SimRuntime, agent: Agent) {
     let core = Arc::downgrade(&runtime.core);
     drop((runtime, agent));
-    let gone = async {
-        while core.strong_count() > 0 {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(60), gone).await.expect("something still holds the runtime");
+    until("the end of whatever holds the runtime", || core.strong_count() == 0).await;
 }
 
 /// Checks a pod's whole life: events, mounts, environment, logs, end.
@@ -458,7 +454,7 @@ async fn a_container_ends_and_logs_as_its_command_says() {
         };
         let id = agent.create(&sandbox, config).await.unwrap();
         agent.start(&id).await.unwrap();
-        tokio::time::timeout(Duration::from_secs(60), runtime.core.until_ended(&id)).await.unwrap();
+        within(&format!("the end of {name}"), runtime.core.until_ended(&id)).await;
         let status = agent.status(&id).await.unwrap();
         assert_eq!((status.state(), status.exit_code), (ContainerState::ContainerExited, code), "{name}");
         let text = fs::read_to_string(&status.log_path).unwrap();

@@ -21,11 +21,9 @@ use kube::{
     },
 };
 use serde_json::json;
+use testkit::within;
 
 use super::world::World;
-
-/// Longer than anything here takes; a test that hangs is a test that fails.
-const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn map(name: &str) -> ConfigMap {
     ConfigMap {
@@ -65,7 +63,7 @@ async fn watchers_follow() {
         maps.create(&PostParams::default(), &map("a")).await.unwrap();
         let mut changes = pin!(watcher(maps.clone(), config).applied_objects());
         let next = async |changes: &mut std::pin::Pin<&mut _>| {
-            tokio::time::timeout(WAIT_TIMEOUT, TryStreamExt::try_next(changes)).await.unwrap().unwrap()
+            within("a change", TryStreamExt::try_next(changes)).await.unwrap()
         };
         assert_eq!(next(&mut changes).await.map(|map: ConfigMap| map.name_any()), Some("a".to_owned()));
         maps.create(&PostParams::default(), &map("b")).await.unwrap();
@@ -80,8 +78,8 @@ async fn waits_end() {
     let uid = made.uid().unwrap();
     let gone = await_condition(maps.clone(), "a", conditions::is_deleted(&uid));
     let delete = async { maps.delete("a", &DeleteParams::default()).await.unwrap() };
-    let (gone, _) = futures::join!(tokio::time::timeout(WAIT_TIMEOUT, gone), delete);
-    gone.unwrap().unwrap();
+    let (gone, _) = futures::join!(within("the deletion", gone), delete);
+    gone.unwrap();
 }
 
 #[tokio::test]
@@ -99,8 +97,7 @@ async fn controllers_reconcile() {
     for name in ["a", "b"] {
         maps.create(&PostParams::default(), &map(name)).await.unwrap();
         let seen = |map: Option<&ConfigMap>| map.is_some_and(|map| map.labels().contains_key("seen"));
-        let marked = tokio::time::timeout(WAIT_TIMEOUT, await_condition(maps.clone(), name, seen)).await;
-        marked.unwrap().unwrap();
+        within("the controller's mark", await_condition(maps.clone(), name, seen)).await.unwrap();
     }
     running.abort();
 }
@@ -141,7 +138,7 @@ async fn reflectors_hold_what_is_there() {
     let (store, writer) = reflector::store();
     let mut changes =
         pin!(watcher(maps.clone(), watcher::Config::default()).reflect(writer).touched_objects());
-    let mut next = async || tokio::time::timeout(WAIT_TIMEOUT, changes.try_next()).await.unwrap().unwrap();
+    let mut next = async || within("a change", changes.try_next()).await.unwrap();
     next().await;
     // the first list is in the store once what comes after it is seen
     maps.create(&PostParams::default(), &map("b")).await.unwrap();

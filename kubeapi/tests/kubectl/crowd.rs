@@ -7,25 +7,19 @@ use kubeapi::{
     serve::{ClientLimits, Server, ServerLimits},
     store::MemoryStore,
 };
-use limits::{
-    ConnectionLimits,
-    testing::{closed, silent_tcp},
-};
+use limits::ConnectionLimits;
 use rustls_pki_types::ServerName;
 use serde_json::json;
+use testkit::{WAIT_TIMEOUT, closed, eventually, silent_tcp, within};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::TcpStream,
     task::JoinHandle,
-    time::timeout,
 };
 use tokio_rustls::TlsConnector;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    pki::{Authority, Pair},
-    world::WAIT_TIMEOUT,
-};
+use super::pki::{Authority, Pair};
 
 /// More than a server has connections in all.
 const CROWD: usize = 2_100;
@@ -56,12 +50,12 @@ impl Served {
         let stream = TcpStream::connect(self.address).await.unwrap();
         let name = ServerName::try_from("127.0.0.1").unwrap();
         let connecting = TlsConnector::from(Arc::new(config)).connect(name, stream);
-        timeout(WAIT_TIMEOUT, connecting).await.unwrap().unwrap()
+        within("a handshake", connecting).await.unwrap()
     }
 
     async fn end(self) {
         self.shutdown.cancel();
-        timeout(WAIT_TIMEOUT, self.running).await.unwrap().unwrap();
+        within("the end of the server", self.running).await.unwrap();
     }
 }
 
@@ -70,7 +64,7 @@ async fn ask(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), path: &str) -> 
     stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes()).await.unwrap();
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
-        match timeout(WAIT_TIMEOUT, stream.read_u8()).await.unwrap() {
+        match within("the head of an answer", stream.read_u8()).await {
             Ok(byte) => head.push(byte),
             Err(_) => break,
         }
@@ -184,14 +178,12 @@ async fn answers_that_are_not_read_are_bounded_and_end() {
     // what is not read is cut off, and does not come to its end
     let mut first = unread.remove(0);
     let mut rest = Vec::new();
-    loop {
+    eventually("an answer once the others' are cut off", async || {
         let again = ask(&mut served.connect(Some(&master)).await, MAPS).await;
-        if again.starts_with("HTTP/1.1 200") {
-            break;
-        }
-        tokio::task::yield_now().await;
-    }
-    let _ = timeout(WAIT_TIMEOUT, first.read_to_end(&mut rest)).await.unwrap();
+        if again.starts_with("HTTP/1.1 200") { Ok(()) } else { Err(again) }
+    })
+    .await;
+    let _ = within("the end of a connection", first.read_to_end(&mut rest)).await;
     assert!(rest.len() < 8 << 20, "{}", rest.len());
     served.end().await;
 }

@@ -4,17 +4,17 @@ use std::{net::SocketAddr, sync::Arc};
 
 use kubeapi::{Api, serve::Server, store::MemoryStore};
 use rustls_pki_types::ServerName;
+use testkit::within;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::TcpStream,
-    time::timeout,
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     pki::{Authority, Pair},
-    world::{WAIT_TIMEOUT, World},
+    world::World,
 };
 
 async fn connect(world: &World, pair: Option<&Pair>, protocols: &[&str]) -> TlsStream<TcpStream> {
@@ -30,7 +30,7 @@ async fn get(mut stream: impl AsyncRead + AsyncWrite + Unpin, path: &str) -> std
     let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
     let mut answer = String::new();
-    timeout(WAIT_TIMEOUT, stream.read_to_string(&mut answer)).await??;
+    within("an answer", stream.read_to_string(&mut answer)).await?;
     Ok(answer)
 }
 
@@ -80,7 +80,7 @@ async fn without_tls_nobody_is_anybody() {
         assert!(answer.starts_with(&format!("HTTP/1.1 {code}")), "{answer}");
     }
     shutdown.cancel();
-    timeout(WAIT_TIMEOUT, running).await.unwrap().unwrap();
+    within("the end of the server", running).await.unwrap();
 }
 
 #[tokio::test]
@@ -108,16 +108,16 @@ async fn watches_are_cut_when_the_server_ends() {
     let mut begun = String::new();
     while !begun.contains("ADDED") {
         let mut buffer = [0; 1024];
-        let length = timeout(WAIT_TIMEOUT, stream.read(&mut buffer)).await.unwrap().unwrap();
+        let length = within("an answer", stream.read(&mut buffer)).await.unwrap();
         assert_ne!(length, 0, "the watch ended: {begun}");
         begun.push_str(&String::from_utf8_lossy(&buffer[..length]));
     }
     let before = std::time::Instant::now();
     world.shutdown.cancel();
-    timeout(WAIT_TIMEOUT, world.server).await.unwrap().unwrap();
+    within("the end of the server", world.server).await.unwrap();
     // cut off or ended, but not left open
     let mut rest = Vec::new();
-    let _ = timeout(WAIT_TIMEOUT, stream.read_to_end(&mut rest)).await.unwrap();
+    let _ = within("the end of the connection", stream.read_to_end(&mut rest)).await;
     assert!(before.elapsed().as_secs() < 30, "{:?}", before.elapsed());
     assert!(TcpStream::connect(world.address).await.is_err());
 }

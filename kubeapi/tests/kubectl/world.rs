@@ -1,6 +1,6 @@
 //! A served API, and `kubectl` with a kubeconfig for it.
 
-use std::{net::SocketAddr, process::Stdio, time::Duration};
+use std::{net::SocketAddr, process::Stdio};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use k8s_openapi::{
@@ -15,18 +15,15 @@ use kube::{
 use kubeapi::{Api, Builder, Registry, serve::Server, store::MemoryStore};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use testkit::{PROCESS_TIMEOUT, within, within_timeout};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
     process::{Child, ChildStdout, Command},
     task::JoinHandle,
-    time::timeout,
 };
 use tokio_util::sync::CancellationToken;
 
 use super::pki::Authority;
-
-/// Longer than anything here takes; what hangs fails.
-pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// A served API with the namespace `default`.
 pub(crate) struct World {
@@ -139,8 +136,9 @@ impl World {
         // one that reads nothing may be gone already
         let _ = stdin.write_all(input.as_bytes()).await;
         drop(stdin);
-        let output = timeout(WAIT_TIMEOUT, child.wait_with_output()).await;
-        let output = output.unwrap_or_else(|_| panic!("kubectl {line}: hangs")).unwrap();
+        let output =
+            within_timeout(PROCESS_TIMEOUT, &format!("kubectl {line}"), child.wait_with_output()).await;
+        let output = output.unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
         Said { ok: output.status.success(), out: text(output.stdout), err: text(output.stderr) }
     }
@@ -183,7 +181,7 @@ impl World {
     /// Waits until the deletion of a pod has begun.
     pub(crate) async fn ends(&self, pod: &str) {
         let is_ending = |pod: Option<&Pod>| pod.is_some_and(|pod| pod.metadata.deletion_timestamp.is_some());
-        timeout(WAIT_TIMEOUT, await_condition(self.pods(), pod, is_ending)).await.unwrap().unwrap();
+        within("the beginning of the deletion", await_condition(self.pods(), pod, is_ending)).await.unwrap();
     }
 }
 
@@ -204,6 +202,7 @@ impl Following {
             }
             false
         };
-        assert!(timeout(WAIT_TIMEOUT, found).await.unwrap_or(false), "no line begins with {start:?}");
+        let what = format!("a line that begins with {start:?}");
+        assert!(within_timeout(PROCESS_TIMEOUT, &what, found).await, "{what}: kubectl has ended");
     }
 }

@@ -1,17 +1,17 @@
 //! A fake agent: the agent's half of DMI, which reports each call to the test.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc};
 
 use hyper_util::rt::TokioIo;
 use mapper::Config;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tempfile::TempDir;
+use testkit::{WAIT_TIMEOUT, within};
 use tokio::{
     net::{UnixListener, UnixStream},
     runtime::{Builder, Runtime},
     sync::mpsc,
-    task::yield_now,
     time::timeout,
 };
 use tokio_stream::wrappers::UnixListenerStream;
@@ -28,9 +28,6 @@ use wire::dmi::{
     device_manager_service_server::{DeviceManagerService, DeviceManagerServiceServer},
     device_mapper_service_client::DeviceMapperServiceClient,
 };
-
-/// The limit of every wait.
-const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) struct FakeAgent {
     directory: TempDir,
@@ -114,7 +111,7 @@ impl FakeAgent {
 
     /// Returns the next call. A report of a property `refused` is refused and not returned.
     pub(crate) async fn next(&self) -> String {
-        timeout(WAIT_TIMEOUT, self.calls.lock().await.recv()).await.expect("a call").unwrap()
+        within("a call of the mapper", self.calls.lock().await.recv()).await.unwrap()
     }
 
     pub(crate) async fn until(&self, call: &str) {
@@ -148,16 +145,6 @@ impl Drop for FakeAgent {
             runtime.shutdown_background();
         }
     }
-}
-
-/// Waits until the condition holds.
-pub(crate) async fn until(so: impl Fn() -> bool) {
-    let waiting = async {
-        while !so() {
-            yield_now().await;
-        }
-    };
-    timeout(WAIT_TIMEOUT, waiting).await.expect("it became so");
 }
 
 #[tonic::async_trait]

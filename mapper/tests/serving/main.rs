@@ -18,11 +18,12 @@ use std::sync::{
 
 use mapper::{Device, Link, Mapper, Property, Protocol, Result, RunError};
 use serde_json::json;
+use testkit::eventually;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use wire::dmi::RegisterDeviceRequest;
 
 use self::{
-    agent::{FakeAgent, device, model, until},
+    agent::{FakeAgent, device, model},
     protocol::Modbus,
     slave::Slave,
 };
@@ -158,7 +159,11 @@ async fn other_settings_are_another_connection_and_another_wish_is_not() {
     agent.until("ns/d value=8 observed 8").await;
     assert_eq!(memory.opened.load(Ordering::SeqCst), 1);
     mapper.update_device(agent::update(device("d", Some("8"), &json!({"port": 2})))).await.unwrap();
-    until(|| memory.opened.load(Ordering::SeqCst) == 2).await;
+    eventually("the second start", async || match memory.opened.load(Ordering::SeqCst) {
+        2 => Ok(()),
+        starts => Err(starts),
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use mqtt::{Access, Action, Config, Listener, Rule, Tls};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::{ClientConfig, RootCertStore, crypto::ring::default_provider};
 use rustls_pki_types::{PrivateKeyDer, ServerName};
+use testkit::within;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -14,7 +15,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::{
     bytes::{ack, clean5, clean311, connect5, connect311, packet, publish, subscribe, text},
-    support::{Broker, Raw, plain, within},
+    support::{Broker, Raw, plain},
 };
 
 fn own_topics() -> Rule {

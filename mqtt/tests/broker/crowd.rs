@@ -1,11 +1,11 @@
 //! Very many silent connections, idle clients or abandoned sessions do not keep a new client out.
 
-use limits::testing::{closed, silent_tcp};
 use mqtt::{Config, Limits};
+use testkit::{closed, silent_tcp, until};
 
 use crate::{
     bytes::{clean5, clean311, lasting311, subscribe},
-    support::{Broker, Raw, plain, until},
+    support::{Broker, Raw, plain},
 };
 
 /// More connections than a broker allows in total.

@@ -4,6 +4,7 @@ use std::{collections::VecDeque, process::Stdio, sync::Arc, time::Duration};
 
 use mqtt::{Config, Limits, QoS};
 use rumqttc::{AsyncClient, Event, Incoming, MqttOptions};
+use testkit::within;
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     process::Command,
@@ -12,7 +13,7 @@ use tokio::{
 
 use crate::{
     bytes::{ack, clean5, clean311, publish, subscribe},
-    support::{Broker, Raw, plain, within},
+    support::{Broker, Raw, plain},
 };
 
 /// The number of messages of a burst.

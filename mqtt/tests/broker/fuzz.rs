@@ -2,10 +2,11 @@
 
 use mqtt::QoS;
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
+use testkit::within;
 
 use crate::{
     bytes::{clean5, clean311, publish, subscribe},
-    support::{Broker, Raw, plain, within},
+    support::{Broker, Raw, plain},
 };
 
 #[tokio::test]

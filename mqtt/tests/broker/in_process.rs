@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use mqtt::{Config, Limits, PublishError, QoS};
+use testkit::within;
 
 use crate::{
     bytes::{ack, clean311, publish},
-    support::{Broker, Raw, plain, within},
+    support::{Broker, Raw, plain},
 };
 
 #[tokio::test]

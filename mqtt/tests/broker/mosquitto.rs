@@ -7,10 +7,11 @@ use std::{
 };
 
 use mqtt::QoS;
+use testkit::until;
 
 use crate::{
     restart::Process,
-    support::{Broker, plain, until},
+    support::{Broker, plain},
 };
 
 /// A running `mosquitto_sub` that has subscribed.

@@ -8,10 +8,11 @@ use std::{
 };
 
 use mqtt::{Config, QoS};
+use testkit::within;
 
 use crate::{
     bytes::{ack, clean311, connect5, lasting311, publish, subscribe, text},
-    support::{Broker, Raw, plain, within},
+    support::{Broker, Raw, plain},
 };
 
 /// The broker's process, which is listening.

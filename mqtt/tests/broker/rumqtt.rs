@@ -3,8 +3,9 @@
 use std::{net::SocketAddr, time::Duration};
 
 use rumqttc::{AsyncClient, Event, Incoming, MqttOptions, QoS, v5};
+use testkit::within;
 
-use crate::support::{Broker, plain, within};
+use crate::support::{Broker, plain};
 
 /// The number of messages of each quality of service.
 const COUNT: u32 = 200;

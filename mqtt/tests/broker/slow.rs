@@ -1,10 +1,11 @@
 //! Tests of slow clients, and of limits that are reached.
 
 use mqtt::{Config, Limits, QoS};
+use testkit::{until, within};
 
 use crate::{
     bytes::{ack, clean311, connect5, connect311, lasting311, packet, publish, subscribe, text},
-    support::{Broker, Raw, plain, until, within},
+    support::{Broker, Raw, plain},
 };
 
 fn limited(limits: Limits) -> Config {

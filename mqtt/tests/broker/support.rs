@@ -1,8 +1,9 @@
 //! Helpers: a broker for one test, and a client that sends raw bytes.
 
-use std::{future::Future, net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, time::Duration};
 
 use mqtt::{Config, Handle, Listener};
+use testkit::within;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{
@@ -12,9 +13,6 @@ use tokio::{
     task::JoinHandle,
 };
 use tokio_util::sync::CancellationToken;
-
-/// The limit of every wait, longer than any working operation takes on a busy machine.
-pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A running broker, which ends when this value is dropped.
 pub(crate) struct Broker {
@@ -43,22 +41,6 @@ impl Broker {
         self.stop.cancel();
         within("the broker's end", self.task).await.unwrap().unwrap();
     }
-}
-
-/// Waits for `future`; panics with `what` if it takes too long.
-pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(WAIT_TIMEOUT, future).await.unwrap_or_else(|_| panic!("waited too long for {what}"))
-}
-
-/// Waits until `condition` holds.
-pub(crate) async fn until(what: &str, condition: impl Fn() -> bool) {
-    let mut tick = tokio::time::interval(Duration::from_millis(5));
-    within(what, async {
-        while !condition() {
-            tick.tick().await;
-        }
-    })
-    .await;
 }
 
 /// A client that sends and expects raw bytes.

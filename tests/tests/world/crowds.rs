@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use limits::testing::silent_tcp;
+use testkit::silent_tcp;
 use tests::{Setup, World, eventually, manifests::pod, within};
 
 use crate::raw::Caller;

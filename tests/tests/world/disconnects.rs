@@ -13,12 +13,13 @@ use kube::{
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use testkit::at;
 use tests::{
     Relay, Setup, World, eventually,
     manifests::{config_map, pod},
     within,
 };
-use tokio::{runtime::Handle, task::JoinSet, time::interval};
+use tokio::{runtime::Handle, task::JoinSet, time::Instant};
 
 /// Disconnects in the suite.
 const DISCONNECTS: u64 = 30;
@@ -46,13 +47,6 @@ impl Shown {
         let shown = self.0.lock();
         let pairs = shown.values().flat_map(|states| states.windows(2));
         pairs.filter(|pair| pair[0] == pair[1]).map(|pair| pair[0].clone()).collect()
-    }
-}
-
-async fn moments(count: u64) {
-    let mut ticks = interval(Duration::from_millis(1));
-    for _ in 0..count {
-        ticks.tick().await;
     }
 }
 
@@ -86,7 +80,7 @@ async fn disconnects_lose_nothing_and_do_nothing_twice() {
             made += 1;
             world.apply(&pod(&format!("pod-{made}"), Some("edge-1"))).await;
         }
-        moments(round * 7 % 23).await;
+        at(Instant::now() + Duration::from_millis(round * 7 % 23)).await;
         let Link::Up(number) = *link.borrow_and_update() else { panic!("connected before") };
         relay.cut();
         within("the end of the connection", link.wait_for(|link| *link == Link::Down)).await.unwrap();

@@ -1,11 +1,15 @@
 //! Thirty power cuts of the agent in the middle of churn: what is wanted runs in the end, and what ran before still does.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use testkit::at;
 use tests::{
     World,
     manifests::{config_map, pod, pod_that},
     uid,
 };
+use tokio::time::Instant;
 
 /// Changes of what is wanted, one at a time.
 async fn churn(world: &World, step: usize) {
@@ -20,13 +24,12 @@ async fn churn(world: &World, step: usize) {
 /// After how many of the agent's own steps it is cut off: none, some, many.
 async fn live(world: &World, step: usize, calls: u64) {
     let wanted = calls + (step as u64 % 7);
-    let mut looks = tokio::time::interval(std::time::Duration::from_millis(1));
     // a step that makes no more calls ends by the number of looks
     for _ in 0..20 {
         if total(world) >= wanted {
             return;
         }
-        looks.tick().await;
+        at(Instant::now() + Duration::from_millis(1)).await;
     }
 }
 

@@ -6,19 +6,14 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, Empty};
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    time::timeout,
-};
+use testkit::{WAIT_TIMEOUT, within};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
 use crate::{
     authority::tests::{OF_GO, OF_PYTHON},
     hpack::tests::{bytes, literal},
 };
-
-/// The limit of every wait.
-const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Returns the authority of a request and all its fields, one per line.
 fn told<B>(request: &Request<B>) -> String {
@@ -55,10 +50,10 @@ async fn answers(path: &Path, sent: &[u8], requests: usize) -> BTreeMap<u8, Stri
     let mut ended = 0;
     while ended < requests {
         let mut head = [0; 9];
-        timeout(TIMEOUT, stream.read_exact(&mut head)).await.unwrap().unwrap();
+        within("the head of a frame", stream.read_exact(&mut head)).await.unwrap();
         let [_, high, low, kind, flags, _, _, _, number] = head;
         let mut carried = vec![0; usize::from(high) << 8 | usize::from(low)];
-        timeout(TIMEOUT, stream.read_exact(&mut carried)).await.unwrap().unwrap();
+        within("a frame", stream.read_exact(&mut carried)).await.unwrap();
         match kind {
             0 => *answers.entry(number).or_default() += std::str::from_utf8(&carried).unwrap(),
             3 | 7 => panic!("the server refuses stream {number}: {carried:?}"),
@@ -140,7 +135,7 @@ async fn fields_come_through_as_they_were_sent_whatever_has_left_the_tables() {
         }
         let request = request.body(Empty::<Bytes>::new()).unwrap();
         let expected = told(&request).replacen(&authority, &"x".repeat(authority.len()), 1);
-        let answer = timeout(TIMEOUT, sender.send_request(request)).await.unwrap().unwrap();
+        let answer = within("an answer", sender.send_request(request)).await.unwrap();
         let answer = answer.into_body().collect().await.unwrap().to_bytes();
         let sorted = |text: &str| {
             let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
@@ -156,17 +151,17 @@ async fn of_silent_connections_the_oldest_makes_room_and_none_stays() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("server.sock");
     let limits = ConnectionLimits { established: 2, reserved: 0, pending: 2, per_address: usize::MAX };
-    for (first, crowd_ends) in [(TIMEOUT, false), (Duration::from_millis(50), true)] {
+    for (first, crowd_ends) in [(WAIT_TIMEOUT, false), (Duration::from_millis(50), true)] {
         let _ = std::fs::remove_file(&path);
         let listener = UnixListener::bind(&path).unwrap();
         let incoming = Box::pin(limited_connections(listener, limits, first));
         serve_all(incoming);
-        let mut crowd = limits::testing::silent_unix(&path, 20).await;
-        limits::testing::closed(&mut crowd[0]).await;
+        let mut crowd = testkit::silent_unix(&path, 20).await;
+        testkit::closed(&mut crowd[0]).await;
         let answers = answers(&path, &requests(&[literal(0x40, ":authority", "localhost")]), 1).await;
         assert_eq!(answers[&1], "xxxxxxxxx");
         if crowd_ends {
-            limits::testing::closed(&mut crowd[19]).await;
+            testkit::closed(&mut crowd[19]).await;
         }
     }
 }

@@ -31,8 +31,8 @@ async fn a_device_before_its_mapper_is_in_the_answer() {
 #[tokio::test]
 async fn a_silent_crowd_keeps_no_mapper_out() {
     let rig = Rig::new();
-    let mut crowd = limits::testing::silent_unix(&rig.directory().join("dmi.sock"), 400).await;
-    limits::testing::closed(&mut crowd[0]).await;
+    let mut crowd = testkit::silent_unix(&rig.directory().join("dmi.sock"), 400).await;
+    testkit::closed(&mut crowd[0]).await;
     rig.put_model(1).await;
     rig.put_device("d", 1, "20").await;
     let answer = rig.register(&rig.mapper("modbus"), true).await.unwrap();

@@ -1,16 +1,13 @@
 //! The kernel's own notices: an address is added to the loopback interface of a network namespace.
 
-use std::time::Duration;
-
-use tokio::time::{interval, timeout};
+use testkit::{eventually, within};
+use tokio::time::timeout;
 
 use super::*;
 use crate::netlink::testing::ip;
 
 /// The offset of the prefix length in a notice of a route.
 const HEADER_AND_LENGTH: usize = 17;
-/// Many times what the kernel takes on a loaded machine.
-const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A network namespace that is deleted on drop.
 struct Namespace(String);
@@ -47,25 +44,21 @@ async fn changes_of_addresses_carriers_and_default_routes_are_reported() {
     let socket = UnixDatagram::from_std(opened_in(&namespace)).unwrap();
     let (watcher, mut network) = Watcher::new();
     let followed = tokio::spawn(async move { watcher.follow(socket).await });
-    let within = |network: NetworkChanges| async move {
-        let mut network = network;
-        timeout(WAIT_TIMEOUT, network.changed()).await
-    };
     ip(&["-n", &namespace.0, "address", "add", "198.51.100.1/24", "dev", "lo"]);
-    assert!(within(network.clone()).await.is_ok(), "the address was not told");
+    within("a notice of the address", network.clone().changed()).await;
     network.0.mark_unchanged();
     ip(&["-n", &namespace.0, "link", "set", "lo", "up"]);
-    assert!(within(network.clone()).await.is_ok(), "the carrier was not told");
+    within("a notice of the carrier", network.clone().changed()).await;
     network.0.mark_unchanged();
     ip(&["-n", &namespace.0, "route", "add", "default", "dev", "lo"]);
-    assert!(within(network.clone()).await.is_ok(), "the default route was not told");
+    within("a notice of the default route", network.clone().changed()).await;
     followed.abort();
 }
 
 /// Receives until a notice is relevant; `looked` gets each.
 async fn until_matters(notices: &mut Notices, socket: &UnixDatagram, mut looked: impl FnMut(&[u8]) -> bool) {
     let mut datagram = vec![0; MAX_DATAGRAM_BYTES];
-    let told = timeout(WAIT_TIMEOUT, async {
+    within("a notice that matters", async {
         loop {
             let size = socket.recv(&mut datagram).await.unwrap();
             let matters = notices.is_relevant(&datagram[..size]);
@@ -73,8 +66,8 @@ async fn until_matters(notices: &mut Notices, socket: &UnixDatagram, mut looked:
                 return;
             }
         }
-    });
-    assert!(told.await.is_ok(), "no notice that matters");
+    })
+    .await;
 }
 
 /// The addresses and routes stay as they are: only the link's notice says it, and not what has changed.
@@ -86,10 +79,11 @@ async fn an_unplugged_cable_is_reported() {
     ip(&["-n", &here.0, "address", "add", "198.51.100.1/24", "dev", "up0"]);
     ip(&["-n", &here.0, "link", "set", "up0", "up"]);
     ip(&["-n", &there.0, "link", "set", "far0", "up"]);
-    let mut looks = interval(Duration::from_millis(5));
-    while !ip(&["-n", &here.0, "link", "show", "up0"]).contains("state UP") {
-        looks.tick().await;
-    }
+    eventually("the link is up", async || {
+        let shown = ip(&["-n", &here.0, "link", "show", "up0"]);
+        if shown.contains("state UP") { Ok(()) } else { Err(shown) }
+    })
+    .await;
     // whatever comes before this route belongs to the setup
     ip(&["-n", &here.0, "route", "add", "default", "via", "198.51.100.2"]);
     let mut notices = Notices::default();

@@ -149,17 +149,13 @@ async fn vanished(stream: &TcpStream) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
+    use testkit::within;
     use tokio::{
         io::{AsyncReadExt, duplex},
         net::TcpListener,
-        time::timeout,
     };
 
     use super::*;
-
-    const LIMIT: Duration = Duration::from_secs(20);
 
     async fn connected() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -175,11 +171,11 @@ mod tests {
         program.write_all(b"hello").await.unwrap();
         program.shutdown().await.unwrap();
         let mut received = Vec::new();
-        timeout(LIMIT, node.read_to_end(&mut received)).await.unwrap().unwrap();
+        within("the end of the client", node.read_to_end(&mut received)).await.unwrap();
         assert_eq!(received, b"hello", "its end is forwarded");
         program.set_zero_linger().unwrap();
         drop(program);
-        let ended = timeout(LIMIT, forwarding).await.expect("the connection ends").unwrap();
+        let ended = within("the end of the connection", forwarding).await.unwrap();
         assert!(ended.is_err(), "it broke off");
     }
 
@@ -208,7 +204,7 @@ mod tests {
                 tokio::join!(sending, async { node.read_to_end(&mut received).await.unwrap() });
                 assert!(received == text);
             }
-            timeout(LIMIT, forwarding).await.unwrap().unwrap().unwrap();
+            within("the end of the connection", forwarding).await.unwrap().unwrap();
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use testkit::eventually;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -104,10 +105,12 @@ fn addresses_come_and_go_with_their_services() {
         assert!(answers(&mut held).await, "also where its Service has gone");
         drop(held);
         // the proxy hears a moment later that the connection has ended
-        while routes.list().unwrap().len() > 1 {
-            tokio::task::yield_now().await;
+        eventually("one route", async || {
             proxy.apply(&snapshot("10.96.0.11", &[endpoint]), &place).await;
-        }
+            let left = routes.list().unwrap();
+            if left.len() > 1 { Err(left) } else { Ok(()) }
+        })
+        .await;
         assert_eq!(routes.list().unwrap(), [[10, 96, 0, 11].into()].into());
 
         routes.remove([10, 96, 0, 11].into()).unwrap();

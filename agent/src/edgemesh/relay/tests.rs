@@ -12,10 +12,11 @@ use parking_lot::Mutex;
 use quinn::{Endpoint, ServerConfig, crypto::rustls::QuicServerConfig};
 use rustls::{RootCertStore, server::WebPkiClientVerifier};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivateSec1KeyDer};
+use testkit::{WAIT_TIMEOUT, eventually, until, within};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy_bidirectional, join},
     net::{TcpListener, TcpStream, UdpSocket},
-    time::{sleep, timeout},
+    time::timeout,
 };
 use tokio_util::sync::CancellationToken;
 use wire::{
@@ -34,7 +35,6 @@ use crate::{
 
 /// Who connects.
 const CLIENT: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 88, 0, 9));
-const LIMIT: Duration = Duration::from_secs(20);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What goes through the relay, and what it lies.
@@ -202,15 +202,9 @@ async fn node(cloud: &Cloud, ca: &Ca, name: &str, snapshot: Snapshot) -> Node {
     let shutdown = stop.clone();
     tokio::spawn(async move { task.run(&shutdown).await });
     let node = Node { relay, dialer, paths, figures, stop, _snapshots: publish, _directory: directory };
-    timeout(LIMIT, node.relay.link.clone().wait_for(Option::is_some)).await.unwrap().unwrap();
+    within("a connection to the relay", node.relay.link.clone().wait_for(Option::is_some)).await.unwrap();
     // the relay knows it a moment later
-    timeout(LIMIT, async {
-        while !cloud.inner.nodes.lock().contains_key(name) {
-            sleep(Duration::from_millis(1)).await;
-        }
-    })
-    .await
-    .unwrap();
+    until("the relay knows the node", || cloud.inner.nodes.lock().contains_key(name)).await;
     node
 }
 
@@ -265,7 +259,7 @@ async fn echo() -> SocketAddr {
 
 async fn ends(answer: &mut (impl AsyncRead + Unpin)) -> io::Result<Vec<u8>> {
     let mut read = Vec::new();
-    timeout(LIMIT, answer.read_to_end(&mut read)).await.unwrap().map(|_| read)
+    within("the end of the answer", answer.read_to_end(&mut read)).await.map(|_| read)
 }
 
 #[tokio::test]
@@ -307,7 +301,7 @@ async fn datagrams_go_the_same_way() {
     for size in [0, 1, 1400, 30_000] {
         let sent = vec![b'x'; size];
         datagrams::send(&mut stream, &sent).await.unwrap();
-        let read = timeout(LIMIT, datagrams::receive(&mut stream, &mut answer)).await.unwrap().unwrap();
+        let read = within("a datagram", datagrams::receive(&mut stream, &mut answer)).await.unwrap();
         assert!(answer[..read] == sent, "{size}: {read}");
     }
     assert!(!cloud.sees(&[b'x'; 100]));
@@ -363,9 +357,8 @@ async fn the_direct_way_comes_first_and_the_relay_where_it_is_closed() {
     let _two = node(&cloud, &cloud.ca, "edge-2", with_endpoint(at)).await;
     let destination = |address, is_direct| Destination { address, node: Some("edge-2".into()), is_direct };
     let over = async |destination: &Destination| {
-        let dialled = timeout(LIMIT, one.dialer.dial(destination, CLIENT, || request(at, Protocol::Tcp)))
-            .await
-            .unwrap();
+        let dialled =
+            within("a dial", one.dialer.dial(destination, CLIENT, || request(at, Protocol::Tcp))).await;
         dialled.map(|server| matches!(server, EndpointStream::Relayed(_)))
     };
     let path = || one.paths.report().get("edge-2").copied();
@@ -389,23 +382,17 @@ async fn the_direct_way_comes_first_and_the_relay_where_it_is_closed() {
         "which says nothing of the first one"
     );
     assert!(over(&destination(at, false)).await.unwrap(), "an address of an own pod is not dialled");
-    timeout(LIMIT, async {
-        while path() != Some(Path::Direct) {
-            over(&destination(at, true)).await.unwrap();
-            sleep(Duration::from_millis(50)).await;
+    eventually("the direct way is open again", async || {
+        if path() == Some(Path::Direct) {
+            return Ok(());
         }
+        over(&destination(at, true)).await.unwrap();
+        Err(path())
     })
-    .await
-    .expect("the direct way is open again");
+    .await;
     assert!(!over(&destination(at, true)).await.unwrap());
     cloud.endpoint.close(quinn::VarInt::from_u32(0), b"");
-    timeout(LIMIT, async {
-        while one.relay.is_connected() {
-            sleep(Duration::from_millis(1)).await;
-        }
-    })
-    .await
-    .unwrap();
+    until("the end of the connection to the relay", || !one.relay.is_connected()).await;
     assert!(!over(&destination(at, true)).await.unwrap(), "without the cloud the direct way stays");
     assert!(matches!(over(&destination(at, false)).await, Err(DialError::OwnPodNetwork)));
     assert!(matches!(
@@ -429,7 +416,7 @@ async fn a_connection_that_breaks_off_is_no_end() {
     let (mut server, _): (TcpStream, _) = listener.accept().await.unwrap();
     server.write_all(b"half").await.unwrap();
     let mut read = [0; 4];
-    timeout(LIMIT, stream.read_exact(&mut read)).await.unwrap().unwrap();
+    within("the bytes of the endpoint", stream.read_exact(&mut read)).await.unwrap();
     server.set_zero_linger().unwrap();
     drop(server);
     assert!(ends(&mut stream).await.is_err());

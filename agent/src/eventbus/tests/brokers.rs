@@ -8,14 +8,12 @@ use std::{
 };
 
 use mqtt::{Access, Handle, Listener, Tls};
+use testkit::{eventually, within};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use wire::enroll::{Ca, pem_certificate, pem_ec_private_key};
 
-use super::{
-    super::External,
-    node::{eventually, within},
-};
+use super::super::External;
 use crate::config::{HostPort, TlsFiles};
 
 /// A broker.

@@ -5,13 +5,14 @@ use std::{collections::BTreeSet, path::Path, sync::Arc, time::Duration};
 use kubeapi::store::{Page, Resource, Scope, Store};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use testkit::within;
 use wire::{Down, Downstream, Message, Up, Upstream};
 
 use super::{
     super::topics,
     brokers::{ExternalBroker, RestartableBroker},
     mapper::Mapper,
-    node::{Node, device, internal, store, within},
+    node::{Node, device, internal, store},
     numbered, topic,
 };
 use crate::{edgehub::fake_cloud::FakeCloud, outbox};
@@ -80,7 +81,7 @@ async fn a_node_asks_for_its_devices_once_for_each_connection() {
     let list =
         json!({"event_id": "l", "timestamp": 1, "devices": [{"id": "default/listed", "name": "listed"}]});
     say(&line, Downstream::MembershipDetail(list)).await;
-    super::node::eventually("the device of the list", async || {
+    testkit::eventually("the device of the list", async || {
         let members = _node.devices.members().await.unwrap();
         members.iter().any(|member| member.id.as_str() == "default/listed").then_some(()).ok_or(members)
     })
@@ -268,7 +269,7 @@ async fn uploads_that_wait_survive_a_kill_of_the_node() {
     for number in 0..UPLOADS {
         mapper.publish(ALWAYS, json!(number)).await;
     }
-    super::node::eventually("all on disk", async || {
+    testkit::eventually("all on disk", async || {
         let scope = Scope { resource: Resource::new(outbox::GROUP, "uploads"), namespace: None };
         let chunks = store.list(&scope, &Page::default()).await.unwrap().items;
         let messages =

@@ -8,6 +8,7 @@ use std::{
 
 use kubeapi::store::Store;
 use serde_json::json;
+use testkit::{LONG_TIMEOUT, eventually_paused, within_timeout};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -79,26 +80,25 @@ async fn devices_and_broker_work_again_after_they_hung() {
         vitals.read().into_iter().find(|vital| vital.part == part).map_or(0, |vital| vital.restarts)
     };
     // the device is read concurrently
-    while report("1").await.is_err() {
-        tokio::task::yield_now().await;
-    }
+    eventually_paused("the first report is taken", async || report("1").await).await;
     hanging.hang_once();
     let begun = Instant::now();
     report("2").await.unwrap_err();
     assert!(begun.elapsed() < Duration::from_secs(120), "{:?}", begun.elapsed());
     assert_eq!(restarts("devicetwin"), 1);
-    while report("3").await.is_err() {
-        tokio::task::yield_now().await;
-    }
+    eventually_paused("the third report is taken", async || report("3").await).await;
     let twins = serde_json::to_value(devices.twin(&device()).await.unwrap()).unwrap();
     assert_eq!(twins["temp"]["actual"]["value"], "3", "{twins}");
     // as if loops of the other modules were past their deadlines
     for part in ["eventbus", "metamanager"] {
         let heartbeat = vitals.part(part).heartbeat("forced");
         heartbeat.beat();
-        while restarts(part) == 0 {
-            sleep(Duration::from_secs(1)).await;
-        }
+        within_timeout(LONG_TIMEOUT, part, async {
+            while restarts(part) == 0 {
+                sleep(Duration::from_secs(1)).await;
+            }
+        })
+        .await;
     }
     tokio::time::resume();
     let mut mapper = Mapper::connect(address, "mapper").await;

@@ -6,9 +6,8 @@ use rumqttc::{
     AsyncClient, Broker as Address, Event, Incoming, MqttOptions, PublishOptions, QoS, SubscribeFilterInput,
 };
 use serde_json::Value;
+use testkit::within;
 use tokio::{sync::mpsc, task::JoinHandle};
-
-use super::node::within;
 
 /// The most messages that wait to be checked; every test has fewer.
 const HEARD: usize = 16384;

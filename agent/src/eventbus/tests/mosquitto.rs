@@ -14,16 +14,13 @@ use nix::{
 };
 use serde_json::Value;
 use tempfile::TempDir;
+use testkit::{eventually, within};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
     process::{Child, ChildStdout, Command},
 };
 
-use super::{
-    super::External,
-    brokers::RestartableBroker,
-    node::{eventually, within},
-};
+use super::{super::External, brokers::RestartableBroker};
 use crate::config::HostPort;
 
 /// The first port of tests and their number, below the kernel's ephemeral ports.

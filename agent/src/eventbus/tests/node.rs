@@ -2,14 +2,12 @@
 
 use std::{
     fmt::Debug,
-    future::Future,
     net::Ipv4Addr,
     path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -17,6 +15,7 @@ use kubeapi::store::{
     Expect, Key, Listing, MemoryStore, Object, Page, Resource, Scope, Store, StoreError, Watch, Write,
 };
 use serde_json::json;
+use testkit::eventually;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use wire::topic::DeviceId;
@@ -30,9 +29,6 @@ use crate::{
     },
     metamanager,
 };
-
-/// Many times what anything takes on a loaded machine.
-const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Returns a store with a device and its model.
 pub(super) fn store() -> Arc<MemoryStore> {
@@ -174,24 +170,6 @@ pub(super) fn internal(directory: Option<&Path>) -> Internal {
         session_queue: 1000,
         qos: 0,
         retain: false,
-    }
-}
-
-pub(super) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(WAIT_TIMEOUT, future)
-        .await
-        .unwrap_or_else(|_| panic!("{what}: not within {WAIT_TIMEOUT:?}"))
-}
-
-pub(super) async fn eventually<T, S: Debug>(what: &str, mut look: impl AsyncFnMut() -> Result<T, S>) -> T {
-    let begun = tokio::time::Instant::now();
-    let mut looks = tokio::time::interval(Duration::from_millis(5));
-    loop {
-        looks.tick().await;
-        match look().await {
-            Ok(found) => return found,
-            Err(seen) => assert!(begun.elapsed() < WAIT_TIMEOUT, "{what}: last seen: {seen:?}"),
-        }
     }
 }
 

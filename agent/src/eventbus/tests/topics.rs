@@ -353,7 +353,7 @@ async fn a_device_publishes_its_own_topics_only() {
     assert!(!publish(address, &topic, &update("2"), &["-u", "d", "-P", "wrong"]).await, "a wrong password");
     publish(address, &topic, &update("3"), &["-u", "e", "-P", "other", "-V", "mqttv5"]).await;
     assert!(publish(address, &topic, &update("4"), &["-u", "d", "-P", "secret"]).await);
-    super::node::eventually("the value of its own device", async || {
+    testkit::eventually("the value of its own device", async || {
         let past = node.devices.history(&device()).await.unwrap();
         let values: Vec<_> = past.iter().filter_map(|past| past.value.clone()).collect();
         (values == ["4"]).then_some(()).ok_or(values)

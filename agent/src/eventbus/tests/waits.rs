@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, net::Ipv4Addr, sync::Arc};
 
+use testkit::{eventually, within};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -12,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     super::{Bus, External, Internal, Received, Sinks, external, internal as inside, upload::Upload},
-    node::{eventually, internal, within},
+    node::internal,
     topic,
 };
 use crate::{config::HostPort, rt::Heartbeat};

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kubeapi::store::MemoryStore;
 use serde_json::{Value, json};
+use testkit::{WAIT_TIMEOUT, eventually_within};
 use tokio::time::sleep;
 
 use super::*;
@@ -104,18 +105,14 @@ async fn the_nodes_uid_is_taken_from_each_answer_of_the_cloud() {
     tokio::spawn(know_nodes(line, clouds.clone()));
     tokio::spawn(Reporter::new(desired.clone(), hub, "edge-1".into(), None).run());
     let uid = async |wanted: &str| {
-        let is_so = async {
-            loop {
-                let entry = desired.entry(&key).await.unwrap();
-                let stored = entry.object.map(|node| node["metadata"]["uid"].clone());
-                let known = entry.record.map(|record| record.uid).unwrap_or_default();
-                if known == wanted && (wanted.is_empty() || stored == Some(json!(wanted))) {
-                    return;
-                }
-                sleep(Duration::from_millis(100)).await;
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(120), is_so).await.expect(wanted);
+        eventually_within(2 * WAIT_TIMEOUT, wanted, async || {
+            let entry = desired.entry(&key).await.unwrap();
+            let stored = entry.object.map(|node| node["metadata"]["uid"].clone());
+            let known = entry.record.map(|record| record.uid).unwrap_or_default();
+            let is_so = known == wanted && (wanted.is_empty() || stored == Some(json!(wanted)));
+            if is_so { Ok(()) } else { Err((known, stored)) }
+        })
+        .await;
     };
     uid("u100").await;
     // another component has created it anew

@@ -1,8 +1,8 @@
 //! Every kind of message that KubeEdge's CloudCore sends, and some that it does not: each is handled, answered, or logged.
 
 use kubeapi::store::MemoryStore;
-use limits::testing::LogBuffer;
 use serde_json::{Value, json};
+use testkit::LogBuffer;
 use tokio_util::sync::CancellationToken;
 use tracing::subscriber::set_default;
 use wire::Message;

@@ -1,5 +1,7 @@
 //! Responses that a service does not complete, and those that the agent itself gives.
 
+use testkit::until;
+
 use super::*;
 
 /// Starts a server that sends interim responses for ever; `ended` counts the connections that the caller has closed.
@@ -23,12 +25,7 @@ async fn interim_answers_without_an_end_are_refused() {
     let (status, why) = rig.call(format!("{port}:/"), Value::Null).await;
     assert_eq!(status, 502);
     assert!(why.contains("more than 16 interim answers"), "{why}");
-    let closed = async {
-        while ended.load(Ordering::Relaxed) == 0 {
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(WAIT_TIMEOUT, closed).await.expect("the connection is closed");
+    until("the end of the connection", || ended.load(Ordering::Relaxed) > 0).await;
     let few = "HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
     assert_eq!(rig.call(format!("{}:/", says(few).await), Value::Null).await, (200, "ok".to_owned()));
 }

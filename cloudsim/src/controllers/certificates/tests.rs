@@ -1,20 +1,15 @@
 //! Requests against an API in memory: approved ones are signed; a request for another node's names never is.
 
-use std::time::Duration;
-
 use jiff::Timestamp;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequestSpec;
 use kube::{api::PostParams, runtime::wait::await_condition};
 use kubeapi::store::MemoryStore;
 use rustls_pki_types::{CertificateDer, pem::PemObject};
-use tokio::time::timeout;
+use testkit::within;
 use wire::enroll::{Csr, identity_of, pem_certificate_request, server_names_of};
 
 use super::*;
 use crate::sessions::Sessions;
-
-/// Long enough for the slowest machine; a test that works never waits for it.
-const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn request(name: &str, user: &str, address: &str) -> CertificateSigningRequest {
     let csr = Csr::for_server("edge-1", &[address.parse().unwrap()]).unwrap();
@@ -51,7 +46,7 @@ async fn what_is_the_nodes_own_is_signed_and_nothing_else() {
     }
     let until = async |name: &str, wanted: fn(&CertificateSigningRequest) -> bool| {
         let is_so = move |found: Option<&CertificateSigningRequest>| found.is_some_and(wanted);
-        let found = timeout(WAIT_TIMEOUT, await_condition(api.clone(), name, is_so)).await.unwrap().unwrap();
+        let found = within(name, await_condition(api.clone(), name, is_so)).await.unwrap();
         found.unwrap()
     };
     let good =

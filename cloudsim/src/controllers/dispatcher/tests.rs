@@ -2,8 +2,8 @@
 
 use kube::Client;
 use kubeapi::store::MemoryStore;
-use limits::testing::LogBuffer;
 use serde_json::{Value, json};
+use testkit::LogBuffer;
 use tokio_util::sync::CancellationToken;
 use tracing::subscriber::set_default;
 

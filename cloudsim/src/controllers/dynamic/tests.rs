@@ -1,16 +1,13 @@
 //! Tests of [`super`].
 
-use std::{convert::Infallible, time::Duration};
+use std::convert::Infallible;
 
 use http::{Request, Response};
 use kube::client::Body;
-use tokio::time::timeout;
+use testkit::until;
 
 use super::*;
 use crate::mailbox::Mailboxes;
-
-/// Long enough for the slowest machine; a test that works never waits for it.
-const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[tokio::test]
 async fn a_watch_that_panics_is_forgotten_and_the_others_go_on() {
@@ -28,17 +25,10 @@ async fn a_watch_that_panics_is_forgotten_and_the_others_go_on() {
     dynamic.watches.lock().insert("edge-1".to_owned(), watches);
     let (replies, _received) = mpsc::channel(1);
     let mut session = dynamic.open("edge-1", replies);
-    let forgotten = async {
-        tokio::select! {
-            () = session.forget_panicked() => unreachable!("it goes on for ever"),
-            () = async {
-                while dynamic.watches.lock()["edge-1"].len() > 1 {
-                    tokio::task::yield_now().await;
-                }
-            } => {}
-        }
-    };
-    timeout(TEST_TIMEOUT, forgotten).await.expect("it is forgotten");
+    tokio::select! {
+        () = session.forget_panicked() => unreachable!("it goes on for ever"),
+        () = until("the watch that panicked is forgotten", || dynamic.watches.lock()["edge-1"].len() == 1) => {}
+    }
     assert!(dynamic.watches.lock()["edge-1"].contains_key("1"));
     assert!(session.listeners.keys().eq(["1"]) && session.listening.len() == 1);
 }

@@ -4,6 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use kube::{Api, Resource, ResourceExt, api::ListParams, core::ObjectMeta};
 use kubeapi::store::MemoryStore;
+use testkit::eventually;
 
 use super::{
     correlate::{Correlator, Verdict},
@@ -77,16 +78,11 @@ async fn what_is_told_is_written_once_and_goes_after_an_hour() {
         let times = |event: &Event| event.count.or(event.series.as_ref().and_then(|series| series.count));
         events.len() == 2 && events.iter().all(|event| times(event) == Some(3))
     };
-    let recording = async {
-        loop {
-            let events = api.list(&ListParams::default()).await.unwrap().items;
-            if is_told(&events) {
-                return events;
-            }
-            tokio::task::yield_now().await;
-        }
-    };
-    let events = tokio::time::timeout(std::time::Duration::from_secs(60), recording).await.unwrap();
+    let events = eventually("three of each event", async || {
+        let events = api.list(&ListParams::default()).await.unwrap().items;
+        if is_told(&events) { Ok(events) } else { Err(events) }
+    })
+    .await;
     let of_pod = events.iter().find(|event| event.involved_object.kind.as_deref() == Some("Pod")).unwrap();
     assert_eq!(
         (of_pod.type_.as_deref(), of_pod.reporting_component.as_deref()),

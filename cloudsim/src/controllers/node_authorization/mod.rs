@@ -14,7 +14,8 @@ use k8s_openapi::api::core::v1::Node;
 use kube::{Client, ResourceExt};
 use kubeapi::{Api, Identity, store::MemoryStore};
 use serde_json::{Value, json};
-use tokio::{sync::mpsc, time::timeout};
+use testkit::until;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 use wire::{
@@ -32,9 +33,6 @@ use crate::{
     mailbox::{Mailboxes, ObjectKind, ObjectPath},
     pki::ServiceAccountTokens,
 };
-
-/// Long enough for the slowest machine; a test that works never waits for it.
-const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The path of namespace `ns`.
 const NS: &str = "/api/v1/namespaces/ns";
@@ -70,12 +68,7 @@ impl World {
         let known = [("n1", ObjectKind::Pod, "shared1"), ("n1", ObjectKind::Secret, "ephemeral1")];
         for (node, kind, name) in known.into_iter().chain([("n2", ObjectKind::Pod, "shared2")]) {
             let path = ObjectPath::new(kind, "ns", name);
-            let seen = async {
-                while !world.edge.concerns(node, &path) {
-                    tokio::task::yield_now().await;
-                }
-            };
-            timeout(TEST_TIMEOUT, seen).await.unwrap_or_else(|_| panic!("{name} is known"));
+            until(&format!("{name} is known"), || world.edge.concerns(node, &path)).await;
         }
         world
     }

@@ -1,17 +1,13 @@
 //! Accounts, pods, roles and bindings in an API in memory, and the ServiceAccountAccesses for them.
 
-use std::time::Duration;
-
 use kube::{Client, api::DynamicObject, runtime::wait::await_condition};
 use kubeapi::{Registry, store::MemoryStore};
 use serde_json::{Value, json};
+use testkit::WAIT_TIMEOUT;
 use tokio::time::timeout;
 
 use super::*;
 use crate::{controllers::events::Recorder, tasks::Tasks};
-
-/// Long enough for the slowest machine; a test that works never waits for it.
-const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 struct World {
     client: Client,
@@ -71,7 +67,7 @@ impl World {
         let seen =
             await_condition(api.clone(), "robot", |access: Option<&ServiceAccountAccess>| wanted(access));
         if timeout(WAIT_TIMEOUT, seen).await.is_err() {
-            panic!("{what}: {:?}", api.get_opt("robot").await);
+            panic!("{what}: not within {WAIT_TIMEOUT:?}; last seen: {:?}", api.get_opt("robot").await);
         }
     }
 }

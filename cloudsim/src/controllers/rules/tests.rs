@@ -10,12 +10,13 @@ use crds::rules::{RuleEndpoint, RuleEndpointSpec, RuleEndpointType, RuleStatus};
 use http::StatusCode;
 use kube::{Api, api::PostParams};
 use serde_json::{Value, json};
+use testkit::{eventually, until};
 use wire::{
     Downstream, Message, Up, Upstream,
     bus::{Payload, ServiceRequest, ServiceResponse, Terms},
 };
 
-use self::world::{Node, World, until};
+use self::world::{Node, World};
 use super::Rules;
 
 #[tokio::test]
@@ -172,8 +173,7 @@ async fn nodes_listen_to_what_rules_want_and_no_longer() {
     drop(early);
     // a rule that is deleted while the node is away is unsubscribed when it comes back
     world.api().delete("up", &Default::default()).await.unwrap();
-    until("the rule is gone", || async { world.rules.table().topic("edge-1", "default/up/a").is_empty() })
-        .await;
+    until("the rule is gone", || world.rules.table().topic("edge-1", "default/up/a").is_empty()).await;
     let mut again = Node::connect(&world, "edge-1");
     let told = [again.next().await.body, again.next().await.body];
     assert_eq!(
@@ -194,7 +194,7 @@ async fn a_rule_that_goes_while_a_call_is_under_way_leaves_it_alone() {
     let calling = world.call("edge-1", "a", b"");
     let asked = node.next().await;
     world.api().delete("call", &Default::default()).await.unwrap();
-    until("the rule is gone", || async { world.rules.rule_for("default", "a").is_none() }).await;
+    until("the rule is gone", || world.rules.rule_for("default", "a").is_none()).await;
     // the node has reconnected meanwhile
     let again = Node::connect(&world, "edge-1");
     let content = json!(ServiceResponse { status_code: 200, ..ServiceResponse::default() });
@@ -260,14 +260,13 @@ async fn a_rule_that_is_not_in_force_says_why_until_it_is() {
     world.rule("first", ("rest", &[("path", "a")]), ("mqtt", &[("topic", "t")])).await;
     world.try_rule("second", ("rest", &[("path", "/a/")]), ("mqtt", &[("topic", "u")])).await.unwrap();
     world.try_rule("lonely", ("rest", &[("path", "b")]), ("later", &[("topic", "u")])).await.unwrap();
-    until("both say why", || async {
+    eventually("both say why", async || {
         let says =
-            |status: RuleStatus, why: &str| status.errors.first().is_some_and(|error| error.contains(why));
-        says(world.status("second").await, "not in force: rule default/first is older")
-            && says(
-                world.status("lonely").await,
-                "not in force: there is no RuleEndpoint later in namespace default",
-            )
+            |status: &RuleStatus, why: &str| status.errors.first().is_some_and(|error| error.contains(why));
+        let (second, lonely) = (world.status("second").await, world.status("lonely").await);
+        let no_endpoint = "not in force: there is no RuleEndpoint later in namespace default";
+        let both = says(&second, "not in force: rule default/first is older") && says(&lonely, no_endpoint);
+        if both { Ok(()) } else { Err((second, lonely)) }
     })
     .await;
     world.api().delete("first", &Default::default()).await.unwrap();
@@ -277,8 +276,9 @@ async fn a_rule_that_is_not_in_force_says_why_until_it_is() {
         .create(&PostParams::default(), &RuleEndpoint::new("later", later))
         .await
         .unwrap();
-    until("both are in force", || async {
-        world.status("second").await.errors.is_empty() && world.status("lonely").await.errors.is_empty()
+    eventually("both are in force", async || {
+        let errors = (world.status("second").await.errors, world.status("lonely").await.errors);
+        if errors.0.is_empty() && errors.1.is_empty() { Ok(()) } else { Err(errors) }
     })
     .await;
 }
@@ -290,8 +290,11 @@ async fn a_thousand_rules_are_found() {
         let path = format!("p{number}");
         world.try_rule(&path, ("rest", &[("path", &path)]), ("mqtt", &[("topic", &path)])).await.unwrap();
     }
-    until("all are in force", || async {
-        world.rules.table().all().filter(|(_, problem)| problem.is_none()).count() == 1000
+    eventually("all are in force", async || {
+        match world.rules.table().all().filter(|(_, problem)| problem.is_none()).count() {
+            1000 => Ok(()),
+            count => Err(count),
+        }
     })
     .await;
     let mut node = Node::connect(&world, "edge-1");
@@ -306,7 +309,7 @@ async fn the_counts_of_two_replicas_are_added_up() {
     let world = World::new().await;
     world.rule("call", ("rest", &[("path", "a")]), ("http", &[("path", "/")])).await;
     let other = world.replica().await;
-    until("the other replica has the rule", || async { other.rule_for("default", "a").is_some() }).await;
+    until("the other replica has the rule", || other.rule_for("default", "a").is_some()).await;
     let failing = async |rules: &Rules, times: i64| {
         for _ in 0..times {
             let error = world.call_of(rules, "nobody", "a", b"").await.unwrap().unwrap_err();

@@ -1,6 +1,6 @@
 //! Sessions in which a task panics: each ends alone, and its node may come back.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use futures::{SinkExt, StreamExt};
 use k8s_openapi::api::core::v1::Node;
@@ -8,19 +8,13 @@ use kube::{Api, Client, client::Body};
 use kubeapi::{Registry, store::MemoryStore};
 use parking_lot::Mutex;
 use serde_json::json;
-use tokio::{
-    io::duplex,
-    task::JoinHandle,
-    time::{sleep, timeout},
-};
+use testkit::{eventually, within};
+use tokio::{io::duplex, task::JoinHandle};
 use tokio_tungstenite::tungstenite;
 use wire::{Change, Message, ResourceType, Upstream};
 
 use super::*;
 use crate::{controllers::events::Recorder, tasks::Tasks};
-
-/// Long enough for the slowest machine; a test that works never waits for it.
-const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A hub whose API calls panic if their path ends as configured.
 struct World {
@@ -75,17 +69,12 @@ impl World {
     }
 
     async fn wait_connected(&self, nodes: &[&str]) {
-        let connected = async {
-            loop {
-                let mut all = self.mailboxes.nodes();
-                all.sort();
-                if all == nodes {
-                    break;
-                }
-                sleep(Duration::from_millis(5)).await;
-            }
-        };
-        timeout(TEST_TIMEOUT, connected).await.expect("these nodes are connected, and no others");
+        eventually("these nodes are connected, and no others", async || {
+            let mut all = self.mailboxes.nodes();
+            all.sort();
+            if all == nodes { Ok(()) } else { Err(all) }
+        })
+        .await;
         assert_eq!(self.acceptor.0.sessions.list().len(), nodes.len());
     }
 }
@@ -119,14 +108,14 @@ impl Connected {
             }
             false
         };
-        assert!(timeout(TEST_TIMEOUT, answered).await.expect("an answer"), "the connection ended");
+        assert!(within("an answer", answered).await, "the connection ended");
     }
 
     /// Waits until the hub has ended the connection, and its session.
     async fn ends(mut self) {
         let ended = async { while let Some(Ok(_)) = self.socket.next().await {} };
-        timeout(TEST_TIMEOUT, ended).await.expect("the connection ends");
-        timeout(TEST_TIMEOUT, self.session).await.expect("the session ends").expect("it says why");
+        within("the end of the connection", ended).await;
+        within("the end of the session", self.session).await.expect("it says why");
     }
 }
 

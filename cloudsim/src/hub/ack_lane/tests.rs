@@ -6,7 +6,7 @@ use crate::{
     mailbox::{ObjectKind, ObjectPath},
 };
 
-const WAIT_TIMEOUT: Duration = Duration::from_secs(5);
+const ACK_TIMEOUT: Duration = Duration::from_secs(5);
 
 fn delivery(uid: &str, revision: Option<u64>) -> Delivery {
     let mut message = Message::default();
@@ -30,7 +30,7 @@ fn sent(lane: &mut AckLane, now: Instant) -> Option<String> {
 #[test]
 fn one_message_is_on_the_wire_and_the_next_follows_its_acknowledgement() {
     let now = Instant::now();
-    let mut lane = AckLane::new(WAIT_TIMEOUT);
+    let mut lane = AckLane::new(ACK_TIMEOUT);
     lane.offer(delivery("a", Some(1)));
     lane.offer(delivery("b", Some(2)));
     assert_eq!(sent(&mut lane, now).as_deref(), Some("a@Some(1)"));
@@ -44,7 +44,7 @@ fn one_message_is_on_the_wire_and_the_next_follows_its_acknowledgement() {
 #[test]
 fn the_newest_revision_replaces_and_older_ones_are_dropped() {
     let now = Instant::now();
-    let mut lane = AckLane::new(WAIT_TIMEOUT);
+    let mut lane = AckLane::new(ACK_TIMEOUT);
     lane.offer(delivery("a", Some(5)));
     lane.offer(delivery("a", Some(7)));
     lane.offer(delivery("a", Some(6)));
@@ -57,7 +57,7 @@ fn the_newest_revision_replaces_and_older_ones_are_dropped() {
 #[test]
 fn a_pending_delete_wins() {
     let now = Instant::now();
-    let mut lane = AckLane::new(WAIT_TIMEOUT);
+    let mut lane = AckLane::new(ACK_TIMEOUT);
     lane.offer(delivery("a", Some(1)));
     lane.offer(delivery("a", None));
     lane.offer(delivery("a", Some(9)));
@@ -66,7 +66,7 @@ fn a_pending_delete_wins() {
 
 #[test]
 fn answers_are_all_sent() {
-    let mut lane = AckLane::new(WAIT_TIMEOUT);
+    let mut lane = AckLane::new(ACK_TIMEOUT);
     for request in ["r1", "r2"] {
         lane.offer(Delivery { key: DeliveryKey::Answer(request.into()), ..delivery("cm", Some(3)) });
     }
@@ -76,20 +76,20 @@ fn answers_are_all_sent() {
 #[test]
 fn the_same_message_is_sent_five_times_and_then_others_get_their_turn() {
     let start = Instant::now();
-    let mut lane = AckLane::new(WAIT_TIMEOUT);
+    let mut lane = AckLane::new(ACK_TIMEOUT);
     lane.offer(delivery("a", Some(1)));
     lane.offer(delivery("b", Some(2)));
     for attempt in 0..ATTEMPTS {
         assert_eq!(
-            sent(&mut lane, start + WAIT_TIMEOUT * attempt).as_deref(),
+            sent(&mut lane, start + ACK_TIMEOUT * attempt).as_deref(),
             Some("a@Some(1)"),
             "attempt {attempt}"
         );
     }
-    assert_eq!(sent(&mut lane, start + WAIT_TIMEOUT * ATTEMPTS).as_deref(), Some("b@Some(2)"));
+    assert_eq!(sent(&mut lane, start + ACK_TIMEOUT * ATTEMPTS).as_deref(), Some("b@Some(2)"));
     assert!(lane.acknowledged("b@Some(2)").is_some());
     assert_eq!(
-        sent(&mut lane, start + WAIT_TIMEOUT * ATTEMPTS).as_deref(),
+        sent(&mut lane, start + ACK_TIMEOUT * ATTEMPTS).as_deref(),
         Some("a@Some(1)"),
         "and comes back"
     );
@@ -98,7 +98,7 @@ fn the_same_message_is_sent_five_times_and_then_others_get_their_turn() {
 #[test]
 fn what_is_never_acknowledged_keeps_nobody_from_his_turn() {
     let mut now = Instant::now();
-    let mut lane = AckLane::new(WAIT_TIMEOUT);
+    let mut lane = AckLane::new(ACK_TIMEOUT);
     for uid in ["a", "b", "c"] {
         lane.offer(delivery(uid, Some(1)));
     }
@@ -107,7 +107,7 @@ fn what_is_never_acknowledged_keeps_nobody_from_his_turn() {
     let mut tried = Vec::new();
     for _ in 0..4 * ATTEMPTS {
         tried.extend(sent(&mut lane, now));
-        now += WAIT_TIMEOUT;
+        now += ACK_TIMEOUT;
     }
     assert!(lane.is_repeating());
     assert_eq!(tried.len(), 20);
@@ -118,5 +118,5 @@ fn what_is_never_acknowledged_keeps_nobody_from_his_turn() {
     assert!(lane.acknowledged("new@Some(1)").is_some());
     assert_eq!(sent(&mut lane, now).as_deref(), Some("b@Some(1)"));
     lane.offer(delivery("newer", Some(1)));
-    assert_eq!(sent(&mut lane, now + WAIT_TIMEOUT).as_deref(), Some("newer@Some(1)"));
+    assert_eq!(sent(&mut lane, now + ACK_TIMEOUT).as_deref(), Some("newer@Some(1)"));
 }

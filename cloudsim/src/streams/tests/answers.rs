@@ -56,7 +56,7 @@ async fn an_upgraded_connection_goes_both_ways_and_nothing_behind_the_head_is_lo
     let (id, mut io) = world.upgraded(&mut node, &format!("{SWITCHING}first ")).await;
     node.data(id, "second").await;
     let mut read = [0; 12];
-    soon(io.read_exact(&mut read)).await.unwrap();
+    within("the bytes of the stream", io.read_exact(&mut read)).await.unwrap();
     assert_eq!(&read, b"first second");
     let large = vec![7; 50_000];
     let writing = tokio::spawn(async move {
@@ -70,7 +70,7 @@ async fn an_upgraded_connection_goes_both_ways_and_nothing_behind_the_head_is_lo
         assert_eq!((frame.id, frame.kind), (id, Kind::Data));
         received += frame.data.len();
     }
-    drop(soon(writing).await.unwrap());
+    drop(within("the end of the writer", writing).await.unwrap());
     node.removed(id).await;
     node.is_alive().await;
 }

@@ -1,11 +1,13 @@
 //! Ends of streams and tunnels, from either side.
 
+use std::time::Duration;
+
 use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_node_without_a_tunnel_is_not_connected() {
     let world = World::new();
-    let error = soon(world.get("/pods")).await.unwrap().unwrap_err();
+    let error = within("the answer", world.get("/pods")).await.unwrap().unwrap_err();
     assert!(matches!(&error, NodeError::NotConnected(node) if node == NODE), "{error}");
     let mut node = world.dial();
     assert!(world.tunnels.has(NODE));
@@ -20,7 +22,7 @@ async fn a_node_that_says_nothing_is_waited_for_so_long_and_told() {
     let mut node = world.dial();
     let asked = world.get("/pods");
     let id = node.connect().await.id;
-    let error = soon(asked).await.unwrap().unwrap_err();
+    let error = within("the answer", asked).await.unwrap().unwrap_err();
     assert!(matches!(error, NodeError::Timeout(_)), "{error}");
     node.removed(id).await;
     node.is_alive().await;
@@ -35,7 +37,7 @@ async fn a_stream_that_ends_before_its_head_is_no_answer() {
         let id = node.connect().await.id;
         node.data(id, head).await;
         node.frame(id, Kind::RemoveConnect, b"").await;
-        let error = soon(asked).await.unwrap().unwrap_err();
+        let error = within("the answer", asked).await.unwrap().unwrap_err();
         assert!(matches!(error, NodeError::Broken(..)), "{head:?}: {error}");
     }
     node.is_alive().await;
@@ -70,7 +72,7 @@ async fn an_upgraded_connection_ends_cleanly_by_the_node_alone() {
     node.data(id, "last words").await;
     node.frame(id, Kind::RemoveConnect, b"").await;
     let mut read = String::new();
-    soon(io.read_to_string(&mut read)).await.unwrap();
+    within("the end of the stream", io.read_to_string(&mut read)).await.unwrap();
     assert_eq!(read, "last words");
     io.write_all(b"late").await.unwrap_err();
     drop(io);
@@ -79,7 +81,7 @@ async fn an_upgraded_connection_ends_cleanly_by_the_node_alone() {
 
     let (_, mut io) = world.upgraded(&mut node, SWITCHING).await;
     node.ended().await;
-    soon(io.read_to_string(&mut read)).await.unwrap_err();
+    within("the end of the stream", io.read_to_string(&mut read)).await.unwrap_err();
     io.write_all(b"late").await.unwrap_err();
 }
 
@@ -126,8 +128,9 @@ async fn a_silent_node_is_given_up_and_one_that_takes_nothing_too() {
     let mut world = World::new();
     world.timing.read = Duration::from_secs(5);
     let node = world.dial();
-    assert!(matches!(soon(node.run).await.unwrap(), TunnelEnd::Lost(_)));
-    world.timing = Timing { ping: Duration::from_millis(1), read: LIMIT, write: Duration::from_secs(5) };
+    assert!(matches!(within("the end of the tunnel", node.run).await.unwrap(), TunnelEnd::Lost(_)));
+    world.timing =
+        Timing { ping: Duration::from_millis(1), read: WAIT_TIMEOUT, write: Duration::from_secs(5) };
     let mut node = world.dial();
     let mut seconds = tokio::time::interval(Duration::from_secs(1));
     // pings fill the buffers, and nobody reads them
@@ -150,12 +153,12 @@ async fn a_cut_link_ends_the_tunnel_and_a_half_open_one_lets_nothing_through() {
     let world = World::new();
     let node = world.dial();
     world.faults.cut(NODE);
-    assert!(matches!(soon(node.run).await.unwrap(), TunnelEnd::Cut));
+    assert!(matches!(within("the end of the tunnel", node.run).await.unwrap(), TunnelEnd::Cut));
     world.faults.restore(NODE);
     let mut node = world.dial();
     node.is_alive().await;
     world.faults.half_open(NODE);
-    let error = soon(world.get("/pods")).await.unwrap().unwrap_err();
+    let error = within("the answer", world.get("/pods")).await.unwrap().unwrap_err();
     assert!(matches!(error, NodeError::Timeout(_)), "{error}");
     world.faults.restore(NODE);
     assert_eq!(node.next().await, None, "what was swallowed does not come back");

@@ -39,7 +39,7 @@ async fn a_hundred_thousand_connects_and_removes_leave_nothing_behind() {
             encode(&mut out, &Message::Text(frame.encode().into()), Some([0; 4]));
         }
     }
-    soon(node.io.write_all(&out)).await.unwrap();
+    within("room for what is written", node.io.write_all(&out)).await.unwrap();
     node.is_alive().await;
     assert_eq!(world.tunnels.count(), (1, 0));
 }
@@ -55,7 +55,7 @@ async fn streams_that_a_node_ends_twice_or_goes_on_with_are_over() {
     }
     node.data(id, vec![0; 2 * BUFFER]).await;
     let mut read = Vec::new();
-    soon(io.read_to_end(&mut read)).await.unwrap();
+    within("the end of the stream", io.read_to_end(&mut read)).await.unwrap();
     assert_eq!(read, b"x");
     node.is_alive().await;
     assert_eq!(world.tunnels.count(), (1, 0));
@@ -76,15 +76,15 @@ async fn a_message_that_is_too_large_or_no_websocket_ends_the_tunnel() {
         io.read_exact(&mut read).await.unwrap();
         io
     };
-    let (mut node, _io) = soon(async { tokio::join!(sending, reading) }).await;
+    let (mut node, _io) = within("the end of both", async { tokio::join!(sending, reading) }).await;
     node.is_alive().await;
     // only the head: it announces 2 MiB
     node.io.write_all(&[0x81, 0xff, 0, 0, 0, 0, 0, 0x20, 0, 0]).await.unwrap();
-    assert!(matches!(soon(node.run).await.unwrap(), TunnelEnd::Lost(_)));
+    assert!(matches!(within("the end of the tunnel", node.run).await.unwrap(), TunnelEnd::Lost(_)));
     // unmasked bytes
     let mut node = world.dial();
     node.io.write_all(&[0x81, 0]).await.unwrap();
-    assert!(matches!(soon(node.run).await.unwrap(), TunnelEnd::Lost(_)));
+    assert!(matches!(within("the end of the tunnel", node.run).await.unwrap(), TunnelEnd::Lost(_)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -94,7 +94,7 @@ async fn a_head_without_end_is_no_answer() {
     let asked = world.get("/pods");
     let id = node.connect().await.id;
     node.data(id, format!("HTTP/1.1 200 OK\r\nX: {}", "x".repeat(100_000))).await;
-    let error = soon(asked).await.unwrap().unwrap_err();
+    let error = within("the answer", asked).await.unwrap().unwrap_err();
     assert!(matches!(error, NodeError::Broken(..)), "{error}");
     node.removed(id).await;
     node.is_alive().await;
@@ -118,7 +118,7 @@ async fn there_are_so_many_streams_of_a_node_and_an_ended_one_makes_room() {
     for _ in 0..MAX_STREAMS {
         bodies.push(world.body(&mut node, CHUNKED).await);
     }
-    let error = soon(world.get("/pods")).await.unwrap().unwrap_err();
+    let error = within("the answer", world.get("/pods")).await.unwrap().unwrap_err();
     assert!(matches!(error, NodeError::Full(_)), "{error}");
     let (id, body) = bodies.pop().unwrap();
     drop(body);

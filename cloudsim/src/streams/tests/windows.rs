@@ -1,5 +1,7 @@
 //! A node with windows: streams that are read slowly, beside others.
 
+use std::time::Duration;
+
 use tokio::{io::ReadHalf, time::Instant};
 use wire::tunnel::window::WINDOW;
 
@@ -80,13 +82,13 @@ async fn a_log_that_is_read_slowly_slows_neither_a_copy_nor_a_command_beside_it(
     let streams = vec![(slow, sent.clone(), credit), (fast, copied.clone(), credit)];
     let sending = tokio::spawn(Sender { streams }.run(node));
     // the copy is complete before the log is read at all
-    let (came, _) = soon(read(fast_io, None)).await;
+    let (came, _) = within("the end of the fast stream", read(fast_io, None)).await;
     assert!(came == copied, "the copy in its order");
     // a reader with 20 kB/s delays nobody: the log ends after the time that it takes, with all of its bytes
     let (came, took) = read(slow_io, Some(20_000)).await;
     assert!(came == sent, "the log in its order");
     assert!(took >= Duration::from_secs(50), "{took:?}");
-    soon(sending).await.unwrap().is_alive().await;
+    within("the end of the writer", sending).await.unwrap().is_alive().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -119,14 +121,14 @@ async fn what_a_node_does_not_take_is_not_sent_and_others_go_on() {
         came.extend_from_slice(&node.next_frame().await.data);
     }
     assert_eq!(came, sent);
-    drop(soon(writing).await.unwrap());
+    drop(within("the end of the writer", writing).await.unwrap());
     node.removed(full).await;
     // a waiting stream ends with it
     let (id, mut io) = world.upgraded(&mut node, SWITCHING).await;
     let writing = tokio::spawn(async move { io.write_all(&[7; 5000]).await });
     assert_eq!(node.next_frame().await.data.len(), 1000);
     node.frame(id, Kind::RemoveConnect, b"").await;
-    soon(writing).await.unwrap().unwrap_err();
+    within("the end of the writer", writing).await.unwrap().unwrap_err();
     node.is_alive().await;
 }
 
@@ -140,7 +142,7 @@ async fn a_node_that_exceeds_a_window_loses_that_stream_at_once() {
     node.is_alive().await;
     node.data(id, b"x").await;
     node.removed(id).await;
-    let error = soon(io.read_to_end(&mut Vec::new())).await.unwrap_err();
+    let error = within("the end of the stream", io.read_to_end(&mut Vec::new())).await.unwrap_err();
     assert!(error.to_string().contains("more of it than was taken"), "{error}");
     for (credit, is_number) in [(usize::MAX, true), (0, false)] {
         let (id, mut io) = world.upgraded(&mut node, SWITCHING).await;
@@ -148,7 +150,7 @@ async fn a_node_that_exceeds_a_window_loses_that_stream_at_once() {
             if is_number { Frame::window(id, credit) } else { Frame::new(id, Kind::Window, &b"\xff"[..]) };
         node.message(&Message::Text(frame.encode().into())).await;
         node.removed(id).await;
-        soon(io.read_to_end(&mut Vec::new())).await.unwrap_err();
+        within("the end of the stream", io.read_to_end(&mut Vec::new())).await.unwrap_err();
     }
     node.message(&Message::Text(Frame::window(77, 1).encode().into())).await;
     node.is_alive().await;

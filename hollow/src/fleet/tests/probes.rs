@@ -7,11 +7,9 @@ use kube::{
     runtime::wait::await_condition,
 };
 use serde_json::{Value, json};
+use testkit::{WAIT_TIMEOUT, eventually};
 
 use super::*;
-
-/// Long enough for the slowest machine.
-const TIMEOUT: Duration = Duration::from_secs(120);
 
 struct World {
     cloud: Cloud,
@@ -56,11 +54,14 @@ impl World {
 
     async fn until(&self, name: &str, what: &str, holds: impl Fn(&Pod) -> bool) -> Pod {
         let condition = |pod: Option<&Pod>| pod.is_some_and(&holds);
-        match tokio::time::timeout(TIMEOUT, await_condition(self.pods(), name, condition)).await {
+        match tokio::time::timeout(WAIT_TIMEOUT, await_condition(self.pods(), name, condition)).await {
             Ok(pod) => pod.unwrap().unwrap(),
             Err(_) => {
                 let last = self.pods().get(name).await.unwrap();
-                panic!("{name} {what}: {}", serde_json::to_string_pretty(&last.status).unwrap())
+                panic!(
+                    "{name} {what}: not within {WAIT_TIMEOUT:?}; last seen: {}",
+                    serde_json::to_string_pretty(&last.status).unwrap()
+                )
             }
         }
     }
@@ -201,16 +202,9 @@ async fn pods_of_a_node_that_is_gone_are_not_ready_until_it_is_back() {
         "its containers are as they were last heard of"
     );
     let events = Api::<k8s_openapi::api::core::v1::Event>::default_namespaced(world.cloud.client());
-    let told = async {
-        let of_pod = kube::api::ListParams::default().fields("involvedObject.name=p,reason=NodeNotReady");
-        loop {
-            if let Some(event) = events.list(&of_pod).await.unwrap().items.pop() {
-                return event;
-            }
-            tokio::task::yield_now().await;
-        }
-    };
-    let event = tokio::time::timeout(TIMEOUT, told).await.expect("it is told");
+    let of_pod = kube::api::ListParams::default().fields("involvedObject.name=p,reason=NodeNotReady");
+    let told = async || events.list(&of_pod).await.unwrap().items.pop().ok_or("no event");
+    let event = eventually("an event of the pod", told).await;
     assert_eq!(
         (event.message.as_deref(), event.type_.as_deref()),
         (Some("Node is not ready"), Some("Warning"))

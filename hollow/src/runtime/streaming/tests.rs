@@ -1,15 +1,15 @@
 //! Tests the streaming server at the URLs that CRI returns: over SPDY with the crate's client, and over WebSockets.
 
-use std::{fs, time::Duration};
+use std::fs;
 
 use spdy::{
     Headers, Role,
     session::{self, Session, Stream},
 };
+use testkit::within;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
-    time::timeout,
 };
 use wire::cri::{AttachRequest, ContainerState, ExecRequest, PortForwardRequest};
 
@@ -19,9 +19,6 @@ use crate::runtime::{
 };
 
 mod websocket;
-
-/// Longer than anything in these tests takes.
-const LIMIT: Duration = Duration::from_secs(60);
 
 /// A runtime with a running container `web`, and the ids of its sandbox and of the container.
 struct World {
@@ -107,7 +104,7 @@ async fn upgrade(url: &str, method: &str, headers: &[(&str, &str)]) -> (String, 
     stream.write_all((head + "\r\n").as_bytes()).await.unwrap();
     let mut answer = Vec::new();
     while !answer.ends_with(b"\r\n\r\n") {
-        answer.push(timeout(LIMIT, stream.read_u8()).await.unwrap().unwrap());
+        answer.push(within("the head of the answer", stream.read_u8()).await.unwrap());
     }
     (String::from_utf8(answer).unwrap(), stream)
 }
@@ -133,7 +130,7 @@ struct Client {
 
 async fn text(stream: &mut Stream) -> String {
     let mut bytes = Vec::new();
-    timeout(LIMIT, stream.read_to_end(&mut bytes)).await.unwrap().unwrap();
+    within("the end of a stream", stream.read_to_end(&mut bytes)).await.unwrap();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
@@ -142,7 +139,7 @@ async fn until(stream: &mut Stream, wanted: &str) -> String {
     let mut seen = Vec::new();
     let mut buffer = [0; 1024];
     while !String::from_utf8_lossy(&seen).contains(wanted) {
-        let read = timeout(LIMIT, stream.read(&mut buffer)).await.expect("it comes").unwrap();
+        let read = within(wanted, stream.read(&mut buffer)).await.unwrap();
         assert!(read > 0, "only {:?} came", String::from_utf8_lossy(&seen));
         seen.extend_from_slice(&buffer[..read]);
     }
@@ -468,10 +465,5 @@ async fn a_client_that_leaves_takes_its_command_with_it() {
     // No leftover of the session keeps the runtime alive.
     let core = std::sync::Arc::downgrade(&runtime.core);
     drop((runtime, agent));
-    let gone = async {
-        while core.strong_count() > 0 {
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(LIMIT, gone).await.expect("the runtime is gone");
+    testkit::until("the end of whatever holds the runtime", || core.strong_count() == 0).await;
 }

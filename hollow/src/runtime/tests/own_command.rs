@@ -1,5 +1,7 @@
 //! Tests containers whose own command uses files or the time of day.
 
+use testkit::eventually;
+
 use super::*;
 
 /// A pod whose containers run one after the other, with the directory of their logs.
@@ -40,7 +42,7 @@ impl World {
 
     /// Returns the exit code and the log of a container that ends.
     async fn end(&mut self, id: &str) -> (i32, String) {
-        tokio::time::timeout(LIMIT, self.runtime.core.until_ended(id)).await.unwrap();
+        within("the end of the container", self.runtime.core.until_ended(id)).await;
         let status = self.agent.status(id).await.unwrap();
         assert_eq!(status.state(), ContainerState::ContainerExited);
         let text = fs::read_to_string(&status.log_path).unwrap_or_default();
@@ -51,26 +53,18 @@ impl World {
     /// Waits until the container has logged something.
     async fn until_logged(&mut self, id: &str) {
         let path = self.agent.status(id).await.unwrap().log_path;
-        let wait = async {
-            while fs::read_to_string(&path).unwrap_or_default().is_empty() {
-                tokio::task::yield_now().await;
-            }
-        };
-        tokio::time::timeout(LIMIT, wait).await.unwrap();
+        until("a line of the log", || !fs::read_to_string(&path).unwrap_or_default().is_empty()).await;
     }
 
     /// Waits until an exec returns this exit code.
     async fn until_exec(&mut self, id: &str, command: &str, code: i32) {
-        let wait = async {
-            while self.agent.exec(id, command).await.unwrap().0 != code {
-                tokio::task::yield_now().await;
-            }
-        };
-        tokio::time::timeout(LIMIT, wait).await.unwrap();
+        eventually(command, async || match self.agent.exec(id, command).await.unwrap() {
+            (found, ..) if found == code => Ok(()),
+            other => Err(other),
+        })
+        .await;
     }
 }
-
-const LIMIT: Duration = Duration::from_secs(60);
 
 fn mount(config: &mut cri::ContainerConfig, place: &str, host: &Path, readonly: bool) {
     config.mounts.push(cri::Mount {
@@ -230,12 +224,11 @@ async fn a_script_that_never_waits_is_slowed_down() {
     assert_eq!((code, out.as_str()), (0, "still there\n"));
     let path = world.dir.path().join("busy.log");
     let lines = || fs::read_to_string(&path).unwrap_or_default().lines().count();
-    let wait = async {
-        while lines() < 900 {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(LIMIT, wait).await.unwrap();
+    eventually("900 lines", async || match lines() {
+        seen if seen >= 900 => Ok(()),
+        seen => Err(seen),
+    })
+    .await;
     world.agent.stop(&id, 1).await.unwrap();
     assert!(lines() < 20_000, "{} lines", lines());
 }

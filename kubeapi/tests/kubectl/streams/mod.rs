@@ -9,14 +9,14 @@ use std::{process::Stdio, sync::Arc};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::PostParams;
 use serde_json::json;
+use testkit::{PROCESS_TIMEOUT, within, within_timeout};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     net::TcpStream,
-    time::timeout,
 };
 
 use self::node::FakeNode;
-use super::world::{Said, WAIT_TIMEOUT, World};
+use super::world::{Said, World};
 
 /// The protocols of `kubectl`: whether it uses WebSockets.
 const PROTOCOLS: [&str; 2] = ["true", "false"];
@@ -50,8 +50,8 @@ async fn run(world: &World, websockets: &str, line: &str, input: &[u8]) -> (Opti
         // a command that reads nothing may be gone already
         let _ = stdin.write_all(&input).await;
     });
-    let output = timeout(WAIT_TIMEOUT, child.wait_with_output()).await;
-    let output = output.unwrap_or_else(|_| panic!("kubectl {line}: hangs")).unwrap();
+    let output =
+        within_timeout(PROCESS_TIMEOUT, &format!("kubectl {line}"), child.wait_with_output()).await.unwrap();
     feeding.await.unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     let said = Said { ok: output.status.success(), out: text(output.stdout), err: text(output.stderr) };
@@ -101,7 +101,7 @@ async fn a_log_that_is_followed_comes_line_by_line_and_ends_with_the_client() {
     node.say("more\n");
     following.until("more").await;
     drop(following);
-    timeout(WAIT_TIMEOUT, node.left()).await.unwrap();
+    within("what is left of the node", node.left()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -157,13 +157,13 @@ async fn ports_are_forwarded_over_both_protocols() {
         command.env("KUBECTL_PORT_FORWARD_WEBSOCKETS", protocol).stderr(Stdio::inherit());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let line = timeout(WAIT_TIMEOUT, lines.next_line()).await.unwrap().unwrap().unwrap();
+        let line = within("a line", lines.next_line()).await.unwrap().unwrap();
         let port = line.split(':').nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
         for _ in 0..3 {
             let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).await.unwrap();
             stream.write_all(b"hello").await.unwrap();
             let mut echo = [0; 5];
-            timeout(WAIT_TIMEOUT, stream.read_exact(&mut echo)).await.unwrap().unwrap();
+            within("the echo", stream.read_exact(&mut echo)).await.unwrap();
             assert_eq!(&echo, b"hello");
         }
         child.kill().await.unwrap();
@@ -178,17 +178,19 @@ async fn streams_end_with_the_server() {
         command.env("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", protocol);
         let mut child = command.spawn().unwrap();
         let mut begun = [0; 5];
-        timeout(WAIT_TIMEOUT, child.stdout.as_mut().unwrap().read_exact(&mut begun)).await.unwrap().unwrap();
+        within("the beginning of the output", child.stdout.as_mut().unwrap().read_exact(&mut begun))
+            .await
+            .unwrap();
         if protocol == "false" {
             world.shutdown.cancel();
         } else {
             child.kill().await.unwrap();
         }
-        timeout(WAIT_TIMEOUT, child.wait()).await.unwrap().unwrap();
+        within("the end of kubectl", child.wait()).await.unwrap();
         // the node is told, too
-        timeout(WAIT_TIMEOUT, node.left()).await.unwrap();
+        within("what is left of the node", node.left()).await;
     }
-    timeout(WAIT_TIMEOUT, world.server).await.unwrap().unwrap();
+    within("the end of the server", world.server).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::{SinkExt, StreamExt};
 use rustls_pki_types::ServerName;
+use testkit::within;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
-    time::timeout,
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 use tokio_tungstenite::{
@@ -16,10 +16,7 @@ use tokio_tungstenite::{
     tungstenite::{Error, Message, client::IntoClientRequest, protocol::frame::coding::CloseCode},
 };
 
-use super::{
-    super::world::{WAIT_TIMEOUT, World},
-    pod, world,
-};
+use super::{super::world::World, pod, world};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
@@ -57,7 +54,7 @@ async fn rest(socket: &mut Socket) -> (Vec<Message>, Option<CloseCode>) {
             }
         }
     };
-    let code = timeout(WAIT_TIMEOUT, all).await.unwrap();
+    let code = within("the end of the messages", all).await;
     (messages, code)
 }
 
@@ -146,7 +143,7 @@ async fn a_large_output_comes_whole_in_messages_of_their_own() {
             }
         }
     };
-    timeout(WAIT_TIMEOUT, all).await.unwrap();
+    within("the end of the output", all).await;
     assert_eq!(length, 3 * (1024 * 1024 - 1));
     drop(sending.await.unwrap());
 }
@@ -173,7 +170,7 @@ async fn what_is_no_stream_is_refused_before_it_begins() {
         format!("POST {exec} HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
     plain.write_all(request.as_bytes()).await.unwrap();
     let mut answer = String::new();
-    let _ = timeout(WAIT_TIMEOUT, plain.read_to_string(&mut answer)).await.unwrap();
+    let _ = within("an answer", plain.read_to_string(&mut answer)).await;
     assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("Upgrade request required"), "{answer}");
 }
 
@@ -190,8 +187,8 @@ async fn a_log_comes_as_messages_too() {
     assert_eq!(messages, [Message::text(""), Message::text("bGluZSAxCmxpbmUgMgo=")]);
     let (mut socket, _) = open(&world, &format!("{log}?follow=true"), "binary.k8s.io").await.unwrap();
     for expected in [&b""[..], b"line 1\n"] {
-        assert_eq!(timeout(WAIT_TIMEOUT, socket.next()).await.unwrap().unwrap().unwrap(), binary(expected));
+        assert_eq!(within("a message", socket.next()).await.unwrap().unwrap(), binary(expected));
     }
     drop(socket);
-    timeout(WAIT_TIMEOUT, node.left()).await.unwrap();
+    within("what is left of the node", node.left()).await;
 }

@@ -4,7 +4,6 @@ use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
 use hyper_util::rt::TokioIo;
@@ -12,12 +11,12 @@ use kubeapi::store::{Key, MemoryStore, Resource, Store};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use testkit::{eventually, within};
 use tokio::{
     net::{UnixListener, UnixStream},
     runtime::{Builder, Runtime},
     sync::{mpsc, watch},
-    task::{JoinHandle, yield_now},
-    time::timeout,
+    task::JoinHandle,
 };
 use tokio_stream::wrappers::UnixListenerStream;
 use tokio_util::sync::CancellationToken;
@@ -47,9 +46,6 @@ use crate::{
     },
     metamanager::{DeviceObject, DeviceObjects},
 };
-
-/// The limit of every wait.
-const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Returns the id of a device in the namespace of all tests.
 pub(super) fn id(name: &str) -> DeviceId {
@@ -125,7 +121,7 @@ impl Rig {
     pub(super) async fn stop(&mut self) {
         let (_, shutdown, running) = self.running.take().unwrap();
         shutdown.cancel();
-        timeout(WAIT_TIMEOUT, running).await.unwrap().unwrap().unwrap();
+        within("the end of the socket's task", running).await.unwrap().unwrap();
     }
 
     pub(super) fn dmi(&self) -> &Dmi {
@@ -183,12 +179,11 @@ impl Rig {
 
     /// Waits until the stored state differs from `before`.
     pub(super) async fn until_kept_anew(&self, name: &str, before: &Value) {
-        let changed = async {
-            while self.kept(name).await == *before {
-                yield_now().await;
-            }
-        };
-        timeout(WAIT_TIMEOUT, changed).await.unwrap();
+        eventually("another stored state", async || {
+            let kept = self.kept(name).await;
+            if kept == *before { Err(kept) } else { Ok(()) }
+        })
+        .await;
     }
 
     pub(super) fn mapper(&self, protocol: &str) -> FakeMapper {
@@ -218,7 +213,7 @@ impl Rig {
 
     /// Returns the next report to DeviceTwin.
     pub(super) async fn reported(&self) -> String {
-        timeout(WAIT_TIMEOUT, self.reports.lock().await.recv()).await.unwrap().unwrap()
+        within("a report", self.reports.lock().await.recv()).await.unwrap()
     }
 }
 
@@ -316,7 +311,7 @@ impl FakeMapper {
     }
 
     pub(super) async fn next(&mut self) -> String {
-        timeout(WAIT_TIMEOUT, self.calls.recv()).await.unwrap().unwrap()
+        within("a call", self.calls.recv()).await.unwrap()
     }
 
     pub(super) async fn until(&mut self, call: &str) {

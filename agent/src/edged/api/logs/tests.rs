@@ -8,19 +8,15 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
 };
 
 use futures::FutureExt;
-use tokio::time::timeout;
+use testkit::{WAIT_TIMEOUT, within};
 
 use super::{
     options::Options,
     reader::{IsRunning, Reader},
 };
-
-/// Longer than anything here takes.
-const LIMIT: Duration = Duration::from_secs(30);
 
 /// A container's log, and whether it runs.
 struct Log {
@@ -68,7 +64,7 @@ fn records(range: std::ops::Range<u32>) -> String {
 async fn lines(reader: &mut Reader, count: usize) -> Vec<String> {
     let mut text = Vec::new();
     while text.iter().filter(|byte| **byte == b'\n').count() < count {
-        let chunk = timeout(LIMIT, reader.next()).await.expect("more of the log").unwrap();
+        let chunk = within("more of the log", reader.next()).await.unwrap();
         text.extend_from_slice(&chunk.expect("not the end"));
     }
     String::from_utf8(text).unwrap().lines().map(str::to_owned).collect()
@@ -76,7 +72,7 @@ async fn lines(reader: &mut Reader, count: usize) -> Vec<String> {
 
 async fn rest(reader: &mut Reader) -> String {
     let mut text = Vec::new();
-    while let Some(chunk) = timeout(LIMIT, reader.next()).await.expect("the end of the log").unwrap() {
+    while let Some(chunk) = within("the end of the log", reader.next()).await.unwrap() {
         text.extend_from_slice(&chunk);
     }
     String::from_utf8(text).unwrap()
@@ -190,7 +186,7 @@ async fn no_line_is_lost_over_many_rotations_while_the_log_is_written() {
             let from = round * 100;
             rotate(&writer, &old, &records(from..from + 50), &records(from + 50..from + 100));
             // a reader that is two files behind finds neither: rotations are seconds apart
-            seen.recv_timeout(LIMIT).unwrap();
+            seen.recv_timeout(WAIT_TIMEOUT).unwrap();
         }
     });
     for round in 0..20 {

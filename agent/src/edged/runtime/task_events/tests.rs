@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use futures::{FutureExt, StreamExt, stream::BoxStream};
 use parking_lot::Mutex;
-use tokio::{sync::mpsc, time::timeout};
+use testkit::{until, within};
+use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, service::Routes};
 use wire::containerd::{
@@ -17,9 +18,6 @@ use wire::containerd::{
 
 use super::*;
 use crate::edged::runtime::tests::runtime;
-
-/// The limit of every wait.
-const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The next stream, and the filters with which it was asked for.
 #[derive(Clone, Default)]
@@ -69,7 +67,7 @@ async fn task_exit_notifies_and_ended_stream_is_resubscribed() {
     let sender = fake.stream();
     let (runtime, told) = (fake.runtime("containerd"), moved.clone());
     let following = tokio::spawn(async move { runtime.follow_tasks(&told).await });
-    let woken = async |what: &str| timeout(TIMEOUT, moved.notified()).await.expect(what);
+    let woken = async |what: &str| within(what, moved.notified()).await;
     sender.send(exit("c")).await.unwrap();
     woken("an end").await;
     assert!(fake.filters.lock().contains(&"namespace==k8s.io,topic==\"/tasks/exit\"".to_owned()));
@@ -77,12 +75,7 @@ async fn task_exit_notifies_and_ended_stream_is_resubscribed() {
     for _ in 0..10 {
         sender.send(exit("exec")).await.unwrap();
     }
-    let all_taken = async {
-        while sender.capacity() < sender.max_capacity() {
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(TIMEOUT, all_taken).await.unwrap();
+    until("all are taken", || sender.capacity() == sender.max_capacity()).await;
     assert!(moved.notified().now_or_never().is_none());
     // containerd starts again
     let again = fake.stream();

@@ -12,6 +12,7 @@ use hickory_resolver::proto::{
     rr::{Name, RData, Record, RecordType, rdata::A},
 };
 use parking_lot::Mutex;
+use testkit::{WAIT_TIMEOUT, within};
 use tokio::sync::watch;
 
 use super::*;
@@ -21,8 +22,6 @@ use crate::edgemesh::{
 };
 
 mod forged;
-
-const WAIT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A server that runs until the test ends.
 struct Running {
@@ -74,7 +73,7 @@ async fn ask(server: SocketAddr, name: &str, kind: RecordType) -> Message {
     let question = question(name, kind);
     socket.send_to(&question.to_vec().unwrap(), server).await.unwrap();
     let mut reply = [0; 4096];
-    let (length, _) = timeout(WAIT_TIMEOUT, socket.recv_from(&mut reply)).await.expect("no answer").unwrap();
+    let (length, _) = within("an answer", socket.recv_from(&mut reply)).await.unwrap();
     let reply = Message::from_vec(&reply[..length]).unwrap();
     assert_eq!(reply.metadata.id, question.metadata.id);
     reply
@@ -84,7 +83,7 @@ async fn ask_over(stream: &mut TcpStream, name: &str, kind: RecordType) -> Messa
     let bytes = question(name, kind).to_vec().unwrap();
     let length = u16::try_from(bytes.len()).unwrap().to_be_bytes();
     stream.write_all(&[&length[..], &bytes].concat()).await.unwrap();
-    let length = timeout(WAIT_TIMEOUT, stream.read_u16()).await.expect("no answer").unwrap();
+    let length = within("an answer", stream.read_u16()).await.unwrap();
     let mut reply = vec![0; usize::from(length)];
     stream.read_exact(&mut reply).await.unwrap();
     Message::from_vec(&reply).unwrap()
@@ -179,7 +178,7 @@ async fn long_answers_come_over_a_connection() {
     }
     // what is too long for a question ends the connection
     stream.write_all(&[255; 64]).await.unwrap();
-    let end = timeout(WAIT_TIMEOUT, stream.read(&mut [0; 1])).await.expect("it stays open");
+    let end = within("the end of the connection", stream.read(&mut [0; 1])).await;
     assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
 }
 

@@ -2,6 +2,7 @@
 
 use std::{net::Ipv4Addr, sync::Arc};
 
+use testkit::{eventually, until, within};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     sync::watch,
@@ -12,8 +13,6 @@ use crate::edgemesh::{
     dialer::Dialer,
     proxy::{budget::Budget, plan::Target},
 };
-
-const LIMIT: Duration = Duration::from_secs(30);
 
 /// What listens, and what it is told.
 struct Front {
@@ -65,7 +64,7 @@ async fn nobody() -> SocketAddr {
 /// A connection, and who is at its other end.
 async fn connect(front: &Front) -> (TcpStream, u8) {
     let mut stream = TcpStream::connect(front.address).await.unwrap();
-    let name = timeout(LIMIT, stream.read_u8()).await.unwrap().unwrap();
+    let name = within("the name of an endpoint", stream.read_u8()).await.unwrap();
     (stream, name)
 }
 
@@ -82,7 +81,7 @@ async fn bytes_go_both_ways_and_an_end_is_handed_on() {
     };
     let mut received = Vec::new();
     let (_, size) =
-        timeout(LIMIT, async { tokio::join!(send, read.read_to_end(&mut received)) }).await.unwrap();
+        within("both directions", async { tokio::join!(send, read.read_to_end(&mut received)) }).await;
     assert_eq!(size.unwrap(), sent.len());
     assert!(received == sent);
 }
@@ -102,7 +101,7 @@ async fn another_endpoint_is_tried_where_one_is_not_reached() {
 async fn a_connection_that_reaches_nobody_is_reset() {
     let front = front(&[nobody().await], 10);
     let mut stream = TcpStream::connect(front.address).await.unwrap();
-    let error = timeout(LIMIT, stream.read_u8()).await.unwrap().unwrap_err();
+    let error = within("the end of the connection", stream.read_u8()).await.unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
 }
 
@@ -115,15 +114,13 @@ async fn a_connection_outlives_its_endpoints_place_and_its_socket() {
     front.target.send_replace(to(&[second]));
     assert_eq!(connect(&front).await.1, b'2', "new ones go where endpoints are");
     front.serving.abort();
-    while !front.serving.is_finished() {
-        tokio::task::yield_now().await;
-    }
+    until("the end of the socket", || front.serving.is_finished()).await;
     let refused = TcpStream::connect(front.address).await.unwrap_err();
     assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
     old.write_all(b"x").await.unwrap();
-    assert_eq!(timeout(LIMIT, old.read_u8()).await.unwrap().unwrap(), b'x');
+    assert_eq!(within("a byte", old.read_u8()).await.unwrap(), b'x');
     front.connections.shutdown.cancel();
-    assert!(timeout(LIMIT, old.read_u8()).await.unwrap().is_err(), "it ends with the room");
+    assert!(within("the end of the connection", old.read_u8()).await.is_err(), "it ends with the room");
 }
 
 #[tokio::test]
@@ -134,7 +131,7 @@ async fn one_service_has_its_share_and_not_more() {
         held.push(connect(&front).await.0);
     }
     let mut surplus = TcpStream::connect(front.address).await.unwrap();
-    let error = timeout(LIMIT, surplus.read_u8()).await.unwrap().unwrap_err();
+    let error = within("the end of the connection", surplus.read_u8()).await.unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
     held.pop();
     // its end is heard of a moment later
@@ -146,7 +143,7 @@ async fn one_service_has_its_share_and_not_more() {
             }
         }
     };
-    held.push(timeout(LIMIT, again).await.unwrap());
+    held.push(within("another connection", again).await);
     assert_eq!(front.budget.connected(), 3, "none is lost");
 }
 
@@ -158,12 +155,12 @@ async fn one_client_has_its_share_and_not_more() {
         held.push(connect(&front).await.0);
     }
     let mut surplus = TcpStream::connect(front.address).await.unwrap();
-    let error = timeout(LIMIT, surplus.read_u8()).await.unwrap().unwrap_err();
+    let error = within("the end of the connection", surplus.read_u8()).await.unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::ConnectionReset, "a quarter of all is one client's");
     let other = TcpSocket::new_v4().unwrap();
     other.bind("127.0.0.2:0".parse().unwrap()).unwrap();
     let mut other = other.connect(front.address).await.unwrap();
-    assert_eq!(timeout(LIMIT, other.read_u8()).await.unwrap().unwrap(), b'a');
+    assert_eq!(within("the name of an endpoint", other.read_u8()).await.unwrap(), b'a');
 }
 
 #[tokio::test]
@@ -172,22 +169,16 @@ async fn a_client_that_has_ended_and_is_gone_keeps_no_place() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let front = front(&[listener.local_addr().unwrap()], 10);
     let mut client = TcpStream::connect(front.address).await.unwrap();
-    let (mut server, _) = timeout(LIMIT, listener.accept()).await.unwrap().unwrap();
+    let (mut server, _) = within("a connection", listener.accept()).await.unwrap();
     client.shutdown().await.unwrap();
-    assert!(timeout(LIMIT, server.read_u8()).await.unwrap().is_err(), "its end was handed on");
+    assert!(within("the end of the client", server.read_u8()).await.is_err(), "its end was handed on");
     server.write_all(b"x").await.unwrap();
-    assert_eq!(timeout(LIMIT, client.read_u8()).await.unwrap().unwrap(), b'x', "half of it goes on");
+    assert_eq!(within("a byte", client.read_u8()).await.unwrap(), b'x', "half of it goes on");
     assert_eq!(front.budget.connected(), 1);
     client.set_zero_linger().unwrap();
     drop(client);
-    timeout(LIMIT, async {
-        while front.budget.connected() > 0 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await
-    .unwrap();
-    let error = timeout(LIMIT, server.read_u8()).await.unwrap();
+    until("its place is free", || front.budget.connected() == 0).await;
+    let error = within("the end of the connection", server.read_u8()).await;
     assert!(error.is_err());
 }
 
@@ -209,7 +200,7 @@ async fn an_endpoint_that_dies_in_the_middle_resets_its_client() {
     let front = front(&[dies().await], 10);
     let mut stream = TcpStream::connect(front.address).await.unwrap();
     stream.write_all(b"x").await.unwrap();
-    let ended = timeout(LIMIT, stream.read_u8()).await.unwrap().unwrap_err();
+    let ended = within("the end of the connection", stream.read_u8()).await.unwrap_err();
     assert_eq!(ended.kind(), io::ErrorKind::ConnectionReset, "it must not look like an end");
 }
 
@@ -223,13 +214,8 @@ async fn ten_thousand_connections_leave_nothing_behind() {
     const AT_ONCE: usize = 100;
     let front = front(&[echo(b'a').await, echo(b'b').await], AT_ONCE);
     connect(&front).await;
-    let all = || front.budget.connected() == 0;
-    let until_all = async || {
-        while !all() {
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(LIMIT, until_all()).await.unwrap();
+    let until_all = async || until("all places are free", || front.budget.connected() == 0).await;
+    until_all().await;
     let before = open_files();
     for _ in 0..10_000 / AT_ONCE {
         let streams = (0..AT_ONCE).map(|_| async {
@@ -241,13 +227,12 @@ async fn ten_thousand_connections_leave_nothing_behind() {
         let streams = futures::future::join_all(streams).await;
         assert_eq!(front.budget.connected(), AT_ONCE, "all are held at once");
         drop(streams);
-        timeout(LIMIT, until_all()).await.unwrap();
+        until_all().await;
     }
     // the endpoints' own ends are closed a moment later
-    let until_closed = async {
-        while open_files() > before {
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(LIMIT, until_closed).await.unwrap();
+    eventually("no more open files than before", async || match open_files() {
+        now if now <= before => Ok(()),
+        now => Err((now, before)),
+    })
+    .await;
 }

@@ -15,30 +15,21 @@ async fn an_endpoint_that_does_not_end_keeps_no_node_off_the_relay() {
     stream.write_all(b"x").await.unwrap();
     stream.shutdown().await.unwrap();
     let mut read = [0; 2];
-    assert_eq!(timeout(LIMIT, server.read(&mut read)).await.unwrap().unwrap(), 1);
-    assert_eq!(timeout(LIMIT, server.read(&mut read)).await.unwrap().unwrap(), 0, "its client has ended");
+    assert_eq!(within("a byte", server.read(&mut read)).await.unwrap(), 1);
+    assert_eq!(within("the end", server.read(&mut read)).await.unwrap(), 0, "its client has ended");
     let connection = cloud.inner.nodes.lock().get("edge-2").cloned().unwrap();
     let before = connection.stable_id();
     connection.close(quinn::VarInt::from_u32(0), b"a newer certificate");
-    timeout(LIMIT, async {
-        while cloud.inner.nodes.lock().get("edge-2").is_none_or(|now| now.stable_id() == before) {
-            sleep(Duration::from_millis(5)).await;
-        }
+    until("the node has dialled the relay again", || {
+        cloud.inner.nodes.lock().get("edge-2").is_some_and(|now| now.stable_id() != before)
     })
-    .await
-    .expect("the node has dialled the relay again");
-    timeout(LIMIT, two.relay.link.clone().wait_for(Option::is_some)).await.unwrap().unwrap();
+    .await;
+    within("a connection to the relay", two.relay.link.clone().wait_for(Option::is_some)).await.unwrap();
     // the endpoint learns that the connection broke off
-    let error = timeout(LIMIT, async {
-        loop {
-            if let Err(error) = server.write_all(b"y").await {
-                return error;
-            }
-            sleep(Duration::from_millis(5)).await;
-        }
+    let error = eventually("the end of the endpoint's connection", async || {
+        server.write_all(b"y").await.err().ok_or("it takes bytes")
     })
-    .await
-    .expect("the endpoint's connection is gone");
+    .await;
     assert!(matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe), "{error}");
 }
 
@@ -73,9 +64,9 @@ async fn a_stream_that_the_other_node_has_given_up_leaves_its_endpoint() {
     let (mut server, _): (TcpStream, _) = listener.accept().await.unwrap();
     stream.shutdown().await.unwrap();
     let mut read = [0; 2];
-    assert_eq!(timeout(LIMIT, server.read(&mut read)).await.unwrap().unwrap(), 0, "its client has ended");
+    assert_eq!(within("the end", server.read(&mut read)).await.unwrap(), 0, "its client has ended");
     // the relay hands on that nobody reads its answer any more
     drop(stream);
-    let broken = timeout(LIMIT, server.ready(tokio::io::Interest::ERROR)).await;
+    let broken = timeout(WAIT_TIMEOUT, server.ready(tokio::io::Interest::ERROR)).await;
     assert!(broken.is_ok(), "the endpoint, which says nothing, learns that nobody is there");
 }

@@ -1,6 +1,6 @@
 //! Each kind of stored object, damaged in each way on a real disk, with a cloud that has the objects.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc};
 
 use futures::FutureExt;
 use kubeapi::{
@@ -9,6 +9,7 @@ use kubeapi::{
 };
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, ConnectOptions, sqlite::SqliteConnectOptions};
+use testkit::{WAIT_TIMEOUT, within};
 use tokio::{sync::mpsc, time::timeout};
 use wire::{Answer, Change, Downstream, Message, ObjectResp};
 
@@ -25,8 +26,6 @@ use crate::{
 };
 
 const NODE: &str = "edge-1";
-const LIMIT: Duration = Duration::from_secs(60);
-
 fn key(plural: &str, name: &str) -> Key {
     Key::new(Resource::new("", plural), "ns", name)
 }
@@ -99,7 +98,7 @@ async fn node(path: &Path, row: &str, damage: &str) -> Node {
     let (mut completeness, whole) = CompletenessTracker::new(desired.clone(), hub.link());
     tokio::spawn(async move { completeness.run().await });
     let api = Api::builder(store.clone()).rules(Rules::Relay).build();
-    let config = Config { events: mpsc::channel(1).0, timeout: LIMIT };
+    let config = Config { events: mpsc::channel(1).0, timeout: WAIT_TIMEOUT };
     let remote = Remote::new(api.service(), desired.clone(), hub, whole.clone(), config);
     Node { desired, store, remote, whole, line }
 }
@@ -135,7 +134,8 @@ async fn until_whole(store: &Arc<dyn Store>) {
             damaged.changed().await;
         }
     };
-    timeout(LIMIT, healed).await.unwrap_or_else(|_| panic!("still damaged: {:?}", store.damaged().now()));
+    let healed = timeout(WAIT_TIMEOUT, healed).await;
+    assert!(healed.is_ok(), "still damaged: {:?}", store.damaged().now());
 }
 
 #[tokio::test]
@@ -162,7 +162,7 @@ async fn a_damaged_object_comes_from_the_cloud_again_and_the_others_are_read_mea
                 value["metadata"]["resourceVersion"] = Value::Null;
             }
             assert_eq!(found, wanted, "{what}");
-            timeout(LIMIT, whole.until()).await.unwrap();
+            within("all pods count", whole.until()).await;
             mending.abort();
         }
     }
@@ -177,7 +177,7 @@ async fn pods_do_not_count_as_all_while_one_is_damaged() {
     assert!(!node.whole.now());
     // written anew by any other component
     node.desired.apply(CloudChange::stored(key("pods", "one"), object("pods", "one"))).await.unwrap();
-    timeout(LIMIT, node.whole.until()).await.unwrap();
+    within("all pods count", node.whole.until()).await;
 }
 
 #[tokio::test]

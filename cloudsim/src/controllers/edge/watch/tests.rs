@@ -1,9 +1,10 @@
 //! Notifications about objects that were deleted while their watch was listing again.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use kubeapi::store::{Expect, Key, LogLimits, MemoryStore, Resource, Store, Write};
 use serde_json::{Value, json};
+use testkit::WAIT_TIMEOUT;
 use tokio::time::timeout;
 
 use super::*;
@@ -42,7 +43,7 @@ async fn until<const N: usize>(mailbox: &Mailbox, wanted: [&ObjectPath; N]) {
             mailbox.changed().await;
         }
     };
-    let waited = timeout(Duration::from_secs(20), seen).await;
+    let waited = timeout(WAIT_TIMEOUT, seen).await;
     assert!(waited.is_ok(), "nobody looks at {left:?}");
 }
 

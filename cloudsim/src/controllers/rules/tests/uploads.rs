@@ -2,12 +2,13 @@
 
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
+use testkit::eventually;
 use wire::{
     Downstream, Message, Upstream,
     bus::{LocalCall, ServiceResponse},
 };
 
-use super::world::{Node, Target, World, until};
+use super::world::{Node, Target, World};
 
 #[tokio::test]
 async fn a_message_of_mqtt_reaches_its_target_once_however_often_it_comes() {
@@ -206,9 +207,10 @@ async fn a_flood_of_a_node_is_counted() {
     for number in 0..4 {
         node.upload("default/up", half.clone().into(), &number.to_string());
     }
-    until("all are counted", || async {
+    eventually("all are counted", async || {
         let status = world.status("up").await;
-        status.success_messages.unwrap_or_default() + status.fail_messages.unwrap_or_default() == 4
+        let counts = (status.success_messages.unwrap_or_default(), status.fail_messages.unwrap_or_default());
+        if counts.0 + counts.1 == 4 { Ok(()) } else { Err(counts) }
     })
     .await;
     let status = world.status("up").await;

@@ -10,10 +10,10 @@ use hyper::body::Incoming;
 use kube::{Api, Client, ResourceExt, api::PostParams};
 use kubeapi::{Body, gather, serve::Server, store::MemoryStore};
 use serde_json::Value;
+use testkit::{WAIT_TIMEOUT, eventually, until, within};
 use tokio::{
     sync::{Mutex, mpsc, watch},
     task::JoinHandle,
-    time::{sleep, timeout},
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 use wire::{Down, Header, Up, Upstream};
@@ -23,8 +23,6 @@ use crate::{admission, controllers::namespaces, delivery::Reply, kinds};
 
 /// The result of a call.
 pub(super) type Called = Result<(StatusCode, HeaderMap, Bytes), CallError>;
-
-pub(super) const LONG: Duration = Duration::from_secs(20);
 
 fn via() -> Via {
     Via::of_authority(b"an authority")
@@ -93,7 +91,7 @@ impl World {
     /// Creates a rule, and returns when it is in force.
     pub(super) async fn rule(&self, name: &str, from: (&str, &[(&str, &str)]), to: (&str, &[(&str, &str)])) {
         let uid = self.try_rule(name, from, to).await.unwrap().uid().unwrap();
-        until("the rule is in force", || async {
+        until("the rule is in force", || {
             let known = self.rules.table();
             known.all().any(|(rule, problem)| rule.uid().as_deref() == Some(&uid) && problem.is_none())
         })
@@ -105,16 +103,17 @@ impl World {
     }
 
     pub(super) async fn counts(&self, name: &str, successes: i64, failures: i64) {
-        until("the counts", || async {
+        eventually("the counts", async || {
             let status = self.status(name).await;
-            (status.success_messages, status.fail_messages) == (Some(successes), Some(failures))
+            let counts = (status.success_messages, status.fail_messages);
+            if counts == (Some(successes), Some(failures)) { Ok(()) } else { Err(counts) }
         })
         .await;
     }
 
     /// Another cloud on the same API; it ends with this one.
     pub(super) async fn replica(&self) -> Rules {
-        let rules = Rules::new(self.client.clone(), via(), |node| node.starts_with("own"), LONG);
+        let rules = Rules::new(self.client.clone(), via(), |node| node.starts_with("own"), WAIT_TIMEOUT);
         tokio::spawn(rules.clone().run(self.stop.child_token()));
         rules.complete().await;
         rules
@@ -150,15 +149,6 @@ impl World {
     }
 }
 
-pub(super) async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
-    let waiting = async {
-        while !holds().await {
-            sleep(Duration::from_millis(20)).await;
-        }
-    };
-    timeout(LONG, waiting).await.unwrap_or_else(|_| panic!("in vain: {what}"));
-}
-
 /// The node's end of a session.
 pub(super) struct Node {
     name: String,
@@ -175,7 +165,7 @@ impl Node {
     }
 
     pub(super) async fn next(&mut self) -> Down {
-        let reply = timeout(LONG, self.messages.recv()).await.expect("a message").unwrap();
+        let reply = within("a message to the node", self.messages.recv()).await.unwrap();
         let Reply::Direct(message) = reply else { panic!("a message of the acknowledged lane") };
         // encoded and decoded, as at the other end
         message.into()

@@ -13,6 +13,7 @@ use kube::{
     runtime::{WatchStreamExt, wait::await_condition, watcher},
 };
 use serde_json::json;
+use testkit::eventually;
 use tokio_util::sync::CancellationToken;
 
 use super::world::{NODES, kubelet};
@@ -34,19 +35,11 @@ async fn kubectl(kubeconfig: &Path, line: &str) -> String {
 
 /// Repeats a command until its output contains all of this.
 async fn until(kubeconfig: &Path, line: &str, wanted: &[&str]) -> String {
-    let mut last = String::new();
-    let told = async {
-        loop {
-            last = kubectl(kubeconfig, line).await;
-            if wanted.iter().all(|wanted| last.contains(wanted)) {
-                return last.clone();
-            }
-        }
-    };
-    match tokio::time::timeout(std::time::Duration::from_secs(60), told).await {
-        Ok(text) => text,
-        Err(_) => panic!("kubectl {line} does not print all of {wanted:?}:\n{last}"),
-    }
+    eventually(&format!("kubectl {line} prints all of {wanted:?}"), async || {
+        let text = kubectl(kubeconfig, line).await;
+        if wanted.iter().all(|wanted| text.contains(wanted)) { Ok(text) } else { Err(text) }
+    })
+    .await
 }
 
 #[tokio::test(flavor = "multi_thread")]

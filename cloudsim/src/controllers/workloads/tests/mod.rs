@@ -323,7 +323,7 @@ async fn a_namespace_is_emptied_before_it_goes() {
     world.until_all::<Deployment>(|deployments| deployments.is_empty()).await;
     let gone = |namespace: Option<&k8s_openapi::api::core::v1::Namespace>| namespace.is_none();
     let gone = kube::runtime::wait::await_condition(namespaces, "default", gone);
-    tokio::time::timeout(std::time::Duration::from_secs(60), gone).await.unwrap().unwrap();
+    testkit::within("the end of the namespace", gone).await.unwrap();
 }
 
 #[tokio::test]

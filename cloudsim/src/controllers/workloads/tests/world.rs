@@ -1,6 +1,6 @@
 //! An API in memory, all controllers, and a kubelet that runs no containers.
 
-use std::{collections::BTreeMap, fmt::Debug, time::Duration};
+use std::{collections::BTreeMap, fmt::Debug};
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
@@ -12,6 +12,7 @@ use kube::{
 use kubeapi::store::MemoryStore;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
+use testkit::WAIT_TIMEOUT;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -21,9 +22,6 @@ use crate::{
     },
     tasks::Tasks,
 };
-
-/// Long enough for the slowest machine; a test that works never waits for it.
-const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(super) struct World {
     pub(super) client: Client,
@@ -147,7 +145,11 @@ impl World {
             Ok(object) => object.unwrap().unwrap(),
             Err(_) => {
                 let last = self.api::<K>().get_opt(name).await.unwrap();
-                panic!("{} {name} is still {}", K::kind(&()), serde_json::to_string_pretty(&last).unwrap());
+                panic!(
+                    "{} {name}: not within {WAIT_TIMEOUT:?}; last seen: {}",
+                    K::kind(&()),
+                    serde_json::to_string_pretty(&last).unwrap()
+                );
             }
         }
     }

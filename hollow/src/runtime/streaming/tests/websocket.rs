@@ -3,14 +3,14 @@
 use std::{collections::BTreeMap, io::Write as _};
 
 use bytes::{Bytes, BytesMut};
+use testkit::within;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
-    time::timeout,
 };
 use wire::websocket::{self, Decoder, Message};
 
-use super::{LIMIT, upgrade, world};
+use super::{upgrade, world};
 
 /// A client over WebSocket.
 struct Socket {
@@ -45,7 +45,7 @@ impl Socket {
             if let Some(message) = self.decoder.next(&mut self.input).unwrap() {
                 return Some(message);
             }
-            if timeout(LIMIT, self.stream.read_buf(&mut self.input)).await.unwrap().unwrap() == 0 {
+            if within("a message", self.stream.read_buf(&mut self.input)).await.unwrap() == 0 {
                 return None;
             }
         }

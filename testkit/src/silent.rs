@@ -1,8 +1,6 @@
-//! Helpers for tests of servers: many clients that connect and send nothing, and a log in memory.
+//! Many clients that connect and send nothing, for tests of servers.
 
-mod log_buffer;
-
-use std::{net::SocketAddr, path::Path, time::Duration};
+use std::{net::SocketAddr, path::Path};
 
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
@@ -10,20 +8,17 @@ use tokio::{
     time::timeout,
 };
 
-pub use self::log_buffer::LogBuffer;
-
-/// The limit of every wait. It is longer than anything here takes, so that only a hanging test fails.
-const TIMEOUT: Duration = Duration::from_secs(60);
+use crate::WAIT_TIMEOUT;
 
 /// Opens `count` connections to `address` that send nothing. The server may have closed some of them already.
 ///
 /// # Panics
 /// A connection is refused.
 pub async fn silent_tcp(address: SocketAddr, count: usize) -> Vec<TcpStream> {
-    let _ = super::raise_open_files();
+    let _ = limits::raise_open_files();
     let mut crowd = Vec::with_capacity(count);
     for number in 0..count {
-        let connected = timeout(TIMEOUT, TcpStream::connect(address)).await;
+        let connected = timeout(WAIT_TIMEOUT, TcpStream::connect(address)).await;
         match connected {
             Ok(Ok(stream)) => crowd.push(stream),
             other => panic!("connection {number} to {address}: {other:?}"),
@@ -37,10 +32,10 @@ pub async fn silent_tcp(address: SocketAddr, count: usize) -> Vec<TcpStream> {
 /// # Panics
 /// A connection is refused.
 pub async fn silent_unix(path: &Path, count: usize) -> Vec<UnixStream> {
-    let _ = super::raise_open_files();
+    let _ = limits::raise_open_files();
     let mut crowd = Vec::with_capacity(count);
     for number in 0..count {
-        match timeout(TIMEOUT, UnixStream::connect(path)).await {
+        match timeout(WAIT_TIMEOUT, UnixStream::connect(path)).await {
             Ok(Ok(stream)) => crowd.push(stream),
             other => panic!("connection {number} to {}: {other:?}", path.display()),
         }
@@ -54,6 +49,7 @@ pub async fn silent_unix(path: &Path, count: usize) -> Vec<UnixStream> {
 /// The server does not close it in time.
 pub async fn closed(stream: &mut (impl AsyncRead + Unpin)) {
     let mut buffer = [0; 4096];
-    let ended = timeout(TIMEOUT, async { while matches!(stream.read(&mut buffer).await, Ok(1..)) {} }).await;
+    let ended =
+        timeout(WAIT_TIMEOUT, async { while matches!(stream.read(&mut buffer).await, Ok(1..)) {} }).await;
     assert!(ended.is_ok(), "the server keeps a connection on which nothing is said");
 }

@@ -2,9 +2,9 @@
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
 #[derive(Clone, Debug)]
-pub struct Chance(u64);
+pub struct Random(u64);
 
-impl Chance {
+impl Random {
     /// Creates a generator with a seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
@@ -15,9 +15,9 @@ impl Chance {
     pub fn of(seed: u64, words: &[&str], number: u64) -> Self {
         let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
         let hash = words.iter().flat_map(|word| word.bytes()).fold(seed ^ 0xcbf2_9ce4_8422_2325, fold);
-        let mut chance = Self(hash.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
-        chance.draw();
-        chance
+        let mut random = Self(hash.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+        random.draw();
+        random
     }
 
     /// Returns the next number.
@@ -29,7 +29,7 @@ impl Chance {
         mixed ^ (mixed >> 31)
     }
 
-    /// Returns a number in 0..`end`; `end` must not be 0.
+    /// Returns a number in 0..`end`, or 0 if there is none.
     pub fn below(&mut self, end: u64) -> u64 {
         self.draw() % end.max(1)
     }
@@ -52,11 +52,11 @@ mod tests {
 
     #[test]
     fn a_seed_gives_the_same_numbers_and_every_name_its_own() {
-        let draw = |mut chance: Chance| (0..4).map(|_| chance.draw()).collect::<Vec<_>>();
-        assert_eq!(draw(Chance::new(7)), draw(Chance::new(7)));
-        assert_ne!(draw(Chance::of(7, &["edge-1"], 0)), draw(Chance::of(7, &["edge-2"], 0)));
-        assert_ne!(draw(Chance::of(7, &["edge-1"], 0)), draw(Chance::of(7, &["edge-1"], 1)));
+        let draw = |mut random: Random| (0..4).map(|_| random.draw()).collect::<Vec<_>>();
+        assert_eq!(draw(Random::new(7)), draw(Random::new(7)));
+        assert_ne!(draw(Random::of(7, &["edge-1"], 0)), draw(Random::of(7, &["edge-2"], 0)));
+        assert_ne!(draw(Random::of(7, &["edge-1"], 0)), draw(Random::of(7, &["edge-1"], 1)));
         // This value is published with the algorithm for seed 1234567.
-        assert_eq!(Chance::new(1_234_567).draw(), 6_457_827_717_110_365_317);
+        assert_eq!(Random::new(1_234_567).draw(), 6_457_827_717_110_365_317);
     }
 }
