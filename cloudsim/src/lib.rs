@@ -19,6 +19,7 @@ pub mod kubeconfig;
 pub mod mailbox;
 mod metrics;
 pub mod pki;
+mod quic;
 pub mod relay;
 mod resource_metrics;
 pub mod router;

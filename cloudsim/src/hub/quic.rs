@@ -2,10 +2,7 @@
 //!
 //! Source: viaduct's QUIC lane, on today's QUIC; see [`wire::frame`].
 
-use std::{
-    net::{SocketAddr, UdpSocket},
-    sync::Arc,
-};
+use std::{net::SocketAddr, sync::Arc};
 
 use limits::{ConnectionLimiter, ConnectionLimits, ConnectionSlot};
 use quinn::{
@@ -35,6 +32,7 @@ use super::{
 use crate::{
     faults::{Certificate, now},
     pki::Trust,
+    quic::{self, AddressValidation},
     sessions::{RequestSequence, SessionRequest, Transport},
 };
 
@@ -44,8 +42,6 @@ const SILENCE: VarInt = VarInt::from_u32(30_000);
 const STREAMS: VarInt = VarInt::from_u32(2);
 /// The largest greeting, bytes.
 const GREETING: usize = 4 * 1024;
-/// Connections without a session, from which on clients show that their address is theirs (RFC 9000, 8.1.2).
-const UNVALIDATED: usize = 64;
 /// Bytes read at one time.
 const PORTION: usize = 4 * 1024;
 
@@ -76,6 +72,7 @@ pub(super) struct QuicHub {
     trust: Trust,
     mute: MutedPeers,
     connections: ConnectionLimiter,
+    validation: AddressValidation,
 }
 
 impl QuicHub {
@@ -87,7 +84,7 @@ impl QuicHub {
         let config = server_config(&trust.hub())?;
         let failed = |source| QuicBindError::Listen { address, source };
         let runtime = Arc::new(TokioRuntime);
-        let socket = UdpSocket::bind(address).and_then(|socket| runtime.wrap_udp_socket(socket));
+        let socket = quic::bind(address).and_then(|socket| runtime.wrap_udp_socket(socket));
         let mute = MutedPeers::default();
         let socket = FilteredSocket { inner: socket.map_err(failed)?, mute: mute.clone() };
         let endpoint = Endpoint::new_with_abstract_socket(
@@ -98,7 +95,8 @@ impl QuicHub {
         );
         let endpoint = endpoint.map_err(failed)?;
         let address = endpoint.local_addr().map_err(failed)?;
-        Ok(Self { endpoint, address, trust, mute, connections: ConnectionLimiter::new(limits) })
+        let (connections, validation) = (ConnectionLimiter::new(limits), AddressValidation::default());
+        Ok(Self { endpoint, address, trust, mute, connections, validation })
     }
 
     pub(super) fn local_addr(&self) -> SocketAddr {
@@ -124,13 +122,8 @@ impl QuicHub {
                 incoming = self.endpoint.accept() => incoming,
             };
             let (Some(incoming), Some(shared)) = (incoming, replicas.next()) else { break };
-            // a datagram may bear any address: whoever comes in a crowd shows first that it has its own
-            if self.connections.pending() >= UNVALIDATED && incoming.may_retry() {
-                if let Err(error) = incoming.retry() {
-                    debug!(%error, "a QUIC connection cannot be asked for its address");
-                }
-                continue;
-            }
+            let admitted = self.validation.admit(incoming, self.connections.pending());
+            let Some(incoming) = admitted else { continue };
             let peer = incoming.remote_address();
             let slot = match self.connections.accept(Some(peer)) {
                 Ok(slot) => slot,

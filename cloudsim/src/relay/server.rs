@@ -1,11 +1,6 @@
 //! Accepts nodes at the relay: the socket, TLS, and which nodes may connect; each connection is then served on its own.
 
-use std::{
-    io,
-    net::{SocketAddr, UdpSocket},
-    sync::Arc,
-    time::Duration,
-};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use limits::{ConnectionLimiter, ConnectionSlot};
 use quinn::{
@@ -31,14 +26,13 @@ use crate::{
     faults::{Certificate, Faults, now},
     hub::{Limits, Refusals},
     pki::Trust,
+    quic::{self, AddressValidation},
 };
 
 /// How long a connection may be silent before it counts as dead, milliseconds; nodes keep theirs alive.
 const IDLE_TIMEOUT: VarInt = VarInt::from_u32(15_000);
 /// How long the handshake may take, and finding out whether the node may connect.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// The number of connections in their handshake from which on clients must show that their address is theirs (RFC 9000, 8.1.2).
-const MAX_UNVALIDATED: usize = 64;
 /// How many reports a node may send at a time.
 const MAX_REPORTS: VarInt = VarInt::from_u32(2);
 
@@ -77,6 +71,7 @@ pub struct RelayServer {
     endpoint: Endpoint,
     address: SocketAddr,
     connections: ConnectionLimiter,
+    validation: AddressValidation,
     shared: Shared,
 }
 
@@ -94,7 +89,7 @@ impl RelayServer {
     ) -> Result<Self, RelayBindError> {
         let failed = |source| RelayBindError::Listen { address, source };
         let config = server_config(&trust.hub())?;
-        let socket = UdpSocket::bind(address).map_err(failed)?;
+        let socket = quic::bind(address).map_err(failed)?;
         let endpoint = Endpoint::new(EndpointConfig::default(), Some(config), socket, Arc::new(TokioRuntime))
             .map_err(failed)?;
         let address = endpoint.local_addr().map_err(failed)?;
@@ -105,7 +100,8 @@ impl RelayServer {
             refusals: Refusals::default(),
             nodes: limits.nodes,
         };
-        Ok(Self { endpoint, address, connections: ConnectionLimiter::new(limits.connections), shared })
+        let connections = ConnectionLimiter::new(limits.connections);
+        Ok(Self { endpoint, address, connections, validation: AddressValidation::default(), shared })
     }
 
     /// Returns the address that it listens on.
@@ -134,13 +130,8 @@ impl RelayServer {
                 incoming = self.endpoint.accept() => incoming,
             };
             let Some(incoming) = incoming else { break };
-            // a datagram may have any source address: while there are many, clients must show first that theirs is their own
-            if self.connections.pending() >= MAX_UNVALIDATED && incoming.may_retry() {
-                if let Err(error) = incoming.retry() {
-                    debug!(%error, "a connection to the relay cannot be asked for its address");
-                }
-                continue;
-            }
+            let admitted = self.validation.admit(incoming, self.connections.pending());
+            let Some(incoming) = admitted else { continue };
             let peer = incoming.remote_address();
             match self.connections.accept(Some(peer)) {
                 Ok(slot) => {
