@@ -21,6 +21,7 @@ use crate::edgemesh::{
 };
 
 mod forged;
+mod outside;
 
 const WAIT_TIMEOUT: Duration = Duration::from_secs(20);
 
