@@ -1,8 +1,9 @@
-//! Netlink messages about interfaces, addresses and routes. Pure, but for [`Kernel`] and [`own_addresses`].
+//! Netlink messages about interfaces, addresses and routes. Pure, but for [`Kernel`], [`own_addresses`] and [`routes`].
 //!
 //! Source: netlink(7), rtnetlink(7), `linux/netlink.h`. Numbers are in the machine's byte order; messages and attributes begin at
 //! multiples of four.
 
+pub(crate) mod routes;
 #[cfg(test)]
 pub(crate) mod testing;
 

@@ -118,7 +118,7 @@ impl Cloud {
     async fn start_with(options: Options) -> Result<Self, StartError> {
         let (metrics, sessions) = (Metrics::default(), Sessions::default());
         let _ = metrics.sessions.set(sessions.clone());
-        let backend = Backend::open(&options, &metrics, &sessions).await?;
+        let mut backend = Backend::open(&options, &metrics, &sessions).await?;
         let (client, store) = (backend.client(), backend.store());
         let (certificates, tokens) = backend.records();
         let (pki, token) = backend.ensure_own_objects(&options).await?;

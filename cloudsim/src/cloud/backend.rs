@@ -136,9 +136,10 @@ impl Backend {
         matches!(self, Self::Backed(_)).then(approver)
     }
 
-    /// Binds and runs the API, or the port for health.
+    /// Binds and runs the API, or the port for health; before a cluster only after making sure that no other installation serves it. The Lease that
+    /// says so is renewed from [`Backed::spawn`] on.
     pub(super) async fn serve(
-        &self,
+        &mut self,
         options: &Options,
         (admin, pki, metrics): (Admin, &Pki, &Metrics),
         tasks: &Tasks,
@@ -153,6 +154,7 @@ impl Backend {
                 Ok(BackendServers { api, health: None, kubeconfig, ready })
             }
             Self::Backed(backed) => {
+                backed.claim().await?;
                 let mut health = None;
                 if let Some(port) = backed.options.health_port {
                     let health_service = Health::new(is_ready, backed.reached(), metrics.source());

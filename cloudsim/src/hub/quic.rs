@@ -2,10 +2,7 @@
 //!
 //! Source: viaduct's QUIC lane, on today's QUIC; see [`wire::frame`].
 
-use std::{
-    net::{SocketAddr, UdpSocket},
-    sync::Arc,
-};
+use std::{net::SocketAddr, sync::Arc};
 
 use limits::{ConnectionLimits, ConnectionSlot};
 use quinn::{
@@ -31,7 +28,7 @@ use super::{
 };
 use crate::{
     faults::{Certificate, now, wait_for_link},
-    listeners::{LimitedEndpoint, Refusals, node_name, quic_certificate},
+    listeners::{LimitedEndpoint, Refusals, bind_udp, node_name, quic_certificate},
     pki::Trust,
     sessions::{RefusalReason, RequestSequence, SessionRequest, Transport},
 };
@@ -83,7 +80,7 @@ impl QuicHub {
         let config = server_config(&trust.hub())?;
         let failed = |source| QuicBindError::Listen { address, source };
         let runtime = Arc::new(TokioRuntime);
-        let socket = UdpSocket::bind(address).and_then(|socket| runtime.wrap_udp_socket(socket));
+        let socket = bind_udp(address).and_then(|socket| runtime.wrap_udp_socket(socket));
         let mute = MutedPeers::default();
         let socket = FilteredSocket { inner: socket.map_err(failed)?, mute: mute.clone() };
         let endpoint = Endpoint::new_with_abstract_socket(

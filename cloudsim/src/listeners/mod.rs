@@ -3,9 +3,11 @@
 //! | file | what |
 //! |---|---|
 //! | `tcp`, `quic` | sockets that accept no more connections than their limits allow |
+//! | `address_validation` | which QUIC clients must show first that their address is their own |
 //! | `refusals` | counts refused connections, so that not each of them is logged |
 //! | `identity` | the node's name, from the certificate of its connection |
 
+mod address_validation;
 mod identity;
 mod quic;
 mod refusals;
@@ -15,7 +17,7 @@ use limits::ConnectionLimits;
 
 pub(crate) use self::{
     identity::node_name,
-    quic::{LimitedEndpoint, quic_certificate},
+    quic::{LimitedEndpoint, bind_udp, quic_certificate},
     refusals::Refusals,
     tcp::{LimitedListener, tls_certificate},
 };

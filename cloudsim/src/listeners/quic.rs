@@ -1,16 +1,25 @@
 //! A QUIC socket with limits of its connections.
 
-use limits::{ConnectionLimiter, ConnectionLimits, ConnectionSlot};
+use std::{
+    io,
+    net::{SocketAddr, UdpSocket},
+};
+
+use limits::{ConnectionLimiter, ConnectionLimits, ConnectionSlot, enlarge_send_buffer};
 use quinn::{Connection, Endpoint, Incoming};
 use rustls_pki_types::CertificateDer;
 use tokio::task::coop::consume_budget;
-use tracing::{debug, warn};
+use tracing::warn;
 
-use super::Refusals;
+use super::{Refusals, address_validation::AddressValidation};
 use crate::faults::now;
 
-/// The number of connections in their handshake from which on clients must show that their address is theirs (RFC 9000, 8.1.2).
-const MAX_UNVALIDATED: usize = 64;
+/// Binds the UDP socket of a server, with room for answers that wait for neighbours that do not exist.
+pub(crate) fn bind_udp(address: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = UdpSocket::bind(address)?;
+    enlarge_send_buffer(&socket)?;
+    Ok(socket)
+}
 
 /// A bound socket.
 pub(crate) struct LimitedEndpoint {
@@ -18,6 +27,7 @@ pub(crate) struct LimitedEndpoint {
     server: &'static str,
     pub(crate) endpoint: Endpoint,
     connections: ConnectionLimiter,
+    validation: AddressValidation,
     refusals: Refusals,
 }
 
@@ -29,22 +39,19 @@ impl LimitedEndpoint {
         limits: ConnectionLimits,
         refusals: Refusals,
     ) -> Self {
-        Self { server, endpoint, connections: ConnectionLimiter::new(limits), refusals }
+        let (connections, validation) = (ConnectionLimiter::new(limits), AddressValidation::default());
+        Self { server, endpoint, connections, validation, refusals }
     }
 
     /// Returns the next connection and its slot; `None` once the endpoint is closed. Those that find no slot are refused. Cancel-safe.
-    pub(crate) async fn accept(&self) -> Option<(Incoming, ConnectionSlot)> {
+    pub(crate) async fn accept(&mut self) -> Option<(Incoming, ConnectionSlot)> {
         loop {
             // a crowd that is turned away does not keep other tasks from running
             consume_budget().await;
             let incoming = self.endpoint.accept().await?;
-            // a datagram may have any source address: while there are many, clients must show first that theirs is their own
-            if self.connections.pending() >= MAX_UNVALIDATED && incoming.may_retry() {
-                if let Err(error) = incoming.retry() {
-                    debug!(server = self.server, %error, "a QUIC connection cannot be asked for its address");
-                }
+            let Some(incoming) = self.validation.admit(incoming, self.connections.pending()) else {
                 continue;
-            }
+            };
             let peer = incoming.remote_address();
             match self.connections.accept(Some(peer)) {
                 Ok(slot) => return Some((incoming, slot)),

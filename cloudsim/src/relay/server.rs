@@ -1,11 +1,6 @@
 //! Accepts nodes at the relay: the socket, TLS, and which nodes may connect; each connection is then served on its own.
 
-use std::{
-    io,
-    net::{SocketAddr, UdpSocket},
-    sync::Arc,
-    time::Duration,
-};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use limits::ConnectionSlot;
 use quinn::{
@@ -27,7 +22,7 @@ use super::{
 };
 use crate::{
     faults::{Certificate, Faults, now},
-    listeners::{LimitedEndpoint, ListenerLimits, Refusals, node_name, quic_certificate},
+    listeners::{LimitedEndpoint, ListenerLimits, Refusals, bind_udp, node_name, quic_certificate},
     pki::Trust,
 };
 
@@ -89,7 +84,7 @@ impl RelayServer {
     ) -> Result<Self, RelayBindError> {
         let failed = |source| RelayBindError::Listen { address, source };
         let config = server_config(&trust.hub())?;
-        let socket = UdpSocket::bind(address).map_err(failed)?;
+        let socket = bind_udp(address).map_err(failed)?;
         let endpoint = Endpoint::new(EndpointConfig::default(), Some(config), socket, Arc::new(TokioRuntime))
             .map_err(failed)?;
         let address = endpoint.local_addr().map_err(failed)?;

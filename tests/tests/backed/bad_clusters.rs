@@ -83,6 +83,33 @@ async fn two_installations_do_not_serve_one_cluster() {
     Cloud::start(options).await.unwrap().stop().await.unwrap();
 }
 
+/// Neither finds the other one there when it looks.
+#[tokio::test]
+async fn of_two_installations_that_start_together_one_serves() {
+    let cluster = cluster().await;
+    let start = async |installation: &str| {
+        let named = ClusterOptions {
+            installation: installation.to_owned(),
+            ..cluster.options(&format!("{installation}-1")).await
+        };
+        Cloud::start(Options { cluster: Some(named), ..Options::default().any_ports() }).await
+    };
+    // at first there is no Lease, and then one that nobody holds
+    for round in 0..2 {
+        let (serving, refused) = match tokio::join!(start("blue"), start("green")) {
+            (Ok(serving), Err(refused)) | (Err(refused), Ok(serving)) => (serving, refused),
+            (Ok(_), Ok(_)) => panic!("both serve the cluster in round {round}"),
+            (Err(one), Err(other)) => panic!("none serves: {} and {}", chain(&one), chain(&other)),
+        };
+        let leases = Api::<Lease>::namespaced(cluster.client(), "kubeedge");
+        let holder =
+            leases.get("cloudsim").await.unwrap().spec.and_then(|spec| spec.holder_identity).unwrap();
+        let told = chain(&refused);
+        assert!(told.contains(&format!("its replica {holder} holds Lease")), "{told}");
+        serving.stop().await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn definitions_of_another_version_are_named_with_what_to_apply() {
     let cluster = cluster().await;

@@ -74,14 +74,32 @@ impl Network {
     /// Parses `ADDRESS/BITS`.
     pub fn parse(text: &str) -> Option<Self> {
         let (address, bits) = text.split_once('/')?;
-        let (address, bits) = (address.parse::<IpAddr>().ok()?, bits.parse().ok()?);
-        let most = if address.is_ipv4() { 32 } else { 128 };
-        (bits <= most).then_some(Self { address, bits })
+        Self::new(address.parse().ok()?, bits.parse().ok()?)
+    }
+
+    /// Returns the network whose addresses have the first `bits` bits of this one; `None` if it has fewer.
+    pub fn new(address: IpAddr, bits: u8) -> Option<Self> {
+        (bits <= width(address)).then_some(Self { address, bits })
     }
 
     /// Returns the network of this address alone.
     pub fn of(address: IpAddr) -> Self {
-        Self { address, bits: if address.is_ipv4() { 32 } else { 128 } }
+        Self { address, bits: width(address) }
+    }
+
+    /// Returns the address of a network that has one alone.
+    pub fn only_address(&self) -> Option<IpAddr> {
+        (self.bits == width(self.address)).then_some(self.address)
+    }
+
+    /// Reports whether the network has all addresses of its family.
+    pub fn is_all(&self) -> bool {
+        self.bits == 0
+    }
+
+    /// Reports whether the network is of link-local addresses of IPv6, which every link has.
+    pub fn is_unicast_link_local(&self) -> bool {
+        matches!(self.address, IpAddr::V6(six) if six.is_unicast_link_local())
     }
 
     /// Returns the network of an address with this mask; `None` if the mask is invalid.
@@ -104,6 +122,11 @@ impl Network {
         let differing: u128 = own ^ theirs;
         differing.checked_shr(width - u32::from(self.bits)).unwrap_or_default() == 0
     }
+}
+
+/// Returns the number of bits of an address.
+fn width(address: IpAddr) -> u8 {
+    if address.is_ipv4() { 32 } else { 128 }
 }
 
 #[cfg(test)]

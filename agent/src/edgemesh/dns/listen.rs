@@ -5,17 +5,10 @@ use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket},
 };
 
-use nix::sys::socket::{
-    setsockopt,
-    sockopt::{SndBuf, SndBufForce},
-};
+use limits::enlarge_send_buffer;
 use tracing::{info, warn};
 
 use crate::config::DNS_PORT;
-
-/// The kernel's send buffer for answers, bytes; it allocates twice as much. Answers for a neighbour that does not resolve take 208 KiB at most
-/// and are dropped after three seconds, so some thirty such neighbours leave room for others.
-const SEND_BUFFER: usize = 8 * 1024 * 1024;
 
 /// The bound sockets.
 #[derive(Debug)]
@@ -85,10 +78,7 @@ fn bind_both(address: SocketAddr) -> io::Result<(UdpSocket, TcpListener)> {
     // the same port, also where the kernel chooses it
     let udp = UdpSocket::bind(tcp.local_addr()?)?;
     udp.set_nonblocking(true)?;
-    // without the capability CAP_NET_ADMIN the kernel's limit applies
-    if setsockopt(&udp, SndBufForce, &SEND_BUFFER).is_err() {
-        setsockopt(&udp, SndBuf, &SEND_BUFFER)?;
-    }
+    enlarge_send_buffer(&udp)?;
     tcp.set_nonblocking(true)?;
     Ok((udp, tcp))
 }

@@ -155,6 +155,12 @@ impl Question {
         encode(&message, self.limit)
     }
 
+    /// Builds the answer REFUSED, for a client that is not answered.
+    pub(super) fn refused(self) -> Vec<u8> {
+        let result = LookupResult { code: ResponseCode::Refused, ..LookupResult::failed() };
+        self.forwarded(Vec::new(), result)
+    }
+
     /// Builds the answer SERVFAIL, after which the client asks again, or another server.
     pub(super) fn failed(self) -> Vec<u8> {
         self.forwarded(Vec::new(), LookupResult::failed())

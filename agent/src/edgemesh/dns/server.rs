@@ -20,6 +20,7 @@ use tracing::debug;
 
 use super::{
     Config,
+    clients::Clients,
     forward::Upstreams,
     listen::Listening,
     message::{self, MAX_QUERY, Question, Transport},
@@ -46,6 +47,7 @@ pub struct Server(Arc<Shared>);
 struct Shared {
     config: Config,
     snapshots: Snapshots,
+    clients: Clients,
     upstreams: Upstreams,
     /// Limits the queries of each client that are being forwarded.
     forwarding: Shares<IpAddr>,
@@ -83,6 +85,7 @@ impl Server {
             upstreams: Upstreams::new(config.clone(), own),
             config,
             snapshots,
+            clients: Clients::default(),
             forwarding: Shares::new(FORWARDING),
             answers: listening.udp.try_clone()?,
             udp: UdpSocket::from_std(listening.udp)?,
@@ -118,7 +121,7 @@ impl Server {
                     continue;
                 }
             };
-            match self.step(packet.get(..length).unwrap_or_default(), Transport::Udp) {
+            match self.step(packet.get(..length).unwrap_or_default(), client, Transport::Udp) {
                 Step::Ignore => {}
                 Step::Reply(reply) => self.send(&reply, client),
                 Step::Forward(forward) => match self.0.forwarding.admit(client.ip()) {
@@ -185,7 +188,7 @@ impl Server {
             let Ok(packet) = timeout(IDLE_TIMEOUT, receive(&mut stream)).await else { return Ok(()) };
             let Some(packet) = packet? else { return Ok(()) };
             let _request = slot.begin(false).map_err(io::Error::other)?;
-            let reply = match self.step(&packet, Transport::Tcp) {
+            let reply = match self.step(&packet, client, Transport::Tcp) {
                 Step::Ignore => return Ok(()),
                 Step::Reply(reply) => reply,
                 Step::Forward(forward) => match self.0.forwarding.admit(client.ip()) {
@@ -199,12 +202,15 @@ impl Server {
         }
     }
 
-    /// Decides what is done with a packet.
-    fn step(&self, packet: &[u8], transport: Transport) -> Step {
+    /// Decides what is done with a packet of this client.
+    fn step(&self, packet: &[u8], client: SocketAddr, transport: Transport) -> Step {
         let question = match message::read(packet, transport) {
             Ok(question) => question,
             Err(refusal) => return refusal.map_or(Step::Ignore, Step::Reply),
         };
+        if !self.0.clients.allow(client.ip()) {
+            return Step::Reply(question.refused());
+        }
         let snapshot = self.0.snapshots.borrow().clone();
         let zone = &self.0.config.domain;
         match records::answer(&snapshot, zone, question.name(), question.kind()) {

@@ -51,6 +51,10 @@ pub(super) struct Target {
     pub(super) address: Option<IpAddr>,
     /// The networks of the clients whose connections are accepted; empty: all.
     pub(super) sources: Vec<Network>,
+    /// At a NodePort: the machines that may be nodes with a NodePort to which a Service leads, and might send a connection round in a circle.
+    pub(super) possible_nodes: Arc<BTreeSet<IpAddr>>,
+    /// The endpoints for those machines: without any that may be a NodePort.
+    pub(super) for_possible_nodes: Vec<EndpointAddress>,
 }
 
 impl Target {
@@ -64,6 +68,8 @@ impl Target {
         let is_own = self.address == Some(client);
         if !self.is_source(client, is_own) {
             &[]
+        } else if self.possible_nodes.contains(&client) {
+            &self.for_possible_nodes
         // mostly both are the same, and nothing needs to be looked up
         } else if self.for_local == self.for_others || is_own || self.local.contains(client) {
             &self.for_local

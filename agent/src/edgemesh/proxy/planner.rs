@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeSet, HashMap},
     net::{IpAddr, SocketAddr},
+    sync::Arc,
 };
 
 use super::{
@@ -59,12 +60,17 @@ type Name = (String, String);
 struct ServiceAddresses {
     addresses: BTreeSet<IpAddr>,
     node_ports: BTreeSet<(Protocol, u16)>,
+    /// The addresses of endpoints with a NodePort's number. Which of them are those of other nodes, and lead to agents there, is not known here: a
+    /// node does not see other Nodes. But an agent that sends a connection on comes from an address that is among these wherever Services lead
+    /// from node to node in a circle.
+    possible_nodes: Arc<BTreeSet<IpAddr>>,
 }
 
 impl ServiceAddresses {
     /// Collects them, without the addresses that a Service claims and may not have.
     fn new(services: &[(&Name, &Service)], config: &PlanConfig) -> Self {
-        let mut all = Self { addresses: BTreeSet::new(), node_ports: BTreeSet::new() };
+        let mut all =
+            Self { addresses: BTreeSet::new(), node_ports: BTreeSet::new(), possible_nodes: Arc::default() };
         for (_, service) in services {
             let external = service.external_ips.iter().chain(&service.balancer_ips);
             let own = service.cluster_ips.iter().map(|address| (address, true));
@@ -76,7 +82,16 @@ impl ServiceAddresses {
             let ports = service.ports.iter();
             all.node_ports.extend(ports.filter_map(|port| Some((port.protocol, port.node_port?))));
         }
+        let endpoints = services.iter().flat_map(|(_, service)| &service.endpoints);
+        let possible = endpoints.filter(|endpoint| {
+            endpoint.ports.iter().any(|((_, protocol), number)| all.is_node_port(*protocol, *number))
+        });
+        all.possible_nodes = Arc::new(possible.map(|endpoint| endpoint.address).collect());
         all
+    }
+
+    fn is_node_port(&self, protocol: Protocol, number: u16) -> bool {
+        self.node_ports.contains(&(protocol, number))
     }
 }
 
@@ -182,6 +197,7 @@ impl<'a> Planner<'a> {
         } else {
             (usable.cluster, usable.external)
         };
+        let (possible_nodes, for_possible_nodes) = self.loop_free(&for_others, port.protocol, address);
         let is_balancer = service.balancer_ips.contains(&address);
         let (namespace, name) = name;
         Target {
@@ -195,13 +211,31 @@ impl<'a> Planner<'a> {
             address: Some(address),
             // NodePorts are at the node's own addresses, which no load balancer has
             sources: if is_balancer { service.source_ranges.clone() } else { Vec::new() },
+            possible_nodes,
+            for_possible_nodes,
         }
+    }
+
+    /// Returns the machines that get other endpoints at a NodePort, and these endpoints; nothing for other addresses than the node's, and where no
+    /// endpoint may be a NodePort.
+    fn loop_free(
+        &self,
+        endpoints: &[EndpointAddress],
+        protocol: Protocol,
+        address: IpAddr,
+    ) -> (Arc<BTreeSet<IpAddr>>, Vec<EndpointAddress>) {
+        let may_loop = |endpoint: &&EndpointAddress| self.own.is_node_port(protocol, endpoint.address.port());
+        if !self.config.local.addresses.contains(&address) || !endpoints.iter().any(|one| may_loop(&one)) {
+            return Default::default();
+        }
+        let others = endpoints.iter().filter(|one| !may_loop(one)).cloned();
+        (self.own.possible_nodes.clone(), others.collect())
     }
 
     /// Checks that an endpoint can be a pod; the error is the reason why not.
     fn check_endpoint(&self, endpoint: &EndpointAddress, protocol: Protocol) -> Result<(), &'static str> {
         let address = endpoint.address.ip();
-        let is_node_port = self.own.node_ports.contains(&(protocol, endpoint.address.port()))
+        let is_node_port = self.own.is_node_port(protocol, endpoint.address.port())
             && self.config.local.addresses.contains(&address);
         if is_special(address) {
             Err("whose address no pod can have")

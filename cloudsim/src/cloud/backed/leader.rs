@@ -38,6 +38,8 @@ const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 const RENEW_INTERVAL: Duration = Duration::from_secs(5);
 /// How often the others try to acquire it, and how long one try may take.
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
+/// The pause after a write that collided with another one.
+const CONFLICT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Whether this replica leads; cheap to clone.
 #[derive(Clone, Debug)]
@@ -88,6 +90,20 @@ pub(super) struct OtherInstallation {
     pub(super) installation: String,
     /// Its replica that leads.
     pub(super) holder: String,
+}
+
+/// The result of a try to acquire the Lease.
+enum Attempt {
+    /// This replica holds it.
+    Mine,
+    /// Another replica of this installation holds it.
+    Replica,
+    /// A replica of another installation holds it, and has renewed it since it was first seen.
+    Other(OtherInstallation),
+    /// A replica of another installation holds it which may be gone.
+    Unknown,
+    /// Somebody else wrote the Lease at the same time.
+    Conflict,
 }
 
 /// Takes part in the election.
@@ -156,6 +172,23 @@ impl Election {
         }
     }
 
+    /// Takes the Lease, unless another replica of this installation has it: of two installations that start together one alone serves. Returns
+    /// the other installation if a living replica of that one has the Lease.
+    pub(super) async fn claim(&mut self) -> Result<Option<OtherInstallation>, kube::Error> {
+        loop {
+            match self.try_acquire_or_renew().await? {
+                Attempt::Mine => {
+                    self.set(true);
+                    return Ok(None);
+                }
+                Attempt::Replica => return Ok(None),
+                Attempt::Other(other) => return Ok(Some(other)),
+                Attempt::Unknown => sleep(RETRY_INTERVAL).await,
+                Attempt::Conflict => sleep(CONFLICT_PAUSE).await,
+            }
+        }
+    }
+
     /// Runs until `stop`; then releases the Lease.
     pub(super) async fn run(mut self, stop: CancellationToken) {
         let mut renewed = Instant::now();
@@ -164,9 +197,15 @@ impl Election {
             let stood = timeout(RENEW_INTERVAL, self.try_acquire_or_renew()).await;
             self.reached.send_replace(matches!(stood, Ok(Ok(_))));
             match stood {
-                Ok(Ok(is_mine)) => {
+                Ok(Ok(attempt)) => {
                     renewed = Instant::now();
-                    self.set(is_mine);
+                    self.set(matches!(attempt, Attempt::Mine));
+                    if let Attempt::Other(OtherInstallation { installation, holder }) = attempt {
+                        warn!(
+                            installation,
+                            holder, "another installation of cloudsim serves this cluster: end one of them"
+                        );
+                    }
                 }
                 failed => {
                     if let Ok(Err(error)) = failed {
@@ -202,11 +241,11 @@ impl Election {
         }
     }
 
-    /// Tries once to acquire or renew the Lease. Returns whether this replica holds it.
-    async fn try_acquire_or_renew(&mut self) -> Result<bool, kube::Error> {
+    /// Tries once to acquire or renew the Lease.
+    async fn try_acquire_or_renew(&mut self) -> Result<Attempt, kube::Error> {
         let Some(lease) = self.api.get_opt(LEASE).await? else {
             let lease = self.lease(Lease::default(), &self.identity);
-            return false_on_conflict(self.api.create(&PostParams::default(), &lease).await);
+            return acquired(self.api.create(&PostParams::default(), &lease).await);
         };
         let spec = lease.spec.clone().unwrap_or_default();
         let holder = spec.holder_identity.clone().unwrap_or_default();
@@ -220,18 +259,18 @@ impl Election {
             let duration = seconds.map_or(LEASE_DURATION, Duration::from_secs);
             self.seen = Some((spec, since));
             if since.elapsed() < duration {
-                let theirs = installation(&lease);
-                if is_alive && theirs != self.installation {
-                    warn!(
-                        installation = theirs,
-                        holder, "another installation of cloudsim serves this cluster: end one of them"
-                    );
-                }
-                return Ok(false);
+                let installation = installation(&lease);
+                return Ok(if installation == self.installation {
+                    Attempt::Replica
+                } else if is_alive {
+                    Attempt::Other(OtherInstallation { installation, holder })
+                } else {
+                    Attempt::Unknown
+                });
             }
         }
         let lease = self.lease(lease, &self.identity);
-        false_on_conflict(self.api.replace(LEASE, &PostParams::default(), &lease).await)
+        acquired(self.api.replace(LEASE, &PostParams::default(), &lease).await)
     }
 
     async fn give_up(&self) -> Result<(), kube::Error> {
@@ -240,7 +279,7 @@ impl Election {
             lease.spec.as_ref().is_some_and(|spec| spec.holder_identity.as_ref() == Some(&self.identity));
         if is_mine {
             let lease = self.lease(lease, "");
-            false_on_conflict(self.api.replace(LEASE, &PostParams::default(), &lease).await)?;
+            acquired(self.api.replace(LEASE, &PostParams::default(), &lease).await)?;
         }
         Ok(())
     }
@@ -272,10 +311,10 @@ fn installation(lease: &Lease) -> String {
     annotations.and_then(|annotations| annotations.get(INSTALLATION).cloned()).unwrap_or_default()
 }
 
-/// Returns false on a conflict.
-fn false_on_conflict(written: Result<Lease, kube::Error>) -> Result<bool, kube::Error> {
+/// Reads the result of a write that makes this replica the holder.
+fn acquired(written: Result<Lease, kube::Error>) -> Result<Attempt, kube::Error> {
     match written {
-        Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
-        written => written.map(|_| true),
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(Attempt::Conflict),
+        written => written.map(|_| Attempt::Mine),
     }
 }

@@ -40,6 +40,8 @@ use crate::{
 
 /// How long the first call to the cluster may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
+/// How long taking the Lease may take: longer than a Lease of another installation counts whose replicas have died.
+const CLAIM_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long connecting to the API server may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The ConfigMap and key of the cluster's own CA, which is in every namespace.
@@ -104,8 +106,10 @@ pub enum ClusterError {
         /// The API's error.
         source: kube::Error,
     },
-    /// The first call was not answered.
-    #[error("the cluster at {server} has not answered in {} s; check that it runs, and the context of --kube-context", ANSWER_TIMEOUT.as_secs())]
+    /// A call at the start was not answered.
+    #[error(
+        "the cluster at {server} has not answered in time; check that it runs, and the context of --kube-context"
+    )]
     Silent {
         /// The address of the cluster.
         server: String,
@@ -168,6 +172,19 @@ impl Backed {
         }
         crds::ensure(&client, options.install_crds).await?;
         Ok(Self { client, options: options.clone(), election })
+    }
+
+    /// Takes the Lease for this installation, before anything is served.
+    pub(super) async fn claim(&mut self) -> Result<(), ClusterError> {
+        match timeout(CLAIM_TIMEOUT, self.election.claim()).await {
+            Ok(claimed) => match claimed? {
+                None => Ok(()),
+                Some(OtherInstallation { installation, holder }) => {
+                    Err(ClusterError::Another { installation, holder })
+                }
+            },
+            Err(_) => Err(ClusterError::Silent { server: self.options.config.cluster_url.to_string() }),
+        }
     }
 
     /// Returns the keys and the join token, and makes missing ones.

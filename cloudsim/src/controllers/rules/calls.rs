@@ -101,6 +101,8 @@ impl Rules {
     }
 
     async fn carry_out(&self, rule: &ActiveRule, call: Call, rest: &str) -> Result<CallAnswer, CallError> {
+        let allowed = self.table().may_use(&call.node, &rule.namespace);
+        allowed.map_err(|why| CallError::new(StatusCode::FORBIDDEN, "NamespaceRefused", why))?;
         match &rule.target {
             Target::EventBus { topic } => self.publish(call, topic, rest).await,
             Target::ServiceBus { port, path } => self.request(call, *port, path, rest).await,

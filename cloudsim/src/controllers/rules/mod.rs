@@ -1,6 +1,6 @@
 //! The router: Rules carry messages between REST in the cloud, and MQTT and HTTP services on nodes.
 //!
-//! In: Rules and RuleEndpoints, requests to the router ([`Rules::call`]), messages of nodes ([`Rules::bus_upload`],
+//! In: Rules and RuleEndpoints, an annotation of Nodes ([`node_namespaces`]), requests to the router ([`Rules::call`]), messages of nodes ([`Rules::bus_upload`],
 //! [`Rules::service_upload`]). Out: messages to nodes, calls of rules' target servers, and rules' statuses. A rule that is invalid
 //! ([`check`]) or without its endpoints is not in force; its status has the reason.
 //!
@@ -12,7 +12,9 @@ mod calls;
 pub(crate) mod check;
 mod counters;
 mod manual_send;
+mod node_namespaces;
 mod nodes;
+mod objects;
 mod pending;
 mod status;
 mod table;
@@ -23,7 +25,6 @@ mod via;
 
 use std::{sync::Arc, time::Duration};
 
-use crds::rules::{Rule, RuleEndpoint};
 use kube::{Client, ResourceExt};
 use limits::Repeated;
 use parking_lot::Mutex;
@@ -41,12 +42,12 @@ pub(crate) use self::{
 use self::{
     counters::{Counters, RuleRef},
     nodes::Nodes,
+    objects::Objects,
     pending::Pending,
     table::Table,
     targets::Targets,
     upload_queue::UploadQueues,
 };
-use super::informers::{Change, Informer};
 use crate::delivery::Reply;
 
 /// How long to wait for a node's answer; KubeEdge's `restTimeout`.
@@ -119,38 +120,25 @@ impl Rules {
 
     /// Runs until `stop`.
     pub async fn run(self, stop: CancellationToken) {
-        let (rules, endpoints) = (Informer::<Rule>::default(), Informer::<RuleEndpoint>::default());
-        // before anything is listed, so that no change is missed
-        let (changes, ends) = (rules.listen(), endpoints.listen());
-        let client = self.0.client.clone();
+        let objects = Objects::new();
+        let watches = objects.watches(&self.0.client, &stop);
         tokio::join!(
-            rules.clone().run(client.clone(), stop.child_token()),
-            endpoints.clone().run(client, stop.child_token()),
-            self.clone().follow((rules, changes), (endpoints, ends), stop.child_token()),
+            watches,
+            self.clone().follow(objects, stop.child_token()),
             self.clone().write_statuses(stop.child_token()),
         );
     }
 
-    async fn follow(
-        self,
-        (rules, mut changes): (Informer<Rule>, mpsc::Receiver<Change<Rule>>),
-        (endpoints, mut ends): (Informer<RuleEndpoint>, mpsc::Receiver<Change<RuleEndpoint>>),
-        stop: CancellationToken,
-    ) {
-        let both = async {
-            rules.completed().await;
-            endpoints.completed().await;
-        };
-        if stop.run_until_cancelled(both).await.is_none() {
+    async fn follow(self, mut objects: Objects, stop: CancellationToken) {
+        if stop.run_until_cancelled(objects.completed()).await.is_none() {
             return;
         }
         let (mut is_new, mut next) = (true, Instant::now());
         loop {
             let pause = next.saturating_duration_since(Instant::now());
             if is_new && pause.is_zero() {
-                while changes.try_recv().is_ok() || ends.try_recv().is_ok() {}
                 let begun = Instant::now();
-                self.rebuild(rules.all(), &endpoints.all());
+                self.replace_table(objects.table());
                 for node in self.nodes().connected() {
                     let this = self.clone();
                     self.spawn(async move { this.subscribe(&node).await });
@@ -163,22 +151,14 @@ impl Rules {
                 () = stop.cancelled() => return,
                 // cancel-safe: sleeping holds no data
                 () = sleep(pause), if is_new => true,
-                // cancel-safe: a change is taken only when this arm wins
-                Some(change) = changes.recv() => {
-                    // only this controller writes statuses
-                    change.gone || change.before.is_none_or(|before| before.spec != change.object.spec)
-                }
-                // cancel-safe, as above
-                Some(change) = ends.recv() => {
-                    change.gone || change.before.is_none_or(|before| before.spec != change.object.spec)
-                }
+                // cancel-safe: it says so
+                Some(alters) = objects.changed() => alters,
                 else => return,
             };
         }
     }
 
-    fn rebuild(&self, rules: Vec<Arc<Rule>>, endpoints: &[Arc<RuleEndpoint>]) {
-        let table = Table::new(rules, endpoints);
+    fn replace_table(&self, table: Table) {
         self.counters().update(table.all().map(|(rule, problem)| {
             let place = RuleRef {
                 uid: rule.uid().unwrap_or_default(),

@@ -9,7 +9,10 @@ use crds::rules::{Rule, RuleEndpoint};
 use kube::ResourceExt;
 use mqtt::filter_matches;
 
-use super::check::{self, Source, Target};
+use super::{
+    check::{self, Source, Target},
+    node_namespaces::NodeNamespaces,
+};
 
 /// The most URLs for applications of one node, which is the agent's limit …
 const MAX_URLS: usize = 4096;
@@ -53,6 +56,8 @@ pub(super) struct Table {
     urls: HashMap<(String, String), Arc<ActiveRule>>,
     /// The number of URLs of each namespace, by node.
     shares: HashMap<String, HashMap<String, usize>>,
+    /// Which namespaces' rules may use which node.
+    namespaces: NodeNamespaces,
     /// Why rules are not in force, by uid.
     problems: HashMap<String, String>,
     /// All rules, the oldest first.
@@ -61,7 +66,11 @@ pub(super) struct Table {
 
 impl Table {
     /// Builds the table. Of two rules with the same source the older is in force.
-    pub(super) fn new(mut rules: Vec<Arc<Rule>>, endpoints: &[Arc<RuleEndpoint>]) -> Self {
+    pub(super) fn new(
+        mut rules: Vec<Arc<Rule>>,
+        endpoints: &[Arc<RuleEndpoint>],
+        namespaces: NodeNamespaces,
+    ) -> Self {
         rules.sort_by_cached_key(|rule| {
             let created = rule.creation_timestamp().map(|time| time.0);
             (created, rule.namespace(), rule.name_any())
@@ -70,7 +79,7 @@ impl Table {
             .iter()
             .map(|end| ((end.namespace().unwrap_or_default(), end.name_any()), end))
             .collect();
-        let mut table = Self::default();
+        let mut table = Self { namespaces, ..Self::default() };
         for rule in &rules {
             let namespace = rule.namespace().unwrap_or_default();
             let found = |name: &str| {
@@ -106,6 +115,9 @@ impl Table {
     }
 
     fn add(&mut self, rule: ActiveRule) -> Result<(), String> {
+        if let Source::EventBus { node, .. } | Source::ServiceBus { node, .. } = &rule.source {
+            self.may_use(node, &rule.namespace)?;
+        }
         let taken = |other: &ActiveRule| {
             Err(format!("rule {}/{} is older and has the same source", other.namespace, other.name))
         };
@@ -149,6 +161,14 @@ impl Table {
             }
         }
         Ok(())
+    }
+
+    /// Checks that rules of `namespace` may use `node`.
+    ///
+    /// # Errors
+    /// Returns a text that names the annotation of the Node which decides that.
+    pub(super) fn may_use(&self, node: &str, namespace: &str) -> Result<(), String> {
+        self.namespaces.check(node, namespace)
     }
 
     /// Disables rules that publish on topics which rules of another namespace subscribe to: they could impersonate that namespace's
@@ -221,97 +241,5 @@ impl Table {
 }
 
 #[cfg(test)]
-mod tests {
-    use crds::rules::{RuleEndpointSpec, RuleEndpointType, RuleSpec};
-
-    use super::*;
-
-    fn rule(
-        namespace: &str,
-        name: &str,
-        from: (&str, &[(&str, &str)]),
-        to: (&str, &[(&str, &str)]),
-    ) -> Arc<Rule> {
-        let map = |pairs: &[(&str, &str)]| {
-            pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
-        };
-        let spec = RuleSpec {
-            source: from.0.to_owned(),
-            source_resource: map(from.1),
-            target: to.0.to_owned(),
-            target_resource: map(to.1),
-        };
-        let mut rule = Rule::new(name, spec);
-        rule.metadata.namespace = Some(namespace.to_owned());
-        rule.metadata.uid = Some(format!("{namespace}/{name}"));
-        Arc::new(rule)
-    }
-
-    fn table(rules: Vec<Arc<Rule>>) -> Table {
-        use RuleEndpointType as T;
-        let ends = ["default", "tenant"].iter().flat_map(|namespace| {
-            [("rest", T::Rest), ("mqtt", T::EventBus), ("http", T::ServiceBus)].map(|(name, kind)| {
-                let properties = [("service_port".to_owned(), "80".to_owned())].into();
-                let spec = RuleEndpointSpec { rule_endpoint_type: kind, properties };
-                let mut end = RuleEndpoint::new(name, spec);
-                end.metadata.namespace = Some((*namespace).to_owned());
-                Arc::new(end)
-            })
-        });
-        Table::new(rules, &ends.collect::<Vec<_>>())
-    }
-
-    fn problem<'a>(table: &'a Table, uid: &str) -> Option<&'a str> {
-        let (_, problem) = table.all().find(|(rule, _)| rule.metadata.uid.as_deref() == Some(uid)).unwrap();
-        problem.map(String::as_str)
-    }
-
-    #[test]
-    fn a_rule_does_not_speak_for_programs_of_another_namespace() {
-        let publish = |namespace, name, topic| {
-            rule(namespace, name, ("rest", &[("path", name)]), ("mqtt", &[("topic", topic)]))
-        };
-        let readings = rule(
-            "default",
-            "readings",
-            ("mqtt", &[("topic", "readings"), ("node_name", "n")]),
-            ("rest", &[("resource", "http://a/")]),
-        );
-        let rules = vec![
-            readings,
-            publish("tenant", "forged", "default/readings"),
-            publish("tenant", "suffix", "default"),
-            publish("tenant", "own", "tenant/readings"),
-            publish("tenant", "plain", "devices/led"),
-            publish("default", "loop", "default/readings"),
-        ];
-        let table = table(rules);
-        let why = Some("rules of namespace default take messages from topics below default/");
-        assert_eq!(problem(&table, "tenant/forged"), why);
-        assert_eq!(problem(&table, "tenant/suffix"), why);
-        assert!(
-            table.rest("tenant", "forged").is_none() && table.rest("tenant", "suffix/readings").is_none()
-        );
-        for uid in ["tenant/own", "tenant/plain", "default/loop", "default/readings"] {
-            assert_eq!(problem(&table, uid), None, "{uid}");
-        }
-    }
-
-    #[test]
-    fn one_namespace_does_not_take_all_urls_of_a_node() {
-        let call = |namespace: &str, node: &str, number: usize| {
-            let (name, url) = (format!("{node}-{number:04}"), format!("http://{namespace}/{number}"));
-            let from = [("target_url", url.as_str()), ("node_name", node)];
-            rule(namespace, &name, ("http", &from), ("rest", &[("resource", "http://a/")]))
-        };
-        let mut rules: Vec<_> = (0..1025).map(|number| call("tenant", "n", number)).collect();
-        rules.extend([call("tenant", "m", 0), call("default", "n", 0)]);
-        let table = table(rules);
-        assert_eq!(table.subscriptions("n").len(), 1025);
-        let why = "programs of node n may call 1024 URLs of namespace tenant already";
-        assert_eq!(problem(&table, "tenant/n-1024"), Some(why));
-        for uid in ["tenant/n-1023", "tenant/m-0000", "default/n-0000"] {
-            assert_eq!(problem(&table, uid), None, "{uid}");
-        }
-    }
-}
+#[path = "table/tests.rs"]
+mod tests;

@@ -1,6 +1,7 @@
 //! Rules over an API in memory: nodes are queues that the tests read, targets are servers on this machine.
 
 mod loops;
+mod node_namespaces;
 mod uploads;
 mod world;
 

@@ -22,6 +22,7 @@ use crate::edgemesh::{
 };
 
 mod forged;
+mod outside;
 
 /// A server that runs until the test ends.
 struct Running {

@@ -1,6 +1,6 @@
 //! What is listened to, and what is refused.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::*;
 use crate::config::Network;
@@ -315,4 +315,59 @@ fn services_that_lead_to_services_have_no_such_endpoints() {
     let plan = planned(&services, &config());
     assert_eq!(places(&plan), ["TCP 10.96.0.5:80 shop/host"], "{:?}", plan.unserved);
     assert_eq!(plan.unserved.len(), 4, "{:?}", plan.unserved);
+}
+
+/// Follows a connection of `client` to a NodePort from agent to agent, whichever endpoint each chooses. The next agent sees the address of this one, or
+/// its own where the connection comes over the relay.
+fn follow(plans: &BTreeMap<IpAddr, Plan>, client: IpAddr, address: SocketAddr, agents: usize) {
+    let Some(plan) = plans.get(&address.ip()) else { return };
+    let Some(target) = plan.targets.get(&ListenAddress { protocol: Protocol::Tcp, address }) else { return };
+    let agents = agents + 1;
+    assert!(agents <= 2, "a connection goes from agent to agent, the next is at {address}");
+    for endpoint in target.endpoints(client) {
+        for seen in [address.ip(), endpoint.address.ip()] {
+            follow(plans, seen, endpoint.address, agents);
+        }
+    }
+}
+
+#[test]
+fn node_ports_of_nodes_that_lead_to_each_other_do_not_go_round() {
+    let nodes: Vec<IpAddr> = ["192.0.2.5", "192.0.2.6", "192.0.2.7"].map(|at| at.parse().unwrap()).into();
+    let (stranger, pod) = (IpAddr::from([203, 0, 113, 9]), "10.88.0.2:30080".parse::<SocketAddr>().unwrap());
+    let leads = |number: u16, to: &[(IpAddr, u16)]| {
+        let mut service = service(&["10.96.0.10"]);
+        service.ports[0].node_port = Some(number);
+        let first = service.endpoints[0].clone();
+        let to = to.iter().map(|(address, number)| Endpoint {
+            address: *address,
+            ports: [((String::new(), Protocol::Tcp), *number)].into(),
+            ..first.clone()
+        });
+        service.endpoints = to.collect();
+        service
+    };
+    let all: Vec<_> = nodes.iter().map(|node| (*node, 30080)).chain([(pod.ip(), pod.port())]).collect();
+    let ring = [
+        ("a", leads(30081, &[(nodes[1], 30082)])),
+        ("b", leads(30082, &[(nodes[2], 30083)])),
+        ("c", leads(30083, &[(nodes[0], 30081)])),
+    ];
+    for services in [&[("all", leads(30080, &all))][..], &ring] {
+        let plan_of = |node: &IpAddr| {
+            let local = LocalAddresses { addresses: [*node].into(), ..(*config().local).clone() };
+            (*node, planned(services, &PlanConfig { local: Arc::new(local), ..config() }))
+        };
+        let plans: BTreeMap<_, _> = nodes.iter().map(plan_of).collect();
+        for (node, number) in nodes.iter().flat_map(|node| (30080..30084).map(move |number| (*node, number)))
+        {
+            follow(&plans, stranger, (node, number).into(), 0);
+        }
+        // an endpoint that only has the number of a NodePort goes on to be reached
+        let listen = ListenAddress { protocol: Protocol::Tcp, address: (nodes[0], 30080).into() };
+        let target = plans[&nodes[0]].targets.get(&listen);
+        let reached =
+            |client| target.map(|target| target.endpoints(client).iter().any(|at| at.address == pod));
+        assert!(reached(stranger) != Some(false));
+    }
 }

@@ -27,6 +27,7 @@ fn a_node_registers_with_labels_that_are_its_own_to_give() {
     }
     for (field, value) in [
         ("annotations", json!({"node-restriction.kubernetes.io/addresses": "10.96.0.1"})),
+        ("annotations", json!({"node-restriction.kubernetes.io/rule-namespaces": "tenant"})),
         ("finalizers", json!(["a/b"])),
         ("ownerReferences", json!([{}])),
     ] {

@@ -20,7 +20,9 @@ fn claim() -> Value {
 
 fn named_objects() -> Vec<Made> {
     let mut all = vec![("/api/v1/namespaces", named("ns")), ("/api/v1/namespaces", named("other"))];
-    all.extend(["n1", "n2"].map(|name| ("/api/v1/nodes", named(name))));
+    let mut n1 = named("n1");
+    n1["metadata"]["annotations"] = json!({"node-restriction.kubernetes.io/rule-namespaces": "ns"});
+    all.extend([n1, named("n2")].map(|node| ("/api/v1/nodes", node)));
     for name in ["sa1", "sa2", "shared"] {
         let mut account = named(name);
         if name == "sa1" {

@@ -99,8 +99,17 @@ pub(super) fn node_patches() -> Vec<Row> {
         ),
         row(
             108,
-            "another Node",
-            vec![(node_patch("n2", json!({"metadata": {"annotations": {"a": "b"}}})), Deny)],
+            "another Node, and annotations of the own one that administrators write",
+            [json!("tenant"), Value::Null]
+                .into_iter()
+                .flat_map(|value| {
+                    let key = "node-restriction.kubernetes.io/rule-namespaces";
+                    let patch = json!({"metadata": {"annotations": {key: value}}});
+                    [node_patch("n1", patch.clone()), part(Patch, N1, "", patch)]
+                })
+                .map(|action| (action, Stricter("it says whose rules may use the node (docs/rules.md)")))
+                .chain([(node_patch("n2", json!({"metadata": {"annotations": {"a": "b"}}})), Deny)])
+                .collect(),
         ),
     ]
 }

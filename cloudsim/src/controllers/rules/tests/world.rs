@@ -50,6 +50,12 @@ impl World {
         tokio::spawn(rules.clone().run(stop.clone()));
         rules.complete().await;
         let world = Self { rules, client, stop: stop.clone(), _stop: stop.drop_guard() };
+        world.endpoints("default").await;
+        world
+    }
+
+    /// Creates a RuleEndpoint of each kind, named `rest`, `mqtt` and `http`.
+    pub(super) async fn endpoints(&self, namespace: &str) {
         for (name, kind, properties) in [
             ("rest", RuleEndpointType::Rest, None),
             ("mqtt", RuleEndpointType::EventBus, None),
@@ -58,20 +64,33 @@ impl World {
             let properties =
                 properties.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
             let endpoint = RuleEndpoint::new(name, RuleEndpointSpec { rule_endpoint_type: kind, properties });
-            Api::default_namespaced(world.client.clone())
+            Api::namespaced(self.client.clone(), namespace)
                 .create(&PostParams::default(), &endpoint)
                 .await
                 .unwrap();
         }
-        world
     }
 
     pub(super) fn api(&self) -> Api<Rule> {
-        Api::default_namespaced(self.client.clone())
+        self.api_of("default")
+    }
+
+    pub(super) fn api_of(&self, namespace: &str) -> Api<Rule> {
+        Api::namespaced(self.client.clone(), namespace)
     }
 
     pub(super) async fn try_rule(
         &self,
+        name: &str,
+        from: (&str, &[(&str, &str)]),
+        to: (&str, &[(&str, &str)]),
+    ) -> Result<Rule, kube::Error> {
+        self.try_rule_of("default", name, from, to).await
+    }
+
+    pub(super) async fn try_rule_of(
+        &self,
+        namespace: &str,
         name: &str,
         from: (&str, &[(&str, &str)]),
         to: (&str, &[(&str, &str)]),
@@ -85,7 +104,7 @@ impl World {
             target: to.0.to_owned(),
             target_resource: map(to.1),
         };
-        self.api().create(&PostParams::default(), &Rule::new(name, spec)).await
+        self.api_of(namespace).create(&PostParams::default(), &Rule::new(name, spec)).await
     }
 
     /// Creates a rule, and returns when it is in force.
@@ -99,7 +118,11 @@ impl World {
     }
 
     pub(super) async fn status(&self, name: &str) -> RuleStatus {
-        self.api().get(name).await.unwrap().status.unwrap_or_default()
+        self.status_of("default", name).await
+    }
+
+    pub(super) async fn status_of(&self, namespace: &str, name: &str) -> RuleStatus {
+        self.api_of(namespace).get(name).await.unwrap().status.unwrap_or_default()
     }
 
     pub(super) async fn counts(&self, name: &str, successes: i64, failures: i64) {

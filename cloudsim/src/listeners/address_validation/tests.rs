@@ -1,0 +1,157 @@
+//! Strangers' datagrams at the relay's server, and how many of them are answered.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr, UdpSocket},
+    os::fd::AsRawFd,
+    process::Command,
+    sync::Arc,
+    thread,
+    time::Duration,
+};
+
+use kubeapi::store::MemoryStore;
+use nix::{
+    sched::{CloneFlags, unshare},
+    sys::socket::{
+        AddressFamily, SockFlag, SockType, SockaddrStorage, bind, setsockopt, socket, sockopt::IpTransparent,
+    },
+};
+use quinn::{
+    ClientConfig, ConnectionError, Endpoint, EndpointConfig, ServerConfig, TokioRuntime,
+    crypto::rustls::{QuicClientConfig, QuicServerConfig},
+};
+use rustls::RootCertStore;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use wire::relay::ALPN;
+
+use super::*;
+use crate::{
+    controllers::namespaces,
+    faults::Faults,
+    hub::Limits,
+    kinds,
+    listeners::bind_udp,
+    pki::{NodeCertificates, Pki, Trust},
+    relay::{RelayServer, Relays},
+};
+
+const SERVER: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
+/// Sources that are forged.
+const NEIGHBOURS: u8 = 60;
+/// Datagrams at a time, each of another connection.
+const AT_A_TIME: usize = 300;
+const LONG: Duration = Duration::from_secs(20);
+
+fn ip(arguments: &[&str]) {
+    let done = Command::new("ip").args(arguments).output().expect("ip (iproute2) is installed");
+    assert!(done.status.success(), "ip {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
+}
+
+/// A client without a certificate that trusts nobody.
+fn stranger() -> ClientConfig {
+    let mut tls =
+        rustls::ClientConfig::builder().with_root_certificates(RootCertStore::empty()).with_no_client_auth();
+    tls.alpn_protocols = vec![ALPN.to_vec()];
+    ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()))
+}
+
+/// The first datagrams of connections, as clients send them.
+async fn first_datagrams(count: usize) -> Vec<Vec<u8>> {
+    let recorder = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let client = Endpoint::client(([127, 0, 0, 1], 0).into()).unwrap();
+    let mut all = Vec::new();
+    while all.len() < count {
+        let connecting = client.connect_with(stranger(), recorder.local_addr().unwrap(), "cloud").unwrap();
+        let mut datagram = vec![0; 2000];
+        let length = timeout(LONG, recorder.recv(&mut datagram)).await.unwrap().unwrap();
+        datagram.truncate(length);
+        all.push(datagram);
+        drop(connecting);
+    }
+    all
+}
+
+/// The keys of a cloud.
+async fn trust(faults: &Faults) -> Trust {
+    let api = kubeapi::Api::builder(MemoryStore::new()).registry(kinds::registry());
+    let client = api.build().client("default");
+    namespaces::ensure_initial(&client).await.unwrap();
+    let names = ["cloud".to_owned()];
+    let pki = Pki::ensure(&client, &names).await.unwrap();
+    let certificates = NodeCertificates::new(MemoryStore::new());
+    Trust::new(&pki, &names, Duration::ZERO, faults, certificates).unwrap()
+}
+
+/// A machine of the cloud's own network forges its neighbours' addresses: the answers wait for ARP.
+#[test]
+fn answers_for_neighbours_that_nobody_is_keep_no_node_out() {
+    let inside = || {
+        unshare(CloneFlags::CLONE_NEWNET).expect("root may make a network namespace");
+        ip(&["link", "set", "lo", "up"]);
+        ip(&["link", "add", "lan", "type", "veth", "peer", "name", "far"]);
+        ip(&["addr", "add", "10.99.0.1/24", "dev", "lan"]);
+        ip(&["link", "set", "lan", "up"]);
+        ip(&["link", "set", "far", "up"]);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let faults = Faults::new(0);
+            let (trust, limits) = (trust(&faults).await, Limits::default());
+            let server =
+                RelayServer::bind((SERVER, 0).into(), trust, limits.listener(), Relays::default(), &faults)
+                    .unwrap();
+            let (address, stop) = (server.local_addr(), CancellationToken::new());
+            let _serving = tokio::spawn(server.run(stop.clone()));
+            let _stop = stop.drop_guard();
+            let forged: Vec<UdpSocket> = (0..NEIGHBOURS)
+                .map(|number| {
+                    let forged =
+                        socket(AddressFamily::Inet, SockType::Datagram, SockFlag::empty(), None).unwrap();
+                    setsockopt(&forged, IpTransparent, &true).unwrap();
+                    let source = SocketAddr::from((Ipv4Addr::new(10, 99, 0, 30 + number), 1053));
+                    bind(forged.as_raw_fd(), &SockaddrStorage::from(source)).unwrap();
+                    forged.into()
+                })
+                .collect();
+            let node = Endpoint::client((SERVER, 0).into()).unwrap();
+            for round in 0..4 {
+                let datagrams = first_datagrams(AT_A_TIME).await;
+                for (datagram, source) in datagrams.iter().zip(forged.iter().cycle()) {
+                    source.send_to(datagram, address).unwrap();
+                }
+                // ARP gives an address up after three seconds
+                let connecting = node.connect_with(stranger(), address, "cloud").unwrap();
+                let answered = timeout(Duration::from_secs(2), connecting).await;
+                let answered = answered.unwrap_or_else(|_| panic!("no answer in round {round}"));
+                // it has seen the server's certificate, which it does not trust
+                assert!(matches!(answered, Err(ConnectionError::TransportError(_))), "{answered:?}");
+            }
+        });
+    };
+    thread::spawn(inside).join().unwrap();
+}
+
+#[tokio::test]
+async fn more_strangers_than_are_asked_for_their_address_get_no_answer() {
+    const BURST: u32 = 8;
+    const ALL: usize = 40;
+    let tls = (*trust(&Faults::new(0)).await.hub()).clone();
+    let server = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls).unwrap()));
+    let socket = bind_udp(([127, 0, 0, 1], 0).into()).unwrap();
+    let address = socket.local_addr().unwrap();
+    let endpoint =
+        Endpoint::new(EndpointConfig::default(), Some(server), socket, Arc::new(TokioRuntime)).unwrap();
+    let mut validation = AddressValidation { retries: Rate::new(1, BURST, Instant::now()) };
+    let strangers: Vec<_> = (0..ALL).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
+    for (datagram, stranger) in first_datagrams(ALL).await.iter().zip(&strangers) {
+        stranger.set_nonblocking(true).unwrap();
+        stranger.send_to(datagram, address).unwrap();
+        let incoming = timeout(LONG, endpoint.accept()).await.unwrap().unwrap();
+        assert!(validation.admit(incoming, MAX_UNVALIDATED).is_none());
+    }
+    endpoint.close(0_u8.into(), b"");
+    timeout(LONG, endpoint.wait_idle()).await.unwrap();
+    let is_answered = |stranger: &&UdpSocket| stranger.recv(&mut [0; 2000]).is_ok();
+    let answered = strangers.iter().filter(is_answered).count();
+    assert_eq!(u32::try_from(answered).unwrap(), BURST);
+}
