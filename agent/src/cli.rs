@@ -49,7 +49,7 @@ Examples:
   Completions for the shell:
     edge-agent completions bash > /etc/bash_completion.d/edge-agent
 
-Not in this agent, which says so where it is asked for them: node jobs (TaskManager), CSI volumes, services by name (EdgeMesh).";
+Not yet in this agent: a relay over TCP in EdgeMesh, node jobs (TaskManager), groups of nodes, CSI volumes.";
 
 /// KubeEdge's edge node agent: runs the pods that the cloud places on this node, and goes on without the cloud.
 #[derive(Clone, Debug, PartialEq, Eq, Parser)]

@@ -25,11 +25,13 @@ use tracing_subscriber::{
     prelude::*,
     registry::LookupSpan,
 };
-use wire::text::printable_lines;
+use wire::text::{printable_lines, with_causes};
 
 mod cap;
+mod text_fields;
 
 pub use self::cap::without_contents;
+use self::text_fields::TextFields;
 
 /// The format of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -71,7 +73,7 @@ pub fn init(filter: &str, format: LogFormat) -> Result<LogThrottle, ParseError> 
         }
         LogFormat::Text => {
             // colours are for terminals, not for journals and files
-            let lines = lines.with_ansi(std::io::stderr().is_terminal());
+            let lines = lines.with_ansi(std::io::stderr().is_terminal()).fmt_fields(TextFields);
             tracing_subscriber::registry()
                 .with(lines.with_filter(throttle.clone()))
                 .with(filter)
@@ -96,7 +98,7 @@ pub async fn report_left_out(throttle: LogThrottle) {
 /// Writes why `program` ends: the error and its causes in one line on stderr, which systemd shows.
 pub fn fatal(program: &str, format: LogFormat, error: &anyhow::Error) {
     // the causes may contain text of peers
-    let text = printable_lines(&format!("{error:#}"));
+    let text = printable_lines(&with_causes(&**error));
     // a closed stderr is no error
     let _ = match format {
         LogFormat::Text => writeln!(std::io::stderr().lock(), "{program}: {text}"),
@@ -180,9 +182,7 @@ impl Visit for Line<'_> {
     }
 
     fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
-        let causes = std::iter::successors(Some(value), |&error| error.source());
-        let chain: Vec<String> = causes.map(ToString::to_string).collect();
-        self.set(field, chain.join(": ").into());
+        self.set(field, with_causes(value).into());
     }
 }
 

@@ -1,6 +1,6 @@
 //! Cleans peers' texts for terminals and logs, so that they cannot move the cursor, colour lines or hide other text.
 
-use std::fmt::Display;
+use std::{error::Error, fmt::Display, iter::successors};
 
 /// The replacement for a character that is not shown.
 const HIDDEN: char = '\u{FFFD}';
@@ -39,6 +39,16 @@ pub fn printable_short(text: impl Display) -> String {
     printable(&short(&text.to_string()))
 }
 
+/// Returns an error and its causes in one line. A cause whose text is part of what stands before it is left out: many errors repeat the
+/// text of their cause in their own.
+pub fn with_causes(error: &(dyn Error + 'static)) -> String {
+    let causes = successors(error.source(), |&cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| {
+        let cause = cause.to_string();
+        if text.contains(&cause) { text } else { format!("{text}: {cause}") }
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,5 +67,28 @@ mod tests {
         assert_eq!(printable_short("a\r".repeat(200)), "a\u{fffd}".repeat(100));
         assert_eq!(printable_lines("a\n\tb\u{1b}[1m"), "a\n\tb\u{fffd}[1m");
         assert_eq!(printable_bytes(b" refused\x1b[1m and more \n", 9), "refused\u{fffd}");
+    }
+
+    #[test]
+    fn a_cause_is_told_once() {
+        #[derive(Debug)]
+        struct Link(&'static str, Option<Box<Link>>);
+        impl Display for Link {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.0)
+            }
+        }
+        impl Error for Link {
+            fn source(&self) -> Option<&(dyn Error + 'static)> {
+                self.1.as_deref().map(|cause| cause as _)
+            }
+        }
+        let chain = |texts: [&'static str; 3]| {
+            let last = texts.into_iter().rev().fold(None, |cause, text| Some(Box::new(Link(text, cause))));
+            with_causes(&*last.unwrap())
+        };
+        assert_eq!(chain(["no link", "IO error: closed", "closed"]), "no link: IO error: closed");
+        assert_eq!(chain(["closed", "closed", "by the peer"]), "closed: by the peer");
+        assert_eq!(chain(["a link", "no route", "no network"]), "a link: no route: no network");
     }
 }

@@ -385,9 +385,3 @@ fn api_message(error: &kube::Error) -> String {
         other => other.to_string(),
     }
 }
-
-/// Returns an error and its causes in one line, for pod statuses.
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
-}

@@ -1,5 +1,7 @@
 //! Why a connection to the cloud ends.
 
+use std::io::ErrorKind;
+
 use tokio_tungstenite::tungstenite;
 
 use super::redial::Cause;
@@ -15,6 +17,8 @@ pub(super) enum SessionEnd {
     TakenOver(String),
     #[error("the cloud has not been heard of for too long; the link is dead")]
     Silent,
+    #[error("the connection ended without a close; the cloud was stopped, or something between ended it")]
+    Lost,
     #[error("the socket failed")]
     Socket(#[source] Box<tungstenite::Error>),
     #[error("a message could not be written in time; the link is stalled")]
@@ -30,11 +34,19 @@ pub(super) enum SessionEnd {
 }
 
 impl SessionEnd {
+    /// Converts an error of the WebSocket.
+    pub(super) fn of_socket(error: tungstenite::Error) -> Self {
+        match error {
+            tungstenite::Error::Io(error) if error.kind() == ErrorKind::UnexpectedEof => Self::Lost,
+            error => Self::Socket(Box::new(error)),
+        }
+    }
+
     /// Returns the cause for redialling: the cloud, if it could still end the connection itself.
     pub(super) fn cause(&self) -> Cause {
         match self {
             Self::TakenOver(_) => Cause::NameConflict,
-            Self::Closed | Self::Socket(_) | Self::Stream(_) => Cause::Cloud,
+            Self::Closed | Self::Lost | Self::Socket(_) | Self::Stream(_) => Cause::Cloud,
             Self::Shutdown
             | Self::Silent
             | Self::Stalled

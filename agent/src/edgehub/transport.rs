@@ -104,7 +104,7 @@ async fn text(
                 return Err(SessionEnd::TakenOver(wire::text::printable(&frame.reason)));
             }
             None | Some(Ok(tungstenite::Message::Close(_))) => return Err(SessionEnd::Closed),
-            Some(Err(error)) => return Err(SessionEnd::Socket(Box::new(error))),
+            Some(Err(error)) => return Err(SessionEnd::of_socket(error)),
             Some(Ok(frame @ (tungstenite::Message::Text(_) | tungstenite::Message::Binary(_)))) => {
                 let is_binary = frame.is_binary();
                 let bytes = frame.into_data();
@@ -169,7 +169,7 @@ async fn write(
 ) -> Result<(), SessionEnd> {
     match timeout(limit, writer.send(frame)).await {
         Err(_) => Err(SessionEnd::Stalled),
-        Ok(Err(error)) => Err(SessionEnd::Socket(Box::new(error))),
+        Ok(Err(error)) => Err(SessionEnd::of_socket(error)),
         Ok(Ok(())) => Ok(()),
     }
 }

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `dns` | the names of Services; other names are forwarded to the node's resolvers |
 //! | `snapshot` | Services with their endpoints, as DNS and the proxy read them |
+//! | `permitted` | the watch of DestinationRules, once the node may read them |
 //! | `source` | Services, EndpointSlices, Pods and the Node, watched through MetaServer |
 //! | `objects` | from Kubernetes objects to a snapshot; pure |
 //! | `destination_rules` | DestinationRules, applied to a snapshot; pure |
@@ -25,6 +26,7 @@ mod figures;
 mod objects;
 mod path_table;
 mod paths;
+mod permitted;
 mod proxy;
 pub(crate) mod relay;
 pub mod snapshot;

@@ -18,7 +18,7 @@ use kube::{
 };
 use tracing::debug;
 
-use super::{destination_rules, objects::snapshot, proxy::NodeTopology, snapshot::Snapshot};
+use super::{destination_rules, objects::snapshot, permitted, proxy::NodeTopology, snapshot::Snapshot};
 use crate::{
     config::{EdgeMesh, Network},
     netlink::own_addresses,
@@ -28,7 +28,7 @@ use crate::{
 const ZONE: &str = "topology.kubernetes.io/zone";
 /// The pause after a failed watch.
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
-/// The pause after a failed watch of DestinationRules, which few clusters have and few nodes may read.
+/// The pause after a failed watch of DestinationRules, which few clusters have.
 const RULES_RETRY_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The stores of the watched objects.
@@ -59,16 +59,13 @@ impl Source {
     pub(super) fn new(services: &Client, own: &Client, node: &str, settings: EdgeMesh) -> Self {
         let all = watcher::Config::default();
         let own_node = watcher::Config::default().fields(&format!("metadata.name={node}"));
-        let (service_store, service_changes) =
-            watch(Api::<Service>::all(services.clone()), (), (all.clone(), RETRY_INTERVAL));
-        let (slice_store, slice_changes) =
-            watch(Api::<EndpointSlice>::all(services.clone()), (), (all.clone(), RETRY_INTERVAL));
-        let (node_store, node_changes) = watch(Api::<Node>::all(own.clone()), (), (own_node, RETRY_INTERVAL));
+        let (service_store, service_changes) = watch(Api::<Service>::all(services.clone()), all.clone());
+        let (slice_store, slice_changes) = watch(Api::<EndpointSlice>::all(services.clone()), all.clone());
+        let (node_store, node_changes) = watch(Api::<Node>::all(own.clone()), own_node);
         let kind = destination_rules::kind();
         let rules = Api::<DynamicObject>::all_with(services.clone(), &kind);
-        let (rule_store, rule_changes) = watch(rules, kind, (all, RULES_RETRY_INTERVAL));
-        let (pod_store, pod_changes) =
-            watch(Api::<Pod>::all(own.clone()), (), (watcher::Config::default(), RETRY_INTERVAL));
+        let (rule_store, rule_changes) = reflect(permitted::watch(rules, all), kind, RULES_RETRY_INTERVAL);
+        let (pod_store, pod_changes) = watch(Api::<Pod>::all(own.clone()), watcher::Config::default());
         let change = |number: usize| {
             move |is_listed: bool| if is_listed { Change::Listed(number) } else { Change::Object }
         };
@@ -150,18 +147,32 @@ fn is_unavailable(error: &watcher::Error) -> bool {
 }
 
 /// Watches the objects of a kind: returns their store, and a stream with an item for each change, which says whether all have now been listed.
-fn watch<K>(
-    api: Api<K>,
+fn watch<K>(api: Api<K>, config: watcher::Config) -> (Store<K>, impl Stream<Item = bool> + Send + 'static)
+where
+    K: Resource<DynamicType = ()>
+        + Clone
+        + std::fmt::Debug
+        + Send
+        + Sync
+        + serde::de::DeserializeOwned
+        + 'static,
+{
+    reflect(watcher::watcher(api, config), (), RETRY_INTERVAL)
+}
+
+/// Brings what a watch of a kind says into a store, as for [`watch`]; `retry` is the pause after an error.
+fn reflect<K>(
+    events: impl Stream<Item = watcher::Result<Event<K>>> + Send + 'static,
     kind: K::DynamicType,
-    (config, retry): (watcher::Config, Duration),
+    retry: Duration,
 ) -> (Store<K>, impl Stream<Item = bool> + Send + 'static)
 where
-    K: Resource + Clone + std::fmt::Debug + Send + Sync + serde::de::DeserializeOwned + 'static,
+    K: Resource + Clone + std::fmt::Debug + Send + Sync + 'static,
     K::DynamicType: Clone + Eq + std::hash::Hash + Send + Sync + Unpin + 'static,
 {
     let writer = Writer::new(kind);
     let store = writer.as_reader();
-    let changes = watcher::watcher(api, config)
+    let changes = events
         .modify(|object| {
             // nothing here needs them, and they can be larger than all the rest
             object.meta_mut().managed_fields = None;

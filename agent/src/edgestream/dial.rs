@@ -43,7 +43,10 @@ pub(super) enum DialError {
         "TLS with {0} failed; check that tlsTunnelCAFile is the cloud's CA and that this node's certificate is in its validity"
     )]
     Tls(String, #[source] io::Error),
-    #[error("{0} did not upgrade the connection")]
+    #[error(
+        "{0} did not upgrade the connection; check that this is the address of the cloud's stream server, and that nothing between \
+         closes connections"
+    )]
     Upgrade(String, #[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("{0} refused this node: {1} {2}")]
     Refused(String, StatusCode, String),

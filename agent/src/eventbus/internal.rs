@@ -89,7 +89,7 @@ impl Broker {
         *running.lock() = Some(handle.clone());
         let listening = handle.addresses().first().copied();
         address.send_replace(listening);
-        info!(address = ?listening, "the internal MQTT broker listens");
+        info!(address = listening.map(tracing::field::display), "the internal MQTT broker listens");
         availability.up();
         let qos = QoS::from_number(config.qos).unwrap_or(QoS::AtMostOnce);
         let progress = progress.clone();

@@ -12,6 +12,7 @@ use std::{
 };
 
 use tokio::time::timeout;
+use wire::text::with_causes;
 
 use super::{
     machine::{Broker, Machine, STREAM_PORT},
@@ -341,14 +342,17 @@ pub(super) fn name_conflict(name: &str, known: NodeStatus, rejoin: bool) -> Opti
         NodeStatus::Exists => (
             format!("the cloud has a node {name} already"),
             format!(
-                "choose another name with --name; or, if this machine was that node: --rejoin, or `kubectl delete node {name}` first"
+                "choose another name with --name; or, if this machine was that node: give --rejoin, where the cloud is cloudsim after an \
+                 administrator has freed the name there (`cloudsim node reset {name}`); or `kubectl delete node {name}` first, which needs \
+                 neither"
             ),
         ),
         NodeStatus::Connected => (
             format!("the cloud has a node {name} already, and its agent is connected NOW"),
-            "choose another name with --name; or end that agent first (`edge-agent reset` on its machine) and let an administrator free \
-             the name (`cloudsim node reset NAME`); then --rejoin"
-                .to_owned(),
+            format!(
+                "choose another name with --name; or end that agent first (`edge-agent reset` on its machine) and let an administrator free \
+                 the name (`cloudsim node reset {name}`); then --rejoin"
+            ),
         ),
     };
     Some(CheckResult::bad(what, cure))
@@ -384,11 +388,5 @@ fn refused(error: &EnrollError) -> CheckResult {
         EnrollError::WrongTime { .. } => "compare `date` on both machines",
         _ => "see the cloud's log",
     };
-    let mut what = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(next) = cause {
-        what.push_str(&format!(": {next}"));
-        cause = next.source();
-    }
-    CheckResult::bad(what, cure)
+    CheckResult::bad(with_causes(error), cure)
 }

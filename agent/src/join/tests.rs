@@ -122,7 +122,8 @@ fn a_name_is_taken_over_only_on_request_and_with_notice() {
     assert!(checks::name_conflict("edge-7", NodeStatus::Unknown, false).is_none());
     for known in [NodeStatus::Exists, NodeStatus::Connected] {
         let refused = checks::name_conflict("edge-7", known, false).expect("it is somebody's");
-        assert!(cure(refused).contains("--rejoin"));
+        let cure = cure(refused);
+        assert!(cure.contains("--rejoin") && cure.contains("`cloudsim node reset edge-7`"), "{cure}");
         assert!(checks::name_conflict("edge-7", known, true).is_none());
     }
     assert!(

@@ -96,8 +96,12 @@ pub(super) fn remove_empty_folders(config: &Config, path: &Path, root: &Path) {
 
 /// Returns what stays on purpose, and how to remove it.
 pub(super) fn left(config: &Config) -> Vec<String> {
+    let name = &config.node.name;
     let mut all = vec![
-        format!("the Node in the cloud: kubectl delete node {}", config.node.name),
+        format!("the Node in the cloud: kubectl delete node {name}"),
+        format!(
+            "or, to join again as {name}: edge-agent join … --rejoin, where the cloud is cloudsim after `cloudsim node reset {name}` there"
+        ),
         "images in the container runtime".to_owned(),
     ];
     let mut keep = |path: &Path, what: &str| {

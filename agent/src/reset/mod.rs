@@ -258,12 +258,30 @@ async fn stored_pods(config: &Config, database: &Path) -> anyhow::Result<BTreeSe
     Ok(found)
 }
 
+/// Says how many pods are being ended, and how long that may take.
+fn ending(pods: usize, grace: Duration) -> Option<String> {
+    let pods = match pods {
+        0 => return None,
+        1 => "1 pod".to_owned(),
+        more => format!("{more} pods"),
+    };
+    Some(format!("Ending {pods}, which may take up to {} s …", grace.as_secs()))
+}
+
 /// Ends the pods and removes their files.
 async fn pods(reset: &Reset, config: &Config, out: &mut impl Write) -> anyhow::Result<edged::RemovedPods> {
     let channel = app::connect(&config.edged.runtime_endpoint)?;
     // beside the machine's own agent, others may have pods in the same runtime
     let own = if reset.paths.is_system_wide() { None } else { Some(own_pods(config, out).await?) };
-    let ended = match edged::end_pods(channel.clone(), own.as_ref()).await {
+    let mut written = Ok(());
+    let begin = |pods: usize, grace: Duration| {
+        if let Some(line) = ending(pods, grace) {
+            written = writeln!(out, "{line}");
+        }
+    };
+    let ended = edged::end_pods(channel.clone(), own.as_ref(), begin).await;
+    written?;
+    let ended = match ended {
         Ok(ended) => ended,
         Err(error) if reset.without_runtime => {
             writeln!(out, "Containers are left, if there are any: {error}")?;

@@ -101,12 +101,22 @@ fn the_agents_files_are_removed_and_all_others_stay() {
     let (code, said) = done(&reset(directory.path(), "--force --without-runtime"), "");
     assert_eq!(format!("{:?}", code.unwrap()), format!("{:?}", ExitCode::SUCCESS), "{said}");
     assert_eq!(files(directory.path()), others, "{said}");
-    for left in ["kubectl delete node", "etc/kubeedge/manifests", "var/log/pods"] {
+    for left in
+        ["kubectl delete node", "cloudsim node reset", "--rejoin", "etc/kubeedge/manifests", "var/log/pods"]
+    {
         assert!(said.contains(left), "{left}: {said}");
     }
     assert!(!directory.path().join("var/lib/kubeedge").exists(), "an empty folder is left");
     let (code, said) = done(&reset(directory.path(), ""), "");
     assert!(code.is_ok() && said.contains("Nothing to undo"), "{said}");
+}
+
+#[test]
+fn what_takes_long_is_said_before() {
+    let said = ending(3, Duration::from_secs(30)).unwrap();
+    assert!(said.contains("3 pods") && said.contains("up to 30 s"), "{said}");
+    assert!(ending(1, Duration::from_secs(5)).unwrap().contains("1 pod, which may take up to 5 s"));
+    assert_eq!(ending(0, Duration::ZERO), None);
 }
 
 /// A volume that cannot be removed: the files that name it stay as well, until it can.

@@ -195,7 +195,7 @@ fn cloudsim_heeds_the_kubeconfig_that_kubectl_heeds() -> anyhow::Result<()> {
     // without it, the file that `up` writes where it is started
     let mut command = Command::new(binary(CLOUDSIM)?);
     let none = run(command.arg("token").current_dir(&elsewhere).env_remove("KUBECONFIG"))?.failure()?;
-    ensure_says(&none, &["cloudsim.kubeconfig is no kubeconfig", "$KUBECONFIG"])
+    ensure_says(&none, &["there is no file cloudsim.kubeconfig", "$KUBECONFIG"])
 }
 
 /// What an administrator says of tokens and names.

@@ -8,6 +8,7 @@ use kube::{
 };
 use uuid::Uuid;
 
+use super::connect::unread;
 use crate::{cli::ClusterArgs, reach::OwnNames};
 
 /// Returns the options with which the cloud is started.
@@ -30,9 +31,8 @@ pub(super) async fn options(args: &ClusterArgs) -> anyhow::Result<ClusterOptions
 
 async fn of_context(args: &ClusterArgs) -> anyhow::Result<Config> {
     let read = match &args.cluster_kubeconfig {
-        Some(file) => Kubeconfig::read_from(file).with_context(|| {
-            format!("{} is no kubeconfig; name the cluster's with --cluster-kubeconfig", file.display())
-        }),
+        Some(file) => Kubeconfig::read_from(file)
+            .map_err(|error| unread(error, file, "name the cluster's with --cluster-kubeconfig")),
         None => Kubeconfig::read()
             .context("there is no kubeconfig of a cluster at $KUBECONFIG or ~/.kube/config; name one with --cluster-kubeconfig"),
     }?;

@@ -1,13 +1,18 @@
 //! Connects to a running cloud by its kubeconfig.
 
-use std::path::Path;
+use std::{
+    error::Error,
+    io::{self, ErrorKind},
+    path::{Path, PathBuf},
+};
 
-use anyhow::Context;
+use anyhow::anyhow;
 use http::Uri;
 use kube::{
     Client, Config,
-    config::{KubeConfigOptions, Kubeconfig},
+    config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
+use rustls::CertificateError::{BadSignature, UnknownIssuer};
 
 /// Where `cloudsim up` writes its kubeconfig by default.
 const WRITTEN: &str = "cloudsim.kubeconfig";
@@ -21,13 +26,95 @@ pub(super) async fn connect(kubeconfig: Option<&Path>) -> anyhow::Result<(Client
         None => match Kubeconfig::from_env() {
             Ok(None) => Kubeconfig::read_from(WRITTEN),
             Ok(Some(read)) => Ok(read),
-            Err(error) => return Err(error).context(format!("$KUBECONFIG names no kubeconfig; {CURE}")),
+            Err(error) => Err(error),
         },
     };
-    let read = read.with_context(|| {
-        format!("{} is no kubeconfig; {CURE}", kubeconfig.unwrap_or(Path::new(WRITTEN)).display())
-    })?;
+    let read = read.map_err(|error| unread(error, &file(kubeconfig), CURE))?;
     let config = Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await?;
     let server = config.cluster_url.clone();
     Ok((Client::try_from(config)?, server))
+}
+
+/// Names the file, or the files, of [`connect`].
+fn file(kubeconfig: Option<&Path>) -> PathBuf {
+    let of_environment =
+        || std::env::var_os("KUBECONFIG").filter(|files| !files.is_empty()).map(PathBuf::from);
+    kubeconfig.map(Path::to_owned).or_else(of_environment).unwrap_or_else(|| PathBuf::from(WRITTEN))
+}
+
+/// Explains why `file` could not be read: it is missing, or no kubeconfig.
+pub(super) fn unread(error: KubeconfigError, file: &Path, cure: &str) -> anyhow::Error {
+    match error {
+        KubeconfigError::ReadConfig(error, missing) if error.kind() == ErrorKind::NotFound => {
+            anyhow!("there is no file {}; {cure}", missing.display())
+        }
+        error => anyhow::Error::new(error).context(format!("{} is no kubeconfig; {cure}", file.display())),
+    }
+}
+
+/// Explains the error of a request to the cloud of a kubeconfig whose certificate is refused: most often another cloud runs at the same
+/// address now. Other errors stay as they are.
+pub(super) fn explain(kubeconfig: Option<&Path>) -> impl FnOnce(anyhow::Error) -> anyhow::Error {
+    move |error| {
+        let Some(rustls::Error::InvalidCertificate(why)) = error.chain().find_map(tls_error) else {
+            return error;
+        };
+        let file = file(kubeconfig);
+        let text = match why {
+            // a CA that was made anew has the same name and another key
+            BadSignature | UnknownIssuer => format!(
+                "another cloud than the one that wrote {} answers at its address; give the kubeconfig of the cloud that runs there now with \
+                 --kubeconfig or in $KUBECONFIG, or start that of this file again (--data-dir keeps a cloud)",
+                file.display()
+            ),
+            _ => format!(
+                "the certificate of what answers at the address in {} is refused; compare `date` on both machines, and the address with the \
+                 names that the cloud was started with (`cloudsim up --name`)",
+                file.display()
+            ),
+        };
+        anyhow::Error::new(rustls::Error::InvalidCertificate(why.clone())).context(text)
+    }
+}
+
+/// Returns the error of TLS itself. An error of input and output does not count the one that it contains among its sources.
+fn tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
+    if let Some(found) = error.downcast_ref() {
+        return Some(found);
+    }
+    let inner: &(dyn Error + 'static) = error.downcast_ref::<io::Error>()?.get_ref()?;
+    tls_error(inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{commands::nodes, testing::TestCloud};
+
+    #[tokio::test]
+    async fn a_file_of_another_cloud_and_one_that_is_missing_are_told_apart() {
+        let start = async || TestCloud::builder().nodes(0).start().await.unwrap();
+        let (old, new) = (start().await, start().await);
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("kubeconfig");
+        let port = |cloud: &TestCloud| cloud.cloud().addresses().api.unwrap().port().to_string();
+        let listed = async || {
+            let listed = nodes::run(Some(&path), None).await;
+            listed.map_err(|error| format!("{:#}", explain(Some(&path))(error)))
+        };
+        let missing = listed().await.unwrap_err();
+        assert!(missing.starts_with(&format!("there is no file {};", path.display())), "{missing}");
+        std::fs::write(&path, "apiVersion: [").unwrap();
+        let broken = listed().await.unwrap_err();
+        assert!(broken.starts_with(&format!("{} is no kubeconfig;", path.display())), "{broken}");
+        std::fs::write(&path, old.kubeconfig().replace(&port(&old), &port(&new))).unwrap();
+        let other = listed().await.unwrap_err();
+        let expected = format!("another cloud than the one that wrote {} answers", path.display());
+        assert!(other.starts_with(&expected) && !other.contains("does not answer"), "{other}");
+        std::fs::write(&path, new.kubeconfig()).unwrap();
+        assert_eq!(listed().await, Ok(()));
+        std::fs::write(&path, new.kubeconfig().replace("127.0.0.1", "127.0.0.2")).unwrap();
+        let silent = listed().await.unwrap_err();
+        assert!(silent.contains("does not answer; check that the cloud runs"), "{silent}");
+    }
 }

@@ -10,7 +10,7 @@ use kube::Api;
 use serde_json::{Value, json};
 
 use super::{nodes::sessions, print, print_line, remote::Remote, table::Table};
-use crate::cli::{FaultsCommand, Output};
+use crate::cli::{Bad, FaultsCommand, Output};
 
 pub(super) async fn run(
     kubeconfig: Option<&Path>,
@@ -21,6 +21,9 @@ pub(super) async fn run(
         FaultsCommand::Profiles => return profiles(output),
         FaultsCommand::Shapes => return shapes(output),
         _ => {}
+    }
+    if let FaultsCommand::Set { bad, .. } = &command {
+        given(bad)?;
     }
     let cloud = Remote::of(kubeconfig).await?;
     if cloud.is_a_cluster().await? {
@@ -36,10 +39,13 @@ pub(super) async fn run(
     };
     let wrong = match command {
         FaultsCommand::List => cloud.ask(Method::GET, "faults", &()).await?,
-        FaultsCommand::Set { whom, bad } => set(&whom, bad.conditions()).await?,
+        FaultsCommand::Set { whom, bad } => set(&whom, given(&bad)?).await?,
         FaultsCommand::Cut { whom } => set(&whom, Conditions::link(Link::Cut)).await?,
         FaultsCommand::HalfOpen { whom } => set(&whom, Conditions::link(Link::HalfOpen)).await?,
         FaultsCommand::Restore { whom } => {
+            if let Some(FaultTarget::Node(node)) = &whom {
+                restorable(&cloud, node).await?;
+            }
             let path = whom.map_or_else(|| "faults".to_owned(), |whom| format!("faults/{whom}"));
             cloud.ask(Method::DELETE, &path, &()).await?
         }
@@ -53,6 +59,23 @@ pub(super) async fn run(
         FaultsCommand::Profiles | FaultsCommand::Shapes => return Ok(()),
     };
     print(output.unwrap_or(Output::Yaml), &wrong)
+}
+
+/// Returns the conditions that were given; none at all would remove those that the link has.
+fn given(bad: &Bad) -> anyhow::Result<Conditions> {
+    let conditions = bad.conditions();
+    if conditions.is_perfect() {
+        bail!(
+            "name a condition, as --delay 300ms or --drop 0.05; `cloudsim faults restore` removes them all"
+        );
+    }
+    Ok(conditions)
+}
+
+/// Fails for a node that is unknown and has no conditions either, as one that was deleted may have.
+async fn restorable(cloud: &Remote, node: &str) -> anyhow::Result<()> {
+    let active: Value = cloud.ask(Method::GET, "faults", &()).await?;
+    if active["nodes"].get(node).is_some() { Ok(()) } else { known(cloud, node).await }
 }
 
 /// Fails for an unknown node: a mistyped name would be a fault that never takes effect.
@@ -132,4 +155,39 @@ fn shapes(output: Option<Output>) -> anyhow::Result<()> {
     }
     print_line(table.to_string().trim_end());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::TestCloud;
+
+    #[tokio::test]
+    async fn a_link_gets_conditions_that_are_given_and_loses_those_of_a_node_that_is_known() {
+        let cloud = TestCloud::builder().nodes(1).start().await.unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("kubeconfig");
+        std::fs::write(&file, cloud.kubeconfig()).unwrap();
+        let order = async |command| run(Some(&file), None, command).await;
+        let whom = |name: &str| FaultTarget::Node(name.to_owned());
+        let set = |bad| FaultsCommand::Set { whom: whom("edge-1"), bad };
+        let slow = Bad { delay: Some("10ms".parse().unwrap()), ..Bad::default() };
+        order(set(slow)).await.unwrap();
+        let refused = order(set(Bad::default())).await.unwrap_err().to_string();
+        assert!(refused.contains("name a condition") && refused.contains("faults restore"), "{refused}");
+        let remote = Remote::of(Some(&file)).await.unwrap();
+        let active = async || remote.ask::<Value>(Method::GET, "faults", &()).await.unwrap()["nodes"].clone();
+        assert_eq!(active().await, json!({"edge-1": {"delay": "10ms"}}));
+        let restore = |name: &str| FaultsCommand::Restore { whom: Some(whom(name)) };
+        for command in [restore("nosuch"), FaultsCommand::Cut { whom: whom("nosuch") }] {
+            let refused = order(command).await.unwrap_err().to_string();
+            assert!(refused.contains("no node nosuch"), "{refused}");
+        }
+        // the conditions of a node that is no more are removed like others
+        let gone = json!({"delay": "10ms"});
+        remote.ask::<Value>(Method::PUT, "faults/gone", &gone).await.unwrap();
+        order(restore("gone")).await.unwrap();
+        order(restore("edge-1")).await.unwrap();
+        assert_eq!(active().await, json!({}));
+    }
 }

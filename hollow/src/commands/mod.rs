@@ -23,7 +23,7 @@ mod token;
 mod up;
 mod written;
 
-use std::{io::Write, panic::set_hook, process::ExitCode};
+use std::{io::Write, panic::set_hook, path::Path, process::ExitCode};
 
 use agent::{
     log::{self, LogFormat},
@@ -35,6 +35,7 @@ use cloudsim::Cloud;
 use serde::Serialize;
 use wire::text::printable_lines;
 
+use self::connect::explain;
 use crate::{
     cli::{Cli, Command, Output},
     fleet::Fleet,
@@ -80,25 +81,27 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Up(options) => up::run(options).await.map(|()| ExitCode::SUCCESS),
             Command::Db(command) => db::run(&command).await,
             Command::Token { kubeconfig, output, scope } => {
-                token::run(kubeconfig.as_deref(), output, scope).await.map(|()| ExitCode::SUCCESS)
+                on_cloud(kubeconfig.as_deref(), token::run(kubeconfig.as_deref(), output, scope).await)
             }
             Command::Node { kubeconfig, command } => {
-                node::run(kubeconfig.as_deref(), command).await.map(|()| ExitCode::SUCCESS)
+                on_cloud(kubeconfig.as_deref(), node::run(kubeconfig.as_deref(), command).await)
             }
             Command::Devices { kubeconfig, output, command } => {
-                devices::run(kubeconfig.as_deref(), output, command).await.map(|()| ExitCode::SUCCESS)
+                on_cloud(kubeconfig.as_deref(), devices::run(kubeconfig.as_deref(), output, command).await)
             }
             Command::Nodes { kubeconfig, output } => {
-                nodes::run(kubeconfig.as_deref(), output).await.map(|()| ExitCode::SUCCESS)
+                on_cloud(kubeconfig.as_deref(), nodes::run(kubeconfig.as_deref(), output).await)
             }
             Command::Mesh { kubeconfig, output } => {
-                mesh::run(kubeconfig.as_deref(), output).await.map(|()| ExitCode::SUCCESS)
+                on_cloud(kubeconfig.as_deref(), mesh::run(kubeconfig.as_deref(), output).await)
             }
             Command::Rules { kubeconfig, output, command } => {
-                rules::run(kubeconfig.as_deref(), output, command).await
+                rules::run(kubeconfig.as_deref(), output, command)
+                    .await
+                    .map_err(explain(kubeconfig.as_deref()))
             }
             Command::Faults { kubeconfig, output, command } => {
-                faults::run(kubeconfig.as_deref(), output, command).await.map(|()| ExitCode::SUCCESS)
+                on_cloud(kubeconfig.as_deref(), faults::run(kubeconfig.as_deref(), output, command).await)
             }
             Command::Run(options) => run::run(options).await,
             Command::Runtime { socket, root } => {
@@ -118,6 +121,11 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
         runtime.shutdown_background();
     }
     ended
+}
+
+/// Returns the exit code of a command for the cloud of a kubeconfig.
+fn on_cloud(kubeconfig: Option<&Path>, ended: anyhow::Result<()>) -> anyhow::Result<ExitCode> {
+    ended.map(|()| ExitCode::SUCCESS).map_err(explain(kubeconfig))
 }
 
 /// Stops the nodes and the cloud.

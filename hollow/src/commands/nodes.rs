@@ -114,10 +114,15 @@ fn rivals(sessions: &[NodeSession], now: Timestamp) -> Vec<String> {
     sessions.iter().filter_map(line).collect()
 }
 
-fn readiness(node: &Node) -> &'static str {
+/// Reports whether the node is Ready.
+pub(super) fn is_ready(node: &Node) -> bool {
     let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let ready = conditions.into_iter().find(|condition| condition.type_ == "Ready");
-    if ready.is_some_and(|condition| condition.status == "True") { "Ready" } else { "NotReady" }
+    ready.is_some_and(|condition| condition.status == "True")
+}
+
+fn readiness(node: &Node) -> &'static str {
+    if is_ready(node) { "Ready" } else { "NotReady" }
 }
 
 fn count(count: Count) -> String {

@@ -33,6 +33,42 @@ rules:
 - {apiGroups: [''], resources: [pods], verbs: [get]}
 ";
 
+const APPLIED: &str = "
+apiVersion: v1
+kind: Pod
+metadata: {name: web, labels: {app: web}}
+spec:
+  automountServiceAccountToken: false
+  containers:
+  - name: web
+    image: nginx:1
+    ports: [{containerPort: 80}]
+    env: [{name: A, value: b}]
+    resources: {limits: {cpu: 500m}}
+    volumeMounts: [{name: conf, mountPath: /conf}, {name: scratch, mountPath: /scratch}]
+  volumes: [{name: conf, configMap: {name: conf}}, {name: scratch, emptyDir: {}}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec: {selector: {app: web}, ports: [{name: http, port: 80}, {name: https, port: 443, targetPort: 8443}]}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: conf}
+data: {a: b}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec: {selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {containers: [{name: web, image: nginx:1}]}}}
+---
+apiVersion: example.com/v1
+kind: Widget
+metadata: {name: one}
+spec: {size: 5}
+";
+
 /// Rows of a table: command line, standard input, what is printed. All that differ are shown together.
 async fn expect(world: &World, rows: &[(&str, &str, &str)]) {
     let mut wrong = Vec::new();
@@ -94,6 +130,23 @@ async fn objects_are_made_without_manifests() {
             "configmap/one serverside-applied\nsecret/two serverside-applied",
         ),
         ("auth reconcile -f -", ROLE, "role.rbac.authorization.k8s.io/reader reconciled"),
+    ];
+    expect(&world, &rows).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_applied_again_is_unchanged() {
+    let world = World::new().await;
+    let said = |how: &str| {
+        let names =
+            ["pod/web", "service/web", "configmap/conf", "deployment.apps/web", "widget.example.com/one"];
+        names.map(|name| format!("{name} {how}")).join("\n")
+    };
+    let (created, unchanged) = (said("created"), said("unchanged"));
+    let rows = [
+        ("apply -f -", APPLIED, created.as_str()),
+        ("apply -f -", APPLIED, &unchanged),
+        ("apply -f -", APPLIED, &unchanged),
     ];
     expect(&world, &rows).await;
 }

@@ -9,6 +9,7 @@ use std::{
 
 use futures::future::join_all;
 use tonic::transport::Channel;
+use wire::text::with_causes;
 
 use super::entries;
 use crate::config::ControlGroups;
@@ -16,7 +17,7 @@ use crate::edged::{
     cgroups::Cgroups,
     names::{self, Dirs},
     runtime::{CallError, Runtime},
-    volumes, with_causes,
+    volumes,
 };
 
 /// Maximum grace period of a container: the kubelet's default.
@@ -47,13 +48,14 @@ fn is_pod_directory(directory: &Path) -> bool {
 }
 
 /// Stops and removes the sandboxes and containers of all pods in the runtime, or of the pods in `only`. Returns the pods' names
-/// by uid.
+/// by uid. `begin` is told how many pods there are and how long their containers may take to end, before they are asked to.
 ///
 /// # Errors
 /// The runtime does not answer, or returns an error.
 pub(crate) async fn end_pods(
     channel: Channel,
     only: Option<&BTreeSet<String>>,
+    begin: impl FnOnce(usize, Duration),
 ) -> Result<BTreeMap<String, String>, CallError> {
     let is_own = |labels: &BTreeMap<String, String>| {
         labels.get(names::POD_UID).is_some_and(|uid| only.is_none_or(|only| only.contains(uid)))
@@ -61,11 +63,12 @@ pub(crate) async fn end_pods(
     let runtime = Runtime::new(channel, None);
     let (sandboxes, containers) = tokio::try_join!(runtime.sandboxes(None), runtime.containers(None))?;
     let mut pods = BTreeMap::new();
+    let sandboxes: Vec<_> = sandboxes.into_iter().filter(|one| is_own(&one.labels)).collect();
     let containers = containers.into_iter().filter(|one| is_own(&one.labels));
-    let stops = containers.map(|container| {
-        let grace =
-            container.annotations.get(names::TERMINATION_GRACE_PERIOD).and_then(|text| text.parse().ok());
-        let grace = grace.map_or(DEFAULT_GRACE, Duration::from_secs).min(DEFAULT_GRACE);
+    let containers: Vec<_> = containers.map(|one| (grace(&one.annotations), one)).collect();
+    let uids: BTreeSet<_> = sandboxes.iter().filter_map(|one| one.labels.get(names::POD_UID)).collect();
+    begin(uids.len(), containers.iter().map(|(grace, _)| *grace).max().unwrap_or_default());
+    let stops = containers.into_iter().map(|(grace, container)| {
         let runtime = runtime.clone();
         async move {
             runtime.stop_container(&container.id, grace).await?;
@@ -73,7 +76,7 @@ pub(crate) async fn end_pods(
         }
     });
     join_all(stops).await.into_iter().collect::<Result<(), _>>()?;
-    for sandbox in sandboxes.into_iter().filter(|one| is_own(&one.labels)) {
+    for sandbox in sandboxes {
         let Some(uid) = sandbox.labels.get(names::POD_UID) else { continue };
         let label = |key| sandbox.labels.get(key).map_or("", String::as_str);
         let pod = format!("{}/{}", label(names::POD_NAMESPACE), label(names::POD_NAME));
@@ -82,6 +85,12 @@ pub(crate) async fn end_pods(
         runtime.remove_sandbox(&sandbox.id).await?;
     }
     Ok(pods)
+}
+
+/// Returns how long a container with these annotations may take to end.
+fn grace(annotations: &BTreeMap<String, String>) -> Duration {
+    let grace = annotations.get(names::TERMINATION_GRACE_PERIOD).and_then(|text| text.parse().ok());
+    grace.map_or(DEFAULT_GRACE, Duration::from_secs).min(DEFAULT_GRACE)
 }
 
 /// Removes pods' files and control groups. `ended` holds pods by uid; more may be found on disk. Mounts are unmounted first, and

@@ -4,7 +4,9 @@ use jiff::Timestamp;
 use wire::cri;
 
 use super::{keeper::Keeper, logs};
-use crate::edged::{names, runtime::CallError, with_causes};
+use wire::text::with_causes;
+
+use crate::edged::{names, runtime::CallError};
 
 impl Keeper {
     /// Rotates the logs that are too large.

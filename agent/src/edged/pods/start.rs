@@ -4,7 +4,7 @@ use std::{os::unix::fs::PermissionsExt, path::PathBuf, sync::Arc};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
-use wire::cri;
+use wire::{cri, text::with_causes};
 
 use super::{
     cache::Blocked,
@@ -25,7 +25,6 @@ use crate::edged::{
     plan, references,
     status::Waiting,
     volumes::{self, MountInputs},
-    with_causes,
 };
 
 /// The node's hosts file, from which that of a pod on the host's network is made.

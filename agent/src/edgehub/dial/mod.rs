@@ -89,8 +89,16 @@ pub enum DialError {
     /// Another agent of this node's name is connected.
     #[error("{0} refused this node: {1}; a name is one machine's: give one of the two another, or end one")]
     NameInUse(String, String),
+    /// The server, or something between, ended the connection before it was established.
+    #[error(
+        "{0} closed the connection before this node was let in; check that this is CloudHub's address, and that nothing between closes \
+         connections"
+    )]
+    Closed(String),
     /// The upgrade failed otherwise.
-    #[error("the WebSocket upgrade with {0} failed")]
+    #[error(
+        "the WebSocket upgrade with {0} failed; check that this is CloudHub's address, and that no proxy between changes it"
+    )]
     Upgrade(String, #[source] Box<tungstenite::Error>),
     /// QUIC failed.
     #[error(
@@ -112,6 +120,7 @@ impl DialError {
             Some(rustls::Error::InvalidCertificate(BadSignature | UnknownIssuer)) => {
                 Self::OtherCloud(server, error)
             }
+            _ if error.kind() == ErrorKind::UnexpectedEof => Self::Closed(server),
             _ => Self::Tls(server, error),
         }
     }
@@ -123,7 +132,11 @@ impl DialError {
             Self::Connect(_, error) => {
                 matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset)
             }
-            Self::Tls(..) | Self::OtherCloud(..) | Self::Refused(..) | Self::Upgrade(..) => true,
+            Self::Tls(..)
+            | Self::OtherCloud(..)
+            | Self::Refused(..)
+            | Self::Closed(_)
+            | Self::Upgrade(..) => true,
             Self::Address(_) | Self::Quic(..) | Self::Timeout(..) => false,
         };
         if was_said { Cause::Cloud } else { Cause::Network }

@@ -22,6 +22,9 @@ fn another_cloud_has_its_own_error_with_the_cure() {
         assert!(error.to_string().contains("edge-agent reset"), "{error}");
     }
     assert!(matches!(of(CertificateError::Expired), DialError::Tls(..)));
+    let ended = DialError::of_handshake("cloud:10000".into(), ErrorKind::UnexpectedEof.into());
+    assert!(matches!(ended, DialError::Closed(_)) && ended.cause() == Cause::Cloud, "{ended}");
+    assert!(ended.to_string().contains("CloudHub's address"), "{ended}");
 }
 
 /// The time of a handshake over a slow link.

@@ -1,6 +1,6 @@
 //! TLS with the node's certificate, and the WebSocket upgrade with the headers that CloudHub reads.
 
-use std::sync::Arc;
+use std::{io::ErrorKind, sync::Arc};
 
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
@@ -81,6 +81,9 @@ pub(super) async fn connect(
             Err(DialError::Forbidden(address, refusal_text(&response)))
         }
         Err(tungstenite::Error::Http(response)) => Err(DialError::Refused(address, refusal_text(&response))),
+        Err(tungstenite::Error::Io(error)) if error.kind() == ErrorKind::UnexpectedEof => {
+            Err(DialError::Closed(address))
+        }
         Err(error) => Err(DialError::Upgrade(address, Box::new(error))),
     }
 }

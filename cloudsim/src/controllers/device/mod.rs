@@ -9,6 +9,7 @@
 //! (`membership/detail`) is answered; a refused report is answered, so that it is not repeated forever.
 
 mod index;
+pub(crate) mod missing_nodes;
 mod missing_statuses;
 mod report;
 mod status;

@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 #[cfg(test)]
 use super::events::Recorder;
 use super::{
+    device::missing_nodes,
     disruption, endpoints, eviction, garbage, namespace_lifecycle, pod_gc, policy, volume_binder,
     workloads::{self, Cluster},
 };
@@ -71,6 +72,8 @@ pub(crate) fn spawn_for(cluster: Cluster, tasks: &Tasks, switches: &Switches, st
             | ControllerName::ServiceAccount => {}
         }
     }
+    // CloudCore's, always on
+    tasks.spawn("missing nodes of devices", missing_nodes::run(cluster.clone(), stop.child_token()));
     // last, so that all controllers listen before there are changes
     cluster.spawn(tasks, stop);
 }
@@ -79,6 +82,7 @@ pub(crate) fn spawn_for(cluster: Cluster, tasks: &Tasks, switches: &Switches, st
 pub(crate) async fn run_kubeedges(cluster: Cluster, stop: CancellationToken) {
     tokio::join!(
         policy::run(cluster.clone(), stop.child_token()),
+        missing_nodes::run(cluster.clone(), stop.child_token()),
         cluster.run_pods_and_nodes(stop.child_token())
     );
 }

@@ -6,13 +6,14 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use crds::devices::{Device, DeviceStatus};
+use k8s_openapi::api::core::v1::Node;
 use kube::{
     Api, ResourceExt,
     api::{ListParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
 
-use super::{connect::connect, print, print_line};
+use super::{connect::connect, nodes::is_ready, print, print_line};
 use crate::cli::{DeviceCommand, Output};
 
 /// How often a change is retried because somebody else has changed the device meanwhile.
@@ -34,12 +35,17 @@ async fn list(kubeconfig: Option<&Path>, output: Option<Output>) -> anyhow::Resu
     let silent = || format!("{server} lists no devices; check that the cloud runs");
     let all = ListParams::default();
     let devices = Api::<Device>::all(client.clone()).list(&all).await.with_context(silent)?;
-    let statuses = Api::<DeviceStatus>::all(client).list(&all).await.with_context(silent)?;
+    let statuses = Api::<DeviceStatus>::all(client.clone()).list(&all).await.with_context(silent)?;
+    let nodes = Api::<Node>::all(client).list(&all).await;
+    let nodes = nodes.with_context(|| {
+        format!("{server} lists no nodes; without them it is not known whose state is true")
+    })?;
+    let ready = nodes.iter().filter(|node| is_ready(node)).map(ResourceExt::name_any).collect();
     if let Some(output) = output {
-        return print(output, &table::document(&devices.items, &statuses.items));
+        return print(output, &table::document(&devices.items, &statuses.items, &ready));
     }
     let now = jiff::Timestamp::now();
-    for line in table::lines(&table::rows(&devices.items, &statuses.items, now)) {
+    for line in table::lines(&table::rows(&devices.items, &statuses.items, &ready, now)) {
         print_line(&line);
     }
     Ok(())

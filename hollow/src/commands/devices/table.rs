@@ -1,6 +1,6 @@
 //! The table of devices: one line for each property. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crds::devices::{Device, DeviceProperty, DeviceStatus, DeviceStatusStatus, TwinProperty};
 use jiff::Timestamp;
@@ -12,6 +12,8 @@ use crate::commands::table::age;
 const HEAD: [&str; 8] = ["NAMESPACE", "NAME", "NODE", "STATE", "PROPERTY", "DESIRED", "REPORTED", "AGE"];
 /// Stands for a missing value.
 const NOTHING: &str = "-";
+/// The state of a device of which nobody tells.
+const UNKNOWN: &str = "unknown";
 
 type Row = [String; HEAD.len()];
 
@@ -40,8 +42,19 @@ fn reported_at(reported: &TwinProperty) -> Option<Timestamp> {
     Timestamp::from_millisecond(reported.metadata.get("timestamp")?.parse().ok()?).ok()
 }
 
-/// Returns the devices as a document for programs.
-pub(super) fn document(devices: &[Device], statuses: &[DeviceStatus]) -> Value {
+/// Returns the state that was reported of the device; `unknown` while the node that would report another one is missing or not in `ready`.
+fn state<'a>(
+    device: &Device,
+    status: Option<&'a DeviceStatusStatus>,
+    ready: &BTreeSet<String>,
+) -> Option<&'a str> {
+    let state = status?.state.as_deref().filter(|state| !state.is_empty())?;
+    let node = device.spec.node_name.as_ref();
+    Some(if node.is_some_and(|node| ready.contains(node)) { state } else { UNKNOWN })
+}
+
+/// Returns the devices as a document for programs; `ready` has the names of the nodes that are Ready.
+pub(super) fn document(devices: &[Device], statuses: &[DeviceStatus], ready: &BTreeSet<String>) -> Value {
     let statuses = by_device(statuses);
     let told = |device: &Device| {
         let status = statuses.get(&key(device)).copied();
@@ -57,15 +70,20 @@ pub(super) fn document(devices: &[Device], statuses: &[DeviceStatus]) -> Value {
         let (namespace, name) = key(device);
         json!({
             "namespace": namespace, "name": name, "node": device.spec.node_name,
-            "state": status.and_then(|status| status.state.as_ref()),
+            "state": state(device, status, ready),
             "properties": device.spec.properties.iter().map(property).collect::<Vec<_>>(),
         })
     };
     json!({"devices": devices.iter().map(told).collect::<Vec<_>>()})
 }
 
-/// Returns the rows. The age is that of the reported value.
-pub(super) fn rows(devices: &[Device], statuses: &[DeviceStatus], now: Timestamp) -> Vec<Row> {
+/// Returns the rows; `ready` has the names of the nodes that are Ready. The age is that of the reported value.
+pub(super) fn rows(
+    devices: &[Device],
+    statuses: &[DeviceStatus],
+    ready: &BTreeSet<String>,
+    now: Timestamp,
+) -> Vec<Row> {
     let statuses = by_device(statuses);
     let mut rows = vec![HEAD.map(str::to_owned)];
     for device in devices {
@@ -73,12 +91,12 @@ pub(super) fn rows(devices: &[Device], statuses: &[DeviceStatus], now: Timestamp
         let text = |text: Option<&String>| {
             text.filter(|text| !text.is_empty()).cloned().unwrap_or_else(|| NOTHING.to_owned())
         };
-        let state = status.and_then(|status| status.state.as_ref());
+        let state = state(device, status, ready).map(str::to_owned);
         let mut begin = [
             device.namespace().unwrap_or_default(),
             device.name_any(),
             text(device.spec.node_name.as_ref()),
-            text(state),
+            text(state.as_ref()),
         ];
         if device.spec.properties.is_empty() {
             let [namespace, name, node, state] = begin;
@@ -145,12 +163,18 @@ mod tests {
                 "reported": {"value": "22.0", "metadata": {"timestamp": "1000"}}}]},
         }))
         .unwrap();
-        let told = document(&devices, std::slice::from_ref(&status));
+        let ready = BTreeSet::from(["edge-1".to_owned()]);
+        let told = document(&devices, std::slice::from_ref(&status), &ready);
         let property = json!({"name": "temperature", "desired": "21.5", "reported": "22.0", "reportedAt": "1970-01-01T00:00:01Z"});
         assert_eq!(told["devices"][0]["properties"][0], property);
         let bare = json!({"namespace": "hall", "name": "t2", "node": null, "state": null, "properties": []});
         assert_eq!(told["devices"][1], bare);
-        let lines = lines(&rows(&devices, &[status], Timestamp::from_second(181).unwrap()));
+        let statuses = [status];
+        // its node is missing, or not ready
+        assert_eq!(document(&devices, &statuses, &BTreeSet::new())["devices"][0]["state"], "unknown");
+        let now = Timestamp::from_second(181).unwrap();
+        assert_eq!(rows(&devices, &statuses, &BTreeSet::new(), now)[1][3], "unknown");
+        let lines = lines(&rows(&devices, &statuses, &ready, now));
         assert_eq!(
             lines,
             [

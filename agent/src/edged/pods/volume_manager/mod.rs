@@ -12,6 +12,7 @@ use std::{
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
+use wire::text::with_causes;
 
 use super::{
     cache::{self, Blocked, PodState},
@@ -27,7 +28,6 @@ use crate::edged::{
     status::Waiting,
     timestamps, volume_source,
     volumes::{self, Inputs},
-    with_causes,
 };
 
 /// Why volumes are not set up yet.
