@@ -51,7 +51,7 @@ mod tests {
         let api = kubeapi::Api::builder(MemoryStore::new()).registry(registry());
         let client =
             api.admission(std::sync::Arc::new(admission::KubeEdgeAdmission)).build().client("default");
-        namespaces::ensure_initial(&client).await.unwrap();
+        namespace_defaults::ensure_initial(&client).await.unwrap();
         client
     }
 

@@ -16,13 +16,13 @@
 //! | `dialer` | dials endpoints, directly or over the relay |
 //! | `paths`, `path_table` | which of both has reached each endpoint; pure, and shared |
 //! | `relay` | connections to and from other nodes, through the cloud |
-//! | `figures` | counters for `/metrics` |
+//! | `metrics` | counters for `/metrics` |
 //! | `task` | the owner of the state: publishes snapshots, and applies them to the proxy |
 
 mod destination_rules;
 mod dialer;
 pub mod dns;
-mod figures;
+mod metrics;
 mod objects;
 mod path_table;
 mod paths;
@@ -40,7 +40,7 @@ use kube::Client;
 use tokio::sync::watch;
 
 pub use self::task::Task;
-use self::{dialer::Dialer, figures::Figures, path_table::PathTable, snapshot::Snapshots};
+use self::{dialer::Dialer, metrics::MeshMetrics, path_table::PathTable, snapshot::Snapshots};
 use crate::{config, rt::Metric};
 
 /// What EdgeMesh needs.
@@ -65,7 +65,7 @@ pub struct Config {
 #[derive(Clone, Debug)]
 pub struct EdgeMesh {
     snapshots: Snapshots,
-    figures: Arc<Figures>,
+    metrics: Arc<MeshMetrics>,
     unserved: watch::Receiver<BTreeSet<String>>,
 }
 
@@ -82,22 +82,22 @@ impl EdgeMesh {
 
     /// Returns the metrics.
     pub(crate) fn metrics(&self) -> Vec<Metric> {
-        self.figures.metrics()
+        self.metrics.metrics()
     }
 }
 
 /// Builds the handle, the task that runs EdgeMesh, and the task of its connection to the relay, if one is configured.
 pub(crate) fn new(config: Config) -> (EdgeMesh, Task, Option<relay::Task>) {
     let (publish, snapshots) = watch::channel(Arc::default());
-    let figures = Arc::<Figures>::default();
+    let metrics = Arc::<MeshMetrics>::default();
     let paths = PathTable::default();
     let relay = config.relay.clone();
-    let relay = relay.map(|relay| relay::new(relay, &figures, snapshots.clone(), paths.clone()));
+    let relay = relay.map(|relay| relay::new(relay, &metrics, snapshots.clone(), paths.clone()));
     let (relay, relay_task) = relay.unzip();
     let dialer = Dialer::new(relay, paths);
     let (publish_unserved, unserved) = watch::channel(BTreeSet::new());
-    let mesh = EdgeMesh { snapshots, figures: figures.clone(), unserved };
-    (mesh, Task { config, publish, figures, dialer, unserved: publish_unserved }, relay_task)
+    let mesh = EdgeMesh { snapshots, metrics: metrics.clone(), unserved };
+    (mesh, Task { config, publish, metrics, dialer, unserved: publish_unserved }, relay_task)
 }
 
 /// Removes the routes that an agent, which may have been killed, has added for Services; returns their number.

@@ -12,7 +12,7 @@ use tracing::info;
 use super::{
     Config,
     dialer::Dialer,
-    figures::Figures,
+    metrics::MeshMetrics,
     proxy::{LocalNode, Proxy},
     snapshot::Snapshot,
     source::Source,
@@ -28,7 +28,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 pub struct Task {
     pub(super) config: Config,
     pub(super) publish: watch::Sender<Arc<Snapshot>>,
-    pub(super) figures: Arc<Figures>,
+    pub(super) metrics: Arc<MeshMetrics>,
     pub(super) dialer: Dialer,
     pub(super) unserved: watch::Sender<BTreeSet<String>>,
 }
@@ -38,7 +38,7 @@ impl Part for Task {
         let Config { node: name, settings, services, own, api, .. } = &self.config;
         let mut source = Source::new(services, own, name, settings.clone());
         let mut proxy =
-            Proxy::new(self.figures.clone(), self.dialer.clone(), api.clone(), shutdown.child_token());
+            Proxy::new(self.metrics.clone(), self.dialer.clone(), api.clone(), shutdown.child_token());
         let mut checks = interval(CHECK_INTERVAL);
         checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {

@@ -11,7 +11,7 @@ use std::{
 use http::StatusCode;
 use parking_lot::Mutex;
 
-use super::shares::{self, Shares};
+use super::shares::{self, ConcurrencyLimits};
 use crate::rt::{Metric, Queue};
 
 /// The counters.
@@ -24,12 +24,12 @@ pub(super) struct ServiceBusMetrics {
     unsent: AtomicU64,
     /// The requests of local programs, by the status of the response.
     local: Mutex<BTreeMap<u16, u64>>,
-    shares: Mutex<Option<Shares>>,
+    shares: Mutex<Option<ConcurrencyLimits>>,
 }
 
 impl ServiceBusMetrics {
     /// Adds the number of running calls.
-    pub(super) fn set_shares(self: &Arc<Self>, shares: Shares) {
+    pub(super) fn set_shares(self: &Arc<Self>, shares: ConcurrencyLimits) {
         *self.shares.lock() = Some(shares);
     }
 
@@ -51,7 +51,7 @@ impl ServiceBusMetrics {
 
     pub(super) fn queues(&self) -> Vec<Queue> {
         let shares = self.shares.lock();
-        let queue = |shares: &Shares| Queue {
+        let queue = |shares: &ConcurrencyLimits| Queue {
             name: "servicebus/calls",
             waiting: shares.under_way(),
             bound: shares::MAX_CALLS,

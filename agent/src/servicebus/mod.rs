@@ -89,7 +89,7 @@ pub enum Error {
 /// The handle, for metrics. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct ServiceBus {
-    figures: Arc<ServiceBusMetrics>,
+    metrics: Arc<ServiceBusMetrics>,
     listening: watch::Receiver<Option<SocketAddr>>,
 }
 
@@ -101,12 +101,12 @@ impl ServiceBus {
 
     /// Returns the metrics.
     pub(crate) fn metrics(&self) -> Vec<Metric> {
-        self.figures.metrics()
+        self.metrics.metrics()
     }
 
     /// Reports how many of the permitted calls are running.
     pub(crate) fn queues(&self) -> Vec<Queue> {
-        self.figures.queues()
+        self.metrics.queues()
     }
 }
 
@@ -117,14 +117,14 @@ impl ServiceBus {
 pub fn new(config: Config) -> Result<(ServiceBus, Task), Error> {
     let Config { address, tls, timeout, call_timeout, ports, store, hub, messages } = config;
     let tls = tls.as_ref().map(server::tls).transpose()?;
-    let figures = Arc::<ServiceBusMetrics>::default();
+    let metrics = Arc::<ServiceBusMetrics>::default();
     let (listens, listening) = watch::channel(None);
     let ports = ports.excluding(listening.clone());
     let handler = Arc::new(server::RequestHandler {
         targets: Targets::new(store),
         hub: hub.clone(),
         timeout,
-        figures: figures.clone(),
+        metrics: metrics.clone(),
         large: body::LargeBodyLimiter::default(),
         address,
     });
@@ -132,10 +132,10 @@ pub fn new(config: Config) -> Result<(ServiceBus, Task), Error> {
         client: client::Client::new(),
         call_timeout,
         ports,
-        shares: shares::Shares::default(),
+        shares: shares::ConcurrencyLimits::default(),
         large: body::LargeBodyLimiter::default(),
         hub,
-        figures: figures.clone(),
+        metrics: metrics.clone(),
     });
-    Ok((ServiceBus { figures, listening }, Task { messages, handler, runner, tls, listens }))
+    Ok((ServiceBus { metrics, listening }, Task { messages, handler, runner, tls, listens }))
 }

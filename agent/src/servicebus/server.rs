@@ -44,7 +44,7 @@ pub(super) struct RequestHandler {
     pub(super) targets: Targets,
     pub(super) hub: EdgeHub,
     pub(super) timeout: Duration,
-    pub(super) figures: Arc<ServiceBusMetrics>,
+    pub(super) metrics: Arc<ServiceBusMetrics>,
     pub(super) large: LargeBodyLimiter,
     pub(super) address: SocketAddr,
 }
@@ -136,7 +136,7 @@ impl RequestHandler {
             Ok(answered) => answered,
             Err(refused) => (refused.status, local::error_body(&refused)),
         };
-        self.figures.local(status);
+        self.metrics.local(status);
         let body = Full::new(Bytes::from(told.to_string())).map_err(|never| match never {}).boxed_unsync();
         let mut response = Response::new(body);
         *response.status_mut() = status;

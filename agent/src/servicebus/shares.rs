@@ -17,19 +17,19 @@ const MAX_CONCURRENT_PER_SERVER: usize = 32;
 
 /// The shares, by port; cheap to clone.
 #[derive(Clone, Debug)]
-pub(super) struct Shares(limits::Shares<u16, Arc<Semaphore>>);
+pub(super) struct ConcurrencyLimits(limits::Shares<u16, Arc<Semaphore>>);
 
 /// The permit of a call; dropping it returns the permit.
 #[derive(Debug)]
 pub(super) struct CallPermit(Share<u16, Arc<Semaphore>>);
 
-impl Default for Shares {
+impl Default for ConcurrencyLimits {
     fn default() -> Self {
         Self(limits::Shares::new(ShareLimits { all: MAX_CALLS, each: MAX_CALLS_PER_SERVER }))
     }
 }
 
-impl Shares {
+impl ConcurrencyLimits {
     /// Admits a call to a server, which may have to wait for its turn.
     pub(super) fn admit(&self, port: u16) -> Result<CallPermit, CallError> {
         self.0
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn one_server_takes_no_more_than_its_share() {
-        let shares = Shares::default();
+        let shares = ConcurrencyLimits::default();
         let mut permits: Vec<CallPermit> =
             (0..MAX_CALLS_PER_SERVER).map(|_| shares.admit(1).unwrap()).collect();
         let refused = shares.admit(1).unwrap_err();
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_few_calls_are_before_a_server_and_the_others_wait() {
-        let shares = Shares::default();
+        let shares = ConcurrencyLimits::default();
         let permits: Vec<CallPermit> =
             (0..=MAX_CONCURRENT_PER_SERVER).map(|_| shares.admit(1).unwrap()).collect();
         let mut turns: Vec<_> =

@@ -20,7 +20,7 @@ use super::{
     metrics::ServiceBusMetrics,
     ports::Ports,
     server::{self, RequestHandler},
-    shares::{self, CallPermit, Shares},
+    shares::{self, CallPermit, ConcurrencyLimits},
     targets::TargetError,
 };
 use crate::{
@@ -54,10 +54,10 @@ pub(super) struct CallRunner {
     pub(super) client: Client,
     pub(super) call_timeout: Duration,
     pub(super) ports: Ports,
-    pub(super) shares: Shares,
+    pub(super) shares: ConcurrencyLimits,
     pub(super) large: LargeBodyLimiter,
     pub(super) hub: EdgeHub,
-    pub(super) figures: Arc<ServiceBusMetrics>,
+    pub(super) metrics: Arc<ServiceBusMetrics>,
 }
 
 /// An admitted call with its permits.
@@ -78,7 +78,7 @@ impl Task {
     /// answered, and the cloud's callers time out.
     async fn run_restartable(&mut self, heartbeat: &Heartbeat, shutdown: CancellationToken) {
         let Self { messages, handler, runner, tls, listens } = self;
-        runner.figures.set_shares(runner.shares.clone());
+        runner.metrics.set_shares(runner.shares.clone());
         heartbeat.beat();
         while let Err(failure) = handler.targets.load().await {
             error!(
@@ -186,7 +186,7 @@ impl CallRunner {
         let message = message.into_message(unix_millis()).answering(&header.msg_id);
         // without a connection the answer is of no use: the caller got an error when the connection ended
         if !matches!(timeout(SEND_TIMEOUT, self.hub.send(message)).await, Ok(Ok(()))) {
-            self.figures.unsent();
+            self.metrics.unsent();
             debug!("the answer of a local server did not reach the cloud");
         }
     }
@@ -202,7 +202,7 @@ async fn execute_call(runner: Arc<CallRunner>, header: Header, admitted: Admitte
     };
     match timeout(patience, called).await {
         Ok(Ok((answer, _large_answer))) => {
-            runner.figures.answered();
+            runner.metrics.answered();
             runner.send(&header, call::message(answer)).await;
         }
         Ok(Err(refused)) => refuse(runner.clone(), header, refused).await,
@@ -221,6 +221,6 @@ async fn refuse(runner: Arc<CallRunner>, header: Header, refused: CallError) {
         why = refused.why,
         "a call of the cloud has no answer of a local server"
     );
-    runner.figures.refused(refused.status);
+    runner.metrics.refused(refused.status);
     runner.send(&header, call::error_message(&refused)).await;
 }

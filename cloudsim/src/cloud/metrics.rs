@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use kubeapi::{MetricsSource, exposition::Text};
 
 use crate::{
-    controllers::{binder::SchedulerMetrics, informers::WorkQueues},
+    controllers::{informers::WorkQueues, scheduler::SchedulerMetrics},
     sessions::Sessions,
 };
 

@@ -17,12 +17,12 @@ use crate::{
     admin::{Admin, ApiWithAdmin},
     admission,
     controllers::{
-        api_services, binder,
+        api_services,
         certificates::{self, Approver, Signer},
         events::Recorder,
         kubernetes_service,
         manager::{self, ControllerName},
-        namespaces, node_lifecycle,
+        namespace_defaults, node_lifecycle, scheduler,
         workloads::Cluster,
     },
     kinds, kubeconfig,
@@ -126,7 +126,7 @@ async fn ensure_own_objects(
     options: &Options,
     accounts: &ServiceAccountTokens,
 ) -> Result<(Pki, String), StartError> {
-    namespaces::ensure_initial(own).await?;
+    namespace_defaults::ensure_initial(own).await?;
     accounts.set_key(pki::ensure_accounts_key(own).await?);
     let pki = Pki::ensure(own, &options.names).await?;
     pki::publish_client_ca(own, &pki.ca_pem()).await?;
@@ -166,20 +166,20 @@ fn spawn_controllers(
     shutdown: &CancellationToken,
 ) {
     let is_on = |controller| options.controllers.is_on(controller);
-    let given = namespaces::NamespaceDefaults {
+    let given = namespace_defaults::NamespaceDefaults {
         account: is_on(ControllerName::ServiceAccount),
         root_ca: is_on(ControllerName::RootCaCertificatePublisher).then(|| pki.ca_pem()),
     };
     if is_on(ControllerName::Scheduler) {
         tasks.spawn(
             "scheduler",
-            binder::run(client.clone(), events.clone(), metrics.scheduler, shutdown.child_token()),
+            scheduler::run(client.clone(), events.clone(), metrics.scheduler, shutdown.child_token()),
         );
     }
     if given.account || given.root_ca.is_some() {
         tasks.spawn(
             "serviceaccount and root-ca-certificate-publisher",
-            namespaces::run(client.clone(), given, shutdown.child_token()),
+            namespace_defaults::run(client.clone(), given, shutdown.child_token()),
         );
     }
     if is_on(ControllerName::NodeLifecycle) {

@@ -18,7 +18,7 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::{garbage::definition_changes, workloads::seconds};
+use super::{garbage_collector::definition_changes, workloads::seconds};
 
 /// The label of APIServices that are managed here.
 const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";

@@ -155,7 +155,7 @@ mod tests {
     use kubeapi::store::MemoryStore;
 
     use super::*;
-    use crate::controllers::namespaces;
+    use crate::controllers::namespace_defaults;
 
     #[test]
     fn a_loopback_address_is_of_no_use_to_others() {
@@ -170,7 +170,7 @@ mod tests {
     #[tokio::test]
     async fn the_service_is_there_at_every_start() {
         let client = kubeapi::Api::builder(MemoryStore::new()).build().client("default");
-        namespaces::ensure_initial(&client).await.unwrap();
+        namespace_defaults::ensure_initial(&client).await.unwrap();
         let names = ["192.0.2.7".to_owned()];
         for port in [6443, 6444] {
             ensure(&client, port, &names).await.unwrap();

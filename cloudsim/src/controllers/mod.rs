@@ -2,7 +2,6 @@
 //! with this process's API and with a real API server.
 
 pub mod api_services;
-pub mod binder;
 pub mod certificates;
 mod deliveries;
 pub mod device;
@@ -13,19 +12,20 @@ pub mod edge;
 mod endpoints;
 pub mod events;
 mod eviction;
-mod garbage;
+mod garbage_collector;
 pub(crate) mod informers;
 pub mod kubernetes_service;
 pub mod manager;
+pub mod namespace_defaults;
 mod namespace_lifecycle;
-pub mod namespaces;
 #[cfg(test)]
-mod node_authorization;
+mod node_authorization_tests;
 pub mod node_certificates;
 pub mod node_lifecycle;
 mod pod_gc;
 mod policy;
 pub mod rules;
+pub mod scheduler;
 mod shared_read;
 pub mod sync;
 mod volume_binder;

@@ -21,7 +21,7 @@ use tracing::warn;
 mod conditions;
 
 use self::conditions::Found;
-use super::garbage::{ServedKind, served};
+use super::garbage_collector::{ServedKind, served};
 
 /// The entry of `spec.finalizers` that this controller removes.
 const FINALIZER: &str = "kubernetes";

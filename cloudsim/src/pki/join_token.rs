@@ -242,7 +242,7 @@ mod tests {
     #[tokio::test]
     async fn a_token_stays_as_long_as_it_is_good_for_half_a_day() {
         let client = kubeapi::Api::builder(MemoryStore::new()).build().client("default");
-        crate::controllers::namespaces::ensure_initial(&client).await.unwrap();
+        crate::controllers::namespace_defaults::ensure_initial(&client).await.unwrap();
         let (ca, other) =
             (Ca::generate(SystemTime::now()).unwrap(), Ca::generate(SystemTime::now()).unwrap());
         let first = JoinToken::ensure(&client, &ca).await.unwrap();

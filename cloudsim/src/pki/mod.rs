@@ -198,7 +198,7 @@ mod tests {
     #[tokio::test]
     async fn a_new_authority_signs_the_servers_anew() {
         let client = kubeapi::Api::builder(MemoryStore::new()).build().client("default");
-        crate::controllers::namespaces::ensure_initial(&client).await.unwrap();
+        crate::controllers::namespace_defaults::ensure_initial(&client).await.unwrap();
         let names = ["localhost".to_owned()];
         let first = Pki::ensure(&client, &names).await.unwrap();
         let again = Pki::ensure(&client, &names).await.unwrap();

@@ -278,7 +278,7 @@ mod tests {
     #[tokio::test]
     async fn records_are_changed_by_whoever_has_read_them_last_in_both_places() {
         let client = kubeapi::Api::builder(MemoryStore::new()).build().client("default");
-        crate::controllers::namespaces::ensure_initial(&client).await.unwrap();
+        crate::controllers::namespace_defaults::ensure_initial(&client).await.unwrap();
         let places = [
             Records::in_store("nodecertificates", MemoryStore::new()),
             Records::in_cluster("nodecertificates", &client),

@@ -54,17 +54,17 @@ impl Streams {
         &self,
         id: u64,
         frames: mpsc::Sender<Frame>,
-        place: OwnedSemaphorePermit,
+        permit: OwnedSemaphorePermit,
     ) -> NodeStream {
         let inbox = Arc::new(Inbox::new(self.window));
         self.all.lock().insert(id, inbox.clone());
-        let (streams, tell) = (self.clone(), frames.clone());
+        let (streams, closer_frames) = (self.clone(), frames.clone());
         NodeStream {
             id,
             inbox,
             windows: self.windows.clone(),
             frames: PollSender::new(frames),
-            closer: Some(StreamCloser { streams, frames: tell, runtime: Handle::current(), place }),
+            closer: Some(StreamCloser { streams, frames: closer_frames, runtime: Handle::current(), permit }),
         }
     }
 
@@ -83,7 +83,7 @@ impl Streams {
     }
 
     /// Adds credit of bytes that the node has read; `None` if the number is invalid. Returns false if the stream was ended for that.
-    pub(super) fn taken(&self, id: u64, bytes: Option<usize>) -> bool {
+    pub(super) fn window_update(&self, id: u64, bytes: Option<usize>) -> bool {
         let Some(inbox) = self.all.lock().get(&id).cloned() else { return true };
         let is_possible = bytes.is_some_and(|bytes| inbox.taken(bytes));
         if !is_possible {
@@ -124,7 +124,7 @@ struct StreamCloser {
     streams: Streams,
     frames: mpsc::Sender<Frame>,
     runtime: Handle,
-    place: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
 }
 
 /// A stream to a node. Dropping it ends it.
@@ -139,7 +139,7 @@ pub(super) struct NodeStream {
 impl Drop for NodeStream {
     fn drop(&mut self) {
         self.inbox.forget();
-        let Some(StreamCloser { streams, frames, runtime, place }) = self.closer.take() else { return };
+        let Some(StreamCloser { streams, frames, runtime, permit }) = self.closer.take() else { return };
         // a stream that is not in the table was ended by the node or with the tunnel, or its end was sent already
         if streams.all.lock().remove(&self.id).is_none() {
             return;
@@ -148,7 +148,7 @@ impl Drop for NodeStream {
         runtime.spawn(async move {
             // its slot is free once the node was told; a tunnel that has ended has no streams
             let _ = frames.send(end).await;
-            drop(place);
+            drop(permit);
         });
     }
 }

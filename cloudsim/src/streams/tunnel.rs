@@ -217,7 +217,7 @@ impl Inbound<'_> {
                 }
             }
             Kind::Window => {
-                if !self.streams.taken(id, taken) {
+                if !self.streams.window_update(id, taken) {
                     debug!(id, "a node takes more of a stream than can be, which is ended");
                     self.queue_end(id);
                 }

@@ -171,7 +171,7 @@ impl TestCloud {
     /// The same as for [`Self::wait`].
     pub async fn wait_ready(&self, node: &str, ready: bool) -> Result<Node, Error> {
         let is_as_wanted = move |node: Option<&Node>| {
-            node.is_some_and(|node| cloudsim::controllers::binder::is_ready(node) == ready)
+            node.is_some_and(|node| cloudsim::controllers::scheduler::is_ready(node) == ready)
         };
         self.wait(Api::all(self.client()), node, is_as_wanted).await
     }

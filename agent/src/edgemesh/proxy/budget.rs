@@ -7,7 +7,7 @@ use limits::{NoShare, Share, ShareLimits, Shares};
 use nix::sys::resource::{Resource, getrlimit};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::edgemesh::figures::Figures;
+use crate::edgemesh::metrics::MeshMetrics;
 
 /// The most connections at a time, if the process may have that many files: each needs two.
 const MAX_CONNECTIONS: usize = 10_000;
@@ -29,7 +29,7 @@ pub(super) struct Budget {
     pub(super) port_share: usize,
     /// The most listening sockets.
     pub(super) max_listeners: usize,
-    pub(super) figures: Arc<Figures>,
+    pub(super) metrics: Arc<MeshMetrics>,
 }
 
 /// Allows one connection; dropping it makes room for another.
@@ -41,29 +41,29 @@ pub(super) struct ConnectionPermit {
 
 impl Budget {
     /// Derives the limits from the number of files that this process may open.
-    pub(super) fn of_process(figures: Arc<Figures>) -> Self {
+    pub(super) fn of_process(metrics: Arc<MeshMetrics>) -> Self {
         let files = getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| soft);
-        Self::of_files(usize::try_from(files).unwrap_or(usize::MAX), figures)
+        Self::of_files(usize::try_from(files).unwrap_or(usize::MAX), metrics)
     }
 
     /// Derives the limits from a number of files.
-    fn of_files(files: usize, figures: Arc<Figures>) -> Self {
+    fn of_files(files: usize, metrics: Arc<MeshMetrics>) -> Self {
         let files = files.saturating_sub(SPARE_FILES);
         let max_listeners = MAX_LISTENERS.min(files / 4).max(64);
         let flows = MAX_FLOWS.min(files / 8).max(64);
         let connections = MAX_CONNECTIONS.min(files.saturating_sub(max_listeners + flows) / 2).max(64);
-        Self { max_listeners, ..Self::new(connections, flows, figures) }
+        Self { max_listeners, ..Self::new(connections, flows, metrics) }
     }
 
     /// Sets the limits of connections and of UDP flows in all.
-    pub(super) fn new(connections: usize, flows: usize, figures: Arc<Figures>) -> Self {
+    pub(super) fn new(connections: usize, flows: usize, metrics: Arc<MeshMetrics>) -> Self {
         let shares = |all: usize| Shares::new(ShareLimits { all, each: (all / CLIENT_FRACTION).max(1) });
         Self {
             connections: shares(connections),
             flows: shares(flows),
             port_share: (connections / 2).max(1),
             max_listeners: MAX_LISTENERS,
-            figures,
+            metrics,
         }
     }
 

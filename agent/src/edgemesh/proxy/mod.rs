@@ -37,7 +37,7 @@ use self::{
     routes::Routes,
     tcp::Connections,
 };
-use super::{dialer::Dialer, figures::Figures, snapshot::Snapshot};
+use super::{dialer::Dialer, metrics::MeshMetrics, snapshot::Snapshot};
 use crate::{
     config::{EdgeMesh, Network},
     netlink::{own_addresses, own_networks},
@@ -72,7 +72,7 @@ type ApiAddresses = watch::Sender<BTreeSet<SocketAddr>>;
 impl Proxy {
     /// Creates a proxy without routes and listeners. Its connections end with `shutdown`.
     pub(super) fn new(
-        figures: Arc<Figures>,
+        metrics: Arc<MeshMetrics>,
         dialer: Dialer,
         api: Option<ApiAddresses>,
         shutdown: CancellationToken,
@@ -89,7 +89,7 @@ impl Proxy {
             addresses: BTreeMap::new(),
             listeners: BTreeMap::new(),
             unserved: BTreeSet::new(),
-            budget: Budget::of_process(figures),
+            budget: Budget::of_process(metrics),
             connections: Connections { tracker: TaskTracker::new(), shutdown },
             dialer,
             api,

@@ -17,7 +17,7 @@ use wire::relay::Protocol;
 use super::{backend::Backend, budget::ConnectionPermit, copy};
 use crate::edgemesh::{
     dialer::EndpointStream,
-    figures::Figures,
+    metrics::MeshMetrics,
     sockets::{limit_buffers, reset_on_drop, set_nodelay_and_keepalive},
 };
 
@@ -61,13 +61,13 @@ pub(super) async fn serve(listener: TcpListener, backend: Backend, connections: 
                 continue;
             }
         };
-        let figures = &backend.budget.figures;
+        let metrics = &backend.budget.metrics;
         let Some(permit) = backend.budget.admit_connection(peer.ip(), &backend.port_limit) else {
-            Figures::add(&figures.refused);
+            MeshMetrics::add(&metrics.refused);
             reset_on_drop(&client);
             continue;
         };
-        Figures::add(&figures.accepted);
+        MeshMetrics::add(&metrics.accepted);
         let (backend, shutdown) = (backend.clone(), connections.shutdown.clone());
         connections.tracker.spawn(async move {
             tokio::select! {
@@ -82,7 +82,7 @@ pub(super) async fn serve(listener: TcpListener, backend: Backend, connections: 
 /// Forwards one connection until both ends have ended it.
 async fn forward(mut client: TcpStream, peer: SocketAddr, backend: Backend, _permit: ConnectionPermit) {
     let Some(server) = dial(peer, &backend).await else {
-        Figures::add(&backend.budget.figures.unreached);
+        MeshMetrics::add(&backend.budget.metrics.unreached);
         reset_on_drop(&client);
         return;
     };

@@ -28,7 +28,7 @@ use wire::relay::{ConnectRequest, Protocol};
 use super::{backend::Backend, endpoint_address::EndpointAddress, plan::Target};
 use crate::edgemesh::{
     dialer::Dialer,
-    figures::Figures,
+    metrics::MeshMetrics,
     relay::{
         Relay,
         datagrams::{self, MAX_DATAGRAM},
@@ -169,7 +169,7 @@ pub(super) async fn serve(socket: UdpSocket, backend: Backend) {
                         flows.insert(client, flow);
                     }
                 }
-                None => Figures::add(&backend.budget.figures.refused),
+                None => MeshMetrics::add(&backend.budget.metrics.refused),
             }
         }
         if let Some(flow) = flows.get(&client) {
@@ -252,7 +252,7 @@ async fn begin_flow(
         match begun {
             Ok((server, answers)) => {
                 backend.record_reached(policy, client.ip(), endpoint.clone());
-                Figures::add(&backend.budget.figures.flows);
+                MeshMetrics::add(&backend.budget.metrics.flows);
                 return Some(Flow { endpoint, server, last, answers, _share: share });
             }
             Err(error) => debug!(%error, %endpoint, "an endpoint of a Service cannot be reached"),

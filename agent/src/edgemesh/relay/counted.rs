@@ -10,20 +10,20 @@ use std::{
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::stream_limits::StreamPermit;
-use crate::edgemesh::figures::Figures;
+use crate::edgemesh::metrics::MeshMetrics;
 
 /// Counts the bytes that are read and written, and may hold a permit as long as it lives.
 #[derive(Debug)]
 pub(in crate::edgemesh) struct Counted<S> {
     inner: S,
-    figures: Arc<Figures>,
+    metrics: Arc<MeshMetrics>,
     /// Its share of the connections that may be open at a time.
     _permit: Option<StreamPermit>,
 }
 
 impl<S> Counted<S> {
-    pub(super) fn new(inner: S, figures: Arc<Figures>) -> Self {
-        Self { inner, figures, _permit: None }
+    pub(super) fn new(inner: S, metrics: Arc<MeshMetrics>) -> Self {
+        Self { inner, metrics, _permit: None }
     }
 
     /// Keeps a permit until the stream is dropped.
@@ -41,7 +41,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.inner).poll_read(cx, buffer))?;
         let read = buffer.filled().len().saturating_sub(before);
-        self.figures.relay_received.fetch_add(read as u64, Relaxed);
+        self.metrics.relay_received.fetch_add(read as u64, Relaxed);
         Poll::Ready(Ok(()))
     }
 }
@@ -49,7 +49,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
 impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = ready!(Pin::new(&mut self.inner).poll_write(cx, bytes))?;
-        self.figures.relay_sent.fetch_add(written as u64, Relaxed);
+        self.metrics.relay_sent.fetch_add(written as u64, Relaxed);
         Poll::Ready(Ok(written))
     }
 

@@ -15,7 +15,7 @@ use super::{
     certificates::CertificateError,
     message::{MessageError, read, write},
 };
-use crate::edgemesh::figures::Figures;
+use crate::edgemesh::metrics::MeshMetrics;
 
 /// How long dialling may take in all.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(5);
@@ -78,8 +78,8 @@ impl Relay {
         let dialled = timeout(DIAL_TIMEOUT, self.connect(client, node, request))
             .await
             .unwrap_or(Err(RelayDialError::Timeout(DIAL_TIMEOUT)));
-        let figures = &self.figures;
-        Figures::add(if dialled.is_ok() { &figures.relay_dialled } else { &figures.relay_failed });
+        let metrics = &self.metrics;
+        MeshMetrics::add(if dialled.is_ok() { &metrics.relay_dialled } else { &metrics.relay_failed });
         dialled
     }
 
@@ -93,7 +93,7 @@ impl Relay {
         let broken = |error: &dyn std::fmt::Display| RelayDialError::Broken(printable_short(error));
         let permit = self.limits.admit(client, node).map_err(|_| RelayDialError::Full)?;
         let (send, receive) = connection.open_bi().await.map_err(|error| broken(&error))?;
-        let mut quic = Counted::new(join(receive, send), self.figures.clone()).holding(permit);
+        let mut quic = Counted::new(join(receive, send), self.metrics.clone()).holding(permit);
         write(&mut quic, &Open { node: node.to_owned() }).await?;
         if let Answer { error: Some(why) } = read(&mut quic).await? {
             return Err(RelayDialError::Refused(printable_short(why)));

@@ -34,7 +34,7 @@ use wire::relay::MAX_STREAMS;
 pub(super) use self::dial::RelayDialError;
 pub(crate) use self::task::Task;
 use self::{certificates::Certificates, counted::Counted, stream_limits::StreamLimits};
-use super::{figures::Figures, path_table::PathTable, snapshot::Snapshots};
+use super::{metrics::MeshMetrics, path_table::PathTable, snapshot::Snapshots};
 use crate::config::{HostPort, TlsFiles};
 
 /// A stream of the QUIC connection to the cloud, below TLS.
@@ -59,25 +59,25 @@ pub(super) struct Relay {
     link: watch::Receiver<Option<Connection>>,
     certificates: Certificates,
     limits: StreamLimits,
-    figures: Arc<Figures>,
+    metrics: Arc<MeshMetrics>,
 }
 
 /// Builds the handle, and the task that keeps the connection to the cloud: it serves the endpoints in `snapshots`, and reports `paths`.
 pub(super) fn new(
     config: Config,
-    figures: &Arc<Figures>,
+    metrics: &Arc<MeshMetrics>,
     snapshots: Snapshots,
     paths: PathTable,
 ) -> (Relay, Task) {
     let (publish, link) = watch::channel(None);
     let certificates = Certificates::new(config.tls.clone());
     let limits = StreamLimits::new(MAX_STREAMS as usize);
-    let relay = Relay { link, certificates: certificates.clone(), limits, figures: figures.clone() };
+    let relay = Relay { link, certificates: certificates.clone(), limits, metrics: metrics.clone() };
     let server = serve::StreamServer {
         node: config.node.as_str().into(),
         certificates: certificates.clone(),
         snapshots,
-        figures: figures.clone(),
+        metrics: metrics.clone(),
     };
     (relay, Task::new(config.server, certificates, publish, server, paths))
 }

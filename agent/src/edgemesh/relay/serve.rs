@@ -22,7 +22,7 @@ use super::{
     message::{MessageError, read, write},
 };
 use crate::edgemesh::{
-    figures::Figures,
+    metrics::MeshMetrics,
     snapshot::Snapshots,
     sockets::{connect_tcp, connect_udp, reset_on_drop, set_nodelay_and_keepalive},
 };
@@ -40,7 +40,7 @@ pub(super) struct StreamServer {
     pub(super) node: Arc<str>,
     pub(super) certificates: Certificates,
     pub(super) snapshots: Snapshots,
-    pub(super) figures: Arc<Figures>,
+    pub(super) metrics: Arc<MeshMetrics>,
 }
 
 /// Why a stream was not served.
@@ -72,14 +72,14 @@ impl StreamServer {
                 std::future::pending::<()>().await;
             }
         };
-        let quic = Counted::new(join(receive, send), self.figures.clone());
+        let quic = Counted::new(join(receive, send), self.metrics.clone());
         let served = tokio::select! {
             // cancel-safe, both: the connection to the endpoint is reset when it is dropped
             served = self.serve_quic(quic) => served,
             () = given_up => return,
         };
         if let Err(error) = served {
-            Figures::add(&self.figures.relay_refused);
+            MeshMetrics::add(&self.metrics.relay_refused);
             debug!(%error, "a connection over the relay was not served");
         }
     }
@@ -100,13 +100,13 @@ impl StreamServer {
             Protocol::Tcp => {
                 let dialled = timeout(DIAL_TIMEOUT, connect_tcp(at)).await;
                 let server = answer_dialled(&mut stream, dialled).await?;
-                Figures::add(&self.figures.relay_served);
+                MeshMetrics::add(&self.metrics.relay_served);
                 copy_both_ways(stream, server).await;
             }
             Protocol::Udp => {
                 let dialled = timeout(DIAL_TIMEOUT, connect_udp(at)).await;
                 let socket = answer_dialled(&mut stream, dialled).await?;
-                Figures::add(&self.figures.relay_served);
+                MeshMetrics::add(&self.metrics.relay_served);
                 datagrams::copy_both_ways(stream, &socket).await;
             }
         }

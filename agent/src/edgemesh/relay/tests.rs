@@ -168,7 +168,7 @@ struct Node {
     relay: Relay,
     dialer: Dialer,
     paths: PathTable,
-    figures: Arc<Figures>,
+    metrics: Arc<MeshMetrics>,
     stop: CancellationToken,
     _snapshots: watch::Sender<Arc<Snapshot>>,
     _directory: tempfile::TempDir,
@@ -194,14 +194,14 @@ async fn node(cloud: &Cloud, ca: &Ca, name: &str, snapshot: Snapshot) -> Node {
         server: HostPort { host: "127.0.0.1".into(), port: cloud.address.port() },
         tls: TlsFiles { ca: file("ca.crt"), cert: file("node.crt"), key: file("node.key") },
     };
-    let figures = Arc::<Figures>::default();
+    let metrics = Arc::<MeshMetrics>::default();
     let (publish, snapshots) = watch::channel(Arc::new(snapshot));
     let paths = PathTable::default();
-    let (relay, task) = new(config, &figures, snapshots, paths.clone());
+    let (relay, task) = new(config, &metrics, snapshots, paths.clone());
     let (dialer, stop) = (Dialer::new(Some(relay.clone()), paths.clone()), CancellationToken::new());
     let shutdown = stop.clone();
     tokio::spawn(async move { task.run(&shutdown).await });
-    let node = Node { relay, dialer, paths, figures, stop, _snapshots: publish, _directory: directory };
+    let node = Node { relay, dialer, paths, metrics, stop, _snapshots: publish, _directory: directory };
     within("a connection to the relay", node.relay.link.clone().wait_for(Option::is_some)).await.unwrap();
     // the relay knows it a moment later
     until("the relay knows the node", || cloud.inner.nodes.lock().contains_key(name)).await;
@@ -280,8 +280,8 @@ async fn bytes_go_to_another_nodes_endpoint_and_the_relay_cannot_read_them() {
     for hidden in [&secret[..39], b"shop", &at.to_string().into_bytes(), b"edge-2"] {
         assert!(!cloud.sees(hidden), "{}", String::from_utf8_lossy(hidden));
     }
-    assert!(one.figures.relay_sent.load(Relaxed) > secret.len() as u64);
-    assert_eq!((one.figures.relay_dialled.load(Relaxed), two.figures.relay_served.load(Relaxed)), (1, 1));
+    assert!(one.metrics.relay_sent.load(Relaxed) > secret.len() as u64);
+    assert_eq!((one.metrics.relay_dialled.load(Relaxed), two.metrics.relay_served.load(Relaxed)), (1, 1));
 }
 
 #[tokio::test]

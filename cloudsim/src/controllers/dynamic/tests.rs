@@ -60,7 +60,7 @@ fn paths_that_are_passed_on_say_what_the_api_is() {
 async fn a_node_that_asks_about_itself_is_told_of_itself_and_not_of_its_cloud() {
     let api = kubeapi::Api::builder(kubeapi::store::MemoryStore::new()).rbac(true).build();
     let client = api.client("default");
-    crate::controllers::namespaces::ensure_initial(&client).await.unwrap();
+    crate::controllers::namespace_defaults::ensure_initial(&client).await.unwrap();
     let dynamic = Dynamic::new(client.clone(), Edge::new(client, Mailboxes::default(), ""));
     let (replies, _received) = mpsc::channel(1);
     let mut session = dynamic.open("edge-1", replies);

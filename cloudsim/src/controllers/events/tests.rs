@@ -10,7 +10,7 @@ use super::{
     correlate::{Correlator, Verdict},
     *,
 };
-use crate::controllers::namespaces;
+use crate::controllers::namespace_defaults;
 
 fn pod(name: &str) -> Pod {
     let metadata = ObjectMeta {
@@ -63,7 +63,7 @@ fn who_tells_too_much_about_one_object_is_not_heard_for_a_while() {
 #[tokio::test]
 async fn what_is_told_is_written_once_and_goes_after_an_hour() {
     let client = kubeapi::Api::builder(MemoryStore::new()).build().client("default");
-    namespaces::ensure_initial(&client).await.unwrap();
+    namespace_defaults::ensure_initial(&client).await.unwrap();
     let (tasks, stop) = (Tasks::default(), CancellationToken::new());
     let recorder = Recorder::spawn(&tasks, &client, &stop);
     let node =

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::events::Recorder;
 use super::{
     device::missing_nodes,
-    disruption, endpoints, eviction, garbage, namespace_lifecycle, pod_gc, policy, volume_binder,
+    disruption, endpoints, eviction, garbage_collector, namespace_lifecycle, pod_gc, policy, volume_binder,
     workloads::{self, Cluster},
 };
 use crate::tasks::Tasks;
@@ -55,7 +55,7 @@ pub(crate) fn spawn_for(cluster: Cluster, tasks: &Tasks, switches: &Switches, st
             ControllerName::PersistentVolumeBinder => start!(volume_binder::run),
             ControllerName::ServiceAccountAccess => start!(policy::run),
             ControllerName::GarbageCollector => {
-                let collector = garbage::run(client.clone(), tasks.clone(), stop.child_token());
+                let collector = garbage_collector::run(client.clone(), tasks.clone(), stop.child_token());
                 tasks.spawn(controller.as_str(), collector);
             }
             ControllerName::Namespace => {

@@ -24,7 +24,7 @@ macro_rules! controllers {
     };
 }
 
-// The names are those of kube-controller-manager; `scheduler` is the binder of pods, `serviceaccountaccess` CloudCore's policy controller.
+// The names are those of kube-controller-manager; `scheduler` is cloudsim's own, `serviceaccountaccess` CloudCore's policy controller.
 controllers! {
     CronJob = "cronjob",
     CsrApproving = "csrapproving",

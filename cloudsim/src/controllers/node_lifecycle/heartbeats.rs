@@ -14,8 +14,8 @@ pub(super) type HeartbeatTimes = (Option<Timestamp>, Option<Timestamp>);
 #[derive(Debug)]
 struct Node {
     uid: String,
-    signs: HeartbeatTimes,
-    heard: Instant,
+    times: HeartbeatTimes,
+    last_seen: Instant,
     ready: bool,
 }
 
@@ -39,24 +39,24 @@ impl Heartbeats {
     pub(super) fn observe(
         &mut self,
         (name, uid): (&str, &str),
-        signs: HeartbeatTimes,
+        times: HeartbeatTimes,
         ready: bool,
         grace: Duration,
         now: Instant,
     ) -> Observation {
         let known = self.0.get_mut(name).filter(|known| known.uid == uid);
         let Some(known) = known else {
-            self.0.insert(name.to_owned(), Node { uid: uid.to_owned(), signs, heard: now, ready });
+            self.0.insert(name.to_owned(), Node { uid: uid.to_owned(), times, last_seen: now, ready });
             return Observation { left: Some(grace), is_new: true, has_failed: false };
         };
         // a node that was marked unknown and reports Ready is alive, even if its status is an old one and its lease is not renewed yet
-        if known.signs != signs || (ready && !known.ready) {
-            known.signs = signs;
-            known.heard = now;
+        if known.times != times || (ready && !known.ready) {
+            known.times = times;
+            known.last_seen = now;
         }
         let has_failed = known.ready && !ready;
         known.ready = ready;
-        let age = now.saturating_duration_since(known.heard);
+        let age = now.saturating_duration_since(known.last_seen);
         Observation { left: grace.checked_sub(age).filter(|left| !left.is_zero()), is_new: false, has_failed }
     }
 
@@ -76,8 +76,8 @@ mod tests {
     fn a_node_with_a_wrong_clock_is_heard_as_well() {
         let (mut seen, begin) = (Heartbeats::default(), Instant::now());
         let mut observe = |lease: &str, after: u64| {
-            let signs = (Some(lease.parse().unwrap()), None);
-            seen.observe(("n", "1"), signs, true, GRACE, begin + Duration::from_secs(after)).left
+            let times = (Some(lease.parse().unwrap()), None);
+            seen.observe(("n", "1"), times, true, GRACE, begin + Duration::from_secs(after)).left
         };
         // an hour behind, an hour ahead, then backwards: each is a sign of life
         assert_eq!(observe("2025-06-01T00:00:00Z", 0), Some(GRACE));

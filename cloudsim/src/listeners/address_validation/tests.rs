@@ -76,7 +76,7 @@ async fn first_datagrams(count: usize) -> Vec<Vec<u8>> {
 async fn trust(faults: &Faults) -> Trust {
     let api = kubeapi::Api::builder(MemoryStore::new()).registry(kinds::registry());
     let client = api.build().client("default");
-    namespaces::ensure_initial(&client).await.unwrap();
+    namespace_defaults::ensure_initial(&client).await.unwrap();
     let names = ["cloud".to_owned()];
     let pki = Pki::ensure(&client, &names).await.unwrap();
     let certificates = NodeCertificates::new(MemoryStore::new());

@@ -144,7 +144,7 @@ impl World {
         let stop = CancellationToken::new();
         tokio::spawn(metrics.run(stop.clone()));
         let client = api.client("default");
-        namespaces::ensure_initial(&client).await.unwrap();
+        namespace_defaults::ensure_initial(&client).await.unwrap();
         ensure_role(&client).await.unwrap();
         for (name, _) in nodes {
             let node = json!({"metadata": {"name": name, "labels": {"zone": name}},

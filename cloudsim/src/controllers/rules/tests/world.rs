@@ -44,7 +44,7 @@ impl World {
     pub(super) async fn with(call_timeout: Duration) -> Self {
         let api = kubeapi::Api::builder(MemoryStore::new()).registry(kinds::registry());
         let client = api.admission(Arc::new(admission::KubeEdgeAdmission)).build().client("default");
-        namespaces::ensure_initial(&client).await.unwrap();
+        namespace_defaults::ensure_initial(&client).await.unwrap();
         let rules = Rules::new(client.clone(), via(), |node| node.starts_with("own"), call_timeout);
         let stop = CancellationToken::new();
         tokio::spawn(rules.clone().run(stop.clone()));

@@ -1,4 +1,4 @@
-//! Pods that do not fit wait and are created once: controllers and the binder together.
+//! Pods that do not fit wait and are created once: controllers and the scheduler together.
 
 use std::collections::BTreeSet;
 

@@ -56,7 +56,7 @@ impl World {
         world
     }
 
-    /// With the binder: edge nodes with two CPUs each.
+    /// With the scheduler: edge nodes with two CPUs each.
     pub(super) async fn scheduled(nodes: &[&str]) -> Self {
         let api = kubeapi::Api::builder(MemoryStore::new()).build();
         let client = api.client("default");
@@ -76,10 +76,10 @@ impl World {
         spawn(&tasks, &client, &events, &Switches::default(), &stop);
         tasks.spawn(
             "scheduler",
-            crate::controllers::binder::run(
+            crate::controllers::scheduler::run(
                 client,
                 events,
-                crate::controllers::binder::SchedulerMetrics::default(),
+                crate::controllers::scheduler::SchedulerMetrics::default(),
                 stop,
             ),
         );

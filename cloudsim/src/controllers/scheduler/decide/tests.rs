@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::controllers::{
-    binder::{node_state::EDGE_LABEL, state::State},
     informers::Change,
+    scheduler::{node_state::EDGE_LABEL, state::State},
 };
 
 fn change<K>(value: Value) -> Change<K>

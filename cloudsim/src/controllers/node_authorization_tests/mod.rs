@@ -55,7 +55,7 @@ impl World {
             Api::builder(MemoryStore::new()).registry(kinds::registry()).token_issuer(tokens).rbac(true);
         let api = api.build();
         let client = api.client("default");
-        namespaces::ensure_initial(&client).await.unwrap();
+        namespace_defaults::ensure_initial(&client).await.unwrap();
         let edge = Edge::new(client.clone(), Mailboxes::default(), "");
         let dynamic = Dynamic::new(client.clone(), edge.clone());
         let mut world = Self { api, client, edge, dynamic, uids: HashMap::new() };

@@ -1,4 +1,4 @@
-//! The binder's writes: bindings, conditions of waiting pods, and evictions.
+//! The scheduler's writes: bindings, conditions of waiting pods, and evictions.
 
 use std::sync::Arc;
 

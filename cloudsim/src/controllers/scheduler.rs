@@ -58,7 +58,7 @@ const FLUSH_INTERVAL: Duration = Duration::from_secs(30);
 /// How long the writes for one pod may take.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The informers of the binder.
+/// The informers of the scheduler.
 #[derive(Default)]
 struct Watched {
     pods: Informer<Pod>,
@@ -96,7 +96,7 @@ impl Watched {
     }
 }
 
-/// The changes that the binder follows; it reads other objects when it decides.
+/// The changes that the scheduler follows; it reads other objects when it decides.
 struct Changes {
     pods: mpsc::Receiver<Change<Pod>>,
     nodes: mpsc::Receiver<Change<Node>>,
@@ -121,22 +121,22 @@ pub(crate) async fn run(
         classes: watched.classes.listen(),
     };
     let writer = Writer::new(client.clone(), events);
-    let binder = Binder { watched: &watched, state: State::default(), writer, metrics };
-    tokio::join!(watched.run(&client, &shutdown), binder.run(changes, &shutdown));
+    let scheduler = Scheduler { watched: &watched, state: State::default(), writer, metrics };
+    tokio::join!(watched.run(&client, &shutdown), scheduler.run(changes, &shutdown));
 }
 
 fn as_new<K>(object: Arc<K>) -> Change<K> {
     Change { before: None, object, gone: false }
 }
 
-struct Binder<'a> {
+struct Scheduler<'a> {
     watched: &'a Watched,
     state: State,
     writer: Writer,
     metrics: SchedulerMetrics,
 }
 
-impl Binder<'_> {
+impl Scheduler<'_> {
     async fn run(mut self, mut changes: Changes, stop: &CancellationToken) {
         if stop.run_until_cancelled(self.watched.completed()).await.is_none() {
             return;

@@ -24,7 +24,7 @@ pub(super) fn filter(cycle: &CycleState<'_>, node: &Node, node_info: &NodeInfo) 
         .or_else(|| cycle.neighbours.filter(node))
 }
 
-/// This binder's own filter: it binds to edge nodes only.
+/// This scheduler's own filter: it binds to edge nodes only.
 fn of_edge(node: &Node) -> Option<Status> {
     if !node.labels().contains_key(EDGE_LABEL) {
         return Some(Status::unresolvable(format!("node(s) didn't have the label {EDGE_LABEL}")));

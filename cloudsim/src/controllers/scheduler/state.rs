@@ -1,4 +1,4 @@
-//! The state of the binder, and which pods are queued again when it changes. Pure.
+//! The state of the scheduler, and which pods are queued again when it changes. Pure.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -29,7 +29,7 @@ pub(super) struct State {
     assumed: HashSet<String>,
 }
 
-/// Reports whether a pod waits for this binder.
+/// Reports whether a pod waits for this scheduler.
 pub(super) fn wants_a_node(pod: &Pod) -> bool {
     let Some(spec) = &pod.spec else { return false };
     spec.node_name.as_deref().unwrap_or_default().is_empty()
@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_pods_that_wait_for_this_binder_want_a_node() {
+    fn only_pods_that_wait_for_this_scheduler_want_a_node() {
         for (spec, wants) in [
             (json!({"containers": []}), true),
             (json!({"containers": [], "nodeName": ""}), true),

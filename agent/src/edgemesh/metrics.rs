@@ -6,7 +6,7 @@ use crate::rt::Metric;
 
 /// The counters.
 #[derive(Debug, Default)]
-pub(super) struct Figures {
+pub(super) struct MeshMetrics {
     /// Connections to Services that were accepted.
     pub(super) accepted: AtomicU64,
     /// Connections and UDP flows that a limit refused.
@@ -26,7 +26,7 @@ pub(super) struct Figures {
     pub(super) relay_received: AtomicU64,
 }
 
-impl Figures {
+impl MeshMetrics {
     /// Adds one to a counter.
     pub(super) fn add(count: &AtomicU64) {
         count.fetch_add(1, Relaxed);

@@ -1,4 +1,4 @@
-//! The nodes with their pods, updated by the watches and by the binder's own decisions. Pure.
+//! The nodes with their pods, updated by the watches and by the scheduler's own decisions. Pure.
 
 use std::{
     collections::{BTreeMap, HashMap},
