@@ -45,7 +45,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::{admission, controllers::namespaces};
+    use crate::{admission, controllers::namespace_defaults};
 
     async fn cloud() -> Client {
         let api = kubeapi::Api::builder(MemoryStore::new()).registry(registry());

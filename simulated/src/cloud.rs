@@ -7,7 +7,8 @@ use std::{
 
 use cloudsim::{
     controllers::{
-        device::Devices, dynamic::Dynamic, edge::Edge, events::Recorder, namespaces, sync::SyncRecords,
+        device::Devices, dynamic::Dynamic, edge::Edge, events::Recorder, namespace_defaults,
+        sync::SyncRecords,
     },
     hub::{Acceptor, Limits},
     mailbox::Mailboxes,
@@ -56,7 +57,7 @@ impl Cloud {
         watcher.cloud_is(Arc::clone(store.inner()));
         let api = Api::builder(Arc::<Slow>::clone(&store)).registry(REGISTRY.clone()).build();
         let client = api.client("default");
-        namespaces::ensure_initial(&client).await.expect("the first namespaces");
+        namespace_defaults::ensure_initial(&client).await.expect("the first namespaces");
         let mut watching = JoinSet::new();
         for plural in ["pods", "nodes", "configmaps", "secrets"] {
             watching.spawn(watch(Arc::clone(store.inner()), plural, watcher.clone()));

@@ -75,8 +75,8 @@ mod tests {
     };
 
     use kube::{Client, client::Body};
-    use limits::testing::LogBuffer;
     use serde_json::json;
+    use testkit::LogBuffer;
     use tracing::instrument::WithSubscriber;
     use tracing_subscriber::prelude::*;
 

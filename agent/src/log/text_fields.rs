@@ -43,7 +43,7 @@ impl Visit for TextVisitor<'_> {
 
 #[cfg(test)]
 mod tests {
-    use limits::testing::LogBuffer;
+    use testkit::LogBuffer;
     use tracing_subscriber::prelude::*;
 
     use super::*;

@@ -27,7 +27,7 @@ use wire::{
 use self::rows::{Expect, NodeAction};
 use super::{dispatcher::tests::dispatch, dynamic::Dynamic, edge::Edge};
 use crate::{
-    controllers::namespaces,
+    controllers::namespace_defaults,
     delivery::Reply,
     kinds,
     mailbox::{Mailboxes, ObjectKind, ObjectPath},

@@ -27,7 +27,7 @@ use wire::relay::ALPN;
 
 use super::*;
 use crate::{
-    controllers::namespaces,
+    controllers::namespace_defaults,
     faults::Faults,
     hub::Limits,
     kinds,

@@ -29,7 +29,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::super::{ResourceMetrics, ensure_role};
-use crate::{controllers::namespaces, kinds};
+use crate::{controllers::namespace_defaults, kinds};
 
 /// How a node answers a request for its page.
 #[derive(Clone, Copy, Debug)]

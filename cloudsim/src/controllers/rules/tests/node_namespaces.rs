@@ -7,11 +7,12 @@ use kube::{
     api::{Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
+use testkit::{eventually, until};
 use wire::{Downstream, Upstream};
 
 use super::{
     super::node_namespaces::ANNOTATION,
-    world::{Node, Target, World, until},
+    world::{Node, Target, World},
 };
 
 /// A cloud with the node `own-1`, whose annotation has this value, and a namespace `tenant`.
@@ -23,10 +24,8 @@ async fn world(annotation: &str) -> World {
     let node = json!({"metadata": {"name": "own-1", "annotations": {ANNOTATION: annotation}}});
     let node: ApiNode = serde_json::from_value(node).unwrap();
     Api::all(world.client.clone()).create(&PostParams::default(), &node).await.unwrap();
-    until("the cloud has read the annotation", || async {
-        world.rules.table().may_use("own-1", "nobody").is_err()
-    })
-    .await;
+    until("the cloud has read the annotation", || world.rules.table().may_use("own-1", "nobody").is_err())
+        .await;
     world
 }
 
@@ -38,12 +37,12 @@ async fn annotate(world: &World, value: Value) {
 
 /// Waits until the rule's status begins with the reason why it is not in force, or has none.
 async fn until_in_force(world: &World, (namespace, name): (&str, &str), in_force: bool) {
-    until("the status says whether the rule is in force", || async {
+    eventually("the status says whether the rule is in force", async || {
         let errors = world.status_of(namespace, name).await.errors;
         let is_refused = errors
             .first()
             .is_some_and(|error| error.starts_with("not in force: ") && error.contains(ANNOTATION));
-        is_refused != in_force
+        if is_refused == in_force { Err(errors) } else { Ok(()) }
     })
     .await;
 }
@@ -119,10 +118,8 @@ async fn a_call_reaches_no_node_that_does_not_take_the_rules_namespace() {
     }
     world.counts("call", 0, 1).await;
     annotate(&world, json!("tenant,default")).await;
-    until("the cloud has read the annotation", || async {
-        world.rules.table().may_use("own-1", "default").is_ok()
-    })
-    .await;
+    until("the cloud has read the annotation", || world.rules.table().may_use("own-1", "default").is_ok())
+        .await;
     let calling = world.call("own-1", "p", b"x");
     let asked = node.next().await;
     assert_eq!(

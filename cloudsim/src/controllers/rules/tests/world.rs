@@ -19,7 +19,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use wire::{Down, Header, Up, Upstream};
 
 use super::super::{Call, CallError, OpenNode, Rules, Via};
-use crate::{admission, controllers::namespaces, delivery::Reply, kinds};
+use crate::{admission, controllers::namespace_defaults, delivery::Reply, kinds};
 
 /// The result of a call.
 pub(super) type Called = Result<(StatusCode, HeaderMap, Bytes), CallError>;
