@@ -4,6 +4,7 @@
 pub mod api_services;
 pub mod binder;
 pub mod certificates;
+mod deadline;
 mod deliveries;
 pub mod device;
 pub mod dispatcher;
@@ -25,6 +26,7 @@ pub mod node_certificates;
 pub mod node_lifecycle;
 mod pod_gc;
 mod policy;
+mod refusal_log;
 pub mod rules;
 mod shared_read;
 pub mod sync;
