@@ -1,12 +1,10 @@
 //! Names from outside that become components of paths.
 
+use wire::names::is_path_segment;
+
 /// Reports whether `text` is exactly one component of a path.
 pub(crate) fn is_component(text: &str) -> bool {
-    !text.is_empty()
-        && text.len() <= 253
-        && text != "."
-        && text != ".."
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+    is_path_segment(text) && !text.contains(':')
 }
 
 #[cfg(test)]
@@ -18,7 +16,7 @@ mod tests {
         for good in ["a", "0b3c-44", "..data", "x.y_z"] {
             assert!(is_component(good), "{good}");
         }
-        for bad in ["", ".", "..", "a/b", "../x", "a\0b", "é"] {
+        for bad in ["", ".", "..", "a/b", "../x", "a\0b", "a:b", "é"] {
             assert!(!is_component(bad), "{bad}");
         }
     }

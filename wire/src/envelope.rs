@@ -5,7 +5,7 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use crate::{Group, Operation, ResourcePath, Source, text::short};
+use crate::{Group, Operation, ResourcePath, Source, text::printable_short};
 
 /// One message between edge and cloud.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -75,14 +75,15 @@ pub struct Route {
 }
 
 impl Route {
-    /// Returns operation, resource, source and group in one line, for logs and answers. Long parts are cut.
+    /// Returns operation, resource, source and group in one line, for logs and answers. The parts are cleaned, and
+    /// long ones cut.
     pub fn summary(&self) -> String {
         format!(
             "{} of {} ({} for {})",
-            short(self.operation.as_str()),
-            short(self.resource.as_str()),
-            short(self.source.as_str()),
-            short(self.group.as_str()),
+            printable_short(&self.operation),
+            printable_short(&self.resource),
+            printable_short(&self.source),
+            printable_short(&self.group),
         )
     }
 }
@@ -175,6 +176,21 @@ mod tests {
         assert_eq!(with(json!("T0s=")).content_bytes(), b"T0s=");
         assert_eq!(with(json!({"a": [1, null]})).content_bytes(), b"{\"a\":[1,null]}");
         assert_eq!(with(Value::Null).content_bytes(), b"null");
+    }
+
+    #[test]
+    fn a_summary_is_one_short_line_whatever_the_peer_says() {
+        let evil = "a\n2026 FAKE LINE\u{1b}[31m".to_owned() + &"x".repeat(100_000);
+        let route = Route {
+            source: evil.clone().into(),
+            group: evil.clone().into(),
+            operation: evil.clone().into(),
+            resource: evil.into(),
+            destination: String::new(),
+        };
+        let summary = route.summary();
+        assert!(!summary.contains(char::is_control), "{summary:?}");
+        assert!(summary.chars().count() < 1000, "{}", summary.len());
     }
 
     #[test]

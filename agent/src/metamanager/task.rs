@@ -3,7 +3,10 @@
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
-use wire::{Answer, Change, Down, Downstream, Header, Message, ResourcePath, Source, lane::needs_ack};
+use wire::{
+    Answer, Change, Down, Downstream, Header, Message, ResourcePath, Source, lane::needs_ack,
+    text::printable_short,
+};
 
 use super::{
     desired::{ApplyError, CloudChange, Desired},
@@ -223,7 +226,7 @@ fn is_stored(stored: Result<(), ApplyError>) -> bool {
         Ok(()) => true,
         // without an acknowledgement it would be sent for ever and block everything behind it
         Err(refused @ ApplyError::Malformed(_)) => {
-            warn!(%refused, "a message of the cloud was left out");
+            warn!(why = printable_short(&refused), "a message of the cloud was left out");
             true
         }
         Err(refused) => {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tracing::{debug, warn};
 use wire::{
     Downstream, Group, Header, Message, Operation, ResourcePath, Route, Source, Upstream,
-    bus::ServiceResponse, text::short,
+    bus::ServiceResponse, text::printable_short,
 };
 
 use crate::rt::{Repeated, now, unix_millis};
@@ -34,7 +34,7 @@ impl Unhandled {
                 | Downstream::UploadAnswer { .. }
         );
         if is_late {
-            debug!(message = ?body, "an answer that nobody waits for");
+            debug!(?body, "an answer that nobody waits for");
             return None;
         }
         let (key, name) = (key(&body).to_owned(), name(&body));
@@ -46,7 +46,7 @@ impl Unhandled {
     fn warn(&self, key: &str, name: &str, is_answered: bool) {
         if let Some(times) = self.0.lock().count(key, now()) {
             warn!(
-                message = name,
+                what = name,
                 times, is_answered, "a message of the cloud is of a kind that this agent does not handle"
             );
         }
@@ -84,9 +84,11 @@ fn name(body: &Downstream) -> String {
         Downstream::Unknown { route, .. } => route.summary(),
         Downstream::Volume { operation, .. } => format!("{operation} (CSI volumes)"),
         Downstream::Job { action, path, .. } => {
-            format!("{} of {} (node jobs)", short(action), short(path.as_str()))
+            format!("{} of {} (node jobs)", printable_short(action), printable_short(path))
         }
-        Downstream::ServiceCall { method, .. } => format!("{} (ServiceBus is disabled)", short(method)),
+        Downstream::ServiceCall { method, .. } => {
+            format!("{} (ServiceBus is disabled)", printable_short(method))
+        }
         Downstream::ServiceTarget { on, .. } => {
             format!("{} (ServiceBus is disabled)", if *on { Operation::Start } else { Operation::Stop })
         }
@@ -101,7 +103,7 @@ fn name(body: &Downstream) -> String {
             "membership (DeviceTwin is disabled)".to_owned()
         }
         Downstream::TwinDesired { .. } => "twin/cloud_updated (DeviceTwin is disabled)".to_owned(),
-        Downstream::Object { path, .. } | Downstream::Answer { path, .. } => short(path.as_str()),
+        Downstream::Object { path, .. } | Downstream::Answer { path, .. } => printable_short(path),
         Downstream::RootCa(_)
         | Downstream::TwinConfirmed(_)
         | Downstream::Application(_)

@@ -3,6 +3,7 @@
 
 pub mod api_services;
 pub mod certificates;
+mod deadline;
 mod deliveries;
 pub mod device;
 pub mod dispatcher;
@@ -24,6 +25,7 @@ pub mod node_certificates;
 pub mod node_lifecycle;
 mod pod_gc;
 mod policy;
+mod refusal_log;
 pub mod rules;
 pub mod scheduler;
 mod shared_read;

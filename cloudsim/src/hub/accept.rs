@@ -5,8 +5,9 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
+use wire::text::printable_short;
 
-use super::{Shared, link::Connected, session};
+use super::{Shared, handlers::Helpers, link::Connected, session};
 use crate::{
     faults::Certificate,
     sessions::{SessionRefusal, SessionRequest},
@@ -16,14 +17,15 @@ use crate::{
 /// ends within it.
 const LIVENESS_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Runs the session of an authenticated node, to which this certificate was shown.
+/// Runs the session of an authenticated node, to which this certificate was shown. Returns the tasks that still handle what the node has sent,
+/// which the caller waits for once it has given the connection's slot back.
 pub(super) async fn accept_node(
     session_request: SessionRequest,
     mut connected: Connected,
     shown: Certificate,
     shared: &Shared,
     shutdown: &CancellationToken,
-) {
+) -> Option<Helpers> {
     let (node, peer, certificate) =
         (session_request.node.clone(), session_request.address, session_request.certificate.clone());
     let mut first = None;
@@ -31,7 +33,8 @@ pub(super) async fn accept_node(
         // a connection that the node abandoned before it was answered must not end the one in use
         match timeout(LIVENESS_TIMEOUT, connected.incoming.next()).await {
             Ok(Err(error)) => {
-                return debug!(node, %peer, %error, "a connection ended before its session began");
+                debug!(node, %peer, %error, "a connection ended before its session began");
+                return None;
             }
             Ok(Ok(read)) => first = read.map(|(message, _)| message),
             // open and silent: EdgeCore may be like that
@@ -42,23 +45,30 @@ pub(super) async fn accept_node(
         Ok(registered) => registered,
         Err(SessionRefusal::TooMany) => {
             let limit = shared.limits.nodes;
-            return warn!(node, limit, "too many nodes: the connection was refused");
+            warn!(node, limit, "too many nodes: the connection was refused");
+            return None;
         }
         Err(SessionRefusal::Superseded) => {
-            return debug!(node, %peer, "the node has connected anew meanwhile");
+            debug!(node, %peer, "the node has connected anew meanwhile");
+            return None;
         }
     };
     // registered first, so that a change from now on ends it as all others
     if let Some(certificate) = &certificate
         && let Some(why) = shared.refusal(&node, certificate).await
     {
-        return warn!(node, %peer, why, "the connection was refused");
+        warn!(node, %peer, why, "the connection was refused");
+        return None;
     }
     if shared.faults.shown() != shown {
-        return debug!(node, %peer, "the certificate that the node was shown is another one by now");
+        debug!(node, %peer, "the certificate that the node was shown is another one by now");
+        return None;
     }
     info!(node, %peer, "connected");
     let ends = connected.with(&shared.faults, &node, first, shared.limits.write, &registered.traffic);
-    let ended = session::run(&node, ends, shared, &registered).await;
-    info!(node, reason = %ended, "disconnected");
+    let (ended, helpers) = session::run(&node, ends, shared, &registered).await;
+    // the table's entry goes first: whatever the helpers still do, the node is not connected
+    drop(registered);
+    info!(node, reason = printable_short(&ended), "disconnected");
+    Some(helpers)
 }

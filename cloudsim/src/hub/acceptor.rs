@@ -72,7 +72,10 @@ impl Acceptor {
             certificate: None,
         };
         let connected = Connected { incoming, outgoing, mute: None };
-        accept_node(session_request, connected, Certificate::Genuine, &self.0, shutdown).await;
+        let helpers = accept_node(session_request, connected, Certificate::Genuine, &self.0, shutdown).await;
+        if let Some(helpers) = helpers {
+            helpers.finish().await;
+        }
     }
 }
 

@@ -1,10 +1,13 @@
 //! The two helper tasks of a session: one handles the node's requests, the other writes the sync records. Both end when their queue is
 //! closed and empty.
 
+use std::time::Duration;
+
 use tokio::{
     sync::{mpsc, oneshot},
-    time::{Instant, sleep_until},
+    time::{Instant, sleep_until, timeout_at},
 };
+use tokio_util::task::AbortOnDropHandle;
 use tracing::warn;
 use wire::Message;
 
@@ -16,6 +19,41 @@ use crate::{
     },
     delivery::Reply,
 };
+
+/// How long the helper tasks may take for what has arrived once their session has ended; shorter than the drain of a stopping cloud.
+const FINISH_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The two helper tasks of a session; dropping them ends them.
+pub(super) struct Helpers {
+    node: String,
+    tasks: [AbortOnDropHandle<()>; 2],
+}
+
+impl Helpers {
+    /// Starts the tasks for the session of `node`.
+    pub(super) fn spawn(
+        node: &str,
+        requests: impl Future<Output = ()> + Send + 'static,
+        records: impl Future<Output = ()> + Send + 'static,
+    ) -> Self {
+        let tasks = [tokio::spawn(requests), tokio::spawn(records)].map(AbortOnDropHandle::new);
+        Self { node: node.to_owned(), tasks }
+    }
+
+    /// Waits until what has arrived is handled and recorded. Tasks that take longer are ended: the node sends again what was not answered.
+    pub(super) async fn finish(self) {
+        let (node, until) = (self.node, Instant::now() + FINISH_TIMEOUT);
+        for task in self.tasks {
+            match timeout_at(until, task).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => warn!(node, %error, "a session's task failed"),
+                Err(_) => {
+                    warn!(node, limit = ?FINISH_TIMEOUT, "what a node sent before its session ended was not handled in time");
+                }
+            }
+        }
+    }
+}
 
 /// A record to write, and the channel of whoever waits for it.
 pub(super) type RecordRequest = (Record, Option<oneshot::Sender<()>>);
@@ -92,4 +130,30 @@ async fn write(node: &str, records: &SyncRecords, record: &Record) -> bool {
         warn!(node, ?record, error, "the bookkeeping could not be written");
     }
     written.is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_never_ends_is_ended_and_the_other_one_has_the_time_to_finish() {
+        let (held, ended) = oneshot::channel::<()>();
+        let (done, written) = oneshot::channel();
+        let never = async move {
+            let _held = held;
+            pending::<()>().await;
+        };
+        let slow = async move {
+            tokio::time::sleep(FINISH_TIMEOUT / 2).await;
+            let _ = done.send(());
+        };
+        let begun = Instant::now();
+        Helpers::spawn("edge-1", never, slow).finish().await;
+        assert!(begun.elapsed() <= FINISH_TIMEOUT + Duration::from_millis(10));
+        assert!(written.await.is_ok(), "the records are written");
+        assert!(ended.await.is_err(), "what the endless task held is dropped");
+    }
 }

@@ -149,7 +149,7 @@ async fn serve(
             Err(_) => return debug!(%peer, "a connection made no upgrade in time"),
         };
     // from here on it has a session, whose number is limited
-    let Ok(_active) = slot.begin(false) else { return };
+    let Ok(active) = slot.begin(false) else { return };
     let (incoming, outgoing) = transport::websocket(socket, shared.limits.max_message, compressed);
     let transport = Transport::WebSocket;
     let session_request = SessionRequest {
@@ -162,6 +162,10 @@ async fn serve(
         new_certificate,
         certificate: Some(certificate),
     };
-    accept_node(session_request, Connected { incoming, outgoing, mute: None }, shown, &shared, &shutdown)
-        .await;
+    let connected = Connected { incoming, outgoing, mute: None };
+    let helpers = accept_node(session_request, connected, shown, &shared, &shutdown).await;
+    drop((active, slot));
+    if let Some(helpers) = helpers {
+        helpers.finish().await;
+    }
 }

@@ -153,7 +153,7 @@ async fn serve(
     match welcomed {
         Ok(Ok((node, (new_certificate, certificate), sequence, (incoming, outgoing)))) => {
             // it has a session from here on, of which there are so many at most
-            let Ok(_active) = slot.begin(false) else { return };
+            let Ok(active) = slot.begin(false) else { return };
             let mute = Some((mute, peer));
             let session_request = SessionRequest {
                 node,
@@ -165,8 +165,12 @@ async fn serve(
                 new_certificate,
                 certificate,
             };
-            accept_node(session_request, Connected { incoming, outgoing, mute }, shown, &shared, &shutdown)
-                .await;
+            let connected = Connected { incoming, outgoing, mute };
+            let helpers = accept_node(session_request, connected, shown, &shared, &shutdown).await;
+            drop((active, slot));
+            if let Some(helpers) = helpers {
+                helpers.finish().await;
+            }
         }
         Ok(Err(error)) => {
             shared.sessions.metrics().refused(RefusalReason::Connection);

@@ -20,7 +20,7 @@ use super::{
     Shared,
     ack_lane::{AckLane, Step},
     end_reason::EndReason,
-    handlers::{RecordRequest, handle_requests, write_records},
+    handlers::{Helpers, RecordRequest, handle_requests, write_records},
     link::{Reader, Writer},
     work_queue::WorkQueue,
 };
@@ -39,13 +39,14 @@ const ANSWER_QUEUE: usize = 32;
 /// The most messages in the lane while one of them is repeated; otherwise an object is read only when it can be sent.
 const MAX_LANE_WHILE_REPEATING: usize = 256;
 
-/// Runs until the connection ends or the session's token is cancelled.
+/// Runs until the connection ends or the session's token is cancelled. Returns the reason, and the tasks that still handle and record what has
+/// arrived.
 pub(super) async fn run(
     node: &str,
     ends: (Reader, Writer),
     shared: &Shared,
     registered: &Registered,
-) -> EndReason {
+) -> (EndReason, Helpers) {
     // opened before anything is read from the API, so that no change is missed
     let mailbox = shared.mailboxes.open(node);
     serve(node, ends, shared, &mailbox, registered).await
@@ -57,12 +58,15 @@ async fn serve(
     shared: &Shared,
     mailbox: &Mailbox,
     registered: &Registered,
-) -> EndReason {
+) -> (EndReason, Helpers) {
     let (requests, waiting) = mpsc::channel(REQUEST_QUEUE);
     let (answers, replies) = mpsc::channel(ANSWER_QUEUE);
     let (records, to_write) = mpsc::channel(ANSWER_QUEUE);
-    let clerk = tokio::spawn(handle_requests(node.to_owned(), shared.controllers.clone(), waiting, answers));
-    let recorder = tokio::spawn(write_records(node.to_owned(), shared.records.clone(), to_write));
+    let helpers = Helpers::spawn(
+        node,
+        handle_requests(node.to_owned(), shared.controllers.clone(), waiting, answers),
+        write_records(node.to_owned(), shared.records.clone(), to_write),
+    );
     let session = Session {
         node,
         shared,
@@ -79,14 +83,8 @@ async fn serve(
     let running = session.run(reader, mailbox, &requests, replies, registered);
     // dropping it drops what it holds
     let ended = AssertUnwindSafe(running).catch_unwind().await.unwrap_or(EndReason::Panicked);
-    // requests that have arrived are still handled, acknowledgements still recorded
-    drop(requests);
-    for task in [clerk, recorder] {
-        if let Err(error) = task.await {
-            warn!(node, %error, "a session's task failed");
-        }
-    }
-    ended
+    // the senders are dropped here: requests that have arrived are still handled, acknowledgements still recorded
+    (ended, helpers)
 }
 
 /// Reads what the node has acknowledged, in a task of its own: others wait for the same read, and this node may be slow. For a

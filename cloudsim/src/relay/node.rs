@@ -34,14 +34,14 @@ const MAX_REPORTED: usize = 1000;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Serves a node's connection until it ends.
+/// Serves a node's connection until it ends; returns why it has ended.
 pub(super) async fn run(
     connection: &Connection,
     node: &str,
     entry: &Entry,
     relays: &Relays,
     faults: &Faults,
-) {
+) -> String {
     let mut tasks = JoinSet::new();
     let streams = accept_streams(connection, node, relays, &mut tasks);
     let reports = async {
@@ -57,15 +57,23 @@ pub(super) async fn run(
             }
         }
     };
-    tokio::select! {
+    const CUT: &str = "the link is cut, on purpose";
+    let is_cut = tokio::select! {
         // cancel-safe, all: the connection ends
-        () = streams => {}
-        () = reports => {}
-        () = cut(node, faults) => connection.close(ENDED, b"the link is cut, on purpose"),
-    }
-    connection.close(ENDED, b"ended");
+        () = streams => false,
+        () = reports => false,
+        () = cut(node, faults) => true,
+    };
+    // before it is closed here, which would be the reason afterwards
+    let why = if is_cut {
+        CUT.to_owned()
+    } else {
+        connection.close_reason().map(printable_short).unwrap_or_default()
+    };
+    connection.close(ENDED, if is_cut { CUT.as_bytes() } else { b"ended" });
     // its streams end with the connection; one that does not is dropped
     let _ = timeout(END_TIMEOUT, async { while tasks.join_next().await.is_some() {} }).await;
+    why
 }
 
 /// Serves the streams that a node opens, until its connection ends.

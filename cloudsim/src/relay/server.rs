@@ -179,8 +179,7 @@ async fn serve(incoming: Incoming, slot: ConnectionSlot, shown: Certificate, sha
         return warn!(node, %peer, why, "a node was refused at the relay");
     }
     info!(node, %peer, "at the relay");
-    node::run(&connection, &node, &entry, &shared.relays, &shared.faults).await;
-    let why = connection.close_reason().map(printable_short).unwrap_or_default();
+    let why = node::run(&connection, &node, &entry, &shared.relays, &shared.faults).await;
     info!(node, why, "no longer at the relay");
 }
 

@@ -10,6 +10,7 @@ mod admission;
 mod bad_clients;
 mod bad_enrolment;
 mod bad_frames;
+mod bad_names;
 mod bad_reach;
 mod bad_starts;
 mod beginnings;

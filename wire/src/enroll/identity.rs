@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use x509_parser::{certificate::X509Certificate, prelude::FromDer, x509::X509Name};
 
 use super::{CertError, sha256_hex};
+use crate::names::is_label;
 
 /// The organisation of nodes.
 pub(super) const NODES: &str = "system:nodes";
@@ -77,15 +78,7 @@ pub(super) fn of_subject(subject: &X509Name<'_>) -> Result<Identity, CertError> 
 
 /// Reports whether Kubernetes accepts the name for a node: a DNS-1123 subdomain.
 pub fn is_node_name(name: &str) -> bool {
-    let is_edge =
-        |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
-    name.len() <= MAX_NODE_NAME
-        && name.split('.').all(|part| {
-            let bytes = part.as_bytes();
-            is_edge(bytes.first())
-                && is_edge(bytes.last())
-                && bytes.iter().all(|byte| is_edge(Some(byte)) || *byte == b'-')
-        })
+    name.len() <= MAX_NODE_NAME && name.split('.').all(is_label)
 }
 
 #[cfg(test)]

@@ -136,6 +136,8 @@ impl Task {
                     self.publish.send_replace(Some(connection.clone()));
                     self.serve(&connection, shutdown).await;
                     self.publish.send_replace(None);
+                    // before it is closed here, which would be the reason afterwards
+                    let why = connection.close_reason().map(printable_short);
                     connection.close(CLOSED, b"ended");
                     endpoint.close(CLOSED, b"ended");
                     // a relay that accepts and closes at once is not there again: the waits grow
@@ -146,7 +148,6 @@ impl Task {
                         let _ = timeout(Duration::from_secs(1), endpoint.wait_idle()).await;
                         return;
                     }
-                    let why = connection.close_reason().map(printable_short);
                     let why = why.unwrap_or_default();
                     warn!(why, "the connection to the relay has ended");
                 }

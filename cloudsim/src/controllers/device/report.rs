@@ -10,14 +10,18 @@ use kube::{
 };
 use serde_json::{Value, json};
 use tracing::{debug, warn};
-use wire::{Downstream, Header, ResourcePath};
+use wire::{Downstream, Header, ResourcePath, text::printable_short};
 
 use super::{
     Devices,
     missing_statuses::DeviceRef,
     status::{self, Report},
 };
-use crate::{clock::now_ms, controllers::edge::status as failures, delivery::Reply};
+use crate::{
+    clock::now_ms,
+    controllers::{deadline::within, edge::status as failures},
+    delivery::Reply,
+};
 
 /// DeviceStatuses created at the same time.
 const CONCURRENT_CREATES: usize = 8;
@@ -27,10 +31,12 @@ const MAX_WRITE_ATTEMPTS: usize = 8;
 impl Devices {
     /// Handles a report of `node`. Returns the confirmation or refusal; either ends the node's repetitions.
     pub async fn report(&self, node: &str, header: &Header, path: &ResourcePath, content: &Value) -> Reply {
-        let answer = match self.take(node, path, content).await {
+        let taken = within(node, self.take(node, path, content)).await;
+        let answer = match taken.and_then(|taken| taken) {
             Ok(()) => Value::from("OK"),
             Err(status) => {
-                warn!(node, path = path.as_str(), %status, "a report was refused");
+                let (path, status) = (printable_short(path), printable_short(&status));
+                warn!(node, path, status, "a report was refused");
                 json!({"ErrStatus": status})
             }
         };

@@ -7,7 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use crds::devices::{DeviceStatusStatus, Twin, TwinProperty};
 use serde::Deserialize;
 use serde_json::Value;
-use wire::ResourcePath;
+use wire::{
+    ResourcePath,
+    names::{is_dns_label, is_path_segment},
+    text::printable_short,
+};
 
 /// A node's report about a device.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,7 +83,7 @@ pub(super) enum Malformed {
 /// Parses a report; returns the device's namespace and name, and what is reported.
 pub(super) fn read(path: &ResourcePath, content: &Value) -> Result<(String, String, Report), Malformed> {
     let text = path.as_str();
-    let wrong = || Malformed::Path(text.to_owned());
+    let wrong = || Malformed::Path(printable_short(text));
     let place = text.strip_prefix("device/").ok_or_else(wrong)?;
     let (id, is_state) = match (place.strip_suffix("/twin/edge_updated"), place.strip_suffix("/state/update"))
     {
@@ -88,10 +92,10 @@ pub(super) fn read(path: &ResourcePath, content: &Value) -> Result<(String, Stri
         _ => return Err(wrong()),
     };
     let (namespace, name) = id.split_once('/').unwrap_or(("default", id));
-    if namespace.is_empty() || name.is_empty() || name.contains('/') {
+    if !is_dns_label(namespace) || !is_path_segment(name) {
         return Err(wrong());
     }
-    let unread = |source| Malformed::Content { path: text.to_owned(), source };
+    let unread = |source| Malformed::Content { path: printable_short(text), source };
     let parsed;
     let body = match content {
         Value::String(text) => {

@@ -1,5 +1,7 @@
 //! Every kind of message that KubeEdge's EdgeCore sends, and some that it does not: each is answered or logged.
 
+mod evil_names;
+
 use kube::Client;
 use kubeapi::store::MemoryStore;
 use serde_json::{Value, json};

@@ -30,13 +30,14 @@ use tracing::{debug, error, warn};
 use wire::{
     Downstream, Header,
     application::{Application, Status, Target, Verb, Watches},
+    text::printable_short,
 };
 
 use self::{
     permission::{CallAttributes, NodeObjects, Permission, permission},
     request::Call,
 };
-use super::edge::Edge;
+use super::{deadline::within, edge::Edge, refusal_log::log_refused};
 use crate::{clock::now_ms, delivery::Reply, mailbox::ObjectPath};
 
 /// The largest outcome of a call, bytes; in base64 it fits into one message.
@@ -95,7 +96,8 @@ impl Dynamic {
     async fn path(&self, path: &str) -> Result<Vec<u8>, CallError> {
         if !is_about_the_api(path) {
             return Err(CallError::Malformed(format!(
-                "{path:?} names no objects and says nothing about the API"
+                "{:?} names no objects and says nothing about the API",
+                printable_short(path)
             )));
         }
         let request = http::Request::get(path).body(kube::client::Body::empty());
@@ -131,7 +133,7 @@ impl Dynamic {
             Ok(Some(why)) => why,
             Err(error) => return Err(CallError::Status(super::edge::status::of(&error))),
         };
-        warn!(node, why, "refused");
+        log_refused(node, &why);
         let mut status = forbidden(node, &call);
         status["message"] = why.into();
         Err(CallError::Status(status))
@@ -194,13 +196,13 @@ impl Session {
         let mut application = match Application::read(content) {
             Ok(application) => application,
             Err(why) => {
-                warn!(node = self.node, why, "a call is left out");
+                warn!(node = self.node, why = printable_short(why), "a call is left out");
                 return None;
             }
         };
         // the node is the one that the connection has authenticated
         application.nodename.clone_from(&self.node);
-        match self.outcome(&application).await {
+        match self.outcome_in_time(&application).await {
             Ok(outcome) => {
                 application.status = Status::Approved;
                 application.resp_body = outcome;
@@ -217,7 +219,8 @@ impl Session {
         let wanted: Watches = match serde::Deserialize::deserialize(content) {
             Ok(wanted) => wanted,
             Err(error) => {
-                warn!(node = self.node, %error, "the watches of a node cannot be read");
+                let error = printable_short(error);
+                warn!(node = self.node, error, "the watches of a node cannot be read");
                 return None;
             }
         };
@@ -235,13 +238,18 @@ impl Session {
         for (id, mut application) in wanted {
             application.nodename.clone_from(&self.node);
             if !self.listeners.contains_key(&id)
-                && let Err(refused) = self.outcome(&application).await
+                && let Err(refused) = self.outcome_in_time(&application).await
             {
                 refuse(&mut application, refused);
                 failed.insert(id, application);
             }
         }
         Some(direct(Downstream::WatchSync(serde_json::to_value(failed).unwrap_or_default()), header))
+    }
+
+    async fn outcome_in_time(&mut self, application: &Application) -> Result<Vec<u8>, CallError> {
+        let node = self.node.clone();
+        within(&node, self.outcome(application)).await.map_err(CallError::Status).flatten()
     }
 
     async fn outcome(&mut self, application: &Application) -> Result<Vec<u8>, CallError> {
@@ -282,7 +290,7 @@ impl Session {
                 .find(|(_, listener)| listener.id() == error.id())
                 .map(|(id, _)| id.clone());
             let Some(id) = id.filter(|_| error.is_panic()) else { continue };
-            error!(node = self.node, id, %error, "a watch of a node panicked; please report this with the log");
+            error!(node = self.node, id = printable_short(&id), %error, "a watch of a node panicked; please report this with the log");
             self.listeners.remove(&id);
             if let Some(kept) = self.dynamic.watches.lock().get_mut(&self.node) {
                 kept.remove(&id);

@@ -4,7 +4,11 @@ use crds::policy::ServiceAccountAccessSpec;
 use http::{Request, header};
 use kube::client::Body;
 use serde_json::{Map, Value, json};
-use wire::application::{Application, PatchInfo, Target, Verb};
+use wire::{
+    application::{Application, PatchInfo, Target, Verb},
+    names::is_path_segment,
+    text::printable_short,
+};
 
 /// A parsed and validated call.
 #[derive(Debug)]
@@ -66,12 +70,8 @@ impl Call {
     fn checked(self) -> Result<Self, String> {
         let Target { group, version, plural, namespace, name } = &self.target;
         let parts = [group, version, plural, namespace, name, &self.part];
-        let is_plain = |part: &&String| {
-            !matches!(part.as_str(), "." | "..")
-                && part.chars().all(|c| c.is_ascii_alphanumeric() || "-._:".contains(c))
-        };
-        match parts.iter().find(|part| !is_plain(part)) {
-            Some(part) => Err(format!("{part:?} is no part of a path")),
+        match parts.iter().find(|part| !part.is_empty() && !is_path_segment(part)) {
+            Some(part) => Err(format!("{:?} is no part of a path", printable_short(part))),
             None if self.target.name.is_empty()
                 && !matches!(self.verb, Verb::List | Verb::Watch | Verb::Create) =>
             {
@@ -81,10 +81,10 @@ impl Call {
         }
     }
 
-    /// Adds a field selector to the call's own.
+    /// Adds a field selector to the call's own, before it: what the node writes cannot change what stands there.
     pub(super) fn within(mut self, selector: &str) -> Self {
         let own = self.option_text("fieldSelector");
-        let all = if own.is_empty() { selector.to_owned() } else { format!("{own},{selector}") };
+        let all = if own.is_empty() { selector.to_owned() } else { format!("{selector},{own}") };
         if !self.option.is_object() {
             self.option = json!({});
         }

@@ -4,6 +4,7 @@ use serde_json::Value;
 use wire::ResourceType;
 
 use super::{
+    content::mismatch,
     index::Index,
     request::{Request, Verb},
     restriction::{self, LEASES},
@@ -119,6 +120,14 @@ pub(super) fn authorize(
     };
     if !is_own {
         return Err(denied(node, request));
+    }
+    let object = match (rule, request.verb) {
+        (Rule::EventPatch, _) => Some(&content["event"]),
+        (_, Verb::Insert | Verb::Update) => Some(*content),
+        _ => None,
+    };
+    if let Some(why) = object.and_then(|object| mismatch(request, object)) {
+        return Err(Denied(format!("{} of node {node} is refused: {why}", called(request))));
     }
     restricted(node, rule, content, stored)
         .map_err(|why| Denied(format!("{}, so it is refused: node {node} {why}", called(request))))
@@ -275,6 +284,45 @@ mod tests {
                 Upstream::pod_patch("ns", "mine", json!({"status": {}}).to_string()),
                 Upstream::pod_patch("ns", "mine", json!({"metadata": {"finalizers": ["a/b"]}}).to_string()),
             ),
+        ]);
+    }
+
+    /// What an object says of itself is what its path says: it is sent to the API at that path.
+    #[test]
+    fn an_object_is_the_one_that_its_path_names() {
+        use ResourceType as T;
+        let event = |extra: Value| {
+            let mut event = json!({"metadata": {"name": "e", "namespace": "ns"}, "involvedObject": {"kind": "Node", "name": "edge-1"}});
+            event.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+            event
+        };
+        let insert = |event: Value| Upstream::put(Change::Insert, "ns", &T::Event, "e", event);
+        let patch = |event: Value| Upstream::Patch {
+            path: wire::ResourcePath::object("ns", &T::Event, "e"),
+            patch: json!({"event": event, "patchData": "{}"}),
+        };
+        let lease = |name: &str, kind: &str| {
+            let lease =
+                json!({"apiVersion": "coordination.k8s.io/v1", "kind": kind, "metadata": {"name": name}});
+            Upstream::put(Change::Update, "kube-node-lease", &T::Lease, "edge-1", lease)
+        };
+        let good = event(json!({"apiVersion": "v1", "kind": "Event"}));
+        compare(vec![
+            (insert(event(json!({}))), insert(event(json!({"kind": "Namespace", "apiVersion": "v1"})))),
+            (insert(good.clone()), insert(event(json!({"kind": "Pod"})))),
+            (insert(good.clone()), insert(event(json!({"apiVersion": "apps/v1"})))),
+            (
+                insert(good.clone()),
+                insert(event(json!({"metadata": {"name": "e", "namespace": "kube-system"}}))),
+            ),
+            (insert(good.clone()), insert(event(json!({"metadata": {"name": "f", "namespace": "ns"}})))),
+            (insert(good.clone()), insert(event(json!({"kind": ["Event"]})))),
+            (
+                patch(good.clone()),
+                patch(event(json!({"metadata": {"name": "e", "namespace": "kube-system"}}))),
+            ),
+            (lease("edge-1", "Lease"), lease("edge-2", "Lease")),
+            (lease("edge-1", "Lease"), lease("edge-1", "Node")),
         ]);
     }
 

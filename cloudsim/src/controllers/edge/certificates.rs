@@ -8,7 +8,6 @@ use kube::{
 };
 use rustls_pki_types::{CertificateSigningRequestDer, pem::PemObject};
 use serde_json::{Value, json};
-use tracing::warn;
 use wire::{Answer, ObjectResp, enroll::node_of_request};
 
 use super::{
@@ -18,7 +17,7 @@ use super::{
     request::{Request, Verb},
     status,
 };
-use crate::controllers::certificates::approved;
+use crate::controllers::{certificates::approved, refusal_log::log_refused};
 
 /// The most requests of one node at a time; they are deleted an hour after they were answered.
 const MAX_REQUESTS_PER_NODE: usize = 32;
@@ -40,7 +39,7 @@ impl Edge {
         };
         let forbidden = || {
             let Denied(reason) = denied(node, request);
-            warn!(node, reason, "refused");
+            log_refused(node, &reason);
             refuse(request, status::failure(403, "Forbidden", &reason))
         };
         match request.verb {
@@ -71,7 +70,7 @@ impl Edge {
                     None => api.create(&PostParams::default(), &new).await?,
                     Some(approver) => match approver.reason_to_deny(&self.client, &new.spec).await? {
                         Some(why) => {
-                            warn!(node, why, "refused");
+                            log_refused(node, &why);
                             return Ok(refuse(request, status::failure(403, "Forbidden", &why)));
                         }
                         None => self.create_approved(node, new).await?,

@@ -5,6 +5,7 @@
 
 use std::{
     collections::HashMap,
+    hash::{BuildHasher, Hash, RandomState},
     time::{Duration, Instant},
 };
 
@@ -14,8 +15,10 @@ use crate::controllers::events::token_bucket::{PER_OBJECT, Rate, TokenBucket};
 
 /// The rate of one node's events about all objects: each of a hundred pods may have some.
 const NODE: Rate = Rate { burst: 1000.0, refill: Duration::from_secs(1) };
-/// Objects and nodes whose events are counted; beyond it those without events for longest are forgotten.
-const REMEMBERED: usize = 4096;
+/// Nodes whose events are counted; beyond it the one without events for longest is forgotten.
+const MAX_NODES: usize = 4096;
+/// Objects of one node whose events are counted; beyond it the one of this node without events for longest is forgotten.
+const MAX_OBJECTS: usize = 256;
 /// The longest message, bytes; that of the note in `events.k8s.io/v1`.
 const MESSAGE_BYTES: usize = 1024;
 /// The longest of the other texts, bytes.
@@ -23,31 +26,74 @@ const TEXT_BYTES: usize = 128;
 /// The largest event with its annotations, bytes.
 const EVENT_BYTES: usize = 8 * 1024;
 
-/// The token buckets of all nodes and objects.
+/// The token buckets of all nodes, and of the objects of each.
 #[derive(Debug, Default)]
-pub(super) struct EventLimits(HashMap<(String, Option<String>), (TokenBucket, Instant)>);
+pub(super) struct EventLimits {
+    nodes: HashMap<String, NodeEvents>,
+    hasher: RandomState,
+}
+
+/// What one node may send.
+#[derive(Debug)]
+struct NodeEvents {
+    all: Bucket,
+    /// By the hash of the object: the node determines how long an object's name is.
+    objects: HashMap<u64, Bucket>,
+}
+
+/// A token bucket, and when it was last asked for a token.
+#[derive(Debug)]
+struct Bucket {
+    tokens: TokenBucket,
+    last: Instant,
+}
+
+impl Bucket {
+    fn full(rate: Rate, now: Instant) -> Self {
+        Self { tokens: TokenBucket::full(rate), last: now }
+    }
+
+    fn has_token(&self, rate: Rate, now: Instant) -> bool {
+        self.tokens.has_token(rate, now.saturating_duration_since(self.last))
+    }
+
+    fn take(&mut self, rate: Rate, now: Instant) -> bool {
+        let passed = now.saturating_duration_since(self.last);
+        self.last = now;
+        self.tokens.take(rate, passed)
+    }
+}
 
 impl EventLimits {
     /// Reports whether `node` may send this event at `now`.
     pub(super) fn admit(&mut self, node: &str, event: &Value, now: Instant) -> bool {
-        let about = event.get("involvedObject").map(Value::to_string).unwrap_or_default();
-        // the node determines the names of objects, which must not fill the memory
-        let about = about.chars().take(2 * EVENT_BYTES).collect();
-        let may = self.take((node.to_owned(), Some(about)), PER_OBJECT, now);
-        may && self.take((node.to_owned(), None), NODE, now)
-    }
-
-    fn take(&mut self, key: (String, Option<String>), rate: Rate, now: Instant) -> bool {
-        if self.0.len() >= REMEMBERED && !self.0.contains_key(&key) {
-            let oldest = self.0.iter().min_by_key(|(_, (_, last))| *last).map(|(key, _)| key.clone());
-            if let Some(oldest) = oldest {
-                self.0.remove(&oldest);
-            }
+        if !self.nodes.contains_key(node) {
+            make_room(&mut self.nodes, MAX_NODES, |events| events.all.last);
+            let events = NodeEvents { all: Bucket::full(NODE, now), objects: HashMap::new() };
+            self.nodes.insert(node.to_owned(), events);
         }
-        let (bucket, last) = self.0.entry(key).or_insert_with(|| (TokenBucket::full(rate), now));
-        let passed = now.saturating_duration_since(*last);
-        *last = now;
-        bucket.take(rate, passed)
+        let Some(events) = self.nodes.get_mut(node) else { return false };
+        // asked first: a node that has sent too much has nothing more remembered
+        if !events.all.has_token(NODE, now) {
+            return false;
+        }
+        let about = self.hasher.hash_one(event.get("involvedObject"));
+        if !events.objects.contains_key(&about) {
+            make_room(&mut events.objects, MAX_OBJECTS, |bucket| bucket.last);
+        }
+        let object = events.objects.entry(about).or_insert_with(|| Bucket::full(PER_OBJECT, now));
+        object.take(PER_OBJECT, now) && events.all.take(NODE, now)
+    }
+}
+
+/// Removes the entry that was used least recently if there are `limit` already.
+fn make_room<K: Clone + Eq + Hash, V>(map: &mut HashMap<K, V>, limit: usize, last: impl Fn(&V) -> Instant) {
+    if map.len() < limit {
+        return;
+    }
+    let oldest = map.iter().min_by_key(|(_, value)| last(value)).map(|(key, _)| key.clone());
+    if let Some(oldest) = oldest {
+        map.remove(&oldest);
     }
 }
 
@@ -92,7 +138,24 @@ mod tests {
         let told = (0..4000).filter(|number| limits.admit("edge-1", &about(*number), now)).count();
         assert_eq!(told, 1000);
         assert!(limits.admit("edge-2", &about(1), now));
-        assert!(limits.0.len() <= REMEMBERED);
+    }
+
+    /// However long the names are that a node invents, and however many, what is kept of it is small, and of others nothing is forgotten.
+    #[test]
+    fn what_a_node_invents_fills_no_memory_and_pushes_no_other_node_out() {
+        let (mut limits, now) = (EventLimits::default(), Instant::now());
+        assert_eq!((0..30).filter(|_| limits.admit("edge-1", &about(1), now)).count(), 25);
+        for number in 0..5000_u64 {
+            let uid = format!("{number}{}", "\u{1f600}".repeat(100));
+            let event = json!({"involvedObject": {"kind": "Node", "name": "edge-2", "uid": uid}});
+            limits.admit("edge-2", &event, now + Duration::from_secs(1 + number));
+        }
+        assert!(limits.nodes["edge-2"].objects.len() <= MAX_OBJECTS);
+        assert!(!limits.admit("edge-1", &about(1), now), "its bucket is still there, and empty");
+        for number in 0..2 * MAX_NODES {
+            limits.admit(&format!("node-{number}"), &about(1), now);
+        }
+        assert!(limits.nodes.len() <= MAX_NODES);
     }
 
     #[test]

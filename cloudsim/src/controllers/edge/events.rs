@@ -105,7 +105,9 @@ mod tests {
         }
         let again = async |node: &str, about: &str, patch: Value| {
             let path = ResourcePath::object("default", &ResourceType::Event, &format!("{about}.1"));
-            let patch = json!({"event": event(node, 2), "patchData": patch.to_string()});
+            let mut told = event(node, 2);
+            told["metadata"]["name"] = format!("{about}.1").into();
+            let patch = json!({"event": told, "patchData": patch.to_string()});
             assert!(edge.request(node, &Header::default(), Verb::Patch, (path, &patch)).await.is_none());
         };
         again("edge-1", "edge-1", event("edge-1", 2)).await;

@@ -6,6 +6,7 @@
 
 mod authorize;
 mod certificates;
+mod content;
 mod event_limits;
 mod events;
 mod index;

@@ -11,14 +11,21 @@ use kube::{
     core::DynamicObject,
 };
 use serde_json::Value;
+use wire::names::{is_dns_label, is_path_segment};
 
 use crate::mailbox::{ObjectKind, ObjectPath};
 
-/// Returns the object at `path` with kind and apiVersion; `None` if it does not exist.
+/// Returns the object at `path` with kind and apiVersion; `None` if it does not exist, as no object does whose name is not one segment of a
+/// URL.
 pub(in crate::controllers) async fn get(
     client: &Client,
     path: &ObjectPath,
 ) -> Result<Option<Value>, kube::Error> {
+    // some paths have names that nodes send, and nothing encodes them on their way into the URL
+    let is_placed = path.namespace.is_empty() || is_dns_label(&path.namespace);
+    if !is_placed || !is_path_segment(&path.name) {
+        return Ok(None);
+    }
     let one = Request::new(dynamic(client, path).resource_url()).get(&path.name, &GetParams::default());
     match client.request(one.map_err(kube::Error::BuildRequest)?).await {
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),

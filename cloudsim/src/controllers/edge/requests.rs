@@ -22,6 +22,7 @@ use super::{
 };
 use crate::{
     clock::now_ms,
+    controllers::{deadline::within, refusal_log::log_refused},
     delivery::Reply,
     mailbox::{ObjectKind, ObjectPath},
 };
@@ -42,7 +43,9 @@ impl Edge {
         (path, content): (ResourcePath, &Value),
     ) -> Option<Reply> {
         let outcome = match Request::new(verb, &path, content) {
-            Some(request) => self.outcome(node, &request).await,
+            Some(request) => within(node, self.outcome(node, &request))
+                .await
+                .unwrap_or_else(|status| refuse(&request, status)),
             None => return self.unhandled.request(node, header, verb, path),
         };
         reply(outcome, path, &header.msg_id)
@@ -68,11 +71,11 @@ impl Edge {
                 let message = format!("pods \"{}\" not found", request.name);
                 return Ok(refuse(request, status::failure(404, "NotFound", &message)));
             }
-            warn!(node, reason, "refused");
+            log_refused(node, &reason);
             return Ok(refuse(request, status::failure(403, "Forbidden", &reason)));
         }
         if let Some(reason) = self.is_deleted(node, request).await {
-            warn!(node, reason, "refused");
+            log_refused(node, &reason);
             return Ok(refuse(request, status::failure(403, "Forbidden", &reason)));
         }
         let outcome = self.carry_out(node, request).await;

@@ -10,7 +10,6 @@ use kube::{
     api::{ApiResource, DynamicObject},
 };
 use serde_json::Value;
-use tracing::warn;
 use wire::{Answer, ResourceType};
 
 use super::{
@@ -20,13 +19,14 @@ use super::{
     request::Request,
     status,
 };
+use crate::controllers::refusal_log::log_refused;
 
 impl Edge {
     /// Returns the object, if it is the node's.
     pub(super) async fn storage(&self, node: &str, request: &Request<'_>) -> Result<Outcome, kube::Error> {
         let failed = |status: Value| Ok(Outcome::Answer(Answer::Failed(status), None));
         let refused = |Denied(reason): Denied| {
-            warn!(node, reason, "refused");
+            log_refused(node, &reason);
             failed(status::failure(403, "Forbidden", &reason))
         };
         let claim = request.kind == ResourceType::PersistentVolumeClaim;

@@ -6,8 +6,7 @@ use k8s_openapi::api::{
 };
 use kube::{Api, api::PostParams};
 use serde_json::Value;
-use tracing::warn;
-use wire::Answer;
+use wire::{Answer, text::printable_short};
 
 use super::{
     Edge, objects,
@@ -16,7 +15,10 @@ use super::{
     status,
     tokens::{self, Verdict},
 };
-use crate::mailbox::{ObjectKind, ObjectPath};
+use crate::{
+    controllers::refusal_log::log_refused,
+    mailbox::{ObjectKind, ObjectPath},
+};
 
 impl Edge {
     /// Requests a token of an account of one of the node's pods.
@@ -25,10 +27,10 @@ impl Edge {
         if let Some(reason) = self.token_refusal(node, (namespace, name), content).await? {
             let path = ObjectPath::new(ObjectKind::Pod, *namespace, pod_named(content));
             if !path.name.is_empty() && objects::get(&self.client, &path).await?.is_none() {
-                let message = format!("pods \"{}\" not found", path.name);
+                let message = format!("pods \"{}\" not found", printable_short(&path.name));
                 return Ok(refuse(request, status::failure(404, "NotFound", &message)));
             }
-            warn!(node, reason, "refused");
+            log_refused(node, &reason);
             return Ok(refuse(request, status::failure(403, "Forbidden", &reason)));
         }
         let api = Api::<ServiceAccount>::namespaced(self.client.clone(), namespace);
@@ -68,7 +70,8 @@ impl Edge {
         let is_granted = answer.status.is_some_and(|status| status.allowed);
         Ok((!is_granted).then(|| {
             format!(
-                "audience {audience:?} is not asked for by the pod, and nobody has granted it to node {node}"
+                "audience {:?} is not asked for by the pod, and nobody has granted it to node {node}",
+                printable_short(&audience)
             )
         }))
     }

@@ -7,7 +7,9 @@ use limits::Repeated;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tracing::warn;
-use wire::{Answer, Downstream, Group, Header, Message, Operation, ResourcePath, Route, Source, text::short};
+use wire::{
+    Answer, Downstream, Group, Header, Message, Operation, ResourcePath, Route, Source, text::printable_short,
+};
 
 use super::{request::Verb, status};
 use crate::{clock::now_ms, delivery::Reply};
@@ -32,7 +34,11 @@ impl Unhandled {
         verb: Verb,
         path: ResourcePath,
     ) -> Option<Reply> {
-        let name = format!("{} of {}", Operation::from(verb), short(path.as_str()));
+        let name = format!(
+            "{} of {}: this names no object, whose path is <namespace>/<type>/<name> with names as Kubernetes allows them",
+            Operation::from(verb),
+            printable_short(&path)
+        );
         self.report((node, header), ("objects", &name), |why| {
             let answer = Answer::Failed(status::failure(405, "MethodNotAllowed", &why));
             Some(Downstream::Answer { path, answer }.into_message(now_ms()))
@@ -64,7 +70,7 @@ impl Unhandled {
         operation: &Operation,
         path: &ResourcePath,
     ) -> Option<Reply> {
-        let name = format!("{operation} of {} (there are no node jobs)", short(path.as_str()));
+        let name = format!("{operation} of {} (there are no node jobs)", printable_short(path));
         self.report((node, header), ("node jobs", &name), |_| None)
     }
 
@@ -94,7 +100,7 @@ impl Unhandled {
         if let Some(times) = self.0.lock().count(key, Instant::now()) {
             warn!(
                 node,
-                message = name,
+                what = name,
                 times,
                 is_answered,
                 "a message of a node is of a kind that this cloud does not handle"

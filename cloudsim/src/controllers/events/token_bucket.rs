@@ -26,13 +26,22 @@ impl TokenBucket {
         Self(rate.burst)
     }
 
+    /// Reports whether there is a token; `passed` is the time since the last [`TokenBucket::take`].
+    pub(crate) fn has_token(&self, rate: Rate, passed: Duration) -> bool {
+        self.level(rate, passed) >= 1.0
+    }
+
     /// Takes a token, if there is one; `passed` is the time since the last call.
     pub(crate) fn take(&mut self, rate: Rate, passed: Duration) -> bool {
-        self.0 = (self.0 + passed.as_secs_f64() / rate.refill.as_secs_f64()).min(rate.burst);
+        self.0 = self.level(rate, passed);
         let may = self.0 >= 1.0;
         if may {
             self.0 -= 1.0;
         }
         may
+    }
+
+    fn level(&self, rate: Rate, passed: Duration) -> f64 {
+        (self.0 + passed.as_secs_f64() / rate.refill.as_secs_f64()).min(rate.burst)
     }
 }

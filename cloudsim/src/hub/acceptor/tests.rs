@@ -16,11 +16,12 @@ use wire::{Change, Message, ResourceType, Upstream};
 use super::*;
 use crate::{controllers::events::Recorder, tasks::Tasks};
 
-/// A hub whose API calls panic if their path ends as configured.
+/// A hub whose API calls panic, or are never answered, if their path ends as configured.
 struct World {
     acceptor: Acceptor,
     mailboxes: Mailboxes,
     fatal: Arc<Mutex<Option<&'static str>>>,
+    silent: Arc<Mutex<Option<&'static str>>>,
     shutdown: CancellationToken,
 }
 
@@ -39,13 +40,18 @@ impl World {
             Api::all(stored.clone()).create(&Default::default(), &node).await.unwrap();
         }
         let fatal = Arc::<Mutex<Option<&str>>>::default();
-        let is_fatal = fatal.clone();
+        let silent = Arc::<Mutex<Option<&str>>>::default();
+        let (is_fatal, is_silent) = (fatal.clone(), silent.clone());
         let service = tower::service_fn(move |request: http::Request<Body>| {
             let is_fatal = is_fatal.lock().is_some_and(|end| request.uri().path().ends_with(end));
+            let is_silent = is_silent.lock().is_some_and(|end| request.uri().path().ends_with(end));
             let stored = stored.clone();
             // in the answer's future, which the caller polls
             async move {
                 assert!(!is_fatal, "on purpose, at {}", request.uri().path());
+                if is_silent {
+                    std::future::pending::<()>().await;
+                }
                 stored.send(request).await
             }
         });
@@ -58,7 +64,7 @@ impl World {
         let controllers = (edge.clone(), Dynamic::new(client.clone(), edge), devices);
         let records = SyncRecords::new(client);
         let acceptor = Acceptor::new(controllers, records, mailboxes.clone(), Limits::default());
-        Self { acceptor, mailboxes, fatal, shutdown }
+        Self { acceptor, mailboxes, fatal, silent, shutdown }
     }
 
     async fn connect(&self, node: &'static str) -> Connected {
@@ -150,5 +156,22 @@ async fn a_panic_while_a_request_is_carried_out_ends_the_session_of_who_asked() 
     world.wait_connected(&["edge-2"]).await;
     other.is_served().await;
     *world.fatal.lock() = None;
+    world.connect("edge-1").await.is_served().await;
+}
+
+#[tokio::test]
+async fn a_session_is_over_for_the_table_before_the_api_has_answered_its_requests() {
+    let world = World::new().await;
+    let mut other = world.connect("edge-2").await;
+    other.is_served().await;
+    *world.silent.lock() = Some("/persistentvolumes/never");
+    for _ in 0..3 {
+        let mut one = world.connect("edge-1").await;
+        one.is_served().await;
+        one.say(Upstream::query("", &ResourceType::PersistentVolume, "never").into_message(0)).await;
+        drop(one.socket);
+        world.wait_connected(&["edge-2"]).await;
+        other.is_served().await;
+    }
     world.connect("edge-1").await.is_served().await;
 }

@@ -94,7 +94,9 @@ fn a_selector_is_added_to_the_calls_own() {
         call.within("spec.nodeName=n").option_text("fieldSelector")
     };
     assert_eq!(list(json!({})), "spec.nodeName=n");
-    assert_eq!(list(json!({"fieldSelector": "a=b"})), "a=b,spec.nodeName=n");
+    assert_eq!(list(json!({"fieldSelector": "a=b"})), "spec.nodeName=n,a=b");
+    // the comma would belong to the value
+    assert_eq!(list(json!({"fieldSelector": r"a!=b\"})), r"spec.nodeName=n,a!=b\");
     assert_eq!(list(Value::Null), "spec.nodeName=n");
 }
 
