@@ -35,8 +35,8 @@ impl Devices {
         let answer = match taken.and_then(|taken| taken) {
             Ok(()) => Value::from("OK"),
             Err(status) => {
-                let (path, status) = (printable_short(path), printable_short(&status));
-                warn!(node, path, status, "a report was refused");
+                let why = printable_short(&status);
+                warn!(node, path = printable_short(path), why, "a report was refused");
                 json!({"ErrStatus": status})
             }
         };
