@@ -351,7 +351,8 @@ pub struct Up {
     #[arg(long, value_name = "PORT", default_value = "10004", value_parser = port_or_off)]
     pub tunnel_port: Port,
 
-    /// UDP port of the relay between nodes that do not reach each other's pods, EdgeMesh's 20006; edge-agent's modules.edgeMesh.relay uses it
+    /// UDP port of the relay between nodes that do not reach each other's pods, EdgeMesh's 20006; edge-agent's modules.edgeMesh.relay
+    /// uses it
     #[arg(long, value_name = "PORT")]
     pub relay_port: Option<u16>,
 

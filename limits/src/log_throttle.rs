@@ -22,8 +22,9 @@ const LINE_BYTES: usize = 1024;
 /// The interval at which one place may write a further line.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// A log filter: one place in the code may write 100 lines at once, then one every ten seconds; each KiB of a long line counts as a line. Dropped lines are counted for
-/// [`LogThrottle::left_out`]. Lines of `DEBUG` and `TRACE` are never dropped, because somebody has asked for them. Cheap to clone.
+/// A log filter: one place in the code may write 100 lines at once, then one every ten seconds; each KiB of a long line counts as a line.
+/// Dropped lines are counted for [`LogThrottle::left_out`]. Lines of `DEBUG` and `TRACE` are never dropped, because somebody has asked
+/// for them. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct LogThrottle(Arc<Mutex<HashMap<Identifier, Place>>>);
 

@@ -7,8 +7,8 @@ use nix::sys::socket::{
     sockopt::{SndBuf, SndBufForce},
 };
 
-/// The size of the buffer, bytes; the kernel allocates twice as much. Packets for a neighbour that does not resolve take 208 KiB at most and are
-/// dropped after three seconds, so some thirty such neighbours leave room for others.
+/// The size of the buffer, bytes; the kernel allocates twice as much. Packets for a neighbour that does not resolve take 208 KiB at most
+/// and are dropped after three seconds, so some thirty such neighbours leave room for others.
 const SEND_BUFFER: usize = 8 * 1024 * 1024;
 
 /// Enlarges the send buffer of a UDP socket, so that packets for neighbours that nobody is, to which forged sources lead, do not fill it.

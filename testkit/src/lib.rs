@@ -1,9 +1,9 @@
 //! What the tests of this workspace share.
 //!
 //! A wait ends with its condition, or fails its test after a timeout and says what was waited for and what was seen last: [`eventually`],
-//! [`until`] and [`within`] in asynchronous tests, [`eventually_paused`] where their clock is paused, [`blocking`] for tests that drive other
-//! processes. The timeouts are [`WAIT_TIMEOUT`], [`PROCESS_TIMEOUT`] and [`LONG_TIMEOUT`]. [`Random`] gives the same numbers for the same
-//! seed, [`LogBuffer`] keeps the lines of a log, and [`silent_tcp`] and [`silent_unix`] are clients that say nothing.
+//! [`until`] and [`within`] in asynchronous tests, [`eventually_paused`] where their clock is paused, [`blocking`] for tests that drive
+//! other processes. The timeouts are [`WAIT_TIMEOUT`], [`PROCESS_TIMEOUT`] and [`LONG_TIMEOUT`]. [`Random`] gives the same numbers for
+//! the same seed, [`LogBuffer`] keeps the lines of a log, and [`silent_tcp`] and [`silent_unix`] are clients that say nothing.
 //!
 //! It is a development dependency: no program has it in it.
 

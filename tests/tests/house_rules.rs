@@ -20,6 +20,8 @@ mod mesh_behaviour;
 
 /// The hard limit; most files are a third of it.
 const MAX_LINES: usize = 500;
+/// The most characters of a line of a comment.
+const MAX_COMMENT: usize = 140;
 
 /// The workspace's crates.
 const CRATES: [&str; 18] = [
@@ -117,6 +119,16 @@ fn no_file_is_too_long() {
         "a file of more than 500 lines has more than one idea",
         long.map(|(path, text)| format!("{}: {} lines", path.display(), text.lines().count())).collect(),
     );
+}
+
+/// rustfmt wraps code alone. Rows of tables cannot be wrapped.
+#[test]
+fn comments_are_wrapped() {
+    let is_long = |_: &Path, line: &str| {
+        let text = line.trim_start().trim_start_matches(['/', '!']).trim_start();
+        line.trim_start().starts_with("//") && line.chars().count() > MAX_COMMENT && !text.starts_with('|')
+    };
+    none("a line of a comment has at most 140 characters", lines(&sources(), is_long));
 }
 
 #[test]

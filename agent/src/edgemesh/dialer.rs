@@ -214,8 +214,8 @@ impl Dialer {
         });
     }
 
-    /// Probes in the background whether an endpoint is reached directly, unless that was done within `age`. The address may be that of a pod
-    /// that listens for datagrams only, so a refused connection counts as an answer.
+    /// Probes in the background whether an endpoint is reached directly, unless that was done within `age`. The address may be that of a
+    /// pod that listens for datagrams only, so a refused connection counts as an answer.
     pub(super) fn probe_direct(&self, destination: &Destination, age: Duration) {
         let Some(node) = destination.node.clone().filter(|_| destination.is_direct && self.relay.is_some())
         else {

@@ -1,7 +1,7 @@
 //! Services by name and address on the edge node, also while the cloud is away.
 //!
-//! It reads Services, EndpointSlices and this node's labels; it answers DNS queries, and forwards connections from the addresses of Services
-//! to their endpoints. Source: the Kubernetes pages "Virtual IPs and Service Proxies" and "DNS for Services and Pods".
+//! It reads Services, EndpointSlices and this node's labels; it answers DNS queries, and forwards connections from the addresses of
+//! Services to their endpoints. Source: the Kubernetes pages "Virtual IPs and Service Proxies" and "DNS for Services and Pods".
 //!
 //! | file | what |
 //! |---|---|
@@ -56,8 +56,8 @@ pub struct Config {
     pub own: Client,
     /// The relay to nodes that this one does not reach; `None`: no relay is configured.
     pub(crate) relay: Option<relay::Config>,
-    /// Where MetaServer is to serve the API on this node: the addresses of the Service `default/kubernetes`. `None`: connections to them are
-    /// forwarded to the Service's endpoints.
+    /// Where MetaServer is to serve the API on this node: the addresses of the Service `default/kubernetes`. `None`: connections to them
+    /// are forwarded to the Service's endpoints.
     pub api: Option<watch::Sender<BTreeSet<SocketAddr>>>,
 }
 

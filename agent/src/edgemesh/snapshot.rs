@@ -33,7 +33,8 @@ pub struct Service {
     pub source_ranges: Vec<Network>,
     /// `spec.ports`.
     pub ports: Vec<Port>,
-    /// The endpoints of all its EndpointSlices: one entry for each address, and a further one where a port of one name has two numbers there.
+    /// The endpoints of all its EndpointSlices: one entry for each address, and a further one where a port of one name has two numbers
+    /// there.
     pub endpoints: Vec<Endpoint>,
     /// `spec.publishNotReadyAddresses`.
     pub publish_not_ready: bool,
@@ -108,8 +109,8 @@ pub struct Endpoint {
     pub ports: BTreeMap<(String, Protocol), u16>,
 }
 
-/// Reports whether neither a Service nor a pod can have this address: Kubernetes' `ValidateNonSpecialIP`, multicast and broadcast. The API refuses
-/// it in EndpointSlices as well, so that their authors reach no program that listens for this machine alone.
+/// Reports whether neither a Service nor a pod can have this address: Kubernetes' `ValidateNonSpecialIP`, multicast and broadcast. The
+/// API refuses it in EndpointSlices as well, so that their authors reach no program that listens for this machine alone.
 pub(crate) fn is_special(address: IpAddr) -> bool {
     let is_link_local = match address {
         IpAddr::V4(address) => address.is_link_local() || address.is_broadcast(),

@@ -12,7 +12,8 @@ use nix::sys::socket::{
 use tokio::net::{TcpSocket, TcpStream, UdpSocket};
 use tracing::debug;
 
-/// Bytes that the kernel buffers for each direction at each end of a connection. Without a limit it may buffer megabytes, which count as the agent's memory.
+/// Bytes that the kernel buffers for each direction at each end of a connection. Without a limit it may buffer megabytes, which count as
+/// the agent's memory.
 const KERNEL_BUFFER: u32 = 128 * 1024;
 /// Keepalive, in seconds: how long an end may be silent before it is probed, the time between two probes, and their number.
 const KEEPALIVE: (u32, u32, u32) = (60, 15, 4);

@@ -146,7 +146,8 @@ fn is_unavailable(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 503)
 }
 
-/// Watches the objects of a kind: returns their store, and a stream with an item for each change, which says whether all have now been listed.
+/// Watches the objects of a kind: returns their store, and a stream with an item for each change, which says whether all have now been
+/// listed.
 fn watch<K>(api: Api<K>, config: watcher::Config) -> (Store<K>, impl Stream<Item = bool> + Send + 'static)
 where
     K: Resource<DynamicType = ()>

@@ -136,8 +136,8 @@ impl Backend {
         matches!(self, Self::Backed(_)).then(approver)
     }
 
-    /// Binds and runs the API, or the port for health; before a cluster only after making sure that no other installation serves it. The Lease that
-    /// says so is renewed from [`Backed::spawn`] on.
+    /// Binds and runs the API, or the port for health; before a cluster only after making sure that no other installation serves it. The
+    /// Lease that says so is renewed from [`Backed::spawn`] on.
     pub(super) async fn serve(
         &mut self,
         options: &Options,

@@ -1,5 +1,5 @@
-//! The metrics of a whole cloud, as one source for `/metrics`. Each part holds its own counters, in its file `metrics.rs`. They are described
-//! in `docs/metrics-cloudsim.md`. Names are Kubernetes' and KubeEdge's where they have one.
+//! The metrics of a whole cloud, as one source for `/metrics`. Each part holds its own counters, in its file `metrics.rs`. They are
+//! described in `docs/metrics-cloudsim.md`. Names are Kubernetes' and KubeEdge's where they have one.
 //!
 //! No label has a node's or an object's name, so the number of series does not grow with the number of nodes.
 

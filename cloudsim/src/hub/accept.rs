@@ -17,8 +17,8 @@ use crate::{
 /// ends within it.
 const LIVENESS_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Runs the session of an authenticated node, to which this certificate was shown. Returns the tasks that still handle what the node has sent,
-/// which the caller waits for once it has given the connection's slot back.
+/// Runs the session of an authenticated node, to which this certificate was shown. Returns the tasks that still handle what the node has
+/// sent, which the caller waits for once it has given the connection's slot back.
 pub(super) async fn accept_node(
     session_request: SessionRequest,
     mut connected: Connected,

@@ -39,8 +39,8 @@ const ANSWER_QUEUE: usize = 32;
 /// The most messages in the lane while one of them is repeated; otherwise an object is read only when it can be sent.
 const MAX_LANE_WHILE_REPEATING: usize = 256;
 
-/// Runs until the connection ends or the session's token is cancelled. Returns the reason, and the tasks that still handle and record what has
-/// arrived.
+/// Runs until the connection ends or the session's token is cancelled. Returns the reason, and the tasks that still handle and record
+/// what has arrived.
 pub(super) async fn run(
     node: &str,
     ends: (Reader, Writer),

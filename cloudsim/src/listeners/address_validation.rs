@@ -8,8 +8,8 @@ use tracing::debug;
 
 /// The number of connections in their handshake from which on clients must show that their address is their own.
 const MAX_UNVALIDATED: usize = 64;
-/// How many clients a second are asked to show it. An answer to a neighbour that nobody is takes a KiB of the socket's send buffer for three
-/// seconds: these take at most three quarters of it.
+/// How many clients a second are asked to show it. An answer to a neighbour that nobody is takes a KiB of the socket's send buffer for
+/// three seconds: these take at most three quarters of it.
 const RETRIES_PER_SECOND: u32 = 4096;
 /// How many of them at once.
 const RETRIES_AT_ONCE: u32 = 1024;
@@ -27,8 +27,8 @@ impl Default for AddressValidation {
 }
 
 impl AddressValidation {
-    /// Returns the connection if its handshake may begin, while `pending` others are in theirs. Otherwise the client is asked to show that its
-    /// address is its own; where too many are asked, it gets no answer, and sends its datagram again.
+    /// Returns the connection if its handshake may begin, while `pending` others are in theirs. Otherwise the client is asked to show
+    /// that its address is its own; where too many are asked, it gets no answer, and sends its datagram again.
     pub(super) fn admit(&mut self, incoming: Incoming, pending: usize) -> Option<Incoming> {
         if pending < MAX_UNVALIDATED || !incoming.may_retry() {
             return Some(incoming);

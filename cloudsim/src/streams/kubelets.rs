@@ -17,6 +17,7 @@ use kubeapi::{Body, Identity, NodeAnswer, NodeIo, NodeRequest, NodeStreams, serv
 use rustls::{RootCertStore, ServerConfig, server::WebPkiClientVerifier};
 use rustls_pki_types::{CertificateDer, pem::PemObject};
 use tracing::debug;
+use wire::names::{is_dns_label, is_path_segment};
 
 use super::Tunnels;
 use crate::pki::ServerIdentity;
@@ -155,6 +156,10 @@ impl Kubelets {
     }
 
     async fn node_of(&self, namespace: &str, name: &str) -> Result<String, Refusal> {
+        // parts of the API's URL, which nothing encodes
+        if !is_dns_label(namespace) || !is_path_segment(name) {
+            return Err((StatusCode::BAD_REQUEST, "the path names no pod that can be".to_owned()));
+        }
         let found = Api::<Pod>::namespaced(self.client.clone(), namespace).get_opt(name).await;
         let found = found.map_err(|error| (StatusCode::BAD_GATEWAY, error.to_string()))?;
         let node = found.and_then(|pod| pod.spec?.node_name).filter(|node| !node.is_empty());

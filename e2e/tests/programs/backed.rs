@@ -1,5 +1,5 @@
-//! A cloud before the API server of a cluster, each a process of its own: a cloudsim with `--rbac` plays the cluster, another one stands before it under a
-//! service account with the roles that `cloudsim roles` prints, and an agent joins that one.
+//! A cloud before the API server of a cluster, each a process of its own: a cloudsim with `--rbac` plays the cluster, another one stands
+//! before it under a service account with the roles that `cloudsim roles` prints, and an agent joins that one.
 
 use std::{
     fs,

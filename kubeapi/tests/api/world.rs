@@ -156,7 +156,8 @@ impl World {
         Self { api: self.api.clone(), caller }
     }
 
-    /// Sends `METHOD path header:value …`, blanks in a value written as `~`. The four ways to patch are methods of their own here, and a text is sent as it is.
+    /// Sends `METHOD path header:value …`, blanks in a value written as `~`. The four ways to patch are methods of their own here, and a
+    /// text is sent as it is.
     async fn begin(&self, request: &str, body: &Value) -> http::Response<Body> {
         let mut words = request.split(' ');
         let (method, path) = (words.next().unwrap(), words.next().unwrap());

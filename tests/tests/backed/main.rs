@@ -1,5 +1,5 @@
-//! Scenarios of the simulated world whose cloud stands before a cluster: those of `tests/world` that make sense there, as they are, and those
-//! that only such a cloud has. `tests::Setup` knows by the name of this program which cloud its worlds have.
+//! Scenarios of the simulated world whose cloud stands before a cluster: those of `tests/world` that make sense there, as they are, and
+//! those that only such a cloud has. `tests::Setup` knows by the name of this program which cloud its worlds have.
 
 // a helper fails its test by panicking, with a message that says what was expected
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

@@ -1,5 +1,5 @@
-//! The rules of cloudsim's roles say what is called, and nothing else. That nothing else is called is looked at by every scenario here, when
-//! its cluster ends (`tests::Cluster`); here it is seen that each rule is needed.
+//! The rules of cloudsim's roles say what is called, and nothing else. That nothing else is called is looked at by every scenario here,
+//! when its cluster ends (`tests::Cluster`); here it is seen that each rule is needed.
 
 use std::{collections::BTreeSet, fs, time::Duration};
 

@@ -1,7 +1,7 @@
 //! Files of a crate do not import each other in a circle, and neither do its folders.
 //!
-//! An import is a path that begins with `crate`, `self` or `super`, in a `use` or elsewhere in the code, followed through re-exports. What a module
-//! and the modules inside it take from each other is not counted.
+//! An import is a path that begins with `crate`, `self` or `super`, in a `use` or elsewhere in the code, followed through re-exports.
+//! What a module and the modules inside it take from each other is not counted.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,5 +1,5 @@
-//! Answers of the node's resolvers, cached for their TTL. They are stored as packets and limited by their bytes, since the owner of a domain
-//! decides how large its answers are.
+//! Answers of the node's resolvers, cached for their TTL. They are stored as packets and limited by their bytes, since the owner of a
+//! domain decides how large its answers are.
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,6 @@
-//! Which clients are answered: this machine's own programs, and what is behind interfaces that have no default route, as pods are. Machines that the
-//! node reaches by its default route's interface are refused: Linux accepts packets for the server's address from every interface, and the
-//! server would be an open resolver for the node's network.
+//! Which clients are answered: this machine's own programs, and what is behind interfaces that have no default route, as pods are.
+//! Machines that the node reaches by its default route's interface are refused: Linux accepts packets for the server's address from every
+//! interface, and the server would be an open resolver for the node's network.
 
 use std::{
     collections::{BTreeSet, HashSet},

@@ -10,8 +10,8 @@
 //! | `clients` | who is answered, by the kernel's routes |
 //! | `listen`, `server` | sockets, and the server on them |
 //!
-//! The codec and the resolvers' client are hickory's. The server is our own, since hickory's limits neither its tasks nor its connections, and
-//! logs every query. So is the cache, since hickory's limits the number of answers and not their size.
+//! The codec and the resolvers' client are hickory's. The server is our own, since hickory's limits neither its tasks nor its
+//! connections, and logs every query. So is the cache, since hickory's limits the number of answers and not their size.
 
 mod cache;
 mod clients;

@@ -139,8 +139,8 @@ impl Server {
         }
     }
 
-    /// Sends an answer, or drops it if the kernel's buffer is full: answers to a neighbour that does not resolve stay there for seconds, and the
-    /// source of a query can be forged. A client whose answer is lost asks again.
+    /// Sends an answer, or drops it if the kernel's buffer is full: answers to a neighbour that does not resolve stay there for seconds,
+    /// and the source of a query can be forged. A client whose answer is lost asks again.
     fn send(&self, reply: &[u8], client: SocketAddr) {
         if let Err(error) = self.0.answers.send_to(reply, client) {
             debug!(%error, %client, "an answer was not sent");

@@ -17,7 +17,8 @@ use tokio::{
 const BUFFER_SIZE: usize = 64 * 1024;
 
 thread_local! {
-    /// The buffer of all connections of this thread: nothing is awaited while it is borrowed, so an idle connection needs no buffer of its own.
+    /// The buffer of all connections of this thread: nothing is awaited while it is borrowed, so an idle connection needs no buffer of
+    /// its own.
     static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; BUFFER_SIZE]);
 }
 

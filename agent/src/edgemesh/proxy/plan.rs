@@ -51,7 +51,8 @@ pub(super) struct Target {
     pub(super) address: Option<IpAddr>,
     /// The networks of the clients whose connections are accepted; empty: all.
     pub(super) sources: Vec<Network>,
-    /// At a NodePort: the machines that may be nodes with a NodePort to which a Service leads, and might send a connection round in a circle.
+    /// At a NodePort: the machines that may be nodes with a NodePort to which a Service leads, and might send a connection round in a
+    /// circle.
     pub(super) possible_nodes: Arc<BTreeSet<IpAddr>>,
     /// The endpoints for those machines: without any that may be a NodePort.
     pub(super) for_possible_nodes: Vec<EndpointAddress>,
@@ -125,8 +126,8 @@ impl LocalAddresses {
             || self.pod_networks.iter().any(|network| network.contains(client))
     }
 
-    /// Reports whether dialling the address can lead to another node. Nodes may give their pods the same addresses, and an address that this node
-    /// or its pods have, or may have, leads to them.
+    /// Reports whether dialling the address can lead to another node. Nodes may give their pods the same addresses, and an address that
+    /// this node or its pods have, or may have, leads to them.
     pub(super) fn can_be_remote(&self, address: IpAddr) -> bool {
         let is_local =
             self.pod_networks.iter().chain(&self.interface_networks).any(|network| network.contains(address));

@@ -23,8 +23,8 @@ const MAX_PORTS: usize = 256;
 /// How many endpoints all ports of one Service may have together.
 const MAX_ENDPOINTS: usize = 20_000;
 
-/// Computes the plan for a snapshot. Services are planned in the order of their names, that of the API and those of the system first; what one
-/// has, another does not get. Their own addresses come before the external ones that they only claim.
+/// Computes the plan for a snapshot. Services are planned in the order of their names, that of the API and those of the system first;
+/// what one has, another does not get. Their own addresses come before the external ones that they only claim.
 pub(super) fn plan(snapshot: &Snapshot, config: &PlanConfig) -> Plan {
     let is_proxied = |(_, service): &(_, &Service)| service.kind == Kind::Proxied && !service.other_proxy;
     let mut services: Vec<_> = snapshot.services.iter().filter(is_proxied).collect();
@@ -60,9 +60,9 @@ type Name = (String, String);
 struct ServiceAddresses {
     addresses: BTreeSet<IpAddr>,
     node_ports: BTreeSet<(Protocol, u16)>,
-    /// The addresses of endpoints with a NodePort's number. Which of them are those of other nodes, and lead to agents there, is not known here: a
-    /// node does not see other Nodes. But an agent that sends a connection on comes from an address that is among these wherever Services lead
-    /// from node to node in a circle.
+    /// The addresses of endpoints with a NodePort's number. Which of them are those of other nodes, and lead to agents there, is not
+    /// known here: a node does not see other Nodes. But an agent that sends a connection on comes from an address that is among these
+    /// wherever Services lead from node to node in a circle.
     possible_nodes: Arc<BTreeSet<IpAddr>>,
 }
 
@@ -116,7 +116,8 @@ impl<'a> Planner<'a> {
                 self.record_unserved(name, &format!("claims {address}, {why}"));
                 continue;
             }
-            // a cluster IP is always delivered here; an external address only while an endpoint serves it, since it may belong to another host
+            // a cluster IP is always delivered here; an external address only while an endpoint serves it, since it may belong to another
+            // host
             let mut is_served = is_own;
             for port in self.ports(name, service) {
                 let listen =
@@ -216,8 +217,8 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Returns the machines that get other endpoints at a NodePort, and these endpoints; nothing for other addresses than the node's, and where no
-    /// endpoint may be a NodePort.
+    /// Returns the machines that get other endpoints at a NodePort, and these endpoints; nothing for other addresses than the node's, and
+    /// where no endpoint may be a NodePort.
     fn loop_free(
         &self,
         endpoints: &[EndpointAddress],

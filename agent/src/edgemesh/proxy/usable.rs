@@ -79,8 +79,8 @@ fn terminating<'a>(all: impl Iterator<Item = &'a Candidate<'a>>) -> Vec<Endpoint
     all.filter(|(endpoint, _)| endpoint.serving && endpoint.terminating).map(|(_, at)| at.clone()).collect()
 }
 
-/// Of the ready endpoints, those whose hints name this node, or else its zone; all of them if hints are missing for some, or none names this
-/// node.
+/// Of the ready endpoints, those whose hints name this node, or else its zone; all of them if hints are missing for some, or none names
+/// this node.
 fn hinted(ready: &[Candidate<'_>], node: &NodeTopology) -> Vec<EndpointAddress> {
     let hinted = |hints: fn(&Endpoint) -> &[String], own: Option<&String>| {
         let is_complete = ready.iter().all(|(endpoint, _)| !hints(endpoint).is_empty());

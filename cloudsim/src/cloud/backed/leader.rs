@@ -172,8 +172,8 @@ impl Election {
         }
     }
 
-    /// Takes the Lease, unless another replica of this installation has it: of two installations that start together one alone serves. Returns
-    /// the other installation if a living replica of that one has the Lease.
+    /// Takes the Lease, unless another replica of this installation has it: of two installations that start together one alone serves.
+    /// Returns the other installation if a living replica of that one has the Lease.
     pub(super) async fn claim(&mut self) -> Result<Option<OtherInstallation>, kube::Error> {
         loop {
             match self.try_acquire_or_renew().await? {

@@ -1,8 +1,8 @@
 //! The router: Rules carry messages between REST in the cloud, and MQTT and HTTP services on nodes.
 //!
-//! In: Rules and RuleEndpoints, an annotation of Nodes ([`node_namespaces`]), requests to the router ([`Rules::call`]), messages of nodes ([`Rules::bus_upload`],
-//! [`Rules::service_upload`]). Out: messages to nodes, calls of rules' target servers, and rules' statuses. A rule that is invalid
-//! ([`check`]) or without its endpoints is not in force; its status has the reason.
+//! In: Rules and RuleEndpoints, an annotation of Nodes ([`node_namespaces`]), requests to the router ([`Rules::call`]), messages of nodes
+//! ([`Rules::bus_upload`], [`Rules::service_upload`]). Out: messages to nodes, calls of rules' target servers, and rules' statuses. A
+//! rule that is invalid ([`check`]) or without its endpoints is not in force; its status has the reason.
 //!
 //! Source: KubeEdge's `cloud/pkg/router`. Differences: `edge-agent` acknowledges what it publishes, and gets an answer for what it
 //! uploads; redirects are not followed; an MQTT message fails if its target does not answer with 2xx.

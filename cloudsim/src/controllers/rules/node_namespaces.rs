@@ -8,8 +8,8 @@ use std::{
 use k8s_openapi::api::core::v1::Node;
 use kube::{ResourceExt, core::PartialObjectMeta};
 
-/// The annotation of a Node with the namespaces whose rules may use the node, separated by commas. Nodes cannot write it: its domain is that
-/// of `NodeRestriction`.
+/// The annotation of a Node with the namespaces whose rules may use the node, separated by commas. Nodes cannot write it: its domain is
+/// that of `NodeRestriction`.
 pub(super) const ANNOTATION: &str = "node-restriction.kubernetes.io/rule-namespaces";
 
 /// A Node without its spec and status.

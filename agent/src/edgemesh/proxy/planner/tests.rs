@@ -317,8 +317,8 @@ fn services_that_lead_to_services_have_no_such_endpoints() {
     assert_eq!(plan.unserved.len(), 4, "{:?}", plan.unserved);
 }
 
-/// Follows a connection of `client` to a NodePort from agent to agent, whichever endpoint each chooses. The next agent sees the address of this one, or
-/// its own where the connection comes over the relay.
+/// Follows a connection of `client` to a NodePort from agent to agent, whichever endpoint each chooses. The next agent sees the address
+/// of this one, or its own where the connection comes over the relay.
 fn follow(plans: &BTreeMap<IpAddr, Plan>, client: IpAddr, address: SocketAddr, agents: usize) {
     let Some(plan) = plans.get(&address.ip()) else { return };
     let Some(target) = plan.targets.get(&ListenAddress { protocol: Protocol::Tcp, address }) else { return };
