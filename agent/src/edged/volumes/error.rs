@@ -69,7 +69,7 @@ pub(crate) enum Error {
         source: io::Error,
     },
     /// An operation on the disk failed.
-    #[error("the disk cannot be used; check that it has room and the agent may write there")]
+    #[error("a file of the pod cannot be used; check that the disk has room and the agent may write there")]
     Io(#[from] io::Error),
 }
 
