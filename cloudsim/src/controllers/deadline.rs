@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 use tracing::warn;
 
-use super::edge::status::failure;
+use super::api_status::failure;
 
 /// The longest time that a request of a node may take at the API. A node's requests are handled one after the other, so that one that is
 /// never answered would hold back all others, and the session's end.

@@ -2,6 +2,7 @@
 //! with this process's API and with a real API server.
 
 pub mod api_services;
+mod api_status;
 pub mod certificates;
 mod deadline;
 mod deliveries;

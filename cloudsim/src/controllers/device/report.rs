@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     clock::now_ms,
-    controllers::{deadline::within, edge::status as failures},
+    controllers::{api_status, deadline::within},
     delivery::Reply,
 };
 
@@ -47,7 +47,7 @@ impl Devices {
     /// Handles a report; the error is a `metav1.Status`.
     async fn take(&self, node: &str, path: &ResourcePath, content: &Value) -> Result<(), Value> {
         let (namespace, name, report) = status::read(path, content)
-            .map_err(|malformed| failures::failure(400, "BadRequest", &malformed.to_string()))?;
+            .map_err(|malformed| api_status::failure(400, "BadRequest", &malformed.to_string()))?;
         let mut attempts = MAX_WRITE_ATTEMPTS;
         loop {
             attempts -= 1;
@@ -55,12 +55,12 @@ impl Devices {
             let own = self.index.read().on(node, &namespace, &name).cloned();
             let place = own.ok_or_else(|| {
                 let message = format!("device {namespace}/{name} is not bound to node {node}");
-                failures::failure(404, "NotFound", &message)
+                api_status::failure(404, "NotFound", &message)
             })?;
             let device = DeviceRef { namespace: namespace.clone(), name: name.clone(), uid: place.uid };
             match self.write(&device, &place.properties, &report).await {
                 Err(kube::Error::Api(status)) if status.code == 409 && attempts > 0 => {}
-                written => return written.map_err(|error| failures::of(&error)),
+                written => return written.map_err(|error| api_status::of(&error)),
             }
         }
     }

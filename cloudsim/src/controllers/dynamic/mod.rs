@@ -131,7 +131,7 @@ impl Dynamic {
         let why = match refusal {
             Ok(None) => return Ok(call),
             Ok(Some(why)) => why,
-            Err(error) => return Err(CallError::Status(super::edge::status::of(&error))),
+            Err(error) => return Err(CallError::Status(super::api_status::of(&error))),
         };
         log_refused(node, &why);
         let mut status = forbidden(node, &call);

@@ -15,9 +15,8 @@ use super::{
     authorize::{Denied, denied},
     outcome::{Outcome, refuse},
     request::{Request, Verb},
-    status,
 };
-use crate::controllers::{certificates::approved, refusal_log::log_refused};
+use crate::controllers::{api_status, certificates::approved, refusal_log::log_refused};
 
 /// The most requests of one node at a time; they are deleted an hour after they were answered.
 const MAX_REQUESTS_PER_NODE: usize = 32;
@@ -40,7 +39,7 @@ impl Edge {
         let forbidden = || {
             let Denied(reason) = denied(node, request);
             log_refused(node, &reason);
-            refuse(request, status::failure(403, "Forbidden", &reason))
+            refuse(request, api_status::failure(403, "Forbidden", &reason))
         };
         match request.verb {
             Verb::Insert => {
@@ -58,7 +57,7 @@ impl Edge {
                     let why = format!(
                         "node {node} has {own} certificate requests; they are deleted an hour after they are answered"
                     );
-                    return Ok(refuse(request, status::failure(429, "TooManyRequests", &why)));
+                    return Ok(refuse(request, api_status::failure(429, "TooManyRequests", &why)));
                 }
                 let ObjectMeta { name, generate_name, .. } = new.metadata;
                 new.metadata = ObjectMeta { name, generate_name, ..ObjectMeta::default() };
@@ -71,7 +70,7 @@ impl Edge {
                     Some(approver) => match approver.reason_to_deny(&self.client, &new.spec).await? {
                         Some(why) => {
                             log_refused(node, &why);
-                            return Ok(refuse(request, status::failure(403, "Forbidden", &why)));
+                            return Ok(refuse(request, api_status::failure(403, "Forbidden", &why)));
                         }
                         None => self.create_approved(node, new).await?,
                     },
@@ -83,7 +82,7 @@ impl Edge {
                 Some(_) => Ok(forbidden()),
                 None => {
                     let why = format!("{}s \"{}\" not found", request.kind, request.name);
-                    Ok(refuse(request, status::failure(404, "NotFound", &why)))
+                    Ok(refuse(request, api_status::failure(404, "NotFound", &why)))
                 }
             },
             Verb::Update | Verb::Delete | Verb::Patch => Ok(forbidden()),

@@ -17,7 +17,6 @@ mod references;
 mod request;
 mod requests;
 pub(crate) mod restriction;
-pub(super) mod status;
 mod storage;
 mod token_requests;
 mod tokens;

@@ -18,11 +18,10 @@ use super::{
     objects,
     outcome::{Outcome, refuse, reply},
     request::{Request, Verb},
-    status,
 };
 use crate::{
     clock::now_ms,
-    controllers::{deadline::within, refusal_log::log_refused},
+    controllers::{api_status, deadline::within, refusal_log::log_refused},
     delivery::Reply,
     mailbox::{ObjectKind, ObjectPath},
 };
@@ -58,7 +57,7 @@ impl Edge {
             Rule::PodToken => self.token(node, request).await,
             _ => self.object(node, request).await,
         };
-        outcome.unwrap_or_else(|error| refuse(request, status::of(&error)))
+        outcome.unwrap_or_else(|error| refuse(request, api_status::of(&error)))
     }
 
     /// Handles a request that can be authorized before anything is done.
@@ -69,14 +68,14 @@ impl Edge {
         if let Err(Denied(reason)) = allowed {
             if self.is_gone(request).await {
                 let message = format!("pods \"{}\" not found", request.name);
-                return Ok(refuse(request, status::failure(404, "NotFound", &message)));
+                return Ok(refuse(request, api_status::failure(404, "NotFound", &message)));
             }
             log_refused(node, &reason);
-            return Ok(refuse(request, status::failure(403, "Forbidden", &reason)));
+            return Ok(refuse(request, api_status::failure(403, "Forbidden", &reason)));
         }
         if let Some(reason) = self.is_deleted(node, request).await {
             log_refused(node, &reason);
-            return Ok(refuse(request, status::failure(403, "Forbidden", &reason)));
+            return Ok(refuse(request, api_status::failure(403, "Forbidden", &reason)));
         }
         let outcome = self.carry_out(node, request).await;
         if let (Err(error), ResourceType::Event) = (&outcome, &request.kind) {
@@ -190,7 +189,7 @@ impl Edge {
                 if *kind == ResourceType::Event {
                     self.unhandled.event(node, &reason);
                 }
-                Ok(refuse(request, status::failure(405, "MethodNotAllowed", &reason)))
+                Ok(refuse(request, api_status::failure(405, "MethodNotAllowed", &reason)))
             }
         }
     }
@@ -258,7 +257,7 @@ impl Edge {
             Some(object) => Ok(Outcome::Object(path, object)),
             None => {
                 let message = format!("{}s \"{}\" not found", request.kind, request.name);
-                Ok(Outcome::Answer(Answer::Failed(status::failure(404, "NotFound", &message)), None))
+                Ok(Outcome::Answer(Answer::Failed(api_status::failure(404, "NotFound", &message)), None))
             }
         }
     }

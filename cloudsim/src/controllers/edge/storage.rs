@@ -17,9 +17,8 @@ use super::{
     authorize::{Denied, denied},
     outcome::Outcome,
     request::Request,
-    status,
 };
-use crate::controllers::refusal_log::log_refused;
+use crate::controllers::{api_status, refusal_log::log_refused};
 
 impl Edge {
     /// Returns the object, if it is the node's.
@@ -27,7 +26,7 @@ impl Edge {
         let failed = |status: Value| Ok(Outcome::Answer(Answer::Failed(status), None));
         let refused = |Denied(reason): Denied| {
             log_refused(node, &reason);
-            failed(status::failure(403, "Forbidden", &reason))
+            failed(api_status::failure(403, "Forbidden", &reason))
         };
         let claim = request.kind == ResourceType::PersistentVolumeClaim;
         if claim && !self.index.read().claim_on(node, request.namespace, request.name) {
@@ -35,7 +34,7 @@ impl Edge {
         }
         let Some(object) = self.stored(request).get_opt(request.name).await? else {
             let message = format!("{}s \"{}\" not found", request.kind, request.name);
-            return failed(status::failure(404, "NotFound", &message));
+            return failed(api_status::failure(404, "NotFound", &message));
         };
         if !claim && !self.is_of(node, &object) {
             return refused(denied(node, request));

@@ -12,11 +12,10 @@ use super::{
     Edge, objects,
     outcome::{Outcome, refuse},
     request::Request,
-    status,
     tokens::{self, Verdict},
 };
 use crate::{
-    controllers::refusal_log::log_refused,
+    controllers::{api_status, refusal_log::log_refused},
     mailbox::{ObjectKind, ObjectPath},
 };
 
@@ -28,10 +27,10 @@ impl Edge {
             let path = ObjectPath::new(ObjectKind::Pod, *namespace, pod_named(content));
             if !path.name.is_empty() && objects::get(&self.client, &path).await?.is_none() {
                 let message = format!("pods \"{}\" not found", printable_short(&path.name));
-                return Ok(refuse(request, status::failure(404, "NotFound", &message)));
+                return Ok(refuse(request, api_status::failure(404, "NotFound", &message)));
             }
             log_refused(node, &reason);
-            return Ok(refuse(request, status::failure(403, "Forbidden", &reason)));
+            return Ok(refuse(request, api_status::failure(403, "Forbidden", &reason)));
         }
         let api = Api::<ServiceAccount>::namespaced(self.client.clone(), namespace);
         let token: Value = api.create_subresource("token", name, &PostParams::default(), content).await?;

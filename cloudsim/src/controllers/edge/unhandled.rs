@@ -11,8 +11,8 @@ use wire::{
     Answer, Downstream, Group, Header, Message, Operation, ResourcePath, Route, Source, text::printable_short,
 };
 
-use super::{request::Verb, status};
-use crate::{clock::now_ms, delivery::Reply};
+use super::request::Verb;
+use crate::{clock::now_ms, controllers::api_status, delivery::Reply};
 
 /// The messages that were logged; cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -40,7 +40,7 @@ impl Unhandled {
             printable_short(&path)
         );
         self.report((node, header), ("objects", &name), |why| {
-            let answer = Answer::Failed(status::failure(405, "MethodNotAllowed", &why));
+            let answer = Answer::Failed(api_status::failure(405, "MethodNotAllowed", &why));
             Some(Downstream::Answer { path, answer }.into_message(now_ms()))
         })
     }

@@ -1,9 +1,9 @@
-//! API errors in the form of the edge protocol: a `metav1.Status` without kind and apiVersion.
+//! API errors for nodes, in the form of KubeEdge's protocol: a `metav1.Status` without kind and apiVersion.
 
 use serde_json::{Value, json};
 
 /// Converts the error of a failed call.
-pub(in crate::controllers) fn of(error: &kube::Error) -> Value {
+pub(super) fn of(error: &kube::Error) -> Value {
     match error {
         kube::Error::Api(status) => {
             let mut status = json!(status);
@@ -19,6 +19,6 @@ pub(in crate::controllers) fn of(error: &kube::Error) -> Value {
 }
 
 /// Builds a Status.
-pub(in crate::controllers) fn failure(code: u16, reason: &str, message: &str) -> Value {
+pub(super) fn failure(code: u16, reason: &str, message: &str) -> Value {
     json!({"metadata": {}, "status": "Failure", "message": message, "reason": reason, "code": code})
 }
