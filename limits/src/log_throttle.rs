@@ -48,8 +48,15 @@ impl LogThrottle {
         told.map(|place| (place.at.clone(), std::mem::take(&mut place.left_out))).collect()
     }
 
-    /// Reports whether a line of this place, which counts as `lines`, is written at `now`.
-    fn admit(&self, metadata: &Metadata<'_>, lines: u32, now: Instant) -> bool {
+    /// Reports whether a line of this place is written at `now`. It counts as `lines()`, which is not asked of a place that may write
+    /// nothing: under a flood no line is formatted.
+    fn admit(&self, metadata: &Metadata<'_>, lines: impl FnOnce() -> u32, now: Instant) -> bool {
+        // without the lock, since it formats values of any type
+        self.take(metadata, 0, now) && self.take(metadata, lines(), now)
+    }
+
+    /// Takes the tokens of so many lines, or counts a line as dropped if there are not as many, or none.
+    fn take(&self, metadata: &Metadata<'_>, lines: u32, now: Instant) -> bool {
         let mut places = self.0.lock();
         let place = places.entry(metadata.callsite()).or_insert_with(|| Place {
             at: format!("{}:{}", metadata.target(), metadata.line().unwrap_or_default()),
@@ -62,7 +69,7 @@ impl LogThrottle {
             place.tokens = u32::try_from(u64::from(place.tokens) + gained).unwrap_or(BURST).min(BURST);
             place.refilled = now;
         }
-        if place.tokens < lines {
+        if place.tokens < lines.max(1) {
             place.left_out += 1;
             return false;
         }
@@ -109,7 +116,7 @@ impl<S: Subscriber> Filter<S> for LogThrottle {
     fn event_enabled(&self, event: &Event<'_>, _: &Context<'_, S>) -> bool {
         // those of DEBUG and TRACE are asked for
         *event.metadata().level() > Level::INFO
-            || self.admit(event.metadata(), Size::lines(event), Instant::now())
+            || self.admit(event.metadata(), || Size::lines(event), Instant::now())
     }
 }
 
