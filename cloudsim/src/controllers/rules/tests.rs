@@ -3,7 +3,7 @@
 mod loops;
 mod node_namespaces;
 mod uploads;
-mod world;
+pub(super) mod world;
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -1,10 +1,13 @@
 //! Tests of [`super`].
 
-use crds::rules::{RuleEndpointSpec, RuleEndpointType, RuleSpec};
+use crds::rules::{RuleEndpointSpec, RuleEndpointType};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
-    super::node_namespaces::{ANNOTATION, NodeMetadata},
+    super::{
+        node_namespaces::{ANNOTATION, NodeMetadata},
+        tests::world::rule_spec,
+    },
     *,
 };
 
@@ -14,16 +17,7 @@ fn rule(
     from: (&str, &[(&str, &str)]),
     to: (&str, &[(&str, &str)]),
 ) -> Arc<Rule> {
-    let map = |pairs: &[(&str, &str)]| {
-        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
-    };
-    let spec = RuleSpec {
-        source: from.0.to_owned(),
-        source_resource: map(from.1),
-        target: to.0.to_owned(),
-        target_resource: map(to.1),
-    };
-    let mut rule = Rule::new(name, spec);
+    let mut rule = Rule::new(name, rule_spec(from, to));
     rule.metadata.namespace = Some(namespace.to_owned());
     rule.metadata.uid = Some(format!("{namespace}/{name}"));
     Arc::new(rule)

@@ -1,6 +1,6 @@
 //! A cloud in memory, nodes that are queues, and servers on this machine.
 
-use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use crds::rules::{Rule, RuleEndpoint, RuleEndpointSpec, RuleEndpointType, RuleSpec, RuleStatus};
@@ -33,6 +33,22 @@ pub(super) struct World {
     pub(super) client: Client,
     stop: CancellationToken,
     _stop: DropGuard,
+}
+
+/// Returns the spec of a rule: the endpoint and the resource of its source, and those of its target.
+pub(in crate::controllers::rules) fn rule_spec(
+    from: (&str, &[(&str, &str)]),
+    to: (&str, &[(&str, &str)]),
+) -> RuleSpec {
+    let map = |pairs: &[(&str, &str)]| {
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    };
+    RuleSpec {
+        source: from.0.to_owned(),
+        source_resource: map(from.1),
+        target: to.0.to_owned(),
+        target_resource: map(to.1),
+    }
 }
 
 impl World {
@@ -95,16 +111,7 @@ impl World {
         from: (&str, &[(&str, &str)]),
         to: (&str, &[(&str, &str)]),
     ) -> Result<Rule, kube::Error> {
-        let map = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
-            pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
-        };
-        let spec = RuleSpec {
-            source: from.0.to_owned(),
-            source_resource: map(from.1),
-            target: to.0.to_owned(),
-            target_resource: map(to.1),
-        };
-        self.api_of(namespace).create(&PostParams::default(), &Rule::new(name, spec)).await
+        self.api_of(namespace).create(&PostParams::default(), &Rule::new(name, rule_spec(from, to))).await
     }
 
     /// Creates a rule, and returns when it is in force.
