@@ -4,8 +4,6 @@
 //! multiples of four.
 
 pub(crate) mod routes;
-#[cfg(test)]
-pub(crate) mod testing;
 
 use std::{
     collections::BTreeSet,

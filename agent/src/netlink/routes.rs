@@ -30,11 +30,11 @@ const LOCAL: u8 = 2;
 /// A route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Route {
-    /// Where it leads.
+    /// The destination.
     pub(crate) network: Network,
-    /// The numbers of the interfaces by which it leads there; several for one with several gateways.
+    /// The numbers of the outgoing interfaces: several for a route with several gateways.
     pub(crate) interfaces: Vec<u32>,
-    /// Whether it leads to this machine itself.
+    /// Whether the destination is this machine itself.
     pub(crate) is_local: bool,
 }
 

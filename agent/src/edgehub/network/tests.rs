@@ -1,10 +1,9 @@
 //! The kernel's own notices: an address is added to the loopback interface of a network namespace.
 
-use testkit::{eventually, within};
+use testkit::{eventually, ip, within};
 use tokio::time::timeout;
 
 use super::*;
-use crate::netlink::testing::ip;
 
 /// The offset of the prefix length in a notice of a route.
 const HEADER_AND_LENGTH: usize = 17;

@@ -2,17 +2,14 @@
 
 use std::net::SocketAddr;
 
-use testkit::eventually;
+use testkit::{eventually, in_network_namespace, ip};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
 };
 
 use super::*;
-use crate::{
-    edgemesh::snapshot::{Endpoint, Port, Protocol, Service},
-    netlink::testing::{in_network_namespace, ip},
-};
+use crate::edgemesh::snapshot::{Endpoint, Port, Protocol, Service};
 
 /// Runs this in a new network namespace, on a thread that ends with it.
 fn apart(run: impl AsyncFnOnce() + Send + 'static) {

@@ -1,27 +1,18 @@
 //! Strangers' datagrams at the relay's server, and how many of them are answered.
 
 use std::{
-    net::{Ipv4Addr, SocketAddr, UdpSocket},
-    os::fd::AsRawFd,
-    process::Command,
+    net::{Ipv4Addr, UdpSocket},
     sync::Arc,
-    thread,
     time::Duration,
 };
 
 use kubeapi::store::MemoryStore;
-use nix::{
-    sched::{CloneFlags, unshare},
-    sys::socket::{
-        AddressFamily, SockFlag, SockType, SockaddrStorage, bind, setsockopt, socket, sockopt::IpTransparent,
-    },
-};
 use quinn::{
     ClientConfig, ConnectionError, Endpoint, EndpointConfig, ServerConfig, TokioRuntime,
     crypto::rustls::{QuicClientConfig, QuicServerConfig},
 };
 use rustls::RootCertStore;
-use tokio::time::timeout;
+use testkit::{forged_udp, in_network_namespace, ip, within, within_timeout};
 use tokio_util::sync::CancellationToken;
 use wire::relay::ALPN;
 
@@ -41,12 +32,6 @@ const SERVER: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
 const NEIGHBOURS: u8 = 60;
 /// Datagrams at a time, each of another connection.
 const AT_A_TIME: usize = 300;
-const LONG: Duration = Duration::from_secs(20);
-
-fn ip(arguments: &[&str]) {
-    let done = Command::new("ip").args(arguments).output().expect("ip (iproute2) is installed");
-    assert!(done.status.success(), "ip {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
-}
 
 /// A client without a certificate that trusts nobody.
 fn stranger() -> ClientConfig {
@@ -64,7 +49,7 @@ async fn first_datagrams(count: usize) -> Vec<Vec<u8>> {
     while all.len() < count {
         let connecting = client.connect_with(stranger(), recorder.local_addr().unwrap(), "cloud").unwrap();
         let mut datagram = vec![0; 2000];
-        let length = timeout(LONG, recorder.recv(&mut datagram)).await.unwrap().unwrap();
+        let length = within("a datagram", recorder.recv(&mut datagram)).await.unwrap();
         datagram.truncate(length);
         all.push(datagram);
         drop(connecting);
@@ -86,8 +71,7 @@ async fn trust(faults: &Faults) -> Trust {
 /// A machine of the cloud's own network forges its neighbours' addresses: the answers wait for ARP.
 #[test]
 fn answers_for_neighbours_that_nobody_is_keep_no_node_out() {
-    let inside = || {
-        unshare(CloneFlags::CLONE_NEWNET).expect("root may make a network namespace");
+    in_network_namespace(|| {
         ip(&["link", "set", "lo", "up"]);
         ip(&["link", "add", "lan", "type", "veth", "peer", "name", "far"]);
         ip(&["addr", "add", "10.99.0.1/24", "dev", "lan"]);
@@ -103,16 +87,8 @@ fn answers_for_neighbours_that_nobody_is_keep_no_node_out() {
             let (address, stop) = (server.local_addr(), CancellationToken::new());
             let _serving = tokio::spawn(server.run(stop.clone()));
             let _stop = stop.drop_guard();
-            let forged: Vec<UdpSocket> = (0..NEIGHBOURS)
-                .map(|number| {
-                    let forged =
-                        socket(AddressFamily::Inet, SockType::Datagram, SockFlag::empty(), None).unwrap();
-                    setsockopt(&forged, IpTransparent, &true).unwrap();
-                    let source = SocketAddr::from((Ipv4Addr::new(10, 99, 0, 30 + number), 1053));
-                    bind(forged.as_raw_fd(), &SockaddrStorage::from(source)).unwrap();
-                    forged.into()
-                })
-                .collect();
+            let forged: Vec<UdpSocket> =
+                (0..NEIGHBOURS).map(|number| forged_udp(Ipv4Addr::new(10, 99, 0, 30 + number))).collect();
             let node = Endpoint::client((SERVER, 0).into()).unwrap();
             for round in 0..4 {
                 let datagrams = first_datagrams(AT_A_TIME).await;
@@ -121,14 +97,13 @@ fn answers_for_neighbours_that_nobody_is_keep_no_node_out() {
                 }
                 // ARP gives an address up after three seconds
                 let connecting = node.connect_with(stranger(), address, "cloud").unwrap();
-                let answered = timeout(Duration::from_secs(2), connecting).await;
-                let answered = answered.unwrap_or_else(|_| panic!("no answer in round {round}"));
+                let what = format!("an answer in round {round}");
+                let answered = within_timeout(Duration::from_secs(2), &what, connecting).await;
                 // it has seen the server's certificate, which it does not trust
                 assert!(matches!(answered, Err(ConnectionError::TransportError(_))), "{answered:?}");
             }
         });
-    };
-    thread::spawn(inside).join().unwrap();
+    });
 }
 
 #[tokio::test]
@@ -146,11 +121,11 @@ async fn more_strangers_than_are_asked_for_their_address_get_no_answer() {
     for (datagram, stranger) in first_datagrams(ALL).await.iter().zip(&strangers) {
         stranger.set_nonblocking(true).unwrap();
         stranger.send_to(datagram, address).unwrap();
-        let incoming = timeout(LONG, endpoint.accept()).await.unwrap().unwrap();
+        let incoming = within("a connection", endpoint.accept()).await.unwrap();
         assert!(validation.admit(incoming, MAX_UNVALIDATED).is_none());
     }
     endpoint.close(0_u8.into(), b"");
-    timeout(LONG, endpoint.wait_idle()).await.unwrap();
+    within("the end of the endpoint", endpoint.wait_idle()).await;
     let is_answered = |stranger: &&UdpSocket| stranger.recv(&mut [0; 2000]).is_ok();
     let answered = strangers.iter().filter(is_answered).count();
     assert_eq!(u32::try_from(answered).unwrap(), BURST);

@@ -2,8 +2,9 @@
 
 use std::net::{SocketAddr, TcpStream};
 
+use testkit::{in_network_namespace, ip};
+
 use super::{super::tcp, *};
-use crate::netlink::testing::{in_network_namespace, ip};
 
 #[test]
 fn an_address_is_this_machines_and_is_given_up() {

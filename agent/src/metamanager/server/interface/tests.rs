@@ -1,7 +1,8 @@
 //! The kernel itself, in network namespaces of their own.
 
+use testkit::{in_network_namespace, ip};
+
 use super::*;
-use crate::netlink::testing::{in_network_namespace, ip};
 
 #[test]
 fn the_interface_is_made_once_and_reached() {

@@ -1,13 +1,8 @@
 //! Questions of a pod that forges their sources: addresses of its own network that nobody has. Their answers wait for ARP.
 
-use std::{net::UdpSocket as StdUdpSocket, os::fd::AsRawFd};
-
-use nix::sys::socket::{
-    AddressFamily, SockFlag, SockType, SockaddrStorage, bind, setsockopt, socket, sockopt::IpTransparent,
-};
+use testkit::{forged_udp, in_network_namespace, ip};
 
 use super::*;
-use crate::netlink::testing::{in_network_namespace, ip};
 
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
 /// Sources that are forged.
@@ -16,14 +11,6 @@ const NEIGHBOURS: u8 = 30;
 const AT_A_TIME: usize = 200;
 /// As often: their answers are more than the sockets of a machine have room for by default.
 const ROUNDS: usize = 20;
-
-/// A socket that sends as if it were `source`.
-fn forged(source: Ipv4Addr) -> StdUdpSocket {
-    let forged = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::empty(), None).unwrap();
-    setsockopt(&forged, IpTransparent, &true).unwrap();
-    bind(forged.as_raw_fd(), &SockaddrStorage::from(SocketAddr::from((source, 1053)))).unwrap();
-    forged.into()
-}
 
 #[test]
 fn answers_for_neighbours_that_nobody_is_do_not_hold_up_others() {
@@ -37,7 +24,7 @@ fn answers_for_neighbours_that_nobody_is_do_not_hold_up_others() {
         runtime.block_on(async {
             let server = start_at(SERVER, Vec::new(), "/nonexistent".into(), snapshot());
             let sources: Vec<_> =
-                (0..NEIGHBOURS).map(|number| forged(Ipv4Addr::new(10, 99, 0, 30 + number))).collect();
+                (0..NEIGHBOURS).map(|number| forged_udp(Ipv4Addr::new(10, 99, 0, 30 + number))).collect();
             let packet = question("web.shop.svc.cluster.local.", RecordType::A).to_vec().unwrap();
             for round in 0..ROUNDS {
                 for source in sources.iter().cycle().take(AT_A_TIME) {

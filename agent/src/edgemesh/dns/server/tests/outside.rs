@@ -6,9 +6,9 @@ use nix::{
     sched::{CloneFlags, unshare},
     unistd::gettid,
 };
+use testkit::{in_network_namespace, ip};
 
 use super::*;
-use crate::netlink::testing::{in_network_namespace, ip};
 
 const SERVER: Ipv4Addr = Ipv4Addr::new(169, 254, 96, 16);
 
