@@ -18,7 +18,7 @@ use crate::{
     rt::Supervisor,
 };
 
-/// What DeviceTwin, DMI and EventBus need.
+/// The parts of the agent that DeviceTwin, DMI and EventBus are built from.
 pub(super) struct Deps {
     pub(super) store: Arc<dyn Store>,
     pub(super) objects: DeviceObjects,

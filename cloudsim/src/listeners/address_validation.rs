@@ -11,7 +11,7 @@ const MAX_UNVALIDATED: usize = 64;
 /// How many clients a second are asked to show it. An answer to a neighbour that nobody is takes a KiB of the socket's send buffer for
 /// three seconds: these take at most three quarters of it.
 const RETRIES_PER_SECOND: u32 = 4096;
-/// How many of them at once.
+/// How many clients are asked at once.
 const RETRIES_AT_ONCE: u32 = 1024;
 
 /// Decides which clients must show that their address is their own.

@@ -1,4 +1,4 @@
-//! What the tests of this folder share.
+//! A client of the runtime's services in memory, for the tests of this folder.
 
 use hyper::server::conn::http2;
 use hyper_util::{

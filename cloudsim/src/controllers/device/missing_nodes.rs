@@ -62,9 +62,9 @@ async fn watch(cluster: &Cluster, mut changes: mpsc::Receiver<Change<Node>>, mut
 struct BoundDevice {
     device: PartialObjectMeta<Device>,
     node: String,
-    /// Whether the event about the node was recorded.
+    /// Whether the event `NodeMissing` was recorded, and the node has not been there since.
     recorded: bool,
-    /// Whether it was in the list that is being read.
+    /// Whether the device is in the list that is being read after the watch began anew.
     listed: bool,
 }
 

@@ -32,7 +32,7 @@ impl Devices {
     /// Handles a report of `node`. Returns the confirmation or refusal; either ends the node's repetitions.
     pub async fn report(&self, node: &str, header: &Header, path: &ResourcePath, content: &Value) -> Reply {
         let taken = within(node, self.take(node, path, content)).await;
-        let answer = match taken.and_then(|taken| taken) {
+        let answer = match taken.flatten() {
             Ok(()) => Value::from("OK"),
             Err(status) => {
                 let why = printable_short(&status);

@@ -33,7 +33,7 @@ pub(super) struct EventLimits {
     hasher: RandomState,
 }
 
-/// What one node may send.
+/// The token buckets of one node.
 #[derive(Debug)]
 struct NodeEvents {
     all: Bucket,

@@ -12,13 +12,13 @@ use super::{
 };
 use crate::controllers::informers::{Change, Informer};
 
-/// One kind, and its changes since the last look.
+/// The objects of one kind, and their changes that were not read yet.
 struct Watched<K> {
     all: Informer<K>,
     changes: mpsc::Receiver<Change<K>>,
 }
 
-/// All of them.
+/// The objects of all kinds that the table is built from.
 pub(super) struct Objects {
     rules: Watched<Rule>,
     endpoints: Watched<RuleEndpoint>,

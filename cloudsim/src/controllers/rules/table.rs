@@ -56,7 +56,7 @@ pub(super) struct Table {
     urls: HashMap<(String, String), Arc<ActiveRule>>,
     /// The number of URLs of each namespace, by node.
     shares: HashMap<String, HashMap<String, usize>>,
-    /// Which namespaces' rules may use which node.
+    /// The namespaces whose rules may use a node, where the node's annotation names them.
     namespaces: NodeNamespaces,
     /// Why rules are not in force, by uid.
     problems: HashMap<String, String>,
